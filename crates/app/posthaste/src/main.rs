@@ -13,6 +13,7 @@ mod password;
 mod private;
 mod privileges;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -24,7 +25,8 @@ fn main() -> ExitCode {
     match command::run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("posthaste: {failure}");
+            // Where nobody can be told why, the exit code still says so.
+            let _ = writeln!(std::io::stderr(), "posthaste: {failure}");
             ExitCode::from(failure.exit_code())
         }
     }

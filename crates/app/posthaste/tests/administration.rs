@@ -5,7 +5,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use posthaste_testkit::{LineClient, Server, ServerBuilder, message};
+use posthaste_testkit::{LineClient, Server, ServerBuilder, free_port, message};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 const USER: &str = "ana@example.org";
@@ -31,6 +31,31 @@ fn the_first_start_makes_an_account_and_prints_it_once() {
     let second = ServerBuilder::new(BINARY).data(dir.path().join("data")).start();
     assert!(second.greeting().iter().all(|l| !l.contains("password")), "{:?}", second.greeting());
     assert!(login(&second, &name, &password).1);
+}
+
+/// Output goes to a file on a full disk, as `/dev/full` does: the disk of the mail may be the same.
+#[test]
+fn a_server_whose_output_cannot_be_written_serves() {
+    let dir = tempfile::tempdir().unwrap();
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let address = free_port();
+    let mut server = Command::new(BINARY)
+        .args(["serve", "--data", dir.path().join("data").to_str().unwrap()])
+        .args(["--listen", &format!("imap={address}")])
+        .stdout(full())
+        .stderr(full())
+        .spawn()
+        .unwrap();
+    let greeting = loop {
+        assert_eq!(server.try_wait().unwrap(), None, "it ended");
+        if let Ok(mut client) = LineClient::connect(address) {
+            break client.line().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(greeting.starts_with("* OK"), "{greeting}");
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 #[test]

@@ -317,7 +317,13 @@ fn what_is_no_backup_is_not_written_to() {
     assert!(said.contains("backed up 1 accounts"), "{said}");
     done(&server.command(&["backup", &target], ""));
     done(&server.command(&["account", "remove", BEN, "--yes"], ""));
+    let of_backup =
+        |args: &[&str]| done(&Command::new(BINARY).args(args).args(["--data", &target]).output().unwrap());
+    assert!(of_backup(&["group", "list"]).contains("all@example.org"));
+    done(&server.command(&["group", "remove", "all@example.org"], ""));
     let said = done(&server.command(&["backup", &target, "--skip-bodies"], ""));
+    // A group that was removed would come back with the next restore.
+    assert_eq!(of_backup(&["group", "list"]), "");
     assert!(said.contains("ben@example.org is in the backup alone"), "{said}");
     assert!(said.contains("compared without bodies"), "{said}");
     let restore = |args: &[&str]| {
@@ -375,4 +381,40 @@ fn a_damaged_message_keeps_nobody_else_out_of_the_backup() {
     same(&server, &restored, (ANA, ANA), &["INBOX", "Lists/Rust"]);
     let mut ana = login(restored.address("imap"), ANA);
     assert!((1..COUNT - 11).contains(&count(&mut ana, "Archive")));
+}
+
+/// An account that was removed and made again, or restored, is another account of the same name. It
+/// is no reason to leave out everybody else, and the earlier one's mail is not given up.
+#[test]
+fn an_account_that_took_a_name_again_stops_no_other() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let target = dir.path().join("backup").to_str().unwrap().to_owned();
+    done(&server.command(&["backup", &target], ""));
+    done(&server.command(&["account", "remove", ANA, "--yes"], ""));
+    done(&server.command(&["restore", &target, "--account", ANA], ""));
+    let mbox = dir.path().join("mail.mbox");
+    let args = ["import", mbox.to_str().unwrap(), "--account", BEN, "--mailbox", "Later"];
+    done(&server.command(&args, ""));
+    let output = server.command(&["backup", &target], "");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.code() == Some(1) && said.contains(&format!("account remove {ANA} --data {target}"))
+    );
+    let of_backup =
+        |args: &[&str]| Command::new(BINARY).args(args).args(["--data", &target]).output().unwrap();
+    let shown = done(&of_backup(&["account", "show", ANA]));
+    assert!(
+        shown.lines().any(|line| line.contains("Lists/Rust") && line.contains("700 messages")),
+        "{shown}"
+    );
+    let shown = done(&of_backup(&["account", "show", BEN]));
+    assert!(shown.lines().any(|line| line.contains("Later") && line.contains("700 messages")), "{shown}");
+    done(&of_backup(&["account", "remove", ANA, "--yes"]));
+    done(&server.command(&["backup", &target], ""));
+    let backup = served(Path::new(&target));
+    same(&server, &backup, (ANA, ANA), &MAILBOXES);
 }

@@ -6,11 +6,12 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::process::Command;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use posthaste_testkit::{
-    DnsRecord, DnsServer, LineClient, Server, ServerBuilder, dot_stuffed, free_port, message,
+    DnsRecord, DnsServer, LineClient, Server, ServerBuilder, dot_stuffed, free_port, message, skips_cluster,
 };
 
 const PASSWORD: &str = "correct horse";
@@ -390,6 +391,56 @@ fn what_was_acknowledged_is_sent_after_a_kill() {
         assert_eq!(got.iter().filter(|body| body.ends_with(&message(n))).count(), 1, "message {n}");
     }
     wait_until_queue_is_empty(&server_a);
+}
+
+/// Mail that was accepted for another domain is not lost with the store, and not left behind in it.
+#[test]
+fn what_waits_to_be_sent_is_moved_and_backed_up() {
+    if skips_cluster("a backup is an embedded store, and this test serves it") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    // Nobody listens there yet.
+    let smtp_b = free_port();
+    let server_a = a_test(&dir.path().join("a"), smtp_b);
+    let mut client = logged_in(&server_a);
+    (0..3).for_each(|n| submit(&mut client, &["bo@b.test"], &message(n)));
+    drop(client);
+    let posthaste = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_posthaste")).args(args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    };
+    for _ in 0..2 {
+        let said = posthaste(&["backup", &path("backup"), "--data", &path("a")]);
+        assert!(said.contains("backed up 3 messages that wait to be sent, held"), "{said}");
+    }
+    assert!(server_a.stop().status.success());
+    let said = posthaste(&["copy-store", "--from", &path("a"), "--to", &path("moved")]);
+    assert!(said.contains("copied 3 messages that wait to be sent"), "{said}");
+    let said = posthaste(&["restore", &path("backup"), "--data", &path("restored")]);
+    assert!(said.contains("3 messages that waited to be sent are held"), "{said}");
+    let b = server(&dir.path().join("b"), "b.test", smtp_b, "a.test", free_port());
+    b.add_account("bo@b.test", PASSWORD);
+    let moved = a_test(&dir.path().join("moved"), smtp_b);
+    let got = inbox(&b, "bo@b.test", 3);
+    for n in 0..3 {
+        assert_eq!(got.iter().filter(|body| body.ends_with(&message(n))).count(), 1, "message {n}");
+    }
+    wait_until_queue_is_empty(&moved);
+    // In the restored store an administrator releases one.
+    let restored = a_test(&dir.path().join("restored"), smtp_b);
+    let listed = queue(&restored);
+    assert!(listed.len() == 4 && listed[..3].iter().all(|line| line.contains("\theld\t")), "{listed:?}");
+    let number = listed[0].split('\t').next().unwrap();
+    assert!(restored.command(&["queue", "release", number], "").status.success());
+    assert_eq!(inbox(&b, "bo@b.test", 4).len(), 4);
+    // The same command again leaves the queue as it is.
+    posthaste(&["restore", &path("backup"), "--data", &path("restored")]);
+    assert!(queue(&restored).iter().take(2).all(|line| line.contains("\theld\t")));
+    assert!(restored.command(&["check"], "").status.success());
 }
 
 #[test]

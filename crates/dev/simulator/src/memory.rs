@@ -7,8 +7,8 @@ const MAPPED_FROM: libc::c_int = 1 << 20;
 const KEPT: libc::c_int = 256 << 20;
 
 /// LMDB asks for 2 MiB of zeroes at each opening and uses the first few pages. As a mapping they
-/// cost nothing. Where libc has learnt to reuse the freed 2 MiB it fills them with zeroes: an eighth
-/// of all that a state costs.
+/// cost nothing. Where libc has learnt to reuse the freed 2 MiB it fills them with zeroes: an
+/// eighth of all that a state costs.
 pub(crate) fn keep_zeroes_cheap() {
     #[cfg(target_env = "gnu")]
     for (what, value) in [(libc::M_MMAP_THRESHOLD, MAPPED_FROM), (libc::M_TRIM_THRESHOLD, KEPT)] {

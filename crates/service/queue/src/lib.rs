@@ -19,6 +19,7 @@
 //! An item is a row of a mailbox of the reserved account [`QUEUE_ACCOUNT`] (the message), and a
 //! directory record `queue/<uid>` (the envelope and what happened so far).
 
+mod copy;
 mod date;
 mod dsn;
 mod error;
@@ -34,6 +35,7 @@ mod schedule;
 mod tests;
 mod transport;
 
+pub use copy::{Arrive, compare_queues, copy_queue, has_other_items};
 pub use date::date_time;
 pub use dsn::{EnvelopeId, Notify, OriginalRecipient, Return, xtext};
 pub use error::QueueError;

@@ -19,7 +19,7 @@ pub const QUEUE_ACCOUNT: AccountId = AccountId(Id::new(0, 1));
 /// A record whose version counts the changes that an administrator made beside the server.
 const CHANGES: &str = "queue-changes";
 /// Records per engine call when all are read.
-const PAGE: usize = 256;
+pub(crate) const PAGE: usize = 256;
 /// How often a change that lost a race is made again. Each loss means that someone else won.
 const TRIES: usize = 16;
 

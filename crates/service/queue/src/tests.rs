@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::*;
 
+mod copy;
 mod dsn;
 mod nodes;
 

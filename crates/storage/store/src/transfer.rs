@@ -223,6 +223,19 @@ impl<'e> Transfer<'e> {
         {
             faults.push(format!("the mailbox list of account {account} differs"));
         }
+        faults.extend(self.audit_mailboxes(account, bodies, progress).await?);
+        Ok(faults)
+    }
+
+    /// [`Self::audit`] of the mailboxes alone, whatever else the list says.
+    pub async fn audit_mailboxes(
+        &self,
+        account: AccountId,
+        bodies: Compare,
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<String>> {
+        let mut faults = Vec::new();
+        let list = self.from.load_list(account).await?;
         for entry in &list.entries {
             let fault = self.audit_mailbox(entry.id, bodies, progress).await?;
             if let Some(fault) = fault.filter(|_| faults.len() < FAULTS_MAX) {

@@ -13,6 +13,7 @@
 //! one moment of the run, and copied again until it compares equal.
 //!
 //! An account that was removed from the store stays in its backup, but is no part of a later run.
+//! Mail that waits to be sent is in it, and is held: nothing is sent a second time by itself.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,6 +22,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste_directory::Account;
+use posthaste_queue::{Arrive, QueueError, compare_queues, copy_queue};
 use posthaste_store::{Compare, Engine};
 use posthaste_store_lmdb::EngineLock;
 use serde::{Deserialize, Serialize};
@@ -160,13 +162,14 @@ pub async fn write(engine: &dyn Engine, name: &str, record: &impl Serialize) -> 
     put(engine, name, Some(value.into())).await
 }
 
-/// Prints what is not as it should be; an error if there is anything.
+/// Prints what is not as it should be; an error if there is anything. `damaged`: why accounts, and
+/// the queue, are not whole.
 fn conclude(faults: &[String], damaged: &[String]) -> Result<()> {
-    damaged.iter().take(FAULTS_SHOWN).for_each(|fault| println!("damaged: {fault}"));
+    damaged.iter().take(FAULTS_SHOWN).for_each(|fault| println!("{fault}"));
     faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("differs: {fault}"));
     if !damaged.is_empty() {
         return Err(Failure::Incomplete(format!(
-            "{} accounts are not whole in the backup, as some of their mail cannot be read; `posthaste check` names all that is damaged",
+            "{} accounts are not whole in the backup, for the reasons above; all others are. `posthaste check` names all that is damaged",
             damaged.len()
         )));
     }
@@ -200,11 +203,17 @@ impl Job<'_> {
         self.ends.mirror_records("dkim/").await?;
         if whole {
             self.ends.mirror_records("group/").await?;
+            // A backup is one state: what was removed from the store goes.
+            self.ends.drop_records("group/").await?;
+            self.ends.drop_records("dkim/").await?;
         }
         let (mut whole_accounts, mut damaged, mut faults) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..self.looks {
             (whole_accounts, damaged) = self.copy(&accounts, total).await?;
             faults = self.compare(&whole_accounts, total).await?;
+            if whole {
+                self.queue(&mut damaged, &mut faults).await?;
+            }
             if faults.is_empty() {
                 break;
             }
@@ -226,12 +235,19 @@ impl Job<'_> {
         let bar = bar("copying", total);
         let (mut whole, mut damaged) = (Vec::new(), Vec::new());
         for account in accounts {
+            if let Some(other) = self.ends.there.account(&account.name).await?
+                && other.id != account.id
+            {
+                // The mail of an account that is gone may be there and nowhere else.
+                damaged.push(self.is_another(&account.name));
+                continue;
+            }
             match self.ends.mirror(account, &mut |n| bar.inc(n)).await {
                 Ok(()) => whole.push(account.clone()),
                 // One damaged message is no reason to leave out everybody else.
                 Err(Failure::Store(error)) if error.is_damage() => {
                     self.ends.copy_account(account).await?;
-                    damaged.push(format!("{}: {error}", account.name));
+                    damaged.push(format!("damaged: {}: {error}", account.name));
                 }
                 Err(error) => return Err(error),
             }
@@ -239,6 +255,35 @@ impl Job<'_> {
         bar.finish_and_clear();
         self.copy_aliases(accounts).await?;
         Ok((whole, damaged))
+    }
+
+    /// Why an account is not copied whose name an earlier account has in the backup.
+    fn is_another(&self, name: &str) -> String {
+        format!(
+            "left out: {name}: the backup has another account of that name, which was removed from the store or restored with new \
+             ids, and keeps it; `posthaste account remove {name} --data {}` makes room for the present one",
+            self.options.target.display()
+        )
+    }
+
+    /// Copies the queue and compares it.
+    async fn queue(&self, damaged: &mut Vec<String>, faults: &mut Vec<String>) -> Result<()> {
+        let (from, to) = (&*self.ends.from, &*self.ends.to);
+        match copy_queue(from, to, Arrive::Held).await {
+            Ok(items) if items > 0 => println!("backed up {items} messages that wait to be sent, held"),
+            Ok(_) => {}
+            Err(QueueError::Store(error)) if error.is_damage() => {
+                damaged.push(format!("damaged: the queue: {error}"));
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        faults.extend(compare_queues(from, to, Arrive::Held, self.how_compared()).await?);
+        Ok(())
+    }
+
+    fn how_compared(&self) -> Compare {
+        if self.options.skip_bodies { Compare::Summaries } else { Compare::All }
     }
 
     /// Makes the aliases of accounts what they are in the store.
@@ -255,7 +300,7 @@ impl Job<'_> {
     }
 
     async fn compare(&self, accounts: &[Account], total: u64) -> Result<Vec<String>> {
-        let compare = if self.options.skip_bodies { Compare::Summaries } else { Compare::All };
+        let compare = self.how_compared();
         let bar = bar("comparing", total);
         let mut faults = Vec::new();
         for account in accounts {

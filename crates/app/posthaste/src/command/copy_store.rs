@@ -1,11 +1,12 @@
 //! `posthaste copy-store`: accounts and all their mail from one store to another.
 //!
 //! Secrets and domains are copied where the other end has none; keys that sign are made the same,
-//! and so are groups if all accounts are copied.
+//! and so are groups and the queue if all accounts are copied.
 
 use std::collections::BTreeSet;
 
 use posthaste_directory::Account;
+use posthaste_queue::{Arrive, compare_queues, copy_queue, has_other_items};
 use posthaste_store::Compare;
 
 use crate::cli::{Common, CopyStore};
@@ -28,30 +29,51 @@ pub async fn run(config: Config, common: &Common, options: CopyStore) -> Result<
     let from = open(&config, &options.from, How::Read).await?;
     let to = open(&config, &options.to, How::Write).await?;
     let ends = Ends::new(from, to)?;
+    let whole = options.account.is_empty();
+    if whole && has_other_items(&*ends.from, &*ends.to).await? {
+        return Err(Failure::Usage(
+            "mail waits to be sent in both stores; wait until the queue of one is empty (`posthaste queue list`), or copy \
+             accounts by naming each with --account, which leaves queues alone"
+                .into(),
+        ));
+    }
     let accounts = ends.accounts(&options.account).await?;
     let total = ends.messages(&accounts).await?;
     let bar = bar("copying", total);
     ends.copy_records("secret/").await?;
     ends.copy_records("domain/").await?;
     ends.mirror_records("dkim/").await?;
-    if options.account.is_empty() {
+    if whole {
         ends.mirror_records("group/").await?;
     }
     for account in &accounts {
         ends.mirror(account, &mut |n| bar.inc(n)).await?;
     }
     let names: BTreeSet<&str> = accounts.iter().map(|account| account.name.as_str()).collect();
-    let aliases = ends.aliases(|account| options.account.is_empty() || names.contains(account)).await?;
+    let aliases = ends.aliases(|account| whole || names.contains(account)).await?;
     ends.copy_aliases(&aliases).await?;
     bar.finish_and_clear();
+    if whole {
+        // Last, so that it is as new as can be.
+        let items = copy_queue(&*ends.from, &*ends.to, Arrive::AsTheyAre).await?;
+        println!("copied {items} messages that wait to be sent");
+    }
     println!("copied {} accounts with {total} messages; comparing both stores", accounts.len());
     let compare = if options.skip_bodies { Compare::Summaries } else { Compare::All };
-    audit(&ends, &accounts, total, compare).await
+    let faults = match whole {
+        true => compare_queues(&*ends.from, &*ends.to, Arrive::AsTheyAre, compare).await?,
+        false => Vec::new(),
+    };
+    audit(&ends, &accounts, total, (compare, faults)).await
 }
 
-async fn audit(ends: &Ends, accounts: &[Account], total: u64, compare: Compare) -> Result<()> {
+async fn audit(
+    ends: &Ends,
+    accounts: &[Account],
+    total: u64,
+    (compare, mut faults): (Compare, Vec<String>),
+) -> Result<()> {
     let bar = bar("comparing", total);
-    let mut faults = Vec::new();
     for account in accounts {
         faults.extend(ends.compare(account, compare, &mut |n| bar.inc(n)).await?);
     }

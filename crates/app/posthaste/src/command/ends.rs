@@ -176,7 +176,7 @@ impl Ends {
         Ok(faults)
     }
 
-    /// Makes all records of a kind at the other end what they are here.
+    /// Makes each record of a kind at the other end what it is here.
     pub async fn mirror_records(&self, prefix: &str) -> Result<()> {
         let mut after = None;
         loop {
@@ -185,6 +185,21 @@ impl Ends {
             after = Some(last.name.clone());
             for record in &page {
                 self.put(record).await?;
+            }
+        }
+    }
+
+    /// Removes records of a kind from the other end that are not here.
+    pub async fn drop_records(&self, prefix: &str) -> Result<()> {
+        let mut after = None;
+        loop {
+            let page = self.to.directory_scan(prefix, after.as_deref(), PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.name.clone());
+            for record in &page {
+                if self.from.directory_entry(&record.name).await?.is_none() {
+                    put(&*self.to, &record.name, None).await?;
+                }
             }
         }
     }

@@ -15,6 +15,9 @@
 //! | `fresh` | its mailboxes get new ids, as the first ones are in use here or were removed |
 //! | `source` | which backup it comes from |
 //! | `done` | all of the account is here |
+//!
+//! Mail that waited to be sent comes, held, into a store that has no queue yet. A record
+//! `restore-queue` says so. Where there is a queue it is left alone.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,6 +27,7 @@ use indicatif::ProgressBar;
 use posthaste_delivery::import::copy_journals;
 use posthaste_directory::{Account, DirectoryError, copy_acls, copy_annotations};
 use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq};
+use posthaste_queue::{Arrive, QUEUE_ACCOUNT, compare_queues, copy_queue, has_other_items};
 use posthaste_store::{CommitOutcome, Compare, ListCommit, Places, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +46,16 @@ struct Underway {
     source: String,
     done: bool,
 }
+
+/// `restore-queue`: what waited to be sent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct QueueUnderway {
+    /// The instant of the backup, unix milliseconds.
+    source: u64,
+    done: bool,
+}
+
+const QUEUE_UNDERWAY: &str = "restore-queue";
 
 fn underway_name(account: &str) -> String {
     format!("restore/{account}")
@@ -72,6 +86,7 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
     if named.is_empty() {
         // Last: their members are there.
         job.ends.copy_records("group/").await?;
+        job.restore_queue().await?;
     }
     Ok(())
 }
@@ -173,6 +188,43 @@ impl Job {
             "restored {} accounts with {total} messages from {}, read back and compared",
             wanted.len(),
             backup.display()
+        );
+        Ok(())
+    }
+
+    /// Brings what waited to be sent. All of it is held.
+    async fn restore_queue(&self) -> Result<()> {
+        let (from, to) = (&*self.ends.from, &*self.ends.to);
+        if from.directory_scan("queue/", None, 1).await?.is_empty() {
+            return Ok(());
+        }
+        let source = last_run(from).await?.map_or(0, |run| run.begun);
+        let known = match to.directory_entry(QUEUE_UNDERWAY).await? {
+            Some(entry) => Some(parse::<QueueUnderway>(QUEUE_UNDERWAY, &entry.value)?),
+            None => None,
+        };
+        if known.as_ref().is_some_and(|known| known.done && known.source == source) {
+            return Ok(());
+        }
+        let is_ours = known.is_some_and(|known| !known.done && known.source == source);
+        let is_new = to.load_list(QUEUE_ACCOUNT).await?.version == ModSeq::ZERO;
+        if !(is_new || is_ours) || has_other_items(from, to).await? {
+            println!(
+                "mail that waited to be sent was left out, as the store has a queue of its own; `posthaste queue list --data \
+                 BACKUP` lists it"
+            );
+            return Ok(());
+        }
+        write(to, QUEUE_UNDERWAY, &QueueUnderway { source, done: false }).await?;
+        let items = copy_queue(from, to, Arrive::Held).await?;
+        let faults = compare_queues(from, to, Arrive::Held, Compare::All).await?;
+        if let Some(fault) = faults.first() {
+            return Err(Failure::Incomplete(format!("{fault}; run the same command again")));
+        }
+        write(to, QUEUE_UNDERWAY, &QueueUnderway { source, done: true }).await?;
+        println!(
+            "{items} messages that waited to be sent are held, as some may have been sent since; see `posthaste queue list` \
+             and `posthaste queue release`"
         );
         Ok(())
     }

@@ -161,7 +161,7 @@ async fn serve(
     // Not before the listeners are up: a start that fails must not leave the password of a server
     // in somebody's log.
     first_account(&server.opened, &server.config).await?;
-    println!("ready {}{}", listeners.addresses(), metrics.addresses());
+    say(&format!("ready {}{}", listeners.addresses(), metrics.addresses()));
     let mut waits_for_domain = outgoing.is_none();
     loop {
         tokio::select! {
@@ -325,10 +325,27 @@ async fn first_account(opened: &Opened, config: &Config) -> Result<()> {
     let name = command::full_name("postmaster", config);
     let password = password::generate()?;
     let account = opened.directory.add(&name, &password, NewAccount::default()).await?;
-    println!("Posthaste made {} with one account. Its password is shown this once:", config.data.display());
-    println!("  account   {}", account.name);
-    println!("  password  {}", password.expose());
+    let (data, name) = (config.data.display(), &account.name);
+    let shown = say(&format!(
+        "Posthaste made {data} with one account. Its password is shown this once:\n  account   {name}\n  password  {}",
+        password.expose()
+    ));
+    if !shown {
+        tracing::error!(%name, "nobody saw the password of the first account: `posthaste account passwd` sets another");
+    }
     Ok(())
+}
+
+/// Writes to standard output; whether that worked. It may be a file on a full disk, or a pipe that
+/// nobody reads any more: mail is served all the same.
+fn say(text: &str) -> bool {
+    use std::io::Write as _;
+    let mut output = std::io::stdout().lock();
+    let said = writeln!(output, "{text}").and_then(|()| output.flush());
+    if let Err(error) = &said {
+        tracing::warn!(%error, "standard output cannot be written");
+    }
+    said.is_ok()
 }
 
 /// Does what commits left for later, for as long as the server runs.

@@ -1,0 +1,132 @@
+//! The queue on its way into another store, with `copy-store`, `backup` and `restore`.
+//!
+//! Items keep their numbers. An item without its message could not be sent, so an item comes after
+//! its message, and goes before it. A copy can be cut off anywhere and made again.
+
+use bytes::Bytes;
+use posthaste_store::{
+    CommitOutcome, Compare, DirectoryChange, DirectoryEntry, Engine, StoreError, Transfer,
+};
+use std::collections::BTreeMap;
+
+use crate::error::QueueError;
+use crate::item::{self, Item};
+use crate::queue::{PAGE, QUEUE_ACCOUNT};
+
+/// What items are at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrive {
+    /// What they are here.
+    AsTheyAre,
+    /// Held: an administrator decides about each. For a backup: most of its items are sent by the
+    /// time somebody serves it.
+    Held,
+}
+
+impl Arrive {
+    /// A record as it is to be at the other end. One that cannot be read stays as it is.
+    fn value(self, entry: &DirectoryEntry) -> Result<Bytes, QueueError> {
+        match (self, Item::read(entry)) {
+            (Self::Held, Ok(mut item)) if !item.held => {
+                item.held = true;
+                item.write()
+            }
+            _ => Ok(entry.value.clone()),
+        }
+    }
+}
+
+/// The records of all items, by name.
+async fn records(engine: &dyn Engine) -> Result<BTreeMap<String, DirectoryEntry>, StoreError> {
+    let mut found: BTreeMap<String, DirectoryEntry> = BTreeMap::new();
+    loop {
+        let after = found.last_key_value().map(|(name, _)| name.as_str());
+        let page = engine.directory_scan(item::prefix(), after, PAGE).await?;
+        if page.is_empty() {
+            return Ok(found);
+        }
+        found.extend(page.into_iter().map(|entry| (entry.name.clone(), entry)));
+    }
+}
+
+/// Whether the queue of `to` has items that never were in that of `from`.
+///
+/// # Errors
+/// If a store cannot be read.
+pub async fn has_other_items(from: &dyn Engine, to: &dyn Engine) -> Result<bool, QueueError> {
+    let there = records(to).await?;
+    let (list, known) = (from.load_list(QUEUE_ACCOUNT).await?, to.load_list(QUEUE_ACCOUNT).await?);
+    Ok(!there.is_empty() && list.entries.iter().map(|e| e.id).ne(known.entries.iter().map(|e| e.id)))
+}
+
+/// Makes the queue of `to` what that of `from` is. The answer is the number of items. Whoever calls
+/// makes sure that no server sends from `to`, and that it has no items of its own
+/// ([`has_other_items`]): they would go.
+///
+/// # Errors
+/// If a store cannot be read or written. If a message is damaged, all others are copied first.
+pub async fn copy_queue(from: &dyn Engine, to: &dyn Engine, arrive: Arrive) -> Result<usize, QueueError> {
+    let before = records(from).await?;
+    if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
+        return Ok(0);
+    }
+    for name in records(to).await?.into_keys().filter(|name| !before.contains_key(name)) {
+        put(to, &name, None).await?;
+    }
+    let mail = Transfer::new(from, to).copy(QUEUE_ACCOUNT, &mut |_| {}).await;
+    let damaged = match mail {
+        Err(error) if error.is_damage() => Some(error),
+        mail => {
+            mail?;
+            None
+        }
+    };
+    let mut count = 0;
+    for name in before.into_keys() {
+        // One that was sent meanwhile has no message at the other end.
+        let now = from.directory_entry(&name).await?;
+        count += usize::from(now.is_some());
+        put(to, &name, now.as_ref().map(|entry| arrive.value(entry)).transpose()?).await?;
+    }
+    damaged.map_or(Ok(count), |error| Err(error.into()))
+}
+
+/// What is not the same in both queues, a sentence each.
+///
+/// # Errors
+/// If a store cannot be read.
+pub async fn compare_queues(
+    from: &dyn Engine,
+    to: &dyn Engine,
+    arrive: Arrive,
+    compare: Compare,
+) -> Result<Vec<String>, QueueError> {
+    if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Nobody sees the UIDVALIDITY of the queue.
+    let found = Transfer::new(from, to).audit_mailboxes(QUEUE_ACCOUNT, compare, &mut |_| {}).await?;
+    let mut faults: Vec<String> = found.into_iter().map(|fault| format!("the queue: {fault}")).collect();
+    let (here, there) = (records(from).await?, records(to).await?);
+    let mut wanted = BTreeMap::new();
+    for (name, entry) in &here {
+        wanted.insert(name, arrive.value(entry)?);
+    }
+    let found: BTreeMap<_, _> = there.iter().map(|(name, entry)| (name, entry.value.clone())).collect();
+    if wanted != found {
+        faults.push("the queue: items are other ones".into());
+    }
+    Ok(faults)
+}
+
+async fn put(engine: &dyn Engine, name: &str, value: Option<Bytes>) -> Result<(), StoreError> {
+    let there = engine.directory_entry(name).await?;
+    if there.as_ref().map(|there| &there.value) == value.as_ref() {
+        return Ok(());
+    }
+    let expected = there.map_or(0, |there| there.version);
+    match engine.directory_commit(DirectoryChange { name: name.to_owned(), expected, value }).await? {
+        CommitOutcome::Done => Ok(()),
+        CommitOutcome::Conflict => Err(StoreError::Busy),
+    }
+}

@@ -1,0 +1,83 @@
+//! The queue in another store.
+
+use posthaste_store::Compare;
+
+use super::*;
+use crate::{Arrive, compare_queues, copy_queue, has_other_items};
+
+fn engine(world: &World) -> Arc<dyn Engine> {
+    Arc::clone(world.relay.delivery().store().engine())
+}
+
+async fn copy(from: &World, to: &Arc<dyn Engine>, arrive: Arrive) -> usize {
+    let from = engine(from);
+    let count = copy_queue(&*from, &**to, arrive).await.unwrap();
+    assert_eq!(compare_queues(&*from, &**to, arrive, Compare::All).await.unwrap(), [""; 0]);
+    count
+}
+
+fn memory() -> Arc<dyn Engine> {
+    Arc::new(MemoryEngine::new())
+}
+
+#[tokio::test]
+async fn a_store_that_was_moved_sends_what_waited() {
+    let mut world = World::new().await;
+    world.accept("ana@example.org", &["a@x.test", "b@y.test"]).await;
+    world.accept("ana@example.org", &["c@x.test"]).await;
+    let to = memory();
+    assert_eq!(copy(&world, &to, Arrive::AsTheyAre).await, 3);
+    // The first store's servers go on meanwhile.
+    world.script("y.test", [Script::Unreachable(busy())]);
+    world.run_at(START, 4).await;
+    world.accept("ana@example.org", &["d@z.test"]).await;
+    assert_eq!(copy(&world, &to, Arrive::AsTheyAre).await, 2, "what was sent meanwhile is not sent again");
+    let mut moved = World::of(to).await;
+    assert_eq!(moved.items().await.len(), 2);
+    let mut seen = moved.run_at(START + DAY, 4).await;
+    seen.sort_by_key(|event| format!("{event:?}"));
+    assert_eq!(
+        seen,
+        [got("y.test", &["b@y.test"]), got("z.test", &["d@z.test"]), tried("y.test"), tried("z.test")]
+    );
+    assert!(moved.items().await.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_in_a_backup_waits_for_an_administrator() {
+    let mut world = World::new().await;
+    world.accept("ana@example.org", &["a@x.test"]).await;
+    let to = memory();
+    for _ in 0..2 {
+        assert_eq!(copy(&world, &to, Arrive::Held).await, 1);
+    }
+    let mut backup = World::of(Arc::clone(&to)).await;
+    assert_eq!(backup.run_at(START + DAY, 0).await, []);
+    let id = backup.items().await[0].id;
+    backup.relay.queue().administer(id, |item| item.held = false).await.unwrap();
+    let seen = backup.run_at(START + DAY, 2).await;
+    assert_eq!(seen, [tried("x.test"), got("x.test", &["a@x.test"])]);
+    // The next backup has what waits then: nothing.
+    world.run_at(START, 2).await;
+    assert_eq!(copy(&world, &to, Arrive::Held).await, 0);
+}
+
+#[tokio::test]
+async fn a_queue_of_its_own_is_noticed() {
+    let world = World::new().await;
+    world.accept("ana@example.org", &["a@x.test"]).await;
+    let (empty, to) = (memory(), memory());
+    let others = |to: &Arc<dyn Engine>| {
+        let (from, to) = (engine(&world), Arc::clone(to));
+        async move { has_other_items(&*from, &*to).await.unwrap() }
+    };
+    assert!(!others(&empty).await);
+    // A queue in which nothing waits, as it is after somebody looked at it.
+    let other = World::of(Arc::clone(&to)).await;
+    assert!(!others(&to).await);
+    other.accept("bo@example.net", &["b@y.test"]).await;
+    assert!(others(&to).await);
+    other.relay.queue().drop_item(other.items().await[0].id).await.unwrap();
+    assert_eq!(copy(&world, &to, Arrive::AsTheyAre).await, 1);
+    assert!(!others(&to).await, "they are the same items");
+}
