@@ -360,8 +360,6 @@ impl Sample {
         let rebuilt = rebuild_index(dir, &self.options, Rebuild::Force);
         match rebuilt {
             Ok(_) => {}
-            // Without its name a directory is not touched.
-            Err(_) if damage.file == "format" => return Ok(()),
             Err(error) => return Err(format!("it fails: {error}")),
         }
         let engine = Opening::Command.open(dir, self.options.clone());

@@ -17,6 +17,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::data_dir::format::{self, Access, Format};
+use crate::data_dir::identity;
 use crate::data_dir::lock::EngineLock;
 use crate::data_dir::reserve::{Purpose, Reserve};
 use crate::data_dir::unknown;
@@ -119,6 +120,7 @@ fn open_parts(dir: &Path, options: &Options) -> Result<(Format, Index)> {
     let open_index = || Index::open(&index, options.map_bytes, options.readers);
     if let Some(format) = format::open(dir, Access::Shared)? {
         format::require_parts(dir)?;
+        identity::require(dir, format.id)?;
         // A process that was killed may have left names that are not durable yet.
         for path in [dir, &packs, &index] {
             format::sync_directory(path).map_err(unavailable)?;

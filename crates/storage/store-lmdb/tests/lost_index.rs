@@ -1,11 +1,12 @@
-//! An index that is missing, empty or old beside full packs: the store is not opened, or brought
-//! up; no mail is lost.
+//! An index that is missing, empty or old beside full packs, and a file `format` that is lost or
+//! damaged: the store is not opened, or brought up; no mail is lost.
 
 #![allow(clippy::unwrap_used)]
 
 mod world;
 
 use posthaste_mail_model::MailboxId;
+use posthaste_store::Engine;
 use posthaste_store_lmdb::LmdbEngine;
 use std::path::Path;
 use world::{World, body, maintain, small};
@@ -171,4 +172,64 @@ async fn a_retired_pack_is_removed_once_the_index_says_so_and_its_number_is_not_
     // The log tells that the first packs were emptied: a rebuild does not miss them.
     std::fs::remove_dir_all(dir.path().join("index")).unwrap();
     mended(dir.path(), &world).await;
+}
+
+/// Every record is bound to the id in `format`: a bit that turns there must not cost the store.
+#[tokio::test]
+async fn a_lost_or_damaged_format_is_written_again_by_a_rebuild() {
+    let dir = tempfile::tempdir().unwrap();
+    let (world, _) = store(dir.path()).await;
+    let (path, there) = (dir.path().join("format"), packs(dir.path()));
+    let whole = std::fs::read(&path).unwrap();
+    let damage: Vec<Option<Vec<u8>>> = (0..whole.len() * 8)
+        .map(|bit| {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            Some(bytes)
+        })
+        .chain([None, Some(Vec::new()), Some(vec![0; 512])])
+        .collect();
+    let (mut refused, mut newer) = (0, 0);
+    for bytes in damage {
+        match &bytes {
+            Some(bytes) => std::fs::write(&path, bytes).unwrap(),
+            None => std::fs::remove_file(&path).unwrap(),
+        }
+        let text = bytes.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+        match LmdbEngine::open(dir.path(), small()) {
+            // The version of an older program, or another spelling of the same id.
+            Ok(engine) => {
+                assert!(engine.check(&mut |_| {}).await.unwrap().faults.is_empty(), "{text}");
+            }
+            Err(error) if error.to_string().contains("use a newer program") => newer += 1,
+            Err(error) => {
+                refused += 1;
+                assert!(error.to_string().contains("`posthaste check --rebuild`"), "{error}");
+                assert_eq!(packs(dir.path()), there);
+                // A rebuild of the whole store for each bit would take a minute.
+                if refused % 16 == 0 || bytes.as_ref().is_none_or(|bytes| bytes.len() != whole.len()) {
+                    mended(dir.path(), &world).await;
+                    assert_eq!(std::fs::read(&path).unwrap(), whole, "{text}");
+                }
+            }
+        }
+        std::fs::write(&path, &whole).unwrap();
+    }
+    assert!(refused > 300 && newer < 8, "{refused} refused, {newer} newer");
+    world.verify(&LmdbEngine::open(dir.path(), small()).unwrap()).await;
+}
+
+#[tokio::test]
+async fn the_packs_of_another_store_are_refused() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (world, _) = store(dir.path()).await;
+    store(other.path()).await;
+    let (ours, theirs) = (dir.path().join("packs"), other.path().join("packs"));
+    std::fs::rename(&ours, dir.path().join("put away")).unwrap();
+    std::fs::rename(theirs, &ours).unwrap();
+    let refusal = refusal(dir.path());
+    assert!(refusal.contains("they are those of another store"), "{refusal}");
+    std::fs::remove_dir_all(&ours).unwrap();
+    std::fs::rename(dir.path().join("put away"), &ours).unwrap();
+    world.verify(&LmdbEngine::open(dir.path(), small()).unwrap()).await;
 }

@@ -39,6 +39,10 @@ const OLDEST: u32 = 1;
 pub(crate) const REMEDY: &str =
     "Nothing was changed. `posthaste check --rebuild` makes the index again from the packs";
 
+/// What to do about a file `format` that is missing or damaged.
+const WRITTEN_AGAIN: &str =
+    "Nothing was changed. `posthaste check --rebuild` writes the file again, as the packs have it";
+
 fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
     move |e| failed(path.display())(e)
 }
@@ -75,8 +79,8 @@ pub(crate) fn open(dir: &Path, access: Access) -> Result<Option<Format>> {
         if file.metadata().map_err(unavailable(&path))?.ino() != there.ino() {
             continue;
         }
-        let text = std::fs::read_to_string(&path).map_err(unavailable(&path))?;
-        let (version, id) = parse(&path, &text)?;
+        let text = std::fs::read(&path).map_err(unavailable(&path))?;
+        let (version, id) = parse(&path, &String::from_utf8_lossy(&text))?;
         if version == VERSION {
             return Ok(Some(Format { id, _lock: file }));
         }
@@ -118,23 +122,40 @@ pub(crate) fn require_parts(dir: &Path) -> Result<()> {
     Ok(())
 }
 
+fn version(text: &str) -> Option<u32> {
+    text.lines().next()?.strip_prefix("posthaste-store ")?.parse().ok()
+}
+
+/// Whether this is the file of a newer program.
+pub(crate) fn is_newer(text: &str) -> bool {
+    version(text).is_some_and(|version| version > VERSION)
+}
+
 /// Version and id.
 pub(crate) fn parse(path: &Path, text: &str) -> Result<(u32, Id)> {
-    let mut lines = text.lines();
-    let version = lines.next().and_then(|l| l.strip_prefix("posthaste-store ")).and_then(|v| v.parse().ok());
-    let version = match version {
+    let damaged = |what: &str| StoreError::Corrupt(format!("{}: {what}. {WRITTEN_AGAIN}", path.display()));
+    let version = match version(text) {
         Some(known @ OLDEST..=VERSION) => known,
-        Some::<u32>(other) => {
+        Some(other) if other > VERSION => {
             return Err(StoreError::Corrupt(format!(
-                "{}: the store has format {other}, this program knows {VERSION}; use a newer program",
+                "{}: the store has format {other}, this program knows {VERSION}; use a newer program. If there never was \
+                 one, the file is damaged: its first line is to be `posthaste-store {VERSION}`",
                 path.display()
             )));
         }
-        None => return Err(StoreError::Corrupt(format!("{}: not a format file", path.display()))),
+        _ => return Err(damaged("not a format file")),
     };
-    let id = lines.next().and_then(|l| l.strip_prefix("id ")).and_then(Id::parse);
-    let id = id.ok_or_else(|| StoreError::Corrupt(format!("{}: no store id", path.display())))?;
-    Ok((version, id))
+    let id = text.lines().nth(1).and_then(|l| l.strip_prefix("id ")).and_then(Id::parse);
+    Ok((version, id.ok_or_else(|| damaged("no store id"))?))
+}
+
+/// Writes the file of a store whose packs are of this id.
+pub(crate) fn write_again(dir: &Path, id: Id) -> Result<()> {
+    let write = || {
+        std::fs::rename(write_draft(dir, id)?, dir.join("format"))?;
+        sync_directory(dir)
+    };
+    write().map_err(unavailable(dir))
 }
 
 /// The file as it is to be, under another name.
@@ -162,7 +183,7 @@ pub(crate) fn may_be_made(dir: &Path) -> Result<()> {
         let is_pack = number_of(&entry.file_name().to_string_lossy()).is_some();
         if is_pack && entry.metadata().map_err(unavailable(&packs))?.len() > 0 {
             return Err(StoreError::Corrupt(format!(
-                "{}: missing, though packs/ holds mail; restore it from a backup",
+                "{}: missing, though packs/ holds mail. {WRITTEN_AGAIN}",
                 dir.join("format").display()
             )));
         }

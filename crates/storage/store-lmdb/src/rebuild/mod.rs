@@ -33,6 +33,7 @@ use self::replay::Replay;
 use self::salvage::OldIndex;
 use self::survey::{Before, Survey, survey};
 use crate::data_dir::format::{self, Access};
+use crate::data_dir::identity;
 use crate::data_dir::lock::EngineLock;
 use crate::engine::Options;
 use crate::index::lists;
@@ -63,6 +64,7 @@ pub fn rebuild(
     let dir = lock.dir();
     let missing =
         || StoreError::Corrupt(format!("{}: no store is here: there is no file `format`", dir.display()));
+    identity::mend(dir)?;
     let format = format::open(dir, Access::Alone)?.ok_or_else(missing)?;
     let scratch = Workplace::make(dir)?;
     let report = build(dir, &scratch, options, (format.id, mode), progress)?;
