@@ -351,16 +351,7 @@ fn a_damaged_message_keeps_nobody_else_out_of_the_backup() {
         stop.store(true, Ordering::Release);
     });
     // One bit of one message of ana's.
-    let needle = b"Line 0 of message 600:";
-    let packs = std::fs::read_dir(server.data().join("packs")).unwrap().map(|entry| entry.unwrap().path());
-    let found = packs.into_iter().find_map(|pack| {
-        let bytes = std::fs::read(&pack).unwrap();
-        let at = bytes.windows(needle.len()).position(|window| window == needle)?;
-        Some((pack, at))
-    });
-    let (pack, at) = found.unwrap();
-    let file = std::fs::OpenOptions::new().write(true).open(pack).unwrap();
-    file.write_all_at(&[needle[0] ^ 1], at as u64).unwrap();
+    damage_message(server.data(), 600);
 
     let target = dir.path().join("backup");
     let target = target.to_str().unwrap();
@@ -381,6 +372,43 @@ fn a_damaged_message_keeps_nobody_else_out_of_the_backup() {
     same(&server, &restored, (ANA, ANA), &["INBOX", "Lists/Rust"]);
     let mut ana = login(restored.address("imap"), ANA);
     assert!((1..COUNT - 11).contains(&count(&mut ana, "Archive")));
+}
+
+/// Turns over one bit of the message of this number, in a store that is closed or served.
+fn damage_message(data: &Path, number: usize) {
+    let needle = format!("Line 0 of message {number}:").into_bytes();
+    let packs = std::fs::read_dir(data.join("packs")).unwrap().map(|entry| entry.unwrap().path());
+    let found = packs.into_iter().find_map(|pack| {
+        let bytes = std::fs::read(&pack).unwrap();
+        let at = bytes.windows(needle.len()).position(|window| window == needle)?;
+        Some((pack, at))
+    });
+    let (pack, at) = found.unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(pack).unwrap();
+    file.write_all_at(&[needle[0] ^ 1], at as u64).unwrap();
+}
+
+#[test]
+fn a_damaged_backup_is_named_and_takes_what_is_new() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let target = dir.path().join("backup").to_str().unwrap().to_owned();
+    done(&server.command(&["backup", &target], ""));
+    damage_message(Path::new(&target), 600);
+    let mbox = dir.path().join("mail.mbox");
+    let args = ["import", mbox.to_str().unwrap(), "--account", BEN, "--mailbox", "Later"];
+    done(&server.command(&args, ""));
+    let output = server.command(&["backup", &target], "");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("damaged: ana@example.org") && !said.contains("damaged: ben"), "{said}");
+    assert!(said.contains(&format!("`posthaste check --data {target}`")), "{said}");
+    let mut shown = Command::new(BINARY);
+    let shown = done(&shown.args(["account", "show", BEN, "--data", &target]).output().unwrap());
+    assert!(shown.lines().any(|line| line.contains("Later") && line.contains("700 messages")), "{shown}");
 }
 
 /// An account that was removed and made again, or restored, is another account of the same name. It

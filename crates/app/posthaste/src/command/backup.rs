@@ -169,7 +169,8 @@ fn conclude(faults: &[String], damaged: &[String]) -> Result<()> {
     faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("differs: {fault}"));
     if !damaged.is_empty() {
         return Err(Failure::Incomplete(format!(
-            "{} accounts are not whole in the backup, for the reasons above; all others are. `posthaste check` names all that is damaged",
+            "{} accounts are not whole in the backup, for the reasons above; all others are. `posthaste check` names all that is damaged: restore \
+             those messages, or expunge them, and run the same command again",
             damaged.len()
         )));
     }
@@ -210,7 +211,7 @@ impl Job<'_> {
         let (mut whole_accounts, mut damaged, mut faults) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..self.looks {
             (whole_accounts, damaged) = self.copy(&accounts, total).await?;
-            faults = self.compare(&whole_accounts, total).await?;
+            faults = self.compare(&whole_accounts, total, &mut damaged).await?;
             if whole {
                 self.queue(&mut damaged, &mut faults).await?;
             }
@@ -299,12 +300,26 @@ impl Job<'_> {
         Ok(())
     }
 
-    async fn compare(&self, accounts: &[Account], total: u64) -> Result<Vec<String>> {
+    async fn compare(
+        &self,
+        accounts: &[Account],
+        total: u64,
+        damaged: &mut Vec<String>,
+    ) -> Result<Vec<String>> {
         let compare = self.how_compared();
         let bar = bar("comparing", total);
         let mut faults = Vec::new();
         for account in accounts {
-            faults.extend(self.ends.compare(account, compare, &mut |n| bar.inc(n)).await?);
+            match self.ends.compare(account, compare, &mut |n| bar.inc(n)).await {
+                Ok(found) => faults.extend(found),
+                // What was copied in an earlier run may have been damaged since.
+                Err(Failure::Store(error)) if error.is_damage() => damaged.push(format!(
+                    "damaged: {}: {error}; `posthaste check` and `posthaste check --data {}` tell in which of both stores",
+                    account.name,
+                    self.options.target.display()
+                )),
+                Err(error) => return Err(error),
+            }
         }
         bar.finish_and_clear();
         Ok(faults)
