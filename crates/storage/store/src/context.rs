@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
 use crate::engine::Engine;
+use crate::follow::Followers;
 
 /// The settings of a store. `StoreOptions::default()` suits a server.
 #[derive(Clone)]
@@ -60,6 +61,8 @@ fn system_randomness() -> u128 {
 /// What mailboxes need from their store.
 pub(crate) struct Context {
     pub engine: Arc<dyn Engine>,
+    /// Accounts whose changes sessions want to know.
+    pub followers: Arc<Followers>,
     options: StoreOptions,
     underway: watch::Sender<usize>,
 }
@@ -75,7 +78,7 @@ impl Drop for Underway {
 
 impl Context {
     pub fn new(engine: Arc<dyn Engine>, options: StoreOptions) -> Self {
-        Self { engine, options, underway: watch::Sender::new(0) }
+        Self { engine, followers: Arc::default(), options, underway: watch::Sender::new(0) }
     }
 
     pub fn underway(&self) -> Underway {

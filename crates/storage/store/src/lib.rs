@@ -13,6 +13,7 @@ mod change;
 mod context;
 mod engine;
 mod error;
+mod follow;
 mod head;
 mod list;
 mod mailbox;
@@ -31,6 +32,7 @@ pub use engine::{
     BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, Unreadable, Visit,
 };
 pub use error::{Result, StoreError, named_ranges};
+pub use follow::{AccountNews, AccountWatch, MailboxNews, OwnArrivals};
 pub use head::{Counts, MailboxHead};
 pub use list::{ListCommit, MailboxEntry, MailboxList, SpecialUse};
 pub use mailbox::{Copied, Destination, Expunged, FlagsStored, IncomingMessage, Mailbox, Moved, Watch};

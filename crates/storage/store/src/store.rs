@@ -4,6 +4,7 @@
 //! through one handle wakes all who watch; what a session holds is never evicted.
 
 mod cache;
+mod following;
 mod foreign;
 mod lists;
 mod names;

@@ -149,6 +149,7 @@ impl MailboxState {
 
     /// Makes this the newest known state, unless a newer one is known. The caller must lead.
     pub(super) fn publish(&self, next: Base) -> Base {
+        self.context.followers.note(self.id, next.head());
         self.first_recent.fetch_max(next.head().first_recent.value(), Ordering::AcqRel);
         match (next, self.published.get()) {
             (Base::View(view), Some(published)) => {

@@ -1,6 +1,6 @@
 //! Notices changes by other processes and nodes while sessions here are idle.
 
-use posthaste_mail_model::MailboxId;
+use posthaste_mail_model::{AccountId, MailboxId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ impl Store {
     /// so wakes the watchers. Never returns: spawn it, and drop it to end it.
     pub async fn watch_foreign(&self, interval: Duration) {
         let mut seen: Epoch = self.engine().epoch();
+        // Of the accounts followed: the last one looked at in a pass over them that is not done,
+        // and the epoch when the pass began.
+        let (mut looked_at, mut begun): (Option<AccountId>, Epoch) = (None, None);
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -25,8 +28,17 @@ impl Store {
             if epoch.is_some() && epoch == seen {
                 continue;
             }
-            match self.look_abroad().await {
-                Ok(()) => seen = epoch,
+            if looked_at.is_none() {
+                begun = epoch;
+            }
+            let looked = match self.look_abroad().await {
+                Ok(()) => self.look_at_followed(looked_at).await,
+                Err(error) => Err(error),
+            };
+            match looked {
+                Ok(None) => (seen, looked_at) = (begun, None),
+                // Too many for one round: the next one goes on.
+                Ok(last) => looked_at = last,
                 // The next round tries again.
                 Err(error) => tracing::warn!(%error, "cannot see what other processes changed"),
             }

@@ -96,7 +96,7 @@ impl Store {
         self.read_list(account).await
     }
 
-    async fn read_list(&self, account: AccountId) -> Result<Arc<MailboxList>> {
+    pub(super) async fn read_list(&self, account: AccountId) -> Result<Arc<MailboxList>> {
         let epoch = self.engine().epoch();
         let list = self.engine().load_list(account).await?;
         Ok(self.remember(Arc::new(list), epoch))
@@ -112,7 +112,10 @@ impl Store {
         }
         let bytes = memory_bytes(&list);
         lists.insert(list.account, KnownList { list: Arc::clone(&list), epoch }, bytes);
-        drop(lists.evict(|_| false));
+        let evicted = lists.evict(|_| false);
+        drop(lists);
+        drop(evicted);
+        self.context().followers.note_list(&list);
         list
     }
 

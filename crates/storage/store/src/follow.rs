@@ -1,0 +1,386 @@
+//! Accounts that are followed: which of their mailboxes changed, for sessions that asked to be told
+//! (RFC 5465).
+//!
+//! All sessions of an account share one record. It holds the newest list, and for each mailbox its
+//! last head and the number of its last change. Each session remembers one number: up to where it
+//! has looked. So a change costs one entry, whatever the account's mailboxes and sessions, and a
+//! session that does not look holds nothing for the changes that it has missed.
+//!
+//! What always holds: while nobody follows an account, its changes cost one atomic load; no lock is
+//! held across I/O; a mailbox has one entry, however often it changes.
+
+use parking_lot::{Mutex, RwLock};
+use posthaste_mail_model::{AccountId, MailboxId, ModSeq, Uid};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::watch;
+
+use crate::head::{Counts, MailboxHead};
+use crate::list::{MailboxEntry, MailboxList};
+
+/// All accounts that are followed.
+#[derive(Default)]
+pub(crate) struct Followers {
+    /// How many accounts are followed.
+    count: AtomicUsize,
+    known: RwLock<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    accounts: BTreeMap<AccountId, Slot>,
+    /// Whose a mailbox is, of the accounts followed.
+    owners: HashMap<MailboxId, AccountId>,
+}
+
+struct Slot {
+    followed: Arc<Followed>,
+    /// Sessions that follow it.
+    watches: usize,
+}
+
+/// What is known of one account.
+struct Followed {
+    account: AccountId,
+    state: Mutex<State>,
+    news: watch::Sender<()>,
+}
+
+struct State {
+    /// Counts the changes.
+    at: u64,
+    mailboxes: HashMap<MailboxId, Last>,
+    /// The mailboxes by the number of their last change.
+    order: BTreeMap<u64, MailboxId>,
+    list: Arc<MailboxList>,
+    /// Places in `list` by id.
+    places: HashMap<MailboxId, usize>,
+}
+
+/// The last change of a mailbox.
+#[derive(Clone, Copy, Default)]
+struct Last {
+    /// The head after it; `None` until it is read.
+    head: Option<Brief>,
+    /// Its number; 0 if there was none yet.
+    at: u64,
+    /// The number of the one before it.
+    before: u64,
+    /// The number of the last change of which messages came or went.
+    messages_at: u64,
+    step: Step,
+}
+
+/// The part of a head that is compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Brief {
+    modseq: ModSeq,
+    uid_next: Uid,
+    counts: Counts,
+}
+
+impl Brief {
+    fn of(head: &MailboxHead) -> Self {
+        Self { modseq: head.modseq, uid_next: head.uid_next, counts: head.counts }
+    }
+}
+
+/// How a change changed a mailbox.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Step {
+    /// UIDs that were given.
+    given: u32,
+    /// Messages more than before.
+    more: i64,
+}
+
+/// A mailbox that changed since a session looked.
+#[derive(Debug, Clone)]
+pub struct MailboxNews {
+    /// Its entry in the newest list.
+    pub entry: MailboxEntry,
+    /// Its newest counts.
+    pub counts: Counts,
+    /// Its newest UIDNEXT.
+    pub uid_next: Uid,
+    /// Its newest mod-sequence.
+    pub modseq: ModSeq,
+    /// Whether messages came or went. Otherwise only flags changed.
+    pub messages: bool,
+}
+
+/// What happened in an account since a session looked.
+#[derive(Debug, Clone)]
+pub struct AccountNews {
+    /// The newest list.
+    pub list: Arc<MailboxList>,
+    /// The mailboxes that changed, those that changed first before the others.
+    pub mailboxes: Vec<MailboxNews>,
+    /// Whether there are more of them than were asked for. The rest is not returned later either.
+    pub overflow: bool,
+}
+
+/// Messages that a session has added by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnArrivals {
+    /// Where to.
+    pub mailbox: MailboxId,
+    /// The mailbox's mod-sequence after it.
+    pub modseq: ModSeq,
+    /// How many.
+    pub count: u32,
+}
+
+/// Follows one account. Made by [`crate::Store::follow`].
+pub struct AccountWatch {
+    followers: Arc<Followers>,
+    followed: Arc<Followed>,
+    news: watch::Receiver<()>,
+    /// Changes up to this one were seen.
+    seen: u64,
+}
+
+impl AccountWatch {
+    /// Waits until something may have happened since the last [`AccountWatch::take`]. The future
+    /// may be dropped and the method called again.
+    pub async fn changed(&mut self) {
+        // Cannot fail: the sender lives in the account, which this holds.
+        let _ = self.news.changed().await;
+        // It stays so until it is taken.
+        self.news.mark_changed();
+    }
+
+    /// Whether something may have happened since the last [`AccountWatch::take`].
+    pub fn has_changed(&self) -> bool {
+        self.news.has_changed().unwrap_or(false)
+    }
+
+    /// What happened since the last call, at most `max` mailboxes. The session's own arrivals are
+    /// left out where nothing else happened.
+    pub fn take(&mut self, max: usize, own: &[OwnArrivals]) -> AccountNews {
+        // Marked as seen before the state is read, so that no change in between is missed.
+        self.news.mark_unchanged();
+        let state = self.followed.state.lock();
+        let mut news = AccountNews { list: Arc::clone(&state.list), mailboxes: Vec::new(), overflow: false };
+        for (_, id) in state.order.range(self.seen + 1..) {
+            let Some((last, entry)) = state.mailboxes.get(id).zip(state.entry(*id)) else { continue };
+            let Some(head) = last.head.filter(|head| !last.is_own(*id, self.seen, head, own)) else {
+                continue;
+            };
+            if news.mailboxes.len() == max {
+                news.overflow = true;
+                break;
+            }
+            news.mailboxes.push(MailboxNews {
+                entry: entry.clone(),
+                counts: head.counts,
+                uid_next: head.uid_next,
+                modseq: head.modseq,
+                messages: last.messages_at > self.seen,
+            });
+        }
+        self.seen = state.at;
+        news
+    }
+
+    /// One mailbox as it is now; `None` if it is not there, or was not read yet.
+    pub fn mailbox(&self, id: MailboxId) -> Option<MailboxNews> {
+        let state = self.followed.state.lock();
+        let (last, entry) = state.mailboxes.get(&id).zip(state.entry(id))?;
+        let head = last.head?;
+        let (counts, uid_next, modseq) = (head.counts, head.uid_next, head.modseq);
+        Some(MailboxNews { entry: entry.clone(), counts, uid_next, modseq, messages: true })
+    }
+
+    /// The newest list.
+    pub fn list(&self) -> Arc<MailboxList> {
+        Arc::clone(&self.followed.state.lock().list)
+    }
+}
+
+impl Drop for AccountWatch {
+    fn drop(&mut self) {
+        self.followers.leave(self.followed.account);
+    }
+}
+
+impl Last {
+    /// Whether all that happened since `seen` is that the session added messages.
+    fn is_own(&self, id: MailboxId, seen: u64, head: &Brief, own: &[OwnArrivals]) -> bool {
+        self.before <= seen
+            && own.iter().any(|own| {
+                let step = Step { given: own.count, more: i64::from(own.count) };
+                own.mailbox == id && own.modseq == head.modseq && step == self.step
+            })
+    }
+}
+
+impl State {
+    fn of(list: Arc<MailboxList>) -> Self {
+        let mut state =
+            Self { at: 0, mailboxes: HashMap::new(), order: BTreeMap::new(), list, places: HashMap::new() };
+        state.index();
+        state
+    }
+
+    fn entry(&self, id: MailboxId) -> Option<&MailboxEntry> {
+        self.places.get(&id).and_then(|place| self.list.entries.get(*place))
+    }
+
+    /// Brings places and mailboxes up to date with the list.
+    fn index(&mut self) {
+        self.places = self.list.entries.iter().enumerate().map(|(place, entry)| (entry.id, place)).collect();
+        let places = &self.places;
+        self.mailboxes.retain(|id, _| places.contains_key(id));
+        self.order.retain(|_, id| places.contains_key(id));
+        for id in self.places.keys() {
+            self.mailboxes.entry(*id).or_default();
+        }
+    }
+
+    /// Notes a head. Returns whether it is news.
+    fn note(&mut self, id: MailboxId, head: &MailboxHead) -> bool {
+        let Some(last) = self.mailboxes.get_mut(&id) else { return false };
+        let now = Brief::of(head);
+        let was = last.head;
+        if was.is_some_and(|was| was.modseq >= now.modseq) {
+            return false;
+        }
+        last.head = Some(now);
+        // A mailbox whose head was not read yet: anything may have happened.
+        let zero = Brief { modseq: ModSeq::ZERO, uid_next: Uid::MIN, counts: Counts::default() };
+        let was = was.unwrap_or(zero);
+        self.at += 1;
+        self.order.remove(&last.at);
+        self.order.insert(self.at, id);
+        (last.before, last.at) = (last.at, self.at);
+        last.step = Step {
+            given: now.uid_next.value().saturating_sub(was.uid_next.value()),
+            more: i64::from(now.counts.messages) - i64::from(was.counts.messages),
+        };
+        if last.step != Step::default() {
+            last.messages_at = self.at;
+        }
+        true
+    }
+}
+
+impl Followers {
+    /// The account's record; made if nobody follows it yet. Its mailboxes' heads are to be given
+    /// to [`Followers::begin`] then.
+    pub fn follow(self: &Arc<Self>, list: &Arc<MailboxList>) -> (AccountWatch, bool) {
+        let mut known = self.known.write();
+        let account = list.account;
+        let mut is_new = false;
+        let slot = known.accounts.entry(account).or_insert_with(|| {
+            is_new = true;
+            let state = Mutex::new(State::of(Arc::clone(list)));
+            let followed = Followed { account, state, news: watch::Sender::new(()) };
+            Slot { followed: Arc::new(followed), watches: 0 }
+        });
+        slot.watches += 1;
+        let followed = Arc::clone(&slot.followed);
+        if is_new {
+            known.owners.extend(list.entries.iter().map(|entry| (entry.id, account)));
+            self.count.store(known.accounts.len(), Ordering::Release);
+        }
+        let news = followed.news.subscribe();
+        let seen = followed.state.lock().at;
+        (AccountWatch { followers: Arc::clone(self), followed, news, seen }, is_new)
+    }
+
+    /// Whether nothing is held.
+    #[cfg(test)]
+    pub fn is_idle(&self) -> bool {
+        let known = self.known.read();
+        known.accounts.is_empty() && known.owners.is_empty() && self.count.load(Ordering::Acquire) == 0
+    }
+
+    fn leave(&self, account: AccountId) {
+        let mut known = self.known.write();
+        let Some(slot) = known.accounts.get_mut(&account) else { return };
+        slot.watches -= 1;
+        if slot.watches > 0 {
+            return;
+        }
+        let gone = known.accounts.remove(&account);
+        for id in gone.iter().flat_map(|slot| slot.followed.state.lock().places.clone().into_keys()) {
+            known.owners.remove(&id);
+        }
+        self.count.store(known.accounts.len(), Ordering::Release);
+    }
+
+    /// The heads that mailboxes had when an account began to be followed: no news.
+    pub fn begin(&self, account: AccountId, heads: impl Iterator<Item = (MailboxId, MailboxHead)>) {
+        let known = self.known.read();
+        let Some(slot) = known.accounts.get(&account) else { return };
+        let mut state = slot.followed.state.lock();
+        for (id, head) in heads {
+            if let Some(last) = state.mailboxes.get_mut(&id)
+                && last.head.is_none()
+            {
+                last.head = Some(Brief::of(&head));
+            }
+        }
+    }
+
+    /// Notes the newest head of a mailbox, whoever changed it.
+    pub fn note(&self, id: MailboxId, head: &MailboxHead) {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let known = self.known.read();
+        let slot = known.owners.get(&id).and_then(|account| known.accounts.get(account));
+        if let Some(slot) = slot
+            && slot.followed.state.lock().note(id, head)
+        {
+            slot.followed.news.send_replace(());
+        }
+    }
+
+    /// Notes the newest list of an account, whoever changed it.
+    pub fn note_list(&self, list: &Arc<MailboxList>) {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let is_newer = {
+            let known = self.known.read();
+            let slot = known.accounts.get(&list.account);
+            slot.is_some_and(|slot| slot.followed.state.lock().list.version < list.version)
+        };
+        if !is_newer {
+            return;
+        }
+        let mut known = self.known.write();
+        let Known { accounts, owners } = &mut *known;
+        let Some(slot) = accounts.get(&list.account) else { return };
+        let mut state = slot.followed.state.lock();
+        if state.list.version >= list.version {
+            return;
+        }
+        let before = std::mem::replace(&mut state.list, Arc::clone(list));
+        for entry in &before.entries {
+            owners.remove(&entry.id);
+        }
+        owners.extend(list.entries.iter().map(|entry| (entry.id, list.account)));
+        state.index();
+        // A mailbox that is new here begins empty: its first message is news.
+        let empty = Brief::of(&MailboxHead::default());
+        for last in state.mailboxes.values_mut() {
+            last.head.get_or_insert(empty);
+        }
+        drop(state);
+        slot.followed.news.send_replace(());
+    }
+
+    /// The accounts followed after this one, in order, at most so many.
+    pub fn accounts_after(&self, after: Option<AccountId>, max: usize) -> Vec<(AccountId, Vec<MailboxId>)> {
+        let known = self.known.read();
+        let range = known.accounts.iter().filter(|(account, _)| after.is_none_or(|after| **account > after));
+        range
+            .take(max)
+            .map(|(account, slot)| (*account, slot.followed.state.lock().places.keys().copied().collect()))
+            .collect()
+    }
+}
