@@ -90,7 +90,7 @@ impl Known {
     }
 
     /// The responses that report what others changed since. Deleted mailboxes are not reported.
-    async fn changes_since(
+    pub(crate) async fn changes_since(
         &mut self,
         service: &ImapService,
         account: AccountId,

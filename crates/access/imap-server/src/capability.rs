@@ -17,7 +17,8 @@ const AFTER_LOGIN: &str = " NAMESPACE CHILDREN UNSELECT UIDPLUS ESEARCH SEARCHRE
      MULTIAPPEND CATENATE URL-PARTIAL XLIST OBJECTID SAVEDATE PREVIEW PARTIAL UIDONLY UIDBATCHES REPLACE INPROGRESS QUOTA \
      QUOTA=RES-STORAGE QUOTA=RES-MESSAGE QUOTA=RES-MAILBOX ACL RIGHTS=texk LIST-MYRIGHTS \
      UTF8=ACCEPT METADATA LIST-METADATA SORT SORT=DISPLAY ESORT \
-     CONTEXT=SEARCH CONTEXT=SORT SEARCH=FUZZY \
+     CONTEXT=SEARCH CONTEXT=SORT SEARCH=FUZZY NOTIFY MULTISEARCH FILTERS LANGUAGE \
+     I18NLEVEL=1 I18NLEVEL=2 \
      THREAD=ORDEREDSUBJECT THREAD=REFERENCES THREAD=REFS";
 
 /// The capabilities of the session's current state, without the word CAPABILITY.
@@ -41,6 +42,9 @@ pub(crate) fn text(session: &Session) -> String {
     text.push_str(AFTER_LOGIN);
     if session.service.options.unauthenticate {
         text.push_str(" UNAUTHENTICATE");
+    }
+    if let Some(limit) = session.message_limit().capability() {
+        text.push_str(&limit);
     }
     // RFC 7889 §3. Writing to a String cannot fail.
     let _ = write!(text, " APPENDLIMIT={}", session.service.options.append_bytes_max);

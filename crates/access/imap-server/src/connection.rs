@@ -26,6 +26,7 @@ use crate::reply::Reply;
 use crate::service::ImapService;
 use crate::session::{Next, REVOKED, ROOM_WITHIN, Session, no_room, revoked};
 use crate::table::State;
+use crate::waiting;
 use crate::wire::InputBytes;
 
 /// Bytes of one literal before login: names and passwords, and SASL's largest response in base64.
@@ -256,6 +257,10 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     }
     let within = patience(session, mid_command);
     let room = room(session);
+    if session.notify.is_some() && !mid_command && session.permit.is_none() {
+        // Boxed: few sessions ask for notifications.
+        return Box::pin(waiting::for_command(session, room, within)).await;
+    }
     let Session { wire, shutdown, permit, lease, .. } = session;
     let displaced = async {
         match permit {

@@ -14,6 +14,7 @@
 #[cfg(all(test, target_os = "linux"))]
 mod ack_tests;
 mod annotations;
+mod announce;
 mod capability;
 mod command;
 mod connection;
@@ -23,6 +24,10 @@ mod flag_names;
 mod heavy;
 mod index;
 mod keys;
+mod listed;
+mod mailbox_filter;
+mod message_limit;
+mod notify;
 mod options;
 mod progress;
 mod reply;
@@ -40,6 +45,7 @@ mod sync;
 mod table;
 mod thread_id;
 mod url;
+mod waiting;
 mod wire;
 
 pub use index::SearchIndex;

@@ -48,6 +48,14 @@ pub struct ImapOptions {
     /// Bad commands after which the server closes the connection. A successful command other than
     /// NOOP, CAPABILITY or ID resets the count. Before login a quarter of it applies.
     pub bad_commands_max: u32,
+    /// Messages that one command processes: MESSAGELIMIT (RFC 9738). 0 is no limit. An account may
+    /// have one of its own.
+    pub message_limit: u32,
+    /// Messages that one command adds: SAVELIMIT (RFC 9738). Means nothing with `message_limit`.
+    pub save_limit: u32,
+    /// Mailboxes whose changes a session is told at once after NOTIFY; after more of them it is
+    /// told to synchronise (RFC 5465 §5.8).
+    pub notify_mailboxes_max: usize,
     /// What the server says of itself to its users: `/shared/comment` (RFC 5464 §3.2.1.1).
     pub comment: Option<String>,
     /// A URI by which users reach the administrator: `/shared/admin` (RFC 5464 §3.2.1.1).
@@ -75,6 +83,11 @@ impl Default for ImapOptions {
             progress: ProgressTimes::default(),
             handshake_within: Duration::from_secs(30),
             bad_commands_max: 20,
+            // A client synchronises by one LIST with STATUS. It costs less than more responses one
+            // by one.
+            notify_mailboxes_max: 1000,
+            message_limit: 0,
+            save_limit: 0,
             comment: None,
             admin: None,
             id: vec![

@@ -39,11 +39,38 @@ pub(crate) struct Selected {
     pub(crate) saved_search: NumSet,
     /// UIDs that are `\Recent` here (RFC 3501 §2.3.2).
     pub(crate) recent: NumSet,
+    /// While changes are reported that NOTIFY restricts: whether those of flags are left out.
+    pub(crate) quiet_flags: bool,
+    /// Messages below this UID were reported to a client that wants items of new messages
+    /// (RFC 5465 §5.2).
+    pub(crate) notified_to: Uid,
+    /// Of a command that stopped at the limit of messages: the limit, and the lowest UID that it
+    /// processed (RFC 9738 §3.1).
+    pub(crate) stopped: Option<(u32, Uid)>,
     /// Results that are kept up to date (RFC 5267 §4.3). They are as of the announced view.
     pub(crate) contexts: Contexts,
 }
 
 impl Selected {
+    /// A mailbox in its newest view, as by EXAMINE.
+    pub(crate) fn of(mailbox: Arc<Mailbox>) -> Self {
+        let announced = mailbox.view();
+        Self {
+            notified_to: announced.head().uid_next,
+            announced,
+            mailbox,
+            rights: Rights::ALL,
+            owner: None,
+            read_only: true,
+            held_since: None,
+            saved_search: NumSet::new(),
+            recent: NumSet::new(),
+            quiet_flags: false,
+            stopped: None,
+            contexts: Contexts::default(),
+        }
+    }
+
     /// The sequence numbers of the messages that a command names.
     pub(crate) fn seqs(&self, set: &MessageSet) -> Result<NumSet, Failure> {
         match set {

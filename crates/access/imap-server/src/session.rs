@@ -17,6 +17,7 @@ use posthaste_net::{BytePermit, Connection, Shutdown};
 use crate::annotations::Known;
 use crate::contexts::update::Searcher;
 use crate::enabled::Enabled;
+use crate::notify::Notify;
 use crate::options::ClearTextLogin;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
@@ -69,6 +70,8 @@ pub(crate) struct Session {
     pub(crate) enabled: Enabled,
     /// After ENABLE METADATA: the annotations that were reported to the client.
     pub(crate) annotations: Option<Box<Known>>,
+    /// After NOTIFY SET: what the client is told of.
+    pub(crate) notify: Option<Box<Notify>>,
     /// The time by which the login must succeed.
     pub(crate) login_deadline: Instant,
     /// Bad commands since the last successful command that resets the count.
@@ -92,6 +95,8 @@ pub(crate) struct Ctx<'s> {
     pub(crate) service: &'s ImapService,
     /// The account that is logged in.
     pub(crate) login: &'s Account,
+    /// What the client is told of, after NOTIFY SET.
+    pub(crate) notify: Option<&'s mut Notify>,
 }
 
 impl Session {
@@ -108,6 +113,7 @@ impl Session {
             selected: None,
             enabled: Enabled::default(),
             annotations: None,
+            notify: None,
             login_deadline,
             bad_commands: 0,
             bad_before_login: 0,
@@ -144,6 +150,7 @@ impl Session {
                 enabled: &mut self.enabled,
                 service: &self.service,
                 login,
+                notify: self.notify.as_deref_mut(),
             }),
             _ => Err(Reply::bad("Select a mailbox first").into()),
         }

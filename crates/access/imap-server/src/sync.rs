@@ -140,7 +140,9 @@ pub(crate) async fn announce(
         report_flags(wire, selected);
     }
     let context = ReportContext::new(&old, &new, enabled, own_change);
-    report_changed(wire, selected, &diff.changed, &context).await?;
+    if !selected.quiet_flags {
+        report_changed(wire, selected, &diff.changed, &context).await?;
+    }
     if !selected.contexts.is_empty() {
         // RFC 5267 §4.3.3: after EXISTS.
         let step = Step { old: &old, new: &new, diff: &diff };

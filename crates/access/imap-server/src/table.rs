@@ -105,6 +105,7 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         CommandBody::SetMetadata { .. } => rule("SETMETADATA", AfterLogin, Free),
         CommandBody::Acl(command) => rule(command.name(), AfterLogin, Free),
         CommandBody::Append { .. } => rule("APPEND", AfterLogin, Free),
+        CommandBody::Notify(_) => rule("NOTIFY", AfterLogin, Free),
         CommandBody::Idle => rule("IDLE", AfterLogin, Free),
         CommandBody::Check => rule("CHECK", Selected, Free),
         // RFC 9051 §6.4.1: no EXPUNGE for what CLOSE removes.
@@ -112,23 +113,28 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         CommandBody::Unselect => rule("UNSELECT", Selected, Silent),
         CommandBody::UidBatches { .. } => rule("UIDBATCHES", Selected, Free),
         CommandBody::CancelUpdate(_) => rule("CANCELUPDATE", Selected, Free),
+        // RFC 5255 §3.2, §4.7
+        CommandBody::Language(_) => rule("LANGUAGE", Anywhere, Free),
+        CommandBody::Comparator(_) => rule("COMPARATOR", AfterLogin, Free),
+        CommandBody::MultiSearch(args) if may_name_numbers(&args.key) => rule("ESEARCH", AfterLogin, Held),
+        CommandBody::MultiSearch(_) => rule("ESEARCH", AfterLogin, Free),
         CommandBody::Expunge { uids: None } => rule("EXPUNGE", Selected, Free),
         CommandBody::Expunge { uids: Some(_) } => rule("UID EXPUNGE", Selected, Free),
         CommandBody::Search(args) => match args.numbering {
             Numbering::Seq => rule("SEARCH", Selected, Held),
             // RFC 7162 §3.2.10.2: a criterion may name sequence numbers all the same.
-            Numbering::Uid if names_numbers(&args.key) => rule("UID SEARCH", Selected, Held),
+            Numbering::Uid if may_name_numbers(&args.key) => rule("UID SEARCH", Selected, Held),
             Numbering::Uid => rule("UID SEARCH", Selected, Free),
         },
         // RFC 5256 §3: as for SEARCH.
         CommandBody::Sort(args) => match args.numbering {
             Numbering::Seq => rule("SORT", Selected, Held),
-            Numbering::Uid if names_numbers(&args.key) => rule("UID SORT", Selected, Held),
+            Numbering::Uid if may_name_numbers(&args.key) => rule("UID SORT", Selected, Held),
             Numbering::Uid => rule("UID SORT", Selected, Free),
         },
         CommandBody::Thread(args) => match args.numbering {
             Numbering::Seq => rule("THREAD", Selected, Held),
-            Numbering::Uid if names_numbers(&args.key) => rule("UID THREAD", Selected, Held),
+            Numbering::Uid if may_name_numbers(&args.key) => rule("UID THREAD", Selected, Held),
             Numbering::Uid => rule("UID THREAD", Selected, Free),
         },
         CommandBody::Fetch { set: MessageSet::Seq(_), .. } => rule("FETCH", Selected, Held),
@@ -151,6 +157,7 @@ pub(crate) fn uses_numbers(command: &CommandBody) -> bool {
     match command {
         CommandBody::Search(args) => is_seq(args.numbering, &args.key),
         CommandBody::Sort(args) => is_seq(args.numbering, &args.key),
+        CommandBody::MultiSearch(args) => names_numbers(&args.key),
         CommandBody::Thread(args) => is_seq(args.numbering, &args.key),
         CommandBody::Fetch { set, .. }
         | CommandBody::Store { set, .. }
@@ -164,8 +171,19 @@ pub(crate) fn uses_numbers(command: &CommandBody) -> bool {
     }
 }
 
+/// The same, also if a filter (RFC 5466) might.
+fn may_name_numbers(key: &SearchKey) -> bool {
+    match key {
+        SearchKey::Filter(_) => true,
+        SearchKey::And(keys) => keys.iter().any(may_name_numbers),
+        SearchKey::Or(a, b) => may_name_numbers(a) || may_name_numbers(b),
+        SearchKey::Not(key) | SearchKey::Fuzzy(key) => may_name_numbers(key),
+        key => names_numbers(key),
+    }
+}
+
 /// Whether a search names messages by sequence number.
-fn names_numbers(key: &SearchKey) -> bool {
+pub(crate) fn names_numbers(key: &SearchKey) -> bool {
     match key {
         SearchKey::Seq(set) => !set.is_saved(),
         SearchKey::And(keys) => keys.iter().any(names_numbers),

@@ -192,6 +192,7 @@ pub(crate) fn account(number: u128) -> Account {
         name: format!("user{number}@example.org"),
         quota_bytes: None,
         quota_messages: None,
+        command_limits: posthaste_directory::CommandLimits::default(),
         quota_mailboxes: None,
         password_changes: 0,
         shared: false,

@@ -28,6 +28,8 @@ use posthaste_net::{self as net, AccountLimits, Place, TlsSettings, TlsVersion};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
+use crate::cli::COMMAND_LIMIT_MIN;
+
 pub use authentication::Authentication;
 pub use oauth::Oauth;
 pub use relay::{Relay, RouteAccept};
@@ -103,6 +105,8 @@ pub struct Listen {
 pub struct Imap {
     pub comment: String,
     pub admin: String,
+    pub message_limit: u32,
+    pub save_limit: u32,
 }
 
 impl Imap {
@@ -118,6 +122,11 @@ impl Imap {
             return Err(
                 "`imap.admin` must be a URI, such as \"mailto:postmaster@example.org\", or empty".into()
             );
+        }
+        for (key, limit) in [("message_limit", self.message_limit), ("save_limit", self.save_limit)] {
+            if (1..COMMAND_LIMIT_MIN).contains(&limit) {
+                return Err(format!("`imap.{key}` must be at least {COMMAND_LIMIT_MIN}, or 0 for no limit"));
+            }
         }
         if self.comment.contains('\0') {
             return Err("`imap.comment` must be text without NUL".into());

@@ -34,7 +34,7 @@ pub mod utf7;
 
 pub use acl::{AclCommand, AclData, RightsChange};
 pub use annotation::{Annotation, Depth, EntryName, MetadataCode};
-pub use command::{Command, CommandBody, parse_command};
+pub use command::{Command, CommandBody, parse_command, parse_criteria};
 pub use date::{Date, DateTime};
 pub use envelope::{EnvelopeList, first_address};
 pub use error::{ParseError, ParseErrorKind};

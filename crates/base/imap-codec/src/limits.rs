@@ -41,6 +41,9 @@ pub const FLAGS_MAX: usize = 256;
 /// Items of any other list in a command: patterns, capabilities, status items.
 pub const LIST_ITEMS_MAX: usize = 256;
 
+/// Groups of events in one NOTIFY: each is compared with the names of mailboxes that change.
+pub const EVENT_GROUPS_MAX: usize = 64;
+
 /// Bytes of the name of an annotation. RFC 5464 sets none; names in use have under 100.
 pub const ENTRY_NAME_BYTES_MAX: usize = 256;
 

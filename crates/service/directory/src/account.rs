@@ -37,6 +37,25 @@ impl ScriptState {
     }
 }
 
+/// How many messages one IMAP command may process (RFC 9738).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandLimits {
+    /// Any command: MESSAGELIMIT. 0 is no limit, `None` what the server has for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
+    /// A command that adds messages: SAVELIMIT. Means nothing where `process` is a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub save: Option<u32>,
+}
+
+impl CommandLimits {
+    /// Whether the account has none of its own.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Where mail for an account goes beside or instead of its mailboxes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,6 +80,8 @@ pub struct Account {
     pub quota_bytes: Option<u64>,
     /// Messages it may hold; `None` for no limit of its own.
     pub quota_messages: Option<u64>,
+    /// How many messages one IMAP command may process.
+    pub command_limits: CommandLimits,
     /// Mailboxes it may have; `None` for no limit of its own.
     pub quota_mailboxes: Option<u64>,
     /// How its messages are kept.
@@ -88,6 +109,8 @@ pub struct NewAccount {
     pub quota_bytes: Option<u64>,
     /// Messages it may hold; `None` for no limit of its own.
     pub quota_messages: Option<u64>,
+    /// How many messages one IMAP command may process.
+    pub command_limits: CommandLimits,
     /// Mailboxes it may have; `None` for no limit of its own.
     pub quota_mailboxes: Option<u64>,
     /// How its messages are kept.
@@ -103,6 +126,10 @@ pub struct AccountChange {
     pub quota_bytes: Option<Option<u64>>,
     /// The same for messages.
     pub quota_messages: Option<Option<u64>>,
+    /// Messages that one IMAP command may process; `Some(None)` is what the server has for all.
+    pub command_limit: Option<Option<u32>>,
+    /// The same for commands that add messages.
+    pub save_limit: Option<Option<u32>>,
     /// The same for mailboxes.
     pub quota_mailboxes: Option<Option<u64>>,
     /// A new format.

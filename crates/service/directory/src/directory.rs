@@ -134,6 +134,7 @@ impl Directory {
                 name: address.to_string(),
                 quota_bytes: new.quota_bytes,
                 quota_messages: new.quota_messages,
+                command_limits: new.command_limits,
                 quota_mailboxes: new.quota_mailboxes,
                 format: new.format,
                 disabled: false,
@@ -195,6 +196,9 @@ impl Directory {
             let account = &mut stored.account;
             account.quota_bytes = change.quota_bytes.unwrap_or(account.quota_bytes);
             account.quota_messages = change.quota_messages.unwrap_or(account.quota_messages);
+            let limits = &mut account.command_limits;
+            limits.process = change.command_limit.unwrap_or(limits.process);
+            limits.save = change.save_limit.unwrap_or(limits.save);
             account.quota_mailboxes = change.quota_mailboxes.unwrap_or(account.quota_mailboxes);
             account.format = change.format.unwrap_or(account.format);
             account.disabled = change.disabled.unwrap_or(account.disabled);

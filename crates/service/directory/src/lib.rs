@@ -66,7 +66,7 @@ mod token_login;
 mod unix_time;
 mod verified;
 
-pub use account::{Account, AccountChange, Format, Forward, NewAccount, ScriptState};
+pub use account::{Account, AccountChange, CommandLimits, Format, Forward, NewAccount, ScriptState};
 pub use acl::{
     ACL_ENTRIES_MAX, Acl, AclError, Identifier, SHARING_ACCOUNTS_MAX, Sharing, Who, copy_acls, same_acls,
 };

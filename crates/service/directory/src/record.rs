@@ -10,7 +10,7 @@ use posthaste_mail_model::{AccountId, Id};
 use posthaste_store::{DirectoryEntry, Engine};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::account::{Account, Format, Forward, ScriptState};
+use crate::account::{Account, CommandLimits, Format, Forward, ScriptState};
 use crate::credential::{AppPassword, Verifier};
 use crate::error::{DirectoryError, Result};
 use crate::grant::{AppPasswordId, Fingerprint, Service};
@@ -59,6 +59,8 @@ struct AccountRecord {
     quota_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     quota_messages: Option<u64>,
+    #[serde(default, skip_serializing_if = "CommandLimits::is_default")]
+    command_limits: CommandLimits,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     quota_mailboxes: Option<u64>,
     /// Did nothing in programs that know no `stored_as`, whatever it said, and they want it.
@@ -208,6 +210,7 @@ impl Stored {
                 name: record.name,
                 quota_bytes: record.quota_bytes,
                 quota_messages: record.quota_messages,
+                command_limits: record.command_limits,
                 quota_mailboxes: record.quota_mailboxes,
                 format: record.stored_as.unwrap_or_default(),
                 disabled: record.disabled,
@@ -237,6 +240,7 @@ impl Stored {
             }),
             quota_bytes: a.quota_bytes,
             quota_messages: a.quota_messages,
+            command_limits: a.command_limits,
             quota_mailboxes: a.quota_mailboxes,
             format: a.format,
             stored_as: (a.format != Format::Keep).then_some(a.format),

@@ -7,10 +7,12 @@
 use posthaste_imap_codec::command::{AppendContent, AppendMessage};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, UidRanges};
-use posthaste_store::IncomingMessage;
+use posthaste_mail_model::NumSet;
+use posthaste_store::{IncomingMessage, OwnArrivals};
 
 use super::DONE;
 use super::catenate::Assembly;
+use crate::message_limit::MessageLimit;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted};
 use crate::session::Session;
@@ -26,6 +28,9 @@ pub(super) async fn run(
     if messages.iter().any(is_empty) {
         return Err(Reply::no(Code::Cannot, "APPEND cancelled by an empty message").into());
     }
+    if let Some(limit) = session.message_limit().save() {
+        MessageLimit::refuse(limit, messages.len() as u64, None)?;
+    }
     let found = session.asker()?.find(mailbox, Act::Insert).await.map_err(Failure::try_create)?;
     let Found { place, entry, rights } = found;
     let target = session.service.store.destination(entry.id);
@@ -39,7 +44,13 @@ pub(super) async fn run(
     let account = session.asker()?.owner(&place).await?;
     let appended = session.service.delivery.append(&account, &target, incoming).await.map_err(Failure::from);
     let appended = appended.map_err(Failure::try_create)?;
-    let uids = appended.uids.iter().map(|uid| uid.value()).collect();
+    let uids: NumSet = appended.uids.iter().map(|uid| uid.value()).collect();
+    if let Some(notify) = &mut session.notify {
+        let selected = session.selected.as_ref().map(|selected| selected.mailbox.id());
+        let (mailbox, count) = (target.id(), uids.count() as u32);
+        let own = OwnArrivals { mailbox, modseq: appended.modseq, count };
+        notify.note_own(own, (selected == Some(mailbox)).then_some(&uids));
+    }
     let reply = done_without(appended.left_out.len());
     Ok(reply.with(Code::AppendUid(entry.uid_validity, UidRanges::from(&uids))))
 }

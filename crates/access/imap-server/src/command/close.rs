@@ -12,7 +12,10 @@ pub(super) async fn close(session: &mut Session) -> Result<Reply, Failure> {
         // RFC 4314 §4: without the right, CLOSE removes nothing, and is no error.
         && selected.permit(Act::Expunge).is_ok()
     {
-        selected.mailbox.expunge(None).await?;
+        let expunged = selected.mailbox.expunge(None).await?;
+        if let Some(notify) = &mut session.notify {
+            notify.note_closed(selected.mailbox.id(), expunged.modseq);
+        }
     }
     session.selected = None;
     Ok(DONE)

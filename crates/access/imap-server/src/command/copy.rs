@@ -4,10 +4,11 @@ use posthaste_delivery::Usage;
 use posthaste_directory::Account;
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, UidRanges};
-use posthaste_mail_model::{NumSet, Rights, UidValidity};
-use posthaste_store::{Copied, Destination, StoreError};
+use posthaste_mail_model::{NumSet, Rights, Uid, UidValidity};
+use posthaste_store::{Copied, Destination, OwnArrivals, StoreError};
 
 use super::append::done_without;
+use crate::message_limit::{MessageLimit, newest};
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, changeable};
 use crate::session::Ctx;
@@ -20,12 +21,17 @@ pub(super) async fn copy(ctx: &mut Ctx<'_>, set: &MessageSet, target: &MailboxAr
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to copy"));
     }
+    if let Some(limit) = ctx.message_limit().save() {
+        let lowest = newest(&uids, limit).first().and_then(Uid::new);
+        MessageLimit::refuse(limit, uids.count(), lowest)?;
+    }
     all_there(ctx, &uids, set.numbering())?;
     // Copies count against the quota as any other mail; a MOVE leaves the account as full as it
     // was.
     let _room = ctx.service.delivery.room(&owner, usage(ctx, &uids)).await?;
     let copied = target.copy_from(&ctx.selected.mailbox, &uids).await;
     let copied = copied.map_err(|error| not_copied(&target, error))?;
+    note_own(ctx, &target, &copied);
     match copy_uid(validity, &copied) {
         Some(code) => Ok(done_without(copied.left_out.len()).with(code)),
         None => all_expunged(set.numbering()),
@@ -39,11 +45,12 @@ pub(super) async fn move_(
 ) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
     ctx.selected.permit(Act::TakeAway)?;
-    let uids = ctx.selected.uids(set)?;
+    let mut uids = ctx.selected.uids(set)?;
     let Target { target, validity, owner, .. } = target_of(ctx, target).await.map_err(Failure::try_create)?;
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to move"));
     }
+    ctx.limit_uids(&mut uids);
     all_there(ctx, &uids, set.numbering())?;
     let _room = match owner.id == ctx.selected_owner() {
         true => None,
@@ -51,6 +58,7 @@ pub(super) async fn move_(
     };
     let moved = ctx.selected.mailbox.move_to(&uids, &target).await;
     let moved = moved.map_err(|error| not_copied(&target, error))?;
+    note_own(ctx, &target, &moved.copied);
     // RFC 9051 §6.4.8: COPYUID precedes the EXPUNGEs, so that the client still knows which
     // messages the numbers mean.
     let Some(code) = copy_uid(validity, &moved.copied) else { return all_expunged(set.numbering()) };
@@ -61,6 +69,16 @@ pub(super) async fn move_(
         return Ok(reply.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
     }
     Ok(reply)
+}
+
+/// Messages that the session adds are no news to it: RFC 5465 §5.
+pub(super) fn note_own(ctx: &mut Ctx<'_>, target: &Destination, copied: &Copied) {
+    if let Some(notify) = &mut ctx.notify {
+        let (mailbox, count) = (target.id(), copied.uids.count() as u32);
+        let here = ctx.selected.mailbox.id() == mailbox;
+        let own = OwnArrivals { mailbox, modseq: copied.modseq, count };
+        notify.note_own(own, here.then_some(&copied.uids));
+    }
 }
 
 /// What messages take.

@@ -2,6 +2,7 @@
 
 use posthaste_imap_codec::UidSet;
 use posthaste_imap_codec::response::Code;
+use posthaste_mail_model::FlagSet;
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
@@ -12,7 +13,16 @@ use crate::table::Numbers;
 pub(super) async fn run(ctx: &mut Ctx<'_>, uids: Option<&UidSet>) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
     ctx.selected.permit(Act::Expunge)?;
-    let only = uids.map(|set| ctx.selected.uids_of(set));
+    let mut only = uids.map(|set| ctx.selected.uids_of(set));
+    if let Some(uids) = &mut only
+        && ctx.message_limit().process().is_some()
+    {
+        // RFC 9738 §3.1 limits UID EXPUNGE alone. What counts is what would be expunged.
+        let view = ctx.selected.mailbox.view();
+        let deleted = view.with_flags(FlagSet::DELETED, FlagSet::EMPTY);
+        *uids = view.uids_of_seqs(&view.seqs_of_uids(uids).intersection(&deleted));
+        ctx.limit_uids(uids);
+    }
     let expunged = ctx.selected.mailbox.expunge(only.as_ref()).await?;
     ctx.announce(Numbers::Free, None).await?;
     // RFC 7162 §3.2.10.2: the client's new HIGHESTMODSEQ.

@@ -1,17 +1,19 @@
 //! IDLE: RFC 9051 §6.3.13. Changes of the mailbox are reported at once, until the client sends
-//! DONE; after ENABLE METADATA those of annotations, too (RFC 5464 §4.4).
+//! DONE; after ENABLE METADATA those of annotations, too (RFC 5464 §4.4). After NOTIFY it is what
+//! that command asks for, and no more (RFC 5465 §4).
 
 use bytes::Bytes;
 use posthaste_imap_codec::limits::LINE_BYTES_MAX;
 use posthaste_net::NetError;
-use posthaste_sharing::SharedMailboxes;
 use posthaste_store::{StoreError, Watch};
 use tokio::sync::watch;
 
 use super::DONE;
+use crate::announce;
 use crate::reply::{Failure, Reply};
 use crate::session::{REVOKED, Session, revoked};
 use crate::table::Numbers;
+use crate::waiting::{Besides, besides, watch_of};
 use crate::wire::Line;
 
 /// Bytes that may lie unread while the server waits for `DONE`.
@@ -20,18 +22,16 @@ const INPUT_MAX: usize = 2 * LINE_BYTES_MAX;
 /// What ended a wait.
 enum Event {
     News(Result<(), StoreError>),
-    Annotations,
-    Rights,
+    Besides(Besides),
     Input(Result<usize, NetError>),
     Shutdown,
     Revoked,
 }
 
 pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
-    session.announce(Numbers::Free).await?;
-    session.announce_annotations().await?;
+    announce::all(session, Numbers::Free).await?;
     session.wire.ask("idling").await?;
-    let mut watch = session.selected.as_ref().map(|selected| selected.mailbox.watch());
+    let mut watch = watch_of(session);
     let mut shared = session.is_in_mailbox_of_others().then(|| Box::new(session.service.shared.watch()));
     loop {
         match session.wire.line() {
@@ -44,10 +44,11 @@ pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
         match next_event(session, watch.as_mut(), shared.as_deref_mut()).await {
             Event::News(news) => {
                 news?;
-                session.announce(Numbers::Free).await?;
+                announce::selected(session, Numbers::Free).await?;
             }
-            Event::Rights => session.renew_rights().await?,
-            Event::Annotations => session.announce_annotations().await?,
+            Event::Besides(Besides::Elsewhere) => Box::pin(announce::others(session)).await?,
+            Event::Besides(Besides::Rights) => session.renew_rights().await?,
+            Event::Besides(Besides::Annotations) => session.announce_annotations().await?,
             Event::Input(input) => drop(input.map_err(Failure::of_wait)?),
             Event::Revoked => return Err(Failure::Bye(REVOKED)),
             // The session's own loop sends BYE.
@@ -66,31 +67,25 @@ async fn next_event(
     shared: Option<&mut watch::Receiver<()>>,
 ) -> Event {
     let within = session.service.options.silence_within;
-    let Session { wire, shutdown, selected, lease, annotations, .. } = session;
+    let Session { wire, shutdown, selected, lease, annotations, notify, .. } = session;
     let news = async {
         match (watch, selected) {
             (Some(watch), Some(selected)) => watch.changed(&selected.announced).await.map(drop),
             _ => std::future::pending().await,
         }
     };
-    let annotated = async {
-        match annotations {
+    let besides = async {
+        match (annotations, notify, shared) {
+            (None, None, None) => std::future::pending().await,
             // Boxed: nearly no session needs it.
-            Some(known) => Box::pin(known.wait_for_changes()).await,
-            None => std::future::pending().await,
-        }
-    };
-    let rights = async {
-        match shared {
-            // Boxed: nearly no session needs it.
-            Some(shared) => Box::pin(SharedMailboxes::wait(shared)).await,
-            None => std::future::pending().await,
+            (annotations, notify, shared) => {
+                Box::pin(besides(annotations.as_deref_mut(), notify.as_deref_mut(), shared)).await
+            }
         }
     };
     tokio::select! {
         news = news => Event::News(news),
-        () = rights => Event::Rights,
-        () = annotated => Event::Annotations,
+        besides = besides => Event::Besides(besides),
         input = wire.fill(INPUT_MAX, within) => Event::Input(input),
         () = shutdown.requested() => Event::Shutdown,
         () = revoked(lease) => Event::Revoked,

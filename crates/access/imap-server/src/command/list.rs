@@ -17,11 +17,11 @@ use posthaste_store::{MailboxEntry, MailboxList};
 
 use super::{DONE, metadata, status};
 use crate::heavy::{Pace, SLICE_STEPS};
+use crate::listed::{self, Traits, data_of};
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
 use crate::session::Session;
 use crate::sharing::Listed;
-use crate::special_use;
 
 /// Mailboxes whose heads are read at once for RETURN (STATUS), and annotations for METADATA.
 const STATUS_BATCH: usize = 64;
@@ -409,8 +409,7 @@ fn parents(name: &MailboxName) -> impl Iterator<Item = MailboxName> {
     std::iter::successors(name.parent(), MailboxName::parent)
 }
 
-/// A name with its attributes: RFC 9051 §7.3.1. The attributes of children and special use are
-/// always sent, because clients expect them. `absent` is the attribute of a level that is not a
+/// A name with its attributes: RFC 9051 §7.3.1. `absent` is the attribute of a level that is not a
 /// mailbox.
 fn described(
     name: &MailboxName,
@@ -419,43 +418,8 @@ fn described(
     subscriptions: bool,
     absent: ListAttribute,
 ) -> ListData {
-    let mut attributes = Vec::with_capacity(4);
-    if entry.is_none() {
-        attributes.push(absent);
-    }
-    if known.has_children {
-        attributes.push(ListAttribute::HasChildren);
-    } else {
-        attributes.push(ListAttribute::HasNoChildren);
-    }
-    if subscriptions && known.subscribed {
-        attributes.push(ListAttribute::Subscribed);
-    }
-    if let Some(special_use) = entry.and_then(|entry| entry.special_use) {
-        attributes.push(ListAttribute::Use(special_use::attribute(special_use)));
-    }
-    ListData {
-        attributes,
-        separator: Some(SEPARATOR),
-        mailbox: MailboxArg::from(name),
-        child_info: ListSelection::default(),
-        old_name: None,
-    }
-}
-
-/// One mailbox, as SELECT, CREATE and RENAME report it in rev2. If the client used another name,
-/// the line contains that as OLDNAME (RFC 9051 §6.3.9.7).
-pub(super) fn data_of(list: &MailboxList, entry: &MailboxEntry, requested: &MailboxArg) -> ListData {
-    let known = Known {
-        subscribed: list.subscribed.contains(&entry.name),
-        has_children: list.has_children(&entry.name),
-        ..Known::default()
-    };
-    let other = requested.text() != Ok(entry.name.as_str());
-    ListData {
-        old_name: other.then(|| requested.clone()),
-        ..described(&entry.name, Some(entry), &known, true, ListAttribute::NonExistent)
-    }
+    let traits = Traits { has_children: known.has_children, subscribed: subscriptions && known.subscribed };
+    listed::described(name, entry, traits, absent)
 }
 
 /// In rev2, reports a mailbox under its new name, with the old name: RFC 9051 §6.3.4, §6.3.6.

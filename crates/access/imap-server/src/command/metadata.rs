@@ -107,7 +107,8 @@ pub(super) async fn set(
         forget_if_deleted(service, account, entry.id).await?;
     }
     service.annotated.send_replace(());
-    if let Some(known) = &mut session.annotations {
+    let notified = session.notify.as_mut().and_then(|notify| notify.annotations());
+    for known in session.annotations.as_deref_mut().into_iter().chain(notified) {
         changes.iter().for_each(|(name, value)| known.note_own_change(of, name, value.as_ref()));
         if let Some(new_use) = new_use {
             known.note_own_change(of, special_use::ENTRY, new_use.map(special_use::value).as_ref());

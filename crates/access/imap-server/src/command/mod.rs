@@ -10,22 +10,26 @@ mod authenticate;
 mod cancel_update;
 mod catenate;
 mod close;
+mod comparator;
 mod compress;
 mod copy;
 mod create;
 mod delete;
 mod enable;
 mod expunge;
-mod fetch;
+pub(crate) mod fetch;
 pub(crate) mod gather;
 mod id;
 mod idle;
+mod language;
 mod list;
 mod login;
 mod logout;
 mod lsub;
 pub(crate) mod metadata;
+mod multi_search;
 mod namespace;
+mod notify;
 mod quota;
 mod rename;
 mod replace;
@@ -47,11 +51,14 @@ use posthaste_imap_codec::{Command, CommandBody, Tag};
 use posthaste_net::NetError;
 use posthaste_store::StoreError;
 
+use crate::announce;
 use crate::capability;
 use crate::heavy::timed;
+use crate::message_limit;
+use crate::notify::changes_list;
 use crate::reply::{Failure, Reply, Verdict};
 use crate::session::{Next, Session};
-use crate::table::{Legal, Numbers, Rule, rule_of, uses_numbers};
+use crate::table::{Legal, Rule, rule_of, uses_numbers};
 
 /// Executes a command and answers it.
 pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<Next, NetError> {
@@ -104,11 +111,19 @@ async fn finish(
         }
         Err(Verdict::HangUp(error)) => return Err(error),
     };
+    if let Some(stopped) = session.selected.as_mut().and_then(|selected| selected.stopped.take()) {
+        message_limit::report(&mut session.wire, stopped, &mut reply);
+    }
     if reply.text.is_empty() {
         // RFC 3501 §9, resp-text: the text must not be empty.
         reply.text = format!("{} completed", rule.name).into();
     }
-    match announce(session, rule.numbers).await {
+    if changes_list(rule.name)
+        && let Some(notify) = &mut session.notify
+    {
+        notify.adopt_list();
+    }
+    match announce::all(session, rule.numbers).await {
         Ok(()) => {}
         Err(Failure::Net(error)) => return Err(error),
         // Someone deleted the selected mailbox. RFC 2180 §3.3 leaves hardly any choice but to end
@@ -133,12 +148,6 @@ async fn finish(
     }
     session.wire.say_status(reply.status(Some(tag)));
     Ok(Next::Command)
-}
-
-/// Reports what changed meanwhile: in the mailbox, and of annotations.
-async fn announce(session: &mut Session, numbers: Numbers) -> Result<(), Failure> {
-    session.announce(numbers).await?;
-    if numbers != Numbers::Silent { session.announce_annotations().await } else { Ok(()) }
 }
 
 /// The tagged OK of a command that needs no further text.
@@ -196,6 +205,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         }
         CommandBody::Acl(command) => Box::pin(acl::run(session, command)).await,
         CommandBody::Append { mailbox, messages } => Box::pin(append::run(session, &mailbox, messages)).await,
+        CommandBody::Notify(asked) => Box::pin(notify::run(session, asked)).await,
         CommandBody::Idle => idle::run(session).await,
         CommandBody::Close => Box::pin(close::close(session)).await,
         CommandBody::Unselect => Ok(close::unselect(session)),
@@ -204,6 +214,9 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         }
         CommandBody::CancelUpdate(tags) => Ok(cancel_update::run(&mut session.ctx()?, &tags)),
         CommandBody::Expunge { uids } => Box::pin(expunge::run(&mut session.ctx()?, uids.as_ref())).await,
+        CommandBody::MultiSearch(args) => Box::pin(multi_search::run(session, tag, args)).await,
+        CommandBody::Language(ranges) => language::run(&mut session.wire, &ranges),
+        CommandBody::Comparator(wanted) => comparator::run(&mut session.wire, &wanted),
         CommandBody::Search(args) => Box::pin(search::run(&mut session.ctx()?, tag, args)).await,
         CommandBody::Sort(args) => Box::pin(sort::run(&mut session.ctx()?, tag, args)).await,
         CommandBody::Thread(args) => Box::pin(thread::run(&mut session.ctx()?, tag, args)).await,

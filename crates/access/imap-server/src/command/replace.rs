@@ -11,7 +11,7 @@ use posthaste_mail_model::Uid;
 
 use super::append::{done_without, is_empty, prepare};
 use super::catenate::Assembly;
-use super::copy::{Target, not_copied, target_of};
+use super::copy::{Target, not_copied, note_own, target_of};
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted};
 use crate::session::Session;
@@ -61,6 +61,7 @@ pub(super) async fn run(
             Numbering::Uid => no_such().into(),
         });
     }
+    note_own(&mut ctx, &target, &replaced.copied);
     let reply = done_without(replaced.copied.left_out.len());
     // RFC 8508 §3.3: APPENDUID precedes the EXPUNGE.
     let code = Code::AppendUid(validity, UidRanges::from(&replaced.copied.uids));

@@ -10,8 +10,7 @@ use posthaste_imap_codec::{MailboxArg, print};
 use posthaste_mail_model::NumSet;
 use posthaste_store::MailboxEntry;
 
-use super::list;
-use crate::contexts::Contexts;
+use crate::listed::data_of;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, TO_CHANGE};
 use crate::selected::Selected;
@@ -49,19 +48,14 @@ pub(super) async fn run(
     let mut list_data = None;
     if session.enabled.rev2 {
         let list = asker.list_with(&shown.name).await?;
-        list_data = list.find(&shown.name).map(|entry| list::data_of(&list, entry, mailbox));
+        list_data = list.find(&shown.name).map(|entry| data_of(&list, entry, mailbox));
     }
     session.enabled.condstore |= params.condstore;
     session.selected = Some(Selected {
         rights,
         owner,
-        announced: opened.view(),
-        mailbox: opened,
         read_only: access == Access::ReadOnly || !rights.intersects(TO_CHANGE),
-        held_since: None,
-        saved_search: NumSet::new(),
-        recent: NumSet::new(),
-        contexts: Contexts::default(),
+        ..Selected::of(opened)
     });
     let mut ctx = session.ctx()?;
     describe(&mut ctx, &entry, list_data);

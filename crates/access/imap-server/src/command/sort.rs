@@ -29,10 +29,13 @@ const KEY_STEPS: u64 = 8;
 const NUMBERS_PER_RELIEF: usize = 4096;
 
 /// Runs a SORT.
-pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SortArgs) -> Result<Reply, Failure> {
+pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Result<Reply, Failure> {
+    let by = search::filters::Replacing::of(ctx);
+    search::filters::replace(by, &mut args.key).await?;
     let by_relevancy = args.criteria.iter().any(|criterion| criterion.key == SortKey::Relevancy);
     let scored = by_relevancy || args.returns.is_some_and(|r| r.relevancy);
     fuzzy::check_relevancy(scored, &args.key)?;
+    search::limit::refuse(ctx, &args.key)?;
     let asked = Asked::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
     let saving = args.returns.is_some_and(|r| r.save);
     let found = search::find_saving(ctx, tag, &args.key, saving, None).await?;
@@ -263,6 +266,7 @@ async fn esearch(
         returns.all = true;
     }
     let head = Esearch {
+        mailbox: None,
         tag: Some(tag.clone()),
         numbering,
         min: sorted.numbers(numbering).next().filter(|_| returns.min),
@@ -274,7 +278,8 @@ async fn esearch(
         updates: Vec::new(),
     };
     ctx.wire.out().extend_from_slice(b"* ");
-    print::esearch(ctx.wire.out(), &head);
+    let names = ctx.wire.names;
+    print::esearch(ctx.wire.out(), &head, names);
     if returns.all && count > 0 {
         ctx.wire.out().extend_from_slice(b" ALL ");
         ranges(ctx, sorted.numbers(numbering)).await?;

@@ -34,7 +34,8 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, mut command: StoreCommand) -> Result<
         // RFC 7162 §3.1: using it switches CONDSTORE on.
         ctx.enable_condstore();
     }
-    let uids = ctx.selected.uids(&command.set)?;
+    let mut uids = ctx.selected.uids(&command.set)?;
+    ctx.limit_uids(&mut uids);
     if uids.is_empty() {
         return Ok(DONE);
     }

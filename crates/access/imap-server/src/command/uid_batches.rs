@@ -23,8 +23,10 @@ pub(super) fn run(
     size: u32,
     wanted: Option<(u32, u32)>,
 ) -> Result<Reply, Failure> {
-    if size < SIZE_MIN {
-        let text = format!("A batch has at least {SIZE_MIN} messages");
+    // Batches as small as the limit (RFC 9738) can be named in one command.
+    let least = ctx.message_limit().process().map_or(SIZE_MIN, |limit| limit.get().min(SIZE_MIN));
+    if size < least {
+        let text = format!("A batch has at least {least} messages");
         return Err(Reply::no(Code::TooFew, text).into());
     }
     let (first, last) = wanted.unwrap_or((1, u32::MAX));

@@ -35,6 +35,7 @@ fn end_login(session: &mut Session) -> Reply {
     session.permit = None;
     session.enabled = Enabled::default();
     session.annotations = None;
+    session.notify = None;
     session.wire.names = NameEncoding::Utf7;
     session.wire.belongs_to_nobody();
     let now = session.wire.connection().clock().now();

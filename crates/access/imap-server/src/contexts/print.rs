@@ -28,9 +28,21 @@ pub(super) async fn updates(
     let (min, max, count, all, partial, modseq) = (None, None, None, None, None, None);
     let updates_later = Vec::new();
     let tag = Some(tag.clone());
-    let head = Esearch { tag, numbering, min, max, count, all, partial, modseq, updates: updates_later };
+    let head = Esearch {
+        tag,
+        mailbox: None,
+        numbering,
+        min,
+        max,
+        count,
+        all,
+        partial,
+        modseq,
+        updates: updates_later,
+    };
     wire.out().extend_from_slice(b"* ");
-    print::esearch(wire.out(), &head);
+    let names = wire.names;
+    print::esearch(wire.out(), &head, names);
     for update in updates {
         let out = wire.out();
         out.push(b' ');

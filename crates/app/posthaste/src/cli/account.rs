@@ -94,10 +94,34 @@ pub struct Settings {
     /// The largest number of messages; `none`: the configuration's `limits.account_messages`.
     #[arg(long, value_name = "COUNT", value_parser = messages)]
     pub messages: Option<Quota>,
+    /// Most messages that one IMAP command processes (MESSAGELIMIT), at least 1000; 0 for no limit;
+    /// `none` for what the configuration's `imap.message_limit` says.
+    #[arg(long, value_name = "COUNT", value_parser = command_limit)]
+    pub message_limit: Option<CommandLimit>,
+    /// The same for commands that add messages alone (SAVELIMIT): COPY and APPEND.
+    #[arg(long, value_name = "COUNT", value_parser = command_limit)]
+    pub save_limit: Option<CommandLimit>,
     /// Most mailboxes it may have; `none` for no limit but the server's.
     #[arg(long, value_name = "COUNT", value_parser = messages)]
     pub mailboxes: Option<Quota>,
 }
+
+/// A limit of messages for each command, or none of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommandLimit(pub Option<u32>);
+
+fn command_limit(text: &str) -> Result<CommandLimit, String> {
+    if text.eq_ignore_ascii_case("none") {
+        return Ok(CommandLimit(None));
+    }
+    match text.parse() {
+        Ok(count) if count == 0 || count >= COMMAND_LIMIT_MIN => Ok(CommandLimit(Some(count))),
+        _ => Err(format!("`{text}` is no limit; write {COMMAND_LIMIT_MIN} or more, 0 or none")),
+    }
+}
+
+/// RFC 9738 §3: a limit should not be lower.
+pub const COMMAND_LIMIT_MIN: u32 = 1000;
 
 /// A quota, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,5 +183,9 @@ mod tests {
         assert!(quota("much").is_err() && quota("0").is_err());
         assert_eq!(messages("100000"), Ok(Quota(Some(100_000))));
         assert!(messages("0").is_err() && messages("1 GiB").is_err());
+        assert_eq!(command_limit("1000"), Ok(CommandLimit(Some(1000))));
+        assert_eq!(command_limit("0"), Ok(CommandLimit(Some(0))));
+        assert_eq!(command_limit("none"), Ok(CommandLimit(None)));
+        assert!(command_limit("999").is_err() && command_limit("-1").is_err());
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use posthaste_directory::{Account, AccountChange, Format, Forward, NewAccount};
+use posthaste_directory::{Account, AccountChange, CommandLimits, Format, Forward, NewAccount};
 use posthaste_store::{MailboxHead, MailboxList};
 use serde_json::json;
 
@@ -31,6 +31,10 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
             let new = NewAccount {
                 quota_bytes: settings.quota.and_then(|q| q.0),
                 quota_messages: settings.messages.and_then(|q| q.0),
+                command_limits: CommandLimits {
+                    process: settings.message_limit.and_then(|limit| limit.0),
+                    save: settings.save_limit.and_then(|limit| limit.0),
+                },
                 quota_mailboxes: settings.mailboxes.and_then(|q| q.0),
                 format: settings.format.map(format).unwrap_or_default(),
                 shared,
@@ -54,6 +58,8 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
             let change = AccountChange {
                 quota_bytes: settings.quota.map(|q| q.0),
                 quota_messages: settings.messages.map(|q| q.0),
+                command_limit: settings.message_limit.map(|limit| limit.0),
+                save_limit: settings.save_limit.map(|limit| limit.0),
                 quota_mailboxes: settings.mailboxes.map(|q| q.0),
                 format: settings.format.map(format),
                 disabled: (disable || enable).then_some(disable),
@@ -62,7 +68,7 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
             let addresses = !alias.is_empty() || !remove_alias.is_empty();
             if change == AccountChange::default() && !addresses && !forwards && certificates.is_empty() {
                 return Err(Failure::Usage(
-                    "nothing to set; say --quota, --messages, --mailboxes, --format, --disable, --enable, --alias, \
+                    "nothing to set; say --quota, --messages, --mailboxes, --message-limit, --save-limit, --format, --disable, --enable, --alias, \
                      --remove-alias, --forward, --no-forward, --certificate or --remove-certificate"
                         .into(),
                 ));
@@ -201,7 +207,7 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
             "{}",
             json!({"name": account.name, "id": account.id.to_string(), "disabled": account.disabled, "shared": account.shared,
                    "quota_bytes": account.quota_bytes, "quota_messages": account.quota_messages,
-                   "quota_mailboxes": account.quota_mailboxes, "format": account.format, "created": account.created,
+                   "quota_mailboxes": account.quota_mailboxes, "command_limits": account.command_limits, "format": account.format, "created": account.created,
                    "aliases": aliases, "forward": account.forward, "certificates": certificates,
                    "mailboxes": boxes.collect::<Vec<_>>()})
         );
@@ -213,6 +219,13 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
     println!("state    {}{shared}", if account.disabled { "disabled" } else { "enabled" });
     println!("quota    {}", account.quota_bytes.map_or("none".into(), |q| bytesize::ByteSize(q).to_string()));
     println!("messages {}", account.quota_messages.map_or("no limit".into(), |q| format!("at most {q}")));
+    let limits = account.command_limits;
+    for (name, limit) in [("process", limits.process), ("save", limits.save)] {
+        if let Some(limit) = limit {
+            let limit = if limit == 0 { "no limit".to_owned() } else { format!("at most {limit} messages") };
+            println!("{name:<8} {limit} in one IMAP command");
+        }
+    }
     if let Some(most) = account.quota_mailboxes {
         println!("mailboxes at most {most}");
     }

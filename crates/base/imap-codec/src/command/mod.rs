@@ -5,11 +5,16 @@
 
 mod fetch;
 mod mailbox;
+mod multi_search;
+mod notify;
 mod parse;
 mod parse_append;
 mod parse_fetch;
+mod parse_i18n;
 mod parse_mailbox;
 mod parse_metadata;
+mod parse_multi_search;
+mod parse_notify;
 mod parse_search;
 mod parse_sort;
 mod parse_words;
@@ -29,6 +34,8 @@ pub use mailbox::{
     Access, ListArgs, ListReturn, ListSelection, ListSyntax, Qresync, SelectParams, SeqMatch, SpecialUse,
     StatusItem,
 };
+pub use multi_search::MultiSearchArgs;
+pub use notify::{Event, EventGroup, MailboxFilter, Notify};
 pub use search::{Charset, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
 pub use sort::{SortArgs, SortCriterion, SortKey, ThreadAlgorithm, ThreadArgs};
 
@@ -180,6 +187,14 @@ pub enum CommandBody {
         /// The new message. Boxed: all other commands would be as large.
         message: Box<AppendMessage>,
     },
+    /// RFC 5465.
+    Notify(Notify),
+    /// ESEARCH: a search in several mailboxes (RFC 7377).
+    MultiSearch(MultiSearchArgs),
+    /// RFC 5255 §3.2: languages in the client's order; none asks for those there are.
+    Language(Vec<String>),
+    /// RFC 5255 §4.7: comparators in the client's order; none asks for the one in use.
+    Comparator(Vec<String>),
     /// RFC 9051 §6.3.13. The `DONE` that ends it is no command: see
     /// [`crate::framing::CommandFramer::next_line`].
     Idle,
@@ -315,6 +330,13 @@ pub enum AppendForm {
     Literal8,
     /// `UTF8 (~{n}…)`: RFC 6855 §4, its header may be UTF-8.
     Utf8,
+}
+
+/// The criteria of a search as a filter has them (RFC 5466 §3.1): `[CHARSET charset] keys`, in one
+/// line.
+pub fn parse_criteria(input: &Bytes) -> Result<SearchKey, ParseError> {
+    let mut cursor = crate::cursor::Cursor::new(input, crate::cursor::Quoting::Strict);
+    parse_search::criteria(&mut cursor).map_err(|fault| fault.with_tag(None))
 }
 
 /// A command from all its bytes: the line or lines with literals in place, as

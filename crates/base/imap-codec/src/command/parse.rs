@@ -141,6 +141,10 @@ fn plain(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8], names: NameEncodin
             CommandBody::Xlist { reference, pattern }
         }
         b"STATUS" => boxes::status(c, names)?,
+        b"NOTIFY" => super::parse_notify::notify(c, names)?,
+        b"ESEARCH" => super::parse_multi_search::multi_search(c, names)?,
+        b"LANGUAGE" => CommandBody::Language(super::parse_i18n::words(c)?),
+        b"COMPARATOR" => CommandBody::Comparator(super::parse_i18n::words(c)?),
         b"GETQUOTA" => boxes::get_quota(c)?,
         b"GETQUOTAROOT" => CommandBody::GetQuotaRoot(one_mailbox(c)?),
         b"SETQUOTA" => boxes::set_quota(c)?,

@@ -48,7 +48,7 @@ fn macro_items(c: &mut Cursor<'_>) -> Option<&'static [FetchItem]> {
 }
 
 /// `fetch-att`
-fn item(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
+pub(super) fn item(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
     let at = c.clone();
     Ok(match c.word().as_bytes() {
         b"UID" => FetchItem::Uid,

@@ -1,16 +1,29 @@
 //! SEARCH: RFC 9051 §6.4.4. Recursive only as deep as [`SEARCH_NESTING_MAX`].
 
-use posthaste_mail_model::Flag;
+use posthaste_mail_model::{Flag, Uid};
 
 use super::parse_words::{keyword, mod_seq};
 use super::{Charset, CommandBody, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
 use crate::cursor::{Cursor, Parsed};
-use crate::limits::{SEARCH_KEYS_MAX, SEARCH_NESTING_MAX};
+use crate::limits::{ENTRY_NAME_BYTES_MAX, SEARCH_KEYS_MAX, SEARCH_NESTING_MAX};
 use crate::{Date, Numbering, PageRange, ParseErrorKind, SeqSet, SequenceSet, UidSet};
 
-/// `"SEARCH" [SP "RETURN" SP "(" … ")"] [SP "CHARSET" SP charset] 1*(SP search-key)`
+/// `"SEARCH" SP search-program`
 pub(super) fn search(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBody> {
     c.sp()?;
+    let Program { returns, charset, key } = program(c)?;
+    Ok(CommandBody::Search(SearchArgs { numbering, charset, returns, key }))
+}
+
+/// What SEARCH and ESEARCH have in common.
+pub(super) struct Program {
+    pub(super) returns: Option<SearchReturn>,
+    pub(super) charset: Option<Charset>,
+    pub(super) key: SearchKey,
+}
+
+/// `["RETURN" SP "(" … ")" SP] ["CHARSET" SP charset SP] search-key *(SP search-key)`
+pub(super) fn program(c: &mut Cursor<'_>) -> Parsed<Program> {
     let mut returns = None;
     if c.eat_word(b"RETURN") {
         c.sp()?;
@@ -23,7 +36,7 @@ pub(super) fn search(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<Command
         charset = Some(self::charset(c, returns.is_some_and(|r| r.save))?);
         c.sp()?;
     }
-    Ok(CommandBody::Search(SearchArgs { numbering, charset, returns, key: keys(c)? }))
+    Ok(Program { returns, charset, key: keys(c)? })
 }
 
 /// `search-key *(SP search-key)`, up to the end of the line.
@@ -34,6 +47,18 @@ pub(super) fn keys(c: &mut Cursor<'_>) -> Parsed<SearchKey> {
         all.push(keys.key(c, 0)?);
     }
     Ok(and(all))
+}
+
+/// The criteria of a filter: `["CHARSET" SP charset SP] search-key *(SP search-key)`.
+pub(super) fn criteria(c: &mut Cursor<'_>) -> Parsed<SearchKey> {
+    if c.eat_word(b"CHARSET") {
+        c.sp()?;
+        charset(c, false)?;
+        c.sp()?;
+    }
+    let key = keys(c)?;
+    c.end()?;
+    Ok(key)
 }
 
 /// Several keys side by side; one alone is itself.
@@ -204,7 +229,10 @@ fn key_with_argument(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8]) -> Par
                 b"OLDER",
                 b"YOUNGER",
                 b"UID",
+                b"UIDAFTER",
+                b"UIDBEFORE",
                 b"MODSEQ",
+                b"FILTER",
                 b"EMAILID",
                 b"THREADID",
             ];
@@ -228,10 +256,29 @@ fn key_of_numbers(c: &mut Cursor<'_>, word: &[u8]) -> Parsed<SearchKey> {
         b"OLDER" => SearchKey::Older(c.nz_number("a number of seconds")?),
         b"YOUNGER" => SearchKey::Younger(c.nz_number("a number of seconds")?),
         b"UID" => SearchKey::Uid(UidSet(SequenceSet::parse(c)?)),
+        b"UIDAFTER" => SearchKey::UidAfter(unique_id(c)?),
+        b"UIDBEFORE" => SearchKey::UidBefore(unique_id(c)?),
         b"MODSEQ" => search_mod_seq(c)?,
+        b"FILTER" => SearchKey::Filter(filter_name(c)?),
         b"EMAILID" => SearchKey::EmailId(object_id(c)?),
         _ => SearchKey::ThreadId(object_id(c)?),
     })
+}
+
+/// RFC 5466 §4: `filter-name = 1*<any ATOM-CHAR except "/">`.
+fn filter_name(c: &mut Cursor<'_>) -> Parsed<String> {
+    let at = c.clone();
+    let name = c.atom("the name of a filter")?;
+    if name.contains(&b'/') || name.len() > ENTRY_NAME_BYTES_MAX {
+        return at.fail("the name of a filter, without /");
+    }
+    c.text(name)
+}
+
+/// RFC 9738 §4: `uniqueid`, no set.
+fn unique_id(c: &mut Cursor<'_>) -> Parsed<Uid> {
+    let at = c.clone();
+    Uid::new(c.nz_number("a UID")?).map_or_else(|| at.fail("a UID"), Ok)
 }
 
 /// `date`: with or without quotes.

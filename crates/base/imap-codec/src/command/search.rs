@@ -1,6 +1,7 @@
-//! SEARCH: RFC 9051 §6.4.4 with the keys of RFC 3501, 5032 (WITHIN), 7162, 8474 and 8514.
+//! SEARCH: RFC 9051 §6.4.4 with the keys of RFC 3501, 5032 (WITHIN), 7162, 8474,
+//! 8514 and 9738.
 
-use posthaste_mail_model::{Flag, ModSeq};
+use posthaste_mail_model::{Flag, ModSeq, Uid};
 
 use crate::{Date, Numbering, PageRange, SeqSet, UidSet};
 
@@ -84,6 +85,10 @@ pub enum SearchKey {
     Seq(SeqSet),
     /// `UID set`
     Uid(UidSet),
+    /// `UIDAFTER uid`: with a higher UID (RFC 9738 §3.2).
+    UidAfter(Uid),
+    /// `UIDBEFORE uid`: with a lower UID (RFC 9738 §3.2).
+    UidBefore(Uid),
     /// `BCC`
     Bcc(String),
     /// `CC`
@@ -136,6 +141,8 @@ pub enum SearchKey {
         /// At least this.
         modseq: ModSeq,
     },
+    /// `FILTER name`: the criteria that are kept under this name (RFC 5466).
+    Filter(String),
     /// `EMAILID`: RFC 8474 §5.
     EmailId(String),
     /// `THREADID`: RFC 8474 §5.

@@ -119,9 +119,18 @@ impl CommandPrinter {
         self.astring(text.as_bytes());
     }
 
-    fn sp_mailbox(&mut self, name: &MailboxArg) {
+    pub(super) fn sp_mailbox(&mut self, name: &MailboxArg) {
         self.put(" ");
+        self.mailbox(name);
+    }
+
+    pub(super) fn mailbox(&mut self, name: &MailboxArg) {
         self.astring(&name.encode(self.names));
+    }
+
+    fn words(&mut self, name: &str, words: &[String]) {
+        self.put(name);
+        words.iter().for_each(|word| self.sp_astring(word));
     }
 
     pub(super) fn list<T>(&mut self, items: impl IntoIterator<Item = T>, mut one: impl FnMut(&mut Self, T)) {
@@ -226,6 +235,8 @@ impl CommandPrinter {
                     self.put("\"");
                 }
             }
+            B::Language(words) => self.words("LANGUAGE", words),
+            B::Comparator(words) => self.words("COMPARATOR", words),
             B::Expunge { uids: None } => self.put("EXPUNGE"),
             B::Expunge { uids: Some(uids) } => {
                 self.put("UID EXPUNGE ");
@@ -255,6 +266,8 @@ impl CommandPrinter {
                 self.one_mailbox("RENAME", from);
                 self.sp_mailbox(to);
             }
+            B::Notify(notify) => self.notify(notify),
+            B::MultiSearch(args) => self.multi_search(args),
             B::List(args) => self.list_command(args),
             B::Lsub { reference, pattern } => {
                 self.one_mailbox("LSUB", reference);
@@ -543,7 +556,7 @@ impl CommandPrinter {
         }
     }
 
-    fn fetch_item(&mut self, item: &FetchItem) {
+    pub(super) fn fetch_item(&mut self, item: &FetchItem) {
         match item {
             FetchItem::Envelope => self.put("ENVELOPE"),
             FetchItem::Body => self.put("BODY"),

@@ -6,6 +6,7 @@
 
 mod acl;
 mod command;
+mod notify;
 mod response;
 mod search;
 mod structure;

@@ -76,11 +76,12 @@ pub(crate) fn bare_code(code: &Code) -> Option<&'static str> {
 }
 
 /// Codes that are no more than their names.
-pub(crate) static BARE_CODES: [(&str, Code); 36] = [
+pub(crate) static BARE_CODES: [(&str, Code); 38] = [
     ("ALERT", Code::Alert),
     ("ALREADYEXISTS", Code::AlreadyExists),
     ("AUTHENTICATIONFAILED", Code::AuthenticationFailed),
     ("AUTHORIZATIONFAILED", Code::AuthorizationFailed),
+    ("BADCOMPARATOR", Code::BadComparator),
     ("CANNOT", Code::Cannot),
     ("CLIENTBUG", Code::ClientBug),
     ("CLOSED", Code::Closed),
@@ -95,6 +96,7 @@ pub(crate) static BARE_CODES: [(&str, Code); 36] = [
     ("NOMODSEQ", Code::NoModSeq),
     ("NONEXISTENT", Code::NonExistent),
     ("NOPERM", Code::NoPerm),
+    ("NOTIFICATIONOVERFLOW", Code::NotificationOverflow),
     ("NOTSAVED", Code::NotSaved),
     ("OVERQUOTA", Code::OverQuota),
     ("PARSE", Code::Parse),
@@ -135,6 +137,14 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
             let ascii = |b: u8| if b.is_ascii_graphic() || b == b' ' { b } else { b'?' };
             list(out, charsets, |out, c| astring(out, &c.bytes().map(ascii).collect::<Vec<_>>()));
         }
+        Code::BadEvent(events) => {
+            put(out, "BADEVENT ");
+            list(out, events, |out, event| put(out, event));
+        }
+        Code::UndefinedFilter(name) => {
+            put(out, "UNDEFINED-FILTER ");
+            put(out, name);
+        }
         Code::BadUrl(url) => {
             put(out, "BADURL ");
             // RFC 4469 §5, url-resp-text, with its erratum: no `]`. Nor can a line hold the others.
@@ -166,6 +176,13 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
             put(out, "MAILBOXID (");
             put(out, id);
             out.push(b')');
+        }
+        Code::MessageLimit(n, uid) => {
+            pair(out, "MESSAGELIMIT", u64::from(*n));
+            if let Some(uid) = uid {
+                out.push(b' ');
+                number(out, u64::from(uid.value()));
+            }
         }
         Code::Metadata(MetadataCode::LongEntries(n)) => pair(out, "METADATA LONGENTRIES", *n),
         Code::Metadata(MetadataCode::MaxSize(n)) => pair(out, "METADATA MAXSIZE", *n),
@@ -259,6 +276,18 @@ pub fn untagged(out: &mut Vec<u8>, data: &Untagged, names: NameEncoding) {
                 astring(out, entry.as_str().as_bytes());
             }
         }
+        Untagged::Language(tags) => {
+            put(out, "LANGUAGE ");
+            list(out, tags, |out, tag| astring(out, tag.as_bytes()));
+        }
+        Untagged::Comparator { active, others } => {
+            put(out, "COMPARATOR ");
+            astring(out, active.as_bytes());
+            if !others.is_empty() {
+                out.push(b' ');
+                list(out, others, |out, other| astring(out, other.as_bytes()));
+            }
+        }
         Untagged::Acl(data) => data.print(out, names),
         Untagged::Search { numbers, modseq } => found(out, "SEARCH", numbers, *modseq),
         Untagged::Sort { numbers, modseq } => found(out, "SORT", numbers, *modseq),
@@ -267,7 +296,7 @@ pub fn untagged(out: &mut Vec<u8>, data: &Untagged, names: NameEncoding) {
             let mut printer = ThreadPrinter::default();
             nodes.iter().for_each(|node| printer.node(out, *node));
         }
-        Untagged::Esearch(value) => esearch(out, value),
+        Untagged::Esearch(value) => esearch(out, value, names),
         Untagged::Flags(flags) => {
             put(out, "FLAGS ");
             list(out, flags, response_flag);
@@ -502,11 +531,25 @@ impl ThreadPrinter {
 }
 
 /// Appends `ESEARCH (TAG "a") UID MIN 1 …`, without `* ` and line end.
-pub fn esearch(out: &mut Vec<u8>, value: &Esearch) {
+pub fn esearch(out: &mut Vec<u8>, value: &Esearch, names: NameEncoding) {
     put(out, "ESEARCH");
+    // RFC 7377 §3: each correlator once.
+    let mut before = " (";
     if let Some(tag) = &value.tag {
-        put(out, " (TAG ");
+        put(out, before);
+        put(out, "TAG ");
         quoted(out, tag.as_str().as_bytes());
+        before = " ";
+    }
+    if let Some((name, validity)) = &value.mailbox {
+        put(out, before);
+        put(out, "MAILBOX ");
+        mailbox(out, name, names);
+        put(out, " ");
+        pair(out, "UIDVALIDITY", u64::from(validity.value()));
+        before = " ";
+    }
+    if before == " " {
         out.push(b')');
     }
     if value.numbering == Numbering::Uid {

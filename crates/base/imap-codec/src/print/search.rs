@@ -3,20 +3,37 @@
 use posthaste_mail_model::Flag;
 
 use super::command::CommandPrinter;
-use crate::command::{Charset, EntryScope, SearchArgs, SearchKey, SearchReturn, SortArgs, ThreadArgs};
+use crate::command::{
+    Charset, EntryScope, MultiSearchArgs, SearchArgs, SearchKey, SearchReturn, SortArgs, ThreadArgs,
+};
 
 impl CommandPrinter {
     pub(super) fn search(&mut self, args: &SearchArgs) {
         self.numbered(args.numbering, "SEARCH");
-        if let Some(returns) = args.returns {
+        self.program(args.returns, args.charset, &args.key);
+    }
+
+    /// ESEARCH: RFC 7377 §3.
+    pub(super) fn multi_search(&mut self, args: &MultiSearchArgs) {
+        self.put("ESEARCH ");
+        if !args.sources.is_empty() {
+            self.put("IN ");
+            self.list(&args.sources, Self::mailbox_filter);
+            self.put(" ");
+        }
+        self.program(args.returns, args.charset, &args.key);
+    }
+
+    fn program(&mut self, returns: Option<SearchReturn>, charset: Option<Charset>, key: &SearchKey) {
+        if let Some(returns) = returns {
             self.returns(returns);
         }
-        match args.charset {
+        match charset {
             Some(Charset::UsAscii) => self.put("CHARSET US-ASCII "),
             Some(Charset::Utf8) => self.put("CHARSET UTF-8 "),
             None => {}
         }
-        self.keys(&args.key);
+        self.keys(key);
     }
 
     /// `RETURN (MIN PARTIAL 1:9) `
@@ -92,6 +109,7 @@ impl CommandPrinter {
             K::To(t) => text("TO", t),
             K::Body(t) => text("BODY", t),
             K::Text(t) => text("TEXT", t),
+            K::Filter(name) => self.put(&format!("FILTER {name}")),
             K::EmailId(id) => text("EMAILID", id),
             K::ThreadId(id) => text("THREADID", id),
             K::Header(name, value) => {
@@ -150,6 +168,8 @@ impl CommandPrinter {
                 self.put("UID ");
                 self.set(&set.0);
             }
+            K::UidAfter(uid) => self.put(&format!("UIDAFTER {}", uid.value())),
+            K::UidBefore(uid) => self.put(&format!("UIDBEFORE {}", uid.value())),
             K::Before(d) => self.put(&format!("BEFORE {d}")),
             K::On(d) => self.put(&format!("ON {d}")),
             K::Since(d) => self.put(&format!("SINCE {d}")),

@@ -20,6 +20,10 @@ pub enum Code {
     AuthorizationFailed,
     /// `BADCHARSET (…)`: the supported charsets; the list may be empty.
     BadCharset(Vec<String>),
+    /// `BADCOMPARATOR`: RFC 5255 §4.7.
+    BadComparator,
+    /// `BADEVENT (…)`: the events that are known (RFC 5465 §5); never none.
+    BadEvent(Vec<String>),
     /// `BADURL url`: RFC 4469 §4, with its erratum: the URL stands without quotes.
     BadUrl(String),
     /// `CANNOT`
@@ -61,6 +65,9 @@ pub enum Code {
     Limit,
     /// `MAILBOXID (id)`: RFC 8474 §4.
     MailboxId(String),
+    /// `MESSAGELIMIT n [uid]`: so many messages are processed by one command, and the lowest UID of
+    /// those that were (RFC 9738 §3.1).
+    MessageLimit(u32, Option<Uid>),
     /// `METADATA …`: RFC 5464 §5.
     Metadata(MetadataCode),
     /// `MODIFIED set`: RFC 7162 §3.1.3.
@@ -71,6 +78,8 @@ pub enum Code {
     NonExistent,
     /// `NOPERM`
     NoPerm,
+    /// `NOTIFICATIONOVERFLOW`: RFC 5465 §5.8.
+    NotificationOverflow,
     /// `NOUPDATE tag`: the results of this search are not kept up to date (RFC 5267 §4.3.1).
     NoUpdate(Tag),
     /// `NOTSAVED`: RFC 5182 §2.1.
@@ -107,6 +116,8 @@ pub enum Code {
     UidValidity(UidValidity),
     /// `UNAVAILABLE`
     Unavailable,
+    /// `UNDEFINED-FILTER name`: RFC 5466 §3.1.
+    UndefinedFilter(String),
     /// `UNKNOWN-CTE`: RFC 3516 §4.3.
     UnknownCte,
     /// `UNSEEN n` (RFC 3501).

@@ -57,6 +57,15 @@ pub enum Untagged {
         /// Never none.
         entries: Vec<EntryName>,
     },
+    /// RFC 5255 §3.3: the language in use, or all there are.
+    Language(Vec<String>),
+    /// RFC 5255 §4.8.
+    Comparator {
+        /// The one in use.
+        active: String,
+        /// Those that the client asked for and could have, too.
+        others: Vec<String>,
+    },
     /// Access control lists: RFC 4314 §3.6 – §3.8.
     Acl(AclData),
     /// RFC 3501 §7.2.5, with MODSEQ of RFC 7162 §3.1.5.
@@ -252,6 +261,8 @@ pub enum StatusValue {
 pub struct Esearch {
     /// The SEARCH it answers.
     pub tag: Option<Tag>,
+    /// The mailbox that was searched, of a search in several (RFC 7377 §3).
+    pub mailbox: Option<(MailboxArg, UidValidity)>,
     /// What the numbers are.
     pub numbering: Numbering,
     /// `MIN`

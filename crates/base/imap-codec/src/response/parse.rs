@@ -117,6 +117,17 @@ fn known_code(c: &mut Cursor<'_>, name: &[u8]) -> Parsed<Option<Code>> {
         b"APPENDUID" => Code::AppendUid(uid_validity(c)?, uid_ranges(c)?),
         b"COPYUID" => Code::CopyUid(uid_validity(c)?, uid_ranges(c)?, uid_ranges(c)?),
         b"BADCHARSET" => Code::BadCharset(c.list(usize::MAX, "", |c| c.astring_text("a charset"))?),
+        b"BADEVENT" => {
+            let events = c.list(usize::MAX, "", |c| {
+                let event = c.atom("an event")?;
+                c.text(event)
+            })?;
+            Code::BadEvent(events)
+        }
+        b"UNDEFINED-FILTER" => {
+            let name = c.atom("the name of a filter")?;
+            Code::UndefinedFilter(c.text(name)?)
+        }
         b"BADURL" => {
             let at = c.clone();
             let url = c.take_while(|b| !matches!(b, b']' | b'\r' | b'\n'));
@@ -129,6 +140,10 @@ fn known_code(c: &mut Cursor<'_>, name: &[u8]) -> Parsed<Option<Code>> {
         b"HIGHESTMODSEQ" => Code::HighestModSeq(mod_seq(c)?),
         b"INPROGRESS" => in_progress(c)?,
         b"MAILBOXID" => Code::MailboxId(object_id_in_parentheses(c)?),
+        b"MESSAGELIMIT" => {
+            let limit = c.nz_number("a number of messages")?;
+            Code::MessageLimit(limit, if c.eat(b' ') { Some(uid(c)?) } else { None })
+        }
         b"METADATA" => match metadata(c)? {
             Some(code) => Code::Metadata(code),
             None => return Ok(None),

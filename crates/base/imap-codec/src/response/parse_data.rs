@@ -34,6 +34,8 @@ pub(super) fn data(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> 
         b"QUOTA" => quota(c)?,
         b"QUOTAROOT" => quota_root(c, names)?,
         b"METADATA" => metadata(c, names)?,
+        b"LANGUAGE" => Untagged::Language(c.list(usize::MAX, "", |c| c.astring_text("a language"))?),
+        b"COMPARATOR" => comparator(c)?,
         b"SEARCH" => {
             let (numbers, modseq) = found(c)?;
             Untagged::Search { numbers, modseq }
@@ -43,7 +45,7 @@ pub(super) fn data(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> 
             Untagged::Sort { numbers, modseq }
         }
         b"THREAD" => Untagged::Thread(threads(c)?),
-        b"ESEARCH" => Untagged::Esearch(esearch(c)?),
+        b"ESEARCH" => Untagged::Esearch(esearch(c, names)?),
         b"FLAGS" => Untagged::Flags(flags(c)?),
         b"VANISHED" => vanished(c)?,
         b"UIDBATCHES" => uid_batches(c)?,
@@ -343,10 +345,40 @@ fn ordered_ranges(c: &mut Cursor<'_>, expected: &'static str) -> Parsed<Vec<(u32
     Ok(ranges.into_iter().map(|(a, b)| (a.min(b), a.max(b))).collect())
 }
 
-/// `[SP "(" "TAG" SP string ")"] [SP "UID"] *(SP search-return-data)`
-fn esearch(c: &mut Cursor<'_>) -> Parsed<Esearch> {
+/// RFC 5255 §5: `comp-sel-quoted [SP "(" comp-id-quoted *(SP comp-id-quoted) ")"]`.
+fn comparator(c: &mut Cursor<'_>) -> Parsed<Untagged> {
+    let active = c.astring_text("a comparator")?;
+    let mut others = Vec::new();
+    if c.more()? {
+        others = c.list(usize::MAX, "", |c| c.astring_text("a comparator"))?;
+    }
+    Ok(Untagged::Comparator { active, others })
+}
+
+/// `"(" one-correlator *(SP one-correlator) ")"`: RFC 7377 §3.
+fn correlators(c: &mut Cursor<'_>, names: NameEncoding, found: &mut Esearch) -> Parsed<()> {
+    let (mut mailbox, mut validity) = (None, None);
+    c.list(usize::MAX, "", |c| {
+        let at = c.clone();
+        let word = c.word();
+        c.sp()?;
+        match word.as_bytes() {
+            b"TAG" => found.tag = Tag::new(c.astring("the tag of a SEARCH")?),
+            b"MAILBOX" => mailbox = Some(self::mailbox(c, names)?),
+            b"UIDVALIDITY" => validity = Some(uid_validity(c)?),
+            _ => return at.fail("TAG, MAILBOX or UIDVALIDITY"),
+        }
+        Ok(())
+    })?;
+    found.mailbox = mailbox.zip(validity);
+    Ok(())
+}
+
+/// `[SP search-correlator] [SP "UID"] *(SP search-return-data)`
+fn esearch(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Esearch> {
     let mut found = Esearch {
         tag: None,
+        mailbox: None,
         numbering: Numbering::Seq,
         min: None,
         max: None,
@@ -356,13 +388,8 @@ fn esearch(c: &mut Cursor<'_>) -> Parsed<Esearch> {
         modseq: None,
         updates: Vec::new(),
     };
-    if c.eat(b'(') {
-        if !c.eat_word(b"TAG") {
-            return c.fail("TAG");
-        }
-        c.sp()?;
-        found.tag = Tag::new(c.astring("the tag of a SEARCH")?);
-        c.expect(b')', ")")?;
+    if c.peek() == Some(b'(') {
+        correlators(c, names, &mut found)?;
         c.spaces();
     }
     if c.eat_word(b"UID") {

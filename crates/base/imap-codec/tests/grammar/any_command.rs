@@ -43,6 +43,8 @@ fn session_body() -> BoxedStrategy<CommandBody> {
         (text(), string_bytes()).prop_map(|(user, p)| B::Login { user, password: Secret::new(p) }),
         id_pairs().prop_map(B::Id),
         vec(capability(), 1..4).prop_map(B::Enable),
+        vec(text(), 0..4).prop_map(B::Language),
+        vec(text(), 0..4).prop_map(B::Comparator),
     ]
     .boxed()
 }
@@ -89,6 +91,54 @@ fn mailbox_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
         acl(names).prop_map(B::Acl),
         (mailbox(names), vec(append_message(), 1..4))
             .prop_map(|(mailbox, messages)| B::Append { mailbox, messages }),
+        notify(names).prop_map(B::Notify),
+        (vec(filter(names, false), 0..3), option::of(search_return()), option::of(charset()), search_key())
+            .prop_map(|(sources, returns, charset, key)| {
+                B::MultiSearch(MultiSearchArgs { sources, returns, charset, key })
+            }),
+    ]
+    .boxed()
+}
+
+fn notify(names: NameEncoding) -> BoxedStrategy<Notify> {
+    let event = prop_oneof![
+        vec(fetch_item(), 0..3).prop_map(Event::MessageNew),
+        prop::sample::select(vec![
+            Event::MessageExpunge,
+            Event::FlagChange,
+            Event::AnnotationChange,
+            Event::MailboxName,
+            Event::SubscriptionChange,
+            Event::MailboxMetadataChange,
+            Event::ServerMetadataChange,
+        ]),
+        "X[A-Za-z]{1,9}".prop_map(Event::Other),
+    ];
+    let group = (filter(names, true), vec(event, 0..4))
+        .prop_map(|(mailboxes, events)| EventGroup { mailboxes, events });
+    prop_oneof![
+        1 => Just(Notify::None),
+        5 => (any::<bool>(), vec(group, 1..4)).prop_map(|(status, groups)| Notify::Set { status, groups }),
+    ]
+    .boxed()
+}
+
+fn filter(names: NameEncoding, of_notify: bool) -> BoxedStrategy<MailboxFilter> {
+    let some = || vec(mailbox(names), 1..4);
+    let special = if of_notify { MailboxFilter::SelectedDelayed } else { MailboxFilter::Personal };
+    prop_oneof![
+        prop::sample::select(vec![
+            MailboxFilter::Selected,
+            special,
+            MailboxFilter::Inboxes,
+            MailboxFilter::Personal,
+            MailboxFilter::Subscribed,
+        ]),
+        some().prop_map(move |names| match of_notify {
+            true => MailboxFilter::Subtree(names),
+            false => MailboxFilter::SubtreeOne(names),
+        }),
+        some().prop_map(MailboxFilter::Mailboxes),
     ]
     .boxed()
 }
@@ -341,6 +391,7 @@ fn text_key() -> BoxedStrategy<SearchKey> {
     prop_oneof![
         (prop::sample::select(make), text()).prop_map(|(make, text)| make(text)),
         (text(), text()).prop_map(|(name, value)| K::Header(name, value)),
+        "[a-z][a-z0-9.-]{0,9}".prop_map(K::Filter),
         object_id().prop_map(K::EmailId),
         object_id().prop_map(K::ThreadId),
     ]
@@ -371,6 +422,8 @@ fn number_key() -> BoxedStrategy<SearchKey> {
         number64().prop_map(K::Larger),
         number64().prop_map(K::Smaller),
         number().prop_map(K::Older),
+        uid().prop_map(K::UidAfter),
+        uid().prop_map(K::UidBefore),
         number().prop_map(K::Younger),
         (entry, mod_seq()).prop_map(|(entry, modseq)| K::ModSeq { entry, modseq }),
     ]

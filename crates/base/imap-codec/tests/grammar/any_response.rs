@@ -39,6 +39,8 @@ fn code() -> BoxedStrategy<Code> {
         Code::AlreadyExists,
         Code::AuthenticationFailed,
         Code::AuthorizationFailed,
+        Code::BadComparator,
+        Code::NotificationOverflow,
         Code::Cannot,
         Code::ClientBug,
         Code::Closed,
@@ -76,6 +78,8 @@ fn code() -> BoxedStrategy<Code> {
             (uid_validity(), uid_ranges()).prop_map(|(v, u)| Code::AppendUid(v, u)),
             (uid_validity(), uid_ranges(), uid_ranges()).prop_map(|(v, a, b)| Code::CopyUid(v, a, b)),
             vec("[A-Za-z0-9 \"-]{0,12}", 0..3).prop_map(Code::BadCharset),
+            vec("[A-Za-z]{1,12}", 1..4).prop_map(Code::BadEvent),
+            "[a-z]{1,8}".prop_map(Code::UndefinedFilter),
             "[!-\\[^-~]{1,40}".prop_map(Code::BadUrl),
             vec(capability(), 0..4).prop_map(Code::Capability),
             mod_seq().prop_map(Code::HighestModSeq),
@@ -87,6 +91,7 @@ fn code() -> BoxedStrategy<Code> {
                 }
             ),
             object_id().prop_map(Code::MailboxId),
+            (1_u32.., option::of(uid())).prop_map(|(n, uid)| Code::MessageLimit(n, uid)),
             metadata_code().prop_map(Code::Metadata),
             num_set().prop_map(Code::Modified),
             tag().prop_map(Code::NoUpdate),
@@ -152,7 +157,10 @@ fn untagged(names: NameEncoding) -> BoxedStrategy<Untagged> {
             .prop_map(|(mailbox, entries)| Untagged::MetadataChanged { mailbox, entries }),
         acl(names).prop_map(Untagged::Acl),
         threads().prop_map(Untagged::Thread),
-        esearch().prop_map(Untagged::Esearch),
+        esearch(names).prop_map(Untagged::Esearch),
+        vec("[A-Za-z-]{1,9}", 0..3).prop_map(Untagged::Language),
+        ("i;[a-z-]{1,9}", vec("[a-z;-]{1,9}", 0..3))
+            .prop_map(|(active, others)| Untagged::Comparator { active, others }),
         id_pairs().prop_map(Untagged::Id),
         prop_oneof![
             vec(response_flag(), 0..5).prop_map(Untagged::Flags),
@@ -265,7 +273,7 @@ fn threads() -> BoxedStrategy<Vec<ThreadNode>> {
     vec(thread, 0..3).prop_map(|threads| threads.concat()).boxed()
 }
 
-fn esearch() -> BoxedStrategy<Esearch> {
+fn esearch(names: NameEncoding) -> BoxedStrategy<Esearch> {
     let n = || option::of(number());
     // As SORT orders them: not ascending.
     let ordered = || {
@@ -276,10 +284,11 @@ fn esearch() -> BoxedStrategy<Esearch> {
         .prop_map(|(range, page)| range.map(|range| (range, page.unwrap_or_default())));
     let kind = prop_oneof![Just(UpdateKind::AddTo), Just(UpdateKind::RemoveFrom)];
     let update = (kind, vec((number(), ordered()), 1..4)).prop_map(|(kind, places)| Update { kind, places });
-    let more = (option::of(mod_seq()), vec(update, 0..3));
+    let more = (option::of(mod_seq()), vec(update, 0..3), option::of((mailbox(names), uid_validity())));
     (option::of(tag()), numbering(), n(), n(), n(), option::of(ordered()), page, more)
-        .prop_map(|(tag, numbering, min, max, count, all, partial, (modseq, updates))| Esearch {
+        .prop_map(|(tag, numbering, min, max, count, all, partial, (modseq, updates, mailbox))| Esearch {
             tag,
+            mailbox,
             numbering,
             min,
             max,

@@ -28,6 +28,7 @@ use super::walk::{Handled, Pass, SetAside, Unanswered, Visited, Walk};
 use crate::enabled::Enabled;
 use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
+use crate::message_limit::MessageLimit;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
@@ -85,6 +86,12 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
             None => seqs.intersection(&ctx.selected.announced.changed_since(since)),
         };
     }
+    if let (Some(limit), Some(page)) = (ctx.message_limit().process(), modifiers.partial) {
+        // RFC 9738 §3.1: a page is refused before anything is done.
+        let (first, last) = page.places();
+        MessageLimit::refuse(limit, u64::from(last - first) + 1, None)?;
+    }
+    ctx.limit_seqs(&mut seqs);
     // RFC 4314 §4: without the right, \Seen stays as it is.
     let may_set_seen = !ctx.selected.read_only && ctx.selected.rights.contains(Rights::SEEN);
     if may_set_seen && items.iter().any(FetchItem::sets_seen) {
@@ -123,6 +130,27 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
         });
     }
     Ok(Reply::ok(""))
+}
+
+/// FETCH of new messages for a client that is notified of them (RFC 5465 §5.2). Sets no `\\Seen`. A
+/// message that was expunged or cannot be read is left out: a FETCH of the client tells it.
+pub(crate) async fn report_new(
+    ctx: &mut Ctx<'_>,
+    mut items: Vec<FetchItem>,
+    seqs: &NumSet,
+) -> Result<(), Failure> {
+    if !ctx.enabled.uid_only && !items.contains(&FetchItem::Uid) {
+        items.insert(0, FetchItem::Uid);
+    }
+    let plan = Plan::compile(&items);
+    let view = Arc::clone(&ctx.selected.announced);
+    let (service, account) = (ctx.service, ctx.login.id);
+    let job = Job { plan: &plan, view: &view, seqs, enabled: *ctx.enabled, service, account };
+    match plan.reads {
+        Reads::Rows => job.rows(ctx.wire, ctx.selected).await?,
+        Reads::Summaries | Reads::Bodies => Box::pin(job.summaries(ctx.wire, ctx.selected)).await?,
+    };
+    Ok(())
 }
 
 /// The reply of a FETCH that answered all messages but these. RFC 9051 §6.4.5: NO, "can't fetch

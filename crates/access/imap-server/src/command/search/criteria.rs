@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use posthaste_imap_codec::command::SearchKey;
+use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{SeqSet, SequenceSet, UidSet};
 use posthaste_mail_model::{BodyId, FlagSet, Id, ModSeq, NumSet, SeqNum};
 use posthaste_mime_summary::{FieldMask, SearchKey as Text, SummaryRef, TextKey, Within};
@@ -20,7 +21,7 @@ use posthaste_store::Row;
 use super::fuzzy;
 use crate::command::walk::{StoredMessage, Visited};
 use crate::heavy::SLICE_STEPS;
-use crate::reply::Failure;
+use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::thread_id::ThreadId;
 
@@ -244,8 +245,22 @@ impl Compiler<'_> {
                 let unseen = C::Flags { with: FlagSet::EMPTY, without: FlagSet::SEEN };
                 C::And(vec![C::Recent(self.recent()), unseen])
             }
+            // `filters` has replaced those that are defined.
+            SearchKey::Filter(name) => {
+                let code = Code::UndefinedFilter(name.clone());
+                return Err(Reply::no(code, "The filter is not defined").into());
+            }
             SearchKey::Seq(set) => self.seqs(set)?,
             SearchKey::Uid(set) => self.uids(set),
+            // RFC 9738 §3.2
+            SearchKey::UidAfter(uid) => C::Uids(Arc::new(match uid.value().checked_add(1) {
+                Some(next) => NumSet::range(next, u32::MAX),
+                None => NumSet::new(),
+            })),
+            SearchKey::UidBefore(uid) => C::Uids(Arc::new(match uid.value() - 1 {
+                0 => NumSet::new(),
+                last => NumSet::range(1, last),
+            })),
             // RFC 9051 §6.4.4: a message without the field has no text there, not even the empty
             // one.
             SearchKey::Subject(text) if text.is_empty() => self.has_field("Subject")?,

@@ -62,7 +62,7 @@ impl<'j> Job<'j> {
     }
 
     /// The sequence numbers of the messages that match, or of one page of them.
-    pub(super) async fn find(&mut self, page: Option<PageRange>) -> Result<Found, Failure> {
+    pub(crate) async fn find(&mut self, page: Option<PageRange>) -> Result<Found, Failure> {
         self.ask_index().await;
         if let Some(page) = page {
             return self.find_page(page).await;

@@ -13,8 +13,10 @@
 //! a UID decides without a summary. `$` is emptied (RFC 5182 §2.1).
 
 pub(crate) mod criteria;
+pub(super) mod filters;
 pub(super) mod fuzzy;
 pub(crate) mod job;
+pub(super) mod limit;
 mod page;
 mod proposed;
 
@@ -42,12 +44,14 @@ use crate::session::Ctx;
 const NUMBERS_PER_RELIEF: usize = 4096;
 
 /// Runs a SEARCH.
-pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Result<Reply, Failure> {
+pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> Result<Reply, Failure> {
     if ctx.enabled.utf8 && args.charset.is_some() {
         // RFC 6855 §3
         return Err(Reply::bad("After ENABLE UTF8=ACCEPT a search names no charset").into());
     }
+    filters::replace(filters::Replacing::of(ctx), &mut args.key).await?;
     fuzzy::check_relevancy(args.returns.is_some_and(|r| r.relevancy), &args.key)?;
+    limit::apply(ctx, &mut args.key)?;
     let asked = Asked::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
     let by_modseq = names_modseq(&args.key);
     let saving = args.returns.is_some_and(|r| r.save);
@@ -69,8 +73,8 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
         true => Some(fuzzy::scores(ctx, tag, &args.key, &found).await?),
         false => None,
     };
-    let wanted = Wanted { numbering, returns, by_modseq, is_page: page.is_some(), scores };
-    esearch(ctx, tag, wanted, &found).await?;
+    let wanted = Wanted { numbering, returns, by_modseq, is_page: page.is_some() };
+    esearch(ctx, tag, wanted, scores, &found).await?;
     if let Some(asked) = asked {
         let uids = ctx.selected.announced.uids_of_seqs(&found);
         let by = Searcher { service: ctx.service, account: ctx.login.id };
@@ -181,21 +185,56 @@ fn numbers(selected: &Selected, numbering: Numbering, seqs: &NumSet) -> NumSet {
 }
 
 /// What an ESEARCH response has to contain.
-struct Wanted {
-    numbering: Numbering,
-    returns: SearchReturn,
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) numbering: Numbering,
+    pub(super) returns: SearchReturn,
     /// Whether the search named a mod-sequence: then the response has one, too (RFC 7162 §3.1.10).
-    by_modseq: bool,
+    pub(super) by_modseq: bool,
     /// Whether only the page of PARTIAL was searched for.
-    is_page: bool,
-    /// How well messages match, if the client wants to know.
-    scores: Option<Scores>,
+    pub(super) is_page: bool,
+}
+
+/// What becomes of a result.
+pub(super) struct Answer {
+    /// `$`, as UIDs, if the client wants it saved.
+    pub(super) saved: Option<NumSet>,
+    /// Nothing after SAVE alone.
+    pub(super) response: Option<Esearch>,
+    /// The messages that it names one by one.
+    listed: Option<NumSet>,
 }
 
 /// `* ESEARCH (TAG "a") UID ALL 2,5`
-async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -> Result<(), Failure> {
-    let Wanted { numbering, mut returns, by_modseq, scores, .. } = wanted;
-    let view = Arc::clone(&ctx.selected.announced);
+async fn esearch(
+    ctx: &mut Ctx<'_>,
+    tag: &Tag,
+    wanted: Wanted,
+    scores: Option<Scores>,
+    found: &NumSet,
+) -> Result<(), Failure> {
+    let Answer { saved, response, listed } = answer(ctx.selected, tag, wanted, found);
+    if let Some(saved) = saved {
+        ctx.selected.saved_search = saved;
+    }
+    let Some(head) = response else { return Ok(()) };
+    ctx.wire.out().extend_from_slice(b"* ");
+    let names = ctx.wire.names;
+    print::esearch(ctx.wire.out(), &head, names);
+    // RFC 6203 §4: of the messages of ALL or PARTIAL, in their order.
+    if let (Some(scores), Some(listed)) = (scores, listed) {
+        scores.print(ctx, listed.iter()).await?;
+    }
+    ctx.wire.out().extend_from_slice(b"\r\n");
+    ctx.wire.relieve().await?;
+    Ok(())
+}
+
+/// The response to a search, and what it saves.
+pub(super) fn answer(selected: &Selected, tag: &Tag, wanted: Wanted, found: &NumSet) -> Answer {
+    let Wanted { numbering, mut returns, by_modseq, .. } = wanted;
+    let view = &selected.announced;
+    let mut saved = None;
     let ends = |low: bool, high: bool| {
         let low = found.first().filter(|_| low);
         let high = found.last().filter(|_| high);
@@ -212,22 +251,21 @@ async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -
         page.as_ref().map_or(ends.clone(), |(_, page)| page.union(&ends))
     };
     if returns.save {
-        let saved = if only_some { some() } else { found.clone() };
-        ctx.selected.saved_search = view.uids_of_seqs(&saved);
+        saved = Some(view.uids_of_seqs(&if only_some { some() } else { found.clone() }));
         if !(returns.min || returns.max || returns.all || returns.count || page.is_some()) {
             // RFC 5182 §2.1: SAVE alone returns nothing.
-            return Ok(());
+            return Answer { saved, response: None, listed: None };
         }
     } else if returns.names_no_result() {
         returns.all = true;
     }
     let reported = if only_some { some() } else { found.clone() };
-    let modseq = if by_modseq { highest(&view, &reported) } else { None };
-    let partial =
-        page.map(|(range, page)| (range, numbers(ctx.selected, numbering, &page).ranges().to_vec()));
-    let numbers = numbers(ctx.selected, numbering, found);
-    let head = Esearch {
+    let modseq = if by_modseq { highest(view, &reported) } else { None };
+    let partial = page.map(|(range, page)| (range, numbers(selected, numbering, &page).ranges().to_vec()));
+    let numbers = numbers(selected, numbering, found);
+    let response = Esearch {
         tag: Some(tag.clone()),
+        mailbox: None,
         numbering,
         min: numbers.first().filter(|_| returns.min),
         max: numbers.last().filter(|_| returns.max),
@@ -237,17 +275,6 @@ async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -
         modseq,
         updates: Vec::new(),
     };
-    ctx.wire.out().extend_from_slice(b"* ");
-    print::esearch(ctx.wire.out(), &head);
-    // RFC 6203 §4: of the messages of ALL or PARTIAL, in their order.
-    if let Some(scores) = scores {
-        match page_seqs {
-            Some(page) => scores.print(ctx, page.iter()).await?,
-            None if returns.all => scores.print(ctx, found.iter()).await?,
-            None => {}
-        }
-    }
-    ctx.wire.out().extend_from_slice(b"\r\n");
-    ctx.wire.relieve().await?;
-    Ok(())
+    let listed = page_seqs.or_else(|| returns.all.then(|| found.clone()));
+    Answer { saved, response: Some(response), listed }
 }

@@ -26,7 +26,10 @@ use crate::session::Ctx;
 const NODES_PER_RELIEF: usize = 2048;
 
 /// Runs a THREAD.
-pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: ThreadArgs) -> Result<Reply, Failure> {
+pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: ThreadArgs) -> Result<Reply, Failure> {
+    let by = search::filters::Replacing::of(ctx);
+    search::filters::replace(by, &mut args.key).await?;
+    search::limit::refuse(ctx, &args.key)?;
     let found = search::find_saving(ctx, tag, &args.key, false, None).await?;
     let (gathered, forest) = {
         let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };

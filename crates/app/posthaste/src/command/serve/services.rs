@@ -239,6 +239,8 @@ fn imap_options(config: &Config) -> ImapOptions {
         login_within: limits.login_timeout * LOGIN_SILENCES,
         silence_within: limits.idle_timeout,
         comment: Some(config.imap.comment.clone()).filter(|text| !text.is_empty()),
+        message_limit: config.imap.message_limit,
+        save_limit: config.imap.save_limit,
         admin: Some(config.imap.admin.clone()).filter(|uri| !uri.is_empty()),
         ..ImapOptions::default()
     }

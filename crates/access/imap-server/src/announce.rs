@@ -1,0 +1,105 @@
+//! What a session reports by itself: changes of the selected mailbox, and what NOTIFY (RFC 5465)
+//! asks for beside them.
+
+use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
+use posthaste_store::StoreError;
+
+use crate::command::fetch;
+use crate::notify::overflow;
+use crate::notify::report::{Goes, Listener};
+use crate::reply::Failure;
+use crate::session::Session;
+use crate::table::Numbers;
+
+/// Reports all that may be reported now.
+pub(crate) async fn all(session: &mut Session, numbers: Numbers) -> Result<(), Failure> {
+    selected(session, numbers).await?;
+    if numbers == Numbers::Silent {
+        return Ok(());
+    }
+    session.announce_annotations().await?;
+    match session.notify {
+        Some(_) => Box::pin(others(session)).await,
+        None => Ok(()),
+    }
+}
+
+/// Reports the changes of the selected mailbox: after NOTIFY those that the client wants to know.
+pub(crate) async fn selected(session: &mut Session, numbers: Numbers) -> Result<(), Failure> {
+    // Boxed: few sessions ask for notifications.
+    match session.notify {
+        Some(_) => Box::pin(selected_as_wished(session, numbers)).await,
+        None => session.announce(numbers).await,
+    }
+}
+
+async fn selected_as_wished(session: &mut Session, numbers: Numbers) -> Result<(), Failure> {
+    let Some(notify) = &session.notify else { return Ok(()) };
+    let wish = notify.selected();
+    if !wish.messages || numbers == Numbers::Silent {
+        // RFC 5465 §3.1: without SELECTED nothing is told of that mailbox.
+        return Ok(());
+    }
+    let quiet = !wish.flags;
+    let Some(selected) = &mut session.selected else { return Ok(()) };
+    selected.quiet_flags = quiet;
+    let outcome = session.announce(numbers).await;
+    if let Some(selected) = &mut session.selected {
+        selected.quiet_flags = false;
+    }
+    outcome?;
+    new_messages(session).await
+}
+
+/// FETCH of new messages, with what NOTIFY names: RFC 5465 §5.2. Not of those that this session
+/// has added itself.
+async fn new_messages(session: &mut Session) -> Result<(), Failure> {
+    let mut ctx = session.ctx()?;
+    let Some(notify) = &mut ctx.notify else { return Ok(()) };
+    let next = ctx.selected.announced.head().uid_next;
+    let first = std::mem::replace(&mut ctx.selected.notified_to, next);
+    let own = notify.take_own_uids();
+    let items = notify.selected().items.clone();
+    if items.is_empty() || first >= next {
+        return Ok(());
+    }
+    let new = NumSet::range(first.value(), next.value() - 1).difference(&own);
+    let seqs = ctx.selected.announced.seqs_of_uids(&new);
+    fetch::report_new(&mut ctx, items, &seqs).await
+}
+
+/// The selected mailbox, and up to where its changes were reported.
+pub(crate) fn selected_state(session: &Session) -> Option<(MailboxId, ModSeq)> {
+    let selected = session.selected.as_ref()?;
+    Some((selected.mailbox.id(), selected.synchronised_to()))
+}
+
+/// Reports what happened elsewhere.
+pub(crate) async fn others(session: &mut Session) -> Result<(), Failure> {
+    let now_selected = selected_state(session);
+    let Session { wire, service, login, notify, enabled, annotations, .. } = session;
+    let (Some(notifying), Some(login)) = (&mut *notify, &*login) else { return Ok(()) };
+    if annotations.is_some() {
+        // After ENABLE METADATA they are reported anyway.
+        notifying.leave_annotations();
+    }
+    if !notifying.is_due(now_selected) {
+        return Ok(());
+    }
+    let mut to = Listener { wire, service, account: login.id, enabled: *enabled, selected: now_selected };
+    match notifying.report(&mut to).await {
+        Ok(Goes::On) => Ok(()),
+        Ok(Goes::Ended) => {
+            *notify = None;
+            Ok(())
+        }
+        Err(Failure::Store(error @ StoreError::NoMailbox(_))) => Err(error.into()),
+        Err(Failure::Store(error)) => {
+            tracing::warn!(%error, "a session is told that it is notified no longer");
+            overflow(to.wire);
+            *notify = None;
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,38 @@
+//! NOTIFY: RFC 5465 §3.
+
+use posthaste_imap_codec::command::{FetchItem, Notify as Asked};
+
+use super::DONE;
+use crate::announce::selected_state;
+use crate::notify::report::Listener;
+use crate::notify::{Notify, Wish};
+use crate::reply::{Failure, Reply};
+use crate::session::Session;
+
+/// Replaces what the client is notified of.
+pub(super) async fn run(session: &mut Session, asked: Asked) -> Result<Reply, Failure> {
+    let account = session.login()?.id;
+    let (with_status, groups) = match asked {
+        Asked::None => {
+            session.notify = None;
+            return Ok(DONE);
+        }
+        Asked::Set { status, groups } => (status, groups),
+    };
+    let wish = Wish::of(groups)?;
+    if wish.fetches(&FetchItem::ModSeq) {
+        // RFC 7162 §3.1
+        session.enable_condstore();
+    }
+    let notify = Notify::begin(&session.service, account, wish).await?;
+    if let Some(selected) = &mut session.selected {
+        selected.notified_to = selected.announced.head().uid_next;
+    }
+    if with_status {
+        let selected = selected_state(session);
+        let Session { wire, service, enabled, .. } = session;
+        notify.status(&mut Listener { wire, service, account, enabled: *enabled, selected }).await?;
+    }
+    session.notify = Some(Box::new(notify));
+    Ok(DONE)
+}

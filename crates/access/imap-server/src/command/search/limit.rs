@@ -1,0 +1,51 @@
+//! The limit of messages of a search: RFC 9738 §3.1, §3.3.
+//!
+//! It counts the messages that are searched, not those that match. They are the ones that the sets
+//! of the criteria leave.
+
+use posthaste_imap_codec::command::SearchKey;
+use posthaste_imap_codec::{Bound, SequenceSet, SetRange, UidSet};
+use posthaste_mail_model::NumSet;
+
+use super::criteria::Question;
+use crate::message_limit::{MessageLimit, lowest_uid};
+use crate::reply::Failure;
+use crate::session::Ctx;
+
+/// Restricts a search to the messages with the highest UIDs, and notes that.
+pub(crate) fn apply(ctx: &mut Ctx<'_>, key: &mut SearchKey) -> Result<(), Failure> {
+    let Some(searched) = searched(ctx, key)? else { return Ok(()) };
+    if let Some((limit, kept)) = ctx.message_limit().cut(&searched)
+        && let Some(lowest) = lowest_uid(&ctx.selected.announced, &kept)
+    {
+        ctx.selected.stopped = Some((limit.get(), lowest));
+        let whole = std::mem::replace(key, SearchKey::All);
+        // An upper end that is a number: a result that is kept up to date goes on with new mail.
+        let ends = Bound::number(lowest.value()).zip(Bound::number(u32::MAX));
+        let newest =
+            ends.map(|(from, to)| SearchKey::Uid(UidSet(SequenceSet::Ranges(vec![SetRange { from, to }]))));
+        *key = SearchKey::And(newest.into_iter().chain([whole]).collect());
+    }
+    Ok(())
+}
+
+/// Refuses SORT and THREAD of too many messages: a part of an order or of a forest is none.
+pub(crate) fn refuse(ctx: &mut Ctx<'_>, key: &SearchKey) -> Result<(), Failure> {
+    match (ctx.message_limit().process(), searched(ctx, key)?) {
+        (Some(limit), Some(searched)) => Ok(MessageLimit::refuse(limit, searched.count(), None)?),
+        _ => Ok(()),
+    }
+}
+
+/// The messages that a search looks at. `None` where no limit can be exceeded.
+fn searched(ctx: &Ctx<'_>, key: &SearchKey) -> Result<Option<NumSet>, Failure> {
+    let view = &ctx.selected.announced;
+    match ctx.message_limit().process() {
+        Some(limit) if view.exists() > limit.get() => {}
+        _ => return Ok(None),
+    }
+    // The clock decides none of the sets.
+    let question = Question::compile(key, ctx.selected, 0)?;
+    let within = question.criterion.within(ctx.selected);
+    Ok(Some(within.map_or_else(|| view.all(), |seqs| seqs.intersection(&view.all()))))
+}

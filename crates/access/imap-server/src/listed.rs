@@ -1,0 +1,64 @@
+//! A mailbox as LIST shows it: RFC 9051 §7.3.1.
+
+use posthaste_imap_codec::MailboxArg;
+use posthaste_imap_codec::command::ListSelection;
+use posthaste_imap_codec::response::{ListAttribute, ListData};
+use posthaste_mail_model::{MailboxName, SEPARATOR};
+use posthaste_store::{MailboxEntry, MailboxList};
+
+use crate::special_use;
+
+/// What is shown of a name beside its entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Traits {
+    /// Below it are mailboxes.
+    pub(crate) has_children: bool,
+    /// It is subscribed, and that is to be shown.
+    pub(crate) subscribed: bool,
+}
+
+/// A name with its attributes. The attributes of children and special use are always sent, because
+/// clients expect them. `absent` is the attribute of a level that is not a mailbox.
+pub(crate) fn described(
+    name: &MailboxName,
+    entry: Option<&MailboxEntry>,
+    traits: Traits,
+    absent: ListAttribute,
+) -> ListData {
+    let mut attributes = Vec::with_capacity(4);
+    if entry.is_none() {
+        attributes.push(absent);
+    }
+    if traits.has_children {
+        attributes.push(ListAttribute::HasChildren);
+    } else {
+        attributes.push(ListAttribute::HasNoChildren);
+    }
+    if traits.subscribed {
+        attributes.push(ListAttribute::Subscribed);
+    }
+    if let Some(special_use) = entry.and_then(|entry| entry.special_use) {
+        attributes.push(ListAttribute::Use(special_use::attribute(special_use)));
+    }
+    ListData {
+        attributes,
+        separator: Some(SEPARATOR),
+        mailbox: MailboxArg::from(name),
+        child_info: ListSelection::default(),
+        old_name: None,
+    }
+}
+
+/// One mailbox, as SELECT, CREATE, RENAME and NOTIFY report it. If the client used another name,
+/// the line contains that as OLDNAME (RFC 9051 §6.3.9.7).
+pub(crate) fn data_of(list: &MailboxList, entry: &MailboxEntry, requested: &MailboxArg) -> ListData {
+    let traits = Traits {
+        has_children: list.has_children(&entry.name),
+        subscribed: list.subscribed.contains(&entry.name),
+    };
+    let other = requested.text() != Ok(entry.name.as_str());
+    ListData {
+        old_name: other.then(|| requested.clone()),
+        ..described(&entry.name, Some(entry), traits, ListAttribute::NonExistent)
+    }
+}

@@ -1,0 +1,90 @@
+//! Which mailboxes a filter names: NOTIFY (RFC 5465 §6) and ESEARCH (RFC 7377 §2.2).
+//!
+//! A name is looked up by itself and by the levels above it. So the cost does not grow with the
+//! names of a filter.
+
+use std::collections::BTreeSet;
+
+use posthaste_imap_codec::MailboxArg;
+use posthaste_imap_codec::command::MailboxFilter;
+use posthaste_mail_model::MailboxName;
+use posthaste_store::MailboxList;
+
+/// Steps of comparing a name with one filter.
+pub(crate) const FILTER_STEPS: u64 = 2000;
+
+/// A filter without the selected mailbox.
+#[derive(Debug)]
+pub(crate) enum Filter {
+    /// All mailboxes of the account. Sieve may file mail into any of them, so INBOXES is the same
+    /// (RFC 5465 §6.2).
+    Personal,
+    /// Those subscribed now.
+    Subscribed,
+    /// These and all below them.
+    Subtree(BTreeSet<MailboxName>),
+    /// These and those directly below them.
+    SubtreeOne(BTreeSet<MailboxName>),
+    /// These.
+    Mailboxes(BTreeSet<MailboxName>),
+}
+
+impl Filter {
+    /// `None` for the selected mailbox.
+    pub(crate) fn of(filter: &MailboxFilter) -> Option<Self> {
+        Some(match filter {
+            MailboxFilter::Selected | MailboxFilter::SelectedDelayed => return None,
+            MailboxFilter::Inboxes | MailboxFilter::Personal => Self::Personal,
+            MailboxFilter::Subscribed => Self::Subscribed,
+            MailboxFilter::Subtree(names) => Self::Subtree(existing(names)),
+            MailboxFilter::SubtreeOne(names) => Self::SubtreeOne(existing(names)),
+            MailboxFilter::Mailboxes(names) => Self::Mailboxes(existing(names)),
+        })
+    }
+
+    /// Whether it names a mailbox.
+    pub(crate) fn has(&self, name: &MailboxName, list: &MailboxList) -> bool {
+        match self {
+            Self::Personal => true,
+            Self::Subscribed => list.subscribed.contains(name),
+            Self::Mailboxes(names) => names.contains(name),
+            Self::Subtree(names) => {
+                let mut levels = std::iter::successors(Some(name.clone()), MailboxName::parent);
+                levels.any(|level| names.contains(&level))
+            }
+            Self::SubtreeOne(names) => {
+                names.contains(name) || name.parent().is_some_and(|parent| names.contains(&parent))
+            }
+        }
+    }
+}
+
+/// Names that a mailbox can have. The others are no error: they name none (RFC 5465 §6).
+fn existing(names: &[MailboxArg]) -> BTreeSet<MailboxName> {
+    names.iter().filter_map(|name| name.name().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use posthaste_mail_model::{AccountId, Id};
+
+    #[test]
+    fn names_and_the_levels_above_them() {
+        let names = |names: &[&str]| names.iter().map(|name| MailboxArg::from_text(name)).collect::<Vec<_>>();
+        let mut list = MailboxList::empty(AccountId(Id::new(1, 1)));
+        list.subscribed.insert(MailboxName::new("a").unwrap());
+        let has = |filter: MailboxFilter| {
+            let filter = Filter::of(&filter).unwrap();
+            ["INBOX", "a", "a/b", "a/b/c", "ab"]
+                .map(|name| filter.has(&MailboxName::new(name).unwrap(), &list))
+        };
+        assert_eq!(has(MailboxFilter::Personal), [true; 5]);
+        assert_eq!(has(MailboxFilter::Inboxes), [true; 5]);
+        assert_eq!(has(MailboxFilter::Subscribed), [false, true, false, false, false]);
+        let subtree = MailboxFilter::Subtree(names(&["a", "Inbox", "no//name"]));
+        assert_eq!(has(subtree), [true, true, true, true, false]);
+        assert_eq!(has(MailboxFilter::SubtreeOne(names(&["a"]))), [false, true, true, false, false]);
+        assert_eq!(has(MailboxFilter::Mailboxes(names(&["a/b", "ab"]))), [false, false, true, false, true]);
+    }
+}

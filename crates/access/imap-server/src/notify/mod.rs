@@ -1,0 +1,147 @@
+//! NOTIFY (RFC 5465): a session is told of what others do, also of mailboxes that it has not
+//! selected, and while no command runs.
+//!
+//! * `wish` compiles what the client wants, and refuses what makes no sense.
+//! * `report` prints what happened in other mailboxes: STATUS, LIST, METADATA.
+//!
+//! `announce` reports the selected mailbox as far as the client wants to know, and `waiting` waits
+//! for input and for news.
+//!
+//! Nothing is queued for a session. The store keeps one record for each account
+//! ([`posthaste_store::AccountWatch`]), and the session the number up to which it has looked. A
+//! client that reads again after a pause gets one response for each mailbox that changed. Where
+//! that would be more than the limit, it gets NOTIFICATIONOVERFLOW (RFC 5465 §5.8).
+
+mod names;
+pub(crate) mod report;
+mod wish;
+
+use std::sync::Arc;
+
+use posthaste_imap_codec::command::FetchItem;
+use posthaste_imap_codec::response::Code;
+use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, NumSet};
+use posthaste_store::{AccountWatch, MailboxList, OwnArrivals};
+
+use crate::annotations::Known;
+use crate::mailbox_filter::Filter;
+use crate::reply::Failure;
+use crate::service::ImapService;
+use crate::wire::Wire;
+
+pub(crate) use wish::Wish;
+
+/// Appends and copies of this session that wait to be left out. A session reports after each
+/// command, so there is one, or a few after errors of the store.
+const OWN_MAX: usize = 16;
+
+/// What a session wants to be told, and how far it was.
+pub(crate) struct Notify {
+    wish: Wish,
+    watch: AccountWatch,
+    /// The list whose names and subscriptions the client knows.
+    list: Arc<MailboxList>,
+    /// The annotations that it was told of, if it wants to know of annotations.
+    annotations: Option<Box<Known>>,
+    /// What this session added since the last report.
+    own: Vec<OwnArrivals>,
+    /// The UIDs of what it added to the selected mailbox.
+    own_uids: NumSet,
+    /// The mailbox that this session closed, and its mod-sequence after it.
+    closed: Option<(MailboxId, ModSeq)>,
+    /// The mailbox that was selected at the last report, and up to where it was reported.
+    was_selected: Option<(MailboxId, ModSeq)>,
+}
+
+/// What is wanted of some mailboxes.
+#[derive(Debug)]
+struct Group {
+    filter: Filter,
+    /// MessageNew and MessageExpunge, which go together.
+    messages: bool,
+    flags: bool,
+    names: bool,
+    subscriptions: bool,
+    metadata: bool,
+}
+
+/// What is wanted of the selected mailbox.
+#[derive(Debug, Default)]
+pub(crate) struct SelectedWish {
+    /// MessageNew and MessageExpunge, which go together.
+    pub(crate) messages: bool,
+    pub(crate) flags: bool,
+    /// SELECTED: EXPUNGE may come while no command runs.
+    pub(crate) at_once: bool,
+    /// What is fetched of new messages.
+    pub(crate) items: Vec<FetchItem>,
+}
+
+impl Notify {
+    /// Begins to notify: what happens from now on.
+    pub(crate) async fn begin(
+        service: &ImapService,
+        account: AccountId,
+        wish: Wish,
+    ) -> Result<Self, Failure> {
+        let watch = service.store.follow(account).await?;
+        let list = watch.list();
+        let annotations = match wish.annotations() {
+            true => Some(Box::new(Known::read(service, account).await?)),
+            false => None,
+        };
+        let (own, own_uids) = (Vec::new(), NumSet::new());
+        Ok(Self { wish, watch, list, annotations, own, own_uids, closed: None, was_selected: None })
+    }
+
+    /// What is wanted of the selected mailbox.
+    pub(crate) fn selected(&self) -> &SelectedWish {
+        &self.wish.selected
+    }
+
+    /// Whether the client wants to know of annotations.
+    pub(crate) fn wants_annotations(&self) -> bool {
+        self.wish.annotations()
+    }
+
+    /// The UIDs of what this session added to the selected mailbox since the last call.
+    pub(crate) fn take_own_uids(&mut self) -> NumSet {
+        std::mem::take(&mut self.own_uids)
+    }
+
+    /// This session's own client closed a mailbox and expunged messages.
+    pub(crate) fn note_closed(&mut self, mailbox: MailboxId, modseq: ModSeq) {
+        self.closed = Some((mailbox, modseq));
+    }
+
+    /// What this session's own client did to the names is not reported to it (RFC 5465 §5).
+    pub(crate) fn adopt_list(&mut self) {
+        self.list = self.watch.list();
+    }
+
+    /// What this session's own client added is not reported to it (RFC 5465 §5). `uids` are those
+    /// of the selected mailbox, if the messages are there.
+    pub(crate) fn note_own(&mut self, own: OwnArrivals, uids: Option<&NumSet>) {
+        if self.own.len() < OWN_MAX {
+            self.own.push(own);
+        }
+        if let Some(uids) = uids {
+            self.own_uids = self.own_uids.union(uids);
+        }
+    }
+}
+
+/// RFC 5465 §5.8: from now on the session is as after NOTIFY NONE.
+pub(crate) fn overflow(wire: &mut Wire) {
+    wire.say_code(Code::NotificationOverflow, "Too much has happened: synchronise, and send NOTIFY again");
+}
+
+/// Whether a command changes the names of mailboxes, or the subscriptions.
+pub(crate) fn changes_list(command: &str) -> bool {
+    matches!(command, "CREATE" | "DELETE" | "RENAME" | "SUBSCRIBE" | "UNSUBSCRIBE" | "SETMETADATA")
+}
+
+/// The first group that names a mailbox decides for it.
+fn group_of<'g>(groups: &'g [Group], name: &MailboxName, list: &MailboxList) -> Option<&'g Group> {
+    groups.iter().find(|group| group.filter.has(name, list))
+}

@@ -1,0 +1,129 @@
+//! What a client wants to be told: RFC 5465 §3, §5 and §6.
+
+use posthaste_imap_codec::command::{Event, EventGroup, FetchItem, MailboxFilter};
+use posthaste_imap_codec::response::Code;
+
+use super::{Group, SelectedWish};
+use crate::mailbox_filter::Filter;
+use crate::reply::Reply;
+
+/// The events there are (RFC 5465 §5, BADEVENT). AnnotationChange belongs to RFC 5257.
+const EVENTS: [&str; 7] = [
+    "MessageNew",
+    "MessageExpunge",
+    "FlagChange",
+    "MailboxName",
+    "SubscriptionChange",
+    "MailboxMetadataChange",
+    "ServerMetadataChange",
+];
+
+/// What is wanted.
+#[derive(Debug)]
+pub(crate) struct Wish {
+    pub(super) groups: Vec<Group>,
+    pub(super) selected: SelectedWish,
+    pub(super) server_metadata: bool,
+}
+
+impl Wish {
+    /// Compiles the groups of NOTIFY SET.
+    pub(crate) fn of(groups: Vec<EventGroup>) -> Result<Self, Reply> {
+        let mut wish = Self { groups: Vec::new(), selected: SelectedWish::default(), server_metadata: false };
+        let mut has_selected = None;
+        for EventGroup { mailboxes, events } in groups {
+            let asked = Asked::of(events)?;
+            wish.server_metadata |= asked.server_metadata;
+            if let Some(filter) = Filter::of(&mailboxes) {
+                wish.groups.push(asked.of_others(filter)?);
+                continue;
+            }
+            let at_once = mailboxes == MailboxFilter::Selected;
+            match has_selected.replace(at_once) {
+                None => wish.selected = asked.of_selected(at_once)?,
+                // RFC 5465 §6.1: one of the two.
+                Some(before) if before != at_once => {
+                    return Err(Reply::bad("SELECTED and SELECTED-DELAYED exclude each other"));
+                }
+                // The first group decides.
+                Some(_) => drop(asked.of_selected(at_once)?),
+            }
+        }
+        Ok(wish)
+    }
+
+    /// Whether this is fetched of new messages.
+    pub(crate) fn fetches(&self, item: &FetchItem) -> bool {
+        self.selected.items.contains(item)
+    }
+
+    /// Whether annotations are wanted.
+    pub(super) fn annotations(&self) -> bool {
+        self.server_metadata || self.groups.iter().any(|group| group.metadata)
+    }
+
+    /// Whether names or subscriptions are wanted.
+    pub(super) fn names(&self) -> bool {
+        self.groups.iter().any(|group| group.names || group.subscriptions)
+    }
+}
+
+/// The events of one group.
+#[derive(Default)]
+struct Asked {
+    items: Option<Vec<FetchItem>>,
+    expunge: bool,
+    flags: bool,
+    names: bool,
+    subscriptions: bool,
+    metadata: bool,
+    server_metadata: bool,
+}
+
+impl Asked {
+    fn of(events: Vec<Event>) -> Result<Self, Reply> {
+        let mut asked = Self::default();
+        for event in events {
+            match event {
+                Event::MessageNew(items) => asked.items = Some(items),
+                Event::MessageExpunge => asked.expunge = true,
+                Event::FlagChange => asked.flags = true,
+                Event::MailboxName => asked.names = true,
+                Event::SubscriptionChange => asked.subscriptions = true,
+                Event::MailboxMetadataChange => asked.metadata = true,
+                Event::ServerMetadataChange => asked.server_metadata = true,
+                // RFC 5465 §5: NO, with the events that are known.
+                Event::AnnotationChange | Event::Other(_) => {
+                    let code = Code::BadEvent(EVENTS.map(str::to_owned).to_vec());
+                    return Err(Reply::no(code, format!("{} is not supported", event.name())));
+                }
+            }
+        }
+        // RFC 5465 §5: both or none, and nothing on flags without them.
+        if asked.items.is_some() != asked.expunge {
+            return Err(Reply::bad("MessageNew and MessageExpunge go together"));
+        }
+        if asked.flags && !asked.expunge {
+            return Err(Reply::bad("FlagChange needs MessageNew and MessageExpunge"));
+        }
+        Ok(asked)
+    }
+
+    fn of_selected(self, at_once: bool) -> Result<SelectedWish, Reply> {
+        if self.names || self.subscriptions || self.metadata || self.server_metadata {
+            // RFC 5465 §6.1
+            return Err(Reply::bad("SELECTED takes message events alone"));
+        }
+        let Self { items, expunge, flags, .. } = self;
+        Ok(SelectedWish { messages: expunge, flags, at_once, items: items.unwrap_or_default() })
+    }
+
+    fn of_others(self, filter: Filter) -> Result<Group, Reply> {
+        if self.items.is_some_and(|items| !items.is_empty()) {
+            // RFC 5465 §5.2: no FETCH is sent for other mailboxes.
+            return Err(Reply::bad("MessageNew takes items to fetch for SELECTED alone"));
+        }
+        let Self { expunge, flags, names, subscriptions, metadata, .. } = self;
+        Ok(Group { filter, messages: expunge, flags, names, subscriptions, metadata })
+    }
+}

@@ -1,0 +1,163 @@
+//! Waits for the next command of a client that asked for notifications, and reports meanwhile what
+//! happens: RFC 5465 has events sent at any time.
+
+use std::time::Duration;
+
+use posthaste_net::NetError;
+use posthaste_sharing::SharedMailboxes;
+use posthaste_store::{StoreError, Watch};
+use tokio::sync::watch;
+
+use crate::annotations::Known;
+use crate::announce;
+use crate::notify::Notify;
+use crate::reply::Failure;
+use crate::session::{Next, REVOKED, Session, revoked};
+use crate::table::Numbers;
+
+/// What ended a wait.
+enum Event {
+    News,
+    Rights,
+    Input(Result<usize, NetError>),
+    Shutdown,
+    Revoked,
+}
+
+/// Waits until input is there, at most so long. `room` is how many bytes may lie unread. `Close` if
+/// the server ends the session; BYE is printed then.
+pub(crate) async fn for_command(
+    session: &mut Session,
+    room: usize,
+    within: Duration,
+) -> Result<Next, NetError> {
+    let clock = session.wire.connection().clock().clone();
+    let until = clock.now() + within;
+    let mut watch = watch_of(session);
+    let mut shared = session.is_in_mailbox_of_others().then(|| session.service.shared.watch());
+    // EXPUNGE comes now only if the client said so (RFC 5465 §6.1).
+    let numbers = match session.notify.as_ref().is_some_and(|notify| notify.selected().at_once) {
+        true => Numbers::Free,
+        false => Numbers::Held,
+    };
+    loop {
+        match announce::all(session, numbers).await {
+            Ok(()) => {}
+            Err(Failure::Net(error)) => return Err(error),
+            Err(Failure::Store(StoreError::NoMailbox(_))) => {
+                session.wire.say_bye("The selected mailbox was deleted");
+                return Ok(Next::Close);
+            }
+            Err(error) => tracing::warn!(%error, "cannot read changes; a later report will have them"),
+        }
+        session.wire.flush().await?;
+        session.wire.release();
+        if session.notify.is_none() {
+            // The notifications ended. The session waits as others do.
+            return Ok(Next::Command);
+        }
+        let left = until.saturating_duration_since(clock.now());
+        match next_event(session, (watch.as_mut(), shared.as_mut()), room, left).await {
+            Event::News => {}
+            Event::Rights => match session.renew_rights().await {
+                Ok(()) => {}
+                Err(Failure::Bye(text)) => {
+                    session.wire.say_bye(text);
+                    return Ok(Next::Close);
+                }
+                Err(error) => tracing::warn!(%error, "cannot read the rights in a mailbox of others"),
+            },
+            Event::Input(Ok(_)) => return Ok(Next::Command),
+            Event::Input(Err(NetError::TimedOut(_))) => {
+                session.wire.say_bye("Idle for too long");
+                return Ok(Next::Close);
+            }
+            Event::Input(Err(error)) => return Err(error),
+            Event::Shutdown => {
+                session.wire.say_bye("The server is shutting down");
+                return Ok(Next::Close);
+            }
+            Event::Revoked => {
+                session.wire.say_bye(REVOKED);
+                return Ok(Next::Close);
+            }
+        }
+    }
+}
+
+/// The watch of the selected mailbox, unless the client wants to know nothing of it.
+pub(crate) fn watch_of(session: &Session) -> Option<Watch> {
+    let wanted = session.notify.as_ref().is_none_or(|notify| notify.selected().messages);
+    session.selected.as_ref().filter(|_| wanted).map(|selected| selected.mailbox.watch())
+}
+
+/// What few sessions wait for.
+pub(crate) enum Besides {
+    /// Annotations may have changed.
+    Annotations,
+    /// Something may have happened that NOTIFY asks for.
+    Elsewhere,
+    /// The rights in mailboxes of others may have changed.
+    Rights,
+}
+
+/// Waits for what there is to wait for.
+pub(crate) async fn besides(
+    annotations: Option<&mut Known>,
+    notify: Option<&mut Notify>,
+    shared: Option<&mut watch::Receiver<()>>,
+) -> Besides {
+    let annotated = async {
+        match annotations {
+            Some(known) => known.wait_for_changes().await,
+            None => std::future::pending().await,
+        }
+    };
+    let happened = async {
+        match notify {
+            Some(notify) => notify.wait().await,
+            None => std::future::pending().await,
+        }
+    };
+    let rights = async {
+        match shared {
+            Some(shared) => SharedMailboxes::wait(shared).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = annotated => Besides::Annotations,
+        () = happened => Besides::Elsewhere,
+        () = rights => Besides::Rights,
+    }
+}
+
+async fn next_event(
+    session: &mut Session,
+    (watch, shared): (Option<&mut Watch>, Option<&mut watch::Receiver<()>>),
+    room: usize,
+    within: Duration,
+) -> Event {
+    let Session { wire, shutdown, selected, lease, annotations, notify, .. } = session;
+    let changed = async {
+        match (watch, selected) {
+            // A mailbox that was deleted is noticed by the report.
+            (Some(watch), Some(selected)) => drop(watch.changed(&selected.announced).await),
+            _ => std::future::pending().await,
+        }
+    };
+    let wants_annotations = notify.as_ref().is_some_and(|notify| notify.wants_annotations());
+    let known = annotations.as_deref_mut().filter(|_| wants_annotations);
+    let besides = besides(known, notify.as_deref_mut(), shared);
+    tokio::select! {
+        biased;
+        () = shutdown.requested() => Event::Shutdown,
+        () = revoked(lease) => Event::Revoked,
+        input = wire.fill(room, within) => Event::Input(input),
+        () = changed => Event::News,
+        besides = besides => match besides {
+            Besides::Rights => Event::Rights,
+            Besides::Annotations | Besides::Elsewhere => Event::News,
+        },
+    }
+}

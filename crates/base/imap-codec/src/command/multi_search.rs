@@ -1,0 +1,16 @@
+//! ESEARCH: a search in several mailboxes (RFC 7377).
+
+use super::{Charset, MailboxFilter, SearchKey, SearchReturn};
+
+/// A search in several mailboxes. Its results are UIDs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MultiSearchArgs {
+    /// `IN (…)`: where. None is the selected mailbox. Never [`MailboxFilter::SelectedDelayed`].
+    pub sources: Vec<MailboxFilter>,
+    /// `RETURN (…)`; without it, `ALL`.
+    pub returns: Option<SearchReturn>,
+    /// `CHARSET`, if it was said.
+    pub charset: Option<Charset>,
+    /// What must hold.
+    pub key: SearchKey,
+}

@@ -1,0 +1,123 @@
+//! NOTIFY: RFC 5465. Its mailbox filters also say where ESEARCH searches (RFC 7377).
+
+use super::FetchItem;
+use crate::MailboxArg;
+
+/// `NOTIFY NONE` and `NOTIFY SET …`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Notify {
+    /// No notifications but those of every session.
+    None,
+    /// The events that are wanted from now on, instead of all those before.
+    Set {
+        /// `STATUS`: what holds now of the mailboxes is reported first.
+        status: bool,
+        /// Never none. The first that names a mailbox decides for it.
+        groups: Vec<EventGroup>,
+    },
+}
+
+/// `(mailboxes events)`: RFC 5465 §8, event-group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventGroup {
+    /// Which mailboxes.
+    pub mailboxes: MailboxFilter,
+    /// What is reported of them; nothing is `NONE`.
+    pub events: Vec<Event>,
+}
+
+/// Some of the mailboxes: RFC 5465 §6, RFC 7377 §2.2.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MailboxFilter {
+    /// `SELECTED`
+    Selected,
+    /// `SELECTED-DELAYED`: EXPUNGE waits for a command. Only in NOTIFY.
+    SelectedDelayed,
+    /// `INBOXES`: those in which mail arrives.
+    Inboxes,
+    /// `PERSONAL`
+    Personal,
+    /// `SUBSCRIBED`
+    Subscribed,
+    /// `SUBTREE`: these and all below them; never none.
+    Subtree(Vec<MailboxArg>),
+    /// `SUBTREE-ONE`: these and those directly below them; never none. Only in ESEARCH.
+    SubtreeOne(Vec<MailboxArg>),
+    /// `MAILBOXES`: these; never none.
+    Mailboxes(Vec<MailboxArg>),
+}
+
+impl MailboxFilter {
+    /// Its name, as it is written.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Selected => "SELECTED",
+            Self::SelectedDelayed => "SELECTED-DELAYED",
+            Self::Inboxes => "INBOXES",
+            Self::Personal => "PERSONAL",
+            Self::Subscribed => "SUBSCRIBED",
+            Self::Subtree(_) => "SUBTREE",
+            Self::SubtreeOne(_) => "SUBTREE-ONE",
+            Self::Mailboxes(_) => "MAILBOXES",
+        }
+    }
+
+    /// The names that it is given.
+    pub fn names(&self) -> &[MailboxArg] {
+        match self {
+            Self::Subtree(names) | Self::SubtreeOne(names) | Self::Mailboxes(names) => names,
+            _ => &[],
+        }
+    }
+}
+
+/// What may be reported: RFC 5465 §5.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// `MessageNew`, with what is fetched of each new message; may be nothing.
+    MessageNew(Vec<FetchItem>),
+    /// `MessageExpunge`
+    MessageExpunge,
+    /// `FlagChange`
+    FlagChange,
+    /// `AnnotationChange`: RFC 5257.
+    AnnotationChange,
+    /// `MailboxName`: created, deleted, renamed.
+    MailboxName,
+    /// `SubscriptionChange`
+    SubscriptionChange,
+    /// `MailboxMetadataChange`: RFC 5464.
+    MailboxMetadataChange,
+    /// `ServerMetadataChange`: RFC 5464.
+    ServerMetadataChange,
+    /// One that we do not know.
+    Other(String),
+}
+
+impl Event {
+    /// Those without arguments.
+    pub(crate) const BARE: [Self; 7] = [
+        Self::MessageExpunge,
+        Self::FlagChange,
+        Self::AnnotationChange,
+        Self::MailboxName,
+        Self::SubscriptionChange,
+        Self::MailboxMetadataChange,
+        Self::ServerMetadataChange,
+    ];
+
+    /// Its name, as it is written.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::MessageNew(_) => "MessageNew",
+            Self::MessageExpunge => "MessageExpunge",
+            Self::FlagChange => "FlagChange",
+            Self::AnnotationChange => "AnnotationChange",
+            Self::MailboxName => "MailboxName",
+            Self::SubscriptionChange => "SubscriptionChange",
+            Self::MailboxMetadataChange => "MailboxMetadataChange",
+            Self::ServerMetadataChange => "ServerMetadataChange",
+            Self::Other(name) => name,
+        }
+    }
+}
