@@ -13,7 +13,8 @@ use posthaste_mail_model::NumSet;
 
 use super::gather::{Gathered, Source, Wanted, dates, gather, text_key};
 use super::search;
-use super::search::fuzzy::{self, Scores};
+use super::search::fuzzy;
+use super::search::scores::{self, Scores};
 use crate::contexts::open::{Asked, Found};
 use crate::contexts::update::Searcher;
 use crate::heavy::Pace;
@@ -40,7 +41,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
     let saving = args.returns.is_some_and(|r| r.save);
     let found = search::find_saving(ctx, tag, &args.key, saving, None).await?;
     let scores = match scored {
-        true => Some(fuzzy::scores(ctx, tag, &args.key, &found.seqs).await?),
+        true => Some(scores::scores(ctx, tag, &args.key, &found.seqs).await?),
         false => None,
     };
     let sorted = {

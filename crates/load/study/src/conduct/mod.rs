@@ -5,6 +5,9 @@
 
 mod point;
 mod turns;
+mod work;
+
+pub use work::Options;
 
 use crate::analysis::analyse;
 use crate::file::Study;
@@ -19,32 +22,12 @@ use posthaste_load_measure::machine;
 use posthaste_load_results::{SCHEMA, ServerFacts, StudyPoint, StudyResult};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use work::Work;
 
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What is decided besides the study itself.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The servers, in order.
-    pub servers: Vec<Which>,
-    /// Where servers keep their data.
-    pub folder: PathBuf,
-    /// Whether it stays; otherwise each server's data goes before the next one's comes.
-    pub keep: bool,
-    /// The binary of ours.
-    pub posthaste: Option<PathBuf>,
-    /// The command line, for the record.
-    pub command: Vec<String>,
-    /// Threads of the generator.
-    pub threads: usize,
-    /// Seed of everything random.
-    pub seed: u64,
-    /// Show progress.
-    pub live: bool,
-}
-
-/// Conducts it.
+/// Conducts a study.
 pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> {
     interrupt::listen();
     let machine = machine::facts(None);
@@ -109,22 +92,7 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
     })
 }
 
-struct Work<'a> {
-    study: &'a Study,
-    options: &'a Options,
-    plan: &'a Plan,
-    dialer: Dialer,
-    points: Vec<StudyPoint>,
-    interrupted: bool,
-}
-
 impl Work<'_> {
-    fn say(&self, what: &str) {
-        if self.options.live {
-            eprintln!("study {}: {what}", self.study.name);
-        }
-    }
-
     /// One server from its first start to its last stop. An error here means that nothing of it can
     /// be measured.
     fn server(&mut self, number: usize, which: &Which) -> Result<ServerFacts, String> {

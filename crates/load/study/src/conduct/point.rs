@@ -1,6 +1,6 @@
 //! One point of a study: the run that measures it, and what is recorded of it.
 
-use super::Work;
+use super::work::Work;
 use crate::plan::{PlannedPoint, Stage};
 use crate::server::{Instance, Which};
 use posthaste_load_drive::Accounts;

@@ -5,10 +5,10 @@
 //! changes from round to round, so that no server always follows the same one.
 
 use super::point::Place;
-use super::{Work, interrupt};
+use super::work::Work;
 use crate::plan::Stage;
 use crate::server::{Instance, Which};
-use posthaste_load_drive::Accounts;
+use posthaste_load_drive::{Accounts, interrupt};
 use posthaste_load_results::ServerFacts;
 use std::path::PathBuf;
 

@@ -15,22 +15,11 @@
 //! ordinary search, which the index makes fast. Flags, dates and the like are never fuzzy
 //! (RFC 6203 §3), nor is what stands under NOT.
 
-use std::sync::Arc;
-
 use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::limits::SEARCH_KEYS_MAX;
 use posthaste_imap_codec::response::Code;
-use posthaste_imap_codec::{Tag, print};
-use posthaste_mail_model::NumSet;
 
-use super::NUMBERS_PER_RELIEF;
-use super::criteria::Question;
-use super::job::Job;
-use crate::command::gather::Source;
-use crate::heavy::Pace;
-use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
-use crate::session::Ctx;
 
 /// Words of a text that are looked for one by one. A longer text stays as it is: it is a quotation,
 /// and each word may cost a pass over all messages.
@@ -42,46 +31,6 @@ pub(super) enum Level {
     Exact,
     Words,
     Stems,
-}
-
-/// How well the messages of a result match.
-pub(crate) struct Scores {
-    exact: NumSet,
-    words: NumSet,
-}
-
-impl Scores {
-    /// The score of a message, 1 … 100: RFC 6203 §4.
-    pub(crate) fn of(&self, seq: u32) -> u8 {
-        if self.exact.contains(seq) {
-            100
-        } else if self.words.contains(seq) {
-            75
-        } else {
-            50
-        }
-    }
-
-    /// ` RELEVANCY (4 99 42)`: RFC 6203 §4.
-    pub(crate) async fn print(
-        &self,
-        ctx: &mut Ctx<'_>,
-        seqs: impl Iterator<Item = u32>,
-    ) -> Result<(), Failure> {
-        ctx.wire.out().extend_from_slice(b" RELEVANCY (");
-        for (i, seq) in seqs.enumerate() {
-            let out = ctx.wire.out();
-            if i > 0 {
-                out.push(b' ');
-            }
-            print::number(out, u64::from(self.of(seq)));
-            if i % NUMBERS_PER_RELIEF == 0 {
-                ctx.wire.relieve().await?;
-            }
-        }
-        ctx.wire.out().push(b')');
-        Ok(())
-    }
 }
 
 /// RFC 6203 §4, §5: without FUZZY there is no relevancy.
@@ -110,35 +59,8 @@ fn names_fuzzy(key: &SearchKey) -> bool {
     }
 }
 
-/// How well each of these messages, which a search found, matches.
-pub(crate) async fn scores(
-    ctx: &mut Ctx<'_>,
-    tag: &Tag,
-    key: &SearchKey,
-    found: &NumSet,
-) -> Result<Scores, Failure> {
-    let words = matching(ctx, tag, &at_level(key, Level::Words), found).await?;
-    let exact = matching(ctx, tag, &at_level(key, Level::Exact), &words).await?;
-    Ok(Scores { exact, words })
-}
-
-async fn matching(ctx: &mut Ctx<'_>, tag: &Tag, key: &SearchKey, within: &NumSet) -> Result<NumSet, Failure> {
-    if within.is_empty() {
-        return Ok(NumSet::new());
-    }
-    let now = (ctx.service.store.unix_ms() / 1000) as i64;
-    let question = Question::compile(key, ctx.selected, now)?;
-    let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
-    // The search counted the messages. This part counts none, so that no count falls.
-    let progress = Arc::new(Progress::default());
-    let reports = Reports { tag, progress: &progress, times: ctx.service.options.progress };
-    let mut job = Job::new(source, question, Pace::default());
-    let found = Box::pin(ctx.wire.while_reporting(reports, job.matching(within))).await??;
-    Ok(found.seqs)
-}
-
 /// A search whose fuzzy keys hold at this level.
-fn at_level(key: &SearchKey, level: Level) -> SearchKey {
+pub(super) fn at_level(key: &SearchKey, level: Level) -> SearchKey {
     match key {
         SearchKey::Fuzzy(inner) => relaxed(inner, level),
         SearchKey::And(keys) => SearchKey::And(keys.iter().map(|key| at_level(key, level)).collect()),

@@ -19,6 +19,7 @@ pub(crate) mod job;
 pub(super) mod limit;
 mod page;
 mod proposed;
+pub(super) mod scores;
 
 use std::sync::Arc;
 
@@ -29,8 +30,8 @@ use posthaste_mail_model::{ModSeq, NumSet};
 use posthaste_store::View;
 
 use self::criteria::Question;
-use self::fuzzy::Scores;
 use self::job::{Found, Job};
+use self::scores::{NUMBERS_PER_RELIEF, Scores};
 use super::gather::Source;
 use crate::contexts::open::{self, Asked};
 use crate::contexts::update::Searcher;
@@ -39,9 +40,6 @@ use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::session::Ctx;
-
-/// Numbers printed between two checks of the output buffer.
-const NUMBERS_PER_RELIEF: usize = 4096;
 
 /// Runs a SEARCH.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> Result<Reply, Failure> {
@@ -70,7 +68,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> R
     };
     let numbering = args.numbering;
     let scores = match returns.relevancy {
-        true => Some(fuzzy::scores(ctx, tag, &args.key, &found).await?),
+        true => Some(scores::scores(ctx, tag, &args.key, &found).await?),
         false => None,
     };
     let wanted = Wanted { numbering, returns, by_modseq, is_page: page.is_some() };
