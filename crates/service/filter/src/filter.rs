@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use tokio::runtime::Handle;
 
+use crate::chain::Chain;
 use crate::file::{Filing, Home};
 use crate::scripts::Cache;
-use crate::send::Chain;
 use crate::world::{World, own_addresses};
 
 /// Accounts that are served at a time: enough for the engine to commit them as one group, and few

@@ -8,9 +8,10 @@ use posthaste_queue::{self as queue, QueueError, Refusal};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use crate::chain::Chain;
 use crate::compose;
 use crate::filter::{Envelope, Filter, Refusals, Undelivered};
-use crate::send::{Chain, NotSent, REDIRECTED};
+use crate::send::{NotSent, REDIRECTED};
 
 /// A message for a group, as its members get it.
 struct GroupMail<'m> {

@@ -5,60 +5,17 @@ use bytes::Bytes;
 use posthaste_authentication::{Origin, results};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Forward, Recipient, ResolveError, Target};
-use posthaste_queue::{self as queue, Refusal, TlsWish, date_time};
+use posthaste_queue::{self as queue, Refusal, date_time};
 use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
 use posthaste_store::StoreError;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::chain::{Chain, SENDS_MAX};
 use crate::compose::{self, Frame};
 use crate::file::Filing;
 use crate::filter::{Envelope, Filter, Mail, Refusals, Undelivered};
 use crate::memory::{self, Key};
-
-/// How often scripts of this server may send one message on to each other. A chain of forwards is
-/// short; each step is held in memory while the next one runs.
-const DEPTH_MAX: usize = 8;
-
-/// How often the scripts that receive one message may send mail: redirects, replies, notifications.
-/// A script has 8 redirects, and each may reach another script: eight scripts in a row would make
-/// millions of messages of one. Twice as much would serve nobody: a list of members is a group.
-const SENDS_MAX: usize = 100;
-
-/// Where a message is on its way through scripts, which send it on to each other.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Chain<'c> {
-    /// How many scripts have sent it on within this server.
-    depth: usize,
-    /// What was sent so far, once a script has sent something.
-    sends: Option<&'c AtomicUsize>,
-    /// What its sender wants of TLS, which what is sent because of it takes over (RFC 8689 §4.2.1).
-    pub(crate) tls: TlsWish,
-}
-
-impl<'c> Chain<'c> {
-    /// A message as it comes, whose sender wants this of TLS.
-    pub(crate) fn of(tls: TlsWish) -> Self {
-        Self { tls, ..Self::default() }
-    }
-
-    /// One script further.
-    pub(crate) fn next(self) -> Self {
-        Self { depth: self.depth + 1, ..self }
-    }
-
-    /// Counted from here on, unless it is counted already.
-    pub(crate) fn counted(self, sends: &'c AtomicUsize) -> Self {
-        Self { sends: Some(self.sends.unwrap_or(sends)), ..self }
-    }
-
-    /// Counts what a script sends, if it may.
-    fn count(self) -> Result<(), NotSent> {
-        let before = self.sends.map_or(0, |sends| sends.fetch_add(1, Ordering::Relaxed));
-        if before < SENDS_MAX { Ok(()) } else { Err(NotSent::TooMany) }
-    }
-}
 
 /// The field that names an account or a group that has sent a message on.
 pub(crate) const REDIRECTED: &str = "X-Sieve-Redirected-From";
@@ -103,8 +60,8 @@ impl Filter {
                     let edited = outcome.edited(*version, &mail.message.bytes).map(Bytes::from);
                     let text = edited.unwrap_or_else(|| mail.sent.clone());
                     let sent = match mail.chain.count() {
-                        Ok(()) => self.redirect(recipient, address, text, mail).await,
-                        Err(error) => Err(error),
+                        true => self.redirect(recipient, address, text, mail).await,
+                        false => Err(NotSent::TooMany),
                     };
                     failed = sent.err().or(failed);
                 }
@@ -150,7 +107,7 @@ impl Filter {
         Box::pin(async move {
             let tls = chain.tls;
             let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined: false, tls };
-            if chain.depth > DEPTH_MAX {
+            if chain.is_too_long() {
                 return Err(NotSent::Loop);
             }
             match (self.target(to).await, &self.relay) {
@@ -251,7 +208,9 @@ impl Filter {
             }
         }
         let text = compose::vacation(&self.frame(), recipient.address.as_str(), reply);
-        mail.chain.count()?;
+        if !mail.chain.count() {
+            return Err(NotSent::TooMany);
+        }
         // RFC 5230 §5.1, RFC 3834 §3.3: a reply has no sender, so that nothing answers it.
         // `:from` may name anybody.
         let origin = Origin::User { sender: recipient.address.as_str() };
@@ -276,7 +235,9 @@ impl Filter {
         let origin = Origin::User { sender: own };
         let mut failed = None;
         for to in &notification.mailto.to {
-            mail.chain.count()?;
+            if !mail.chain.count() {
+                return Err(NotSent::TooMany);
+            }
             if let Err(error) =
                 self.send(Bytes::from(text.clone()), from, to, mail.chain.next(), origin).await
             {
