@@ -20,8 +20,8 @@ pub(crate) struct Chain<'c> {
     depth: usize,
     /// What was sent so far, once a script has sent something.
     sends: Option<&'c AtomicUsize>,
-    /// What its sender wants of TLS. It holds for what is sent because of the message, too (RFC 8689
-    /// §4.2.1).
+    /// What its sender wants of TLS. It holds for what is sent because of the message, too
+    /// (RFC 8689 §4.2.1).
     pub(crate) tls: TlsWish,
 }
 
