@@ -59,7 +59,7 @@ pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply,
 /// The lines of a basic LIST, without STATUS and METADATA.
 pub(super) async fn lines(session: &mut Session, args: &ListArgs) -> Result<Vec<ListData>, Failure> {
     let account = session.login()?.id;
-    let list = session.service.store.list(account).await?;
+    let Listed { list, .. } = session.asker()?.list_for(args).await?;
     let selector = selected(session, account, list, args).await?;
     let mut pace = Pace::default();
     let mut lines = Vec::new();
