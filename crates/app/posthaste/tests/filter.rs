@@ -373,7 +373,7 @@ fn a_script_files_into_mailboxes_of_others_with_the_right_to() {
     }
     let filed = mailbox(&server, "bob@example.org", "Shared/sales@example.org/INBOX");
     assert_eq!(filed.len(), 1, "{filed:?}");
-    assert!(filed[0].1.contains("\\Flagged") && !filed[0].1.contains("\\Seen"), "{filed:?}");
+    assert!(filed[0].0.contains("\\Flagged") && !filed[0].0.contains("\\Seen"), "{filed:?}");
     assert!(mailbox(&server, "ana@example.org", "INBOX").is_empty());
     // Without the right it is as if the mailbox were not there: the message is in INBOX.
     assert_eq!(mailbox(&server, "bob@example.org", "INBOX").len(), 1);
