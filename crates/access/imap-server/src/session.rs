@@ -195,6 +195,9 @@ impl Session {
     /// Ends the session if it may no longer read the selected mailbox.
     pub(crate) async fn renew_rights(&mut self) -> Result<(), Failure> {
         let (Some(selected), Some(login)) = (&mut self.selected, &self.login) else { return Ok(()) };
+        if selected.owner.is_none() {
+            return Ok(());
+        }
         // Boxed: nearly no session needs it. What was lost is as good as deleted.
         match Box::pin(sharing::renew(&self.service, login, selected)).await? {
             true => Ok(()),

@@ -58,8 +58,8 @@ pub(crate) async fn for_command(
         }
         let left = until.saturating_duration_since(clock.now());
         match next_event(session, (watch.as_mut(), shared.as_mut()), room, left).await {
-            Event::News => {}
-            Event::Rights => match session.renew_rights().await {
+            // Another process may have taken the right to read what is new.
+            Event::News | Event::Rights => match session.renew_rights().await {
                 Ok(()) => {}
                 Err(Failure::Bye(text)) => {
                     session.wire.say_bye(text);

@@ -44,6 +44,8 @@ pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
         match next_event(session, watch.as_mut(), shared.as_deref_mut()).await {
             Event::News(news) => {
                 news?;
+                // Another process may have taken the right to read them.
+                session.renew_rights().await?;
                 announce::selected(session, Numbers::Free).await?;
             }
             Event::Besides(Besides::Elsewhere) => Box::pin(announce::others(session)).await?,

@@ -390,6 +390,19 @@ fn a_lost_right_reaches_open_sessions() {
     server.login_as(BO).run(&format!("C: a SELECT {SHARED}\nS: a NO [NONEXISTENT] …"));
 }
 
+/// As an administrator takes it beside the server: nothing wakes the session.
+#[test]
+fn nothing_is_told_after_another_process_took_the_right() {
+    let server = server("lr");
+    let (mut idle, mut notified) = (opened(&server), opened(&server));
+    idle.run("C: i IDLE\nS: + …");
+    notified.run("C: n NOTIFY SET (SELECTED (MessageNew (FLAGS) MessageExpunge FlagChange))\nS~ n OK …");
+    server.grant(USER, "P", BO, "");
+    server.put("P", b"Subject: secret\r\n\r\nsecret\r\n");
+    idle.run("S: * BYE The selected mailbox was deleted");
+    notified.run("S: * BYE The selected mailbox was deleted");
+}
+
 #[test]
 fn changes_reach_other_sessions_also_with_qresync_and_uidonly() {
     let server = server("lrswite");
