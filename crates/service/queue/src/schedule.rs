@@ -46,6 +46,8 @@ struct Waiting {
     failures: u32,
     /// Whether it is being sent to.
     busy: bool,
+    /// Before then none of its items is late or too old, as long as no other comes.
+    quiet_until: i64,
 }
 
 impl Waiting {
@@ -86,7 +88,20 @@ impl Schedule {
     pub fn put(&mut self, id: ItemId, destination: &Destination, next: i64) {
         self.remove(id);
         self.places.insert(id, (destination.clone(), next));
-        self.with(destination, |waiting| waiting.items.insert((next, id)));
+        self.with(destination, |waiting| {
+            waiting.quiet_until = 0;
+            waiting.items.insert((next, id))
+        });
+    }
+
+    /// Whether no item of a destination has to be looked at, as far as is known.
+    pub fn is_quiet(&self, destination: &Destination, now: i64) -> bool {
+        self.destinations.get(destination).is_some_and(|waiting| now < waiting.quiet_until)
+    }
+
+    /// All items of a destination were looked at: none is late or too old before then.
+    pub fn quiet(&mut self, destination: &Destination, until: i64) {
+        self.with(destination, |waiting| waiting.quiet_until = until);
     }
 
     /// Forgets an item.

@@ -18,6 +18,7 @@ use crate::*;
 mod copy;
 mod dsn;
 mod nodes;
+mod waiting;
 
 const MESSAGE: &[u8] = b"Received: by a\r\nSubject: hello\r\n\r\nwords\r\n";
 const START: i64 = 1_700_000_000;

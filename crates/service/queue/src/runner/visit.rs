@@ -4,6 +4,7 @@ use super::Runner;
 use crate::error::QueueError;
 use crate::item::{Destination, Item, ItemId, Outcome, Recipient};
 use crate::report::{About, Kind, Report};
+use crate::schedule::RetryTimes;
 use crate::transport::{Channel, Failure, Unreachable};
 
 /// Messages on one connection: RFC 5321 sets no limit, common hosts close after a hundred.
@@ -206,13 +207,18 @@ impl Runner {
         let until = self.schedule.lock().unreachable(destination, now, &self.times);
         tracing::info!(destination, reply = failure.reply, wait = until - now, "cannot be reached");
         self.queue().note_unreachable(destination, &failure.reply, until).await?;
+        if self.schedule.lock().is_quiet(destination, now) {
+            return Ok(());
+        }
         let ids = self.schedule.lock().items(destination);
+        let (mut quiet_until, newest) = (i64::MAX, ids.last().copied());
         for id in ids {
             let Some(mut item) = self.queue().item(id).await? else {
                 self.schedule.lock().remove(id);
                 continue;
             };
             let age = now - item.arrived;
+            quiet_until = quiet_until.min(item.arrived + self.next_step(&item));
             if self.expire(&mut item, &failure.reply, now) {
                 let message = self.queue().message(&item).await?;
                 self.record(item, &message, now).await?;
@@ -223,7 +229,19 @@ impl Runner {
                 self.warn(item, failure, now).await?;
             }
         }
+        let mut schedule = self.schedule.lock();
+        // What came meanwhile is looked at the next time.
+        if newest.is_some() && schedule.items(destination).last().copied() == newest {
+            schedule.quiet(destination, quiet_until);
+        }
         Ok(())
+    }
+
+    /// At which age an item that waits is warned about or given up.
+    fn next_step(&self, item: &Item) -> i64 {
+        let RetryTimes { warn_after, expire_after, .. } = self.times;
+        let is_warned = item.warned || warn_after == 0 || self.now() - item.arrived >= warn_after;
+        if is_warned { expire_after } else { warn_after.min(expire_after) }
     }
 
     /// Reports that a message is late, once, to a sender who did not ask for silence.
