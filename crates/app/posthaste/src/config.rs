@@ -241,6 +241,7 @@ pub struct Login {
     pub scram: Plaintext,
     pub certificates: Certificates,
     pub scram_iterations: u32,
+    pub scram_sha1: bool,
     pub argon2_memory: ByteSize,
     pub argon2_passes: u32,
     pub password_length_min: usize,
@@ -256,6 +257,7 @@ impl Login {
             argon2_memory_kib: u32::try_from(self.argon2_memory.as_u64() / 1024).unwrap_or(u32::MAX),
             argon2_passes: self.argon2_passes,
             scram_iterations: (self.scram_iterations > 0).then_some(self.scram_iterations),
+            scram_sha1: self.scram_sha1,
         }
     }
 
@@ -266,6 +268,9 @@ impl Login {
             return Err(format!(
                 "`login.scram_iterations` must be from {SCRAM_ITERATIONS_MIN} to {SCRAM_ITERATIONS_MAX}, or 0 for no SCRAM"
             ));
+        }
+        if self.scram_sha1 && iterations == 0 {
+            return Err("`login.scram_sha1` needs `login.scram_iterations`: 0 keeps no keys for SCRAM".into());
         }
         if !ARGON2_MEMORY_KIB.contains(&(self.argon2_memory.as_u64() / 1024)) {
             return Err("`login.argon2_memory` must be from 7 MiB to 1 GiB".into());
@@ -497,7 +502,7 @@ impl Config {
             ("user, group", (&self.user, &self.group) != (&running.user, &running.group)),
             ("s3", self.s3 != running.s3),
             (
-                "login.argon2_memory, login.argon2_passes, login.scram_iterations",
+                "login.argon2_memory, login.argon2_passes, login.scram_iterations, login.scram_sha1",
                 self.login.policy() != running.login.policy(),
             ),
             ("listen.metrics", self.listen.metrics != running.listen.metrics),
@@ -703,6 +708,10 @@ mod tests {
             error("[login]\nscram_iterations = 100").contains("`login.scram_iterations` must be from 4096")
         );
         assert!(error("[login]\nargon2_memory = \"1 MiB\"").contains("from 7 MiB to 1 GiB"));
+        assert!(
+            error("[login]\nscram_iterations = 0\nscram_sha1 = true")
+                .contains("needs `login.scram_iterations`")
+        );
         assert!(error("[login]\nargon2_passes = 0").contains("from 1 to 20"));
         assert!(error("[login]\npassword_length_min = 0").contains("from 1 to 64"));
         assert!(error("[limits]\nidle_timeout = \"soon\"").contains("\"soon\" is not a time"));

@@ -54,6 +54,7 @@ mod recent;
 mod record;
 mod resolve;
 pub mod sasl;
+mod scram_keys;
 mod scripts;
 mod settings;
 #[cfg(test)]

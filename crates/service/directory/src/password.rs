@@ -10,13 +10,12 @@
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
 use hmac::{Hmac, Mac};
-use sha2::{Digest, Sha256};
+use sha2::Sha256;
 use unicode_normalization::UnicodeNormalization;
 
 use crate::error::{DirectoryError, Result};
+use crate::scram_keys::{SALT_LEN, ScramHash, ScramKeys};
 
-/// Octets of a salt: 128 bits, as RFC 9106 §3.1 recommends; more adds nothing.
-pub(crate) const SALT_LEN: usize = 16;
 /// Octets of SHA-256.
 pub(crate) const KEY_LEN: usize = 32;
 /// Octets of a password, before and after preparation. Long enough for any passphrase; each login
@@ -37,6 +36,9 @@ pub struct Policy {
     /// SCRAM iterations: paid once here and at each login by the client. `None` keeps no SCRAM
     /// keys.
     pub scram_iterations: Option<u32>,
+    /// Whether keys for SCRAM-SHA-1 are kept beside those for SCRAM-SHA-256, and the mechanism is
+    /// offered.
+    pub scram_sha1: bool,
 }
 
 impl Default for Policy {
@@ -46,25 +48,37 @@ impl Default for Policy {
     /// sheet advises for PBKDF2 with SHA-256. A client computes them once for each password it is
     /// given, if it keeps the result as RFC 5802 §3 lets it.
     fn default() -> Self {
-        Self { argon2_memory_kib: 19 * 1024, argon2_passes: 2, scram_iterations: Some(SCRAM_ITERATIONS) }
+        Self {
+            argon2_memory_kib: 19 * 1024,
+            argon2_passes: 2,
+            scram_iterations: Some(SCRAM_ITERATIONS),
+            scram_sha1: false,
+        }
     }
 }
 
 impl Policy {
     /// Cheap hashes for tests that make many accounts. Not for any password that matters.
     pub const fn cheap_for_tests() -> Self {
-        Self { argon2_memory_kib: 64, argon2_passes: 1, scram_iterations: Some(4096) }
+        Self { argon2_memory_kib: 64, argon2_passes: 1, scram_iterations: Some(4096), scram_sha1: false }
     }
 
     /// Whether credentials were made with less than this asks for, or of another kind.
     pub(crate) fn is_above(&self, credentials: &Credentials) -> bool {
-        let scram = match (&credentials.scram, self.scram_iterations) {
+        let kept = |keys: &Option<ScramKeys>, wanted: Option<u32>| match (keys, wanted) {
             (Some(keys), Some(wanted)) => keys.iterations < wanted,
             (keys, wanted) => keys.is_some() != wanted.is_some(),
         };
+        let scram = kept(&credentials.scram, self.scram_iterations)
+            || kept(&credentials.scram_sha1, self.sha1_iterations());
         let Ok(hash) = PasswordHash::new(&credentials.argon2) else { return true };
         let less = |name, wanted| hash.params.get_decimal(name).is_none_or(|had| had < wanted);
         scram || less("m", self.argon2_memory_kib) || less("t", self.argon2_passes)
+    }
+
+    /// Iterations of SCRAM-SHA-1, if it is on: those of SCRAM-SHA-256.
+    pub(crate) fn sha1_iterations(&self) -> Option<u32> {
+        self.scram_iterations.filter(|_| self.scram_sha1)
     }
 
     fn argon2(&self) -> Result<Argon2<'static>> {
@@ -81,15 +95,8 @@ pub(crate) struct Credentials {
     pub argon2: String,
     /// Absent if the policy had it so.
     pub scram: Option<ScramKeys>,
-}
-
-/// What a SCRAM server keeps: RFC 5802 §5.1. Holding it, one can check a client, but not be one.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct ScramKeys {
-    pub iterations: u32,
-    pub salt: Vec<u8>,
-    pub stored_key: [u8; KEY_LEN],
-    pub server_key: [u8; KEY_LEN],
+    /// For SCRAM-SHA-1. Absent unless the policy has it.
+    pub scram_sha1: Option<ScramKeys>,
 }
 
 impl Credentials {
@@ -102,11 +109,14 @@ impl Credentials {
             .hash_password(prepared.as_bytes(), &salt)
             .map_err(|e| DirectoryError::Hashing(e.to_string()))?
             .to_string();
-        let scram = match policy.scram_iterations {
-            Some(iterations) => Some(ScramKeys::make(prepared, &random::<SALT_LEN>()?, iterations)),
-            None => None,
+        let keys = |hash, iterations: Option<u32>| {
+            let made =
+                |n| Ok::<_, DirectoryError>(ScramKeys::make(hash, prepared, &random::<SALT_LEN>()?, n));
+            iterations.map(made).transpose()
         };
-        Ok(Self { argon2, scram })
+        let scram = keys(ScramHash::Sha256, policy.scram_iterations)?;
+        let scram_sha1 = keys(ScramHash::Sha1, policy.sha1_iterations())?;
+        Ok(Self { argon2, scram, scram_sha1 })
     }
 }
 
@@ -116,21 +126,6 @@ pub(crate) fn verify(prepared: &str, phc: &str) -> bool {
     PasswordHash::new(phc)
         .and_then(|hash| Argon2::default().verify_password(prepared.as_bytes(), &hash))
         .is_ok()
-}
-
-impl ScramKeys {
-    /// RFC 5802 §3 with SHA-256 (RFC 7677).
-    pub fn make(prepared: &str, salt: &[u8], iterations: u32) -> Self {
-        let salted: [u8; KEY_LEN] =
-            pbkdf2::pbkdf2_hmac_array::<Sha256, KEY_LEN>(prepared.as_bytes(), salt, iterations.max(1));
-        let client_key = hmac_sha256(&salted, &[b"Client Key"]);
-        Self {
-            iterations,
-            salt: salt.to_vec(),
-            stored_key: Sha256::digest(client_key).into(),
-            server_key: hmac_sha256(&salted, &[b"Server Key"]),
-        }
-    }
 }
 
 /// HMAC-SHA-256 over parts joined.
@@ -207,11 +202,13 @@ mod tests {
             Policy { argon2_passes: 2, ..policy },
             Policy { scram_iterations: Some(4097), ..policy },
             Policy { scram_iterations: None, ..policy },
+            Policy { scram_sha1: true, ..policy },
         ] {
             assert!(above.is_above(&made), "{above:?}");
             assert!(
                 !policy.is_above(&Credentials::make("pencil", above).unwrap())
                     || above.scram_iterations.is_none()
+                    || above.scram_sha1
             );
         }
     }

@@ -14,7 +14,8 @@ use crate::account::{Account, CommandLimits, Format, Forward, ScriptState};
 use crate::credential::{AppPassword, Verifier};
 use crate::error::{DirectoryError, Result};
 use crate::grant::{AppPasswordId, Fingerprint, Service};
-use crate::password::{Credentials, KEY_LEN, ScramKeys};
+use crate::password::{Credentials, KEY_LEN};
+use crate::scram_keys::{ScramHash, ScramKeys};
 
 /// The form described here.
 pub(crate) const VERSION: u32 = 1;
@@ -55,6 +56,9 @@ struct AccountRecord {
     argon2: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     scram: Option<ScramRecord>,
+    /// For SCRAM-SHA-1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scram_sha1: Option<ScramRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
     quota_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -180,15 +184,11 @@ impl Stored {
     pub fn read(entry: &DirectoryEntry) -> Result<Self> {
         let record: AccountRecord = parse(entry)?;
         let wrong = |field: &str| unreadable(&entry.name, format!("its field '{field}' has a wrong form"));
-        let scram = match &record.scram {
-            Some(s) => Some(ScramKeys {
-                iterations: s.iterations,
-                salt: STANDARD.decode(&s.salt).map_err(|_| wrong("scram.salt"))?,
-                stored_key: key(&s.stored_key).ok_or_else(|| wrong("scram.stored_key"))?,
-                server_key: key(&s.server_key).ok_or_else(|| wrong("scram.server_key"))?,
-            }),
-            None => None,
+        let keys = |record: &Option<ScramRecord>, hash, field: &str| {
+            record.as_ref().map(|record| record.keys(hash).ok_or_else(|| wrong(field))).transpose()
         };
+        let scram = keys(&record.scram, ScramHash::Sha256, "scram")?;
+        let scram_sha1 = keys(&record.scram_sha1, ScramHash::Sha1, "scram_sha1")?;
         let app_passwords = record.app_passwords.into_iter().map(|one| {
             let verifier = key(&one.verifier).ok_or_else(|| wrong("app_passwords.verifier"))?;
             Ok(AppPassword {
@@ -221,7 +221,7 @@ impl Stored {
                 forward: record.forward,
                 version: entry.version,
             },
-            credentials: Credentials { argon2: record.argon2, scram },
+            credentials: Credentials { argon2: record.argon2, scram, scram_sha1 },
         })
     }
 
@@ -232,12 +232,8 @@ impl Stored {
             id: a.id.to_string(),
             name: a.name.clone(),
             argon2: self.credentials.argon2.clone(),
-            scram: self.credentials.scram.as_ref().map(|s| ScramRecord {
-                iterations: s.iterations,
-                salt: STANDARD.encode(&s.salt),
-                stored_key: STANDARD.encode(s.stored_key),
-                server_key: STANDARD.encode(s.server_key),
-            }),
+            scram: self.credentials.scram.as_ref().map(ScramRecord::of),
+            scram_sha1: self.credentials.scram_sha1.as_ref().map(ScramRecord::of),
             quota_bytes: a.quota_bytes,
             quota_messages: a.quota_messages,
             command_limits: a.command_limits,
@@ -254,6 +250,28 @@ impl Stored {
             certificates: self.certificates.iter().map(|one| STANDARD.encode(one)).collect(),
         };
         print(&account_key(&a.name), &record)
+    }
+}
+
+impl ScramRecord {
+    fn of(keys: &ScramKeys) -> Self {
+        Self {
+            iterations: keys.iterations,
+            salt: STANDARD.encode(&keys.salt),
+            stored_key: STANDARD.encode(&keys.stored_key),
+            server_key: STANDARD.encode(&keys.server_key),
+        }
+    }
+
+    /// `None` if a field has a wrong form.
+    fn keys(&self, hash: ScramHash) -> Option<ScramKeys> {
+        let key = |text: &String| STANDARD.decode(text).ok().filter(|key| key.len() == hash.len());
+        Some(ScramKeys {
+            iterations: self.iterations,
+            salt: STANDARD.decode(&self.salt).ok()?,
+            stored_key: key(&self.stored_key)?,
+            server_key: key(&self.server_key)?,
+        })
     }
 }
 
@@ -365,7 +383,11 @@ mod tests {
                 forward: Some(Box::new(Forward { to: vec!["x@other.test".into()], keep: true })),
                 version: 3,
             },
-            credentials: Credentials::make("pencil", Policy::cheap_for_tests()).unwrap(),
+            credentials: Credentials::make(
+                "pencil",
+                Policy { scram_sha1: true, ..Policy::cheap_for_tests() },
+            )
+            .unwrap(),
             app_passwords: vec![AppPassword {
                 id: AppPasswordId(u64::MAX),
                 label: "ph\u{f6}ne".into(),

@@ -224,7 +224,8 @@ async fn failures_slow_down_and_known_passwords_do_not_wait() {
 async fn a_password_kept_cheaply_is_kept_better_from_the_next_login_on() {
     let (records, cheap) = directory();
     add(&cheap, "ana@example.org", "pencil").await;
-    let policy = Policy { argon2_memory_kib: 128, argon2_passes: 2, scram_iterations: Some(5000) };
+    let policy =
+        Policy { argon2_memory_kib: 128, argon2_passes: 2, scram_iterations: Some(5000), scram_sha1: false };
     let better =
         Directory::with_policy(Arc::clone(&records) as Arc<dyn posthaste_store::Engine>, policy).unwrap();
     assert!(login(&better, "ana@example.org", "wrong").await.is_err());

@@ -11,6 +11,10 @@ pub enum Mechanism {
     ScramSha256Plus,
     /// The same without a binding.
     ScramSha256,
+    /// SCRAM-SHA-1 (RFC 5802), bound to the TLS channel.
+    ScramSha1Plus,
+    /// The same without a binding.
+    ScramSha1,
     /// An OAuth token: RFC 7628.
     OauthBearer,
     /// The same, in the form that was used before: never standardised, documented by Google.
@@ -23,10 +27,12 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// All of them, in the order in which they are offered: the strongest first.
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::External,
         Self::ScramSha256Plus,
         Self::ScramSha256,
+        Self::ScramSha1Plus,
+        Self::ScramSha1,
         Self::OauthBearer,
         Self::Xoauth2,
         Self::Plain,
@@ -39,6 +45,8 @@ impl Mechanism {
             Self::External => "EXTERNAL",
             Self::ScramSha256Plus => "SCRAM-SHA-256-PLUS",
             Self::ScramSha256 => "SCRAM-SHA-256",
+            Self::ScramSha1Plus => "SCRAM-SHA-1-PLUS",
+            Self::ScramSha1 => "SCRAM-SHA-1",
             Self::OauthBearer => "OAUTHBEARER",
             Self::Xoauth2 => "XOAUTH2",
             Self::Plain => "PLAIN",

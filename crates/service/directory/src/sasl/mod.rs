@@ -30,6 +30,7 @@ use crate::address::same_user;
 use crate::directory::Directory;
 use crate::grant::Login;
 use crate::login::{LoginError, LoginFailure};
+use crate::scram_keys::ScramHash;
 use crate::settings::CertificateLogins;
 
 pub use channel::{Channel, Plaintext, TlsBindings};
@@ -46,10 +47,13 @@ pub fn mechanisms(directory: &Directory, channel: &Channel) -> Mechanisms {
     let (passwords, proofs) = (channel.protects_passwords(), channel.protects_proofs());
     let external = logins.certificates != CertificateLogins::Off && channel.has_certificate();
     let tokens = logins.tokens.is_some() && passwords;
+    let sha1 = directory.policy.sha1_iterations().is_some();
     Mechanisms::default()
         .with(Mechanism::External, external)
         .with(Mechanism::ScramSha256Plus, channel.can_bind())
         .with(Mechanism::ScramSha256, proofs)
+        .with(Mechanism::ScramSha1Plus, sha1 && channel.can_bind())
+        .with(Mechanism::ScramSha1, sha1 && proofs)
         .with(Mechanism::OauthBearer, tokens)
         .with(Mechanism::Xoauth2, tokens)
         .with(Mechanism::Plain, passwords)
@@ -119,9 +123,10 @@ impl Exchange {
             Mechanism::External => State::External,
             Mechanism::OauthBearer => State::Token(bearer::Form::OauthBearer),
             Mechanism::Xoauth2 => State::Token(bearer::Form::Xoauth2),
-            Mechanism::ScramSha256 if channel.can_bind() => scram_state(scram::Binding::Offered),
-            Mechanism::ScramSha256 => scram_state(scram::Binding::Impossible),
-            Mechanism::ScramSha256Plus => scram_state(scram::Binding::Demanded),
+            Mechanism::ScramSha256Plus => scram_state(ScramHash::Sha256, scram::Binding::Demanded),
+            Mechanism::ScramSha256 => scram_state(ScramHash::Sha256, scram::Binding::of(&channel)),
+            Mechanism::ScramSha1Plus => scram_state(ScramHash::Sha1, scram::Binding::Demanded),
+            Mechanism::ScramSha1 => scram_state(ScramHash::Sha1, scram::Binding::of(&channel)),
         };
         Ok(Self { channel, state, name: String::new() })
     }
@@ -243,8 +248,8 @@ impl Exchange {
     }
 }
 
-fn scram_state(binding: scram::Binding) -> State {
-    State::Scram(Box::new(scram::Server::new(binding)))
+fn scram_state(hash: ScramHash, binding: scram::Binding) -> State {
+    State::Scram(Box::new(scram::Server::new(hash, binding)))
 }
 
 fn malformed(why: &'static str) -> Step {

@@ -1,4 +1,4 @@
-//! SCRAM-SHA-256 and -PLUS, the server's side: RFC 5802 with the hash of RFC 7677.
+//! SCRAM-SHA-256 (RFC 7677), SCRAM-SHA-1 (RFC 5802) and their -PLUS, the server's side.
 //!
 //! ```text
 //! client-first   gs2-header "n=" name ",r=" c-nonce            gs2-header = ("n" / "y" / "p=" type) "," ["a=" authzid] ","
@@ -12,7 +12,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::sync::OnceCell;
 
@@ -22,9 +21,10 @@ use crate::directory::Directory;
 use crate::error::{DirectoryError, Result as DirectoryResult};
 use crate::grant::{By, Login};
 use crate::login::{LoginError, LoginFailure, enabled, key_of};
-use crate::password::{self, KEY_LEN, SALT_LEN, SCRAM_ITERATIONS, ScramKeys, hmac_sha256};
+use crate::password::{self, Credentials, KEY_LEN, SCRAM_ITERATIONS};
 use crate::record;
 use crate::sasl::channel::Channel;
+use crate::scram_keys::{ScramHash, ScramKeys};
 use crate::throttle::Attempt;
 use posthaste_store::CommitOutcome;
 
@@ -42,6 +42,13 @@ pub(super) enum Binding {
     Impossible,
 }
 
+impl Binding {
+    /// For a mechanism without -PLUS.
+    pub fn of(channel: &Channel) -> Self {
+        if channel.can_bind() { Self::Offered } else { Self::Impossible }
+    }
+}
+
 pub(super) enum Answer {
     Send(Vec<u8>),
     Done(Box<Login>),
@@ -49,6 +56,7 @@ pub(super) enum Answer {
 
 /// The server's state between messages.
 pub(super) struct Server {
+    hash: ScramHash,
     binding: Binding,
     state: State,
     /// The account that the client named.
@@ -79,8 +87,9 @@ struct Pending {
 }
 
 impl Server {
-    pub fn new(binding: Binding) -> Self {
+    pub fn new(hash: ScramHash, binding: Binding) -> Self {
         Self {
+            hash,
             binding,
             state: State::ClientFirst,
             name: String::new(),
@@ -120,9 +129,9 @@ impl Server {
                 Ok(Answer::Send(challenge.into_bytes()))
             }
             State::ClientFinal(pending) => {
-                let last = ClientFinal::parse(text).map_err(LoginError::at_once)?;
+                let last = ClientFinal::parse(text, self.hash).map_err(LoginError::at_once)?;
                 let attempt = directory.begin_attempt(channel.client, key_of(pending.name.as_ref()));
-                let (account, signature) = finish(*pending, &last, attempt)?;
+                let (account, signature) = finish(self.hash, *pending, &last, attempt)?;
                 directory.succeed(attempt);
                 self.state = State::Acknowledge(Box::new(enabled(account)?));
                 Ok(Answer::Send(format!("v={}", STANDARD.encode(signature)).into_bytes()))
@@ -145,9 +154,9 @@ impl Server {
     ) -> DirectoryResult<(Pending, String)> {
         let name = Address::parse(&first.name).ok();
         let stored = directory.stored_for_login(name.as_ref()).await?;
-        let decoy = decoy(directory, &first.name).await?;
+        let decoy = decoy(directory, self.hash, &first.name).await?;
         let (account, keys) = match stored {
-            Some(stored) => match stored.credentials.scram {
+            Some(stored) => match self.keys_of(stored.credentials) {
                 Some(keys) => (Some(stored.account), keys),
                 None => (None, decoy),
             },
@@ -157,6 +166,13 @@ impl Server {
         let challenge = format!("r={nonce},s={},i={}", STANDARD.encode(&keys.salt), keys.iterations);
         let auth_message = format!("{},{challenge},", first.bare);
         Ok((Pending { account, keys, name, nonce, bound: first.bound, auth_message }, challenge))
+    }
+
+    fn keys_of(&self, credentials: Credentials) -> Option<ScramKeys> {
+        match self.hash {
+            ScramHash::Sha256 => credentials.scram,
+            ScramHash::Sha1 => credentials.scram_sha1,
+        }
     }
 
     fn nonce(&self) -> DirectoryResult<String> {
@@ -170,10 +186,11 @@ impl Server {
 
 /// Checks client-final and makes the signature: RFC 5802 §3.
 fn finish(
+    hash: ScramHash,
     pending: Pending,
     last: &ClientFinal<'_>,
     attempt: Attempt,
-) -> Result<(Account, [u8; KEY_LEN]), LoginError> {
+) -> Result<(Account, Vec<u8>), LoginError> {
     let refused = |failure| LoginError { failure, delay: attempt.delay };
     if attempt.refused {
         return Err(refused(LoginFailure::TooMany));
@@ -185,32 +202,25 @@ fn finish(
         return Err(refused(LoginFailure::ChannelBinding("the client is bound to another channel")));
     }
     let auth_message = format!("{}{}", pending.auth_message, last.without_proof);
-    let client_signature = hmac_sha256(&pending.keys.stored_key, &[auth_message.as_bytes()]);
-    let mut client_key = last.proof;
+    let client_signature = hash.hmac(&pending.keys.stored_key, auth_message.as_bytes());
+    let mut client_key = last.proof.clone();
     for (byte, mask) in client_key.iter_mut().zip(client_signature) {
         *byte ^= mask;
     }
-    let stored_key: [u8; KEY_LEN] = Sha256::digest(client_key).into();
+    let stored_key = hash.digest(&client_key);
     let right = bool::from(stored_key.ct_eq(&pending.keys.stored_key));
     match pending.account {
-        Some(account) if right => {
-            Ok((account, hmac_sha256(&pending.keys.server_key, &[auth_message.as_bytes()])))
-        }
+        Some(account) if right => Ok((account, hash.hmac(&pending.keys.server_key, auth_message.as_bytes()))),
         _ => Err(refused(LoginFailure::Credentials)),
     }
 }
 
 /// Keys for a name that nobody has: its own salt each time, and a stored key that no proof fits.
-async fn decoy(directory: &Directory, name: &str) -> DirectoryResult<ScramKeys> {
+async fn decoy(directory: &Directory, hash: ScramHash, name: &str) -> DirectoryResult<ScramKeys> {
     let key = decoy_key(directory, &directory.decoy_key).await?;
     let name = Address::parse(name).map_or_else(|_| name.to_owned(), |a| a.to_string());
-    let salt = hmac_sha256(&key, &[b"salt ", name.as_bytes()]);
-    Ok(ScramKeys {
-        iterations: directory.policy.scram_iterations.unwrap_or(SCRAM_ITERATIONS),
-        salt: salt[..SALT_LEN].to_vec(),
-        stored_key: hmac_sha256(&key, &[b"stored ", name.as_bytes()]),
-        server_key: [0; KEY_LEN],
-    })
+    let iterations = directory.policy.scram_iterations.unwrap_or(SCRAM_ITERATIONS);
+    Ok(ScramKeys::decoy(hash, &key, &name, iterations))
 }
 
 /// The key decoys are made with: one for the whole store, so that no restart and no other node
@@ -289,19 +299,19 @@ fn binding_data<'c>(flag: &str, binding: Binding, channel: &'c Channel) -> Resul
 struct ClientFinal<'a> {
     bound: Vec<u8>,
     nonce: &'a str,
-    proof: [u8; KEY_LEN],
+    proof: Vec<u8>,
     without_proof: &'a str,
 }
 
 impl<'a> ClientFinal<'a> {
-    fn parse(text: &'a str) -> Result<Self, LoginFailure> {
+    fn parse(text: &'a str, hash: ScramHash) -> Result<Self, LoginFailure> {
         let form = LoginFailure::Malformed("a SCRAM final message is c=binding,r=nonce,p=proof");
         // The proof is last, and base 64 holds no comma.
         let (without_proof, proof) = text.rsplit_once(",p=").ok_or(form.clone())?;
         let mut fields = without_proof.split(',');
         let mut field = |name: &str| fields.next().and_then(|f| f.strip_prefix(name)).ok_or(form.clone());
         let (bound, nonce) = (field("c=")?, field("r=")?);
-        let proof = STANDARD.decode(proof).ok().and_then(|p| p.try_into().ok()).ok_or(form.clone())?;
+        let proof = STANDARD.decode(proof).ok().filter(|p| p.len() == hash.len()).ok_or(form.clone())?;
         Ok(Self { bound: STANDARD.decode(bound).map_err(|_| form)?, nonce, proof, without_proof })
     }
 }

@@ -5,10 +5,12 @@ use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use super::*;
-use crate::password::{Credentials, KEY_LEN, Policy, ScramKeys, hmac_sha256};
+use crate::password::{Credentials, KEY_LEN, Policy, hmac_sha256};
 use crate::record::Stored;
+use crate::scram_keys::ScramKeys;
 use crate::testing::{Records, add, directory};
 use crate::{AccountChange, Directory, LoginFailure};
 
@@ -115,7 +117,7 @@ fn client<'a>(name: &'a str, password: &'a str) -> Client<'a> {
 
 /// Stores an account under another name, or with other keys, than `add` would make.
 fn store_keys(records: &Records, account: crate::Account, keys: ScramKeys) {
-    let credentials = Credentials { argon2: "$unused".into(), scram: Some(keys) };
+    let credentials = Credentials { argon2: "$unused".into(), scram: Some(keys), scram_sha1: None };
     let name = format!("account/{}", account.name);
     records.put(&name, Stored::new(account, credentials).write().unwrap());
 }
@@ -125,9 +127,9 @@ async fn the_example_of_rfc_7677() {
     let (records, directory) = directory();
     let user = add(&directory, "user", "pencil").await;
     let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
-    store_keys(&records, user, ScramKeys::make("pencil", &salt, 4096));
+    store_keys(&records, user, ScramKeys::make(ScramHash::Sha256, "pencil", &salt, 4096));
 
-    let mut server = scram::Server::new(scram::Binding::Impossible);
+    let mut server = scram::Server::new(ScramHash::Sha256, scram::Binding::Impossible);
     server.fix_nonce("%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0");
     let exchange = [
         (
@@ -148,6 +150,82 @@ async fn the_example_of_rfc_7677() {
     }
     let end = server.step(&directory, &plain_channel(), b"").await.unwrap();
     assert!(matches!(end, scram::Answer::Done(login) if login.account.name == "user"));
+}
+
+/// A directory that offers SCRAM-SHA-1.
+fn with_sha1(records: Arc<Records>) -> Directory {
+    let policy = Policy { scram_sha1: true, ..Policy::cheap_for_tests() };
+    Directory::with_policy(records, policy).unwrap()
+}
+
+/// RFC 5802 §5.
+#[tokio::test]
+async fn the_example_of_rfc_5802() {
+    let (records, _) = directory();
+    let directory = with_sha1(Arc::clone(&records));
+    let account = add(&directory, "user", "pencil").await;
+    let salt = STANDARD.decode("QSXCR+Q6sek8bf92").unwrap();
+    let keys = ScramKeys::make(ScramHash::Sha1, "pencil", &salt, 4096);
+    let credentials = Credentials { argon2: "$unused".into(), scram: None, scram_sha1: Some(keys) };
+    records.put("account/user", Stored::new(account, credentials).write().unwrap());
+    let mut server = scram::Server::new(ScramHash::Sha1, scram::Binding::Impossible);
+    server.fix_nonce("3rfcNHYJY1ZVvWVs7j");
+    for (client, expected) in [
+        (
+            "n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL",
+            "r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096",
+        ),
+        (
+            "c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=",
+            "v=rmF9pqV8S7suAoZWja4dJRkFsKQ=",
+        ),
+    ] {
+        match server.step(&directory, &plain_channel(), client.as_bytes()).await.unwrap() {
+            scram::Answer::Send(octets) => assert_eq!(String::from_utf8(octets).unwrap(), expected),
+            scram::Answer::Done(_) => panic!("too early"),
+        }
+    }
+    let end = server.step(&directory, &plain_channel(), b"").await.unwrap();
+    assert!(matches!(end, scram::Answer::Done(login) if login.account.name == "user"));
+}
+
+#[tokio::test]
+async fn sha_1_is_offered_and_kept_where_it_is_turned_on_alone() {
+    let (records, usual) = directory();
+    let old = with_sha1(Arc::clone(&records));
+    add(&usual, "ana@example.org", "pencil").await;
+    assert!(
+        !records.dump().contains("scram_sha1") && !names(&usual, &tls_channel()).contains(&"SCRAM-SHA-1")
+    );
+    assert!(
+        matches!(Exchange::begin(&usual, "SCRAM-SHA-1", tls_channel()), Err(e) if e.failure.reason() == "mechanism")
+    );
+    let offered = "SCRAM-SHA-256-PLUS SCRAM-SHA-256 SCRAM-SHA-1-PLUS SCRAM-SHA-1 PLAIN LOGIN";
+    assert_eq!(names(&old, &tls_channel()).join(" "), offered);
+    // Its salt is as if nobody were called so, until she logs in with her password.
+    let first = async |directory: &Directory, mechanism: &str, name: &str| {
+        let mut exchange = Exchange::begin(directory, mechanism, tls_channel()).unwrap();
+        match exchange.step(directory, Some(client(name, "").first().as_bytes())).await {
+            Step::Challenge(octets) => {
+                String::from_utf8(octets).unwrap().split_once(",s=").unwrap().1.to_owned()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let before = first(&old, "SCRAM-SHA-1", "ana@example.org").await;
+    assert_eq!(before, first(&old, "SCRAM-SHA-1", "ANA@example.org").await);
+    assert_ne!(before, first(&old, "SCRAM-SHA-256", "ana@example.org").await);
+    assert_ne!(
+        first(&old, "SCRAM-SHA-1", "bob@example.org").await,
+        first(&old, "SCRAM-SHA-256", "bob@example.org").await
+    );
+    let plain = b"\0ana@example.org\0pencil";
+    assert!(matches!(run(&old, "PLAIN", plain_channel(), &[Some(plain)]).await, Step::Done(_)));
+    assert!(records.dump().contains("scram_sha1"));
+    assert_ne!(before, first(&old, "SCRAM-SHA-1", "ana@example.org").await);
+    // Turned off again, the keys go with the next login.
+    assert!(matches!(run(&usual, "PLAIN", plain_channel(), &[Some(plain)]).await, Step::Done(_)));
+    assert!(!records.dump().contains("scram_sha1"));
 }
 
 #[tokio::test]
