@@ -21,6 +21,8 @@ const DISABLE: AccountChange = AccountChange {
     quota_bytes: None,
     quota_messages: None,
     quota_mailboxes: None,
+    command_limit: None,
+    save_limit: None,
     format: None,
 };
 

@@ -375,6 +375,7 @@ mod tests {
                 quota_messages: Some(10),
                 format: Format::Rich,
                 quota_mailboxes: None,
+                command_limits: CommandLimits { process: Some(100), save: Some(200) },
                 shared: true,
                 disabled: true,
                 created: 8,
