@@ -15,10 +15,9 @@ pub fn with_results(message: &Bytes, field: &str, host: &str) -> Bytes {
     let removed: usize = forged.iter().map(|span| span.len()).sum();
     let mut out = BytesMut::with_capacity(message.len() - removed + field.len());
     // With its folded lines: they must not become a part of our field.
-    let behind_return_path = match message.starts_with(b"Return-Path:") {
-        true => end_of_field(message, 0),
-        false => 0,
-    };
+    let first = &message[..end_of_field(message, 0)];
+    let is_return_path = first.starts_with(b"Return-Path:") && first.ends_with(b"\n");
+    let behind_return_path = if is_return_path { first.len() } else { 0 };
     out.extend_from_slice(&message[..behind_return_path]);
     out.extend_from_slice(field.as_bytes());
     let mut at = behind_return_path;
