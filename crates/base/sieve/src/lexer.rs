@@ -165,11 +165,12 @@ impl<'s> Lexer<'s> {
                     break;
                 }
                 '\\' => value.extend(chars.next().map(|(_, c)| c)),
-                '\0' => {
-                    return Err(CompileError::new(place, "the string has a NUL, which no string may have"));
-                }
                 _ => value.push(c),
             }
+        }
+        // RFC 5228 §8.1: neither by itself nor behind a backslash.
+        if value.contains('\0') {
+            return Err(CompileError::new(place, "the string has a NUL, which no string may have"));
         }
         let Some(end) = end else {
             return Err(CompileError::new(place, "the string never ends: close it with a double quote"));
