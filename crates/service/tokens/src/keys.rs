@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
+use crate::algorithm::Algorithm;
 use crate::http::{Http, Url};
-use crate::jwt::Algorithm;
 
 /// The set is read again when it is so old: a key that was withdrawn is good for no longer.
 const FRESH_FOR: Duration = Duration::from_secs(60 * 60);

@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! | --- | --- |
+//! | [`algorithm`] | how tokens are signed |
 //! | [`claims`] | what a token says of itself, and what is asked of it |
 //! | [`jwt`] | tokens that are read here (RFC 9068), signed with a key of the authorization server |
 //! | [`keys`] | those keys (RFC 7517), from a file or a URL, and when they are fetched again |
@@ -14,6 +15,7 @@
 //!   on its answer.
 //! * Nothing is taken that the configuration does not name: issuer, audience, algorithm, scope.
 
+pub mod algorithm;
 pub mod claims;
 pub mod http;
 pub mod introspection;
@@ -36,7 +38,7 @@ pub enum Judge {
         /// The keys.
         keys: KeyStore,
         /// The algorithms that count.
-        algorithms: Vec<jwt::Algorithm>,
+        algorithms: Vec<algorithm::Algorithm>,
     },
     /// The authorization server.
     Server(Introspection),

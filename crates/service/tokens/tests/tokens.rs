@@ -17,10 +17,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use posthaste_directory::{Granted, TokenCheck, TokenError};
 use posthaste_mail_model::Secret;
 use posthaste_testkit::HttpServer;
+use posthaste_tokens::algorithm::Algorithm;
 use posthaste_tokens::claims::Wanted;
 use posthaste_tokens::http::Http;
 use posthaste_tokens::introspection::Introspection;
-use posthaste_tokens::jwt::Algorithm;
 use posthaste_tokens::keys::{KeySource, KeyStore, READ_AGAIN_AFTER};
 use posthaste_tokens::{Judge, SessionEnd, Tokens};
 

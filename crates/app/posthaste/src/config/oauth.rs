@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use posthaste_directory::TokenCheck;
 use posthaste_mail_model::Secret;
+use posthaste_tokens::algorithm::Algorithm;
 use posthaste_tokens::claims::Wanted;
 use posthaste_tokens::http::{Http, Url};
 use posthaste_tokens::introspection::Introspection;
-use posthaste_tokens::jwt::Algorithm;
 use posthaste_tokens::keys::{KeySource, KeyStore, READ_AGAIN_AFTER};
 use posthaste_tokens::{Judge, SessionEnd, Tokens};
 use serde::Deserialize;
