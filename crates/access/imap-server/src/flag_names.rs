@@ -7,6 +7,8 @@
 use posthaste_imap_codec::print;
 use posthaste_mail_model::{FlagSet, KeywordTable};
 
+use crate::gmail;
+
 /// Slots, indexed by a hash of the bits. Folders seldom have twenty different sets. Two sets that
 /// share a slot evict each other, which costs only time.
 const SLOTS: usize = 64;
@@ -27,12 +29,14 @@ pub(crate) struct FlagNames<'t> {
     table: &'t KeywordTable,
     slots: Box<[Slot; SLOTS]>,
     text: Vec<u8>,
+    /// The labels of the last set that was asked for.
+    labels: Option<(FlagSet, Vec<u8>)>,
 }
 
 impl<'t> FlagNames<'t> {
     /// An empty cache for the keywords of one view.
     pub(crate) fn new(table: &'t KeywordTable) -> Self {
-        Self { table, slots: Box::new([Slot::default(); SLOTS]), text: Vec::with_capacity(256) }
+        Self { table, slots: Box::new([Slot::default(); SLOTS]), text: Vec::with_capacity(256), labels: None }
     }
 
     /// The list with its parentheses.
@@ -47,6 +51,17 @@ impl<'t> FlagNames<'t> {
             self.fill(at, flags, recent)
         };
         self.text.get(slot.start as usize..(slot.start + slot.len) as usize).unwrap_or(b"()")
+    }
+
+    /// The labels of a set of flags, as Gmail has them, with their parentheses.
+    pub(crate) fn labels(&mut self, flags: FlagSet) -> &[u8] {
+        let (known, text) = self.labels.get_or_insert_with(|| (FlagSet::EMPTY, b"()".to_vec()));
+        if *known != flags {
+            *known = flags;
+            text.clear();
+            gmail::print_labels(text, self.table, flags);
+        }
+        text
     }
 
     fn fill(&mut self, at: usize, flags: FlagSet, recent: bool) -> Slot {

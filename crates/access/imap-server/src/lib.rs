@@ -21,6 +21,7 @@ mod connection;
 mod contexts;
 mod enabled;
 mod flag_names;
+mod gmail;
 mod heavy;
 mod index;
 mod keys;
@@ -44,7 +45,6 @@ mod special_use;
 mod sync;
 mod table;
 mod thread_id;
-mod url;
 mod waiting;
 mod wire;
 

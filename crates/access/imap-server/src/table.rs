@@ -106,6 +106,9 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         CommandBody::Acl(command) => rule(command.name(), AfterLogin, Free),
         CommandBody::Append { .. } => rule("APPEND", AfterLogin, Free),
         CommandBody::Notify(_) => rule("NOTIFY", AfterLogin, Free),
+        CommandBody::GenUrlAuth(_) => rule("GENURLAUTH", AfterLogin, Free),
+        CommandBody::ResetKey { .. } => rule("RESETKEY", AfterLogin, Free),
+        CommandBody::UrlFetch(_) => rule("URLFETCH", AfterLogin, Free),
         CommandBody::Idle => rule("IDLE", AfterLogin, Free),
         CommandBody::Check => rule("CHECK", Selected, Free),
         // RFC 9051 §6.4.1: no EXPUNGE for what CLOSE removes.
@@ -139,8 +142,10 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         },
         CommandBody::Fetch { set: MessageSet::Seq(_), .. } => rule("FETCH", Selected, Held),
         CommandBody::Fetch { set: MessageSet::Uid(_), .. } => rule("UID FETCH", Selected, Free),
-        CommandBody::Store { set: MessageSet::Seq(_), .. } => rule("STORE", Selected, Held),
-        CommandBody::Store { set: MessageSet::Uid(_), .. } => rule("UID STORE", Selected, Free),
+        CommandBody::Store { set, .. } | CommandBody::StoreLabels { set, .. } => match set {
+            MessageSet::Seq(_) => rule("STORE", Selected, Held),
+            MessageSet::Uid(_) => rule("UID STORE", Selected, Free),
+        },
         CommandBody::Copy { set: MessageSet::Seq(_), .. } => rule("COPY", Selected, Free),
         CommandBody::Copy { set: MessageSet::Uid(_), .. } => rule("UID COPY", Selected, Free),
         CommandBody::Replace { set: MessageSet::Seq(_), .. } => rule("REPLACE", Selected, Free),
@@ -161,6 +166,7 @@ pub(crate) fn uses_numbers(command: &CommandBody) -> bool {
         CommandBody::Thread(args) => is_seq(args.numbering, &args.key),
         CommandBody::Fetch { set, .. }
         | CommandBody::Store { set, .. }
+        | CommandBody::StoreLabels { set, .. }
         | CommandBody::Copy { set, .. }
         | CommandBody::Replace { set, .. }
         | CommandBody::Move { set, .. } => set.numbering() == Numbering::Seq,

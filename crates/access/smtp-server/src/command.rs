@@ -1,9 +1,9 @@
 //! Command lines to typed values and back.
 //!
 //! RFC 5321 §4.1.1 (SMTP), RFC 2033 §4.1 (LHLO), RFC 3207 (STARTTLS), RFC 4954 §4 (AUTH),
-//! RFC 3030 §2 and §3 (BDAT, BINARYMIME), RFC 1870 §6 (SIZE), RFC 6152 §3 (BODY), RFC 6531 §3.4
-//! (SMTPUTF8), RFC 3461 §4 (RET, ENVID, NOTIFY, ORCPT). A line comes without its CRLF and is UTF-8;
-//! bare CR, bare LF and NUL are no part of any command.
+//! RFC 3030 §2 and §3 (BDAT, BINARYMIME), RFC 4468 (BURL), RFC 1870 §6 (SIZE), RFC 6152 §3 (BODY),
+//! RFC 6531 §3.4 (SMTPUTF8), RFC 3461 §4 (RET, ENVID, NOTIFY, ORCPT). A line comes without its CRLF
+//! and is UTF-8; bare CR, bare LF and NUL are no part of any command.
 
 use std::fmt;
 
@@ -43,6 +43,13 @@ pub enum Command {
         /// How many.
         size: u64,
         /// Whether they are the last of it.
+        last: bool,
+    },
+    /// What this IMAP URL names is the next of the message: RFC 4468 §3.
+    Burl {
+        /// The URL, which the mailbox's owner has authorised.
+        url: String,
+        /// Whether it is the last of it.
         last: bool,
     },
     /// Forgets the transaction.
@@ -127,7 +134,7 @@ impl Command {
 
 type Parse = fn(&str) -> Result<Command, SyntaxError>;
 
-const VERBS: [(&str, Parse); 17] = [
+const VERBS: [(&str, Parse); 18] = [
     ("EHLO", |argument| Ok(Command::Ehlo(client_name(argument)?))),
     ("HELO", |argument| Ok(Command::Helo(client_name(argument)?))),
     ("LHLO", |argument| Ok(Command::Lhlo(client_name(argument)?))),
@@ -135,6 +142,7 @@ const VERBS: [(&str, Parse); 17] = [
     ("RCPT", rcpt),
     ("DATA", |argument| alone(argument, Command::Data)),
     ("BDAT", bdat),
+    ("BURL", burl),
     ("RSET", |argument| alone(argument, Command::Rset)),
     // RFC 5321 §4.1.1.9, §4.1.1.8: these may have an argument.
     ("NOOP", |_| Ok(Command::Noop)),
@@ -291,6 +299,21 @@ fn bdat(argument: &str) -> Result<Command, SyntaxError> {
     }
 }
 
+/// RFC 4468 §5: `"BURL" SP absolute-URI [SP end-marker]`
+fn burl(argument: &str) -> Result<Command, SyntaxError> {
+    const WANTED: SyntaxError = SyntaxError::Argument("BURL imap-url [LAST]");
+    let (url, rest) = argument.split_once(' ').unwrap_or((argument, ""));
+    if url.is_empty() || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(WANTED);
+    }
+    let last = match rest.trim_start_matches(' ') {
+        "" => false,
+        rest if rest.eq_ignore_ascii_case("LAST") => true,
+        _ => return Err(WANTED),
+    };
+    Ok(Command::Burl { url: url.to_owned(), last })
+}
+
 fn auth(argument: &str) -> Result<Command, SyntaxError> {
     let (mechanism, initial) = match argument.split_once(' ') {
         Some((mechanism, initial)) => (mechanism, Some(initial.trim_start_matches(' '))),
@@ -342,6 +365,8 @@ impl fmt::Display for Command {
             Self::Data => f.write_str("DATA"),
             Self::Bdat { size, last: false } => write!(f, "BDAT {size}"),
             Self::Bdat { size, last: true } => write!(f, "BDAT {size} LAST"),
+            Self::Burl { url, last: false } => write!(f, "BURL {url}"),
+            Self::Burl { url, last: true } => write!(f, "BURL {url} LAST"),
             Self::Rset => f.write_str("RSET"),
             Self::Noop => f.write_str("NOOP"),
             Self::Quit => f.write_str("QUIT"),

@@ -132,6 +132,13 @@ fn session(role: Role, data: &[u8]) {
                     }
                     break;
                 }
+                Action::Url { last, .. } => {
+                    check_trace(&session);
+                    if last {
+                        deliver(&mut session);
+                    }
+                    break;
+                }
                 Action::Discard { size, reply } => {
                     skip(&mut rest, size);
                     action = Action::Reply(reply);

@@ -10,6 +10,7 @@ mod login;
 mod milters;
 mod scanning;
 mod screening;
+mod url;
 mod verification;
 
 use std::{
@@ -182,8 +183,8 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Commands that are counted by name.
 const VERBS: &[&str] = &[
-    "EHLO", "HELO", "LHLO", "MAIL", "RCPT", "DATA", "BDAT", "AUTH", "STARTTLS", "RSET", "NOOP", "VRFY",
-    "EXPN", "HELP", "QUIT",
+    "EHLO", "HELO", "LHLO", "MAIL", "RCPT", "DATA", "BDAT", "BURL", "AUTH", "STARTTLS", "RSET", "NOOP",
+    "VRFY", "EXPN", "HELP", "QUIT",
 ];
 
 /// Ends a session, or goes on.
@@ -308,6 +309,10 @@ impl Driver {
                 Ok(()) => return self.chunk(size, last).await,
                 // RFC 3030 §2: the octets follow whatever we say.
                 Err(refusal) => return self.discard(size, &refusal).await,
+            },
+            Action::Url { url, last } => match self.count_message() {
+                Ok(()) => return self.url(&url, last).await,
+                Err(refusal) => self.say(&refusal),
             },
             Action::Discard { size, reply } => return self.discard(size, &reply).await,
         }

@@ -11,6 +11,7 @@
 //! | MAIL | after the greeting; submission: after AUTH; outside a transaction |
 //! | RCPT | in a transaction, before the message |
 //! | DATA, BDAT | with at least one recipient; not mixed (RFC 3030 §2) |
+//! | BURL | submission, as BDAT, and mixed with it (RFC 4468 §3) |
 //! | RSET, NOOP, QUIT, HELP, VRFY | always |
 
 pub(crate) mod replies;
@@ -77,6 +78,13 @@ pub enum Action {
         /// How many.
         size: u64,
         /// Whether they end the message.
+        last: bool,
+    },
+    /// Read the next of the message from a URL.
+    Url {
+        /// The URL.
+        url: String,
+        /// Whether it ends the message.
         last: bool,
     },
     /// Read this many octets, forget them, and send this.
@@ -209,6 +217,7 @@ impl Session {
             Command::Rcpt { to, parameters } => self.rcpt(to, parameters),
             Command::Data => self.data(),
             Command::Bdat { size, last } => self.bdat(size, last),
+            Command::Burl { url, last } => self.burl(url, last),
             Command::Rset => {
                 self.reset();
                 Action::Reply(replies::ok("Forgotten"))
@@ -247,7 +256,15 @@ impl Session {
         if self.offers_auth() {
             reply = reply.line(format!("AUTH {}", self.link.mechanisms));
         }
+        if self.reads_urls() {
+            // RFC 4468 §3: URLs of IMAP, once somebody has logged in.
+            reply = reply.line("BURL imap");
+        }
         Action::Reply(reply.line("HELP"))
+    }
+
+    fn reads_urls(&self) -> bool {
+        self.role == Role::Submission && self.account.is_some()
     }
 
     /// Whether senders get the reports that they ask for (RFC 3461): those elsewhere can be reached
@@ -496,6 +513,27 @@ impl Session {
                 Action::Discard { size, reply }
             }
         }
+    }
+
+    /// RFC 4468 §3
+    fn burl(&mut self, url: String, last: bool) -> Action {
+        if self.role != Role::Submission {
+            return self.mistake(replies::not_implemented());
+        }
+        match self.ready(self.stage) {
+            Ok(()) => {
+                self.stage = Stage::Chunks;
+                Action::Url { url, last }
+            }
+            Err(reply) => self.mistake(reply),
+        }
+    }
+
+    /// A URL names nothing that may be sent. The transaction is over.
+    pub fn url_refused(&mut self) -> Action {
+        self.reset();
+        let action = self.mistake(replies::url_refused());
+        self.bounded(action)
     }
 
     fn ready(&self, stage: Stage) -> Result<(), Reply> {

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_authentication::Origin;
-use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
+use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError, UrlPart, UrlReader, UrlRefusal};
 use posthaste_directory::Target;
 use posthaste_filter::{Envelope, Filter, Undelivered};
 use posthaste_queue::{Envelope as Outgoing, QueueError, Refusal};
@@ -47,6 +47,16 @@ pub trait MailSink: Send + Sync + 'static {
         envelope: Envelope<'_>,
         recipients: &[Target],
     ) -> Vec<Result<(), Undelivered>>;
+
+    /// Finds what an authorised URL names: RFC 4468.
+    async fn find_url(&self, _reader: UrlReader<'_>, _url: &str) -> Result<UrlPart, UrlRefusal> {
+        Err(UrlRefusal::Bad("there are no URLs here".to_owned()))
+    }
+
+    /// The next bytes of it, from a place on; none at its end.
+    async fn read_url(&self, _part: &UrlPart, _at: u64) -> Result<Bytes, DeliveryError> {
+        Ok(Bytes::new())
+    }
 
     /// Octets of the largest message taken, trace headers included.
     fn message_len_max(&self) -> u64;
@@ -94,6 +104,14 @@ impl MailSink for Delivery {
         outcomes.into_iter().map(|one| one.map(|_| ()).map_err(Undelivered::from)).collect()
     }
 
+    async fn find_url(&self, reader: UrlReader<'_>, url: &str) -> Result<UrlPart, UrlRefusal> {
+        Delivery::find_url(self, reader, url).await
+    }
+
+    async fn read_url(&self, part: &UrlPart, at: u64) -> Result<Bytes, DeliveryError> {
+        self.read_url_at(part, at).await
+    }
+
     fn message_len_max(&self) -> u64 {
         self.options().message_len_max
     }
@@ -112,6 +130,14 @@ impl MailSink for Filter {
         recipients: &[Target],
     ) -> Vec<Result<(), Undelivered>> {
         self.deliver_to(message, envelope, recipients).await
+    }
+
+    async fn find_url(&self, reader: UrlReader<'_>, url: &str) -> Result<UrlPart, UrlRefusal> {
+        self.delivery().find_url(reader, url).await
+    }
+
+    async fn read_url(&self, part: &UrlPart, at: u64) -> Result<Bytes, DeliveryError> {
+        self.delivery().read_url_at(part, at).await
     }
 
     fn message_len_max(&self) -> u64 {

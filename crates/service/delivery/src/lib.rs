@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | [`Delivery`] | recipients, messages, quotas |
 //! | [`summarize`] | a message's summary |
+//! | [`UrlPart`] | messages and their parts by URL |
 //! | [`Forms`] | rich mail (TNEF) as MIME, for the accounts that want it so |
 //! | [`import`] | mbox, Maildir, `.eml` and folders of them, read into mailboxes |
 //! | [`export`] | mailboxes written as mbox or Maildir |
@@ -18,6 +19,7 @@
 //! format `mime`; when `deliver` says yes it is on disk;
 //! no message, however broken, is refused for what is in it.
 
+mod by_url;
 mod deliver;
 mod error;
 pub mod export;
@@ -30,6 +32,7 @@ mod summarize;
 #[cfg(test)]
 mod tests;
 
+pub use by_url::{UrlPart, UrlPlace, UrlReader, UrlRefusal};
 pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize};
 pub use error::{DeliveryError, Kind};
 pub use export::{ExportError, ExportForm, ExportReport};

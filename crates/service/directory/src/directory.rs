@@ -249,6 +249,7 @@ impl Directory {
                 for fingerprint in &stored.certificates {
                     self.forget_certificate(fingerprint).await?;
                 }
+                self.forget_url_keys(stored.account.id).await?;
                 return Ok(stored.account);
             }
         }

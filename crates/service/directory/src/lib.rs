@@ -19,6 +19,7 @@
 //! | `sharing/changes` | its version counts the changes of all those lists |
 //! | `certificate/<fingerprint>` | the account that lists a client certificate |
 //! | `used/<account id>/<id>` | when an app password was used last |
+//! | `urlauth/<account id>/<mailbox id>` | the key of a mailbox's authorised URLs (RFC 4467) |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
 //! What always holds: a password is never kept, nor logged; nobody learns from an answer, or from
@@ -65,6 +66,7 @@ mod throttle;
 mod token;
 mod token_login;
 mod unix_time;
+mod url_keys;
 mod verified;
 
 pub use account::{Account, AccountChange, CommandLimits, Format, Forward, NewAccount, ScriptState};
@@ -93,3 +95,4 @@ pub use resolve::{Recipient, ResolveError};
 pub use scripts::{SCRIPT_BYTES_MAX, SCRIPT_NAME_CHARS_MAX, SCRIPTS_MAX, Script, ScriptError, records_of};
 pub use settings::{CertificateLogins, LoginSettings};
 pub use token::{Granted, TokenCheck, TokenError};
+pub use url_keys::UrlKey;

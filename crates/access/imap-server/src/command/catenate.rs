@@ -6,13 +6,14 @@
 //! come in.
 
 use bytes::Bytes;
+use posthaste_delivery::{UrlPart, UrlRefusal};
 use posthaste_imap_codec::command::{AppendContent, AppendText, CatenatePart};
 use posthaste_imap_codec::response::Code;
 use posthaste_net::{BytePermit, Holder};
 
+use super::urlauth::reader;
 use crate::reply::{Failure, Reply};
 use crate::session::{ROOM_WITHIN, Session, no_room};
-use crate::url::{Found, Lookup};
 
 /// Makes the messages of one command.
 pub(super) struct Assembly {
@@ -25,7 +26,16 @@ pub(super) struct Assembly {
 /// A part whose size is known.
 enum Piece {
     Text(Bytes),
-    Found(Found),
+    Found(UrlPart),
+}
+
+/// RFC 4469 §4: the URL, and why it cannot be used.
+pub(super) fn bad(url: &str, why: &str) -> Failure {
+    let mut text = why.to_owned();
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    Reply::no(Code::BadUrl(url.to_owned()), text).into()
 }
 
 impl Assembly {
@@ -47,17 +57,17 @@ impl Assembly {
             }
             AppendContent::Catenate(parts) => parts,
         };
-        let lookup = Lookup {
-            service: &session.service,
-            account: session.login()?,
-            selected: session.selected.as_ref().map(|selected| selected.mailbox.id()),
-        };
+        let delivery = &session.service.delivery;
         let mut pieces = Vec::with_capacity(parts.len());
         let mut size = 0_u64;
         for part in parts {
             let piece = match part {
                 CatenatePart::Text(AppendText { data, .. }) => Piece::Text(data),
-                CatenatePart::Url(url) => Piece::Found(lookup.find(&url).await?),
+                CatenatePart::Url(url) => match delivery.find_url(reader(session)?, &url).await {
+                    Ok(part) => Piece::Found(part),
+                    Err(UrlRefusal::Bad(why)) => return Err(bad(&url, &why)),
+                    Err(UrlRefusal::Failed(error)) => return Err(error.into()),
+                },
             };
             size = size.saturating_add(match &piece {
                 Piece::Text(data) => data.len() as u64,
@@ -70,7 +80,7 @@ impl Assembly {
         for piece in pieces {
             match piece {
                 Piece::Text(data) => message.extend_from_slice(&data),
-                Piece::Found(found) => lookup.read(&found, &mut message).await?,
+                Piece::Found(found) => delivery.read_url(&found, &mut message).await?,
             }
         }
         Ok(message.into())

@@ -43,5 +43,8 @@ async fn forget(session: &Session, owner: AccountId, mailbox: MailboxId) {
     if let Err(error) = directory.remove_acl(owner, mailbox).await {
         tracing::warn!(%error, "the access control list of a deleted mailbox was left behind");
     }
+    if let Err(error) = directory.forget_url_key(owner, mailbox).await {
+        tracing::warn!(%error, "the key of a deleted mailbox's URLs was left behind");
+    }
     session.service.shared.note_change();
 }

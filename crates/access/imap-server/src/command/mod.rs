@@ -39,10 +39,12 @@ mod sort;
 mod starttls;
 mod status;
 mod store;
+mod store_labels;
 mod subscribe;
 mod thread;
 mod uid_batches;
 mod unauthenticate;
+mod urlauth;
 mod walk;
 mod xlist;
 
@@ -204,6 +206,11 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
             Box::pin(metadata::set(session, &mailbox, &entries)).await
         }
         CommandBody::Acl(command) => Box::pin(acl::run(session, command)).await,
+        CommandBody::GenUrlAuth(urls) => Box::pin(urlauth::generate(session, &urls)).await,
+        CommandBody::ResetKey { mailbox, mechanisms } => {
+            Box::pin(urlauth::reset(session, mailbox.as_ref(), &mechanisms)).await
+        }
+        CommandBody::UrlFetch(items) => Box::pin(urlauth::fetch(session, &items)).await,
         CommandBody::Append { mailbox, messages } => Box::pin(append::run(session, &mailbox, messages)).await,
         CommandBody::Notify(asked) => Box::pin(notify::run(session, asked)).await,
         CommandBody::Idle => idle::run(session).await,
@@ -227,6 +234,10 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Store { set, unchanged_since, action, answer, flags } => {
             let command = store::StoreCommand { set, unchanged_since, action, answer, flags };
             Box::pin(store::run(&mut session.ctx()?, command)).await
+        }
+        CommandBody::StoreLabels { set, unchanged_since, action, answer, labels } => {
+            let command = store_labels::StoreLabels { set, unchanged_since, action, answer, labels };
+            Box::pin(store_labels::run(&mut session.ctx()?, command)).await
         }
         CommandBody::Copy { set, mailbox } => Box::pin(copy::copy(&mut session.ctx()?, &set, &mailbox)).await,
         CommandBody::Replace { set, mailbox, message } => {

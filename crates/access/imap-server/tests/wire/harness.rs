@@ -156,6 +156,12 @@ impl Server {
         });
     }
 
+    /// A connection of another account, which is made.
+    pub fn login_as_new(&self, name: &str) -> Wire {
+        self.add_account(name, NewAccount::default());
+        self.login_as(name)
+    }
+
     /// A connection with a mailbox open.
     pub fn select(&self, mailbox: &str) -> Wire {
         let mut wire = self.login();

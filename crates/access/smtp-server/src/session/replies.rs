@@ -123,6 +123,10 @@ pub(super) fn needs_tls() -> Reply {
 pub(super) fn login_cancelled() -> Reply {
     reply(501, (5, 7, 0), "Login given up")
 }
+/// RFC 4468 §4.
+pub(super) fn url_refused() -> Reply {
+    reply(554, (5, 6, 6), "The URL names nothing that you may send")
+}
 pub(super) fn too_large(limit: usize) -> Reply {
     reply(552, (5, 3, 4), format!("Message size exceeds the limit of {limit} octets"))
 }

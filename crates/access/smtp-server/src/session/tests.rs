@@ -361,3 +361,15 @@ fn a_browser_is_hung_up_on() {
     let mut session = session(Role::Lmtp);
     session.expect(&[("NOOP HTTP/1.1", "250 2.0.0"), ("HTTP/1.1", "500 5.5.1"), ("GET /", "500 5.5.1")]);
 }
+
+#[test]
+fn a_url_is_sent_by_those_who_logged_in() {
+    let mut session = session(Role::Smtp);
+    session.expect(&[("EHLO a.example", "250"), ("BURL imap://a@b/c/;UID=1 LAST", "502 5.5.1")]);
+    let mut session = self::session(Role::Submission);
+    session.expect(&[
+        ("EHLO a.example", "250"),
+        ("BURL imap://a@b/c/;UID=1 LAST", "503 5.5.1"),
+        ("MAIL FROM:<a@example.org>", "530 5.7.0"),
+    ]);
+}

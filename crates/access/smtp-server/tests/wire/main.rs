@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod account_limits;
+mod burl;
 mod failures;
 mod lmtp;
 mod login;

@@ -33,6 +33,12 @@ pub enum FetchItem {
     EmailId,
     /// `THREADID`: RFC 8474 §5.2.
     ThreadId,
+    /// `X-GM-MSGID` of Gmail's X-GM-EXT-1.
+    GmMessageId,
+    /// `X-GM-THRID`
+    GmThreadId,
+    /// `X-GM-LABELS`
+    GmLabels,
     /// `SAVEDATE`: RFC 8514.
     SaveDate,
     /// `PREVIEW`, `PREVIEW (LAZY)`: RFC 8970.

@@ -17,6 +17,7 @@ mod parse_multi_search;
 mod parse_notify;
 mod parse_search;
 mod parse_sort;
+mod parse_url;
 mod parse_words;
 mod search;
 mod sort;
@@ -171,6 +172,18 @@ pub enum CommandBody {
     },
     /// Access control lists: RFC 4314 §3.
     Acl(AclCommand),
+    /// `GENURLAUTH`: RFC 4467 §8. URLs that end in their access, each with its mechanism in
+    /// capitals; never none.
+    GenUrlAuth(Vec<(String, String)>),
+    /// `RESETKEY`: RFC 4467 §8.
+    ResetKey {
+        /// Whose key; `None` for those of all mailboxes.
+        mailbox: Option<MailboxArg>,
+        /// Of which mechanisms, in capitals; only with a mailbox.
+        mechanisms: Vec<String>,
+    },
+    /// `URLFETCH`: RFC 4467 §8. Never none.
+    UrlFetch(Vec<UrlFetchItem>),
     /// RFC 9051 §6.3.12, several messages by RFC 3502.
     Append {
         /// Where to.
@@ -247,6 +260,19 @@ pub enum CommandBody {
         /// Which flags; may be none.
         flags: Vec<Flag>,
     },
+    /// STORE of labels: Gmail's X-GM-EXT-1.
+    StoreLabels {
+        /// Which messages.
+        set: MessageSet,
+        /// RFC 7162 §3.1.3.
+        unchanged_since: Option<ModSeq>,
+        /// Set, add or take away.
+        action: StoreAction,
+        /// Whether the new labels are returned.
+        answer: StoreAnswer,
+        /// Which labels; may be none.
+        labels: Vec<String>,
+    },
     /// RFC 9051 §6.4.7.
     Copy {
         /// Which messages.
@@ -261,6 +287,37 @@ pub enum CommandBody {
         /// Where to.
         mailbox: MailboxArg,
     },
+}
+
+/// A URL of URLFETCH, and what of it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct UrlFetchItem {
+    /// The URL, authorised.
+    pub url: String,
+    /// `(url BODY …)`, each once: RFC 5524 §3. `None` for the bytes alone, without parentheses.
+    pub params: Option<Vec<UrlFetchParam>>,
+}
+
+/// What is returned of a URL: RFC 5524 §3.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum UrlFetchParam {
+    /// `BODY`: the bytes as they are; not with `BINARY`.
+    Body,
+    /// `BINARY`: the bytes with the transfer encoding undone.
+    Binary,
+    /// `BODYPARTSTRUCTURE`: the structure of the part.
+    Structure,
+}
+
+impl UrlFetchParam {
+    /// Its name on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Body => "BODY",
+            Self::Binary => "BINARY",
+            Self::Structure => "BODYPARTSTRUCTURE",
+        }
+    }
 }
 
 /// What STORE does with its flags.

@@ -101,7 +101,7 @@ fn by_number(
 }
 
 fn plain(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8], names: NameEncoding) -> Parsed<CommandBody> {
-    use super::{parse_append, parse_mailbox as boxes, parse_metadata};
+    use super::{parse_append, parse_mailbox as boxes, parse_metadata, parse_url};
     let one_mailbox = |c: &mut Cursor<'_>| {
         c.sp()?;
         mailbox(c, names)
@@ -150,6 +150,9 @@ fn plain(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8], names: NameEncodin
         b"SETQUOTA" => boxes::set_quota(c)?,
         b"GETMETADATA" => parse_metadata::get(c, names)?,
         b"SETMETADATA" => parse_metadata::set(c, names)?,
+        b"GENURLAUTH" => parse_url::generate(c)?,
+        b"RESETKEY" => parse_url::reset(c, names)?,
+        b"URLFETCH" => parse_url::fetch(c)?,
         b"APPEND" => parse_append::append(c, names)?,
         other => match AclCommand::parse(other, c, names)? {
             Some(command) => CommandBody::Acl(command),

@@ -1,5 +1,6 @@
 //! FETCH and STORE: RFC 9051 §6.4.5, §6.4.6, modifiers of RFC 7162 and RFC 9394.
 
+use super::parse_search::gm_label;
 use super::parse_words::{flag, flag_list, mod_seq};
 use super::{CommandBody, FetchItem, FetchModifiers, StoreAction, StoreAnswer};
 use crate::cursor::{Cursor, Parsed};
@@ -69,6 +70,9 @@ pub(super) fn item(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
         b"BINARY.SIZE" => FetchItem::BinarySize { part: binary_part(c)? },
         b"EMAILID" => FetchItem::EmailId,
         b"THREADID" => FetchItem::ThreadId,
+        b"X-GM-MSGID" => FetchItem::GmMessageId,
+        b"X-GM-THRID" => FetchItem::GmThreadId,
+        b"X-GM-LABELS" => FetchItem::GmLabels,
         b"SAVEDATE" => FetchItem::SaveDate,
         b"PREVIEW" => preview(c)?,
         _ => return at.fail("an item to fetch"),
@@ -157,6 +161,16 @@ pub(super) fn store(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandB
     let answer = match c.word().as_bytes() {
         b"FLAGS" => StoreAnswer::Flags,
         b"FLAGS.SILENT" => StoreAnswer::Silent,
+        word @ (b"X-GM-LABELS" | b"X-GM-LABELS.SILENT") => {
+            let is_silent = word.ends_with(b"SILENT");
+            let answer = if is_silent { StoreAnswer::Silent } else { StoreAnswer::Flags };
+            c.sp()?;
+            let labels = match c.peek() {
+                Some(b'(') => c.list(FLAGS_MAX, "Too many labels", gm_label)?,
+                _ => vec![gm_label(c)?],
+            };
+            return Ok(CommandBody::StoreLabels { set, unchanged_since, action, answer, labels });
+        }
         _ => return at.fail("FLAGS, FLAGS.SILENT, and + or - before"),
     };
     c.sp()?;

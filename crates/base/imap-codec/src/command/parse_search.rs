@@ -235,6 +235,10 @@ fn key_with_argument(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8]) -> Par
                 b"FILTER",
                 b"EMAILID",
                 b"THREADID",
+                b"X-GM-MSGID",
+                b"X-GM-THRID",
+                b"X-GM-LABELS",
+                b"X-GM-RAW",
             ];
             if !known.contains(&word) {
                 return start.fail("a search key");
@@ -261,6 +265,11 @@ fn key_of_numbers(c: &mut Cursor<'_>, word: &[u8]) -> Parsed<SearchKey> {
         b"MODSEQ" => search_mod_seq(c)?,
         b"FILTER" => SearchKey::Filter(filter_name(c)?),
         b"EMAILID" => SearchKey::EmailId(object_id(c)?),
+        b"X-GM-MSGID" => SearchKey::GmMessageId(c.number64("a message number of Gmail")?),
+        b"X-GM-THRID" => SearchKey::GmThreadId(c.number64("a thread number of Gmail")?),
+        // Gmail writes its own labels with a backslash and without quotes.
+        b"X-GM-LABELS" => SearchKey::GmLabel(gm_label(c)?),
+        b"X-GM-RAW" => SearchKey::GmRaw(c.astring_text("a query of Gmail")?),
         _ => SearchKey::ThreadId(object_id(c)?),
     })
 }
@@ -279,6 +288,15 @@ fn filter_name(c: &mut Cursor<'_>) -> Parsed<String> {
 fn unique_id(c: &mut Cursor<'_>) -> Parsed<Uid> {
     let at = c.clone();
     Uid::new(c.nz_number("a UID")?).map_or_else(|| at.fail("a UID"), Ok)
+}
+
+/// A label of Gmail: `\Starred`, or an astring.
+pub(super) fn gm_label(c: &mut Cursor<'_>) -> Parsed<String> {
+    if !c.eat(b'\\') {
+        return c.astring_text("a label");
+    }
+    let name = c.atom("the name of a label")?;
+    Ok(format!("\\{}", c.text(name)?))
 }
 
 /// `date`: with or without quotes.

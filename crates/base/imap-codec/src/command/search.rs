@@ -147,6 +147,14 @@ pub enum SearchKey {
     EmailId(String),
     /// `THREADID`: RFC 8474 §5.
     ThreadId(String),
+    /// `X-GM-MSGID` of Gmail's X-GM-EXT-1.
+    GmMessageId(u64),
+    /// `X-GM-THRID`
+    GmThreadId(u64),
+    /// `X-GM-LABELS`: the message has this label.
+    GmLabel(String),
+    /// `X-GM-RAW`: a query of Gmail's web interface.
+    GmRaw(String),
 }
 
 /// `"/flags/\\draft" all`: RFC 7162 §3.1.5.

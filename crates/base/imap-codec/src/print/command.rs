@@ -1,19 +1,19 @@
 //! Commands, for a client: RFC 9051 §6. A client must wait before most literals, so what comes out
 //! says where.
 
-use posthaste_mail_model::Flag;
+use posthaste_mail_model::{Flag, ModSeq};
 
 use super::{fits_quotes, number, page_range, part_path, section_head};
 use crate::command::{
     Access, AppendContent, AppendForm, AppendMessage, AppendText, CatenatePart, Command, CommandBody,
     FetchItem, FetchModifiers, ListArgs, ListReturn, ListSelection, ListSyntax, Qresync, SelectParams,
-    SeqMatch, StatusItem, StoreAction, StoreAnswer,
+    SeqMatch, StatusItem, StoreAction, StoreAnswer, UrlFetchItem,
 };
 use crate::cursor::is_astring_char;
 use crate::limits::LITERAL_MINUS_BYTES_MAX;
 use crate::{
-    Annotation, Bound, Depth, EntryName, ListPattern, MailboxArg, NameEncoding, Numbering, PageRange,
-    Partial, SequenceSet, SetRange,
+    Annotation, Bound, Depth, EntryName, ListPattern, MailboxArg, MessageSet, NameEncoding, Numbering,
+    PageRange, Partial, SequenceSet, SetRange,
 };
 
 /// Which literals may be sent without waiting: RFC 7888.
@@ -315,6 +315,40 @@ impl CommandPrinter {
                 self.one_mailbox(command.name(), command.mailbox());
                 command.words().iter().for_each(|word| self.sp_astring(word));
             }
+            B::GenUrlAuth(urls) => {
+                self.put("GENURLAUTH");
+                for (url, mechanism) in urls {
+                    self.sp_astring(url);
+                    self.put(" ");
+                    self.put(mechanism);
+                }
+            }
+            B::ResetKey { mailbox, mechanisms } => {
+                self.put("RESETKEY");
+                if let Some(mailbox) = mailbox {
+                    self.sp_mailbox(mailbox);
+                }
+                for mechanism in mechanisms {
+                    self.put(" ");
+                    self.put(mechanism);
+                }
+            }
+            B::UrlFetch(urls) => {
+                self.put("URLFETCH");
+                for UrlFetchItem { url, params } in urls {
+                    let Some(params) = params else {
+                        self.sp_astring(url);
+                        continue;
+                    };
+                    self.put(" (");
+                    self.astring(url.as_bytes());
+                    for param in params {
+                        self.put(" ");
+                        self.put(param.name());
+                    }
+                    self.put(")");
+                }
+            }
             B::Append { mailbox, messages } => {
                 self.one_mailbox("APPEND", mailbox);
                 messages.iter().for_each(|m| self.append_message(m));
@@ -337,20 +371,12 @@ impl CommandPrinter {
                 self.fetch_modifiers(modifiers);
             }
             B::Store { set, unchanged_since, action, answer, flags } => {
-                self.numbered(set.numbering(), "STORE");
-                self.set(set.written());
-                if let Some(modseq) = unchanged_since {
-                    self.put(" (UNCHANGEDSINCE ");
-                    self.number(modseq.value());
-                    self.put(")");
-                }
-                self.put(match action {
-                    StoreAction::Replace => " FLAGS",
-                    StoreAction::Add => " +FLAGS",
-                    StoreAction::Remove => " -FLAGS",
-                });
-                self.put(if *answer == StoreAnswer::Silent { ".SILENT " } else { " " });
+                self.store(set, *unchanged_since, *action, "FLAGS", *answer);
                 self.flags(flags);
+            }
+            B::StoreLabels { set, unchanged_since, action, answer, labels } => {
+                self.store(set, *unchanged_since, *action, "X-GM-LABELS", *answer);
+                self.list(labels, |p, label| p.astring(label.as_bytes()));
             }
             B::Copy { set, mailbox } => {
                 self.numbered(set.numbering(), "COPY");
@@ -516,6 +542,31 @@ impl CommandPrinter {
         if atom { self.out.extend_from_slice(&bytes) } else { self.string(&bytes) }
     }
 
+    /// `STORE 1 (UNCHANGEDSINCE 5) +FLAGS.SILENT `
+    fn store(
+        &mut self,
+        set: &MessageSet,
+        unchanged_since: Option<ModSeq>,
+        action: StoreAction,
+        item: &str,
+        answer: StoreAnswer,
+    ) {
+        self.numbered(set.numbering(), "STORE");
+        self.set(set.written());
+        if let Some(modseq) = unchanged_since {
+            self.put(" (UNCHANGEDSINCE ");
+            self.number(modseq.value());
+            self.put(")");
+        }
+        self.put(match action {
+            StoreAction::Replace => " ",
+            StoreAction::Add => " +",
+            StoreAction::Remove => " -",
+        });
+        self.put(item);
+        self.put(if answer == StoreAnswer::Silent { ".SILENT " } else { " " });
+    }
+
     fn append_message(&mut self, message: &AppendMessage) {
         self.put(" ");
         if !message.flags.is_empty() {
@@ -571,6 +622,9 @@ impl CommandPrinter {
             FetchItem::ModSeq => self.put("MODSEQ"),
             FetchItem::EmailId => self.put("EMAILID"),
             FetchItem::ThreadId => self.put("THREADID"),
+            FetchItem::GmMessageId => self.put("X-GM-MSGID"),
+            FetchItem::GmThreadId => self.put("X-GM-THRID"),
+            FetchItem::GmLabels => self.put("X-GM-LABELS"),
             FetchItem::SaveDate => self.put("SAVEDATE"),
             FetchItem::Preview { lazy } => self.put(if *lazy { "PREVIEW (LAZY)" } else { "PREVIEW" }),
             FetchItem::BodySection { section: of, partial, peek } => {

@@ -112,6 +112,8 @@ impl CommandPrinter {
             K::Filter(name) => self.put(&format!("FILTER {name}")),
             K::EmailId(id) => text("EMAILID", id),
             K::ThreadId(id) => text("THREADID", id),
+            K::GmLabel(label) => text("X-GM-LABELS", label),
+            K::GmRaw(query) => text("X-GM-RAW", query),
             K::Header(name, value) => {
                 text("HEADER", name);
                 self.sp_astring(value);
@@ -181,6 +183,8 @@ impl CommandPrinter {
             K::SavedSince(d) => self.put(&format!("SAVEDSINCE {d}")),
             K::Larger(n) => self.put(&format!("LARGER {n}")),
             K::Smaller(n) => self.put(&format!("SMALLER {n}")),
+            K::GmMessageId(n) => self.put(&format!("X-GM-MSGID {n}")),
+            K::GmThreadId(n) => self.put(&format!("X-GM-THRID {n}")),
             K::Older(n) => self.put(&format!("OLDER {n}")),
             K::Younger(n) => self.put(&format!("YOUNGER {n}")),
             K::ModSeq { entry, modseq } => {

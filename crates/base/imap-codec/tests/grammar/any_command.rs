@@ -89,6 +89,12 @@ fn mailbox_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
         (mailbox(names), vec(annotation(), 1..4))
             .prop_map(|(mailbox, entries)| B::SetMetadata { mailbox, entries }),
         acl(names).prop_map(B::Acl),
+        vec((text(), "[A-Z0-9.-]{1,8}"), 1..4).prop_map(B::GenUrlAuth),
+        option::of((mailbox(names), vec("[A-Z0-9.-]{1,8}", 0..3))).prop_map(|reset| {
+            let (mailbox, mechanisms) = reset.unzip();
+            B::ResetKey { mailbox, mechanisms: mechanisms.unwrap_or_default() }
+        }),
+        vec(url_fetch_item(), 1..4).prop_map(B::UrlFetch),
         (mailbox(names), vec(append_message(), 1..4))
             .prop_map(|(mailbox, messages)| B::Append { mailbox, messages }),
         notify(names).prop_map(B::Notify),
@@ -230,6 +236,19 @@ pub fn selection() -> BoxedStrategy<ListSelection> {
     prop_oneof![Just(ListSelection::default()), any].boxed()
 }
 
+fn url_fetch_item() -> BoxedStrategy<UrlFetchItem> {
+    use UrlFetchParam as P;
+    let params = prop::sample::select(vec![
+        None,
+        Some(vec![]),
+        Some(vec![P::Body]),
+        Some(vec![P::Binary]),
+        Some(vec![P::Structure, P::Body]),
+        Some(vec![P::Binary, P::Structure]),
+    ]);
+    (text(), params).prop_map(|(url, params)| UrlFetchItem { url, params }).boxed()
+}
+
 fn append_message() -> BoxedStrategy<AppendMessage> {
     let form = prop_oneof![Just(AppendForm::Literal), Just(AppendForm::Literal8), Just(AppendForm::Utf8)];
     let text = (form, message_bytes()).prop_map(|(form, data)| AppendText { form, data }).boxed();
@@ -266,13 +285,22 @@ fn message_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
                 let partial = partial.filter(|_| set.numbering() == Numbering::Uid);
                 B::Fetch { set, items, modifiers: FetchModifiers { changed_since, vanished, partial } }
             }),
-        (message_set(), option::of(mod_seq()), action, answer, vec(flag(), 0..4)).prop_map(
+        (message_set(), option::of(mod_seq()), action.clone(), answer.clone(), vec(flag(), 0..4)).prop_map(
             |(set, unchanged_since, action, answer, flags)| B::Store {
                 set,
                 unchanged_since,
                 action,
                 answer,
                 flags
+            }
+        ),
+        (message_set(), option::of(mod_seq()), action, answer, vec(text(), 0..4)).prop_map(
+            |(set, unchanged_since, action, answer, labels)| B::StoreLabels {
+                set,
+                unchanged_since,
+                action,
+                answer,
+                labels
             }
         ),
         (message_set(), mailbox(names)).prop_map(|(set, mailbox)| B::Copy { set, mailbox }),
@@ -305,6 +333,9 @@ fn fetch_item() -> BoxedStrategy<FetchItem> {
         F::ModSeq,
         F::EmailId,
         F::ThreadId,
+        F::GmMessageId,
+        F::GmThreadId,
+        F::GmLabels,
         F::SaveDate,
         F::Preview { lazy: false },
         F::Preview { lazy: true },
@@ -394,6 +425,8 @@ fn text_key() -> BoxedStrategy<SearchKey> {
         "[a-z][a-z0-9.-]{0,9}".prop_map(K::Filter),
         object_id().prop_map(K::EmailId),
         object_id().prop_map(K::ThreadId),
+        text().prop_map(K::GmLabel),
+        text().prop_map(K::GmRaw),
     ]
     .boxed()
 }
@@ -421,6 +454,8 @@ fn number_key() -> BoxedStrategy<SearchKey> {
     prop_oneof![
         number64().prop_map(K::Larger),
         number64().prop_map(K::Smaller),
+        number64().prop_map(K::GmMessageId),
+        number64().prop_map(K::GmThreadId),
         number().prop_map(K::Older),
         uid().prop_map(K::UidAfter),
         uid().prop_map(K::UidBefore),

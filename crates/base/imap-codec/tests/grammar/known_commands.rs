@@ -78,6 +78,11 @@ fn already_in_our_spelling() {
         "A003 APPEND x \"12-Jan-2000 08:01:00 +0100\" {1+}\r\na (\\Draft $x) ~{2+}\r\nbc UTF8 (~{0+}\r\n)\r\n",
         "A003 APPEND Drafts (\\Draft) CATENATE (URL /Drafts;UIDVALIDITY=385759045/;UID=20/;section=HEADER \
          TEXT {2+}\r\n\r\n UTF8 (~{1+}\r\nx)) CATENATE (TEXT ~{1+}\r\n\0)\r\n",
+        "a777 GENURLAUTH imap://joe@example.com/INBOX/;UID=20/;section=1.2;urlauth=submit+fred INTERNAL\r\n",
+        "a776 RESETKEY\r\n",
+        "a777 RESETKEY INBOX INTERNAL XSAMPLE\r\n",
+        "A001 URLFETCH (imap://joe@example.com/INBOX/;UID=20 BODYPARTSTRUCTURE BINARY) x (y)\r\n",
+        "a778 URLFETCH imap://joe@example.com/INBOX/;UID=20 imap://joe@example.com/INBOX/;UID=21\r\n",
         "A101 UID EXPUNGE 3000:3002\r\n",
         "A282 SEARCH FLAGGED SINCE 1-Feb-1994 NOT FROM Smith\r\n",
         "A284 SEARCH TEXT \"string not in mailbox\"\r\n",
@@ -104,6 +109,11 @@ fn already_in_our_spelling() {
         "s100 UID FETCH 1:* (FLAGS) (CHANGEDSINCE 12345 VANISHED)\r\n",
         "A FETCH 1 (BODY.PEEK[1.2.MIME]<0.1024> BINARY.PEEK[1]<5.6> BINARY.SIZE[2])\r\n",
         "d105 STORE 7,5,9 (UNCHANGEDSINCE 320162338) +FLAGS.SILENT (\\Deleted)\r\n",
+        "a011 STORE 1 +X-GM-LABELS (foo \"two words\" \"\\\\Starred\")\r\n",
+        "a012 UID STORE 1:* X-GM-LABELS.SILENT ()\r\n",
+        "a013 FETCH 1:4 (X-GM-MSGID X-GM-THRID X-GM-LABELS)\r\n",
+        "a014 UID SEARCH X-GM-MSGID 1278455344230334865 X-GM-LABELS foo\r\n",
+        "a015 SEARCH X-GM-RAW \"has:attachment in:unread\"\r\n",
         "A003 COPY 2:4 MEETING\r\n",
         "A003 UID MOVE 42:69 foo\r\n",
         "a AUTHENTICATE PLAIN AHRlc3QAdGVzdA==\r\n",
@@ -118,6 +128,9 @@ fn already_in_our_spelling() {
 fn other_spellings_mean_the_same() {
     for (text, same) in [
         ("a noop", "a NOOP\r\n"),
+        ("a store 1 +x-gm-labels (\\Starred)", "a STORE 1 +X-GM-LABELS (\"\\\\Starred\")\r\n"),
+        ("a store 1 -x-gm-labels foo", "a STORE 1 -X-GM-LABELS (foo)\r\n"),
+        ("a search x-gm-labels \\Important", "a SEARCH X-GM-LABELS \"\\\\Important\"\r\n"),
         ("a NoOp  \r\n", "a NOOP\r\n"),
         ("a uid fetch 1:* (uid flags)\n", "a UID FETCH 1:* (UID FLAGS)\r\n"),
         ("a FETCH 1 ALL\r\n", "a FETCH 1 (FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)\r\n"),

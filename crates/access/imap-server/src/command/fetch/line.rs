@@ -10,6 +10,7 @@ use super::plan::{Fields, Plan, Step, cut};
 use crate::command::walk::StoredMessage;
 use crate::enabled::Enabled;
 use crate::flag_names::FlagNames;
+use crate::gmail;
 use crate::sync::begin_fetch;
 use crate::thread_id::ThreadId;
 
@@ -88,6 +89,10 @@ fn column(out: &mut Vec<u8>, step: &Step, names: &mut FlagNames<'_>, subject: Su
             out.extend_from_slice(b"FLAGS ");
             out.extend_from_slice(names.list(row.flags(), subject.recent));
         }
+        Step::GmLabels => {
+            out.extend_from_slice(b"X-GM-LABELS ");
+            out.extend_from_slice(names.labels(row.flags()));
+        }
         Step::Size => {
             out.extend_from_slice(b"RFC822.SIZE ");
             print::number(out, u64::from(row.size()));
@@ -139,6 +144,14 @@ pub(super) fn item(
             out.extend_from_slice(b"THREADID (");
             out.extend_from_slice(ThreadId::of(&summary, stored.body).to_string().as_bytes());
             out.push(b')');
+        }
+        Step::GmMessageId => {
+            out.extend_from_slice(b"X-GM-MSGID ");
+            print::number(out, gmail::message_number(stored.body));
+        }
+        Step::GmThreadId => {
+            out.extend_from_slice(b"X-GM-THRID ");
+            print::number(out, gmail::thread_number(ThreadId::of(&summary, stored.body)));
         }
         Step::SaveDate => {
             // RFC 8514 §4.2

@@ -30,6 +30,9 @@ pub(super) enum Step {
     ModSeq,
     EmailId,
     ThreadId,
+    GmMessageId,
+    GmThreadId,
+    GmLabels,
     SaveDate,
     Preview,
     Envelope,
@@ -115,9 +118,13 @@ impl Step {
 
     fn reads(&self) -> Reads {
         match self {
-            Self::Uid | Self::Flags | Self::Size | Self::InternalDate | Self::ModSeq => Reads::Rows,
+            Self::Uid | Self::Flags | Self::Size | Self::InternalDate | Self::ModSeq | Self::GmLabels => {
+                Reads::Rows
+            }
             Self::EmailId
             | Self::ThreadId
+            | Self::GmMessageId
+            | Self::GmThreadId
             | Self::SaveDate
             | Self::Preview
             | Self::Envelope
@@ -138,6 +145,9 @@ fn step(item: &FetchItem) -> Step {
         FetchItem::ModSeq => Step::ModSeq,
         FetchItem::EmailId => Step::EmailId,
         FetchItem::ThreadId => Step::ThreadId,
+        FetchItem::GmMessageId => Step::GmMessageId,
+        FetchItem::GmThreadId => Step::GmThreadId,
+        FetchItem::GmLabels => Step::GmLabels,
         FetchItem::SaveDate => Step::SaveDate,
         FetchItem::Preview { .. } => Step::Preview,
         FetchItem::Envelope => Step::Envelope,

@@ -20,6 +20,7 @@ use posthaste_store::Row;
 
 use super::fuzzy;
 use crate::command::walk::{StoredMessage, Visited};
+use crate::gmail;
 use crate::heavy::SLICE_STEPS;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
@@ -206,6 +207,10 @@ pub(super) enum Criterion {
     Opened(usize),
     Email(BodyId),
     Thread(ThreadId),
+    /// X-GM-MSGID
+    GmMessage(u64),
+    /// X-GM-THRID
+    GmThread(u64),
 }
 
 impl Compiler<'_> {
@@ -307,6 +312,21 @@ impl Compiler<'_> {
             SearchKey::ModSeq { modseq, .. } => C::ModSeq(*modseq),
             SearchKey::EmailId(id) => Id::parse(id).map_or(C::None, |id| C::Email(BodyId(id))),
             // RFC 8474 §5.3
+            SearchKey::GmMessageId(number) => C::GmMessage(*number),
+            SearchKey::GmThreadId(number) => C::GmThread(*number),
+            // What cannot be a label is none of any message.
+            SearchKey::GmLabel(label) => match gmail::flag_of(label) {
+                Ok(flag) => self.key(&SearchKey::Has(flag))?,
+                Err(_) => C::None,
+            },
+            SearchKey::GmRaw(query) => {
+                let key = gmail::raw::parse(query);
+                let key =
+                    key.map_err(|why| Failure::from(Reply::no(Code::Cannot, format!("X-GM-RAW: {why}"))))?;
+                let key = self.key(&key)?;
+                fuzzy::check(self.keys)?;
+                key
+            }
             SearchKey::ThreadId(id) => ThreadId::parse(id).map_or(C::None, C::Thread),
         })
     }
@@ -440,6 +460,10 @@ impl Criterion {
             Self::Smaller(size) => (u64::from(row.size()) < *size).into(),
             Self::ModSeq(modseq) => (row.modseq() >= *modseq).into(),
             Self::Email(id) => stored(&|s| s.body == *id),
+            Self::GmMessage(number) => stored(&|s| gmail::message_number(s.body) == *number),
+            Self::GmThread(number) => {
+                stored(&|s| gmail::thread_number(ThreadId::of(&s.summary, s.body)) == *number)
+            }
             Self::Thread(id) => stored(&|s| ThreadId::of(&s.summary, s.body) == *id),
             Self::Saved { from, to } => stored(&|s| (*from..*to).contains(&s.saved)),
             Self::Sent { from, to } => stored(&|s| {

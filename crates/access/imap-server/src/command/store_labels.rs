@@ -1,0 +1,77 @@
+//! STORE X-GM-LABELS: labels of Gmail are keywords here, so this is a STORE of flags. See
+//! `crate::gmail`.
+//!
+//! The flags that change are reported as for any STORE, and then the labels, as Gmail does. A STORE
+//! without + or - is two changes: first the other labels go, then the new ones come.
+
+use posthaste_imap_codec::MessageSet;
+use posthaste_imap_codec::command::{FetchItem, FetchModifiers, StoreAction, StoreAnswer};
+use posthaste_imap_codec::response::Code;
+use posthaste_mail_model::{Flag, FlagSet, ModSeq};
+
+use super::fetch::{self, FetchCommand};
+use super::store::{self, StoreCommand};
+use crate::gmail;
+use crate::reply::{Failure, Reply};
+use crate::session::Ctx;
+
+/// A STORE of labels.
+pub(super) struct StoreLabels {
+    pub(super) set: MessageSet,
+    pub(super) unchanged_since: Option<ModSeq>,
+    pub(super) action: StoreAction,
+    pub(super) answer: StoreAnswer,
+    pub(super) labels: Vec<String>,
+}
+
+pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreLabels) -> Result<Reply, Failure> {
+    ctx.selected.must_write()?;
+    let StoreLabels { set, unchanged_since, action, answer, labels } = command;
+    let flags: Result<Vec<Flag>, &str> = labels.iter().map(|label| gmail::flag_of(label)).collect();
+    let flags = flags.map_err(|why| Failure::from(Reply::no(Code::Cannot, why)))?;
+    if action == StoreAction::Replace && unchanged_since.is_some() {
+        // The first change would make the second one fail.
+        return Err(Reply::no(Code::Cannot, "UNCHANGEDSINCE needs +X-GM-LABELS or -X-GM-LABELS").into());
+    }
+    let change = |action, flags| StoreCommand { set: set.clone(), unchanged_since, action, answer, flags };
+    let action = match action {
+        StoreAction::Replace => {
+            let others = others(ctx, &flags);
+            if !others.is_empty() {
+                // Silent, unless it is all that happens.
+                let answer = if flags.is_empty() { answer } else { StoreAnswer::Silent };
+                let reply =
+                    store::run(ctx, StoreCommand { answer, ..change(StoreAction::Remove, others) }).await?;
+                if flags.is_empty() || reply.code.is_some() {
+                    return done(ctx, set, answer, reply).await;
+                }
+            }
+            StoreAction::Add
+        }
+        action => action,
+    };
+    let reply = store::run(ctx, change(action, flags)).await?;
+    done(ctx, set, answer, reply).await
+}
+
+/// The labels that messages of this mailbox may have, without these.
+fn others(ctx: &Ctx<'_>, flags: &[Flag]) -> Vec<Flag> {
+    let table = &ctx.selected.announced.head().keywords;
+    let mut labels = gmail::labels_of(table, FlagSet::from_bits(u64::MAX));
+    labels.retain(|label| !flags.contains(label));
+    labels
+}
+
+async fn done(
+    ctx: &mut Ctx<'_>,
+    set: MessageSet,
+    answer: StoreAnswer,
+    reply: Reply,
+) -> Result<Reply, Failure> {
+    if answer == StoreAnswer::Flags {
+        let modifiers = FetchModifiers::default();
+        let command = FetchCommand { set, items: vec![FetchItem::GmLabels], modifiers };
+        Box::pin(fetch::run(ctx, command)).await?;
+    }
+    Ok(reply)
+}

@@ -1,0 +1,203 @@
+//! URLAUTH: RFC 4467, with URLAUTH=BINARY of RFC 5524. GENURLAUTH authorises URLs, URLFETCH reads
+//! them, RESETKEY makes them void.
+//!
+//! The mechanism is INTERNAL: the proof is a hash of the URL with a key that the directory keeps
+//! for each mailbox. `posthaste_delivery` checks it, for these commands and for BURL at submission.
+
+use posthaste_delivery::{UrlPart, UrlPlace, UrlReader, UrlRefusal};
+use posthaste_imap_codec::command::{UrlFetchItem, UrlFetchParam};
+use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{ImapUrl, MailboxArg, print};
+use posthaste_net::BytePermit;
+use posthaste_store::StoreError;
+
+use super::DONE;
+use crate::reply::{Failure, Reply};
+use crate::rights::Act;
+use crate::session::Session;
+
+/// The mechanism that there is.
+const INTERNAL: &str = "INTERNAL";
+
+/// Parts up to this size are read without reserving memory, as FETCH does for small messages.
+const UNRESERVED_BYTES_MAX: u64 = 128 * 1024;
+
+/// Whose URLs a session reads.
+pub(super) fn reader(session: &Session) -> Result<UrlReader<'_>, Failure> {
+    // RFC 4314 §4: the right to read may have been taken away since SELECT.
+    let selected = session.selected.as_ref().filter(|selected| selected.permit(Act::Read).is_ok());
+    Ok(UrlReader {
+        account: session.login()?,
+        host: &session.service.options.hostname,
+        selected: selected.map(|selected| selected.mailbox.id()),
+        place: UrlPlace::Imap,
+    })
+}
+
+/// GENURLAUTH: RFC 4467 §8. All URLs are authorised, or none.
+pub(super) async fn generate(session: &mut Session, urls: &[(String, String)]) -> Result<Reply, Failure> {
+    let mut authorised = Vec::with_capacity(urls.len());
+    for (rump, mechanism) in urls {
+        known(mechanism)?;
+        let delivery = &session.service.delivery;
+        authorised.push(match delivery.authorise_url(reader(session)?, rump).await {
+            Ok(url) => url,
+            Err(UrlRefusal::Bad(why)) => return Err(super::catenate::bad(rump, &why)),
+            Err(UrlRefusal::Failed(error)) => return Err(error.into()),
+        });
+    }
+    let out = session.wire.out();
+    out.extend_from_slice(b"* GENURLAUTH");
+    for url in authorised {
+        out.push(b' ');
+        print::string(out, url.as_bytes());
+    }
+    out.extend_from_slice(b"\r\n");
+    Ok(DONE)
+}
+
+/// RESETKEY: RFC 4467 §8. Without a mailbox, the keys of all of them.
+pub(super) async fn reset(
+    session: &mut Session,
+    mailbox: Option<&MailboxArg>,
+    mechanisms: &[String],
+) -> Result<Reply, Failure> {
+    mechanisms.iter().try_for_each(|mechanism| known(mechanism))?;
+    let account = session.login()?.id;
+    let directory = &session.service.directory;
+    match mailbox {
+        None => directory.forget_url_keys(account).await?,
+        Some(mailbox) => {
+            let list = session.service.store.list(account).await?;
+            let entry = list.find(&mailbox.name()?).ok_or(StoreError::NoSuchName)?;
+            directory.forget_url_key(account, entry.id).await?;
+        }
+    }
+    Ok(Reply::ok("Earlier URLs are void").with(Code::Other("URLMECH".to_owned(), Some(INTERNAL.to_owned()))))
+}
+
+fn known(mechanism: &str) -> Result<(), Failure> {
+    match mechanism == INTERNAL {
+        true => Ok(()),
+        false => Err(Reply::no(Code::Cannot, "The mechanism of authorised URLs is INTERNAL").into()),
+    }
+}
+
+/// URLFETCH: RFC 4467 §8. A URL that is not valid, for whatever reason, is answered with NIL.
+pub(super) async fn fetch(session: &mut Session, items: &[UrlFetchItem]) -> Result<Reply, Failure> {
+    for item in items {
+        answer(session, item).await?;
+        session.wire.relieve().await?;
+    }
+    Ok(DONE)
+}
+
+/// `* URLFETCH url nstring`, or of RFC 5524 §3 `* URLFETCH url (BINARY ~{5}…) (BODYPARTSTRUCTURE
+/// (…))`.
+async fn answer(session: &mut Session, item: &UrlFetchItem) -> Result<(), Failure> {
+    let UrlFetchItem { url, params } = item;
+    // RFC 4467 §9, url-full: without authorisation it is none.
+    let is_full = ImapUrl::parse(url).is_ok_and(|url| url.auth.is_some());
+    let found = match is_full {
+        true => session.service.delivery.find_url(reader(session)?, url).await,
+        false => Err(UrlRefusal::Bad(String::new())),
+    };
+    let part = or_nil(found)?;
+    // All that can fail is done before the response begins.
+    let mut paid = Vec::new();
+    let mut values = Vec::new();
+    for param in params.as_deref().unwrap_or(&[UrlFetchParam::Body]) {
+        if let Some(part) = &part {
+            values.push((*param, value(session, url, part, *param, &mut paid).await?));
+        }
+    }
+    let out = session.wire.out();
+    out.extend_from_slice(b"* URLFETCH ");
+    print::string(out, url.as_bytes());
+    if part.is_none() {
+        session.wire.out().extend_from_slice(b" NIL");
+    }
+    for (param, value) in values {
+        let out = session.wire.out();
+        out.push(b' ');
+        if params.is_none() {
+            value.send(session).await?;
+            continue;
+        }
+        out.push(b'(');
+        out.extend_from_slice(param.name().as_bytes());
+        out.push(b' ');
+        value.send(session).await?;
+        session.wire.out().push(b')');
+    }
+    session.wire.out().extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+/// What one parameter is answered with.
+enum Value {
+    Nil,
+    Literal(Vec<u8>),
+    Literal8(Vec<u8>),
+    Printed(Vec<u8>),
+}
+
+impl Value {
+    async fn send(self, session: &mut Session) -> Result<(), Failure> {
+        let out = session.wire.out();
+        match &self {
+            Self::Nil => out.extend_from_slice(b"NIL"),
+            Self::Literal(bytes) => print::literal_head(out, bytes.len() as u64),
+            Self::Literal8(bytes) => print::literal8_head(out, bytes.len() as u64),
+            Self::Printed(_) => {}
+        }
+        if let Self::Literal(bytes) | Self::Literal8(bytes) | Self::Printed(bytes) = &self {
+            session.wire.put(bytes).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads what a parameter asks for. The memory is paid for until the response is sent.
+async fn value(
+    session: &Session,
+    url: &str,
+    part: &UrlPart,
+    param: UrlFetchParam,
+    paid: &mut Vec<BytePermit>,
+) -> Result<Value, Failure> {
+    let (service, account) = (&session.service, session.login()?.id);
+    let needed = match param {
+        UrlFetchParam::Body => part.read_len(),
+        UrlFetchParam::Binary => part.decoded_len(),
+        UrlFetchParam::Structure => 0,
+    };
+    if needed > UNRESERVED_BYTES_MAX {
+        paid.push(service.room_to_read(account, needed).await?);
+    }
+    Ok(match param {
+        UrlFetchParam::Body => {
+            let mut bytes = Vec::new();
+            service.delivery.read_url(part, &mut bytes).await?;
+            // RFC 9051 §9, CHAR8: as in FETCH BODY.
+            bytes.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = 0x80);
+            Value::Literal(bytes)
+        }
+        UrlFetchParam::Binary => {
+            service.delivery.read_url_decoded(part).await?.map_or(Value::Nil, Value::Literal8)
+        }
+        UrlFetchParam::Structure => {
+            let found = or_nil(service.delivery.structure_of_url(reader(session)?, url).await)?;
+            found.flatten().map_or(Value::Nil, Value::Printed)
+        }
+    })
+}
+
+/// What cannot be had is NIL.
+fn or_nil<T>(found: Result<T, UrlRefusal>) -> Result<Option<T>, Failure> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(UrlRefusal::Bad(_)) => Ok(None),
+        Err(UrlRefusal::Failed(error)) => Err(error.into()),
+    }
+}

@@ -1,0 +1,362 @@
+//! X-GM-RAW: a subset of Gmail's query language as SEARCH keys.
+//!
+//! | query | what is searched |
+//! | --- | --- |
+//! | `word`, `"a phrase"` | TEXT |
+//! | `from:` `to:` `cc:` `bcc:` `subject:` | the key of that name |
+//! | `rfc822msgid:` `list:` `deliveredto:` | the fields Message-ID, List-ID, Delivered-To |
+//! | `label:` | X-GM-LABELS |
+//! | `is:unread` `read` `starred` `important` | flags |
+//! | `has:attachment` | a Content-Type of multipart/mixed |
+//! | `in:anywhere` | every message of the mailbox |
+//! | `after:` `newer:` `before:` `older:` with `2026/01/31` | SINCE, BEFORE |
+//! | `newer_than:` `older_than:` with `3d`, `2m`, `1y` | YOUNGER, OLDER |
+//! | `larger:` `size:` `smaller:` with `1000`, `10K`, `5M` | LARGER, SMALLER |
+//! | `a b`, `a AND b`, `a OR b`, `-a`, `(a b)`, `{a b}`, `subject:(a b)` | all, either, not, all, either |
+//!
+//! Any other operator of Gmail is refused by its name: a search that passes over a condition would
+//! find too much. Text matches as in SEARCH: as a substring.
+
+use posthaste_imap_codec::Date;
+use posthaste_imap_codec::command::SearchKey;
+use posthaste_mail_model::{Flag, Keyword};
+
+/// Terms of a query, and levels of its parentheses.
+const TERMS_MAX: usize = 256;
+const NESTING_MAX: usize = 16;
+
+/// Gmail's operators that are refused.
+const REFUSED: [&str; 12] = [
+    "in",
+    "is",
+    "has",
+    "filename",
+    "category",
+    "around",
+    "circle",
+    "delivered",
+    "replyto",
+    "sender",
+    "language",
+    "participants",
+];
+
+const DAY_S: u64 = 86_400;
+
+/// The key of a query; or why it cannot be searched for.
+pub(crate) fn parse(query: &str) -> Result<SearchKey, String> {
+    let mut reader = Reader { rest: query, terms: 0 };
+    let key = reader.all(None, 0, &|text| Ok(SearchKey::Text(text.to_owned())))?;
+    Ok(key.unwrap_or(SearchKey::All))
+}
+
+/// What a plain word under an operator means.
+type Meaning<'m> = &'m dyn Fn(&str) -> Result<SearchKey, String>;
+
+struct Reader<'q> {
+    rest: &'q str,
+    terms: usize,
+}
+
+impl<'q> Reader<'q> {
+    /// Terms up to the closing bracket, or to the end. `None` if there are none.
+    fn all(
+        &mut self,
+        until: Option<char>,
+        depth: usize,
+        meaning: Meaning<'_>,
+    ) -> Result<Option<SearchKey>, String> {
+        // Terms that must all hold; of each, those of which one must hold.
+        let mut all: Vec<Vec<SearchKey>> = Vec::new();
+        let mut is_or = false;
+        loop {
+            self.rest = self.rest.trim_start();
+            let Some(next) = self.rest.chars().next() else {
+                return match until {
+                    Some(close) => Err(format!("the query lacks a {close}")),
+                    None => Ok(joined(all, until)),
+                };
+            };
+            if Some(next) == until {
+                self.rest = &self.rest[1..];
+                return Ok(joined(all, until));
+            }
+            if self.eat_word("OR") || self.eat_word("|") {
+                is_or = !all.is_empty();
+                continue;
+            }
+            if self.eat_word("AND") {
+                continue;
+            }
+            let Some(term) = self.term(depth, meaning)? else { continue };
+            match all.last_mut().filter(|_| is_or) {
+                Some(either) => either.push(term),
+                None => all.push(vec![term]),
+            }
+            is_or = false;
+        }
+    }
+
+    /// One term; `None` for empty brackets.
+    fn term(&mut self, depth: usize, meaning: Meaning<'_>) -> Result<Option<SearchKey>, String> {
+        self.terms += 1;
+        if self.terms > TERMS_MAX {
+            return Err(format!("the query has more than {TERMS_MAX} terms"));
+        }
+        if depth >= NESTING_MAX {
+            return Err("the query is nested too deep".to_owned());
+        }
+        match self.rest.chars().next() {
+            Some('-') => {
+                self.rest = &self.rest[1..];
+                let term = self.term(depth + 1, meaning)?;
+                Ok(term.map(|term| SearchKey::Not(Box::new(term))))
+            }
+            Some(open @ ('(' | '{')) => {
+                self.rest = &self.rest[1..];
+                self.all(Some(if open == '(' { ')' } else { '}' }), depth + 1, meaning)
+            }
+            Some('"') => meaning(self.phrase()?).map(Some),
+            Some(stray @ (')' | '}')) => Err(format!("the query has a {stray} too many")),
+            _ => self.word_or_operator(depth, meaning),
+        }
+    }
+
+    fn word_or_operator(&mut self, depth: usize, meaning: Meaning<'_>) -> Result<Option<SearchKey>, String> {
+        let word = self.word();
+        let Some((name, value)) = word.split_once(':') else { return meaning(word).map(Some) };
+        let name = name.to_ascii_lowercase();
+        if !is_operator(&name) {
+            return meaning(word).map(Some);
+        }
+        let of = |value: &str| operator(&name, value);
+        if !value.is_empty() {
+            return of(value).map(Some);
+        }
+        // The value stands in quotes or brackets behind the colon.
+        match self.rest.chars().next() {
+            Some('"' | '(' | '{') => self.term(depth + 1, &of),
+            _ => Err(format!("{name}: has no value")),
+        }
+    }
+
+    fn eat_word(&mut self, word: &str) -> bool {
+        let after = self.rest.strip_prefix(word);
+        match after.filter(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace)) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Up to white space or a bracket.
+    fn word(&mut self) -> &'q str {
+        let is_end = |c: char| c.is_whitespace() || matches!(c, '(' | ')' | '{' | '}' | '"');
+        let (word, rest) = self.rest.split_at(self.rest.find(is_end).unwrap_or(self.rest.len()));
+        self.rest = rest;
+        word
+    }
+
+    fn phrase(&mut self) -> Result<&'q str, String> {
+        let inner = &self.rest[1..];
+        let (phrase, rest) = inner.split_once('"').ok_or("the query lacks a closing quote")?;
+        self.rest = rest;
+        Ok(phrase)
+    }
+}
+
+/// Terms side by side. In `{}` one of them is enough.
+fn joined(all: Vec<Vec<SearchKey>>, until: Option<char>) -> Option<SearchKey> {
+    let mut all: Vec<SearchKey> = all.into_iter().filter_map(either).collect();
+    match (all.len(), until) {
+        (0 | 1, _) => all.pop(),
+        (_, Some('}')) => either(all),
+        _ => Some(SearchKey::And(all)),
+    }
+}
+
+fn either(keys: Vec<SearchKey>) -> Option<SearchKey> {
+    keys.into_iter().reduce(|a, b| SearchKey::Or(Box::new(a), Box::new(b)))
+}
+
+fn is_operator(name: &str) -> bool {
+    const KNOWN: [&str; 20] = [
+        "from",
+        "to",
+        "cc",
+        "bcc",
+        "subject",
+        "rfc822msgid",
+        "list",
+        "deliveredto",
+        "label",
+        "after",
+        "newer",
+        "before",
+        "older",
+        "newer_than",
+        "older_than",
+        "larger",
+        "larger_than",
+        "size",
+        "smaller",
+        "smaller_than",
+    ];
+    KNOWN.contains(&name) || REFUSED.contains(&name)
+}
+
+fn operator(name: &str, value: &str) -> Result<SearchKey, String> {
+    use SearchKey as K;
+    let text = || value.to_owned();
+    let field = |field: &str| K::Header(field.to_owned(), text());
+    let wrong = |wanted: &str| format!("{name}:{value} cannot be searched for: write {wanted}");
+    Ok(match name {
+        "from" => K::From(text()),
+        "to" => K::To(text()),
+        "cc" => K::Cc(text()),
+        "bcc" => K::Bcc(text()),
+        "subject" => K::Subject(text()),
+        "rfc822msgid" => field("Message-ID"),
+        "list" => field("List-ID"),
+        "deliveredto" => field("Delivered-To"),
+        "label" => K::GmLabel(text()),
+        "after" | "newer" => K::Since(date(value).ok_or_else(|| wrong("a date like 2026/01/31"))?),
+        "before" | "older" => K::Before(date(value).ok_or_else(|| wrong("a date like 2026/01/31"))?),
+        "newer_than" => K::Younger(age(value).ok_or_else(|| wrong("3d, 2m or 1y"))?),
+        "older_than" => K::Older(age(value).ok_or_else(|| wrong("3d, 2m or 1y"))?),
+        "larger" | "larger_than" | "size" => K::Larger(size(value).ok_or_else(|| wrong("1000, 10K or 5M"))?),
+        "smaller" | "smaller_than" => K::Smaller(size(value).ok_or_else(|| wrong("1000, 10K or 5M"))?),
+        _ => state(name, &value.to_ascii_lowercase())
+            .ok_or_else(|| format!("{name}:{value} cannot be searched for here"))?,
+    })
+}
+
+/// `is:unread` and the like.
+fn state(name: &str, value: &str) -> Option<SearchKey> {
+    use SearchKey as K;
+    Some(match (name, value) {
+        ("is", "unread") => K::Lacks(Flag::Seen),
+        ("is", "read") => K::Has(Flag::Seen),
+        ("is", "starred") => K::Has(Flag::Flagged),
+        ("is", "important") => K::Has(Flag::Keyword(Keyword::new("$Important").ok()?)),
+        ("has", "attachment") => K::Header("Content-Type".to_owned(), "multipart/mixed".to_owned()),
+        ("in", "anywhere") => K::All,
+        _ => return None,
+    })
+}
+
+/// `2026/01/31` or `2026-1-31`
+fn date(text: &str) -> Option<Date> {
+    let mut parts = text.split(['/', '-']);
+    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    if year.len() != 4 || parts.next().is_some() {
+        return None;
+    }
+    Date::new(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?)
+}
+
+/// `3d` in seconds: a month has 30 days, a year 365.
+fn age(text: &str) -> Option<u32> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let days = match unit {
+        "d" => 1,
+        "m" => 30,
+        "y" => 365,
+        _ => return None,
+    };
+    let seconds = digits.parse::<u64>().ok()?.checked_mul(days * DAY_S)?;
+    u32::try_from(seconds).ok().filter(|&seconds| seconds > 0)
+}
+
+/// `10K` in bytes.
+fn size(text: &str) -> Option<u64> {
+    let text = text.to_ascii_uppercase();
+    let (digits, times) = match text.strip_suffix('B').unwrap_or(&text) {
+        text if text.ends_with('K') => (&text[..text.len() - 1], 1 << 10),
+        text if text.ends_with('M') => (&text[..text.len() - 1], 1 << 20),
+        text => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(times).filter(|&bytes| bytes <= i64::MAX as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> SearchKey {
+        SearchKey::Text(text.to_owned())
+    }
+    fn or(a: SearchKey, b: SearchKey) -> SearchKey {
+        SearchKey::Or(Box::new(a), Box::new(b))
+    }
+    fn not(a: SearchKey) -> SearchKey {
+        SearchKey::Not(Box::new(a))
+    }
+
+    #[test]
+    fn queries_mean_what_gmail_says() {
+        use SearchKey as K;
+        let subject = |text: &str| K::Subject(text.to_owned());
+        let from = |text: &str| K::From(text.to_owned());
+        for (query, key) in [
+            ("", K::All),
+            ("word", text("word")),
+            ("two words", K::And(vec![text("two"), text("words")])),
+            ("\"one phrase\"", text("one phrase")),
+            ("http://a.example/", text("http://a.example/")),
+            ("from:amy", from("amy")),
+            ("From:\"Amy B\"", from("Amy B")),
+            ("subject:(dinner movie)", K::And(vec![subject("dinner"), subject("movie")])),
+            ("{from:amy from:david}", or(from("amy"), from("david"))),
+            ("subject:{a b} c", K::And(vec![or(subject("a"), subject("b")), text("c")])),
+            ("from:amy OR from:david x", K::And(vec![or(from("amy"), from("david")), text("x")])),
+            ("a AND -b", K::And(vec![text("a"), not(text("b"))])),
+            ("-(a b)", not(K::And(vec![text("a"), text("b")]))),
+            ("is:unread", K::Lacks(Flag::Seen)),
+            ("-is:starred", not(K::Has(Flag::Flagged))),
+            ("has:attachment", K::Header("Content-Type".into(), "multipart/mixed".into())),
+            ("rfc822msgid:<a@b>", K::Header("Message-ID".into(), "<a@b>".into())),
+            ("label:work", K::GmLabel("work".into())),
+            ("after:2004/04/16", K::Since(Date::new(2004, 4, 16).unwrap())),
+            ("older:2004-4-16", K::Before(Date::new(2004, 4, 16).unwrap())),
+            ("newer_than:2d", K::Younger(172_800)),
+            ("older_than:1y", K::Older(31_536_000)),
+            ("larger:10M", K::Larger(10 << 20)),
+            ("smaller:3kb", K::Smaller(3 << 10)),
+            ("()", K::All),
+        ] {
+            assert_eq!(parse(query), Ok(key), "{query}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for query in [
+            "in:inbox",
+            "is:muted",
+            "has:drive",
+            "filename:pdf",
+            "category:social",
+            "from:",
+            "from: amy",
+            "(a",
+            "{a",
+            "a)",
+            "\"a",
+            "after:yesterday",
+            "older_than:1w",
+            "older_than:",
+            "newer_than:0d",
+            "larger:big",
+            "larger:99999999999999999999M",
+            "older_than:é",
+        ] {
+            assert!(parse(query).is_err(), "{query}: {:?}", parse(query));
+        }
+        assert!(parse(&"(".repeat(100_000)).is_err());
+        assert!(parse(&"-".repeat(100_000)).is_err());
+        assert!(parse(&"a ".repeat(1000)).is_err());
+    }
+}

@@ -1,0 +1,180 @@
+//! BURL: RFC 4468. A message is sent from a mailbox without coming from the client.
+
+use bytes::Bytes;
+use posthaste_delivery::{UrlPlace, UrlReader};
+use posthaste_mail_model::MailboxName;
+use posthaste_smtp_server::Role;
+
+use tokio::net::TcpStream;
+
+use crate::talk::{Server, Setup, Talk};
+
+/// base64("\0ana@example.org\0correct horse")
+const ANA: &str = "AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl";
+const DRAFT: &[u8] = b"Subject: from the drafts\r\n\r\nhello\r\n";
+
+/// Puts a message into Drafts of an account, and has URLs of it authorised.
+async fn draft(server: &Server, name: &str, ends: &[&str]) -> Vec<String> {
+    let delivery = &server.delivery;
+    let account = delivery.directory().account(name).await.unwrap().unwrap();
+    let list = delivery.mailboxes(account.id).await.unwrap();
+    let drafts = list.find(&MailboxName::new("Drafts").unwrap()).unwrap().id;
+    let message = delivery.incoming(Bytes::from_static(DRAFT), Vec::new(), None).await.unwrap();
+    delivery.append(&account, &delivery.store().destination(drafts), vec![message]).await.unwrap();
+    let reader =
+        UrlReader { account: &account, host: "mail.example.org", selected: None, place: UrlPlace::Imap };
+    let mut urls = Vec::new();
+    for end in ends {
+        let user = name.replace('@', "%40");
+        let rump = format!("imap://{user}@mail.example.org/Drafts/;UID=1{end}");
+        urls.push(delivery.authorise_url(reader, &rump).await.unwrap());
+    }
+    urls
+}
+
+async fn log_in(server: &Server) -> Talk<TcpStream> {
+    let mut client = server.connect().await;
+    client.play("S: 220 …\nC: EHLO a.example").await;
+    while client.line().await != "250 HELP" {}
+    client.play(&format!("C: AUTH PLAIN {ANA}\nS: 235 …")).await;
+    client
+}
+
+#[tokio::test]
+async fn a_message_is_sent_from_a_mailbox_and_in_pieces() {
+    let server = Setup::new(Role::Submission).start().await;
+    let ends = [";URLAUTH=submit+ana%40example.org", "/;SECTION=TEXT;URLAUTH=submit+ana%40example.org"];
+    let urls = draft(&server, "ana@example.org", &ends).await;
+    let mut client = server.connect().await;
+    client
+        .play(&format!(
+            "S: 220 …
+             C: EHLO a.example
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-AUTH …
+             S: 250 HELP
+             C: BURL {} LAST
+             S: 503 5.5.1 …
+             C: AUTH PLAIN {ANA}
+             S: 235 2.7.0 Logged in
+             C: EHLO a.example
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-BURL imap
+             S: 250 HELP
+             C: MAIL FROM:<ana@example.org>
+             S: 250 2.1.0 …
+             C: BURL {} LAST
+             S: 503 5.5.1 No valid recipients
+             C: RCPT TO:<ben@example.org>
+             S: 250 2.1.5 …
+             C: BURL {} LAST
+             S: 250 2.0.0 Delivered, id …",
+            urls[0], urls[0], urls[0]
+        ))
+        .await;
+    let (_, message) = server.only_message("ben@example.org").await;
+    assert_eq!(message.as_bytes(), DRAFT);
+    // RFC 4468 §3: URLs and octets, one after the other.
+    client
+        .play(&format!(
+            "C: MAIL FROM:<ana@example.org>
+             S: 250 2.1.0 …
+             C: RCPT TO:<ana@example.org>
+             S: 250 2.1.5 …
+             C: BURL {}
+             S: 250 2.5.0 7 octets read
+             C: DATA
+             S: 503 5.5.1 …
+             C: BDAT 0
+             S: 250 2.0.0 0 octets received
+             C: BURL {} LAST
+             S: 250 2.0.0 Delivered, id …",
+            urls[1], urls[1]
+        ))
+        .await;
+    let (_, message) = server.only_message("ana@example.org").await;
+    assert_eq!(message, "hello\r\nhello\r\n");
+}
+
+#[tokio::test]
+async fn a_url_that_is_not_for_the_sender_is_refused() {
+    let server = Setup::new(Role::Submission).start().await;
+    let ends = [
+        ";URLAUTH=submit+ben%40example.org",
+        ";EXPIRE=2001-01-01T00:00:00Z;URLAUTH=submit+ana%40example.org",
+        ";URLAUTH=submit+ana%40example.org",
+    ];
+    let urls = draft(&server, "ana@example.org", &ends).await;
+    let of_ben = draft(&server, "ben@example.org", &[";URLAUTH=submit+ana%40example.org"]).await;
+    let mut client = log_in(&server).await;
+    let changed = urls[2].replace("UID=1", "UID=2");
+    let bare = "imap://ana%40example.org@mail.example.org/Drafts/;UID=1";
+    for url in [&urls[0], &urls[1], &changed, bare, "http://mail.example.org/"] {
+        client
+            .play(&format!(
+                "C: MAIL FROM:<ana@example.org>
+                 S: 250 2.1.0 …
+                 C: RCPT TO:<ben@example.org>
+                 S: 250 2.1.5 …
+                 C: BURL {url} LAST
+                 S: 554 5.6.6 …"
+            ))
+            .await;
+    }
+    assert!(server.inbox("ben@example.org").await.is_empty());
+    // What another user has authorised for her may be sent by her.
+    client
+        .play(&format!(
+            "C: MAIL FROM:<ana@example.org>
+             S: 250 2.1.0 …
+             C: RCPT TO:<ben@example.org>
+             S: 250 2.1.5 …
+             C: BURL {} LAST
+             S: 250 2.0.0 …",
+            of_ben[0]
+        ))
+        .await;
+}
+
+#[tokio::test]
+async fn a_message_put_together_has_the_limit_of_any_other() {
+    let mut setup = Setup::new(Role::Submission);
+    setup.options.message_size_max = 60;
+    let server = setup.start().await;
+    let urls = draft(&server, "ana@example.org", &[";URLAUTH=submit+ana%40example.org"]).await;
+    let mut client = log_in(&server).await;
+    client
+        .play(&format!(
+            "C: MAIL FROM:<ana@example.org>
+             S: 250 2.1.0 …
+             C: RCPT TO:<ben@example.org>
+             S: 250 2.1.5 …
+             C: BURL {}
+             S: 250 2.5.0 …
+             C: BURL {} LAST
+             S: 552 5.3.4 …
+             C: MAIL FROM:<ana@example.org>
+             S: 250 2.1.0 …",
+            urls[0], urls[0]
+        ))
+        .await;
+    assert!(server.inbox("ben@example.org").await.is_empty());
+}

@@ -1,0 +1,413 @@
+//! Messages and their parts by URL (RFC 5092): what CATENATE, URLFETCH and BURL read.
+//!
+//! A URL is looked up without opening its mailbox: one summary is read, which says where the part
+//! lies. So the cost is that of the message, however large its folder is.
+//!
+//! Without `;URLAUTH=` a URL names something of the account that asks. With it (RFC 4467), it may
+//! be of another account, which has authorised it: the proof is a hash of the URL with a key of the
+//! mailbox. Nobody learns from a refusal which of its reasons it had.
+
+mod structure;
+
+use std::ops::{ControlFlow, Range};
+
+use bytes::Bytes;
+use posthaste_directory::{Account, DirectoryError};
+use posthaste_imap_codec::{
+    ImapUrl, MailboxArg, Section, SectionText, UrlAccess, UrlAuth, UrlPartial, UrlServer,
+};
+use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid};
+use posthaste_mime_summary::{self as mime, Encoding, FieldMask, SummaryRef, decode_transfer};
+use posthaste_store::StoreError;
+
+use crate::deliver::Delivery;
+use crate::error::DeliveryError;
+
+/// Bytes that are read at a time.
+const PIECE_BYTES: u64 = 256 * 1024;
+
+/// Bytes of a header of which single fields are read. They are in memory twice meanwhile. Headers
+/// of real messages have under 100 KiB.
+const HEADER_BYTES_MAX: u64 = 1 << 20;
+
+/// The mechanism of RFC 4467.
+const INTERNAL: &str = "INTERNAL";
+
+/// Who wants what a URL names.
+#[derive(Debug, Clone, Copy)]
+pub struct UrlReader<'r> {
+    /// The account that has logged in.
+    pub account: &'r Account,
+    /// The name of this server.
+    pub host: &'r str,
+    /// The mailbox that is selected: what relative URLs are relative to.
+    pub selected: Option<MailboxId>,
+    /// Where.
+    pub place: UrlPlace,
+}
+
+/// Where a URL is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UrlPlace {
+    /// In a session that reads mail.
+    Imap,
+    /// Where mail is sent: RFC 4468.
+    Submission,
+}
+
+/// What a URL names: found, and not yet read.
+#[derive(Debug)]
+pub struct UrlPart {
+    uid: Uid,
+    body: BodyId,
+    bytes: Range<u64>,
+    /// The fields of these bytes, which are a header.
+    fields: Option<FieldMask>,
+    partial: Option<UrlPartial>,
+    /// How the bytes are encoded, if they are the content of a part.
+    encoding: Encoding,
+}
+
+/// Why nothing is read.
+#[derive(Debug, thiserror::Error)]
+pub enum UrlRefusal {
+    /// The URL names nothing that may be read.
+    #[error("{0}")]
+    Bad(String),
+    /// The store, or the directory.
+    #[error(transparent)]
+    Failed(#[from] DeliveryError),
+}
+
+impl From<StoreError> for UrlRefusal {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<DirectoryError> for UrlRefusal {
+    fn from(error: DirectoryError) -> Self {
+        Self::Failed(DeliveryError::Store(match error {
+            DirectoryError::Store(error) => error,
+            DirectoryError::Busy(_) => StoreError::Busy,
+            error => StoreError::Corrupt(error.to_string()),
+        }))
+    }
+}
+
+fn bad(why: impl ToString) -> UrlRefusal {
+    UrlRefusal::Bad(why.to_string())
+}
+
+impl Delivery {
+    /// Finds what a URL names.
+    pub async fn find_url(&self, reader: UrlReader<'_>, text: &str) -> Result<UrlPart, UrlRefusal> {
+        let (mailbox, uid, url) = self.message_of_url(reader, text).await?;
+        let part = self.part_of(mailbox, uid, &url).await?;
+        let part = part.ok_or_else(|| bad("there is no such message or part"))?;
+        match part.fields.is_some() && part.read_len() > HEADER_BYTES_MAX {
+            true => Err(bad("the header is too large for single fields of it")),
+            false => Ok(part),
+        }
+    }
+
+    /// The structure of what a URL names, as BODYSTRUCTURE has it (RFC 5524 §3); `None` for what is
+    /// no part.
+    pub async fn structure_of_url(
+        &self,
+        reader: UrlReader<'_>,
+        text: &str,
+    ) -> Result<Option<Vec<u8>>, UrlRefusal> {
+        let (mailbox, uid, url) = self.message_of_url(reader, text).await?;
+        let mut printed = Ok(Vec::new());
+        let mut visit = |stored: posthaste_store::Stored<'_>| {
+            printed = match SummaryRef::new(stored.summary) {
+                Ok(summary) => Ok(summary.body_structure().to_vec()),
+                Err(error) => Err(StoreError::Corrupt(format!("the summary of UID {uid}: {error}"))),
+            };
+            ControlFlow::Break(())
+        };
+        let uids = NumSet::range(uid.value(), uid.value());
+        self.store().engine().summaries(mailbox, &uids, &mut visit).await?.refuse()?;
+        let (printed, section) = (printed?, url.section.unwrap_or_default());
+        if section.text != SectionText::Whole {
+            return Ok(None);
+        }
+        let work = move || structure::of_part(&printed, &section.part.0);
+        let found = tokio::task::spawn_blocking(work).await;
+        Ok(found.map_err(|error| DeliveryError::Interrupted(error.to_string()))?)
+    }
+
+    /// The message that a URL names, which may be read.
+    async fn message_of_url(
+        &self,
+        reader: UrlReader<'_>,
+        text: &str,
+    ) -> Result<(MailboxId, Uid, ImapUrl), UrlRefusal> {
+        let url = ImapUrl::parse(text).map_err(bad)?;
+        let mailbox = match &url.auth {
+            Some(auth) => self.authorised(reader, text, &url, auth).await?,
+            None if reader.place == UrlPlace::Submission => {
+                return Err(bad("the URL is not authorised: it needs ;URLAUTH="));
+            }
+            None if url.server.as_ref().is_none_or(|server| reader.is_own(server)) => {
+                self.mailbox_of_url(reader.account.id, reader.selected, &url).await?
+            }
+            None => return Err(bad("the URL names another server or another user")),
+        };
+        let uid = url.uid.ok_or_else(|| bad("the URL names no message: it needs ;UID="))?;
+        Ok((mailbox, uid, url))
+    }
+
+    /// RFC 4467 §6: makes a URL that others may use from one that says who.
+    pub async fn authorise_url(&self, reader: UrlReader<'_>, rump: &str) -> Result<String, UrlRefusal> {
+        let url = ImapUrl::parse(rump).map_err(bad)?;
+        let is_rump = url.auth.as_ref().is_some_and(|auth| auth.proof.is_none());
+        let is_own = url.server.as_ref().is_some_and(|server| server.user.is_some() && reader.is_own(server));
+        if !is_rump || !is_own {
+            return Err(bad(
+                "the URL has to be absolute, with your name, and to end in ;URLAUTH= with the access",
+            ));
+        }
+        let mailbox = self.mailbox_of_url(reader.account.id, None, &url).await?;
+        let key = self.directory().url_key_or_new(reader.account.id, mailbox).await?;
+        Ok(format!("{rump}:{INTERNAL}:{}", key.token(rump)))
+    }
+
+    /// The mailbox of a URL that an account has authorised.
+    async fn authorised(
+        &self,
+        reader: UrlReader<'_>,
+        text: &str,
+        url: &ImapUrl,
+        auth: &UrlAuth,
+    ) -> Result<MailboxId, UrlRefusal> {
+        let refused = || bad("the URL is not authorised, or not for you, or not any more");
+        let now_s = (self.store().unix_ms() / 1000).cast_signed();
+        let owner = url.server.as_ref().filter(|server| reader.is_host(server, None));
+        let owner = owner.and_then(|server| server.user.as_deref()).ok_or_else(refused)?;
+        let proof = auth.proof.as_ref().filter(|proof| proof.mechanism == INTERNAL).ok_or_else(refused)?;
+        if auth.expires.is_some_and(|expires| expires <= now_s) || !reader.may_use(&auth.access) {
+            return Err(refused());
+        }
+        let rump = ImapUrl::rump(text).ok_or_else(refused)?;
+        let owner = match self.directory().account(owner).await {
+            Ok(owner) => owner.filter(|owner| !owner.disabled).ok_or_else(refused)?,
+            Err(DirectoryError::Address { .. }) => return Err(refused()),
+            Err(error) => return Err(error.into()),
+        };
+        let mailbox = match self.mailbox_of_url(owner.id, None, url).await {
+            Err(UrlRefusal::Bad(_)) => return Err(refused()),
+            found => found?,
+        };
+        let key = self.directory().url_key(owner.id, mailbox).await?.ok_or_else(refused)?;
+        if key.proves(rump, &proof.token) { Ok(mailbox) } else { Err(refused()) }
+    }
+
+    async fn mailbox_of_url(
+        &self,
+        account: AccountId,
+        selected: Option<MailboxId>,
+        url: &ImapUrl,
+    ) -> Result<MailboxId, UrlRefusal> {
+        let Some(named) = &url.mailbox else {
+            return selected.ok_or_else(|| bad("the URL is relative and no mailbox is selected"));
+        };
+        let no_such = || bad("there is no such mailbox");
+        let name = MailboxArg::from_text(&named.name).name().map_err(|_| no_such())?;
+        let list = self.store().list(account).await?;
+        let entry = list.find(&name).ok_or_else(no_such)?;
+        match named.uid_validity {
+            Some(validity) if validity != entry.uid_validity => {
+                Err(bad("the mailbox has another UIDVALIDITY"))
+            }
+            _ => Ok(entry.id),
+        }
+    }
+
+    async fn part_of(
+        &self,
+        mailbox: MailboxId,
+        uid: Uid,
+        url: &ImapUrl,
+    ) -> Result<Option<UrlPart>, UrlRefusal> {
+        let mut found = Ok(None);
+        let mut visit = |stored: posthaste_store::Stored<'_>| {
+            found = match SummaryRef::new(stored.summary) {
+                Ok(summary) => Ok(locate(&summary, stored.body, uid, url)),
+                Err(error) => Err(StoreError::Corrupt(format!("the summary of UID {uid}: {error}"))),
+            };
+            ControlFlow::Break(())
+        };
+        let uids = NumSet::range(uid.value(), uid.value());
+        self.store().engine().summaries(mailbox, &uids, &mut visit).await?.refuse()?;
+        Ok(found?)
+    }
+
+    /// Reads what was found behind the bytes that are there.
+    pub async fn read_url(&self, part: &UrlPart, into: &mut Vec<u8>) -> Result<(), DeliveryError> {
+        let Some(mask) = &part.fields else {
+            return self.read_range(part, part.cut(), into).await;
+        };
+        let mut header = Vec::with_capacity(part.read_len() as usize);
+        self.read_range(part, part.bytes.clone(), &mut header).await?;
+        let (mask, partial) = (mask.clone(), part.partial);
+        let work = move || {
+            let mut text = Vec::new();
+            mask.append_from_header(&header, &mut text);
+            let part = cut(text.len() as u64, partial);
+            Bytes::from(text).slice(part.start as usize..part.end as usize)
+        };
+        // A header may be large, and its fields are compared with many names.
+        let selected = tokio::task::spawn_blocking(work).await;
+        into.extend_from_slice(&selected.map_err(|error| DeliveryError::Interrupted(error.to_string()))?);
+        Ok(())
+    }
+
+    /// Reads a part with its transfer encoding undone (RFC 5524 §3). `None` if the encoding is not
+    /// known. It takes the memory of the part twice.
+    pub async fn read_url_decoded(&self, part: &UrlPart) -> Result<Option<Vec<u8>>, DeliveryError> {
+        let mut bytes = Vec::new();
+        if part.encoding.is_identity() {
+            self.read_url(part, &mut bytes).await?;
+            return Ok(Some(bytes));
+        }
+        self.read_range(part, part.bytes.clone(), &mut bytes).await?;
+        let (encoding, partial) = (part.encoding, part.partial);
+        let work = move || {
+            let mut decoded = decode_transfer(encoding, &bytes).ok()?;
+            let part = cut(decoded.len() as u64, partial);
+            decoded.truncate(part.end as usize);
+            decoded.drain(..part.start as usize);
+            Some(decoded)
+        };
+        let decoded = tokio::task::spawn_blocking(work).await;
+        decoded.map_err(|error| DeliveryError::Interrupted(error.to_string()))
+    }
+
+    /// The next bytes of a part from a place on, at most some; none at its end. Of selected fields,
+    /// all at once.
+    pub async fn read_url_at(&self, part: &UrlPart, at: u64) -> Result<Bytes, DeliveryError> {
+        let mut bytes = Vec::new();
+        if part.fields.is_some() {
+            if at == 0 {
+                self.read_url(part, &mut bytes).await?;
+            }
+            return Ok(bytes.into());
+        }
+        let range = part.cut();
+        let from = range.start.saturating_add(at).min(range.end);
+        self.read_range(part, from..range.end.min(from + PIECE_BYTES), &mut bytes).await?;
+        Ok(bytes.into())
+    }
+
+    async fn read_range(
+        &self,
+        part: &UrlPart,
+        range: Range<u64>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), DeliveryError> {
+        let mut at = range.start;
+        while at < range.end {
+            let bytes = self.store().read_body(part.body, at..range.end.min(at + PIECE_BYTES)).await?;
+            if bytes.is_empty() {
+                let why = "it ends early".to_owned();
+                return Err(StoreError::Body { uid: part.uid, body: part.body, why }.into());
+            }
+            at += bytes.len() as u64;
+            into.extend_from_slice(&bytes);
+        }
+        Ok(())
+    }
+}
+
+impl UrlReader<'_> {
+    /// Whether an absolute URL names this account on this server. The port and the mechanism of the
+    /// login say nothing: the session has logged in.
+    fn is_own(&self, server: &UrlServer) -> bool {
+        let name = &self.account.name;
+        self.is_host(server, name.rsplit_once('@').map(|(_, domain)| domain))
+            && server.user.as_ref().is_none_or(|user| user.eq_ignore_ascii_case(name))
+    }
+
+    /// Whether a URL names this server, by its name or the domain of its user.
+    fn is_host(&self, server: &UrlServer, domain: Option<&str>) -> bool {
+        let of_user = server.user.as_deref().and_then(|user| user.rsplit_once('@'));
+        let is_host = |host: &str| server.host.eq_ignore_ascii_case(host);
+        is_host(self.host)
+            || domain.is_some_and(is_host)
+            || of_user.is_some_and(|(_, domain)| is_host(domain))
+    }
+
+    /// RFC 4467 §3, RFC 4468 §3.
+    fn may_use(&self, access: &UrlAccess) -> bool {
+        let is_me = |user: &str| user.eq_ignore_ascii_case(&self.account.name);
+        match access {
+            UrlAccess::Submit(user) => self.place == UrlPlace::Submission && is_me(user),
+            UrlAccess::User(user) => is_me(user),
+            // Nobody logs in as anonymous here.
+            UrlAccess::AuthUser | UrlAccess::Anonymous => true,
+        }
+    }
+}
+
+impl UrlPart {
+    /// Bytes that reading it decoded takes.
+    pub fn decoded_len(&self) -> u64 {
+        2 * (self.bytes.end - self.bytes.start)
+    }
+
+    /// Bytes that have to be read for it. It has no more.
+    pub fn read_len(&self) -> u64 {
+        match self.fields {
+            Some(_) => self.bytes.end - self.bytes.start,
+            None => self.cut().end - self.cut().start,
+        }
+    }
+
+    fn cut(&self) -> Range<u64> {
+        let part = cut(self.bytes.end - self.bytes.start, self.partial);
+        self.bytes.start + part.start..self.bytes.start + part.end
+    }
+}
+
+/// The bytes of `0..len` that a partial names: RFC 5092 §6.
+fn cut(len: u64, partial: Option<UrlPartial>) -> Range<u64> {
+    let Some(UrlPartial { offset, count }) = partial else { return 0..len };
+    let start = offset.min(len);
+    start..count.map_or(len, |count| start.saturating_add(count.get()).min(len))
+}
+
+/// Where the bytes lie that the section of a URL names.
+fn locate(summary: &SummaryRef<'_>, body: BodyId, uid: Uid, url: &ImapUrl) -> Option<UrlPart> {
+    let whole = Section::default();
+    let section = url.section.as_ref().unwrap_or(&whole);
+    let (of, fields) = match &section.text {
+        SectionText::Whole => (mime::Section::Body, None),
+        SectionText::Header => (mime::Section::Header, None),
+        SectionText::Text => (mime::Section::Text, None),
+        SectionText::Mime => (mime::Section::Mime, None),
+        SectionText::HeaderFields(names) => (mime::Section::Header, Some(FieldMask::only(names))),
+        SectionText::HeaderFieldsNot(names) => (mime::Section::Header, Some(FieldMask::all_but(names))),
+    };
+    let located = summary.locate(&section.part.0, of)?;
+    let bytes = u64::from(located.span.start)..u64::from(located.span.end);
+    Some(UrlPart { uid, body, bytes, fields, partial: url.partial, encoding: located.encoding })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use super::*;
+
+    #[test]
+    fn partials_end_where_the_part_ends() {
+        let partial = |offset, count| Some(UrlPartial { offset, count: NonZeroU64::new(count) });
+        assert_eq!(cut(10, None), 0..10);
+        assert_eq!(cut(10, partial(2, 3)), 2..5);
+        assert_eq!(cut(10, partial(2, 0)), 2..10);
+        assert_eq!(cut(10, partial(8, u64::MAX)), 8..10);
+        assert_eq!(cut(10, partial(11, 1)), 10..10);
+    }
+}

@@ -1,0 +1,71 @@
+//! The structure of one part, out of that of its message: RFC 5524 §3.
+
+use bytes::Bytes;
+use posthaste_imap_codec::response::{BodyStructure, FetchValue, PartKind, Untagged};
+use posthaste_imap_codec::{NameEncoding, Response, parse_response, print};
+
+/// The part of this path, out of a BODYSTRUCTURE as it is printed.
+pub(super) fn of_part(printed: &[u8], path: &[u32]) -> Option<Vec<u8>> {
+    if path.is_empty() {
+        return Some(printed.to_vec());
+    }
+    let response = [b"* 1 FETCH (BODYSTRUCTURE ", printed, b")\r\n"].concat();
+    let Ok(Response::Data(Untagged::Fetch { items, .. })) =
+        parse_response(&Bytes::from(response), NameEncoding::Utf8)
+    else {
+        return None;
+    };
+    let FetchValue::BodyStructure(whole) = items.into_iter().next()? else { return None };
+    let mut out = Vec::new();
+    print::body_structure(&mut out, in_message(&whole, path)?);
+    Some(out)
+}
+
+/// A part of a message: RFC 9051 §6.4.5.1. What is no multipart is its own part 1.
+fn in_message<'b, 'a>(body: &'b BodyStructure<'a>, path: &[u32]) -> Option<&'b BodyStructure<'a>> {
+    let (&number, rest) = path.split_first()?;
+    match body {
+        BodyStructure::Multi(_) => within(body, path),
+        BodyStructure::Single(_) if number == 1 => within(body, rest),
+        BodyStructure::Single(_) => None,
+    }
+}
+
+/// A part within a part.
+fn within<'b, 'a>(part: &'b BodyStructure<'a>, path: &[u32]) -> Option<&'b BodyStructure<'a>> {
+    let Some((&number, rest)) = path.split_first() else { return Some(part) };
+    match part {
+        BodyStructure::Multi(multi) => within(multi.parts.get(number as usize - 1)?, rest),
+        BodyStructure::Single(single) => match &single.kind {
+            PartKind::Message { body, .. } => in_message(body, path),
+            _ => None,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_found_by_its_path() {
+        let plain = r#"("TEXT" "PLAIN" NIL NIL NIL "7BIT" 3 1 NIL NIL NIL NIL)"#;
+        let image = r#"("IMAGE" "PNG" NIL NIL NIL "BASE64" 9 NIL NIL NIL NIL)"#;
+        let nested = format!(
+            r#"("MESSAGE" "RFC822" NIL NIL NIL "7BIT" 99 (NIL NIL NIL NIL NIL NIL NIL NIL NIL NIL) {plain} 5 NIL NIL NIL NIL)"#
+        );
+        let whole =
+            format!(r#"({plain}{nested}({image}{plain} "MIXED" NIL NIL NIL NIL) "MIXED" NIL NIL NIL NIL)"#);
+        let part =
+            |path: &[u32]| of_part(whole.as_bytes(), path).map(|text| String::from_utf8(text).unwrap());
+        assert_eq!(part(&[]).as_deref(), Some(&*whole));
+        assert_eq!(part(&[1]).as_deref(), Some(plain));
+        assert_eq!(part(&[2, 1]).as_deref(), Some(plain));
+        assert_eq!(part(&[3, 1]).as_deref(), Some(image));
+        for path in [&[4][..], &[1, 1], &[2, 2], &[3, 3], &[2, 1, 1]] {
+            assert_eq!(part(path), None, "{path:?}");
+        }
+        assert_eq!(of_part(plain.as_bytes(), &[1]).as_deref(), Some(plain.as_bytes()));
+        assert_eq!(of_part(plain.as_bytes(), &[2]), None);
+    }
+}
