@@ -38,7 +38,7 @@ pub(crate) enum Next {
 
 /// The BYE text after a change of the account that ends its logins.
 pub(crate) const REVOKED: &str =
-    "Your login has ended: the account, or what it was let in by, is no longer good";
+    "Your login has ended: the account is disabled or removed, or its credential is no longer valid";
 
 /// How long an APPEND waits for others to finish before it is refused. It is longer than the pause
 /// after which a sender is displaced by others. The client only notices a slow connection

@@ -35,7 +35,8 @@ const TLS_WITHIN: Duration = Duration::from_secs(30);
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 const STOPS: &str = "The server stops; try again later";
-const REVOKED: &str = "Your login has ended: the account, or what it was let in by, is no longer good";
+const REVOKED: &str =
+    "Your login has ended: the account is disabled or removed, or its credential is no longer valid";
 const SILENT: &str = "Nothing came from you for too long";
 
 /// Where a way to log in may be used in the clear.

@@ -101,7 +101,7 @@ impl Refusal {
             Self::Store { temporary: false } => "[SYS/PERM] Stored data is damaged, ask the administrator",
             Self::Stops => "[SYS/TEMP] The server stops, try again later",
             Self::Revoked => {
-                "[AUTH] Your login has ended: the account, or what it was let in by, is no longer good"
+                "[AUTH] Your login has ended: the account is disabled or removed, or its credential is no longer valid"
             }
         }
     }

@@ -594,7 +594,8 @@ impl Driver {
 const STOPS: &str = "The server stops; try again later";
 
 /// The answer to a client whose account was changed so that its login no longer holds.
-const REVOKED: &str = "Your login has ended: the account, or what it was let in by, is no longer good";
+const REVOKED: &str =
+    "Your login has ended: the account is disabled or removed, or its credential is no longer valid";
 
 /// Returns once a lease ends; never without one.
 async fn revoked(lease: &mut Option<Lease>) {

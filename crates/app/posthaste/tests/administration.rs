@@ -143,8 +143,8 @@ fn sessions_end_when_another_process_disables_removes_or_rekeys_the_account() {
         let last = last_word(&mut idle);
         let mailbox_went =
             change[1] == "remove" && last.starts_with("* BYE The selected mailbox was deleted");
-        assert!(mailbox_went || last.starts_with("* BYE Your account was"), "{change:?}: {last}");
-        assert!(last_word(&mut sender).starts_with("421 4.7.0 Your account was disabled"));
+        assert!(mailbox_went || last.starts_with("* BYE Your login has ended"), "{change:?}: {last}");
+        assert!(last_word(&mut sender).starts_with("421 4.7.0 Your login has ended"));
         assert!(neighbour.imap("NOOP").unwrap()[0].starts_with("t OK"));
         server.command(&["account", "set", USER, "--enable"], "");
     }

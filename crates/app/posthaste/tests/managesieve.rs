@@ -153,7 +153,7 @@ fn a_session_ends_with_its_account() {
     assert!(disabled.status.success(), "{disabled:?}");
     play(
         &mut client,
-        "S: BYE \"Your login has ended: the account, or what it was let in by, is no longer good\"",
+        "S: BYE \"Your login has ended: the account is disabled or removed, or its credential is no longer valid\"",
     );
     assert!(client.line().is_err(), "the connection is closed");
 }

@@ -73,7 +73,7 @@ async fn a_session_ends_with_its_account() {
     let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
     server.delivery.directory().set(USER, change).await.unwrap();
     client
-        .play("S: -ERR [AUTH] Your login has ended: the account, or what it was let in by, is no longer good")
+        .play("S: -ERR [AUTH] Your login has ended: the account is disabled or removed, or its credential is no longer valid")
         .await;
     client.ends().await;
     watch.abort();
