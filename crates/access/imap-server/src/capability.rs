@@ -18,7 +18,7 @@ const AFTER_LOGIN: &str = " NAMESPACE CHILDREN UNSELECT UIDPLUS ESEARCH SEARCHRE
      UIDONLY UIDBATCHES REPLACE INPROGRESS QUOTA QUOTA=RES-STORAGE QUOTA=RES-MESSAGE \
      QUOTA=RES-MAILBOX ACL RIGHTS=texk LIST-MYRIGHTS \
      UTF8=ACCEPT METADATA LIST-METADATA SORT SORT=DISPLAY ESORT \
-     CONTEXT=SEARCH CONTEXT=SORT SEARCH=FUZZY X-GM-EXT-1 NOTIFY MULTISEARCH FILTERS \
+     CONTEXT=SEARCH CONTEXT=SORT SEARCH=FUZZY NOTIFY MULTISEARCH FILTERS \
      LANGUAGE I18NLEVEL=1 I18NLEVEL=2 \
      THREAD=ORDEREDSUBJECT THREAD=REFERENCES THREAD=REFS";
 
@@ -43,6 +43,9 @@ pub(crate) fn text(session: &Session) -> String {
     text.push_str(AFTER_LOGIN);
     if session.service.options.unauthenticate {
         text.push_str(" UNAUTHENTICATE");
+    }
+    if session.service.options.gmail {
+        text.push_str(" X-GM-EXT-1");
     }
     if let Some(limit) = session.message_limit().capability() {
         text.push_str(&limit);

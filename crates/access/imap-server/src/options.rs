@@ -31,6 +31,8 @@ pub struct ImapOptions {
     pub append_total_bytes_max: u64,
     /// Whether a session may log out and in again: UNAUTHENTICATE (RFC 8437 §8 wants a switch).
     pub unauthenticate: bool,
+    /// Whether X-GM-EXT-1 is announced. Its items are understood in any case.
+    pub gmail: bool,
     /// How long a session may be silent before login.
     pub pre_login_within: Duration,
     /// How long all of a login may take, from the greeting on.
@@ -75,6 +77,7 @@ impl Default for ImapOptions {
             append_bytes_max: 64 << 20,
             append_total_bytes_max: 128 << 20,
             unauthenticate: true,
+            gmail: true,
             pre_login_within: Duration::from_secs(60),
             login_within: Duration::from_secs(3 * 60),
             silence_within: Duration::from_secs(30 * 60 + 30),

@@ -105,6 +105,7 @@ pub struct Listen {
 pub struct Imap {
     pub comment: String,
     pub admin: String,
+    pub gmail: bool,
     pub message_limit: u32,
     pub save_limit: u32,
 }

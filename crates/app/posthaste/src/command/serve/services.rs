@@ -235,6 +235,7 @@ fn imap_options(config: &Config) -> ImapOptions {
         append_bytes_max: limits.message_size.as_u64(),
         append_total_bytes_max: limits.message_size.as_u64().saturating_mul(2),
         unauthenticate: config.login.unauthenticate,
+        gmail: config.imap.gmail,
         pre_login_within: limits.login_timeout,
         login_within: limits.login_timeout * LOGIN_SILENCES,
         silence_within: limits.idle_timeout,
