@@ -124,7 +124,7 @@ pub fn metadata(stage: &Stage) -> Outcome {
     let value = "v".repeat(1000);
     let (mut taken, mut refused) = (0, String::new());
     for n in 0..stage.of(300, 5000) {
-        let depth = "/a".repeat(n % 20);
+        let depth = "/a".repeat(1 + n % 20);
         let target = if n % 2 == 0 { "\"\"" } else { "INBOX" };
         let command =
             format!("SETMETADATA {target} (/private/vendor/x{n}{depth} {{{}+}}\r\n{value})", value.len());
@@ -154,7 +154,7 @@ pub fn metadata(stage: &Stage) -> Outcome {
     stage.hold()?;
     for n in 0..taken + 100 {
         let target = if n % 2 == 0 { "\"\"" } else { "INBOX" };
-        let depth = "/a".repeat(n % 20);
+        let depth = "/a".repeat(1 + n % 20);
         client.imap(&format!("SETMETADATA {target} (/private/vendor/x{n}{depth} NIL)")).map_err(text)?;
     }
     Ok(format!("{taken} entries kept, then {refused:?}; {}", said.join(" ")))
