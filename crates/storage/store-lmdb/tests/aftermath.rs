@@ -635,3 +635,41 @@ fn copy_store(from: &Path, to: &Path) {
         }
     }
 }
+
+/// Seed 9024246. A batch was written in part and given up in another pack, and the next commit was
+/// acknowledged there. After a rebuild with the old index, an opening redid the second commit of
+/// the batch, which fitted the mailbox by chance.
+#[tokio::test]
+async fn a_torn_batch_that_the_log_gives_up_stays_out_after_a_rebuild() {
+    let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (mut world, inbox) = store(dir.path()).await;
+    copy_store(dir.path(), copy.path());
+    // The batch: two whole commits and a part of a third.
+    let mut other = world.clone();
+    let engine = LmdbEngine::open(copy.path(), small()).unwrap();
+    for n in 1..4 {
+        other.append(&engine, inbox, &[body(n, 2_000)]).await.unwrap();
+    }
+    engine.close();
+    let bodies = records(copy.path(), 1, BODY);
+    let batch = std::fs::read(pack(copy.path(), 1)).unwrap()[bodies[1]..bodies[3] + 600].to_vec();
+
+    let disk = Failing::default();
+    let engine = LmdbEngine::open(dir.path(), disk.options()).unwrap();
+    disk.plan([Sync::Fails, Sync::SavesIndex(dir.path().to_owned())]);
+    world.append(&engine, inbox, &[body(1, 2_000)]).await.unwrap_err();
+    world.expunge(&engine, inbox, &[1]).await.unwrap();
+    engine.close();
+    restore_index(dir.path());
+    change(dir.path(), 1, |bytes| {
+        bytes[bodies[1]..].fill(0);
+        bytes[bodies[1]..][..batch.len()].copy_from_slice(&batch);
+    });
+    assert!(run(dir.path(), Rebuild::UnlessFaulty).faults.is_empty());
+    verify(dir.path(), &world).await;
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    world.append(&engine, inbox, &[body(5, 300)]).await.unwrap();
+    engine.close();
+    rebuild_whole(dir.path(), &small());
+    verify(dir.path(), &world).await;
+}

@@ -44,6 +44,8 @@ pub(super) struct Controls {
 pub(super) struct Judged {
     /// Where packs end.
     pub(super) ends: HashMap<u32, u64>,
+    /// Packs whose tail a record gives up from their end on, so that every later rebuild knows.
+    pub(super) given_up: BTreeSet<u32>,
     pub(super) retired: BTreeSet<u32>,
     pub(super) faults: Vec<String>,
 }
@@ -70,7 +72,7 @@ impl Controls {
         let mut judgement = Judgement { controls: &self, by_pack, counts: vec![None; self.all.len()] };
         let counting: Vec<bool> = (0..self.all.len()).map(|at| judgement.counts(at)).collect();
         let mut judged = Judged { ends: self.ends.clone(), ..Judged::default() };
-        for (control, _) in self.all.iter().zip(counting).filter(|(_, counts)| *counts) {
+        for (control, _) in self.all.iter().zip(&counting).filter(|(_, counts)| **counts) {
             match control.says {
                 Says::GivenUp(pack, end) | Says::Cut(pack, end) => {
                     judged.ends.entry(pack).and_modify(|known| *known = end.min(*known)).or_insert(end);
@@ -84,6 +86,13 @@ impl Controls {
                 }
             }
         }
+        let given_up = self.all.iter().zip(&counting).filter(|(_, counts)| **counts);
+        judged.given_up = given_up
+            .filter_map(|(control, _)| match control.says {
+                Says::GivenUp(pack, end) if judged.ends.get(&pack) == Some(&end) => Some(pack),
+                _ => None,
+            })
+            .collect();
         judged
     }
 }

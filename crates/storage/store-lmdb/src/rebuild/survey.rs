@@ -156,8 +156,11 @@ pub(crate) fn survey(
         progress((done + 1) as f64 / numbers.len() as f64);
     }
     survey.cut_torn_bodies(&unended, &mut controls);
-    let Judged { ends, retired, mut faults } = controls.judge(before.packs);
+    let Judged { ends, given_up, retired, mut faults } = controls.judge(before.packs);
     survey.retired = retired;
+    // They are sealed. Else the next opening would take a body there, whose number is below the
+    // next one, for one that maintenance copied, and redo commits that the log gives up.
+    survey.cut_off.retain(|pack| !given_up.contains(pack));
     survey.faults.append(&mut faults);
     for (number, end) in ends {
         if let Some(pack) = survey.packs.get_mut(&number) {
