@@ -26,6 +26,9 @@ pub(crate) async fn all(session: &mut Session, numbers: Numbers) -> Result<(), F
 
 /// Reports the changes of the selected mailbox: after NOTIFY those that the client wants to know.
 pub(crate) async fn selected(session: &mut Session, numbers: Numbers) -> Result<(), Failure> {
+    if session.is_in_mailbox_of_others() {
+        Box::pin(renew_rights(session)).await?;
+    }
     // Boxed: few sessions ask for notifications.
     match session.notify {
         Some(_) => Box::pin(selected_as_wished(session, numbers)).await,
@@ -48,7 +51,21 @@ async fn selected_as_wished(session: &mut Session, numbers: Numbers) -> Result<(
         selected.quiet_flags = false;
     }
     outcome?;
+    if session.is_in_mailbox_of_others() {
+        // What was reported may have waited for the client.
+        renew_rights(session).await?;
+    }
     new_messages(session).await
+}
+
+/// Checks that the user may still read a mailbox of another account. The right may have been
+/// removed while a long response was sent. A mailbox without it is as good as deleted.
+async fn renew_rights(session: &mut Session) -> Result<(), Failure> {
+    let mailbox = session.selected.as_ref().map(|selected| selected.mailbox.id());
+    match (session.renew_rights().await, mailbox) {
+        (Err(Failure::Bye(_)), Some(mailbox)) => Err(Failure::Store(StoreError::NoMailbox(mailbox))),
+        (outcome, _) => outcome,
+    }
 }
 
 /// FETCH of new messages, with what NOTIFY names: RFC 5465 §5.2. Not of those that this session

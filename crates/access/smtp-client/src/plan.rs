@@ -83,8 +83,15 @@ impl<'a> Plans<'a> {
         if self.wish == TlsWish::Optional {
             return Ok(Plan { route, attempts: vec![OPPORTUNISTIC, CLEAR], policy: None });
         }
-        if let Some((security, policy)) = self.dane(host).await? {
-            return Ok(Plan { route, attempts: vec![security], policy: Some(policy) });
+        let mut at_worst = vec![OPPORTUNISTIC, CLEAR];
+        match self.dane(host).await? {
+            // RFC 7672 §2.2: records of which none is usable demand TLS, and prove nothing. They
+            // must not replace a policy that demands a certificate.
+            Some((Security::Encrypted, _)) if self.sts.is_some() => at_worst = vec![Security::Encrypted],
+            Some((security, policy)) => {
+                return Ok(Plan { route, attempts: vec![security], policy: Some(policy) });
+            }
+            None => {}
         }
         let Some(policy) = &self.sts else {
             let attempts = self.without_policy(host)?;
@@ -100,10 +107,10 @@ impl<'a> Plans<'a> {
         match (allows, is_enforced) {
             (true, true) => Ok(Plan { route, attempts: vec![VERIFIED], policy: Some(applied) }),
             (true, false) => {
-                let attempts = vec![VERIFIED, OPPORTUNISTIC, CLEAR];
+                let attempts = [vec![VERIFIED], at_worst].concat();
                 Ok(Plan { route, attempts, policy: Some(applied) })
             }
-            (false, false) => Ok(Plan { route, attempts: vec![OPPORTUNISTIC, CLEAR], policy: None }),
+            (false, false) => Ok(Plan { route, attempts: at_worst, policy: None }),
             // RFC 8461 §4.2, §5: no mail, and the message waits for another policy.
             (false, true) => {
                 let words = format!("{host} is none of the hosts in the MTA-STS policy of {}", self.domain);

@@ -197,6 +197,7 @@ impl Verifier {
         let dmarc_result = dmarc_result(&dmarc);
         let field = format!("Authentication-Results: {results}{unsigned}{dmarc_result}\r\n");
         let action = match self.options.policy {
+            Policy::Honour if !is_author_clear(&message.from) => Action::Quarantine,
             Policy::Honour => action_of(&dmarc, &spf, &dkim),
             Policy::Report => Action::Deliver,
         };
@@ -285,6 +286,25 @@ fn dmarc_result(dmarc: &DmarcOutput) -> String {
     format!(";\r\n\tdmarc={result}{author}{policy}")
 }
 
+/// Whether DMARC can judge the author: all addresses of From have one domain, and DNS can hold it.
+/// RFC 7489 §6.6.1 leaves other messages to the receiver. A forger may write a domain with a policy
+/// so that no policy is found, and mail programs still show it: such mail is filed as junk.
+fn is_author_clear(authors: &[String]) -> bool {
+    let mut domains = authors.iter().map(|author| author.rsplit_once('@').map_or("", |(_, domain)| domain));
+    // Without From there is no author to forge.
+    let Some(first) = domains.next() else { return true };
+    is_domain(first) && domains.all(|domain| domain.eq_ignore_ascii_case(first))
+}
+
+/// RFC 1035 §2.3.4, with the letters of other scripts (RFC 6531 §3.3).
+fn is_domain(text: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
 /// RFC 7489 §6.6.2: the policy counts if neither method passes with an aligned domain. A temporary
 /// error of either leaves the question open, so the message is delivered.
 fn action_of(dmarc: &DmarcOutput, spf: &SpfOutput, dkim: &[DkimOutput<'_>]) -> Action {
@@ -300,5 +320,30 @@ fn action_of(dmarc: &DmarcOutput, spf: &SpfOutput, dkim: &[DkimOutput<'_>]) -> A
         DmarcPolicy::Reject => Action::Reject,
         DmarcPolicy::Quarantine => Action::Quarantine,
         DmarcPolicy::None | DmarcPolicy::Unspecified => Action::Deliver,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clear(authors: &[&str]) -> bool {
+        is_author_clear(&authors.iter().map(|author| (*author).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn an_author_has_one_domain_that_dns_can_hold() {
+        assert!(clear(&[]) && clear(&["ana@example.org"]) && clear(&["ana@b\u{fc}cher.example"]));
+        assert!(clear(&["ana@example.org", "bo@EXAMPLE.org"]));
+        let long = format!("ceo@{}.victim.test", "a".repeat(64));
+        for author in
+            ["ceo@victim.test.", "ceo@.victim.test", "ceo@victim..test", "ceo@mail\u{202e}.victim.test"]
+                .into_iter()
+                .chain(["ceo@[victim.test]", "ceo@\"victim.test\"", "ceo@", "ceo", long.as_str()])
+        {
+            assert!(!clear(&[author]), "{author}");
+        }
+        assert!(!clear(&["ceo@victim.test", "x@evil.test"]));
+        assert!(!clear(&["ceo@victim.test", "x@"]));
     }
 }
