@@ -40,7 +40,7 @@ async fn selected_as_wished(session: &mut Session, numbers: Numbers) -> Result<(
     let Some(notify) = &session.notify else { return Ok(()) };
     let wish = notify.selected();
     if !wish.messages || numbers == Numbers::Silent {
-        // RFC 5465 §3.1: without SELECTED nothing is told of that mailbox.
+        // RFC 5465 §3.1: without SELECTED that mailbox is not reported.
         return Ok(());
     }
     let quiet = !wish.flags;
@@ -112,7 +112,7 @@ pub(crate) async fn others(session: &mut Session) -> Result<(), Failure> {
         }
         Err(Failure::Store(error @ StoreError::NoMailbox(_))) => Err(error.into()),
         Err(Failure::Store(error)) => {
-            tracing::warn!(%error, "a session is told that it is notified no longer");
+            tracing::warn!(%error, "the notifications of a session end; the client was sent NOTIFICATIONOVERFLOW");
             overflow(to.wire);
             *notify = None;
             Ok(())

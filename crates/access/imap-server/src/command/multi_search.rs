@@ -164,7 +164,7 @@ impl Search<'_> {
     }
 
     /// Searches one mailbox, and prints what was found. Nothing is printed without a match
-    /// (RFC 7377 §2.1). Returns what is to be saved.
+    /// (RFC 7377 §2.1). Returns the result to save.
     async fn through(
         &self,
         session: &mut Session,

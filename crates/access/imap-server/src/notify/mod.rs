@@ -1,4 +1,4 @@
-//! NOTIFY (RFC 5465): a session is told of what others do, also of mailboxes that it has not
+//! NOTIFY (RFC 5465): the server reports what others do, also in mailboxes that the session has not
 //! selected, and while no command runs.
 //!
 //! * `wish` compiles what the client wants, and refuses what makes no sense.
@@ -35,13 +35,13 @@ pub(crate) use wish::Wish;
 /// command, so there is one, or a few after errors of the store.
 const OWN_MAX: usize = 16;
 
-/// What a session wants to be told, and how far it was.
+/// What a session wants reported, and what was reported already.
 pub(crate) struct Notify {
     wish: Wish,
     watch: AccountWatch,
     /// The list whose names and subscriptions the client knows.
     list: Arc<MailboxList>,
-    /// The annotations that it was told of, if it wants to know of annotations.
+    /// The annotations that were reported to it, if it wants to know of annotations.
     annotations: Option<Box<Known>>,
     /// What this session added since the last report.
     own: Vec<OwnArrivals>,

@@ -1,3 +1,5 @@
+//! Answers of rspamd as values, and requests to a server that the test itself runs.
+
 #![allow(clippy::unwrap_used)]
 
 use super::*;
