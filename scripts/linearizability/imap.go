@@ -144,7 +144,7 @@ func (c *client) simple(text string) error {
 	return err
 }
 
-// message is the text of a message: any part of it tells which it is.
+// message is the text of a message: any part of it shows which it is.
 func message(token string) string {
 	line := strings.Repeat(token+" ", 12) + "\r\n"
 	return "Subject: " + token + "\r\n\r\n" + strings.Repeat(line, 20)

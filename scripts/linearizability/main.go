@@ -210,7 +210,7 @@ func (r *run) verdict() int {
 	return 0
 }
 
-// save writes a history down, one operation a line, for whoever looks into a violation.
+// save writes a history down, one operation a line, for the examination of a violation.
 func (b *box) save() {
 	file, err := os.Create(filepath.Join(*out, b.name+".jsonl"))
 	if err != nil {

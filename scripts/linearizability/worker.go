@@ -171,8 +171,9 @@ func (w *worker) ask(in input) (output, error) {
 	return w.read()
 }
 
-// read selects the mailbox once more and lists all of it. The rows of one UID FETCH of flags are of one moment; HIGHESTMODSEQ is
-// of an earlier one, within the operation. The size tells those rows from what the server reports beside them.
+// read selects the mailbox once more and lists all of it. The rows of one UID FETCH of flags are of
+// one moment; HIGHESTMODSEQ is of an earlier one, within the operation. The size distinguishes
+// those rows from what the server reports beside them.
 func (w *worker) read() (out output, err error) {
 	lines, err := w.client.command("SELECT " + w.box.name)
 	if err != nil {

@@ -6,7 +6,7 @@ use posthaste_store::StoreError;
 
 use crate::command::fetch;
 use crate::notify::overflow;
-use crate::notify::report::{Goes, Listener};
+use crate::notify::report::{Listener, Reporting};
 use crate::reply::Failure;
 use crate::session::Session;
 use crate::table::Numbers;
@@ -52,14 +52,14 @@ async fn selected_as_wished(session: &mut Session, numbers: Numbers) -> Result<(
     }
     outcome?;
     if session.is_in_mailbox_of_others() {
-        // What was reported may have waited for the client.
+        // The client may have been slow to read the report. Meanwhile more may have changed.
         renew_rights(session).await?;
     }
     new_messages(session).await
 }
 
 /// Checks that the user may still read a mailbox of another account. The right may have been
-/// removed while a long response was sent. A mailbox without it is as good as deleted.
+/// removed while a long response was sent. A mailbox without it is treated as deleted.
 async fn renew_rights(session: &mut Session) -> Result<(), Failure> {
     let mailbox = session.selected.as_ref().map(|selected| selected.mailbox.id());
     match (session.renew_rights().await, mailbox) {
@@ -103,15 +103,16 @@ pub(crate) async fn others(session: &mut Session) -> Result<(), Failure> {
     if !notifying.is_due(now_selected) {
         return Ok(());
     }
-    let mut to = Listener { wire, service, account: login.id, enabled: *enabled, selected: now_selected };
+    let mut to = Listener { wire, service, login, enabled: *enabled, selected: now_selected };
     match notifying.report(&mut to).await {
-        Ok(Goes::On) => Ok(()),
-        Ok(Goes::Ended) => {
+        Ok(Reporting::Continues) => Ok(()),
+        Ok(Reporting::Ended) => {
             *notify = None;
             Ok(())
         }
         Err(Failure::Store(error @ StoreError::NoMailbox(_))) => Err(error.into()),
-        Err(Failure::Store(error)) => {
+        // Rights that cannot be read, or too many accounts of others, as well.
+        Err(error @ (Failure::Store(_) | Failure::Reply(_))) => {
             tracing::warn!(%error, "the notifications of a session end; the client was sent NOTIFICATIONOVERFLOW");
             overflow(to.wire);
             *notify = None;

@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::table::State;
 
 /// Sent in every state.
-const ALWAYS: &str = "IMAP4rev1 IMAP4rev2 SASL-IR LITERAL+ ID ENABLE IDLE";
+const ALWAYS: &str = "IMAP4rev1 IMAP4rev2 SASL-IR LITERAL+ ID ENABLE IDLE LOGIN-REFERRALS";
 
 /// Sent after login only. LITERAL- is left out because RFC 7888 §5 allows only one of the two, and
 /// LITERAL+ includes it. STATUS=DELETED has no RFC of its own: it names the item that
@@ -44,13 +44,21 @@ pub(crate) fn text(session: &Session) -> String {
     if session.service.options.unauthenticate {
         text.push_str(" UNAUTHENTICATE");
     }
+    if session.login.as_ref().is_some_and(|login| login.sets_quotas) {
+        // RFC 9208 §3.1.2
+        text.push_str(" QUOTASET");
+    }
     if session.service.options.gmail {
         text.push_str(" X-GM-EXT-1");
+    }
+    if let Some(scripts) = &session.service.scripts {
+        // RFC 6785. Writing to a String cannot fail.
+        let _ = write!(text, " IMAPSIEVE={}", scripts.url);
     }
     if let Some(limit) = session.message_limit().capability() {
         text.push_str(&limit);
     }
-    // RFC 7889 §3. Writing to a String cannot fail.
+    // RFC 7889 §3.
     let _ = write!(text, " APPENDLIMIT={}", session.service.options.append_bytes_max);
     if !session.wire.connection().is_compressed() {
         text.push_str(" COMPRESS=DEFLATE");

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use posthaste_directory::ANNOTATION_BYTES_MAX;
+use posthaste_directory::{ANNOTATION_BYTES_MAX, revoked};
 use posthaste_imap_codec::framing::{CommandFrame, LiteralSync, LiteralWanted};
 use posthaste_imap_codec::limits::{LINE_BYTES_MAX, TEXT_LITERAL_BYTES_MAX};
 use posthaste_imap_codec::response::{Code, StatusKind};
@@ -24,7 +24,7 @@ use crate::capability;
 use crate::command::{self, metadata};
 use crate::reply::Reply;
 use crate::service::ImapService;
-use crate::session::{Next, REVOKED, ROOM_WITHIN, Session, no_room, revoked};
+use crate::session::{Next, REVOKED, ROOM_WITHIN, Session, no_room};
 use crate::table::State;
 use crate::waiting;
 use crate::wire::InputBytes;
@@ -71,6 +71,10 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
                     return session.wire.flush().await;
                 }
                 session.renew_login();
+                if let Some(url) = session.moved_to() {
+                    session.wire.say_referral(url);
+                    return session.wire.flush().await;
+                }
                 if session.wire.connection().count_command()
                     && Box::pin(hold_back(session)).await? == Next::Close
                 {

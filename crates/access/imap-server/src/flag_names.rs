@@ -50,7 +50,9 @@ impl<'t> FlagNames<'t> {
         } else {
             self.fill(at, flags, recent)
         };
-        self.text.get(slot.start as usize..(slot.start + slot.len) as usize).unwrap_or(b"()")
+        let text = self.text.get(slot.start as usize..(slot.start + slot.len) as usize);
+        debug_assert!(text.is_some(), "a slot names bytes that the cache lacks");
+        text.unwrap_or(b"()")
     }
 
     /// The labels of a set of flags, as Gmail has them, with their parentheses.

@@ -51,7 +51,7 @@ impl Pace {
         self.steps += steps;
         debug_assert!(
             self.steps <= SLICE_STEPS + STEPS_MAX,
-            "{} steps were done without a pause: the work is to be cut or to be done by `Heavy`",
+            "{} steps were done without a pause: cut the work into pieces, or let `Heavy` do it",
             self.steps
         );
         self.steps >= SLICE_STEPS

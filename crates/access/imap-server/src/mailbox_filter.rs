@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::command::MailboxFilter;
 use posthaste_mail_model::MailboxName;
+use posthaste_sharing::Namespace;
 use posthaste_store::MailboxList;
 
 /// Steps of comparing a name with one filter.
@@ -16,7 +17,7 @@ pub(crate) const FILTER_STEPS: u64 = 2000;
 /// A filter without the selected mailbox.
 #[derive(Debug)]
 pub(crate) enum Filter {
-    /// All mailboxes of the account. Sieve may file mail into any of them, so INBOXES is the same
+    /// All mailboxes of one's own. Sieve may file mail into any of them, so INBOXES is the same
     /// (RFC 5465 §6.2).
     Personal,
     /// Those subscribed now.
@@ -42,11 +43,37 @@ impl Filter {
         })
     }
 
-    /// Whether it names a mailbox.
-    pub(crate) fn has(&self, name: &MailboxName, list: &MailboxList) -> bool {
+    /// Whether it may name mailboxes of others. Personal ones are one's own (RFC 5465 §6.3).
+    pub(crate) fn may_reach_others(&self, list: &MailboxList) -> bool {
+        let is_theirs =
+            |name: &MailboxName| Namespace::is_root(name.as_str()) || Namespace::split(name).is_some();
         match self {
-            Self::Personal => true,
-            Self::Subscribed => list.subscribed.contains(name),
+            Self::Personal => false,
+            Self::Subscribed => list.subscribed.iter().any(is_theirs),
+            Self::Subtree(names) | Self::SubtreeOne(names) | Self::Mailboxes(names) => {
+                names.iter().any(is_theirs)
+            }
+        }
+    }
+
+    /// Whether it may name a mailbox below the level of another account's mailboxes.
+    pub(crate) fn reaches(&self, top: &MailboxName, own: &MailboxList) -> bool {
+        let meets = |name: &MailboxName| name == top || name.is_below(top) || top.is_below(name);
+        match self {
+            Self::Personal => false,
+            Self::Subscribed => own.subscribed.iter().any(meets),
+            Self::Subtree(names) | Self::SubtreeOne(names) | Self::Mailboxes(names) => {
+                names.iter().any(meets)
+            }
+        }
+    }
+
+    /// Whether it names a mailbox, by the name by which the user knows it. `own` is the list of the
+    /// user's own mailboxes, with the subscriptions.
+    pub(crate) fn has(&self, name: &MailboxName, own: &MailboxList) -> bool {
+        match self {
+            Self::Personal => Namespace::split(name).is_none_or(|shown| shown.is_among(own)),
+            Self::Subscribed => own.subscribed.contains(name),
             Self::Mailboxes(names) => names.contains(name),
             Self::Subtree(names) => {
                 let mut levels = std::iter::successors(Some(name.clone()), MailboxName::parent);
@@ -86,5 +113,13 @@ mod tests {
         assert_eq!(has(subtree), [true, true, true, true, false]);
         assert_eq!(has(MailboxFilter::SubtreeOne(names(&["a"]))), [false, true, true, false, false]);
         assert_eq!(has(MailboxFilter::Mailboxes(names(&["a/b", "ab"]))), [false, false, true, false, true]);
+        let reaches =
+            |filter: MailboxFilter, list: &MailboxList| Filter::of(&filter).unwrap().may_reach_others(list);
+        assert!(!reaches(MailboxFilter::Personal, &list) && !reaches(MailboxFilter::Subscribed, &list));
+        assert!(!reaches(MailboxFilter::Subtree(names(&["a", "Sharedx/a"])), &list));
+        assert!(reaches(MailboxFilter::Subtree(names(&["a", "Other Users"])), &list));
+        assert!(reaches(MailboxFilter::Mailboxes(names(&["Shared/b@example.org/x"])), &list));
+        list.subscribed.insert(MailboxName::new("Shared/b@example.org/x").unwrap());
+        assert!(reaches(MailboxFilter::Subscribed, &list));
     }
 }

@@ -72,7 +72,7 @@ impl MessageLimit {
         }
     }
 
-    /// What of a set is processed, if it is not all: those at its end.
+    /// The part of a set that is processed, at its end; `None` if it is the whole set.
     pub(crate) fn cut(self, set: &NumSet) -> Option<(NonZeroU32, NumSet)> {
         let limit = self.process()?;
         (set.count() > u64::from(limit.get())).then(|| (limit, newest(set, limit)))
@@ -88,7 +88,7 @@ impl MessageLimit {
     }
 }
 
-/// So many of a set, from its end.
+/// This many messages from the end of a set.
 pub(crate) fn newest(set: &NumSet, count: NonZeroU32) -> NumSet {
     PageRange::Last(NonZeroU32::MIN, count).of(set)
 }

@@ -12,7 +12,7 @@ pub enum ClearTextLogin {
     /// Inside TLS, and on connections that never leave this machine.
     #[default]
     Loopback,
-    /// Everywhere: whoever can read the network traffic can read passwords.
+    /// Everywhere. Anybody who can read the network traffic can read passwords.
     Always,
 }
 
@@ -55,10 +55,10 @@ pub struct ImapOptions {
     pub message_limit: u32,
     /// Messages that one command adds: SAVELIMIT (RFC 9738). Means nothing with `message_limit`.
     pub save_limit: u32,
-    /// Mailboxes whose changes a session is told at once after NOTIFY; after more of them it is
-    /// told to synchronise (RFC 5465 §5.8).
+    /// Mailboxes whose changes NOTIFY reports at once. After more of them, the session gets
+    /// NOTIFICATIONOVERFLOW (RFC 5465 §5.8).
     pub notify_mailboxes_max: usize,
-    /// What the server says of itself to its users: `/shared/comment` (RFC 5464 §3.2.1.1).
+    /// A text about the server for its users: `/shared/comment` (RFC 5464 §3.2.1.1).
     pub comment: Option<String>,
     /// A URI by which users reach the administrator: `/shared/admin` (RFC 5464 §3.2.1.1).
     pub admin: Option<String>,

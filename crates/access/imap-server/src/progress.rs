@@ -73,7 +73,7 @@ pub(crate) struct Reports<'r> {
 }
 
 impl Reports<'_> {
-    /// What is said now.
+    /// The current report.
     pub(crate) fn now(&self) -> Code {
         self.progress.code(self.tag)
     }

@@ -130,7 +130,7 @@ impl Failure {
     pub(crate) fn of_wait(error: NetError) -> Self {
         match error {
             NetError::TimedOut(_) => Self::Bye("Idle for too long"),
-            NetError::InputFull { .. } => Self::Bye("Too much was sent ahead"),
+            NetError::InputFull { .. } => Self::Bye("Too many commands were sent at once"),
             other => Self::Net(other),
         }
     }

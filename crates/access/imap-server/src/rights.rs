@@ -64,7 +64,7 @@ pub(crate) const TO_ASK: Rights = Rights::LOOKUP
     .union(Rights::DELETE_MAILBOX)
     .union(Rights::ADMINISTER);
 
-/// RFC 4314 §5.2: who has none of these opens a mailbox as READ-ONLY.
+/// RFC 4314 §5.2: a user with none of these rights opens a mailbox as READ-ONLY.
 pub(crate) const TO_CHANGE: Rights = Rights::INSERT
     .union(Rights::EXPUNGE)
     .union(Rights::SEEN)

@@ -12,6 +12,7 @@ use posthaste_mail_model::{ModSeq, NumSet, Rights, Uid};
 use posthaste_store::{Mailbox, View};
 
 use crate::contexts::Contexts;
+use crate::layer::Layer;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};
 
@@ -47,6 +48,8 @@ pub(crate) struct Selected {
     /// Of a command that stopped at the limit of messages: the limit, and the lowest UID that it
     /// processed (RFC 9738 §3.1).
     pub(crate) stopped: Option<(u32, Uid)>,
+    /// What the user has seen, in a mailbox of another account.
+    pub(crate) layer: Option<Box<Layer>>,
     /// Results that are kept up to date (RFC 5267 §4.3). They are as of the announced view.
     pub(crate) contexts: Contexts,
 }
@@ -67,6 +70,7 @@ impl Selected {
             recent: NumSet::new(),
             quiet_flags: false,
             stopped: None,
+            layer: None,
             contexts: Contexts::default(),
         }
     }

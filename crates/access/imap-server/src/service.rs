@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use posthaste_delivery::Delivery;
 use posthaste_directory::Directory;
+use posthaste_filter::{Event, Filter};
 use posthaste_imap_codec::response::Code;
+use posthaste_indexing::SearchIndex;
 use posthaste_mail_model::AccountId;
 use posthaste_net::{Accounts, ByteBudget, BytePermit, Certificates, Holder};
 use posthaste_sharing::SharedMailboxes;
@@ -14,7 +16,6 @@ use posthaste_store::Store;
 use tokio::sync::watch;
 
 use crate::heavy::Heavy;
-use crate::index::{INDEX_BYTES_DEFAULT, SearchIndex};
 use crate::keys::{CACHE_BYTES_DEFAULT, KeyCache};
 use crate::options::ImapOptions;
 use crate::reply::{Failure, Reply};
@@ -48,10 +49,18 @@ pub struct ImapService {
     pub(crate) shared: SharedMailboxes,
     /// The memory budget for results that are kept up to date.
     pub(crate) contexts: ByteBudget,
+    /// Scripts of mailboxes, and where they are managed (RFC 6785).
+    pub(crate) scripts: Option<MailboxScripts>,
     /// Counts parts whose transfer encoding was decoded.
     pub(crate) decoded: AtomicU64,
     /// Counts messages whose text was searched.
     pub(crate) opened: AtomicU64,
+}
+
+/// What runs the scripts of mailboxes.
+pub(crate) struct MailboxScripts {
+    pub(crate) filter: Filter,
+    pub(crate) url: String,
 }
 
 /// Bytes of messages that all sessions together hold to answer FETCH and SEARCH: four of the
@@ -61,6 +70,9 @@ const READS_BYTES_DEFAULT: usize = 256 << 20;
 /// Bytes of results that are kept up to date: a dense one takes an eighth of a byte a message, a
 /// sorted one four bytes more.
 const CONTEXTS_BYTES_DEFAULT: usize = 32 << 20;
+
+/// Bytes of the search index in memory: some 40,000 messages of 4 KiB.
+const INDEX_BYTES_DEFAULT: usize = 32 << 20;
 
 /// How long a session waits for this memory before its command is refused.
 const READS_WITHIN: Duration = Duration::from_secs(30);
@@ -82,6 +94,7 @@ impl ImapService {
         let reads = ByteBudget::new(READS_BYTES_DEFAULT).with_share_of_at_least(one_message(&options));
         let (heavy, decoded, opened) = (Heavy::new(), AtomicU64::new(0), AtomicU64::new(0));
         let accounts = Accounts::default();
+        let index = SearchIndex::new(store.clone(), INDEX_BYTES_DEFAULT);
         Self {
             options,
             store,
@@ -94,9 +107,10 @@ impl ImapService {
             accounts,
             heavy,
             keys: KeyCache::new(CACHE_BYTES_DEFAULT),
-            index: SearchIndex::new(INDEX_BYTES_DEFAULT),
+            index,
             annotated: watch::Sender::new(()),
             contexts: ByteBudget::new(CONTEXTS_BYTES_DEFAULT),
+            scripts: None,
             decoded,
             opened,
         }
@@ -132,11 +146,27 @@ impl ImapService {
         self
     }
 
+    /// The same, and runs the scripts that mailboxes name (RFC 6785). `url` is that of ManageSieve:
+    /// `sieve://HOST`.
+    #[must_use]
+    pub fn with_scripts(mut self, filter: Filter, url: String) -> Self {
+        self.scripts = Some(MailboxScripts { filter, url });
+        self
+    }
+
     /// The same, with these limits for each account. Share them with other services.
     #[must_use]
     pub fn with_accounts(mut self, accounts: Accounts) -> Self {
         self.accounts = accounts;
         self
+    }
+
+    /// Runs the script of a mailbox for messages that a command has added or changed there.
+    pub(crate) async fn happened(&self, event: Event<'_>) {
+        if let Some(scripts) = &self.scripts {
+            // In a box: few mailboxes have a script, and all sessions would hold its state.
+            Box::pin(scripts.filter.on_event(event)).await;
+        }
     }
 
     /// How many parts of messages were decoded for FETCH BINARY since the start.

@@ -50,14 +50,6 @@ pub(crate) fn no_room() -> Reply {
     Reply::no(Code::Unavailable, "Too many messages are coming in, try again later")
 }
 
-/// Returns once a lease ends. Without a lease it never returns.
-pub(crate) async fn revoked(lease: &mut Option<Lease>) {
-    match lease {
-        Some(lease) => lease.ended().await,
-        None => std::future::pending().await,
-    }
-}
-
 /// One client's session.
 pub(crate) struct Session {
     pub(crate) service: Arc<ImapService>,
@@ -70,7 +62,7 @@ pub(crate) struct Session {
     pub(crate) enabled: Enabled,
     /// After ENABLE METADATA: the annotations that were reported to the client.
     pub(crate) annotations: Option<Box<Known>>,
-    /// After NOTIFY SET: what the client is told of.
+    /// After NOTIFY SET: what is reported to the client.
     pub(crate) notify: Option<Box<Notify>>,
     /// The time by which the login must succeed.
     pub(crate) login_deadline: Instant,
@@ -95,7 +87,7 @@ pub(crate) struct Ctx<'s> {
     pub(crate) service: &'s ImapService,
     /// The account that is logged in.
     pub(crate) login: &'s Account,
-    /// What the client is told of, after NOTIFY SET.
+    /// What is reported to the client, after NOTIFY SET.
     pub(crate) notify: Option<&'s mut Notify>,
 }
 
@@ -156,7 +148,7 @@ impl Session {
         }
     }
 
-    /// Whether what the login rests on is gone.
+    /// Whether the account, or the credential of the login, was removed.
     pub(crate) fn is_revoked(&self) -> bool {
         self.lease.as_ref().is_some_and(Lease::is_ended)
     }
@@ -168,6 +160,12 @@ impl Session {
         {
             *account = newer;
         }
+    }
+
+    /// The URL of the server to which the account has moved since its login, if it has.
+    pub(crate) fn moved_to(&self) -> Option<String> {
+        let referral = self.login.as_ref()?.referral.as_deref().filter(|referral| !referral.admits)?;
+        Some(referral.url.clone())
     }
 
     /// Enables IMAP4rev2: names are UTF-8 from now on.
@@ -198,7 +196,8 @@ impl Session {
         if selected.owner.is_none() {
             return Ok(());
         }
-        // Boxed: nearly no session needs it. What was lost is as good as deleted.
+        // Boxed: nearly no session needs it. A mailbox that may no longer be read is treated as
+        // deleted.
         match Box::pin(sharing::renew(&self.service, login, selected)).await? {
             true => Ok(()),
             false => Err(Failure::Bye("The selected mailbox was deleted")),

@@ -14,15 +14,19 @@ use posthaste_mail_model::{AccountId, MailboxId, MailboxName, Rights};
 use posthaste_sharing::{Namespace, Visible};
 use posthaste_store::{MailboxEntry, MailboxList, StoreError};
 
+use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};
 use crate::selected::Selected;
 use crate::service::ImapService;
 
 /// Mailboxes of others that LIST shows at most: more than anybody reads, and little enough to sort.
-const LISTED_MAX: usize = 10_000;
+pub(crate) const LISTED_MAX: usize = 10_000;
 
-/// Who asks.
+/// Steps of copying an entry of a list, and of sorting it in.
+const ENTRY_STEPS: u64 = 300;
+
+/// The user whose session this is.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'s> {
     pub(crate) service: &'s ImapService,
@@ -86,7 +90,8 @@ impl<'s> Asker<'s> {
         let own = |name| Place { owner: self.login.id, name, others: None };
         let Some(shown) = Namespace::split(&name) else { return Ok(own(name)) };
         let top = shown.namespace.top(shown.owner);
-        // Who had mailboxes of such names before there were namespaces keeps them.
+        // An account may have mailboxes of such names from the time before namespaces. It keeps
+        // them.
         let list = self.service.store.list(self.login.id).await?;
         if shown.is_among(&list) {
             return Ok(own(name));
@@ -124,9 +129,11 @@ impl<'s> Asker<'s> {
 
     /// One's own mailboxes and those of others, if patterns may match one of those.
     pub(crate) async fn list_for(self, args: &ListArgs) -> Result<Listed, Failure> {
-        let reference = args.reference.text().unwrap_or_default();
         let mut patterns = args.patterns.iter().filter_map(|pattern| pattern.text().ok());
-        if patterns.any(|pattern| Namespace::may_match(&format!("{reference}{pattern}"))) {
+        let reaches_others = args.reference.text().is_ok_and(|reference| {
+            patterns.any(|pattern| Namespace::may_match(&format!("{reference}{pattern}")))
+        });
+        if reaches_others {
             return self.list_all().await;
         }
         let list = self.service.store.list(self.login.id).await?;
@@ -149,15 +156,22 @@ impl<'s> Asker<'s> {
             return Ok(Listed { list, visible });
         }
         let mut all = MailboxList::clone(&list);
-        let mut room = LISTED_MAX;
+        let (mut room, mut pace) = (LISTED_MAX, Pace::default());
+        pace.worked((all.entries.len() as u64 * ENTRY_STEPS).min(SLICE_STEPS)).await;
         for (top, owner) in visible.owners() {
             let top = MailboxName::new(top);
             if top.is_ok_and(|top| list.find(&top).is_some() || list.has_children(&top)) {
                 continue;
             }
             let theirs = self.service.store.list(owner.account.id).await?;
-            let listed = theirs.entries.iter().filter(|e| owner.rights(e.id).contains(Rights::LOOKUP));
-            for entry in listed.take(room) {
+            for entry in &theirs.entries {
+                pace.worked(ENTRY_STEPS).await;
+                if room == 0 {
+                    break;
+                }
+                if !owner.rights(entry.id).contains(Rights::LOOKUP) {
+                    continue;
+                }
                 if let Some(name) = owner.shown(&entry.name) {
                     // Sent and Trash of others are not one's own.
                     all.entries.push(MailboxEntry { name, special_use: None, ..entry.clone() });
@@ -165,6 +179,8 @@ impl<'s> Asker<'s> {
                 }
             }
         }
+        // The lists of accounts are sorted: few comparisons are left.
+        pace.worked((all.entries.len() as u64 * ENTRY_STEPS).min(SLICE_STEPS)).await;
         all.entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Listed { list: Arc::new(all), visible })
     }

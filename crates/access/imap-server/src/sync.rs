@@ -107,7 +107,11 @@ pub(crate) async fn announce(
     numbers: Numbers,
     own_change: Option<&OwnChange<'_>>,
 ) -> Result<(), Failure> {
-    let newest = selected.mailbox.current().await?;
+    let mut newest = selected.mailbox.current().await?;
+    if let Some(layer) = &mut selected.layer {
+        // Boxed: nearly no session needs it.
+        newest = Box::pin(layer.follow(&by.service.directory, newest)).await?;
+    }
     if Arc::ptr_eq(&newest, &selected.announced) {
         if selected.contexts.has_pending() {
             let step = Step { old: &newest, new: &newest, diff: &Difference::default() };

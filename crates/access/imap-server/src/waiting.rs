@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use posthaste_directory::revoked;
 use posthaste_net::NetError;
 use posthaste_sharing::SharedMailboxes;
 use posthaste_store::{StoreError, Watch};
@@ -12,13 +13,16 @@ use crate::annotations::Known;
 use crate::announce;
 use crate::notify::Notify;
 use crate::reply::Failure;
-use crate::session::{Next, REVOKED, Session, revoked};
+use crate::session::{Next, REVOKED, Session};
 use crate::table::Numbers;
+
+/// How long a session waits after it could not read what is new.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What ended a wait.
 enum Event {
+    /// There may be something to report.
     News,
-    Rights,
     Input(Result<usize, NetError>),
     Shutdown,
     Revoked,
@@ -35,21 +39,29 @@ pub(crate) async fn for_command(
     let until = clock.now() + within;
     let mut watch = watch_of(session);
     let mut shared = session.is_in_mailbox_of_others().then(|| session.service.shared.watch());
-    // EXPUNGE comes now only if the client said so (RFC 5465 §6.1).
+    // EXPUNGE is sent now only if the client asked for it (RFC 5465 §6.1).
     let numbers = match session.notify.as_ref().is_some_and(|notify| notify.selected().at_once) {
         true => Numbers::Free,
         false => Numbers::Held,
     };
     loop {
-        match announce::all(session, numbers).await {
-            Ok(()) => {}
+        // Rights in a mailbox of others are read first: without them nothing of it is reported.
+        let failed = match announce::all(session, numbers).await {
+            Ok(()) => false,
             Err(Failure::Net(error)) => return Err(error),
+            Err(Failure::Bye(text)) => {
+                session.wire.say_bye(text);
+                return Ok(Next::Close);
+            }
             Err(Failure::Store(StoreError::NoMailbox(_))) => {
                 session.wire.say_bye("The selected mailbox was deleted");
                 return Ok(Next::Close);
             }
-            Err(error) => tracing::warn!(%error, "cannot read changes; a later report will have them"),
-        }
+            Err(error) => {
+                tracing::warn!(%error, "cannot read changes; a later report will have them");
+                true
+            }
+        };
         session.wire.flush().await?;
         session.wire.release();
         if session.notify.is_none() {
@@ -57,16 +69,13 @@ pub(crate) async fn for_command(
             return Ok(Next::Command);
         }
         let left = until.saturating_duration_since(clock.now());
-        match next_event(session, (watch.as_mut(), shared.as_mut()), room, left).await {
-            // Another process may have taken the right to read what is new.
-            Event::News | Event::Rights => match session.renew_rights().await {
-                Ok(()) => {}
-                Err(Failure::Bye(text)) => {
-                    session.wire.say_bye(text);
-                    return Ok(Next::Close);
-                }
-                Err(error) => tracing::warn!(%error, "cannot read the rights in a mailbox of others"),
-            },
+        let event = match failed {
+            // Boxed: no session holds memory for it until it happens.
+            true => Box::pin(next_event_after_failure(session, room, left)).await,
+            false => next_event(session, (watch.as_mut(), shared.as_mut()), room, left).await,
+        };
+        match event {
+            Event::News => {}
             Event::Input(Ok(_)) => return Ok(Next::Command),
             Event::Input(Err(NetError::TimedOut(_))) => {
                 session.wire.say_bye("Idle for too long");
@@ -91,7 +100,7 @@ pub(crate) fn watch_of(session: &Session) -> Option<Watch> {
     session.selected.as_ref().filter(|_| wanted).map(|selected| selected.mailbox.watch())
 }
 
-/// What few sessions wait for.
+/// Events that few sessions wait for.
 pub(crate) enum Besides {
     /// Annotations may have changed.
     Annotations,
@@ -101,7 +110,7 @@ pub(crate) enum Besides {
     Rights,
 }
 
-/// Waits for what there is to wait for.
+/// Waits for one of these events.
 pub(crate) async fn besides(
     annotations: Option<&mut Known>,
     notify: Option<&mut Notify>,
@@ -132,6 +141,15 @@ pub(crate) async fn besides(
     }
 }
 
+/// What could not be read is still news: without a pause the next look would come at once.
+async fn next_event_after_failure(session: &mut Session, room: usize, within: Duration) -> Event {
+    let clock = session.wire.connection().clock().clone();
+    tokio::select! {
+        () = clock.sleep(AGAIN_AFTER) => Event::News,
+        event = next_event(session, (None, None), room, within) => event,
+    }
+}
+
 async fn next_event(
     session: &mut Session,
     (watch, shared): (Option<&mut Watch>, Option<&mut watch::Receiver<()>>),
@@ -155,9 +173,6 @@ async fn next_event(
         () = revoked(lease) => Event::Revoked,
         input = wire.fill(room, within) => Event::Input(input),
         () = changed => Event::News,
-        besides = besides => match besides {
-            Besides::Rights => Event::Rights,
-            Besides::Annotations | Besides::Elsewhere => Event::News,
-        },
+        _ = besides => Event::News,
     }
 }

@@ -15,9 +15,9 @@ use bytes::Bytes;
 use posthaste_imap_codec::framing::{CommandFrame, CommandFramer, FramerLimits, LiteralWanted};
 use posthaste_imap_codec::limits::LINE_BYTES_MAX;
 use posthaste_imap_codec::print;
-use posthaste_imap_codec::response::{Response, Status, StatusKind, Untagged};
+use posthaste_imap_codec::response::{Code, Response, Status, StatusKind, Untagged};
 use posthaste_imap_codec::{NameEncoding, Tag};
-use posthaste_net::{AccountShare, Certificates, Connection, NetError};
+use posthaste_net::{AccountShare, Certificates, Connection, LoginEnd, NetError};
 
 use crate::heavy::{Pace, STEPS_MAX};
 use crate::progress::Reports;
@@ -113,6 +113,11 @@ impl Wire {
         self.connection.belongs_to(share);
     }
 
+    /// See [`Connection::ends_with`].
+    pub(crate) fn ends_with(&mut self, login_end: LoginEnd) {
+        self.connection.ends_with(login_end);
+    }
+
     /// See [`Connection::belongs_to_nobody`].
     pub(crate) fn belongs_to_nobody(&mut self) {
         self.connection.belongs_to_nobody();
@@ -169,8 +174,8 @@ impl Wire {
     }
 
     /// Does work during which nothing is printed, while the client is connected. If the client
-    /// disconnects, the command is cancelled. A client that has closed its sending side counts as
-    /// disconnected, although it might still read.
+    /// disconnects or its login ends, the command is cancelled. A client that has closed its
+    /// sending side counts as disconnected, although it might still read.
     pub(crate) async fn while_there<T>(&mut self, work: impl Future<Output = T>) -> Result<T, NetError> {
         self.wait_for(work, None).await
     }
@@ -191,6 +196,7 @@ impl Wire {
     ) -> Result<T, NetError> {
         let mut work = std::pin::pin!(work);
         let clock = self.connection.clock().clone();
+        let mut login_end = self.connection.login_end();
         let mut due = reports.as_ref().map(|reports| clock.now() + reports.times.first);
         loop {
             let report = async {
@@ -213,6 +219,7 @@ impl Wire {
                 biased;
                 done = &mut work => return Ok(done),
                 heard = heard => heard?,
+                () = login_end.reached() => return Err(NetError::LoginEnded),
                 () = report => {
                     if let Some(reports) = &reports {
                         self.say_code(reports.now(), "Working");
@@ -268,6 +275,19 @@ impl Wire {
     /// Prints `* OK [code] text`.
     pub(crate) fn say_code(&mut self, code: posthaste_imap_codec::response::Code, text: &str) {
         self.say_status(Status { tag: None, kind: StatusKind::Ok, code: Some(code), text: text.to_owned() });
+    }
+
+    /// Prints a line of these pieces, without line ends in them.
+    pub(crate) fn say_line(&mut self, pieces: &[&str]) {
+        let out = self.out();
+        pieces.iter().for_each(|piece| out.extend_from_slice(piece.as_bytes()));
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Prints `* BYE [REFERRAL url] text`: RFC 2221 §3.
+    pub(crate) fn say_referral(&mut self, url: String) {
+        let (code, text) = (Some(Code::Referral(url)), "Your mailboxes are on another server".to_owned());
+        self.say_status(Status { tag: None, kind: StatusKind::Bye, code, text });
     }
 
     /// Prints `* BYE text`.

@@ -2,14 +2,16 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use posthaste_directory::{
-    Account, Directory, Lease, Login, LoginError, ScriptError, Service, Source,
+    Account, Directory, Lease, Login, LoginError, ScriptError, Service, Source, revoked,
     sasl::{self, Channel, Exchange, Plaintext, Step},
 };
-use posthaste_net::{AccountLimit, Accounts, Certificates, Connection, NetError, SessionFuture, Shutdown};
+use posthaste_net::{
+    AccountLimit, Accounts, Certificates, Connection, NetError, Places, SessionFuture, Shutdown, WorkPlace,
+    processors_for_work,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::reply::{Reply, literal, string};
@@ -20,7 +22,7 @@ use crate::syntax::{self, Framed};
 pub const REFUSAL: &[u8] = b"BYE (TRYLATER) \"Too many connections\"\r\n";
 
 /// Octets of a command over the limit that are read and thrown away, so that the client reads the
-/// answer. Whoever sends more is cut off.
+/// answer. A client that sends more is disconnected.
 const DRAIN_MAX: u64 = 4 << 20;
 /// Octets read ahead of a command.
 const READ_AHEAD: usize = 16 * 1024;
@@ -70,8 +72,8 @@ pub struct ManageSieveService {
     certificates: Option<Certificates>,
     accounts: Accounts,
     /// For commands on scripts: a short one may read or compile hundreds of kibibytes. As many as
-    /// there are processors, but one, which stays with everybody else.
-    places: Arc<Semaphore>,
+    /// there are processors, but one, which stays with everybody else; one for each account.
+    places: Places<[u8; 16]>,
 }
 
 impl fmt::Debug for ManageSieveService {
@@ -88,8 +90,7 @@ impl ManageSieveService {
         certificates: Option<Certificates>,
         accounts: Accounts,
     ) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-        let places = Arc::new(Semaphore::new(processors.saturating_sub(1).max(1)));
+        let places = Places::new(processors_for_work(), 1);
         Self { options, directory, certificates, accounts, places }
     }
 
@@ -194,8 +195,8 @@ impl Driver {
             Action::Authenticate { mechanism, initial } => return self.log_in(&mechanism, initial).await,
             Action::Script(act) => {
                 if let Some(account) = self.session.account.clone() {
-                    let place = Arc::clone(&self.service.places).acquire_owned().await;
-                    let reply = match self.script(&account, act, place.ok()).await {
+                    let place = self.service.places.take(account.id.0.to_bytes(), Duration::MAX).await;
+                    let reply = match self.script(&account, act, place).await {
                         Ok(reply) => reply,
                         Err(error) => {
                             if let ScriptError::Directory(error) = &error {
@@ -364,7 +365,7 @@ impl Driver {
         &mut self,
         account: &Account,
         act: ScriptAct,
-        place: Option<OwnedSemaphorePermit>,
+        place: Option<WorkPlace<[u8; 16]>>,
     ) -> Result<Reply, ScriptError> {
         let directory = Arc::clone(&self.service.directory);
         match act {
@@ -509,19 +510,11 @@ impl Driver {
 /// held until that thread is done, also if nobody waits for it any more.
 async fn checked(
     text: String,
-    place: Option<OwnedSemaphorePermit>,
-) -> (String, Option<String>, Option<OwnedSemaphorePermit>) {
+    place: Option<WorkPlace<[u8; 16]>>,
+) -> (String, Option<String>, Option<WorkPlace<[u8; 16]>>) {
     let work = tokio::task::spawn_blocking(move || {
         let faults = posthaste_filter::compile(&text).err().map(|errors| errors.to_string());
         (text, faults, place)
     });
     work.await.unwrap_or_else(|error| (String::new(), Some(error.to_string()), None))
-}
-
-/// Returns once a lease ends; never without one.
-async fn revoked(lease: &mut Option<Lease>) {
-    match lease {
-        Some(lease) => lease.ended().await,
-        None => std::future::pending().await,
-    }
 }

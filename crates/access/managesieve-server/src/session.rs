@@ -23,7 +23,7 @@ pub(crate) enum Action {
     Script(ScriptAct),
 }
 
-/// What is to be done with the scripts of the account that logged in.
+/// What to do with the scripts of the account that logged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ScriptAct {
     HaveSpace { name: String, octets: u64 },
@@ -123,7 +123,7 @@ impl Session {
         }
     }
 
-    /// A command that cannot be: counted, because whoever makes many is no client.
+    /// An illegal command. It is counted: a peer that sends many is no mail program.
     pub(crate) fn mistake(&mut self, text: &'static str) -> Action {
         self.errors += 1;
         match self.errors {

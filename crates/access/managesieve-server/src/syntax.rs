@@ -17,7 +17,7 @@ pub(crate) enum Framed {
     Part,
     /// The command has this many octets, its line end included.
     Whole(usize),
-    /// It would have more than it may: this many octets, as far as it has said.
+    /// It is over the limit: at least this many octets.
     TooLong(u64),
 }
 
@@ -163,7 +163,7 @@ fn quoted(bytes: &[u8]) -> Result<(Argument, &[u8]), &'static str> {
                     text.push(*byte);
                     at += 2;
                 }
-                _ => return Err("a backslash stands before a quote or a backslash alone"),
+                _ => return Err("a backslash may precede only a quote or a backslash"),
             },
             Some(b'\r' | b'\n' | 0) | None => return Err("a quoted string has no end on its line"),
             Some(byte) => {

@@ -16,7 +16,7 @@ pub enum Command {
     Pass(Secret<String>),
     /// Logs in by SASL.
     Auth {
-        /// In capitals; `None` asks which there are, as clients from before RFC 5034 do.
+        /// In capitals; `None` requests the list, as clients from before RFC 5034 do.
         mechanism: Option<String>,
         /// Decoded; `None` if the command brought none, empty for `=`.
         initial: Option<Secret<Vec<u8>>>,

@@ -10,7 +10,7 @@ pub enum ClearTextLogin {
     /// Inside TLS, and on connections that never leave this machine.
     #[default]
     Loopback,
-    /// Everywhere: whoever can read the network traffic can read passwords.
+    /// Everywhere. Anybody who can read the network traffic can read passwords.
     Always,
 }
 
@@ -60,8 +60,8 @@ impl Default for Pop3Options {
     }
 }
 
-/// Octets of a line, CRLF included. RFC 2449 §4 allows 255; RFC 5034 §4 wants 12,288 for a line of
-/// an authentication exchange. One limit for both: a line costs nobody anything.
+/// Octets of a line, CRLF included. RFC 2449 §4 allows 255; RFC 5034 §4 wants 12,288 for a line
+/// of an authentication exchange. One limit for both: a line costs nobody anything.
 pub(crate) const LINE_MAX: usize = 12_288 + 2;
 
 /// Octets of a line over the limit that are skipped to find its end; after that we hang up.

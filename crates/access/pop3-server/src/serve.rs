@@ -1,8 +1,8 @@
 //! The adapter: a connection's bytes and the clock on one side, the session's lines and actions on
 //! the other.
 //!
-//! Answers are gathered while commands wait in the input (PIPELINING, RFC 2449 §6.6). They are sent
-//! before anything is waited for.
+//! Answers are gathered while commands wait in the input (PIPELINING, RFC 2449 §6.6). They are
+//! sent before anything is waited for.
 
 mod login;
 mod retrieve;
@@ -11,10 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use memchr::memchr;
-use posthaste_directory::{Lease, sasl};
+use posthaste_directory::{Lease, revoked, sasl};
 use posthaste_mail_model::NumSet;
-use posthaste_net::{AccountLimit, Connection, NetError, SessionFuture, Shutdown};
+use posthaste_net::{AccountLimit, Connection, LineReader, NetError, SessionFuture, Shutdown, TakenLine};
 use posthaste_store::Mailbox;
 
 use crate::command::SyntaxError;
@@ -219,35 +218,17 @@ impl Driver {
 
     /// The next line, without its end.
     async fn line(&mut self, within: Duration) -> Result<Line, NetError> {
-        let mut skipped = 0;
+        let mut reader = LineReader::new(LINE_MAX, SKIP_MAX);
         loop {
-            let input = self.connection.input();
-            match memchr(b'\n', &input[..input.len().min(LINE_MAX)]) {
-                Some(at) if skipped > 0 => {
-                    self.connection.consume(at + 1);
-                    return Ok(Line::Bad(SyntaxError::TooLong));
-                }
-                Some(_) if self.lease.as_ref().is_some_and(Lease::is_ended) => {
+            match reader.take(self.connection.input_mut())? {
+                TakenLine::Unfinished => {}
+                TakenLine::TooLong => return Ok(Line::Bad(SyntaxError::TooLong)),
+                _ if self.lease.as_ref().is_some_and(Lease::is_ended) => {
                     return Ok(Line::Refused(Refusal::Revoked));
                 }
-                Some(at) => {
-                    let mut line = self.connection.input_mut().split_to(at + 1);
-                    // RFC 1939 §3: a line ends with CR LF and with nothing else.
-                    if !line.ends_with(b"\r\n") {
-                        return Ok(Line::Bad(SyntaxError::Line));
-                    }
-                    line.truncate(at - 1);
-                    return Ok(Line::Good(line));
-                }
-                None if input.len() >= LINE_MAX => {
-                    skipped += LINE_MAX;
-                    self.connection.consume(LINE_MAX);
-                    if skipped > SKIP_MAX {
-                        return Err(NetError::InputFull { max: SKIP_MAX });
-                    }
-                    continue;
-                }
-                None => {}
+                // RFC 1939 §3: a line ends with CR LF and with nothing else.
+                TakenLine::BareLf => return Ok(Line::Bad(SyntaxError::Line)),
+                TakenLine::Whole(line) => return Ok(Line::Good(line)),
             }
             self.flush().await?;
             posthaste_metrics::command_answered();
@@ -304,13 +285,5 @@ fn link(service: &Pop3Service, connection: &Connection) -> Link {
         stls: service.certificates.is_some(),
         passwords: channel.protects_passwords(),
         mechanisms: sasl::mechanisms(&service.directory, &channel),
-    }
-}
-
-/// Returns once a lease ends; never without one.
-async fn revoked(lease: &mut Option<Lease>) {
-    match lease {
-        Some(lease) => lease.ended().await,
-        None => std::future::pending().await,
     }
 }

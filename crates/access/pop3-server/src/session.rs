@@ -28,7 +28,7 @@ pub struct Link {
     pub mechanisms: Mechanisms,
 }
 
-/// What the driver does next. Answers are in the buffer already, where nothing else is said.
+/// What the driver does next. Answers are already in the buffer, unless stated otherwise.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.
@@ -160,7 +160,8 @@ impl Session {
             }
             Command::Lang(tag) => self.language(tag.as_deref(), out),
             Command::Quit => self.quit(out),
-            // RFC 1939 §5 has it in TRANSACTION; before it, some clients send it to stay connected.
+            // RFC 1939 §5 has it in TRANSACTION; before it, some clients send it to stay
+            // connected.
             Command::Noop => ok("Nothing done", out),
             command if self.is_logged_in() => self.transaction(command, out),
             command => self.authorization(command, out),
@@ -338,7 +339,7 @@ impl Session {
         more
     }
 
-    /// TLS is active: nothing that was said before counts (RFC 2595 §4).
+    /// TLS is active: nothing that was sent before counts (RFC 2595 §4).
     pub fn tls_started(&mut self, link: Link) {
         (self.link, self.user, self.utf8) = (link, None, false);
     }

@@ -38,7 +38,7 @@ const TLS_WITHIN: Duration = Duration::from_secs(30);
 /// neither side waits for the other for ever (RFC 2920 §3.1).
 const GROUP: usize = 50;
 
-/// What a host said that it can do.
+/// The extensions that a host announced.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Extensions {
     pub pipelining: bool,
@@ -50,9 +50,10 @@ pub(crate) struct Extensions {
     pub chunking: bool,
     pub binarymime: bool,
     pub requiretls: bool,
-    /// Octets of a message at most, if it said so.
+    pub mt_priority: bool,
+    /// Octets of a message at most, if the host announced a limit.
     pub size: Option<u64>,
-    /// Recipients of a message at most, if it said so (RFC 9422 §4).
+    /// Recipients of a message at most, if the host announced a limit (RFC 9422 §4).
     pub recipients_max: Option<usize>,
 }
 
@@ -72,6 +73,7 @@ impl Extensions {
                 "DSN" => found.dsn = true,
                 "CHUNKING" => found.chunking = true,
                 "REQUIRETLS" => found.requiretls = true,
+                "MT-PRIORITY" => found.mt_priority = true,
                 "BINARYMIME" => found.binarymime = true,
                 "LIMITS" => {
                     let numbers = line.split(' ').filter_map(|word| word.split_once('='));
@@ -92,7 +94,7 @@ impl Extensions {
 pub(crate) enum Security {
     /// What a route says.
     Rule(TlsRule),
-    /// Some, with any certificate: records of DANE that say nothing (RFC 7672 §2.2).
+    /// Some, with any certificate: unusable records of DANE (RFC 7672 §2.2).
     Encrypted,
     /// A certificate that fits records of DANE.
     Dane(Arc<Dane>),
@@ -305,8 +307,8 @@ impl Client {
         [others, silent].iter().flat_map(|group| group.chunks(max)).map(<[usize]>::to_vec).collect()
     }
 
-    /// RFC 3461 §5.2.2: a host without DSN would report a failure that the sender does not want. It
-    /// gets the message without a sender.
+    /// RFC 3461 §5.2.2: a host without DSN would report a failure that the sender does not want.
+    /// It gets the message without a sender.
     fn needs_silence(&self, to: &Recipient) -> bool {
         !self.extensions.dsn && to.notify == Some(Notify::NEVER)
     }
@@ -356,7 +358,8 @@ impl Client {
             return Ok((outcomes, self.reset().await));
         }
         let end = if item.binary { self.chunk(message).await? } else { self.data(message).await? };
-        if !end.is_positive() {
+        // RFC 5321 §4.3.2: only a 2yz reply means that the host has the message.
+        if !(200..300).contains(&end.code) {
             outcomes.iter_mut().filter(|o| o.is_ok()).for_each(|o| *o = Err(end.failure()));
         }
         Ok((outcomes, end.code != 421))
@@ -379,6 +382,10 @@ impl Client {
         }
         if item.tls() == TlsWish::Required {
             mail += " REQUIRETLS";
+        }
+        if self.extensions.mt_priority && !item.priority.is_normal() {
+            // RFC 6710 §4.2.
+            mail += &format!(" MT-PRIORITY={}", item.priority);
         }
         if self.extensions.dsn {
             // RFC 3461 §5.2.1: what the sender gave, and no more.
@@ -422,6 +429,12 @@ impl Client {
     async fn data(&mut self, message: &Bytes) -> Result<Reply, Failure> {
         let go_on = self.command("DATA", DATA_WITHIN).await?;
         if go_on.code != 354 {
+            // RFC 5321 §4.3.2: DATA succeeds with 354 alone. This reply is to another command.
+            // The message was not sent, and the connection cannot be used any more.
+            if go_on.is_positive() {
+                let answer = format!("{} answers DATA with {}", self.host, go_on.text());
+                return Err(Failure::temporary("4.5.0", answer));
+            }
             return Ok(go_on);
         }
         let (mut dotted, mut block) = (Dotted::new(message), Vec::with_capacity(BLOCK));

@@ -1,13 +1,11 @@
 //! DANE for SMTP (RFC 7672): certificates that fit the TLSA records of a host.
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::RootCertStore;
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use sha2::{Digest, Sha256, Sha512};
-use std::sync::Arc;
 
 /// Certificates of a chain that are looked at.
 const CHAIN_LEN_MAX: usize = 16;
@@ -71,22 +69,29 @@ pub(crate) struct Dane {
     pub names: Vec<String>,
 }
 
-/// Verifies with TLSA records instead of authorities that everybody knows.
-#[derive(Debug)]
-pub(crate) struct DaneVerifier {
-    dane: Arc<Dane>,
-    provider: Arc<CryptoProvider>,
+/// What a host shows in a handshake, and when.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'c> {
+    /// The host's own certificate.
+    pub leaf: &'c CertificateDer<'c>,
+    /// The certificates of its authorities.
+    pub chain: &'c [CertificateDer<'c>],
+    pub now: UnixTime,
 }
 
-impl DaneVerifier {
-    pub fn new(dane: Arc<Dane>, provider: Arc<CryptoProvider>) -> Self {
-        Self { dane, provider }
+impl Dane {
+    /// Whether a certificate fits a record, by itself or by an authority of its chain.
+    pub fn fits(&self, shown: Shown<'_>, algorithms: &WebPkiSupportedAlgorithms) -> bool {
+        // RFC 7672 §3.1.1: neither the names nor the dates of the host's own certificate matter.
+        let is_leaf = |record: &Tlsa| record.usage == 3 && record.matches(shown.leaf);
+        self.records.iter().any(is_leaf) || self.has_authority(shown, algorithms)
     }
 
     /// Whether a chain ends at an authority of a record of usage 2.
-    fn has_authority(&self, leaf: &CertificateDer<'_>, chain: &[CertificateDer<'_>], now: UnixTime) -> bool {
+    fn has_authority(&self, shown: Shown<'_>, algorithms: &WebPkiSupportedAlgorithms) -> bool {
+        let Shown { leaf, chain, now } = shown;
         let mut roots = RootCertStore::empty();
-        for record in self.dane.records.iter().filter(|record| record.usage == 2) {
+        for record in self.records.iter().filter(|record| record.usage == 2) {
             let found = chain.iter().take(CHAIN_LEN_MAX).filter(|certificate| record.matches(certificate));
             found.for_each(|certificate| _ = roots.add(certificate.clone().into_owned()));
             if (record.selector, record.matching) == (0, 0) {
@@ -95,56 +100,13 @@ impl DaneVerifier {
             }
         }
         let Ok(leaf) = ParsedCertificate::try_from(leaf) else { return false };
-        let algorithms = self.provider.signature_verification_algorithms.all;
         let is_named = || {
-            let names = self.dane.names.iter().filter_map(|name| ServerName::try_from(name.as_str()).ok());
+            let names = self.names.iter().filter_map(|name| ServerName::try_from(name.as_str()).ok());
             names.into_iter().any(|name| verify_server_name(&leaf, &name).is_ok())
         };
         !roots.is_empty()
-            && verify_server_cert_signed_by_trust_anchor(&leaf, &roots, chain, now, algorithms).is_ok()
+            && verify_server_cert_signed_by_trust_anchor(&leaf, &roots, chain, now, algorithms.all).is_ok()
             && is_named()
-    }
-}
-
-impl ServerCertVerifier for DaneVerifier {
-    fn verify_server_cert(
-        &self,
-        leaf: &CertificateDer<'_>,
-        chain: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        // RFC 7672 §3.1.1: neither its names nor its dates matter.
-        let is_leaf = |record: &Tlsa| record.usage == 3 && record.matches(leaf);
-        if self.dane.records.iter().any(is_leaf) || self.has_authority(leaf, chain, now) {
-            return Ok(ServerCertVerified::assertion());
-        }
-        Err(CertificateError::ApplicationVerificationFailure.into())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -171,9 +133,8 @@ mod tests {
     fn verifies(records: &[Tlsa], leaf: &CertificateDer<'_>, chain: &[CertificateDer<'_>]) -> bool {
         assert!(records.iter().all(Tlsa::is_usable));
         let dane = Dane { records: records.to_vec(), names: vec!["mx.x.test".into(), "x.test".into()] };
-        let verifier = DaneVerifier::new(Arc::new(dane), Arc::new(ring::default_provider()));
-        let name = ServerName::try_from("mx.x.test").unwrap();
-        verifier.verify_server_cert(leaf, chain, &name, &[], UnixTime::now()).is_ok()
+        let algorithms = ring::default_provider().signature_verification_algorithms;
+        dane.fits(Shown { leaf, chain, now: UnixTime::now() }, &algorithms)
     }
 
     fn tlsa(usage: u8, selector: u8, matching: u8, of: &[u8]) -> Tlsa {

@@ -6,14 +6,19 @@ use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
 use hickory_resolver::proto::rr::{Record, RecordType};
+use posthaste_directory::Network;
 use posthaste_queue::Failure;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use crate::reachable::Reachable;
 use crate::validated::Validated;
 
 /// Hosts that are tried for one domain: RFC 5321 §5.1 wants at least two.
 const HOSTS_MAX: usize = 8;
+
+/// RFC 3463 §3.5: unable to route. Another host of the domain may have a better address.
+pub(crate) const NO_ROUTE: &str = "5.4.4";
 
 /// Asks name servers.
 #[derive(Clone)]
@@ -21,6 +26,8 @@ pub struct Dns {
     resolver: TokioResolver,
     /// TCP port of hosts.
     pub(crate) port: u16,
+    /// Addresses that answers may name.
+    reachable: Reachable,
     /// Asks the same servers whether DNSSEC proves their answers, if they are trusted to know.
     pub(crate) validated: Option<Validated>,
 }
@@ -56,17 +63,24 @@ impl Dns {
             let config = ResolverConfig::from_parts(None, Vec::new(), servers.collect());
             TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
         };
-        Ok(Self { resolver: builder.build().map_err(io::Error::other)?, port, validated: None })
+        let resolver = builder.build().map_err(io::Error::other)?;
+        Ok(Self { resolver, port, reachable: Reachable::default(), validated: None })
+    }
+
+    /// Lets answers name addresses of these networks, which are not public.
+    #[must_use]
+    pub fn allowing(self, networks: &[Network]) -> Self {
+        Self { reachable: Reachable::with(networks.to_vec()), ..self }
     }
 
     /// Believes these servers when they say that DNSSEC proves an answer, so that hosts are known
-    /// by DANE. They are to be on this machine.
+    /// by DANE. They must be on this machine.
     #[must_use]
     pub fn trusting(self, servers: &[SocketAddr]) -> Self {
         Self { validated: Some(Validated::new(servers)), ..self }
     }
 
-    /// What asks, for other questions than hosts.
+    /// The resolver, for other questions than hosts.
     pub fn resolver(&self) -> &TokioResolver {
         &self.resolver
     }
@@ -113,12 +127,24 @@ impl Dns {
         }
     }
 
-    /// The addresses of a host.
+    /// The addresses of a host that may be connected to. The failure has [`NO_ROUTE`] if all its
+    /// addresses are refused.
     pub(crate) async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, Failure> {
-        match self.resolver.lookup_ip(format!("{host}.")).await {
-            Ok(found) => Ok(found.iter().collect()),
+        let found = match self.resolver.lookup_ip(format!("{host}.")).await {
+            Ok(found) => found.iter().collect::<Vec<_>>(),
             // A host that is missing may be one of several: the mail waits.
-            Err(error) => Err(Failure { permanent: false, status: "4.4.3".into(), ..failure(host, &error) }),
+            Err(error) => {
+                return Err(Failure { permanent: false, status: "4.4.3".into(), ..failure(host, &error) });
+            }
+        };
+        let (good, refused): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|address| self.reachable.allows(*address));
+        if !refused.is_empty() {
+            tracing::info!(host, ?refused, "addresses that are not public are not connected to");
+        }
+        match good.is_empty() && !refused.is_empty() {
+            true => Err(Failure::permanent(NO_ROUTE, format!("{host} has no public address"))),
+            false => Ok(good),
         }
     }
 }
@@ -163,6 +189,9 @@ mod tests {
             ("first.test", DnsRecord::A([127, 0, 0, 7])),
         ]);
         let dns = Dns::new(&[server.address()], 25).unwrap();
+        let refused = dns.addresses("first.test").await.unwrap_err();
+        assert_eq!((refused.permanent, refused.status.as_str()), (true, NO_ROUTE));
+        let dns = dns.allowing(&["127.0.0.0/8".parse().unwrap()]);
         assert_eq!(hosts(&dns, "x.test").await.unwrap(), ["first.test", "second.test"]);
         assert_eq!(hosts(&dns, "plain.test").await.unwrap(), ["plain.test"]);
         assert_eq!(hosts(&dns, "none.test").await, Err((true, "5.1.10".into())));

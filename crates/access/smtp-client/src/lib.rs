@@ -11,6 +11,7 @@
 //! * what goes out has lines that end in CR LF and nothing else, so that no host sees two messages
 //!   where there is one;
 //! * every wait has a limit (RFC 5321 §4.5.3.2), and every reply a length;
+//! * a stranger's DNS can send us to public addresses, and to others only where that is set;
 //! * a password is sent only over TLS with a certificate that was verified.
 
 mod client;
@@ -18,6 +19,7 @@ mod dane;
 mod dns;
 mod dots;
 mod plan;
+mod reachable;
 mod reply;
 mod route;
 mod stream;

@@ -59,7 +59,7 @@ impl<'a> Plans<'a> {
         // RFC 8689 §5: policies count for nothing then.
         let reports = reports.filter(|_| wish != TlsWish::Optional);
         let found = match sts.filter(|_| wish != TlsWish::Optional) {
-            Some(sts) => sts.policy(dns.resolver(), domain).await,
+            Some(sts) => sts.policy(dns, domain).await,
             None => Found::default(),
         };
         let plans = Self {
@@ -86,8 +86,11 @@ impl<'a> Plans<'a> {
         let mut at_worst = vec![OPPORTUNISTIC, CLEAR];
         match self.dane(host).await? {
             // RFC 7672 §2.2: records of which none is usable demand TLS, and prove nothing. They
-            // must not replace a policy that demands a certificate.
-            Some((Security::Encrypted, _)) if self.sts.is_some() => at_worst = vec![Security::Encrypted],
+            // must not replace a policy that demands a certificate. Nor does it hinder REQUIRETLS,
+            // which takes a certificate of an authority as well (RFC 8689 §4.2.1).
+            Some((Security::Encrypted, _)) if self.sts.is_some() || self.wish == TlsWish::Required => {
+                at_worst = vec![Security::Encrypted];
+            }
             Some((security, policy)) => {
                 return Ok(Plan { route, attempts: vec![security], policy: Some(policy) });
             }
@@ -101,8 +104,7 @@ impl<'a> Plans<'a> {
         let is_enforced = policy.mode == Mode::Enforce || self.wish == TlsWish::Required;
         let allows = policy.allows(host);
         if !allows {
-            let reason = "the policy does not name the host".to_owned();
-            self.note(&applied, TlsFault::ValidationFailure, host, reason);
+            self.note(&applied, TlsFault::ValidationFailure, host, "the policy does not name the host");
         }
         match (allows, is_enforced) {
             (true, true) => Ok(Plan { route, attempts: vec![VERIFIED], policy: Some(applied) }),
@@ -145,7 +147,7 @@ impl<'a> Plans<'a> {
             Ok(found) => found,
             Err(why) => {
                 // RFC 7672 §2.1.3: a host whose records are withheld is passed over.
-                self.note(&policy, TlsFault::DnssecInvalid, host, why.clone());
+                self.note(&policy, TlsFault::DnssecInvalid, host, "");
                 return Err(Failure::temporary("4.7.5", format!("the TLSA records of {host}: {why}")));
             }
         };
@@ -160,16 +162,17 @@ impl<'a> Plans<'a> {
     }
 
     fn note_fault(&self, fault: Fault) {
-        let (fault, reason) = match fault {
-            Fault::Fetch(why) => (TlsFault::StsPolicyFetchError, why),
-            Fault::Invalid(why) => (TlsFault::StsPolicyInvalid, why),
-            Fault::Certificate(why) => (TlsFault::StsWebpkiInvalid, why),
+        // RFC 8460 §4.3.2.2. What happened exactly is in our log.
+        let fault = match fault {
+            Fault::Fetch(_) => TlsFault::StsPolicyFetchError,
+            Fault::Invalid(_) => TlsFault::StsPolicyInvalid,
+            Fault::Certificate(_) => TlsFault::StsWebpkiInvalid,
         };
         let policy = AppliedPolicy { kind: PolicyKind::Sts, strings: Vec::new(), hosts: Vec::new() };
-        self.note(&policy, fault, "", reason);
+        self.note(&policy, fault, "", "");
     }
 
-    fn note(&self, policy: &AppliedPolicy, fault: TlsFault, host: &str, reason: String) {
+    fn note(&self, policy: &AppliedPolicy, fault: TlsFault, host: &str, reason: &'static str) {
         if let Some(reports) = self.reports {
             let failure = TlsFailure { fault, host: host.to_owned(), address: None, reason };
             reports.failure(self.domain, policy, failure);

@@ -62,7 +62,7 @@ impl Routes {
         self.domains.get(domain).or(self.smarthost.as_ref())
     }
 
-    /// What asks DNS.
+    /// The resolver.
     pub(crate) fn dns(&self) -> Result<&Dns, Failure> {
         self.dns.as_ref().ok_or_else(|| {
             Failure::temporary("4.4.4", "there is no route: set relay.smarthost, or relay.routes")

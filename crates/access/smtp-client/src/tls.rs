@@ -1,16 +1,21 @@
 //! TLS as a client: opportunistic, or with a certificate that is verified.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    WantsVerifier,
+};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::TlsConnector;
 
-use crate::dane::{Dane, DaneVerifier};
+use crate::dane::{Dane, Shown};
 
 /// How TLS is done, for all connections.
 #[derive(Clone)]
@@ -31,13 +36,7 @@ impl Tls {
     /// require a verified certificate cannot be used.
     pub fn new(authorities: Option<&Path>) -> io::Result<Self> {
         let provider = Arc::new(ring::default_provider());
-        let builder = || {
-            let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
-            builder.with_safe_default_protocol_versions().map_err(io::Error::other)
-        };
-        let any = Arc::new(AnyCertificate(Arc::clone(&provider)));
-        let opportunistic =
-            builder()?.dangerous().with_custom_certificate_verifier(any).with_no_client_auth();
+        let opportunistic = taking(Taken::Any, &provider).map_err(io::Error::other)?;
         let verified = match authorities {
             Some(file) => {
                 let mut roots = RootCertStore::empty();
@@ -45,39 +44,67 @@ impl Tls {
                     // A system's file may hold one that this library does not take.
                     let _ = roots.add(certificate.map_err(io::Error::other)?);
                 }
-                Some(builder()?.with_root_certificates(roots).with_no_client_auth())
+                let builder = builder(&provider).map_err(io::Error::other)?;
+                let config = builder.with_root_certificates(roots).with_no_client_auth();
+                Some(TlsConnector::from(Arc::new(config)))
             }
             None => None,
         };
-        let connector = |config| TlsConnector::from(Arc::new(config));
-        Ok(Self { verified: verified.map(connector), opportunistic: connector(opportunistic), provider })
+        Ok(Self { verified, opportunistic, provider })
     }
 
-    /// TLS with a host whose certificate is to fit records of DANE.
+    /// TLS with a host whose certificate must fit records of DANE.
     pub(crate) fn dane(&self, dane: &Arc<Dane>) -> Result<TlsConnector, rustls::Error> {
-        let verifier = DaneVerifier::new(Arc::clone(dane), Arc::clone(&self.provider));
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
-        let builder = builder.with_safe_default_protocol_versions()?;
-        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
-        Ok(TlsConnector::from(Arc::new(builder.with_no_client_auth())))
+        taking(Taken::Dane(Arc::clone(dane)), &self.provider)
     }
 }
 
-/// Takes any certificate: opportunistic TLS (RFC 7435 §3) keeps off those who listen, and no more.
-/// The handshake itself is checked.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+type Builder = ConfigBuilder<ClientConfig, WantsVerifier>;
 
-impl ServerCertVerifier for AnyCertificate {
+fn builder(provider: &Arc<CryptoProvider>) -> Result<Builder, rustls::Error> {
+    ClientConfig::builder_with_provider(Arc::clone(provider)).with_safe_default_protocol_versions()
+}
+
+/// TLS with hosts whose certificate is taken.
+fn taking(taken: Taken, provider: &Arc<CryptoProvider>) -> Result<TlsConnector, rustls::Error> {
+    let verifier = Verifier { taken, algorithms: provider.signature_verification_algorithms };
+    let builder = builder(provider)?.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+    Ok(TlsConnector::from(Arc::new(builder.with_no_client_auth())))
+}
+
+/// Which certificates are taken.
+#[derive(Debug)]
+enum Taken {
+    /// Any: opportunistic TLS (RFC 7435 §3) keeps off those who listen, and no more.
+    Any,
+    /// Those that fit records of DANE.
+    Dane(Arc<Dane>),
+}
+
+/// Verifies without authorities that everybody knows. The handshake itself is checked.
+#[derive(Debug)]
+struct Verifier {
+    taken: Taken,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
+        leaf: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
         _: &ServerName<'_>,
         _: &[u8],
-        _: UnixTime,
+        now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
+        let is_taken = match &self.taken {
+            Taken::Any => true,
+            Taken::Dane(dane) => dane.fits(Shown { leaf, chain, now }, &self.algorithms),
+        };
+        match is_taken {
+            true => Ok(ServerCertVerified::assertion()),
+            false => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
     }
 
     fn verify_tls12_signature(
@@ -86,7 +113,7 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -95,10 +122,10 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.algorithms.supported_schemes()
     }
 }

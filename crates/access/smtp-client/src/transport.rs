@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::client::{Client, Trouble};
+use crate::dns::NO_ROUTE;
 use crate::plan::{Plan, Plans};
 use crate::route::Routes;
 use crate::sts::Sts;
@@ -96,15 +97,17 @@ impl SmtpTransport {
     /// Counts how the first attempt went, if TLS had a part in it.
     fn note(&self, domain: &str, plan: &Plan, address: SocketAddr, connected: &Result<Client, Trouble>) {
         let (Some(reports), Some(policy)) = (&self.reports, &plan.policy) else { return };
-        let failed = |fault, reason: &str| {
-            let (host, reason) = (plan.route.host.clone(), reason.to_owned());
+        let failed = |fault| {
+            // RFC 8460 §4.3.3: the general failure alone needs words.
+            let reason = if fault == TlsFault::ValidationFailure { "the TLS handshake failed" } else { "" };
+            let host = plan.route.host.clone();
             let failure = TlsFailure { fault, host, address: Some(address.ip()), reason };
             reports.failure(domain, policy, failure);
         };
         match connected {
             Ok(client) if client.is_tls() => reports.success(domain, policy),
-            Ok(_) => failed(TlsFault::StarttlsNotSupported, ""),
-            Err(Trouble::Tls(failure, fault)) => failed(*fault, &failure.reply),
+            Ok(_) => failed(TlsFault::StarttlsNotSupported),
+            Err(Trouble::Tls(_, fault)) => failed(*fault),
             Err(Trouble::Other(_)) => {}
         }
     }
@@ -138,7 +141,11 @@ impl SmtpTransport {
             match tried {
                 Ok(client) => return Ok(client),
                 // RFC 8689 §4.2.1: another host may be better.
-                Err(failure) if failure.permanent && wish != TlsWish::Required => return Err(failure),
+                Err(failure)
+                    if failure.permanent && wish != TlsWish::Required && failure.status != NO_ROUTE =>
+                {
+                    return Err(failure);
+                }
                 // One that may be better later counts more.
                 Err(failure) if failure.permanent && !last.status.starts_with("4.4.4") => {}
                 Err(failure) => last = failure,

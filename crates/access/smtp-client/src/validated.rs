@@ -1,6 +1,6 @@
 //! DNS answers with the word of a resolver that it has validated them (RFC 6840 §5.7, §5.8).
 //!
-//! The resolver must be trusted, and so must the way to it: it is to run on this machine.
+//! The resolver must be trusted, and so must the way to it. So it must run on this machine.
 
 use hickory_resolver::proto::op::{Edns, Message, Query, ResponseCode};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
@@ -134,7 +134,7 @@ fn query(name: &str, kind: RecordType) -> Result<Message, String> {
     query.metadata.id =
         u16::try_from(getrandom::u32().map_err(|e| e.to_string())? & 0xffff).unwrap_or_default();
     query.metadata.recursion_desired = true;
-    // RFC 6840 §5.7: we understand the bit.
+    // RFC 6840 §5.7: the bit says that we understand AD in the answer.
     query.metadata.authentic_data = true;
     query.add_query(Query::query(name, kind));
     query.edns.get_or_insert_with(Edns::new).set_max_payload(UDP_LEN_MAX);

@@ -10,7 +10,8 @@ use posthaste_authentication::Origin;
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, Policy};
 use posthaste_queue::{
-    Envelope, EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, Sent, To, Transport,
+    Envelope, EnvelopeId, Item, Notify, OriginalRecipient, Priority, Queue, Relay, Return, Sent, To,
+    Transport,
 };
 use posthaste_smtp_client::{Route, Routes, SmtpTransport, Tls, TlsRule};
 use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
@@ -43,6 +44,7 @@ async fn serve(connection: TcpStream, extensions: &str) -> String {
         let answer = match words[0] {
             "EHLO" => format!("250-mail.b.test\r\n{extensions}250 HELP\r\n"),
             "RCPT" if words[1].starts_with("TO:<no") => "550 5.1.1 no such user\r\n".to_owned(),
+            "DATA" if extensions.contains("EARLY") => "250 ok\r\n".to_owned(),
             "DATA" => {
                 connection.get_mut().write_all(b"354 go on\r\n").await.unwrap();
                 let mut line = String::new();
@@ -85,6 +87,26 @@ async fn sent(item: &Item, message: &'static [u8], extensions: &[&str]) -> (Sent
     (outcome, lines[1..lines.len() - 1].to_vec())
 }
 
+/// RFC 5321 §4.3.2: DATA succeeds with 354 alone. A late reply to another command does not make a
+/// message count as sent.
+#[tokio::test]
+async fn a_success_in_place_of_354_is_none() {
+    let envelope = Envelope { to: vec![To::new("bo@b.test")], ..Envelope::new("ana@a.test", &[]) };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let host = tokio::spawn(async move { serve(listener.accept().await.unwrap().0, "250-EARLY\r\n").await });
+    let route = Route { host: "127.0.0.1".into(), port, tls: TlsRule::Never, login: None };
+    let routes = Routes { domains: HashMap::from([("b.test".to_owned(), route)]), ..Routes::default() };
+    let transport = SmtpTransport::new("mail.a.test", routes, Tls::new(None).unwrap());
+    let mut channel = transport.connect(&"b.test".to_owned()).await.unwrap();
+    let outcome = channel.send(&item(MESSAGE, &envelope).await, Bytes::from_static(MESSAGE)).await;
+    assert!(!outcome.usable);
+    let [Err(failure)] = &outcome.outcomes[..] else { panic!("{outcome:?}") };
+    assert!(!failure.permanent && failure.reply.ends_with("answers DATA with 250 ok"), "{failure:?}");
+    drop(channel);
+    assert!(!host.await.unwrap().contains("Subject"));
+}
+
 fn to(address: &str, notify: &str) -> To {
     To { notify: Notify::parse(notify), ..To::new(address) }
 }
@@ -103,7 +125,7 @@ async fn what_the_sender_asked_for_is_handed_on() {
         ],
         ret: Some(Return::Full),
         envid: EnvelopeId::parse("id+2B1"),
-        ..Envelope::new("ana@a.test", &[], false)
+        ..Envelope::new("ana@a.test", &[])
     };
     let (outcome, lines) = sent(&item(MESSAGE, &envelope).await, MESSAGE, &["DSN", "PIPELINING"]).await;
     let envelope = [
@@ -118,11 +140,11 @@ async fn what_the_sender_asked_for_is_handed_on() {
 
 /// RFC 3461 §5.2.2: a host without DSN cannot be asked for silence.
 #[tokio::test]
-async fn a_host_that_reports_failures_gets_no_sender_for_those_who_want_none() {
+async fn a_host_that_reports_failures_gets_no_sender_if_no_report_is_wanted() {
     let envelope = Envelope {
         to: vec![to("never@b.test", "NEVER"), to("bo@b.test", "SUCCESS"), to("no@b.test", "NEVER")],
         ret: Some(Return::Full),
-        ..Envelope::new("ana@a.test", &[], false)
+        ..Envelope::new("ana@a.test", &[])
     };
     let (outcome, lines) = sent(&item(MESSAGE, &envelope).await, MESSAGE, &[]).await;
     let first = ["MAIL FROM:<ana@a.test>", "RCPT TO:<bo@b.test>"];
@@ -132,10 +154,22 @@ async fn a_host_that_reports_failures_gets_no_sender_for_those_who_want_none() {
     assert_eq!((ok, outcome.reports), (vec![true, true, false], false));
 }
 
+/// RFC 6710 §4.2.
+#[tokio::test]
+async fn a_priority_is_handed_on_where_it_is_known() {
+    let envelope =
+        Envelope { priority: Priority::parse("-3").unwrap(), ..Envelope::new("ana@a.test", &["bo@b.test"]) };
+    let item = item(MESSAGE, &envelope).await;
+    let (_, lines) = sent(&item, MESSAGE, &["MT-PRIORITY MIXER"]).await;
+    assert_eq!(lines[0], "MAIL FROM:<ana@a.test> MT-PRIORITY=-3");
+    let (_, lines) = sent(&item, MESSAGE, &[]).await;
+    assert_eq!(lines[0], "MAIL FROM:<ana@a.test>");
+}
+
 /// RFC 9422 §4.
 #[tokio::test]
 async fn a_host_gets_no_more_recipients_at_once_than_it_takes() {
-    let envelope = Envelope::new("ana@a.test", &["a@b.test", "no@b.test", "c@b.test"], false);
+    let envelope = Envelope::new("ana@a.test", &["a@b.test", "no@b.test", "c@b.test"]);
     let (outcome, lines) = sent(&item(MESSAGE, &envelope).await, MESSAGE, &["LIMITS RCPTMAX=2"]).await;
     let first = ["MAIL FROM:<ana@a.test>", "RCPT TO:<a@b.test>", "RCPT TO:<no@b.test>"];
     let second = ["MAIL FROM:<ana@a.test>", "RCPT TO:<c@b.test>"];
@@ -148,7 +182,7 @@ async fn a_host_gets_no_more_recipients_at_once_than_it_takes() {
 #[tokio::test]
 async fn binary_mail_goes_in_a_chunk_or_not_at_all() {
     const BINARY: &[u8] = b"Subject: a\r\n\r\n\0\n.\r";
-    let envelope = Envelope { binary: true, ..Envelope::new("ana@a.test", &["bo@b.test"], false) };
+    let envelope = Envelope { binary: true, ..Envelope::new("ana@a.test", &["bo@b.test"]) };
     let item = item(BINARY, &envelope).await;
     let (outcome, lines) = sent(&item, BINARY, &["CHUNKING", "BINARYMIME", "8BITMIME"]).await;
     assert_eq!(

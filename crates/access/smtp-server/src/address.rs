@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::syntax::SyntaxError;
 
-/// Octets between the brackets. RFC 5321 §4.5.3.1.3 asks for 256; twice that because sub-addresses
+/// Octets between the brackets. RFC 5321 §4.5.3.1.3 requires 256; twice that because sub-addresses
 /// made by programs and UTF-8 domains run longer. More would not fit a command line with its
 /// parameters.
 const PATH_LEN_MAX: usize = 512;

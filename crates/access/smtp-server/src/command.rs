@@ -1,14 +1,15 @@
 //! Command lines to typed values and back.
 //!
 //! RFC 5321 §4.1.1 (SMTP), RFC 2033 §4.1 (LHLO), RFC 3207 (STARTTLS), RFC 4954 §4 (AUTH),
-//! RFC 3030 §2 and §3 (BDAT, BINARYMIME), RFC 4468 (BURL), RFC 1870 §6 (SIZE), RFC 6152 §3 (BODY),
-//! RFC 6531 §3.4 (SMTPUTF8), RFC 3461 §4 (RET, ENVID, NOTIFY, ORCPT). A line comes without its CRLF
-//! and is UTF-8; bare CR, bare LF and NUL are no part of any command.
+//! RFC 3030 §2 and §3 (BDAT, BINARYMIME), RFC 4468 (BURL), RFC 1870 §6 (SIZE), RFC 6152 §3
+//! (BODY), RFC 6531 §3.4 (SMTPUTF8), RFC 3461 §4 (RET, ENVID, NOTIFY, ORCPT), RFC 6710 §4.1
+//! (MT-PRIORITY). A line comes without its CRLF and is UTF-8; bare CR, bare LF and NUL are no part
+//! of any command.
 
 use std::fmt;
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use posthaste_queue::{EnvelopeId, Notify, OriginalRecipient, Return, xtext};
+use posthaste_queue::{EnvelopeId, Notify, OriginalRecipient, Priority, Return, xtext};
 
 use crate::address::{Mailbox, ReversePath, bracketed, is_domain, is_literal};
 use crate::syntax::SyntaxError;
@@ -92,6 +93,8 @@ pub struct MailParameters {
     pub envid: Option<EnvelopeId>,
     /// TLS at every step from here on (RFC 8689 §2).
     pub require_tls: bool,
+    /// How urgent it is (RFC 6710 §4.1).
+    pub priority: Option<Priority>,
 }
 
 /// Parameters of RCPT.
@@ -232,6 +235,9 @@ impl MailParameters {
             ("ENVID", Some(value)) => {
                 once(&mut self.envid, EnvelopeId::parse(value), "ENVID=printable ASCII as xtext")
             }
+            ("MT-PRIORITY", Some(value)) => {
+                once(&mut self.priority, Priority::parse(value), "MT-PRIORITY=-9 to 9")
+            }
             ("SMTPUTF8", None) => {
                 self.smtputf8 = true;
                 Ok(())
@@ -240,7 +246,7 @@ impl MailParameters {
                 self.require_tls = true;
                 Ok(())
             }
-            ("SIZE" | "BODY" | "AUTH" | "RET" | "ENVID" | "SMTPUTF8" | "REQUIRETLS", _) => {
+            ("SIZE" | "BODY" | "AUTH" | "RET" | "ENVID" | "SMTPUTF8" | "REQUIRETLS" | "MT-PRIORITY", _) => {
                 Err(SyntaxError::ParameterValue("a value is missing or superfluous"))
             }
             _ => Err(SyntaxError::Parameter),
@@ -274,7 +280,7 @@ fn name_and_value(parameter: &str) -> (String, Option<&str>) {
     }
 }
 
-/// A parameter may be given once, and its value must be good.
+/// A parameter may be given once, and its value must be valid.
 fn once<T>(place: &mut Option<T>, value: Option<T>, form: &'static str) -> Result<(), SyntaxError> {
     if place.is_some() || value.is_none() {
         return Err(SyntaxError::ParameterValue(form));
@@ -407,6 +413,9 @@ impl fmt::Display for MailParameters {
         }
         if self.require_tls {
             f.write_str(" REQUIRETLS")?;
+        }
+        if let Some(priority) = self.priority {
+            write!(f, " MT-PRIORITY={priority}")?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 //! loses its dot. One pass, whatever the chunks.
 
 use bytes::BytesMut;
-use memchr::{memchr, memmem};
+use memchr::memmem;
 
 /// How far a chunk got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,11 +112,6 @@ fn run_of_text(text: &[u8]) -> Run {
 /// Whether the message has a byte over 127.
 pub fn is_eight_bit(message: &[u8]) -> bool {
     !message.is_ascii()
-}
-
-/// Where the first line of `bytes` ends: the offset just after its LF.
-pub(crate) fn line_end(bytes: &[u8]) -> Option<usize> {
-    memchr(b'\n', bytes).map(|at| at + 1)
 }
 
 #[cfg(test)]

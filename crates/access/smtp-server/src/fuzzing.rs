@@ -169,7 +169,7 @@ fn check(reply: &Reply) {
     assert!((200..600).contains(&reply.code()));
 }
 
-/// What a client says of itself cannot add a field to the message.
+/// The name that a client gives itself cannot add a field to the message.
 fn check_trace(session: &Session) {
     let trace = session.trace("id", OffsetDateTime::UNIX_EPOCH);
     assert!(trace.ends_with("\r\n"), "{trace:?}");
@@ -204,8 +204,11 @@ pub(crate) fn account(number: u128) -> Account {
         password_changes: 0,
         shared: false,
         forward: None,
+        referral: None,
+        sets_quotas: false,
         scripts: Box::default(),
         format: Format::default(),
+        keep_original: false,
         disabled: false,
         created: 0,
         version: 1,

@@ -10,7 +10,7 @@
 //!
 //! [`command`], [`reply`], [`dots`] and [`Session`] know neither sockets nor clocks. What always
 //! holds:
-//! * a message is acknowledged after the sink has said that it is kept, never before;
+//! * a message is acknowledged after the sink has reported that it is stored, never before;
 //! * its bytes are those the client meant to send, with trace headers in front and nothing else
 //!   changed;
 //! * only CR LF `.` CR LF ends a message, and nothing sent before a TLS handshake is obeyed after
@@ -28,6 +28,7 @@ mod options;
 pub mod reply;
 mod scanning;
 mod serve;
+mod service;
 mod session;
 mod sink;
 pub mod syntax;
@@ -37,7 +38,8 @@ mod verification;
 pub use milters::Milters;
 pub use options::{PlaintextAuth, Role, SenderRule, SmtpOptions};
 pub use scanning::{IfUnscanned, Scanning};
-pub use serve::{SmtpService, refusal};
+pub use serve::refusal;
+pub use service::SmtpService;
 pub use session::{Action, Addressee, Link, Session, Transaction};
 pub use sink::{MailSink, RelayOrigin, RelayRefusal};
 pub use verification::Verification;

@@ -15,11 +15,14 @@ pub enum Role {
     Smtp,
 }
 
-/// Which sender addresses a user may give in MAIL (RFC 6409 §6.1).
+/// Which addresses a user may send as (RFC 6409 §6.1). His own are those of the account: its name,
+/// aliases and sub-addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderRule {
-    /// Addresses of the account: its name, aliases and sub-addresses.
+    /// His own, in MAIL and in each `From` of the message.
     Own,
+    /// His own in MAIL, any in the message.
+    Envelope,
     /// Any.
     Any,
 }
@@ -40,6 +43,9 @@ pub enum PlaintextAuth {
 pub struct SmtpOptions {
     /// Our own name, in greetings and trace headers.
     pub host: String,
+    /// The domain of the first account, which may be another than our name's: a bare `postmaster`
+    /// is looked for there as well (RFC 5321 §4.5.1).
+    pub domain: Option<String>,
     /// Octets of the largest message taken (RFC 1870 §4), without the headers we add. The sink's
     /// own limit counts if it is lower.
     pub message_size_max: usize,
@@ -51,6 +57,9 @@ pub struct SmtpOptions {
     pub errors_max: u32,
     /// Wait for a command (RFC 5321 §4.5.3.2.7: at least 5 minutes).
     pub command_within: Duration,
+    /// The whole time for the commands before a message, or before a login: three at their longest
+    /// wait. A client that sends nothing else holds its connection no longer.
+    pub begin_within: Duration,
     /// Wait for the next part of a message. RFC 5321 §4.5.3.2.5 gives the other side 3 minutes to
     /// send one; the sum of its rounds and ours stays under its 10 minutes for the whole.
     pub data_within: Duration,
@@ -77,10 +86,12 @@ impl SmtpOptions {
     pub fn new(host: impl Into<String>) -> Self {
         Self {
             host: host.into(),
+            domain: None,
             message_size_max: 64 * 1024 * 1024,
             recipients_max: 1000,
             errors_max: 20,
             command_within: Duration::from_secs(300),
+            begin_within: Duration::from_secs(900),
             data_within: Duration::from_secs(180),
             write_within: Duration::from_secs(300),
             tls_within: Duration::from_secs(30),

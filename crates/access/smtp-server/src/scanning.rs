@@ -3,7 +3,7 @@
 use posthaste_directory::Network;
 use posthaste_scanner::Rspamd;
 
-/// Which messages are scanned, and by what.
+/// Which messages are scanned, and by which scanner.
 #[derive(Clone, Debug)]
 pub struct Scanning {
     /// Scans them.

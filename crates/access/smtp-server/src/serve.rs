@@ -4,6 +4,7 @@
 //! Replies are gathered while commands wait in the input (RFC 2920 §3.2) and sent before anything
 //! is waited for.
 
+mod author;
 mod deliver;
 mod limits;
 mod login;
@@ -14,140 +15,31 @@ mod url;
 mod verification;
 
 use std::{
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use bytes::BytesMut;
-use posthaste_delivery::ResolveError;
-use posthaste_directory::{Directory, Lease, Target, sasl};
-use posthaste_net::{
-    Accounts, ByteBudget, Certificates, Connection, Holder, NetError, SessionFuture, Shutdown,
-};
-use posthaste_screening::{Screening, Standing};
+use posthaste_delivery::{Kind, ResolveError};
+use posthaste_directory::{Lease, Target, revoked, sasl};
+use posthaste_net::{Connection, Holder, LineReader, NetError, SessionFuture, Shutdown, TakenLine};
+use posthaste_screening::Standing;
 use time::OffsetDateTime;
 
 use crate::{
-    MailSink, Role, SmtpOptions,
-    dots::{DotReader, line_end},
+    Role,
+    address::Mailbox,
+    dots::DotReader,
     incoming::Incoming,
-    milters::Milters,
     options::{DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX, SLICE_BYTES},
     reply::{Enhanced, Reply},
-    scanning::Scanning,
-    session::{Action, Link, Session, store_failure},
+    service::SmtpService,
+    session::{Action, Link, Session, replies, store_failure},
     syntax::SyntaxError,
-    verification::Verification,
 };
-
-/// What all sessions of a listener share.
-pub struct SmtpService {
-    role: Role,
-    options: Arc<SmtpOptions>,
-    directory: Arc<Directory>,
-    sink: Arc<dyn MailSink>,
-    certificates: Option<Certificates>,
-    budget: ByteBudget,
-    accounts: Accounts,
-    verification: Option<Verification>,
-    screening: Option<Screening>,
-    scanning: Option<Scanning>,
-    milters: Milters,
-}
-
-/// Message bytes that all sessions may hold together, if nothing else is said: four of the largest
-/// messages, or some thousands of usual ones.
-const BUDGET_DEFAULT_BYTES: usize = 256 * 1024 * 1024;
-
-/// Octets of trace headers at most: five lines, each with one name of a client or recipient, and
-/// the results of a verification, with some lines for each signature.
-const TRACE_LEN_MAX: u64 = 16 * 1024;
-
-impl SmtpService {
-    /// A service that takes mail for `sink` and asks `directory` who may log in.
-    pub fn new(
-        role: Role,
-        mut options: SmtpOptions,
-        directory: Arc<Directory>,
-        sink: Arc<dyn MailSink>,
-    ) -> Self {
-        // What we announce must fit the sink with our own headers on top.
-        let room = sink.message_len_max().saturating_sub(TRACE_LEN_MAX);
-        options.message_size_max = options.message_size_max.min(usize::try_from(room).unwrap_or(usize::MAX));
-        options.relays = sink.relays();
-        let options = Arc::new(options);
-        let (budget, accounts) = (ByteBudget::new(1), Accounts::default());
-        let service = Self {
-            role,
-            options,
-            directory,
-            sink,
-            certificates: None,
-            budget,
-            accounts,
-            verification: None,
-            screening: None,
-            scanning: None,
-            milters: Milters::default(),
-        };
-        service.with_budget(ByteBudget::new(BUDGET_DEFAULT_BYTES))
-    }
-
-    /// Offers STARTTLS.
-    #[must_use]
-    pub fn with_certificates(mut self, certificates: Certificates) -> Self {
-        self.certificates = Some(certificates);
-        self
-    }
-
-    /// Verifies what comes from other hosts ([`Role::Smtp`]).
-    #[must_use]
-    pub fn with_verification(mut self, verification: Option<Verification>) -> Self {
-        self.verification = verification;
-        self
-    }
-
-    /// Screens other hosts ([`Role::Smtp`]).
-    #[must_use]
-    pub fn with_screening(mut self, screening: Option<Screening>) -> Self {
-        self.screening = screening.filter(|_| self.role == Role::Smtp);
-        self
-    }
-
-    /// Has what comes from other hosts scanned ([`Role::Smtp`]).
-    #[must_use]
-    pub fn with_scanning(mut self, scanning: Option<Scanning>) -> Self {
-        self.scanning = scanning.filter(|_| self.role == Role::Smtp);
-        self
-    }
-
-    /// Shows what comes from other hosts to these programs ([`Role::Smtp`]).
-    #[must_use]
-    pub fn with_milters(mut self, milters: Milters) -> Self {
-        self.milters = milters;
-        self
-    }
-
-    /// Has these limits for each account. Share them with other services.
-    #[must_use]
-    pub fn with_accounts(mut self, accounts: Accounts) -> Self {
-        self.accounts = accounts;
-        self
-    }
-
-    /// Shares a budget of message bytes with other services.
-    #[must_use]
-    pub fn with_budget(mut self, budget: ByteBudget) -> Self {
-        // One holder's share must take the largest message, and the headers in front of it.
-        let largest = self.options.message_size_max.saturating_add(TRACE_LEN_MAX as usize);
-        self.budget = budget.with_share_of_at_least(largest);
-        self
-    }
-}
 
 /// The answer to a client over the connection limit.
 pub fn refusal(role: Role) -> &'static [u8] {
@@ -203,6 +95,8 @@ enum Line {
     Silent,
     /// The account that logged in may no longer be used as it was.
     Revoked,
+    /// Commands came, and no message or login.
+    Late,
 }
 
 struct Driver {
@@ -216,6 +110,8 @@ struct Driver {
     /// The message of a BDAT sequence.
     incoming: Option<(String, Incoming)>,
     replies: Vec<u8>,
+    /// When a message or a login must have come.
+    message_due: Instant,
     /// Octets of messages since the last yield to other sessions.
     came: usize,
     shutdown: Shutdown,
@@ -230,6 +126,7 @@ impl Driver {
             mechanisms: sasl::mechanisms(&service.directory, &login::channel(&service.options, &connection)),
         };
         let session = Session::new(service.role, Arc::clone(&service.options), link);
+        let message_due = connection.clock().now() + service.options.begin_within;
         Self {
             service,
             connection,
@@ -238,6 +135,7 @@ impl Driver {
             standing: None,
             incoming: None,
             replies: Vec::new(),
+            message_due,
             came: 0,
             shutdown,
         }
@@ -256,6 +154,7 @@ impl Driver {
                 Line::Shutdown => Action::Close(closing((4, 3, 2), STOPS)),
                 Line::Silent => Action::Close(closing((4, 4, 2), "Nothing came from you for too long")),
                 Line::Revoked => Action::Close(closing((4, 7, 0), REVOKED)),
+                Line::Late => Action::Close(closing((4, 4, 2), LATE)),
             };
             if !self.session.is_receiving() {
                 // RSET, a greeting or TLS ended the transaction that these chunks belonged to.
@@ -287,16 +186,7 @@ impl Driver {
                 self.say(&reply);
             }
             Action::Resolve(mailbox) => {
-                let action = match self.screened(mailbox.as_str()).await? {
-                    Some(refusal) => self.session.recipient_refused(refusal),
-                    None => {
-                        let found = self.resolve_recipient(mailbox.as_str()).await;
-                        match self.screened_as(mailbox.as_str(), &found) {
-                            Some(refusal) => self.session.recipient_refused(refusal),
-                            None => self.session.recipient_resolved(mailbox, found),
-                        }
-                    }
-                };
+                let action = self.recipient(mailbox).await?;
                 return self.say_or_close(action);
             }
             Action::Authenticate { mechanism, initial } => return self.log_in(&mechanism, initial).await,
@@ -307,7 +197,7 @@ impl Driver {
             },
             Action::Chunk { size, last } => match self.count_message() {
                 Ok(()) => return self.chunk(size, last).await,
-                // RFC 3030 §2: the octets follow whatever we say.
+                // RFC 3030 §2: the octets follow whatever we answer.
                 Err(refusal) => return self.discard(size, &refusal).await,
             },
             Action::Url { url, last } => match self.count_message() {
@@ -344,16 +234,42 @@ impl Driver {
         found
     }
 
+    /// Takes a recipient, or says why not.
+    async fn recipient(&mut self, mailbox: Mailbox) -> Result<Action, NetError> {
+        if let Some(refusal) = self.screened(mailbox.as_str()).await? {
+            return Ok(self.session.recipient_refused(refusal));
+        }
+        let found = self.resolve_recipient(mailbox.as_str()).await;
+        if let Some(refusal) = self.screened_as(mailbox.as_str(), &found) {
+            return Ok(self.session.recipient_refused(refusal));
+        }
+        match self.full(&found).await {
+            Some(reply) => Ok(self.session.recipient_put_off(reply)),
+            None => Ok(self.session.recipient_resolved(mailbox, found)),
+        }
+    }
+
+    /// The reply for a recipient whose quota has no room. After the message there is one reply for
+    /// all recipients, so a client would send it again to those who have it. LMTP has a reply for
+    /// each.
+    async fn full(&self, found: &Result<Target, ResolveError>) -> Option<Reply> {
+        let target = found.as_ref().ok().filter(|_| self.service.role != Role::Lmtp)?;
+        let error = self.service.sink.has_room(target, self.session.declared_size()).await.err()?;
+        // Of anything else, delivery says what it is.
+        (error.kind() == Kind::OverQuota).then(|| replies::delivery(Kind::OverQuota))
+    }
+
     /// The same for a recipient, who may be `postmaster` without a domain (RFC 5321 §4.5.1): the
-    /// one of our own name, of a domain above it, or of the first start.
+    /// one of our own name, of a domain above it, of our first domain, or of the first start.
     async fn resolve_recipient(&self, address: &str) -> Result<Target, ResolveError> {
         let found = self.resolve(address).await;
         if found.is_ok() || !address.eq_ignore_ascii_case("postmaster") {
             return found;
         }
-        let host = self.service.options.host.as_str();
+        let options = &self.service.options;
+        let (host, domain) = (options.host.as_str(), options.domain.as_deref());
         let above = host.split_once('.').map(|(_, domain)| domain);
-        for domain in [Some(host), above, Some("localhost")].into_iter().flatten() {
+        for domain in [Some(host), above, domain, Some("localhost")].into_iter().flatten() {
             match self.resolve(&format!("postmaster@{domain}")).await {
                 Err(ResolveError::Invalid(_) | ResolveError::NotLocal | ResolveError::NoSuchUser) => {}
                 found => return found,
@@ -482,10 +398,20 @@ impl Driver {
         for reply in &replies {
             self.say(reply);
         }
+        self.message_due = self.connection.clock().now() + self.service.options.begin_within;
         Ok(Next::Command)
     }
 
-    /// Whether what the login rests on is gone.
+    /// How long a client may still take before a message or a login has come. One who logged in is
+    /// bound by the limits of the account.
+    fn time_left(&self) -> Duration {
+        match self.session.account() {
+            Some(_) => Duration::MAX,
+            None => self.message_due.saturating_duration_since(self.connection.clock().now()),
+        }
+    }
+
+    /// Whether the account, or the credential of the login, was removed.
     fn is_revoked(&self) -> bool {
         self.lease.as_ref().is_some_and(Lease::is_ended)
     }
@@ -497,33 +423,23 @@ impl Driver {
 
     /// The next command line, without its end.
     async fn line(&mut self, within: Duration) -> Result<Line, NetError> {
-        let mut skipped = 0;
+        let mut reader = LineReader::new(LINE_MAX, SKIP_MAX);
         loop {
-            let input = self.connection.input();
-            match line_end(&input[..input.len().min(LINE_MAX)]) {
-                Some(end) if skipped > 0 => {
-                    self.connection.consume(end);
+            // A client that never stops sending commands is not waited for below.
+            let left = self.time_left();
+            if left.is_zero() {
+                return Ok(Line::Late);
+            }
+            let within = within.min(left);
+            match reader.take(self.connection.input_mut())? {
+                TakenLine::Unfinished => {}
+                TakenLine::TooLong => {
                     return Ok(Line::Bad(SyntaxError::Argument("the line is too long")));
                 }
-                Some(_) if self.is_revoked() => return Ok(Line::Revoked),
-                Some(end) => {
-                    let mut line = self.connection.input_mut().split_to(end);
-                    // RFC 5321 §2.3.8: a line ends with CR LF and with nothing else.
-                    if !line.ends_with(b"\r\n") {
-                        return Ok(Line::Bad(SyntaxError::Line));
-                    }
-                    line.truncate(end - 2);
-                    return Ok(Line::Good(line));
-                }
-                None if input.len() >= LINE_MAX => {
-                    skipped += LINE_MAX;
-                    self.connection.consume(LINE_MAX);
-                    if skipped > SKIP_MAX {
-                        return Err(NetError::InputFull { max: SKIP_MAX });
-                    }
-                    continue;
-                }
-                None => {}
+                _ if self.is_revoked() => return Ok(Line::Revoked),
+                // RFC 5321 §2.3.8: a line ends with CR LF and with nothing else.
+                TakenLine::BareLf => return Ok(Line::Bad(SyntaxError::Line)),
+                TakenLine::Whole(line) => return Ok(Line::Good(line)),
             }
             self.flush().await?;
             posthaste_metrics::command_answered();
@@ -597,13 +513,8 @@ const STOPS: &str = "The server stops; try again later";
 const REVOKED: &str =
     "Your login has ended: the account is disabled or removed, or its credential is no longer valid";
 
-/// Returns once a lease ends; never without one.
-async fn revoked(lease: &mut Option<Lease>) {
-    match lease {
-        Some(lease) => lease.ended().await,
-        None => std::future::pending().await,
-    }
-}
+/// The answer to a client that gives commands and sends no message.
+const LATE: &str = "No message came from you for too long";
 
 fn closing(enhanced: (u8, u16, u16), text: &'static str) -> Reply {
     Reply::new(421, Enhanced(enhanced.0, enhanced.1, enhanced.2), text)
@@ -617,14 +528,9 @@ fn message_id() -> String {
     format!("{now:x}.{:x}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-impl fmt::Debug for SmtpService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SmtpService")
-            .field("role", &self.role)
-            .field("options", &self.options)
-            .finish_non_exhaustive()
-    }
-}
-
 #[cfg(all(test, target_os = "linux"))]
 mod ack_tests;
+#[cfg(test)]
+mod late_tests;
+#[cfg(test)]
+mod test_service;

@@ -15,20 +15,21 @@
 //! | RSET, NOOP, QUIT, HELP, VRFY | always |
 
 pub(crate) mod replies;
+mod transaction;
 
 use std::{net::SocketAddr, sync::Arc};
 
 use posthaste_delivery::ResolveError;
 use posthaste_directory::sasl::Mechanisms;
-use posthaste_directory::{Account, LoginError, Target, normal_domain};
+use posthaste_directory::{Account, LoginError, Target};
 use posthaste_net::TlsFacts;
 use posthaste_store::StoreError;
 use time::OffsetDateTime;
 
 use crate::{
-    Role, SenderRule, SmtpOptions,
+    Role, SmtpOptions,
     address::{Mailbox, ReversePath},
-    command::{BodyKind, Command, MailParameters, RcptParameters},
+    command::{Command, MailParameters, RcptParameters},
     reply::Reply,
     syntax::SyntaxError,
     trace::{Trace, Transmission},
@@ -51,7 +52,7 @@ pub struct Link {
     pub mechanisms: Mechanisms,
 }
 
-/// What is to be done about a line.
+/// What to do about a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send this.
@@ -91,7 +92,7 @@ pub enum Action {
     Discard {
         /// How many.
         size: u64,
-        /// What to say then.
+        /// The reply then.
         reply: Reply,
     },
 }
@@ -112,7 +113,7 @@ pub struct Transaction {
 pub struct Addressee {
     /// As named in RCPT.
     pub to: Mailbox,
-    /// What RCPT said beside.
+    /// The parameters of RCPT.
     pub parameters: RcptParameters,
     /// Who that is here; `None` in a domain that is not ours.
     pub target: Option<Target>,
@@ -143,7 +144,9 @@ pub struct Session {
     account: Option<Account>,
     /// A MAIL whose sender is being looked up.
     pending: Option<(ReversePath, MailParameters)>,
-    /// What the RCPT said whose recipient is being looked up.
+    /// Whether the last MAIL asked for a priority that its client may not have.
+    is_lowered: bool,
+    /// The parameters of the RCPT whose recipient is being looked up.
     pending_recipient: RcptParameters,
     transaction: Option<Transaction>,
     stage: Stage,
@@ -151,7 +154,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that has said nothing yet.
+    /// A session that has sent nothing yet.
     pub fn new(role: Role, options: Arc<SmtpOptions>, link: Link) -> Self {
         Self {
             role,
@@ -160,6 +163,7 @@ impl Session {
             greeting: None,
             account: None,
             pending: None,
+            is_lowered: false,
             pending_recipient: RcptParameters::default(),
             transaction: None,
             stage: Stage::Envelope,
@@ -197,7 +201,7 @@ impl Session {
         self.bounded(action)
     }
 
-    /// What to say to a line that ended in a bare LF, or not within the limit.
+    /// The answer to a line that ended in a bare LF, or not within the limit.
     pub fn bad_line(&mut self, error: &SyntaxError) -> Action {
         let action = self.mistake(replies::syntax(error, replies::PathOf::Recipient));
         self.bounded(action)
@@ -224,7 +228,7 @@ impl Session {
             }
             Command::Noop => Action::Reply(replies::ok("Nothing done")),
             Command::Help => Action::Reply(replies::help()),
-            // RFC 5321 §3.5.3, §7.3: no address is confirmed to whoever asks.
+            // RFC 5321 §3.5.3, §7.3: VRFY confirms no address to anybody.
             Command::Vrfy(_) => Action::Reply(replies::vrfy()),
             Command::Expn(_) => self.mistake(replies::not_implemented()),
             Command::Quit => Action::Close(replies::goodbye(&self.options.host)),
@@ -243,6 +247,8 @@ impl Session {
         }
         if self.reports() {
             reply = reply.line("DSN");
+            // RFC 6710 §3: without a profile any priority may be asked for.
+            reply = reply.line("MT-PRIORITY");
         }
         // RFC 9422 §4.
         reply = reply.line(format!("LIMITS RCPTMAX={}", self.options.recipients_max));
@@ -355,6 +361,17 @@ impl Session {
         self.bounded(action)
     }
 
+    /// The recipient of [`Action::Resolve`] is not taken now, which is no mistake of the client.
+    pub fn recipient_put_off(&mut self, reply: Reply) -> Action {
+        self.pending_recipient = RcptParameters::default();
+        self.bounded(Action::Reply(reply))
+    }
+
+    /// Octets that the client declared for the message (RFC 1870 §4); 0 if it did not.
+    pub fn declared_size(&self) -> u64 {
+        self.transaction.as_ref().and_then(|transaction| transaction.parameters.size).unwrap_or(0)
+    }
+
     /// The sender of the transaction; empty for the null sender.
     pub fn sender(&self) -> &str {
         self.transaction.as_ref().map_or("", |transaction| transaction.from.as_str())
@@ -368,183 +385,6 @@ impl Session {
         };
         let action = self.mistake(reply);
         self.bounded(action)
-    }
-
-    fn mail(&mut self, from: ReversePath, parameters: MailParameters, room: usize) -> Action {
-        let Some(_) = &self.greeting else {
-            return self.mistake(replies::sequence("Greet first"));
-        };
-        if self.role == Role::Submission && self.account.is_none() {
-            // RFC 4954 §6, RFC 6409 §4.3.
-            return self.mistake(replies::login_required());
-        }
-        if self.transaction.is_some() {
-            return self.mistake(replies::sequence("One transaction at a time: RSET or finish it"));
-        }
-        if parameters.require_tls && !self.offers_require_tls() {
-            return self.mistake(replies::needs_tls());
-        }
-        if !self.reports() && (parameters.ret.is_some() || parameters.envid.is_some()) {
-            return self.mistake(replies::syntax(&SyntaxError::Parameter, replies::PathOf::Sender));
-        }
-        if let Some(size) = parameters.size {
-            if size > self.options.message_size_max as u64 {
-                return Action::Reply(replies::too_large(self.options.message_size_max));
-            }
-            if size > room as u64 {
-                return Action::Reply(replies::no_room());
-            }
-        }
-        match from {
-            ReversePath::Mailbox(mailbox) if mailbox.needs_utf8() && !parameters.smtputf8 => {
-                Action::Reply(replies::needs_smtputf8())
-            }
-            ReversePath::Mailbox(mailbox)
-                if self.role == Role::Submission && self.options.sender == SenderRule::Own =>
-            {
-                self.pending = Some((ReversePath::Mailbox(mailbox.clone()), parameters));
-                Action::CheckSender(mailbox)
-            }
-            from => Action::Reply(self.begin(from, parameters)),
-        }
-    }
-
-    fn begin(&mut self, from: ReversePath, parameters: MailParameters) -> Reply {
-        self.transaction = Some(Transaction { from, parameters, recipients: Vec::new() });
-        self.stage = Stage::Envelope;
-        replies::sender_ok()
-    }
-
-    /// Whose the sender address of [`Action::CheckSender`] is.
-    pub fn sender_resolved(&mut self, found: Result<Target, ResolveError>) -> Reply {
-        let Some((from, parameters)) = self.pending.take() else {
-            return replies::sequence("Send MAIL first");
-        };
-        let own = self.account.as_ref().map(|account| account.id);
-        match found {
-            Ok(Target::Account(owner)) if Some(owner.account.id) == own => self.begin(from, parameters),
-            Err(ResolveError::Directory(_)) => replies::directory_away(),
-            // RFC 6409 §6.1.
-            Ok(_) | Err(_) => replies::not_your_address(),
-        }
-    }
-
-    fn rcpt(&mut self, to: Mailbox, parameters: RcptParameters) -> Action {
-        let Some(transaction) = self.transaction.as_ref().filter(|_| self.stage == Stage::Envelope) else {
-            return self.mistake(replies::sequence("Send MAIL first"));
-        };
-        if transaction.recipients.len() >= self.options.recipients_max {
-            // RFC 5321 §4.5.3.1.10.
-            return Action::Reply(replies::too_many_recipients());
-        }
-        if !self.reports() && parameters != RcptParameters::default() {
-            return self.mistake(replies::syntax(&SyntaxError::Parameter, replies::PathOf::Recipient));
-        }
-        // RFC 6533 §3: UTF-8 as it is only with SMTPUTF8.
-        let is_ascii =
-            !to.needs_utf8() && parameters.orcpt.as_ref().is_none_or(|orcpt| orcpt.as_str().is_ascii());
-        if !is_ascii && !transaction.parameters.smtputf8 {
-            return Action::Reply(replies::needs_smtputf8());
-        }
-        self.pending_recipient = parameters;
-        Action::Resolve(to)
-    }
-
-    /// Whose the recipient of [`Action::Resolve`] is.
-    pub fn recipient_resolved(&mut self, to: Mailbox, found: Result<Target, ResolveError>) -> Action {
-        let relays = self.options.relays && self.may_relay(&to);
-        let parameters = std::mem::take(&mut self.pending_recipient);
-        let action = match (&mut self.transaction, found) {
-            (Some(transaction), Ok(target)) => {
-                transaction.recipients.push(Addressee { to, parameters, target: Some(target) });
-                Action::Reply(replies::recipient_ok())
-            }
-            (Some(transaction), Err(ResolveError::NotLocal)) if relays => {
-                transaction.recipients.push(Addressee { to, parameters, target: None });
-                Action::Reply(replies::recipient_ok())
-            }
-            // An agent next door hands on what others guessed; a client that guesses is counted.
-            (Some(_), Err(error)) if self.role == Role::Lmtp => Action::Reply(replies::resolve(&error)),
-            (Some(_), Err(error)) => self.mistake(replies::resolve(&error)),
-            (None, _) => self.mistake(replies::sequence("Send MAIL first")),
-        };
-        self.bounded(action)
-    }
-
-    /// RFC 5321 §3.6.2: mail is relayed for our own users, and for domains that the administrator
-    /// named.
-    fn may_relay(&self, to: &Mailbox) -> bool {
-        match self.role {
-            Role::Lmtp => false,
-            Role::Submission => self.account.is_some(),
-            Role::Smtp => {
-                let Some((local, domain)) = to.as_str().rsplit_once('@') else { return false };
-                // The next host may take such a local part apart, and relay for strangers.
-                let is_routed = local.contains(['@', '%', '!']);
-                let ours = &self.options.relay_domains;
-                !is_routed && normal_domain(domain).is_ok_and(|domain| ours.contains(&domain))
-            }
-        }
-    }
-
-    fn data(&mut self) -> Action {
-        match self.ready(Stage::Envelope) {
-            // RFC 3030 §3: octets that are no lines come by BDAT.
-            Ok(()) if self.is_binary() => self.mistake(replies::sequence("Binary mail comes by BDAT")),
-            Ok(()) => Action::Data(replies::go_on()),
-            Err(reply) => self.mistake(reply),
-        }
-    }
-
-    fn is_binary(&self) -> bool {
-        let body = self.transaction.as_ref().and_then(|transaction| transaction.parameters.body);
-        body == Some(BodyKind::BinaryMime)
-    }
-
-    fn bdat(&mut self, size: u64, last: bool) -> Action {
-        match self.ready(self.stage) {
-            Ok(()) => {
-                self.stage = Stage::Chunks;
-                Action::Chunk { size, last }
-            }
-            // RFC 3030 §2: the octets follow whatever we say, and must not be taken for commands.
-            Err(reply) => {
-                self.errors += 1;
-                Action::Discard { size, reply }
-            }
-        }
-    }
-
-    /// RFC 4468 §3
-    fn burl(&mut self, url: String, last: bool) -> Action {
-        if self.role != Role::Submission {
-            return self.mistake(replies::not_implemented());
-        }
-        match self.ready(self.stage) {
-            Ok(()) => {
-                self.stage = Stage::Chunks;
-                Action::Url { url, last }
-            }
-            Err(reply) => self.mistake(reply),
-        }
-    }
-
-    /// A URL names nothing that may be sent. The transaction is over.
-    pub fn url_refused(&mut self) -> Action {
-        self.reset();
-        let action = self.mistake(replies::url_refused());
-        self.bounded(action)
-    }
-
-    fn ready(&self, stage: Stage) -> Result<(), Reply> {
-        match &self.transaction {
-            None => Err(replies::sequence("Send MAIL first")),
-            // RFC 2033 §4.2: no message without a recipient.
-            Some(transaction) if transaction.recipients.is_empty() => Err(replies::no_recipients()),
-            // RFC 3030 §2: DATA and BDAT cannot be mixed.
-            Some(_) if self.stage != stage => Err(replies::sequence("The message is coming by BDAT")),
-            Some(_) => Ok(()),
-        }
     }
 
     /// Whether a message has come in part (BDAT).
@@ -582,6 +422,7 @@ impl Session {
             tls,
             id,
             recipient,
+            priority: transaction.parameters.priority.unwrap_or_default(),
             now,
         }
         .print()
@@ -593,12 +434,12 @@ impl Session {
         self.transaction.take()
     }
 
-    /// What to say of a message for this many recipients that was not taken at all.
+    /// The replies about a message for this many recipients that was not taken at all.
     pub fn refused(&self, recipients: usize, reply: Reply) -> Vec<Reply> {
         vec![reply; if self.role == Role::Lmtp { recipients } else { 1 }]
     }
 
-    /// What to say of a message, from what there is to say of each recipient: all of it in LMTP
+    /// The replies about a message, from the outcome of each recipient: all of them in LMTP
     /// (RFC 2033 §4.2), one reply in SMTP. There one failure fails the message: the client keeps
     /// it and tries again, so that someone may get it twice and nobody never.
     pub fn delivered(&self, replies: Vec<Reply>) -> Vec<Reply> {

@@ -38,6 +38,11 @@ pub trait MailSink: Send + Sync + 'static {
     /// Where mail for an address goes.
     async fn resolve(&self, address: &str) -> Result<Target, ResolveError>;
 
+    /// Whether a recipient has room for a message that has not come yet, as far as that is known.
+    async fn has_room(&self, _to: &Target, _octets: u64) -> Result<(), DeliveryError> {
+        Ok(())
+    }
+
     /// Keeps one message for all recipients and returns an outcome for each, in their order, once
     /// what succeeded is on disk. Recipients that share an account get one copy, beside what a
     /// group brings it.
@@ -88,6 +93,13 @@ impl MailSink for Delivery {
         Delivery::resolve(self, address).await.map(Target::Account)
     }
 
+    async fn has_room(&self, to: &Target, octets: u64) -> Result<(), DeliveryError> {
+        match to {
+            Target::Account(recipient) => Delivery::has_room(self, &recipient.account, octets).await,
+            Target::Group(_) => Ok(()),
+        }
+    }
+
     async fn deliver(
         &self,
         message: Bytes,
@@ -121,6 +133,16 @@ impl MailSink for Delivery {
 impl MailSink for Filter {
     async fn resolve(&self, address: &str) -> Result<Target, ResolveError> {
         self.target(address).await
+    }
+
+    async fn has_room(&self, to: &Target, octets: u64) -> Result<(), DeliveryError> {
+        match to {
+            // A script or a forward may keep nothing.
+            Target::Account(recipient) if self.keeps_all(&recipient.account) => {
+                self.delivery().has_room(&recipient.account, octets).await
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn deliver(
@@ -157,7 +179,7 @@ impl MailSink for Filter {
         let Some(relay) = Filter::relay(self) else { return Err(no_relay(envelope)) };
         let origin = match origin {
             RelayOrigin::User => Origin::User { sender: &envelope.from },
-            // Whoever claims to be of a domain of ours gets no signature for it.
+            // A host that claims to be of a domain of ours gets no signature for it.
             RelayOrigin::Host => Origin::Elsewhere { results: None, forwarder: "" },
         };
         let accepted = relay.accept(message, envelope, origin).await;
@@ -182,6 +204,6 @@ impl MailSink for Filter {
 /// The answer of a sink that relays nothing.
 fn no_relay(envelope: &Outgoing) -> RelayRefusal {
     let first = envelope.to.first().map(|to| to.address.clone());
-    debug_assert!(first.is_some(), "a message without recipients was to be relayed");
+    debug_assert!(first.is_some(), "a message without recipients came to the relay");
     RelayRefusal::Domain(first.unwrap_or_default())
 }

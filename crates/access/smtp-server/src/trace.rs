@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use posthaste_net::TlsFacts;
-use posthaste_queue::date_time;
+use posthaste_queue::{Priority, date_time};
 use time::OffsetDateTime;
 
 use crate::address::{Mailbox, ReversePath};
@@ -25,6 +25,7 @@ pub(crate) struct Trace<'a> {
     pub id: &'a str,
     /// Named if it is the only one: no recipient learns of another (RFC 5321 §7.2).
     pub recipient: Option<&'a Mailbox>,
+    pub priority: Priority,
     pub now: OffsetDateTime,
 }
 
@@ -44,6 +45,10 @@ impl Trace<'_> {
         let _ = write!(text, " id {}", self.id);
         if let Some(recipient) = self.recipient {
             let _ = write!(text, "\r\n\tfor {recipient}");
+        }
+        if !self.priority.is_normal() {
+            // RFC 6710 §4.3: an additional clause of RFC 5321 §4.4.
+            let _ = write!(text, "\r\n\tPRIORITY {}", self.priority);
         }
         let _ = write!(text, ";\r\n\t{}\r\n", date_time(self.now.unix_timestamp()));
         text
@@ -98,6 +103,7 @@ mod tests {
             tls: Some(TlsFacts { version: "TLSv1.3", cipher: "TLS13_AES_128_GCM_SHA256" }),
             id: "1a2b",
             recipient: Some(&recipient),
+            priority: Priority::NORMAL,
             now: OffsetDateTime::from_unix_timestamp(1_000_000_000).unwrap(),
         };
         assert_eq!(
@@ -113,6 +119,8 @@ mod tests {
         trace.peer = "[2001:db8::1]:25".parse().unwrap();
         assert!(trace.print().contains("([IPv6:2001:db8::1])"));
         assert!(trace.print().contains("ESMTPSA id 1a2b;\r\n\tSun"));
+        trace.priority = Priority::parse("-3").unwrap();
+        assert!(trace.print().contains("ESMTPSA id 1a2b\r\n\tPRIORITY -3;\r\n\tSun"));
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use posthaste_authentication::Verifier;
 use posthaste_directory::Network;
+use posthaste_net::BytePermit;
 use posthaste_reporting::DmarcReports;
 
-/// Which messages are verified, and by what.
+/// Which messages are verified, and by which verifier.
 #[derive(Clone, Debug)]
 pub struct Verification {
     /// Verifies them.
@@ -24,4 +25,6 @@ pub(crate) struct Verified {
     pub(crate) trace_len: usize,
     /// The author's domain wants it in the junk folder.
     pub(crate) is_quarantined: bool,
+    /// Pays for the copy, while the message as it came is kept beside it.
+    pub(crate) memory: Option<BytePermit>,
 }

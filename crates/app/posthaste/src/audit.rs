@@ -97,6 +97,13 @@ fn what(command: &Command) -> Option<String> {
             format!("account set {name}{}{state}{aliases}{forward}{certificates}", of_settings(settings))
         }
         Command::Account(Account::Passwd { name, .. }) => format!("account passwd {name}"),
+        Command::Account(Account::Referral { name, to: Some(to), admit, .. }) => {
+            format!("account referral {name} --to {to}{}", if *admit { " --admit" } else { "" })
+        }
+        Command::Account(Account::Referral { name, remove: true, .. }) => {
+            format!("account referral {name} --remove")
+        }
+        Command::Account(Account::Referral { .. }) => return None,
         Command::Account(Account::AppPassword(AppPasswords::Add { name, label, .. })) => {
             format!("account app-password add {name} {label}")
         }
@@ -124,6 +131,13 @@ fn what(command: &Command) -> Option<String> {
         Command::Domain(Domain::Remove { name, .. }) => format!("domain remove {name}"),
         Command::Domain(Domain::List | Domain::Show { .. } | Domain::Check { .. }) => return None,
         Command::Import(import) => format!("import --account {}", import.account),
+        Command::Convert(convert) if convert.dry_run => return None,
+        Command::Convert(convert) => {
+            let mailbox = options("--mailbox", convert.mailbox.as_slice());
+            let lossy = if convert.lossy { " --lossy" } else { "" };
+            let to = format!("{:?}", convert.to).to_lowercase();
+            format!("convert {} --to {to}{mailbox}{lossy}", convert.accounts.join(" "))
+        }
         Command::Export(export) => format!("export {} --account {}", path(&export.target), export.account),
         Command::Queue(Queue::Retry { item }) => format!("queue retry {item}"),
         Command::Queue(Queue::Hold { item }) => format!("queue hold {item}"),
@@ -174,5 +188,7 @@ fn of_settings(settings: &Settings) -> String {
     let format =
         settings.format.map(|format| format!(" --format {format:?}").to_lowercase()).unwrap_or_default();
     let counts = limit("--messages", settings.messages) + &limit("--mailboxes", settings.mailboxes);
-    limit("--quota", settings.quota) + &counts + &format
+    let original = settings.keep_original.map(|keep| format!(" --keep-original {keep}")).unwrap_or_default();
+    let setter = settings.sets_quotas.map(|sets| format!(" --sets-quotas {sets}")).unwrap_or_default();
+    limit("--quota", settings.quota) + &counts + &format + &original + &setter
 }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use account::{Account, COMMAND_LIMIT_MIN, Format, Quota, Settings};
+pub use account::{Account, Format, Quota, Settings};
 pub use acl::Acl;
 pub use credentials::{AppPasswords, Certificates, Scope};
 use report::RETENTION_EXAMPLES;
@@ -86,7 +86,7 @@ pub enum Command {
     /// domain is signed (DKIM). The server may run meanwhile.
     #[command(subcommand)]
     Domain(Domain),
-    /// Set up groups: addresses that stand for other addresses. A group may take the rest of a
+    /// Set up groups: addresses with members. A group may take the rest of a
     /// domain's mail.
     ///
     /// Each member gets one copy, even if it is in several groups. Members on other servers get the
@@ -111,6 +111,15 @@ pub enum Command {
     /// --again, or delete the mailbox first. On a cluster, a run after an interrupted one first
     /// waits 30 seconds, as the other may still be running.
     Import(Import),
+    /// Give stored mail the form of another format. Clients see the same before and after.
+    ///
+    /// `account set --format` decides how new mail is stored; this command converts what is stored
+    /// already. The server may run meanwhile. Messages keep their UIDs, except rich mail that an
+    /// earlier version stored and shows as `winmail.dat`: its messages become new ones, which
+    /// clients see as MIME, with their flags and dates. A run that was cut off loses nothing: run
+    /// it again. A sample first says how long it may take. Exit status 1 if a message cannot be
+    /// converted.
+    Convert(Convert),
     /// Show and change mail that waits to be sent to other domains.
     ///
     /// The server may run meanwhile; it acts within two seconds.
@@ -141,7 +150,7 @@ pub enum Command {
     /// Verify the whole store.
     ///
     /// Reads every record, and compares it with its checksum and with the records that refer to it.
-    /// The server may run meanwhile.
+    /// Prints the size of the search index. The server may run meanwhile.
     Check(Check),
     /// Copy accounts and all their mail from one store to another.
     ///
@@ -293,6 +302,28 @@ pub enum Engine {
 }
 
 #[derive(Debug, Args)]
+pub struct Convert {
+    /// The accounts.
+    #[arg(required = true, value_name = "ACCOUNT")]
+    pub accounts: Vec<String>,
+    /// One mailbox; without it all of them.
+    #[arg(long)]
+    pub mailbox: Option<String>,
+    /// The format.
+    #[arg(long, value_enum)]
+    pub to: Format,
+    /// Examine every message and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Messages a second at most.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rate: Option<u32>,
+    /// Give up rich originals. Without this, messages stay as they are if theirs would be lost.
+    #[arg(long)]
+    pub lossy: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct Import {
     /// An mbox file, a Maildir, an .eml file, or a folder of these.
     #[arg(value_name = "FILE-OR-DIR", required = true)]
@@ -392,6 +423,17 @@ pub struct Check {
     /// first, and read what would be lost.
     #[arg(long, requires = "rebuild")]
     pub force: bool,
+    /// Make the search index again: remove what is stored of it, and read the texts of all
+    /// messages.
+    ///
+    /// The server may run meanwhile; searches then read the texts. Use it after an update of a
+    /// store that had no search index, or to see whether the index is at fault. It also works on a
+    /// cluster.
+    #[arg(long, conflicts_with = "rebuild")]
+    pub reindex: bool,
+    /// With --reindex: only the mailboxes of this account.
+    #[arg(long, requires = "reindex", value_name = "ACCOUNT")]
+    pub account: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ mod account;
 mod acl;
 mod backup;
 mod check;
+mod convert;
 mod copy_store;
 mod credentials;
 mod domain;
@@ -14,6 +15,7 @@ mod export;
 mod group;
 mod import;
 mod queue;
+mod referral;
 mod report;
 mod restore;
 mod retention;
@@ -30,6 +32,7 @@ use crate::audit::Act;
 use crate::cli::{Cli, Command, Common, Sieve};
 use crate::config::{self, Config};
 use crate::failure::{Failure, Result};
+use crate::memory;
 use crate::private;
 
 /// The file that is read when none is named.
@@ -62,6 +65,7 @@ fn run_with(config: Config, cli: Cli) -> Result<()> {
         Command::Group(options) => blocking(group::run(config, options)),
         Command::Route(options) => blocking(route::run(config, options)),
         Command::Import(options) => blocking(import::run(config, options)),
+        Command::Convert(options) => blocking(convert::run(config, options)),
         Command::Queue(options) => blocking(queue::run(config, options)),
         Command::Report(options) => blocking(report::run(config, options)),
         Command::Retention(options) => blocking(retention::run(config, options)),
@@ -106,6 +110,7 @@ pub fn configuration(common: &Common) -> Result<Config> {
     if let Some(bodies) = &common.bodies {
         config.bodies.clone_from(bodies);
     }
+    memory::set_message_size(&mut config);
     Ok(config)
 }
 

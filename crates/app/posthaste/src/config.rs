@@ -7,6 +7,12 @@ mod authentication;
 #[cfg(test)]
 #[path = "config/fuzzing.rs"]
 mod fuzzing;
+#[path = "config/imap.rs"]
+mod imap;
+#[path = "config/limits.rs"]
+mod limits;
+#[path = "config/login.rs"]
+mod login;
 #[path = "config/oauth.rs"]
 mod oauth;
 #[path = "config/relay.rs"]
@@ -17,40 +23,35 @@ mod reports;
 mod retention;
 #[path = "config/screening.rs"]
 mod screening;
+#[path = "config/sieve.rs"]
+mod sieve;
+#[path = "config/tls.rs"]
+mod tls;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use posthaste_directory::{CertificateLogins, LoginSettings, Network, Policy};
-use posthaste_net::{self as net, AccountLimits, Place, TlsSettings, TlsVersion};
+use posthaste_directory::{LoginSettings, Network};
+use posthaste_net::Place;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
-use crate::cli::COMMAND_LIMIT_MIN;
-
 pub use authentication::Authentication;
+pub use imap::{COMMAND_LIMIT_MIN, Imap};
+pub use limits::Limits;
+pub use login::{Certificates, Login, Plaintext};
 pub use oauth::Oauth;
 pub use relay::{Relay, RouteAccept};
 pub use reports::{MtaSts, Reports};
 pub use retention::Retention;
 pub use screening::{RspamdFailure, Screening};
+pub use sieve::Sieve;
+pub use tls::{ClientCertificates, Tls};
 
 /// The documented default, as `posthaste config --default` prints it.
 pub const DEFAULT: &str = include_str!("default.toml");
-
-/// Least SCRAM iterations: RFC 7677 §4.
-const SCRAM_ITERATIONS_MIN: u32 = 4096;
-/// Most of them: a client would compute for a quarter of a minute.
-const SCRAM_ITERATIONS_MAX: u32 = 20_000_000;
-/// Least and most memory of one Argon2 hash, KiB. Less is below what OWASP advises for any number
-/// of passes; eight hashes at a time of more would take 8 GiB.
-const ARGON2_MEMORY_KIB: std::ops::RangeInclusive<u64> = 7 * 1024..=1024 * 1024;
-/// Least bytes an hour for an account: at this rate one buffer of 64 KiB takes 3.5 s.
-const ACCOUNT_BYTES_LEAST: u64 = 64 << 20;
-/// Most passes: at 19 MiB some 200 ms.
-const ARGON2_PASSES_MAX: u32 = 20;
 
 /// Everything a file can set. What each means is written in `default.toml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -67,11 +68,14 @@ pub struct Config {
     pub login: Login,
     pub oauth: Oauth,
     pub imap: Imap,
+    pub search: Search,
     pub authentication: Authentication,
     pub screening: Screening,
+    pub submission: Submission,
     pub relay: Relay,
     pub mta_sts: MtaSts,
     pub reports: Reports,
+    pub sieve: Sieve,
     pub limits: Limits,
     pub retention: Retention,
     pub store: StoreConfig,
@@ -100,190 +104,24 @@ pub struct Listen {
     pub proxy_networks: Vec<Network>,
 }
 
-/// What the server says of itself to IMAP clients.
+/// What users who logged in may send.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Imap {
-    pub comment: String,
-    pub admin: String,
-    pub gmail: bool,
-    pub message_limit: u32,
-    pub save_limit: u32,
-}
-
-impl Imap {
-    fn check(&self) -> Result<(), String> {
-        let is_scheme = |scheme: &str| {
-            scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-                && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
-        };
-        let is_uri =
-            self.admin.split_once(':').is_some_and(|(scheme, rest)| is_scheme(scheme) && !rest.is_empty())
-                && self.admin.chars().all(|c| c.is_ascii_graphic());
-        if !self.admin.is_empty() && !is_uri {
-            return Err(
-                "`imap.admin` must be a URI, such as \"mailto:postmaster@example.org\", or empty".into()
-            );
-        }
-        for (key, limit) in [("message_limit", self.message_limit), ("save_limit", self.save_limit)] {
-            if (1..COMMAND_LIMIT_MIN).contains(&limit) {
-                return Err(format!("`imap.{key}` must be at least {COMMAND_LIMIT_MIN}, or 0 for no limit"));
-            }
-        }
-        if self.comment.contains('\0') {
-            return Err("`imap.comment` must be text without NUL".into());
-        }
-        Ok(())
-    }
-}
-
-#[derive(Debug, Clone, Deserialize)]
-pub struct Tls {
-    pub certificate: PathBuf,
-    pub key: PathBuf,
-    pub others: Vec<CertificateFiles>,
-    pub version_min: VersionMin,
-    pub client_certificates: ClientCertificates,
-    pub client_ca: PathBuf,
-}
-
-/// A further certificate.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CertificateFiles {
-    pub certificate: PathBuf,
-    pub key: PathBuf,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub enum VersionMin {
-    #[serde(rename = "1.2")]
-    Tls12,
-    #[serde(rename = "1.3")]
-    Tls13,
+pub struct Submission {
+    pub sender: SenderRule,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ClientCertificates {
-    Off,
-    Optional,
-    Required,
+pub enum SenderRule {
+    Own,
+    Envelope,
+    Any,
 }
 
-impl Tls {
-    /// How handshakes are done.
-    pub fn settings(&self) -> TlsSettings {
-        let ca = self.client_ca.clone();
-        TlsSettings {
-            version_min: match self.version_min {
-                VersionMin::Tls12 => TlsVersion::Tls12,
-                VersionMin::Tls13 => TlsVersion::Tls13,
-            },
-            clients: match self.client_certificates {
-                ClientCertificates::Off => net::ClientCertificates::Off,
-                ClientCertificates::Optional => net::ClientCertificates::Optional(ca),
-                ClientCertificates::Required => net::ClientCertificates::Required(ca),
-            },
-        }
-    }
-
-    /// What the types cannot say.
-    fn check(&self) -> Result<(), String> {
-        if self.certificate.as_os_str().is_empty() != self.key.as_os_str().is_empty() {
-            return Err("`tls.certificate` and `tls.key` go together: set both, or neither".into());
-        }
-        if !self.others.is_empty() && self.certificate.as_os_str().is_empty() {
-            return Err("`tls.others` are beside `tls.certificate` and `tls.key`: set these first".into());
-        }
-        let asks = self.client_certificates != ClientCertificates::Off;
-        if asks == self.client_ca.as_os_str().is_empty() {
-            return Err(
-                "`tls.client_certificates` and `tls.client_ca` go together: name the authorities' file, \
-                        or leave client_certificates \"off\" and client_ca empty"
-                    .into(),
-            );
-        }
-        Ok(())
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Plaintext {
-    Loopback,
-    Always,
-    Never,
-}
-
-/// How a client certificate names its account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Certificates {
-    Off,
-    Listed,
-    Email,
-    CommonName,
-}
-
-impl From<Certificates> for CertificateLogins {
-    fn from(set: Certificates) -> Self {
-        match set {
-            Certificates::Off => Self::Off,
-            Certificates::Listed => Self::Listed,
-            Certificates::Email => Self::Email,
-            Certificates::CommonName => Self::CommonName,
-        }
-    }
-}
-
+/// How SEARCH finds texts.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Login {
-    pub plaintext: Plaintext,
-    pub scram: Plaintext,
-    pub certificates: Certificates,
-    pub scram_iterations: u32,
-    pub scram_sha1: bool,
-    pub argon2_memory: ByteSize,
-    pub argon2_passes: u32,
-    pub password_length_min: usize,
-    #[serde(deserialize_with = "networks")]
-    pub trusted_networks: Vec<Network>,
-    pub unauthenticate: bool,
-}
-
-impl Login {
-    /// What passwords are kept with.
-    pub fn policy(&self) -> Policy {
-        Policy {
-            argon2_memory_kib: u32::try_from(self.argon2_memory.as_u64() / 1024).unwrap_or(u32::MAX),
-            argon2_passes: self.argon2_passes,
-            scram_iterations: (self.scram_iterations > 0).then_some(self.scram_iterations),
-            scram_sha1: self.scram_sha1,
-        }
-    }
-
-    /// What the types cannot say.
-    fn check(&self) -> Result<(), String> {
-        let iterations = self.scram_iterations;
-        if iterations != 0 && !(SCRAM_ITERATIONS_MIN..=SCRAM_ITERATIONS_MAX).contains(&iterations) {
-            return Err(format!(
-                "`login.scram_iterations` must be from {SCRAM_ITERATIONS_MIN} to {SCRAM_ITERATIONS_MAX}, or 0 for no SCRAM"
-            ));
-        }
-        if self.scram_sha1 && iterations == 0 {
-            return Err("`login.scram_sha1` needs `login.scram_iterations`: 0 keeps no keys for SCRAM".into());
-        }
-        if !ARGON2_MEMORY_KIB.contains(&(self.argon2_memory.as_u64() / 1024)) {
-            return Err("`login.argon2_memory` must be from 7 MiB to 1 GiB".into());
-        }
-        if !(1..=ARGON2_PASSES_MAX).contains(&self.argon2_passes) {
-            return Err(format!("`login.argon2_passes` must be from 1 to {ARGON2_PASSES_MAX}"));
-        }
-        if self.password_length_min == 0 || self.password_length_min > 64 {
-            return Err("`login.password_length_min` must be from 1 to 64".into());
-        }
-        Ok(())
-    }
+pub struct Search {
+    pub index: bool,
 }
 
 /// A value, or "auto": what fits the machine.
@@ -309,66 +147,6 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Auto<T> {
             toml::Value::String(text) if text == "auto" => Ok(Self::Auto),
             value => T::deserialize(value).map(Self::Is).map_err(serde::de::Error::custom),
         }
-    }
-}
-
-#[derive(Debug, Clone, Deserialize)]
-pub struct Limits {
-    pub memory: Auto<ByteSize>,
-    pub connections: Auto<usize>,
-    pub connections_per_address: usize,
-    pub message_size: ByteSize,
-    pub incoming_bytes: Auto<ByteSize>,
-    pub reading_bytes: Auto<ByteSize>,
-    pub summary_bytes: Auto<ByteSize>,
-    pub account_size: ByteSize,
-    pub account_messages: u64,
-    pub folder_messages_warn: u64,
-    pub folder_messages_max: u32,
-    pub account_connections: usize,
-    pub account_commands_per_minute: u64,
-    pub account_received_per_hour: ByteSize,
-    pub account_sent_per_hour: ByteSize,
-    pub submitted_messages_per_hour: u64,
-    pub submitted_messages_per_day: u64,
-    pub submitted_recipients_per_hour: u64,
-    pub submitted_recipients_per_day: u64,
-    #[serde(deserialize_with = "duration")]
-    pub idle_timeout: Duration,
-    #[serde(deserialize_with = "duration")]
-    pub login_timeout: Duration,
-    #[serde(deserialize_with = "duration")]
-    pub pop3_login_delay: Duration,
-    #[serde(deserialize_with = "duration")]
-    pub shutdown_timeout: Duration,
-}
-
-impl Limits {
-    /// What each account may do in a time.
-    pub fn of_accounts(&self) -> AccountLimits {
-        AccountLimits {
-            connections: self.account_connections,
-            commands_per_minute: self.account_commands_per_minute,
-            messages_per_hour: self.submitted_messages_per_hour,
-            messages_per_day: self.submitted_messages_per_day,
-            recipients_per_hour: self.submitted_recipients_per_hour,
-            recipients_per_day: self.submitted_recipients_per_day,
-            received_per_hour: self.account_received_per_hour.as_u64(),
-            sent_per_hour: self.account_sent_per_hour.as_u64(),
-        }
-    }
-
-    /// Limits so low that a single answer would take minutes.
-    fn check_accounts(&self) -> Result<(), String> {
-        for (key, set) in [
-            ("limits.account_received_per_hour", self.account_received_per_hour),
-            ("limits.account_sent_per_hour", self.account_sent_per_hour),
-        ] {
-            if (1..ACCOUNT_BYTES_LEAST).contains(&set.as_u64()) {
-                return Err(format!("`{key}` must be at least 64 MiB, or 0 for no limit"));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -521,13 +299,14 @@ impl Config {
             ("limits.folder_messages_warn", limits.folder_messages_warn != had.folder_messages_warn),
             ("limits.folder_messages_max", limits.folder_messages_max != had.folder_messages_max),
             ("limits.shutdown_timeout", limits.shutdown_timeout != had.shutdown_timeout),
+            ("search.index", self.search.index != running.search.index),
             ("store.cache", self.store.cache != running.store.cache),
             ("log.format", self.log.format != running.log.format),
         ];
         all.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
     }
 
-    /// What the types cannot say.
+    /// Checks what the types do not express.
     fn check(&self) -> Result<(), String> {
         self.tls.check()?;
         self.login.check()?;
@@ -548,20 +327,22 @@ impl Config {
         self.screening.check()?;
         self.retention.check()?;
         self.limits.check_accounts()?;
-        let size = self.limits.message_size.as_u64();
+        // "auto" is no larger than the budgets that are set.
+        let size = self.limits.message_len();
         if size == 0 || size > u64::from(u32::MAX) {
             return Err("`limits.message_size` must be more than 0 and less than 4 GiB".into());
         }
         let limits = &self.limits;
+        let is_auto = limits.message_size == Auto::Auto;
         for (key, set) in
             [("limits.incoming_bytes", limits.incoming_bytes), ("limits.reading_bytes", limits.reading_bytes)]
         {
-            if set.map(ByteSize::as_u64).is_some_and(|bytes| bytes < size) {
+            if set.map(ByteSize::as_u64).is_some_and(|bytes| !is_auto && bytes < size) {
                 return Err(format!("`{key}` must be at least `limits.message_size`"));
             }
         }
         let least = posthaste_delivery::summary_memory_max(size as usize) as u64;
-        if limits.summary_bytes.map(ByteSize::as_u64).is_some_and(|bytes| bytes < least) {
+        if limits.summary_bytes.map(ByteSize::as_u64).is_some_and(|bytes| !is_auto && bytes < least) {
             let least = ByteSize::b(least).display().iec();
             return Err(format!(
                 "`limits.summary_bytes` must be at least {least}: what the summary of a message of \
@@ -635,6 +416,8 @@ fn nearest(key: &str, known: &[String]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_directory::Policy;
+
     use super::*;
 
     fn parse(text: &str) -> Result<Config, ConfigError> {
@@ -644,7 +427,7 @@ mod tests {
     #[test]
     fn the_default_file_sets_every_key_and_is_the_default() {
         let config = parse(DEFAULT).unwrap();
-        assert_eq!(config.limits.message_size, ByteSize::mib(64));
+        assert_eq!(config.limits.message_size, Auto::Auto);
         assert_eq!(config.limits.idle_timeout, Duration::from_secs(30 * 60));
         assert_eq!(format!("{config:?}"), format!("{:?}", parse("").unwrap()));
         assert_eq!(format!("{config:?}"), format!("{:?}", Config::default()));

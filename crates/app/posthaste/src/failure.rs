@@ -72,6 +72,11 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether the reader of the output has left, as `head` does when it has enough.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Terminal(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+
     /// 2 for what the caller wrote wrongly, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {

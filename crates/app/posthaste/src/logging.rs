@@ -48,6 +48,18 @@ fn filter(log: &Log) -> Result<EnvFilter> {
     })
 }
 
+/// Writes to standard output; whether that worked. It may be a file on a full disk, or a pipe that
+/// nobody reads any more: mail is served all the same.
+pub fn say(text: &str) -> bool {
+    use std::io::Write as _;
+    let mut output = std::io::stdout().lock();
+    let said = writeln!(output, "{text}").and_then(|()| output.flush());
+    if let Err(error) = &said {
+        tracing::warn!(%error, "standard output cannot be written");
+    }
+    said.is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 
 mod audit;
 mod cli;
+mod closed_pipe;
 mod command;
 mod config;
 mod failure;
@@ -19,13 +20,15 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    closed_pipe::end_in_silence();
     private::for_owner_alone();
     memory::give_large_blocks_back();
     let cli = cli::Cli::parse();
     match command::run(cli) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(failure) if failure.is_closed_pipe() => ExitCode::from(closed_pipe::EXIT_CODE),
         Err(failure) => {
-            // Where nobody can be told why, the exit code still says so.
+            // If the reason cannot be printed, the exit code still reports a failure.
             let _ = writeln!(std::io::stderr(), "posthaste: {failure}");
             ExitCode::from(failure.exit_code())
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use posthaste_authentication::DomainKeys;
-use posthaste_delivery::{Delivery, DeliveryOptions, Quota};
+use posthaste_delivery::{Conversions, Delivery, DeliveryOptions, Quota};
 use posthaste_directory::{Account, Directory};
 use posthaste_net::ByteBudget;
 use posthaste_store::{Engine, Report, Store, StoreError, StoreOptions};
@@ -16,6 +16,9 @@ use crate::failure::{Failure, Result};
 use crate::memory::Plan;
 use crate::private;
 
+/// One part in this many of `store.cache` is for converted messages: some hundred of them on a
+/// machine where it is 256 MiB, more than are read at a time.
+const SERVED_SHARE: usize = 8;
 /// How mail for other domains is switched on.
 pub const TO_RELAY: &str = "`posthaste domain add NAME` sets a domain up, or set `relay.enabled`";
 
@@ -123,7 +126,7 @@ pub fn object_store(config: &S3Config) -> Result<S3> {
 
 /// How the embedded engine is opened, by whichever command.
 pub fn embedded() -> Options {
-    Options { on_dead_index: end_process, ..Options::new(posthaste_delivery::summarize) }
+    Options { on_dead_index: end_process, ..Options::new(posthaste_delivery::summarize_stored) }
 }
 
 /// Ends the process when it can use the index no more: no read and no write would succeed again.
@@ -165,9 +168,13 @@ async fn open(
     };
     let plan = Plan::of(config);
     let cache_bytes = usize::try_from(plan.cache).unwrap_or(usize::MAX);
+    let served_bytes = cache_bytes / SERVED_SHARE;
+    let summaries = ByteBudget::new(usize::try_from(plan.summaries).unwrap_or(usize::MAX));
     let limits = &config.limits;
     let store_options = StoreOptions {
-        cache_bytes,
+        cache_bytes: cache_bytes - served_bytes,
+        served_bytes,
+        serve: Arc::new(Conversions::new(summaries.clone())),
         folder_messages_max: (limits.folder_messages_max > 0).then_some(limits.folder_messages_max),
         ..StoreOptions::default()
     };
@@ -176,11 +183,10 @@ async fn open(
     directory.share_domains(config.relay.relay_domains());
     let limit = |most: u64| (most > 0).then_some(most);
     let options = DeliveryOptions {
-        message_len_max: limits.message_size.as_u64(),
+        message_len_max: limits.message_len(),
         quota: Quota { bytes: limit(limits.account_size.as_u64()), messages: limit(limits.account_messages) },
         folder_messages_warn: limits.folder_messages_warn,
     };
-    let summaries = ByteBudget::new(usize::try_from(plan.summaries).unwrap_or(usize::MAX));
     let delivery = Delivery::new(store.clone(), Arc::clone(&directory), options).with_summaries(summaries);
     Ok(Opened { store, directory, delivery })
 }

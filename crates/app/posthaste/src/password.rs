@@ -21,7 +21,7 @@ pub fn read(name: &str, from_stdin: bool, least: usize) -> Result<Secret<String>
         return checked(
             password,
             least,
-            "the first line of standard input is empty; it is to hold the password",
+            "the first line of standard input is empty; it must hold the password",
         );
     }
     if !std::io::stdin().is_terminal() {

@@ -21,8 +21,19 @@ const WRITABLE: u32 = 0o022;
 /// A directory that everybody may use, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 /// How the names of what a store keeps in its directory begin.
-const OURS: [&str; 9] =
-    ["format", "index", "packs", "lock", "imports", "reserve", "turn", "tls-", "audit.log"];
+const OURS: [&str; 11] = [
+    "format",
+    "index",
+    "packs",
+    "lock",
+    "imports",
+    "reserve",
+    "turn",
+    "tls-",
+    "audit.log",
+    "metrics.sock",
+    "first-password",
+];
 
 /// Takes all permissions of group and others from the files that this process makes.
 ///
@@ -181,7 +192,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         fs::create_dir(path("packs")).unwrap();
-        for name in ["format", "packs/00000001.pack", "other"] {
+        for name in ["format", "packs/00000001.pack", "metrics.sock", "first-password", "other"] {
             fs::write(path(name), "x").unwrap();
             set(&path(name), 0o644);
         }

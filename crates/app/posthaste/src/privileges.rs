@@ -1,4 +1,4 @@
-//! From root to the user that the server is to run as.
+//! From root to the user that the server runs as.
 //!
 //! Root is needed for ports below 1024 and for nothing else. So the listeners of the start are
 //! bound first, then the process becomes `user` permanently, and only then it opens the store and
@@ -28,7 +28,7 @@ pub struct Identity {
     gid: libc::gid_t,
 }
 
-/// Tells the system to give this process, and the programs that it runs, no more privileges.
+/// Makes the system give this process, and the programs that it runs, no more privileges.
 ///
 /// Called before there are threads: each inherits it from the one that makes it.
 pub fn refuse_new_ones() -> Result<()> {
@@ -63,8 +63,8 @@ pub fn socket_access(config: &Config, identity: Option<&Identity>) -> Result<Soc
 }
 
 impl Identity {
-    /// The user and the group of the configuration, if the process is to change to them; `None` if
-    /// none is named, or if this is the user already. The error names the setting and the remedy.
+    /// The user and the group of the configuration, if the process changes to them; `None` if none
+    /// is named, or if this is the user already. The error names the setting and the remedy.
     ///
     /// Called before there are threads.
     pub fn of(config: &Config) -> Result<Option<Self>> {

@@ -54,10 +54,8 @@ fn world_with(settings: &str, far: &str) -> World {
         "hostname = \"mx.example.org\"\n[relay]\ndns = [\"{}\"]\n[authentication]\ntrusted_networks = []\n{settings}\n",
         dns.address()
     );
-    std::fs::write(&config, text).unwrap();
     let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .arg("--config")
-        .arg(config.to_str().unwrap())
+        .settings(&config, text)
         .listen("smtp=127.0.0.1:0")
         .listen("lmtp=127.0.0.1:0")
         .listen("imap=127.0.0.1:0")

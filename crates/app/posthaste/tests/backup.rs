@@ -277,7 +277,7 @@ fn a_backup_and_a_restore_that_are_killed_are_run_again() {
     let mut after = Duration::from_millis(5);
     while !killed(&mut restore(), after) {
         after = after * 3 / 2;
-        // Whoever is there is there whole: nobody sees half an account.
+        // Each account that exists is complete: nobody sees half an account.
         if data.join("format").is_file() {
             let shown =
                 Command::new(BINARY).args(["account", "show", ANA, "--data", data_text]).output().unwrap();
@@ -409,6 +409,49 @@ fn a_damaged_backup_is_named_and_takes_what_is_new() {
     let mut shown = Command::new(BINARY);
     let shown = done(&shown.args(["account", "show", BEN, "--data", &target]).output().unwrap());
     assert!(shown.lines().any(|line| line.contains("Later") && line.contains("700 messages")), "{shown}");
+}
+
+/// One message that the backup lost costs no other, and it is named.
+#[test]
+fn a_damaged_message_of_a_backup_is_left_out_of_a_restore_alone() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let target = dir.path().join("backup").to_str().unwrap().to_owned();
+    done(&server.command(&["backup", &target], ""));
+    damage_message(Path::new(&target), 600);
+    let restored = dir.path().join("restored");
+    let restore = || {
+        let mut command = Command::new(BINARY);
+        command.args(["restore", &target, "--data", restored.to_str().unwrap()]).output().unwrap()
+    };
+    let output = restore();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("restored 3 accounts"), "{said}");
+    let named = said.lines().filter(|line| line.starts_with("left out: ")).collect::<Vec<_>>();
+    assert!(
+        matches!(named[..], [line] if line.starts_with("left out: ana@example.org: Archive: UID ")),
+        "{said}"
+    );
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("check --data {target}")));
+    // All that it could do is done, and what it could not is named again.
+    let output = restore();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("left out: ana@example.org: Archive: UID "), "{said}");
+    assert_eq!(said.matches("was restored from this backup already").count(), 3, "{said}");
+    let restored = served(&restored);
+    same(&server, &restored, (BEN, BEN), &["INBOX"]);
+    same(&server, &restored, (ANA, ANA), &["INBOX", "Lists/Rust"]);
+    let archive = |server: &Server| {
+        let mut client = login(server.address("imap"), ANA);
+        (count(&mut client, "Archive"), client.imap("STATUS Archive (UIDNEXT UIDVALIDITY)").unwrap())
+    };
+    let ((all, status), (there, status_there)) = (archive(&server), archive(&restored));
+    assert_eq!((there, status_there), (all - 1, status));
 }
 
 /// An account that was removed and made again, or restored, is another account of the same name. It

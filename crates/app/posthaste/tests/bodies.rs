@@ -116,11 +116,7 @@ fn while_the_store_of_bodies_is_away_mail_waits_and_all_else_goes_on() {
     // directly.
     let text =
         format!("[s3]\nendpoint = \"http://{}\"\nallow_http = true\ntimeout = \"5 s\"\n", relay.address);
-    std::fs::write(&config, text).unwrap();
-    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .arg("--config")
-        .arg(config.to_str().unwrap())
-        .start();
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).settings(&config, text).start();
     server.add_account(USER, "password4tests");
     let mut client = LineClient::connect(server.address("imap")).unwrap();
     client.line().unwrap();

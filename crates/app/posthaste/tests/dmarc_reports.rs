@@ -1,5 +1,5 @@
-//! Reports about mail that others bring in the name of a domain (RFC 7489 §7.2), with a name server
-//! of our own.
+//! Reports about mail that others bring in the name of a domain (RFC 7489 §7.2), with a name
+//! server of our own.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -42,10 +42,8 @@ fn a_domain_hears_of_mail_in_its_name() {
          [authentication]\ntrusted_networks = []\n[reports]\nperiod = \"2 s\"\n",
         dns.address()
     );
-    std::fs::write(&config, text).unwrap();
     let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .arg("--config")
-        .arg(config.to_str().unwrap())
+        .settings(&config, text)
         .listen("smtp=127.0.0.1:0")
         .listen("imap=127.0.0.1:0")
         .start();

@@ -2,12 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use posthaste_testkit::{LineClient, Server, ServerBuilder, client_tests_wanted, run_client, run_python};
+use posthaste_testkit::{
+    LineClient, Server, ServerBuilder, client_tests_wanted, run_client, run_python, script,
+};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 const FILTER: &str =
@@ -71,8 +72,7 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
     let logging = dir.path().join("logging");
-    fs::write(&logging, format!("#!/bin/sh\nexec '{BINARY}' \"$@\" 2>>'{}'\n", log.display())).unwrap();
-    fs::set_permissions(&logging, Permissions::from_mode(0o755)).unwrap();
+    script(&logging, &format!("exec '{BINARY}' \"$@\" 2>>'{}'", log.display()));
     let server = ServerBuilder::new(&logging).start();
     server.add_account(USER, "correct horse");
 
@@ -105,7 +105,7 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
     assert_eq!(of(&format!("account=\"{USER}\"")), 5);
     let banned = fail2ban(&log);
     assert!(banned.is_none_or(|banned| banned == ["127.0.0.1"; 6]), "fail2ban itself found others");
-    // The forged name is in the log, in quotes, and so is what the client said of itself.
+    // The forged name is in the log, in quotes, and so is the name that the client gave itself.
     assert_eq!(said.matches("9.9.9.9").count(), 2, "{said}");
     let success = said.lines().find(|line| line.contains("posthaste::login: logged in")).unwrap();
     assert!(

@@ -124,7 +124,7 @@ fn mail_is_filed_flagged_and_discarded() {
         inbox[1].1
     );
     assert!(inbox[1].1.ends_with("\r\n\r\nhello\r\n"));
-    // Whoever has no script gets everything, as it came.
+    // An account without a script gets everything, unchanged.
     let all = mailbox(&server, "bob@example.org", "INBOX");
     assert_eq!(subjects(&server, "bob@example.org", "INBOX"), ["urgent", "buy", "edit", "gone", "plain"]);
     assert!(all.iter().all(|(_, body)| !body.contains("X-Seen-By")));
@@ -234,10 +234,8 @@ fn a_redirect_to_another_domain_is_in_the_queue() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("settings.toml");
     // Nobody listens at the smarthost: what is queued stays there.
-    std::fs::write(&file, "[relay]\nenabled = true\nsmarthost = \"127.0.0.1:1\"\n").unwrap();
     let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .arg("--config")
-        .arg(file.to_str().unwrap())
+        .settings(&file, "[relay]\nenabled = true\nsmarthost = \"127.0.0.1:1\"\n")
         .listen("imap=127.0.0.1:0")
         .listen("lmtp=127.0.0.1:0")
         .start();
@@ -331,6 +329,34 @@ fn a_sender_is_answered_once_and_lists_never() {
     assert_eq!(subjects(&server, ana, "INBOX").len(), 7);
 }
 
+/// The server signs what leaves: no script writes mail in another user's name.
+#[test]
+fn replies_and_notifications_name_their_account() {
+    let server = server();
+    let (ana, bob) = ("ana@example.org", "bob@example.org");
+    for (script, from) in [
+        ("require \"vacation\"; vacation :from \"Bob <bob@example.org>\" \"away\";", Some(ana)),
+        (
+            "require \"vacation\"; vacation :from \"Ana <ana@example.org>\" \"away\";",
+            Some("Ana <ana@example.org>"),
+        ),
+        ("require \"vacation\"; vacation :mime \"From: cyd@example.org\r\n\r\naway\";", None),
+        ("require \"vacation\"; vacation :mime \"X: y\rFrom: cyd@example.org\r\n\r\naway\";", None),
+        ("require \"enotify\"; notify :from \"cyd@example.org\" \"mailto:bob@example.org\";", Some(ana)),
+    ] {
+        let before = mailbox(&server, bob, "INBOX").len();
+        use_script(&server, ana, script);
+        lmtp(&server, bob, &[ana], &mail(ana, "question"));
+        let got = mailbox(&server, bob, "INBOX").split_off(before);
+        let wanted = from.map(|from| format!("\r\nFrom: {from}\r\n"));
+        match (&got[..], wanted) {
+            ([], None) => {}
+            ([(_, text)], Some(wanted)) => assert!(text.contains(&wanted), "{script}: {text}"),
+            other => panic!("{script}: {other:?}"),
+        }
+    }
+}
+
 #[test]
 fn duplicates_are_known_and_notifications_sent() {
     let server = server();
@@ -378,4 +404,80 @@ fn a_script_files_into_mailboxes_of_others_with_the_right_to() {
     // Without the right it is as if the mailbox were not there: the message is in INBOX.
     assert_eq!(mailbox(&server, "bob@example.org", "INBOX").len(), 1);
     assert_eq!(mailbox(&server, "cyd@example.org", "INBOX").len(), 1);
+}
+
+/// Scripts of the administrator run before and after that of an account, and without one.
+#[test]
+fn scripts_of_the_administrator_run_around_those_of_accounts() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |file: &str, text: &str| {
+        let file = dir.path().join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    };
+    write(
+        "before/10-spam.sieve",
+        "require \"fileinto\";\nif header :is \"subject\" \"spam\" { fileinto \"Junk\"; stop; }\n",
+    );
+    write("before/20-mark.sieve", "require \"imap4flags\";\naddflag \"before\";\n");
+    write(
+        "after/copy.sieve",
+        "require [\"fileinto\", \"copy\", \"mailbox\"];\nfileinto :copy :create \"All\";\n",
+    );
+    write("global/lists.sieve", "require [\"fileinto\", \"mailbox\"];\nfileinto :create \"Lists\";\n");
+    write("before/note.txt", "no script");
+    let folder = |name: &str| dir.path().join(name).display().to_string();
+    let config = dir.path().join("posthaste.toml");
+    let text = format!(
+        "[sieve]\nbefore = \"{}\"\nafter = \"{}\"\nglobal = \"{}\"\n",
+        folder("before"),
+        folder("after"),
+        folder("global")
+    );
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+        .settings(&config, text)
+        .listen("imap=127.0.0.1:0")
+        .listen("lmtp=127.0.0.1:0")
+        .start();
+    for account in ["ana@example.org", "bob@example.org"] {
+        server.add_account(account, PASSWORD);
+    }
+    use_script(
+        &server,
+        "ana@example.org",
+        "require \"include\";\nif header :is \"subject\" \"list\" { include :global \"lists\"; }\n",
+    );
+    for (to, subject) in
+        [("ana", "spam"), ("ana", "list"), ("ana", "plain"), ("bob", "spam"), ("bob", "plain")]
+    {
+        let to = format!("{to}@example.org");
+        lmtp(&server, "bo@example.net", &[&to], &mail(&to, subject));
+    }
+    let all = |user: &str, name: &str| subjects(&server, user, name);
+    assert_eq!(all("ana@example.org", "Junk"), ["spam"]);
+    assert_eq!(all("ana@example.org", "Lists"), ["list"]);
+    assert_eq!(all("ana@example.org", "INBOX"), ["plain"]);
+    assert_eq!(all("ana@example.org", "All"), ["list", "plain"]);
+    assert_eq!(
+        (all("bob@example.org", "Junk"), all("bob@example.org", "All")),
+        (vec!["spam".to_owned()], vec!["plain".to_owned()])
+    );
+    assert!(mailbox(&server, "bob@example.org", "INBOX")[0].0.contains("before"));
+    // A script of an account that fails does not stop those of the administrator.
+    use_script(&server, "ana@example.org", "require \"include\";\ninclude \"nowhere\";\n");
+    lmtp(&server, "bo@example.net", &["ana@example.org"], &mail("ana@example.org", "again"));
+    assert_eq!(all("ana@example.org", "All"), ["list", "plain", "again"]);
+    // One of the administrator that does not compile is named, and the server goes on as it was.
+    write("before/30-wrong.sieve", "keep keep;\n");
+    let complaint = command(&config, &dir.path().join("other"));
+    assert!(complaint.contains("30-wrong.sieve") && complaint.contains("sieve.before"), "{complaint}");
+}
+
+/// What a server says that does not start.
+fn command(config: &std::path::Path, data: &std::path::Path) -> String {
+    let args = ["serve", "--config", config.to_str().unwrap(), "--listen", "imap=127.0.0.1:0"];
+    let output =
+        posthaste_testkit::command(std::path::Path::new(env!("CARGO_BIN_EXE_posthaste")), data, &args, "");
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr).unwrap()
 }

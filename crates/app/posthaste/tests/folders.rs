@@ -47,10 +47,8 @@ fn last(lines: &[String]) -> &str {
 fn over_one_limit_a_line_is_logged_and_over_the_other_nothing_comes_in() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("posthaste.toml");
-    std::fs::write(&config, "[limits]\nfolder_messages_warn = 2\nfolder_messages_max = 4\n").unwrap();
     let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .arg("--config")
-        .arg(config.to_str().unwrap())
+        .settings(&config, "[limits]\nfolder_messages_warn = 2\nfolder_messages_max = 4\n")
         .start();
     server.add_account(USER, PASSWORD);
 

@@ -134,7 +134,7 @@ fn with(mut case: Value, dir: &Path, name: &str) -> Value {
 }
 
 #[test]
-fn a_certificate_lets_in_whom_it_names_over_every_protocol() {
+fn a_certificate_logs_in_the_account_it_names_over_every_protocol() {
     if !client_tests_wanted() {
         return;
     }
@@ -431,10 +431,10 @@ fn tokens_let_in_over_every_protocol_and_are_in_no_log() {
         let good: Vec<bool> = outcomes.iter().map(|one| one["good"] == true).collect();
         assert_eq!(good, [true, true, true, true, false, false, false, false, false], "{outcomes:?}");
         let invalid = json!(r#"{"status":"invalid_token","scope":"mail"}"#);
-        assert_eq!(outcomes[4]["told"], invalid, "{:?}", outcomes[4]);
-        assert_eq!(outcomes[5]["told"], json!(r#"{"status":"insufficient_scope","scope":"mail"}"#));
-        assert_eq!(outcomes[6]["told"], invalid);
-        assert_eq!(outcomes[7]["told"], json!(r#"{"status":"400","schemes":"Bearer","scope":"mail"}"#));
+        assert_eq!(outcomes[4]["challenge"], invalid, "{:?}", outcomes[4]);
+        assert_eq!(outcomes[5]["challenge"], json!(r#"{"status":"insufficient_scope","scope":"mail"}"#));
+        assert_eq!(outcomes[6]["challenge"], invalid);
+        assert_eq!(outcomes[7]["challenge"], json!(r#"{"status":"400","schemes":"Bearer","scope":"mail"}"#));
         let offered: Vec<&str> =
             outcomes[0]["offered"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         let all = "SCRAM-SHA-256-PLUS SCRAM-SHA-256 OAUTHBEARER XOAUTH2 PLAIN LOGIN";

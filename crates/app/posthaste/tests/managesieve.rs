@@ -27,7 +27,7 @@ fn connect(server: &Server) -> LineClient {
     client
 }
 
-/// Plays a transcript: what `C:` sends, and the lines that `S:` gets; `…` stands for any rest.
+/// Plays a transcript: what `C:` sends, and the lines that `S:` gets; `…` matches any rest.
 fn play(client: &mut LineClient, transcript: &str) {
     for line in transcript.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(sent) = line.strip_prefix("C: ") {
@@ -159,7 +159,7 @@ fn a_session_ends_with_its_account() {
 }
 
 #[test]
-fn who_logged_out_is_out() {
+fn a_session_ends_with_logout() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("posthaste.toml");
     std::fs::write(&config, "[limits]\naccount_connections = 1\n").unwrap();

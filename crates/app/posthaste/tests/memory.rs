@@ -2,7 +2,7 @@
 //! session in its worst state holds no more than the worst case counts for a connection.
 
 use posthaste_testkit::{
-    LineClient, PYTHON_SESSIONS, Server, ServerBuilder, client_tests_wanted, run_python,
+    LineClient, PYTHON_SESSIONS, Server, ServerBuilder, client_tests_wanted, run_python, script,
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
@@ -31,11 +31,9 @@ fn a_worst_case_over_the_bound_is_refused_with_the_parts() {
 /// Connections take files. The store needs some of its own to read and write mail.
 #[test]
 fn with_few_files_there_are_fewer_connections_and_mail_is_read() {
-    use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let limited = dir.path().join("limited");
-    std::fs::write(&limited, format!("#!/bin/sh\nulimit -n 256\nexec {BINARY} \"$@\"\n")).unwrap();
-    std::fs::set_permissions(&limited, std::fs::Permissions::from_mode(0o755)).unwrap();
+    script(&limited, &format!("ulimit -n 256\nexec {BINARY} \"$@\""));
     let config = dir.path().join("posthaste.toml");
     // As many files as connections may need could be had by root alone.
     std::fs::write(&config, "[limits]\nconnections = 200\n").unwrap();
@@ -127,8 +125,7 @@ fn a_session_in_its_worst_state_holds_what_is_counted_for_it() {
     }
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("posthaste.toml");
-    std::fs::write(&config, "[limits]\naccount_connections = 0\n").unwrap();
-    let server = ServerBuilder::new(BINARY).arg("--config").arg(config.to_str().unwrap()).start();
+    let server = ServerBuilder::new(BINARY).settings(&config, "[limits]\naccount_connections = 0\n").start();
     server.add_account(USER, PASSWORD);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("large.mbox");

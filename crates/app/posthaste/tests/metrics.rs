@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::path::Path;
 use std::process::Command;
 
 use posthaste_testkit::{LineClient, Server, ServerBuilder, dot_stuffed, message};
@@ -55,6 +56,25 @@ fn of<'a>(lines: &'a [Value], command: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no {command} in {lines:?}"))
 }
 
+/// A server that gives its metrics at an address, with its configuration and data in a directory.
+fn with_metrics(dir: &Path) -> Server {
+    let config = dir.join("posthaste.toml");
+    std::fs::write(&config, "[listen]\nmetrics = [\"127.0.0.1:0\"]\n").unwrap();
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).data(dir.join("data"));
+    server.arg("--config").arg(config.to_str().unwrap()).start()
+}
+
+#[test]
+fn peers_that_say_nothing_do_not_keep_the_owner_from_the_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = with_metrics(dir.path());
+    let address = server.address("metrics");
+    let slow: Vec<_> = (0..40).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+    let output = server.command(&["report", "cost", "--json"], "");
+    assert!(output.status.success(), "{output:?}");
+    drop(slow);
+}
+
 #[test]
 fn each_command_account_and_client_has_its_cost() {
     let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).start();
@@ -80,8 +100,8 @@ fn each_command_account_and_client_has_its_cost() {
     assert!(of(&commands, "RCPT")["directory_reads"].as_u64().unwrap() >= 3);
 
     // A task of the server has its cost while it runs: this one looks for new accounts.
-    let watch = of(&commands, "background");
-    assert_eq!((&watch["protocol"], &watch["commands"]), (&"watch".into(), &0.into()));
+    let watch = commands.iter().find(|line| line["protocol"] == "watch").unwrap();
+    assert_eq!((&watch["command"], &watch["commands"]), (&"background".into(), &0.into()));
 
     let accounts = report(&server, &["--by", "account"]);
     assert_eq!((accounts.len(), &accounts[0]["account"]), (1, &USER.into()));
@@ -96,17 +116,49 @@ fn each_command_account_and_client_has_its_cost() {
     assert!(String::from_utf8(nobody.stderr).unwrap().contains("bob@example.org has had no session"));
 }
 
+/// The figure of `name` in the text that monitors read.
+fn figure(server: &Server, name: &str) -> f64 {
+    let url = format!("http://{}/metrics", server.address("metrics"));
+    let output = Command::new("curl").args(["-s", &url]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+}
+
+#[test]
+fn monitors_read_the_size_of_the_search_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = with_metrics(dir.path());
+    server.add_account(USER, PASSWORD);
+    assert_eq!(figure(&server, "posthaste_search_index_bytes"), 0.0);
+    // As many messages as a segment has at least. A server that has counted does not count again at
+    // once: this is another one.
+    let mail = dir.path().join("mail.mbox");
+    let message = |n| {
+        format!(
+            "From bob@example.net Thu Jan  1 00:00:00 2026\nSubject: number {n}\n\nword{n} of message {n}\n\n"
+        )
+    };
+    std::fs::write(&mail, (0..300).map(message).collect::<String>()).unwrap();
+    let import =
+        server.command(&["import", mail.to_str().unwrap(), "--account", USER, "--mailbox", "INBOX"], "");
+    assert!(import.status.success(), "{import:?}");
+    assert!(String::from_utf8_lossy(&import.stdout).contains("300"), "{import:?}");
+    let check = server.command(&["check", "--reindex"], "");
+    assert!(check.status.success(), "{check:?}");
+    server.stop();
+    let server = with_metrics(dir.path());
+    let of = |unit: &str| figure(&server, &format!("posthaste_search_index_{unit}"));
+    assert_eq!((of("segments"), of("mailboxes")), (1.0, 1.0), "{check:?}");
+    assert!(of("bytes") > 1000.0);
+    assert!(figure(&server, "posthaste_search_index_memory_bytes") >= 0.0);
+}
+
 #[test]
 fn monitors_read_open_metrics() {
     let dir = tempfile::tempdir().unwrap();
-    let config = dir.path().join("posthaste.toml");
-    std::fs::write(&config, "[listen]\nmetrics = [\"127.0.0.1:0\"]\n").unwrap();
     let data = dir.path().join("data");
-    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .data(&data)
-        .arg("--config")
-        .arg(config.to_str().unwrap())
-        .start();
+    let server = with_metrics(dir.path());
     server.add_account(USER, PASSWORD);
     use_server(&server);
     report(&server, &[]);

@@ -44,10 +44,8 @@ fn server(dir: &Path, milters: &str) -> Server {
         "hostname = \"mx.example.org\"\n[authentication]\nenabled = false\ntrusted_networks = []\n\
          [screening]\nmilters = [{milters}]\n"
     );
-    std::fs::write(&config, text).unwrap();
     let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .arg("--config")
-        .arg(config.to_str().unwrap())
+        .settings(&config, text)
         .listen("smtp=127.0.0.1:0")
         .listen("imap=127.0.0.1:0")
         .start();

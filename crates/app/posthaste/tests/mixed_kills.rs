@@ -10,9 +10,8 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use posthaste_testkit::{LineClient, Server, ServerBuilder};
+use posthaste_testkit::{Acknowledged, LineClient, Server, ServerBuilder};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 const USER: &str = "ana@example.org";
@@ -172,23 +171,19 @@ impl Worker {
     }
 
     /// Sends commands until the connection breaks. Each answer is reported.
-    fn run(&mut self, imap: SocketAddr, acknowledged: &AtomicUsize) {
-        let Ok(mut client) = login(imap) else { return };
+    fn run(&mut self, imap: SocketAddr, report: &Acknowledged) -> std::io::Result<()> {
+        let mut client = login(imap)?;
         let mut selected = None;
         loop {
             let step = self.step();
             if selected != Some(step.on) {
-                if client.imap(&format!("SELECT {}", self.name(step.on))).is_err() {
-                    return;
-                }
+                ask(&mut client, &format!("SELECT {}", self.name(step.on)), None)?;
                 selected = Some(step.on);
             }
             self.unanswered = Some(step.after);
-            if !ask(&mut client, &step.command, step.literal.as_deref()) {
-                return;
-            }
+            ask(&mut client, &step.command, step.literal.as_deref())?;
             self.model = self.unanswered.take().unwrap();
-            acknowledged.fetch_add(1, Ordering::Relaxed);
+            report.count();
         }
     }
 
@@ -250,16 +245,14 @@ fn set(uids: &[u32]) -> String {
     uids.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Whether the command was answered with OK. Panics on any other answer; a broken connection is
-/// none.
-fn ask(client: &mut LineClient, command: &str, literal: Option<&[u8]>) -> bool {
+/// Sends a command and waits for its OK. Panics on any other answer.
+fn ask(client: &mut LineClient, command: &str, literal: Option<&[u8]>) -> std::io::Result<()> {
     let answer = match literal {
-        None => client.imap(command).ok().and_then(|mut lines| lines.pop()),
-        Some(literal) => send_literal(client, command, literal).ok(),
+        None => client.imap(command)?.pop().unwrap_or_default(),
+        Some(literal) => send_literal(client, command, literal)?,
     };
-    let Some(answer) = answer else { return false };
     assert!(answer.starts_with("t OK"), "{command}: {answer}");
-    true
+    Ok(())
 }
 
 fn send_literal(client: &mut LineClient, command: &str, literal: &[u8]) -> std::io::Result<String> {
@@ -282,7 +275,7 @@ fn send_literal(client: &mut LineClient, command: &str, literal: &[u8]) -> std::
 fn login(imap: SocketAddr) -> std::io::Result<LineClient> {
     let mut client = LineClient::connect(imap)?;
     client.line()?;
-    client.imap(&format!("LOGIN {USER} \"{PASSWORD}\""))?;
+    ask(&mut client, &format!("LOGIN {USER} \"{PASSWORD}\""), None)?;
     Ok(client)
 }
 
@@ -301,30 +294,23 @@ fn every_mailbox_is_what_was_acknowledged_after_each_kill() {
     let mut client = login(server.address("imap")).unwrap();
     for worker in &workers {
         for mailbox in 0..2 {
-            assert!(ask(&mut client, &format!("CREATE {}", worker.name(mailbox)), None));
+            ask(&mut client, &format!("CREATE {}", worker.name(mailbox)), None).unwrap();
         }
     }
     drop(client);
-    let (acknowledged, mut random) = (AtomicUsize::new(0), Random(99));
+    let (mut acknowledged, mut random) = (0, Random(99));
     let mut server = Some(server);
     for kill in 1..=kills {
         let running = server.take().unwrap_or_else(|| start(&data));
         let imap = running.address("imap");
-        let enough = acknowledged.load(Ordering::Relaxed) + 1 + random.below(200);
-        std::thread::scope(|scope| {
-            for worker in &mut workers {
-                let acknowledged = &acknowledged;
-                scope.spawn(move || worker.run(imap, acknowledged));
-            }
-            while acknowledged.load(Ordering::Relaxed) < enough {
-                std::thread::yield_now();
-            }
-            running.kill();
-        });
+        let enough = 1 + random.below(200);
+        acknowledged += enough;
+        let work = |worker| move |report: &Acknowledged| Worker::run(worker, imap, report);
+        running.kill_at_work(enough, workers.iter_mut().map(work));
         let again = start(&data);
         workers.iter_mut().for_each(|worker| worker.verify(again.address("imap")));
         if kill % 10 == 0 {
-            println!("{kill} kills, {} commands acknowledged", acknowledged.load(Ordering::Relaxed));
+            println!("{kill} kills, {acknowledged} commands acknowledged");
         }
         // Every other server is killed as it was started and looked at, the rest go on.
         if kill % 2 == 0 {

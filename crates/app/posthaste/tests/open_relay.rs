@@ -1,6 +1,6 @@
 //! No open relay in any configuration: a table of attempts, each by a stranger and by a user, on
-//! every listener that takes mail, with the relay off, with routes, with a smarthost, with a
-//! domain whose mail is taken for another server, and with a domain that is set up.
+//! every listener that takes mail. The configurations: the relay off, routes, a smarthost, a domain
+//! whose mail is taken for another server, and a domain that is set up.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -135,7 +135,7 @@ fn logged_in(server: &Server) -> LineClient {
     client
 }
 
-/// What is said is refused permanently.
+/// This command is refused permanently.
 fn refused(client: &mut LineClient, what: &str, command: &str) {
     let reply = client.ask(command).unwrap();
     assert!(reply.starts_with('5'), "{what}: {command}: {reply}");

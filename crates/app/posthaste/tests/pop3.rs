@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use posthaste_testkit::{
-    LineClient, Server, ServerBuilder, client_tests_wanted, message, run_client, run_python,
+    LineClient, Server, ServerBuilder, client_tests_wanted, message, run_client, run_python, script,
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
@@ -205,8 +205,7 @@ fn fetchmail_brings_all_and_what_is_new() {
     let (mail, rc) = (dir.path().join("Mail"), dir.path().join("fetchmailrc"));
     make_maildir(&mail);
     let mda = dir.path().join("mda");
-    fs::write(&mda, format!("#!/bin/sh\ncat >\"$(mktemp '{}/new/XXXXXXXX')\"\n", mail.display())).unwrap();
-    fs::set_permissions(&mda, Permissions::from_mode(0o755)).unwrap();
+    script(&mda, &format!("cat >\"$(mktemp -p '{}/new')\"", mail.display()));
     append(&server, (0..3).map(hard));
     let fetch = |port: u16, user: &str, status: &str| {
         private_file(

@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use posthaste_testkit::{LineClient, Server, ServerBuilder, dot_stuffed, message, skips_cluster};
+use posthaste_testkit::{LineClient, Server, ServerBuilder, dot_stuffed, message, script, skips_cluster};
 use seen::{PASSWORD, count, login};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
@@ -22,8 +22,7 @@ const NOBODY: u32 = 65_534;
 /// A program that starts the server with a umask that takes nothing away.
 fn careless(dir: &Path) -> PathBuf {
     let path = dir.join("careless");
-    fs::write(&path, format!("#!/bin/sh\numask 000\nexec '{BINARY}' \"$@\"\n")).unwrap();
-    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    script(&path, &format!("umask 000\nexec '{BINARY}' \"$@\""));
     path
 }
 

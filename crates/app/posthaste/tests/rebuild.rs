@@ -25,12 +25,19 @@ fn an_index_that_was_lost_is_not_kept() {
     let data = dir.path().join("data");
     posthaste(&data, &["account", "add", "ana@example.org", "--password-stdin"], "a long pass phrase");
     let said = posthaste(&data, &["check", "--rebuild"], "");
-    assert!(said.contains("the new index is in place; the old one is kept beside it"), "{said}");
+    assert!(said.contains("the new index is in place; the old one is kept as "), "{said}");
     assert!(data.join("index.old").is_dir());
+    let said = posthaste(&data, &["check", "--rebuild"], "");
+    assert!(said.contains(&format!("kept as {}", data.join("index.old.1").display())), "{said}");
+    assert!(data.join("index.old.1").is_dir());
 
+    std::fs::remove_dir_all(data.join("index.old.1")).unwrap();
     std::fs::remove_dir_all(data.join("index.old")).unwrap();
     std::fs::remove_dir_all(data.join("index")).unwrap();
     let said = posthaste(&data, &["check", "--rebuild"], "");
-    assert!(said.contains("the new index is in place\n") && !said.contains("index.old"), "{said}");
+    assert!(
+        said.contains("the new index is in place\nwithout the old index") && !said.contains("index.old"),
+        "{said}"
+    );
     assert!(!data.join("index.old").exists());
 }

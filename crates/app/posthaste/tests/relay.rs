@@ -11,7 +11,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use posthaste_testkit::{
-    DnsRecord, DnsServer, LineClient, Server, ServerBuilder, dot_stuffed, free_port, message, skips_cluster,
+    DnsRecord, DnsServer, LineClient, Server, ServerBuilder, dot_stuffed, free_port, message_by,
+    skips_cluster,
 };
 
 const PASSWORD: &str = "correct horse";
@@ -19,6 +20,11 @@ const PASSWORD: &str = "correct horse";
 const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 /// How long mail may take before a test gives up: far longer than it needs.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What ana submits.
+fn message(serial: usize) -> Vec<u8> {
+    message_by("Ana <ana@a.test>", serial)
+}
 
 /// A server for one domain, which sends mail for another to an address.
 fn server(data: &Path, domain: &str, smtp: SocketAddr, other: &str, host: SocketAddr) -> Server {
@@ -33,11 +39,9 @@ fn start(data: &Path, domain: &str, smtp: SocketAddr, relay: &str) -> Server {
         "hostname = \"mail.{domain}\"\ndomain = \"{domain}\"\n[relay]\nenabled = true\nretry_first = \"1 s\"\n\
          retry_longest = \"1 s\"\n{relay}\n"
     );
-    std::fs::write(&file, text).unwrap();
     ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
         .data(data)
-        .arg("--config")
-        .arg(file.to_str().unwrap())
+        .settings(&file, text)
         .listen(&format!("smtp={smtp}"))
         .listen("imap=127.0.0.1:0")
         .listen("lmtp=127.0.0.1:0")
@@ -52,6 +56,32 @@ fn a_test(data: &Path, host: SocketAddr) -> Server {
         server.add_account("ana@a.test", PASSWORD);
     }
     server
+}
+
+/// The servers of `a.test`, with ana, and of `b.test`, with bo. The first one finds hosts by DNS,
+/// and connects to no private address but those of a network.
+fn joined_by_dns(
+    dir: &Path,
+    dns: &DnsServer,
+    smtp: (SocketAddr, SocketAddr),
+    private: &str,
+) -> (Server, Server) {
+    let (smtp_a, smtp_b) = smtp;
+    let relay = format!(
+        "dns = [\"{}\"]\nport = {}\nprivate_networks = [\"{private}\"]",
+        dns.address(),
+        smtp_b.port()
+    );
+    let a = start(&dir.join("a"), "a.test", smtp_a, &relay);
+    let b = server(&dir.join("b"), "b.test", smtp_b, "a.test", smtp_a);
+    a.add_account("ana@a.test", PASSWORD);
+    b.add_account("bo@b.test", PASSWORD);
+    (a, b)
+}
+
+/// The reports that ana has, as text.
+fn reports(a: &Server, count: usize) -> Vec<String> {
+    inbox(a, "ana@a.test", count).into_iter().map(|report| String::from_utf8(report).unwrap()).collect()
 }
 
 fn logged_in(server: &Server) -> LineClient {
@@ -128,7 +158,7 @@ fn two_servers_exchange_mail_and_reports() {
     assert!(a.command(&["check"], "").status.success());
 }
 
-/// What the sender asks to be told of travels with the message (RFC 3461), and the server that
+/// What the sender wants reported travels with the message (RFC 3461), and the server that
 /// delivers it answers.
 #[test]
 fn the_last_server_reports_what_the_sender_asked_for() {
@@ -192,19 +222,43 @@ fn hosts_are_found_by_dns() {
         ("mail.b.test", DnsRecord::A([127, 0, 0, 1])),
         ("null.test", mx(0, "")),
     ]);
-    let relay = format!("dns = [\"{}\"]\nport = {}", dns.address(), smtp_b.port());
-    let a = start(&dir.path().join("a"), "a.test", smtp_a, &relay);
-    let b = server(&dir.path().join("b"), "b.test", smtp_b, "a.test", smtp_a);
-    a.add_account("ana@a.test", PASSWORD);
-    b.add_account("bo@b.test", PASSWORD);
+    let (a, b) = joined_by_dns(dir.path(), &dns, (smtp_a, smtp_b), "127.0.0.0/8");
     submit(&mut logged_in(&a), &["bo@b.test", "cy@null.test", "dee@missing.test"], &message(1));
     assert!(inbox(&b, "bo@b.test", 1)[0].ends_with(&message(1)));
-    let reports: Vec<String> =
-        inbox(&a, "ana@a.test", 2).into_iter().map(|r| String::from_utf8(r).unwrap()).collect();
+    let reports = reports(&a, 2);
     for (to, status) in [("cy@null.test", "5.1.10"), ("dee@missing.test", "5.1.2")] {
         let about = format!("Final-Recipient: rfc822; {to}\r\nAction: failed\r\nStatus: {status}\r\n");
         assert!(reports.iter().any(|report| report.contains(&about)), "{reports:?}");
     }
+}
+
+/// A stranger's domain cannot have the server connect to this machine, or behind it.
+#[test]
+fn hosts_that_dns_names_are_public() {
+    let dir = tempfile::tempdir().unwrap();
+    let (smtp_a, smtp_b) = (free_port(), free_port());
+    let mx = |preference, host: &str| DnsRecord::Mx(preference, host.into());
+    let dns = DnsServer::start([
+        ("b.test", mx(10, "inner.b.test")),
+        ("b.test", mx(20, "mail.b.test")),
+        ("inner.b.test", DnsRecord::A([127, 0, 0, 9])),
+        ("mail.b.test", DnsRecord::A([127, 0, 0, 1])),
+        ("c.test", mx(10, "inner.b.test")),
+        // Without MX records the domain is the host.
+        ("d.test", DnsRecord::A([127, 0, 0, 9])),
+    ]);
+    let inner = TcpListener::bind(("127.0.0.9", smtp_b.port())).unwrap();
+    let (a, b) = joined_by_dns(dir.path(), &dns, (smtp_a, smtp_b), "127.0.0.1");
+    submit(&mut logged_in(&a), &["bo@b.test", "cy@c.test", "dee@d.test"], &message(1));
+    assert!(inbox(&b, "bo@b.test", 1)[0].ends_with(&message(1)));
+    let reports = reports(&a, 2);
+    for (to, host) in [("cy@c.test", "inner.b.test"), ("dee@d.test", "d.test")] {
+        let about = format!("Final-Recipient: rfc822; {to}\r\nAction: failed\r\nStatus: 5.4.4\r\n");
+        assert!(reports.iter().any(|report| report.contains(&about)), "{reports:?}");
+        assert!(reports.iter().any(|report| report.contains(&format!("{host} has no public address"))));
+    }
+    inner.set_nonblocking(true).unwrap();
+    assert_eq!(inner.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[test]
@@ -235,7 +289,7 @@ fn nobody_but_users_relays() {
         assert!(auth.starts_with('5'), "{protocol}: {auth}");
     }
     assert_eq!(queue(&server), ["0 items, 0 B"]);
-    // A domain of our own is never relayed, whoever asks.
+    // A domain of our own is never relayed for anybody.
     let mut client = logged_in(&server);
     client.ask("MAIL FROM:<ana@a.test>").unwrap();
     assert!(client.ask("RCPT TO:<nobody@a.test>").unwrap().starts_with("550 5.1.1"));

@@ -12,12 +12,9 @@ const PASSWORD: &str = "correct horse";
 fn server(data: &Path, host: &str, smtp: SocketAddr, settings: &str) -> Server {
     std::fs::create_dir_all(data).unwrap();
     let file = data.join("settings.toml");
-    std::fs::write(&file, format!("hostname = \"{host}\"\n[relay]\nretry_first = \"1 s\"\n{settings}\n"))
-        .unwrap();
     ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
         .data(data)
-        .arg("--config")
-        .arg(file.to_str().unwrap())
+        .settings(&file, format!("hostname = \"{host}\"\n[relay]\nretry_first = \"1 s\"\n{settings}\n"))
         .listen(&format!("smtp={smtp}"))
         .listen("imap=127.0.0.1:0")
         .listen("lmtp=127.0.0.1:0")
@@ -99,7 +96,7 @@ fn mail_of_a_relayed_domain_and_for_others_of_a_shared_one_is_sent_on() {
 }
 
 #[test]
-fn who_is_nowhere_is_reported_to_the_sender() {
+fn an_unknown_recipient_is_reported_to_the_sender() {
     let world = World::new();
     let mut client = world.greeted("smtp");
     client.ask("MAIL FROM:<ana@shared.test>").unwrap();

@@ -94,11 +94,7 @@ fn the_server_applies_its_rules() {
             { mailbox = "INBOX", older_than = "1 year", keep_flagged = false, accounts = ["*@example.org"], action = "trash" },
             { mailbox = "\\Trash", older_than = "1 year", age_from = "received", keep_newest = 1, keep_flagged = false, action = "delete" },
         ]"#;
-    std::fs::write(&config, rules).unwrap();
-    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .arg("--config")
-        .arg(config.to_str().unwrap())
-        .start();
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).settings(&config, rules).start();
     server.add_account(USER, PASSWORD);
     let mut client = imap(&server);
     fill(&mut client);

@@ -2,20 +2,26 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use posthaste_testkit::{LineClient, Server, ServerBuilder, client_tests_wanted, dot_stuffed, run_python};
+use posthaste_testkit::{
+    LineClient, Mbsync, Server, ServerBuilder, client_tests_wanted, dot_stuffed, run_python,
+};
 use posthaste_tnef::samples;
 
 const PASSWORD: &str = "correct horse";
 const ANA: &str = "ana@example.org";
 const BEN: &str = "ben@example.org";
 
-/// A server on which Ana keeps mail as sent, and Ben wants MIME.
-fn server() -> Server {
-    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+fn builder() -> ServerBuilder {
+    ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
         .listen("imap=127.0.0.1:0")
+        .listen("pop3=127.0.0.1:0")
         .listen("lmtp=127.0.0.1:0")
         .listen("smtp=127.0.0.1:0")
-        .start();
+}
+
+/// A server on which Ana keeps mail as sent, and Ben wants MIME.
+fn server() -> Server {
+    let server = builder().start();
     server.add_account(ANA, PASSWORD);
     let added = server.command(&["account", "add", BEN, "--format", "mime", "--password-stdin"], PASSWORD);
     assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
@@ -64,34 +70,113 @@ fn is_as_sent(body: &[u8], sent: &[u8]) -> bool {
     body.ends_with(sent)
 }
 
+/// All that IMAP says of the first message agrees: it is the note of the samples. Answers with its
+/// bytes.
+fn assert_note(server: &Server, user: &str) -> Vec<u8> {
+    let mut client = login(server, user);
+    let whole = body(&mut client, 1);
+    assert!(!whole.windows(7).any(|piece| piece.eq_ignore_ascii_case(b"ms-tnef")));
+    let items = client.imap("FETCH 1 (RFC822.SIZE BODYSTRUCTURE)").unwrap().concat();
+    assert!(items.contains(&format!("RFC822.SIZE {} ", whole.len())), "{items} {}", whole.len());
+    for word in ["\"alternative\"", "\"related\"", "\"png\"", "\"rfc822\"", "<logo@x.example>"] {
+        assert!(items.to_ascii_lowercase().contains(word), "{word}: {items}");
+    }
+    assert_eq!(literal(&mut client, 1, "BINARY.PEEK[1.2.1]"), samples::HTML.as_bytes());
+    assert_eq!(literal(&mut client, 1, "BINARY.PEEK[1.2.2]"), samples::IMAGE);
+    assert_eq!(literal(&mut client, 1, "BINARY.PEEK[2]"), samples::FILE);
+    // In pieces, as clients read large messages, and from the middle.
+    let mut pieces = Vec::new();
+    for at in (0..whole.len()).step_by(97) {
+        pieces.extend(literal(&mut client, 1, &format!("BODY.PEEK[]<{at}.97>")));
+    }
+    assert!(pieces == whole);
+    let text = literal(&mut client, 1, "BODY.PEEK[TEXT]");
+    assert!(whole.ends_with(&text) && whole[..whole.len() - text.len()].ends_with(b"\r\n\r\n"));
+    let len = whole.len();
+    let search = format!("SEARCH SUBJECT Outer BODY bold LARGER {} SMALLER {}", len - 1, len + 1);
+    let found = client.imap(&search).unwrap().concat();
+    assert!(found.contains("* SEARCH 1"), "{found}");
+    whole
+}
+
 #[test]
 fn one_message_for_two_formats() {
     let server = server();
     let sent = samples::mail(&samples::note());
     send(&server, "lmtp", &[ANA, BEN], &sent);
-    let mut ana = login(&server, ANA);
-    assert!(is_as_sent(&body(&mut ana, 1), &sent));
-    let structure = ana.imap("FETCH 1 BODYSTRUCTURE").unwrap().concat();
-    assert!(structure.contains("\"ms-tnef\""), "{structure}");
-
-    let mut ben = login(&server, BEN);
-    let whole = body(&mut ben, 1);
-    assert!(!whole.windows(7).any(|piece| piece.eq_ignore_ascii_case(b"ms-tnef")));
-    // All that IMAP says of it agrees.
-    let items = ben.imap("FETCH 1 (RFC822.SIZE BODYSTRUCTURE)").unwrap().concat();
-    assert!(items.contains(&format!("RFC822.SIZE {} ", whole.len())), "{items} {}", whole.len());
-    for word in ["\"alternative\"", "\"related\"", "\"png\"", "\"rfc822\"", "<logo@x.example>"] {
-        assert!(items.to_ascii_lowercase().contains(word), "{word}: {items}");
-    }
-    assert_eq!(literal(&mut ben, 1, "BINARY.PEEK[1.2.1]"), samples::HTML.as_bytes());
-    assert_eq!(literal(&mut ben, 1, "BINARY.PEEK[1.2.2]"), samples::IMAGE);
-    assert_eq!(literal(&mut ben, 1, "BINARY.PEEK[2]"), samples::FILE);
-    let found = ben.imap("SEARCH SUBJECT Outer BODY bold").unwrap().concat();
-    assert!(found.contains("* SEARCH 1"), "{found}");
+    // One keeps it as sent, the other as MIME, and both see the same bytes.
+    assert!(assert_note(&server, ANA) == assert_note(&server, BEN));
     // The same for mail by SMTP.
     send(&server, "smtp", &[BEN], &sent);
-    ben.imap("NOOP").unwrap();
-    assert_eq!(literal(&mut ben, 2, "BINARY.PEEK[2]"), samples::FILE);
+    assert_eq!(literal(&mut login(&server, BEN), 2, "BINARY.PEEK[2]"), samples::FILE);
+}
+
+/// By POP3: the size that STAT has, and the message of RETR.
+fn by_pop3(server: &Server, user: &str) -> (usize, Vec<u8>) {
+    let mut client = LineClient::connect(server.address("pop3")).unwrap();
+    client.line().unwrap();
+    let mut ask = |command: &str| {
+        client.send(format!("{command}\r\n").as_bytes()).unwrap();
+        client.line().unwrap()
+    };
+    ask(&format!("USER {user}"));
+    ask(&format!("PASS {PASSWORD}"));
+    let size = ask("STAT").rsplit(' ').next().unwrap().trim().parse().unwrap();
+    ask("RETR 1");
+    let mut message = Vec::new();
+    loop {
+        let line = client.line().unwrap();
+        let line = line.trim_end_matches(['\r', '\n']);
+        if line == "." {
+            return (size, message);
+        }
+        message.extend(line.strip_prefix('.').unwrap_or(line).as_bytes());
+        message.extend(b"\r\n");
+    }
+}
+
+/// IMAP, POP3 and export say the same of a message that is kept as sent, and a copy of it, also
+/// after `kill -9`, after a rebuild of the index, and in another process.
+#[test]
+fn every_protocol_and_process_sees_one_message() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = builder().data(&data).start();
+    server.add_account(ANA, PASSWORD);
+    send(&server, "lmtp", &[ANA], &samples::mail(&samples::note()));
+    let mut first = None;
+    let mut server = Some(server);
+    for round in 0..3 {
+        let running = server.take().unwrap();
+        let whole = assert_note(&running, ANA);
+        assert!(*first.get_or_insert_with(|| whole.clone()) == whole, "round {round}");
+        assert_eq!(by_pop3(&running, ANA), (whole.len(), whole.clone()));
+        let mut ana = login(&running, ANA);
+        let copied = ana.imap("COPY 1 Archive").unwrap().concat();
+        assert!(copied.contains("OK"), "{copied}");
+        ana.imap("EXAMINE Archive").unwrap();
+        assert!(body(&mut ana, round + 1) == whole);
+        let out = dir.path().join(round.to_string());
+        let out = out.to_str().unwrap();
+        let form = ["--account", ANA, "--format", "maildir", "--mailbox", "INBOX"];
+        let export = running.command(&[&["export", out], &form[..]].concat(), "");
+        assert!(export.status.success(), "{}", String::from_utf8_lossy(&export.stderr));
+        let exported = std::fs::read_dir(format!("{out}/cur")).unwrap().next();
+        let exported = std::fs::read(exported.unwrap().unwrap().path()).unwrap();
+        assert!(exported == String::from_utf8(whole).unwrap().replace("\r\n", "\n").into_bytes());
+        running.kill();
+        if round == 1 {
+            let rebuilt = command(&data, &["check", "--rebuild"]);
+            assert!(rebuilt.status.success(), "{}", String::from_utf8_lossy(&rebuilt.stderr));
+        }
+        let checked = command(&data, &["check"]);
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+        server = Some(builder().data(&data).start());
+    }
+}
+
+fn command(data: &std::path::Path, args: &[&str]) -> std::process::Output {
+    posthaste_testkit::command(env!("CARGO_BIN_EXE_posthaste").as_ref(), data, args, "")
 }
 
 #[test]
@@ -126,19 +211,20 @@ fn what_stays_as_sent_in_every_format() {
 }
 
 #[test]
-fn a_format_counts_from_when_it_is_set() {
+fn clients_see_the_same_whatever_the_format() {
     let server = server();
     let sent = samples::mail(&samples::note());
     send(&server, "lmtp", &[ANA], &sent);
-    for (format, is_rich) in [("mime", false), ("rich", true), ("mime", false), ("keep", true)] {
+    let first = body(&mut login(&server, ANA), 1);
+    for format in ["mime", "rich", "mime", "keep"] {
         let set = server.command(&["account", "set", ANA, "--format", format], "");
         assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
         send(&server, "lmtp", &[ANA], &sent);
         let mut ana = login(&server, ANA);
         let status = ana.imap("STATUS INBOX (MESSAGES)").unwrap().concat();
         let count = status.split("MESSAGES ").nth(1).unwrap().split(')').next().unwrap().parse().unwrap();
-        assert_eq!(is_as_sent(&body(&mut ana, count), &sent), is_rich, "{format}");
-        assert!(is_as_sent(&body(&mut ana, 1), &sent), "earlier mail stays");
+        assert_eq!(literal(&mut ana, count, "BINARY.PEEK[2]"), samples::FILE, "{format}");
+        assert!(body(&mut ana, 1) == first, "earlier mail stays");
     }
 }
 
@@ -156,18 +242,185 @@ fn scripts_see_mime_and_redirect_what_came() {
     let mut ben = login(&server, BEN);
     ben.imap("EXAMINE Drafts").unwrap();
     assert_eq!(literal(&mut ben, 1, "BINARY.PEEK[2]"), samples::FILE);
-    assert!(is_as_sent(&body(&mut login(&server, ANA), 1), &sent));
+    assert_eq!(literal(&mut login(&server, ANA), 1, "BINARY.PEEK[2]"), samples::FILE);
 }
 
-/// Python reads a converted note and a meeting right, by its own IMAP and MIME.
+/// A script of an account that keeps mail as sent sees what clients see.
 #[test]
-fn python_reads_what_was_converted() {
+fn scripts_see_what_clients_see() {
+    let server = server();
+    let script = "require [\"fileinto\", \"mime\"];\n\
+        if header :mime :anychild :contains \"content-type\" \"text/html\" { fileinto \"Drafts\"; }\n";
+    let put = server.command(&["sieve", "put", "--activate", ANA, "main", "-"], script);
+    assert!(put.status.success(), "{}", String::from_utf8_lossy(&put.stderr));
+    send(&server, "lmtp", &[ANA], &samples::mail(&samples::note()));
+    let mut ana = login(&server, ANA);
+    ana.imap("EXAMINE Drafts").unwrap();
+    assert_eq!(literal(&mut ana, 1, "BINARY.PEEK[2]"), samples::FILE);
+}
+
+/// Each format stores another form; clients see the same, there and back. Commands run beside the
+/// server.
+#[test]
+fn stored_mail_takes_the_form_of_another_format() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = builder().data(dir.path().join("data")).start();
+    server.add_account(ANA, PASSWORD);
+    let keeping = server.command(&["account", "set", ANA, "--format", "mime", "--keep-original", "true"], "");
+    assert!(keeping.status.success(), "{}", String::from_utf8_lossy(&keeping.stderr));
+    let plain = format!("Subject: plain\r\n\r\n{}", "a line of text\r\n".repeat(100));
+    for message in [samples::mail(&samples::note()), plain.into_bytes()] {
+        send(&server, "lmtp", &[ANA], &message);
+    }
+    let (mut open, copy) = (login(&server, ANA), dir.path().join("backup"));
+    let seen = |client: &mut LineClient| (body(client, 1), body(client, 2));
+    let before = seen(&mut open);
+    for (format, converted) in [("rich", "2"), ("rich", "0"), ("mime", "2"), ("keep", "1"), ("mime", "1")] {
+        let did = server.command(&["convert", ANA, "--to", format], "");
+        let said = String::from_utf8_lossy(&did.stdout).into_owned() + &String::from_utf8_lossy(&did.stderr);
+        assert!(
+            did.status.success() && said.contains(&format!("converted   {converted}\n")),
+            "{format}: {said}"
+        );
+        // A session that was open, and one of now.
+        assert!(seen(&mut open) == before, "{format}");
+        assert!(seen(&mut login(&server, ANA)) == before, "{format}");
+        let uids = open.imap("UID SEARCH ALL").unwrap().concat();
+        assert!(uids.contains("* SEARCH 1 2"), "{uids}");
+        let checked = server.command(&["check"], "");
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+        // A backup has the form of its first run, and that shows the same.
+        let backup = server.command(&["backup", copy.to_str().unwrap()], "");
+        assert!(backup.status.success(), "{}", String::from_utf8_lossy(&backup.stderr));
+    }
+    let wrong = server.command(&["convert", ANA, "--to", "mime", "--mailbox", "None"], "");
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("has no mailbox None"));
+}
+
+/// How many messages are not in the form of a format.
+fn left(data: &std::path::Path, to: &str) -> usize {
+    let said = command(data, &["convert", ANA, "--to", to, "--dry-run"]).stdout;
+    let said = String::from_utf8(said).unwrap();
+    let count = said.lines().find_map(|line| line.strip_prefix("converted ")).unwrap();
+    count.trim().parse().unwrap()
+}
+
+/// `kill -9` in the middle of a conversion loses nothing: whatever was reached, clients see what
+/// they saw, the store is whole, and the next run goes on.
+#[test]
+fn a_conversion_that_is_killed_loses_nothing() {
+    const MESSAGES: usize = 60;
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = builder().data(&data).start();
+    server.add_account(ANA, PASSWORD);
+    for n in 0..MESSAGES {
+        let message = format!("Subject: message {n}\r\n\r\n{}", "text\r\n".repeat(n * 50));
+        send(&server, "lmtp", &[ANA], message.as_bytes());
+    }
+    let before = server.mail(ANA, PASSWORD, "INBOX", MESSAGES);
+    for round in 0..6 {
+        let to = if round % 2 == 0 { "rich" } else { "mime" };
+        let begun_with = left(&data, to);
+        let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_posthaste"))
+            .args(["convert", ANA, "--to", to, "--rate", "50", "--data"])
+            .arg(&data)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The estimate is the last line before the work begins.
+        let mut said = std::io::BufReader::new(run.stderr.take().unwrap());
+        std::io::BufRead::read_line(&mut said, &mut String::new()).unwrap();
+        // Another moment each time. At the last ones a message was converted.
+        std::thread::sleep(std::time::Duration::from_millis(30 + 130 * round));
+        while round > 3 && begun_with > 0 && left(&data, to) == begun_with {}
+        run.kill().unwrap();
+        run.wait().unwrap();
+        assert!(server.mail(ANA, PASSWORD, "INBOX", MESSAGES) == before, "round {round}");
+        let checked = command(&data, &["check"]);
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    }
+    // The server is killed, too, and the index is made again from the packs.
+    server.kill();
+    let rebuilt = command(&data, &["check", "--rebuild"]);
+    assert!(rebuilt.status.success(), "{}", String::from_utf8_lossy(&rebuilt.stderr));
+    let whole = command(&data, &["convert", ANA, "--to", "rich"]);
+    assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
+    let server = builder().data(&data).start();
+    assert!(server.mail(ANA, PASSWORD, "INBOX", MESSAGES) == before);
+    let again = command(&data, &["convert", ANA, "--to", "rich"]);
+    assert!(String::from_utf8_lossy(&again.stdout).contains("converted   0\n"));
+}
+
+const CYD: &str = "cyd@example.org";
+
+/// A note, a meeting and a plain message, for an account of each format.
+fn three_formats() -> Server {
+    let server = server();
+    let added = server.command(&["account", "add", CYD, "--format", "rich", "--password-stdin"], PASSWORD);
+    assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+    let plain = b"From: a@x.example\r\nSubject: Plain\r\n\r\nplain\r\n".to_vec();
+    let meeting = samples::mail(&samples::meeting("IPM.Schedule.Meeting.Request"));
+    for message in [samples::mail(&samples::note()), meeting, plain] {
+        send(&server, "lmtp", &[ANA, BEN, CYD], &message);
+    }
+    server
+}
+
+/// mbsync and NeoMutt see the same three messages in each format.
+#[test]
+fn mbsync_and_neomutt_read_every_format() {
     if !client_tests_wanted() {
         return;
     }
-    let server = server();
-    send(&server, "lmtp", &[BEN], &samples::mail(&samples::note()));
-    send(&server, "lmtp", &[BEN], &samples::mail(&samples::meeting("IPM.Schedule.Meeting.Request")));
+    let (server, dir) = (three_formats(), tempfile::tempdir().unwrap());
+    let imap = server.address("imap");
+    let expected = server.mail(ANA, PASSWORD, "INBOX", 3);
+    for (user, name) in [(ANA, "ana"), (BEN, "ben"), (CYD, "cyd")] {
+        assert!(server.mail(user, PASSWORD, "INBOX", 3) == expected, "{user}");
+        let home = dir.path().join(name);
+        std::fs::create_dir(&home).unwrap();
+        let mirror = Mbsync::new(&home, imap, user, PASSWORD, "INBOX");
+        mirror.run();
+        let mut files: Vec<_> =
+            mirror.files("INBOX").iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+        files.sort_by_key(|text| text.contains("Subject: Plain"));
+        assert_eq!(files.len(), 3, "{user}");
+        for text in &files {
+            // mbsync adds a field of its own.
+            let lines = |text: &str| {
+                let own = |line: &&str| !line.starts_with("X-TUID:");
+                text.lines().filter(own).map(str::to_owned).collect::<Vec<_>>()
+            };
+            let is_it = |bytes: &Vec<u8>| lines(&String::from_utf8_lossy(bytes)) == lines(text);
+            assert!(expected.iter().any(is_it), "{user}: {text}");
+        }
+        let (rc, copied) = (home.join("muttrc"), home.join("copied.mbox"));
+        let settings = format!(
+            "set imap_user=\"{user}\"\nset imap_pass=\"{PASSWORD}\"\nset ssl_starttls=no\nset ssl_force_tls=no\n\
+             set confirmappend=no\nset confirmcreate=no\nset quit=yes\nset mbox_type=mbox\nset move=no\n\
+             set wait_key=no\nset imap_idle=no\nset sort=mailbox-order\nset auto_tag=no\nset header_cache=\"\"\n\
+             set folder=\"imap://127.0.0.1:{}/\"\n",
+            imap.port()
+        );
+        std::fs::write(&rc, settings).unwrap();
+        let folder = format!("imap://127.0.0.1:{}/INBOX", imap.port());
+        let keys = format!("<first-entry><copy-message><kill-line>{}<enter><quit>", copied.display());
+        let script = include_str!("clients/neomutt_round.py");
+        let said = run_python(script, &[&folder, rc.to_str().unwrap(), &keys]);
+        let copied = std::fs::read_to_string(&copied).unwrap_or_else(|e| panic!("{e}\n{said}"));
+        assert!(copied.contains("logo@x.example") && !copied.contains("ms-tnef"), "{user}: {copied}");
+    }
+}
+
+/// Python reads a note and a meeting right, by its own IMAP and MIME, in each format.
+#[test]
+fn python_reads_every_format() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let server = three_formats();
     let script = r#"
 import email, email.policy, imaplib, sys
 client = imaplib.IMAP4("127.0.0.1", int(sys.argv[1]))
@@ -192,5 +445,7 @@ assert "\nDTSTART:20231114T221320Z" in text and "mailto:ana@y.example" in text.r
 print("read")
 "#;
     let port = server.address("imap").port().to_string();
-    assert_eq!(run_python(script, &[&port, BEN, PASSWORD]).trim(), "read");
+    for user in [ANA, BEN, CYD] {
+        assert_eq!(run_python(script, &[&port, user, PASSWORD]).trim(), "read", "{user}");
+    }
 }

@@ -11,19 +11,17 @@ const PASSWORD: &str = "correct horse";
 /// base64 of NUL `ana@a.test` NUL `correct horse`.
 const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 
-fn server(data: &Path, domain: &str, smtp: SocketAddr, other: (&str, SocketAddr)) -> Server {
+fn server(data: &Path, domain: &str, smtp: SocketAddr, other: (&str, SocketAddr), more: &str) -> Server {
     std::fs::create_dir_all(data).unwrap();
     let file = data.join("settings.toml");
     let text = format!(
         "hostname = \"mail.{domain}\"\ndomain = \"{domain}\"\n[relay]\nenabled = true\nretry_first = \"1 s\"\n\
-         routes = [{{ domain = \"{}\", host = \"{}\" }}]\n",
+         routes = [{{ domain = \"{}\", host = \"{}\" }}]\n{more}\n",
         other.0, other.1
     );
-    std::fs::write(&file, text).unwrap();
     ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
         .data(data)
-        .arg("--config")
-        .arg(file.to_str().unwrap())
+        .settings(&file, text)
         .listen(&format!("smtp={smtp}"))
         .listen("imap=127.0.0.1:0")
         .listen("lmtp=127.0.0.1:0")
@@ -40,10 +38,15 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with("")
+    }
+
+    /// With more settings of the section `relay` at `a.test`.
+    fn with(more: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (smtp_a, smtp_b) = (free_port(), free_port());
-        let a = server(&dir.path().join("a"), "a.test", smtp_a, ("b.test", smtp_b));
-        let b = server(&dir.path().join("b"), "b.test", smtp_b, ("a.test", smtp_a));
+        let a = server(&dir.path().join("a"), "a.test", smtp_a, ("b.test", smtp_b), more);
+        let b = server(&dir.path().join("b"), "b.test", smtp_b, ("a.test", smtp_a), "");
         for user in ["ana@a.test", "bo@a.test", "cy@a.test"] {
             a.add_account(user, PASSWORD);
         }
@@ -136,6 +139,31 @@ fn a_group_reaches_each_member_once_and_reports_to_its_owner() {
     assert!(report.starts_with("Return-Path: <>\r\n") && report.contains("nobody@a.test"), "{report}");
     world.run(&["group", "remove", "team@a.test"]);
     assert!(world.refused(&["route", "team@a.test"]).contains("is refused"));
+}
+
+/// A bounce that says little still names the member (VERP).
+#[test]
+fn the_sender_names_the_member() {
+    let world = World::with("verp = true");
+    world.run(&["group", "set", "list@a.test", "x@b.test", "bo@a.test", "--owner", "ana@a.test"]);
+    world.submit("to the list", &["list@a.test"]);
+    let far = world.inbox("x@b.test", 1).remove(0);
+    assert!(far.starts_with("Return-Path: <ana+x=b.test@a.test>\r\n"), "{far}");
+    let here = world.inbox("bo@a.test", 1).remove(0);
+    assert!(here.starts_with("Return-Path: <ana@a.test>\r\n"), "{here}");
+    let mut client = LineClient::connect(world.a.address("smtp")).unwrap();
+    client.reply().unwrap();
+    for (command, code) in [
+        ("EHLO mail.b.test", "250"),
+        ("MAIL FROM:<>", "250"),
+        ("RCPT TO:<ana+x=b.test@a.test>", "250"),
+        ("DATA", "354"),
+        ("Subject: Something failed\r\n\r\nSomewhere.\r\n.", "250"),
+    ] {
+        let reply = client.ask(command).unwrap();
+        assert!(reply.starts_with(code), "{command}: {reply}");
+    }
+    assert_eq!(world.subjects("ana@a.test", 1), ["Something failed"]);
 }
 
 #[test]
@@ -307,7 +335,7 @@ fn mail_that_is_sent_on_has_a_sender_of_ours_and_its_bounce_comes_home() {
     assert_eq!(return_path(&bounce), "");
     let route = world.run(&["route", &sender]);
     assert!(
-        route.contains(" stands for x@b.test in mail") && route.contains("\n  x@b.test is in another"),
+        route.contains(" replaces x@b.test in mail") && route.contains("\n  x@b.test is in another"),
         "{route}"
     );
     assert!(world.refused(&["route", &sender.replace("=x@", "=y@")]).contains("is refused"));

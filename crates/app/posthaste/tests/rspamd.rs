@@ -64,10 +64,8 @@ fn server(dir: &Path, dns: &DnsServer, settings: &str) -> Server {
          [relay]\ndns = [\"{}\"]\n[screening]\n{settings}\n",
         dns.address()
     );
-    std::fs::write(&config, text).unwrap();
     let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .arg("--config")
-        .arg(config.to_str().unwrap())
+        .settings(&config, text)
         .listen("smtp=127.0.0.1:0")
         .listen("imap=127.0.0.1:0")
         .start();

@@ -100,6 +100,39 @@ fn rights_are_in_a_backup_and_go_with_an_account() {
     assert_eq!(run(&server, &["acl", "show", "eve@example.org"]), "");
 }
 
+/// What bo has seen of ana's, also in a copy of her account. What the owner has seen stays hers.
+#[test]
+fn what_was_seen_is_in_a_backup_and_goes_with_an_account() {
+    let server = server();
+    let mut ana = login(&server, "ana@example.org");
+    for n in 1..=3 {
+        ana.imap(&format!("APPEND INBOX {{16+}}\r\nSubject: {n:03}\r\n\r\n")).unwrap();
+    }
+    ana.imap("SELECT INBOX").unwrap();
+    ana.imap("STORE 1 +FLAGS (\\Seen)").unwrap();
+    ana.imap("SETACL INBOX bo@example.org lrs").unwrap();
+    let mut bo = login(&server, "bo@example.org");
+    let mut seen = |owner: &str| {
+        bo.imap(&format!("SELECT \"Other Users/{owner}/INBOX\"")).unwrap();
+        bo.imap("SEARCH SEEN").unwrap().remove(0)
+    };
+    assert_eq!(seen("ana@example.org"), "* SEARCH");
+    let mut other = login(&server, "bo@example.org");
+    other.imap("SELECT \"Other Users/ana@example.org/INBOX\"").unwrap();
+    other.imap("STORE 2:3 +FLAGS (\\Seen)").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let backup = dir.path().join("backup");
+    run(&server, &["backup", backup.to_str().unwrap()]);
+    let restore = ["restore", backup.to_str().unwrap(), "--account", "ana@example.org", "--as"];
+    run(&server, &[&restore[..], &["eve@example.org"]].concat());
+    for owner in ["ana@example.org", "eve@example.org"] {
+        assert_eq!(seen(owner), "* SEARCH 2 3", "{owner}");
+    }
+    let mut eve = login(&server, "eve@example.org");
+    eve.imap("SELECT INBOX").unwrap();
+    assert_eq!(eve.imap("SEARCH SEEN").unwrap().remove(0), "* SEARCH 1");
+}
+
 fn login(server: &Server, user: &str) -> LineClient {
     let mut client = LineClient::connect(server.address("imap")).unwrap();
     client.line().unwrap();

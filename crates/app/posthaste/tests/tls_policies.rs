@@ -9,7 +9,7 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use posthaste_testkit::{
-    DnsRecord, DnsServer, LineClient, Server, ServerBuilder, command, dot_stuffed, free_port, message,
+    DnsRecord, DnsServer, LineClient, Server, ServerBuilder, command, dot_stuffed, free_port, message_by,
     run_python, zone,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, PublicKeyData, SigningKey};
@@ -19,6 +19,11 @@ const PASSWORD: &str = "correct horse";
 /// base64 of NUL `ana@a.test` NUL `correct horse`.
 const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What ana submits.
+fn message(serial: usize) -> Vec<u8> {
+    message_by("Ana <ana@a.test>", serial)
+}
 
 fn done(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -70,7 +75,11 @@ fn certificate(dir: &Path, names: &[&str], issuer: &CertifiedIssuer<'static, imp
 
 fn start(config: &Path, data: &Path, listen: &[String]) -> Server {
     let mut server = ServerBuilder::new(BINARY).data(data).arg("--config").arg(config.to_str().unwrap());
-    for one in listen.iter().map(String::as_str).chain(["imap=127.0.0.1:0", "submission=127.0.0.1:0"]) {
+    for one in listen.iter().map(String::as_str).chain([
+        "imap=127.0.0.1:0",
+        "submission=127.0.0.1:0",
+        "submissions=127.0.0.1:0",
+    ]) {
         server = server.listen(one);
     }
     server.start()
@@ -93,7 +102,11 @@ impl World {
         let tls = dir.path().join("b").display().to_string();
         let dns = DnsServer::start([]);
         let relay = |port: u16| {
-            format!("dns = [\"{}\"]\nport = {port}\nsts_port = {}\nca = {ca:?}", dns.address(), https.port())
+            format!(
+                "dns = [\"{}\"]\nport = {port}\nprivate_networks = [\"127.0.0.0/8\"]\nsts_port = {}\nca = {ca:?}",
+                dns.address(),
+                https.port()
+            )
         };
         let text = format!(
             "hostname = \"mail.b.test\"\ndomain = \"b.test\"\n[tls]\ncertificate = \"{tls}/chain.pem\"\n\
@@ -220,7 +233,7 @@ fn a_policy_that_is_published_is_followed() {
     world.submit(&message(1));
     let got = world.inbox(&world.b, "bo@b.test", 1);
     assert!(got[0].contains("with ESMTPS"), "{}", got[0]);
-    // Whoever answers for DNS names another host.
+    // DNS now names another host.
     drop(world.a.take());
     world.move_mx();
     world.start_a();
@@ -285,10 +298,11 @@ policy = next(p for p in report["policies"] if p["policy"]["policy-type"] == "st
 print(policy["policy"]["policy-domain"], policy["policy"]["mx-host"], policy["policy"]["policy-string"][1])
 print(policy["summary"]["total-failure-session-count"] > 0)
 print(policy["failure-details"][0]["result-type"], policy["failure-details"][0]["receiving-mx-hostname"])
+print("failure-reason-code" in policy["failure-details"][0])
 "#;
     assert_eq!(
         run_python(SCRIPT, &[report]),
-        "b.test ['mail.b.test'] mode: testing\nTrue\ncertificate-host-mismatch mail.b.test\n"
+        "b.test ['mail.b.test'] mode: testing\nTrue\ncertificate-host-mismatch mail.b.test\nFalse\n"
     );
 }
 
@@ -336,4 +350,79 @@ fn a_key_that_dns_names_is_enough() {
     with(world.key.clone());
     let got = world.inbox(&world.b, "bo@b.test", 1);
     assert!(got[0].contains("with ESMTPS"), "{}", got[0]);
+}
+
+/// Records of DANE that nobody can use: of a certificate usage that mail does not have.
+fn with_unusable_records(world: &World) {
+    let name = format!("_{}._tcp.mail.b.test", world.b.address("smtp").port());
+    world.dns.prove();
+    world.change(|zone| zone.push((name, DnsRecord::Tlsa(1, 1, 1, vec![7; 32]))));
+}
+
+/// Records of this kind must not remove the certificate check that a policy demands.
+#[test]
+fn records_that_nobody_can_use_replace_no_policy() {
+    let made = Made { names: &["other.test", "mta-sts.b.test"], relay: "dane = true", ..GOOD };
+    let world = World::new(&made);
+    with_unusable_records(&world);
+    world.submit(&message(1));
+    world.waits_with("TLS failed");
+    // With a good certificate, mail goes.
+    let good = World::new(&Made { relay: "dane = true", ..GOOD });
+    with_unusable_records(&good);
+    good.submit(&message(2));
+    let got = good.inbox(&good.b, "bo@b.test", 1);
+    assert!(got[0].contains("with ESMTPS"), "{}", got[0]);
+}
+
+/// RFC 8689 §4.2.1: a certificate of an authority is as good as one that fits a record.
+#[test]
+fn records_that_nobody_can_use_hinder_no_message_that_requires_tls() {
+    let world = World::new(&Made { mode: "none", relay: "dane = true", ..GOOD });
+    with_unusable_records(&world);
+    world.submit_requiring_tls();
+    let got = world.inbox(&world.b, "bo@b.test", 1);
+    assert!(got[0].contains("Subject: secret") && got[0].contains("with ESMTPS"), "{}", got[0]);
+    // Without such a certificate the sender hears of it at once.
+    let names = &["other.test", "mta-sts.b.test"];
+    let other = World::new(&Made { names, mode: "none", relay: "dane = true", ..GOOD });
+    with_unusable_records(&other);
+    other.submit_requiring_tls();
+    let report = other.inbox(other.a(), "ana@a.test", 1).remove(0);
+    assert!(report.contains("Action: failed\r\nStatus: 5.7.5\r\n"), "{report}");
+}
+
+/// The host of a route may want a login. Its certificate is verified before the password is sent.
+#[test]
+fn the_host_of_a_route_gets_a_login() {
+    let names = &["127.0.0.1", "mail.b.test", "mta-sts.b.test"];
+    let mut world = World::new(&Made { names, ..GOOD });
+    world.b.add_account("ana@a.test", "another horse");
+    let password = world.dir.path().join("password");
+    std::fs::write(&password, "another horse\n").unwrap();
+    std::process::Command::new("chmod").arg("600").arg(&password).status().unwrap();
+    let settings = std::fs::read_to_string(&world.settings).unwrap();
+    let route = |host: SocketAddr, tls: &str| {
+        let login = format!("user = \"ana@a.test\", password_file = {password:?}");
+        format!("routes = [{{ domain = \"b.test\", host = \"{host}\", tls = \"{tls}\", {login} }}]\n")
+    };
+    let hosts = [("submissions", "implicit"), ("submission", "verified")];
+    for (count, (listener, tls)) in (1..).zip(hosts) {
+        drop(world.a.take());
+        let text = format!("{settings}{}", route(world.b.address(listener), tls));
+        std::fs::write(&world.settings, text).unwrap();
+        world.start_a();
+        world.submit(&message(count));
+        let got = world.inbox(&world.b, "bo@b.test", count);
+        assert!(got[count - 1].contains("with ESMTPSA"), "{}", got[count - 1]);
+    }
+    // A host with a certificate for another name gets no password.
+    let mut other = World::new(&GOOD);
+    drop(other.a.take());
+    let settings = std::fs::read_to_string(&other.settings).unwrap();
+    let text = format!("{settings}{}", route(other.b.address("submissions"), "implicit"));
+    std::fs::write(&other.settings, text).unwrap();
+    other.start_a();
+    other.submit(&message(3));
+    other.waits_with("TLS failed");
 }

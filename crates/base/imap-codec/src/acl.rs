@@ -28,7 +28,7 @@ pub enum AclCommand {
     Set {
         /// Whose list.
         mailbox: MailboxArg,
-        /// For whom; `-` in front means the rights that they shall not have.
+        /// The identifier that gets the rights; `-` in front makes them negative rights.
         identifier: String,
         /// What becomes of their rights.
         change: RightsChange,

@@ -52,7 +52,7 @@ pub(crate) fn is_word_char(b: u8) -> bool {
     CLASS[b as usize] & WORD != 0
 }
 
-/// A rule that did not hold, before anyone knows the tag to say it under.
+/// A broken rule, before the tag of the answer is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fault {
     pub(crate) kind: ParseErrorKind,

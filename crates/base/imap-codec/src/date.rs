@@ -115,7 +115,7 @@ impl Date {
 }
 
 impl DateTime {
-    /// Minutes of the largest zone offset that the wire can say: 99 hours 59.
+    /// Minutes of the largest zone offset that the wire can have: 99 hours 59.
     pub const OFFSET_MINUTES_MAX: i16 = 99 * 60 + 59;
 
     /// A moment, seconds since 1970 in UTC, and the zone it is shown in, minutes east. `None` if

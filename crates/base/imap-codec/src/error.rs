@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::Tag;
 
-/// What was wrong, where, and under which tag to say so.
+/// What was wrong, where, and the tag of the answer.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub struct ParseError {
     /// The tag, if one could be read: a server answers `tag BAD`, without one `* BAD`.
@@ -31,7 +31,7 @@ pub enum ParseErrorKind {
     /// `SEARCH CHARSET` other than UTF-8 and US-ASCII: `NO [BADCHARSET (US-ASCII UTF-8)]`
     /// (RFC 9051 §6.4.4).
     BadCharset {
-        /// Whether the result was to be saved: then the NO empties `$` (RFC 5182 §2.1).
+        /// Whether the command saves its result: then the NO empties `$` (RFC 5182 §2.1).
         saving: bool,
     },
 }

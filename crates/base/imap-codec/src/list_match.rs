@@ -1,9 +1,8 @@
 //! LIST patterns against names: `*` is anything, `%` anything without the separator
 //! (RFC 9051 §6.3.9).
 //!
-//! Keeps the set of places in the pattern that the name so far may have reached, 64 of them to a
-//! word, so that the time is at most length of pattern × length of name / 64, whatever wildcards a
-//! stranger thinks up.
+//! It keeps the set of places in the pattern that the name so far may have reached, 64 of them in a
+//! word. So the time is at most length of pattern × length of name / 64, whatever the wildcards.
 
 use posthaste_mail_model::{MailboxName, SEPARATOR};
 
@@ -81,8 +80,7 @@ impl ListMatcher {
             return self.all;
         }
         self.here.fill(0);
-        // The first place, and the one behind it if that is a wildcard, which may stand for
-        // nothing.
+        // The first place, and the one behind it if that is a wildcard, which may match nothing.
         self.here[0] = 1 | (((self.at_any[0] | self.at_level[0]) & 1) << 1);
         // INBOX is stored in capitals; its letters in a pattern match in any case, even where a
         // wildcard stands beside them (`inb%`).
@@ -105,7 +103,7 @@ impl ListMatcher {
         let exact = self.places(c);
         let small = if any_case { self.places(c.to_ascii_lowercase()) } else { None };
         // Bits that go over from one word to the next: places behind a character that matched, and
-        // places behind a wildcard that stands for nothing more.
+        // places behind a wildcard that matches nothing more.
         let (mut moved_over, mut skipped_over, mut some) = (0, 0, 0);
         for word in 0..self.words {
             let here = self.here[word];

@@ -1,7 +1,7 @@
 //! Mailbox names as arguments: what the client meant, or why it cannot be known.
 //!
 //! A name that does not decode is not a syntax error of the command: the server answers it like any
-//! other name it cannot use. Hence the undecodable bytes are kept as a value.
+//! other name it cannot use. So the undecodable bytes are kept as a value.
 
 use std::fmt;
 
@@ -98,7 +98,7 @@ impl MailboxArg {
             .map_err(|e| MailboxArgError::Name(BadName(e)))
     }
 
-    /// The bytes that say this name in `encoding`.
+    /// The bytes of this name in `encoding`.
     pub fn encode(&self, encoding: NameEncoding) -> std::borrow::Cow<'_, [u8]> {
         match (&self.0, encoding) {
             (Decoded::Raw(bytes, _), _) => bytes.as_ref().into(),

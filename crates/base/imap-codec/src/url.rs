@@ -78,7 +78,7 @@ pub struct UrlAuth {
     pub expires: Option<i64>,
     /// Who may use it.
     pub access: UrlAccess,
-    /// The proof; `None` in a URL that is to get one.
+    /// The proof; `None` in a URL that has none yet.
     pub proof: Option<UrlProof>,
 }
 
@@ -89,7 +89,7 @@ pub enum UrlAccess {
     Submit(String),
     /// `user+user`: this user.
     User(String),
-    /// `authuser`: whoever has logged in, but not as anonymous.
+    /// `authuser`: every user who has logged in, but not as anonymous.
     AuthUser,
     /// `anonymous`: everybody.
     Anonymous,
@@ -125,6 +125,21 @@ pub enum UrlError {
     /// Something else than the parameters above, or out of their order.
     #[error("a parameter of the URL is unknown, has a wrong value or stands in the wrong place")]
     Parameter,
+}
+
+impl UrlServer {
+    /// Reads a URL that names a server alone: `imap://host/`, with a user or without.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        if text.len() > URL_BYTES_MAX {
+            return Err(UrlError::TooLong);
+        }
+        let scheme = text.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("imap://"));
+        scheme.ok_or(UrlError::Server)?;
+        match server_and_path(&text[7..])? {
+            (Some(server), "" | "/") => Ok(server),
+            _ => Err(UrlError::Server),
+        }
+    }
 }
 
 impl ImapUrl {

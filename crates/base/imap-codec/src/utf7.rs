@@ -31,7 +31,7 @@ fn is_direct(unit: u16) -> bool {
     matches!(unit, 0x20..=0x7e)
 }
 
-/// The text that the bytes say.
+/// The text that the bytes encode.
 pub fn decode(bytes: &[u8]) -> Result<String, Utf7Error> {
     let mut text = String::with_capacity(bytes.len());
     let mut rest = bytes;
@@ -92,7 +92,7 @@ fn decode_shifted(shifted: &[u8], text: &mut String) -> Result<(), Utf7Error> {
     Ok(())
 }
 
-/// The bytes that say the text; the text itself if it is printable ASCII without `&`.
+/// The bytes that encode the text; the text itself if it is printable ASCII without `&`.
 pub fn encode(text: &str) -> Cow<'_, [u8]> {
     if text.bytes().all(|b| is_direct(u16::from(b)) && b != b'&') {
         return Cow::Borrowed(text.as_bytes());

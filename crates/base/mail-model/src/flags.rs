@@ -2,8 +2,8 @@
 //! slot.
 //!
 //! A set only has meaning beside the [`KeywordTable`] it was made with. A slot whose keyword no
-//! message has may be given to another keyword, so a set from one state of a mailbox must not be
-//! read with the table of another: [`KeywordTable::renamed_since`] says which slots that concerns.
+//! message has may get another keyword. So a set from one state of a mailbox must not be read with
+//! the table of another: [`KeywordTable::renamed_since`] says which slots that concerns.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,6 +29,15 @@ pub enum Flag {
 /// first written.
 #[derive(Clone, Debug)]
 pub struct Keyword(Arc<str>);
+
+/// Which slots a keyword may have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KeywordKind {
+    /// One of [`KeywordTable::COMMON`], which have slots reserved.
+    Common,
+    /// Any other.
+    Own,
+}
 
 /// Why a text is no keyword.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -192,6 +201,10 @@ impl KeywordTable {
         Self::COMMON.iter().any(|common| keyword.as_str().eq_ignore_ascii_case(common))
     }
 
+    fn kind_of(keyword: &Keyword) -> KeywordKind {
+        if Self::is_common(keyword) { KeywordKind::Common } else { KeywordKind::Own }
+    }
+
     /// From the stored keywords, in slot order.
     pub fn from_keywords(keywords: Vec<Keyword>) -> Result<Self, KeywordError> {
         if keywords.len() > Self::SLOTS { Err(KeywordError::TableFull) } else { Ok(Self(keywords)) }
@@ -214,13 +227,13 @@ impl KeywordTable {
         if let Some(slot) = self.slot(keyword) {
             return Ok(slot);
         }
-        let common = Self::is_common(keyword);
-        let full = self.0.len() >= Self::SLOTS || (!common && self.own() >= Self::OWN_MAX);
+        let kind = Self::kind_of(keyword);
+        let full = self.0.len() >= Self::SLOTS || (kind == KeywordKind::Own && self.own() >= Self::OWN_MAX);
         if !full {
             self.0.push(keyword.clone());
             return Ok(self.0.len() - 1);
         }
-        let slot = self.unused(in_use, common).ok_or(KeywordError::TableFull)?;
+        let slot = self.unused(in_use, kind).ok_or(KeywordError::TableFull)?;
         if let Some(place) = self.0.get_mut(slot) {
             *place = keyword.clone();
         }
@@ -234,9 +247,10 @@ impl KeywordTable {
 
     /// A slot whose keyword no message has. That of a common keyword is given to another common one
     /// only.
-    fn unused(&self, in_use: FlagSet, for_common: bool) -> Option<usize> {
+    fn unused(&self, in_use: FlagSet, kind: KeywordKind) -> Option<usize> {
         let unused = |(slot, keyword): &(usize, &Keyword)| {
-            !in_use.contains(FlagSet::keyword(*slot)) && (for_common || !Self::is_common(keyword))
+            !in_use.contains(FlagSet::keyword(*slot))
+                && (kind == KeywordKind::Common || !Self::is_common(keyword))
         };
         // A common one is the last choice: it is the likeliest to come back.
         let slots = self.0.iter().enumerate().filter(unused);
@@ -247,7 +261,7 @@ impl KeywordTable {
     /// (RFC 9051 §7.1). `in_use` as in [`KeywordTable::slot_or_insert`].
     pub fn has_room(&self, in_use: FlagSet) -> bool {
         let free = self.0.len() < Self::SLOTS && self.own() < Self::OWN_MAX;
-        free || self.unused(in_use, false).is_some()
+        free || self.unused(in_use, KeywordKind::Own).is_some()
     }
 
     /// The common keywords that are not in the table.

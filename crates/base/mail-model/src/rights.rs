@@ -54,8 +54,8 @@ impl Rights {
         })
     }
 
-    /// The rights of a response. RFC 4314 §2.1.1: who knows the new rights ignores `c` and `d`, and
-    /// §2.1 leaves room for rights that are not known here.
+    /// The rights of a response. RFC 4314 §2.1.1: a client that knows the new rights ignores `c`
+    /// and `d`, and §2.1 leaves room for rights that are not known here.
     pub fn of_response(letters: &[u8]) -> Self {
         let known = letters.iter().filter_map(|letter| LETTERS.iter().position(|known| known == letter));
         known.fold(Self::NONE, |rights, place| rights.union(Self(1 << place)))

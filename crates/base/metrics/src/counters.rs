@@ -23,11 +23,13 @@ pub enum Counter {
     DirectoryReads,
     /// Folders opened that have more messages than `limits.folder_messages_warn`.
     LargeFolders,
+    /// Messages of rich mail that were converted.
+    Conversions,
 }
 
 impl Counter {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Cpu,
         Self::Commands,
         Self::Received,
@@ -36,6 +38,7 @@ impl Counter {
         Self::BodyReads,
         Self::DirectoryReads,
         Self::LargeFolders,
+        Self::Conversions,
     ];
 }
 

@@ -1,5 +1,5 @@
-//! What the server's work costs, and whom: CPU time, octets, commits and reads of the store for
-//! each protocol, command, folder size, account and client program.
+//! What the server's work costs, and which account causes it: CPU time, octets, commits and reads
+//! of the store for each protocol, command, folder size, account and client program.
 //!
 //! A session runs as a [`Metered`] task. While the task is polled, its meter is the current one of
 //! the thread. Code of any layer adds to the current meter with [`count`]; where there is none,
@@ -26,7 +26,8 @@ pub use counters::{Amounts, Counter};
 pub use fit::Line;
 pub use folder_size::FolderSize;
 pub use meter::{
-    Current, Metered, account, client, command, command_answered, command_ended, count, current, verb,
+    Current, LongPoll, Metered, account, client, command, command_answered, command_ended, count, current,
+    verb, watch_polls,
 };
 pub use registry::{CLIENTS_MAX, CommandKey, Registry, Snapshot};
 pub use threads::{ThreadCpu, threads};

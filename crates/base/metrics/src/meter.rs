@@ -4,8 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use crate::account::AccountCounters;
 use crate::clock::thread_cpu;
@@ -145,7 +146,7 @@ pub fn account(name: &str) {
     });
 }
 
-/// The client of the current session said its program's name (RFC 2971).
+/// The client of the current session sent its program's name (RFC 2971).
 pub fn client(name: &str) {
     on_current(|work| {
         let client = work.meter.registry.client(name);
@@ -241,11 +242,37 @@ impl<F: Future> Future for Metered<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let since = LAST.try_with(Cell::get).ok().flatten().unwrap_or_else(thread_cpu);
+        let watched = WATCH.get().map(|watch| (watch, thread_cpu()));
         let turn = Turn::begin(Arc::clone(&self.meter), since);
         let outcome = self.session.as_mut().poll(cx);
         drop(turn);
+        if let Some((watch, began)) = watched {
+            let cpu = Duration::from_nanos(thread_cpu().saturating_sub(began));
+            if cpu > watch.limit {
+                (watch.report)(self.meter.protocol, self.meter.owner().command, cpu);
+            }
+        }
         outcome
     }
+}
+
+/// Who wants to know of long polls.
+struct Watch {
+    limit: Duration,
+    report: LongPoll,
+}
+
+static WATCH: OnceLock<Watch> = OnceLock::new();
+
+/// Takes a long poll of a metered task: the protocol, the command whose cost was being counted at
+/// its end, and the CPU time.
+pub type LongPoll = fn(&'static str, Option<&'static str>, Duration);
+
+/// From now on each poll of a metered task that uses more CPU time than this is reported. Meant for
+/// debug builds: each poll reads the clock once more. Only the first call in a process counts.
+pub fn watch_polls(limit: Duration, report: LongPoll) {
+    // A second call changes nothing, as documented.
+    let _ = WATCH.set(Watch { limit, report });
 }
 
 impl<F> Drop for Metered<F> {
@@ -274,6 +301,24 @@ mod tests {
             x = std::hint::black_box(x.wrapping_mul(3));
         }
         x
+    }
+
+    #[test]
+    fn a_long_poll_is_reported() {
+        static FOUND: Mutex<Vec<(&str, Option<&str>, Duration)>> = Mutex::new(Vec::new());
+        const LIMIT: Duration = Duration::from_micros(900);
+        watch_polls(LIMIT, |protocol, command, cpu| {
+            FOUND.lock().unwrap_or_else(PoisonError::into_inner).push((protocol, command, cpu));
+        });
+        let mut task = Metered::new(Arc::default(), "long poll", async {
+            command("BURN", None);
+            burn()
+        });
+        assert!(poll(&mut task).is_ready());
+        // Other tests of this process have long polls, too.
+        let found = FOUND.lock().unwrap();
+        let own: Vec<_> = found.iter().filter(|(protocol, _, _)| *protocol == "long poll").collect();
+        assert!(matches!(own[..], [(_, Some("BURN"), cpu)] if *cpu > LIMIT), "{own:?}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Text of any charset as UTF-8: whole, or piece by piece.
 //!
 //! Tables are those of `encoding_rs`; of the charsets that mail has beyond them some are
-//! `mail-parser`'s (UTF-7 …) and some in [`legacy`]. Nothing is refused: text without a charset, or
-//! said to be us-ascii, is taken for UTF-8 if it is that and for windows-1252 if not; an unknown
+//! `mail-parser`'s (UTF-7 …) and some in [`legacy`]. Nothing is refused: text without a charset,
+//! or said to be us-ascii, is taken for UTF-8 if it is that and for windows-1252 if not; an unknown
 //! charset is read as UTF-8 with replacement characters.
 
 use std::borrow::Cow;
@@ -21,7 +21,7 @@ const WHOLE_MAX: usize = 1024 * 1024;
 /// Longest label that is looked up.
 const LABEL_MAX: usize = 40;
 
-/// What a charset's label stands for.
+/// The decoder that a charset's label names.
 enum Named {
     /// None given, or us-ascii, whose bytes are often something else.
     Unsaid,
@@ -142,7 +142,7 @@ impl CharsetReader {
     /// Appends the text of the next bytes to `into`.
     pub fn read(&mut self, bytes: &[u8], into: &mut String) {
         match &mut self.state {
-            State::Streaming(decoder) => stream(decoder, bytes, into, false),
+            State::Streaming(decoder) => stream(decoder, bytes, into, Piece::Next),
             State::Whole(_, kept) => {
                 let room = WHOLE_MAX.saturating_sub(kept.len());
                 kept.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
@@ -153,17 +153,24 @@ impl CharsetReader {
     /// Appends what is left after the last bytes.
     pub fn finish(self, into: &mut String) {
         match self.state {
-            State::Streaming(mut decoder) => stream(&mut decoder, b"", into, true),
+            State::Streaming(mut decoder) => stream(&mut decoder, b"", into, Piece::Last),
             State::Whole(decode, kept) => into.push_str(&decode(&kept)),
         }
     }
 }
 
-fn stream(decoder: &mut Decoder, mut bytes: &[u8], into: &mut String, is_last: bool) {
+/// Whether more bytes of a text follow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Piece {
+    Next,
+    Last,
+}
+
+fn stream(decoder: &mut Decoder, mut bytes: &[u8], into: &mut String, piece: Piece) {
     loop {
         let room = decoder.max_utf8_buffer_length(bytes.len()).unwrap_or(bytes.len());
         into.reserve(room.clamp(16, 256 * 1024));
-        let (result, read, _) = decoder.decode_to_string(bytes, into, is_last);
+        let (result, read, _) = decoder.decode_to_string(bytes, into, piece == Piece::Last);
         bytes = bytes.get(read..).unwrap_or_default();
         if result == CoderResult::InputEmpty {
             return;

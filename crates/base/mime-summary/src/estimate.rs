@@ -59,7 +59,7 @@ pub(crate) fn nested_estimate(field: EnvelopeField, raw: &[u8]) -> usize {
         }
 }
 
-/// What a field is to an envelope.
+/// How a field counts for an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EnvelopeField {
     /// Printed for Sender and Reply-To as well, where there are none.

@@ -1,12 +1,48 @@
 //! Header fields: where each begins and ends, and its value without folding.
 //!
 //! A header is all lines up to and including the blank line. A line that is no field (no colon, or
-//! a name with a space in it) is kept as a field without a name, so that the fields of a header put
+//! a name with a space in it) is kept as a field without a name. So the fields of a header put
 //! together are always the header itself. RFC 5322 §2.2, §4.5.
 
 use std::borrow::Cow;
 
 use crate::scan::{Span, is_blank, is_space, line_end, trim};
+
+/// Octets of the header of a message that comes in, at most. Mail with long lists of recipients has
+/// some ten thousand. What works on headers takes up to some sixty times as much memory, so that
+/// twice as many octets would be 128 MiB for one message.
+pub const HEADER_LEN_MAX: usize = 1 << 20;
+
+/// Lines of that header that begin a field, at most. Mail that went through many hosts and lists
+/// has some hundred. A verifier compares each with each name that a signature covers.
+pub const HEADER_FIELDS_MAX: usize = 10_000;
+
+/// The octets of the header of a message, without the blank line behind it, if it is within the
+/// bounds for mail that comes in: [`HEADER_LEN_MAX`] and [`HEADER_FIELDS_MAX`]. Looks at no more
+/// than that, whatever the length of the message.
+pub fn bounded_header_len(message: &[u8]) -> Option<usize> {
+    let bounded = message.get(..HEADER_LEN_MAX).unwrap_or(message);
+    let (mut at, mut fields) = (0, 0);
+    while at < bounded.len() {
+        let end = line_end(bounded, at);
+        let line = bounded.get(at..end).unwrap_or_default();
+        if is_blank(line) {
+            return Some(at);
+        }
+        fields += usize::from(!matches!(line.first(), Some(b' ' | b'\t')));
+        if fields > HEADER_FIELDS_MAX {
+            return None;
+        }
+        at = end;
+    }
+    // The bound cuts a message that continues.
+    (bounded.len() == message.len()).then_some(at)
+}
+
+/// Whether the header of a message is within the bounds: see [`bounded_header_len`].
+pub fn is_header_bounded(message: &[u8]) -> bool {
+    bounded_header_len(message).is_some()
+}
 
 /// One header field, by its ranges in the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -150,7 +150,7 @@ pub(crate) fn is_kept(id: FieldId, name: &[u8], len: usize) -> bool {
         && (id != FieldId::OTHER || !is_bulky_other())
 }
 
-/// One bit out of 64 for a name without a number: tells cheaply that a field is surely not among
+/// One bit out of 64 for a name without a number: shows cheaply that a field is surely not among
 /// those left out.
 pub(crate) fn other_name_bit(name: &[u8]) -> u64 {
     let hash = name.iter().fold(0x811c_9dc5_u32, |hash, byte| {

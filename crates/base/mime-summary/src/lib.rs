@@ -1,4 +1,5 @@
-//! What IMAP can ask of a message, computed once at delivery, and read back at no cost.
+//! The answers to IMAP's questions about a message: computed once at delivery, read back at no
+//! cost.
 //!
 //! Three steps, each its own module:
 //! 1. [`Structure`] makes one pass over the raw bytes and knows every part by its byte range;
@@ -44,14 +45,16 @@ pub use content::ContentFields;
 pub use date::{SentDate, sent_date};
 pub use envelope::Envelope;
 pub use fold::{Folder, fold_into, folded, order_into};
-pub use header::{Field, HeaderFields, unfold};
+pub use header::{
+    Field, HEADER_FIELDS_MAX, HEADER_LEN_MAX, HeaderFields, bounded_header_len, is_header_bounded, unfold,
+};
 pub use known::{FieldId, FieldMask};
 pub use media::{Disposition, Media, TextKind, language_tags};
 pub use params::{Param, Params};
 pub use record::{RECORD_VERSION, SummaryParts};
 pub use room::{Room, SUMMARY_LEN_MAX, summary_len_max, summary_memory_max};
 pub use scan::Span;
-pub use search::{SearchKey, TAP_OVERLAP, Tap, TextKey, TextSearch, Within, tap_summary};
+pub use search::{SearchKey, Tap, Tapped, TextKey, TextSearch, Within, tap_envelope, tap_fields};
 pub use structure::{Kind, MAX_DEPTH, MAX_FIELDS, MAX_PARTS, Part, PartIndex, Structure};
 pub use subject::{BaseSubject, base_subject};
 pub use summary::{HeaderText, SummaryError, SummaryRef};

@@ -21,7 +21,7 @@ pub struct Media<'m> {
     pub params: Params<'m>,
 }
 
-/// Kinds of text that search and preview tell apart.
+/// Kinds of text that search and preview treat differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextKind {
     /// text/html.

@@ -106,7 +106,7 @@ impl<'m> Params<'m> {
         let is_encoded = pieces.iter().any(|piece| piece.1);
         let mut value = Vec::new();
         if is_encoded && pieces.first().is_some_and(|first| !first.1) {
-            // No piece has said the charset.
+            // No piece has named the charset.
             value.extend_from_slice(b"''");
         }
         for &(_, is_piece_encoded, place) in &pieces {

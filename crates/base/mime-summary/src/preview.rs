@@ -125,7 +125,7 @@ impl Html<'_> {
         }
     }
 
-    /// At `&`: the character that an entity stands for, if it is one of the usual.
+    /// At `&`: the character that an entity names, if it is one of the usual.
     fn entity(&mut self) -> Option<char> {
         let name = self.rest.get(1..)?;
         let len = name.bytes().take(10).position(|b| b == b';')?;

@@ -116,7 +116,7 @@ const KEPT_TOTAL_MAX: usize = 64 * 1024;
 pub(crate) const SEARCH_TEXT_MAX: usize = 256 * 1024;
 
 /// How many bytes a folded text may have for each byte of its field. Korean takes 3.4, the most of
-/// all scripts in use; ligatures that stand for a whole sentence take 16.
+/// all scripts in use; ligatures that are a whole sentence take 16.
 const FOLDED_SHARE: usize = 4;
 /// The same, beside what the field's length gives.
 const FOLDED_BASE: usize = 256;

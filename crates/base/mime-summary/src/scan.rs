@@ -43,7 +43,7 @@ impl Span {
         self.start as usize..self.end as usize
     }
 
-    /// The bytes of `message` it stands for; empty if the span lies outside of it.
+    /// The bytes of `message` in this span; empty if the span lies outside of it.
     pub fn of(self, message: &[u8]) -> &[u8] {
         message.get(self.range()).unwrap_or_default()
     }

@@ -99,18 +99,33 @@ pub struct TextKey {
     pub within: Within,
 }
 
-/// Takes the folded texts of a message in which keys are looked for. A text may come in pieces:
-/// each repeats at least [`TAP_OVERLAP`] bytes of the one before.
-pub type Tap<'t> = &'t mut dyn FnMut(&[u8]);
+/// Takes the folded texts of a message in which keys are looked for.
+pub type Tap<'t> = &'t mut dyn FnMut(Tapped<'_>);
 
-/// Bytes that a piece of a tapped text repeats.
-pub const TAP_OVERLAP: usize = 2;
+/// A piece of a text.
+#[derive(Debug, Clone, Copy)]
+pub struct Tapped<'t> {
+    /// Folded. Pieces end between characters.
+    pub text: &'t [u8],
+    /// Whether its text ends with it.
+    pub is_last: bool,
+}
 
-/// Gives the texts of a summary that a search reads in place of the message.
-pub fn tap_summary(summary: &SummaryRef<'_>, tap: Tap<'_>) {
+impl<'t> Tapped<'t> {
+    const fn whole(text: &'t [u8]) -> Self {
+        Self { text, is_last: true }
+    }
+}
+
+/// Gives the subject and the addresses of a summary: the texts of FROM, TO, CC, BCC and SUBJECT.
+pub fn tap_envelope(summary: &SummaryRef<'_>, tap: &mut dyn FnMut(&[u8])) {
     let addresses = [summary.from_folded(), summary.to_folded(), summary.cc_folded(), summary.bcc_folded()];
     addresses.into_iter().for_each(&mut *tap);
     tap(summary.subject_folded());
+}
+
+/// Gives the header fields of a summary, in which HEADER is looked for.
+pub fn tap_fields(summary: &SummaryRef<'_>, tap: &mut dyn FnMut(&[u8])) {
     summary.field_values(&FieldMask::all_but([""; 0])).for_each(|value| tap(&field_text(value)));
 }
 
@@ -202,8 +217,8 @@ impl TextSearch {
         self.found
     }
 
-    /// Does a step of the work and tells how much it was: bytes read, times the keys that were
-    /// looked for in them. None once all is done.
+    /// Does a step of the work and returns its size: bytes read, times the keys that were looked
+    /// for in them. None once all is done.
     pub fn step(&mut self, keys: &[TextKey], message: &[u8]) -> Option<u64> {
         self.step_tapped(keys, message, None)
     }
@@ -274,7 +289,7 @@ impl TextSearch {
             let raw = field.raw_value(message);
             fold_into(&decode_words(raw.get(..SEARCH_TEXT_MAX).unwrap_or(raw)), &mut text);
             if let Some(tap) = &mut tap {
-                tap(&text);
+                tap(Tapped::whole(&text));
             }
             let found = &mut self.found;
             note(keys, found, &mut self.in_text, |key| key.is_in(&text));
@@ -309,8 +324,9 @@ impl TextSearch {
         if row.kind != Kind::Leaf {
             return;
         }
-        // RFC 3501 §6.4.4 lets a search pass over parts whose type is neither TEXT nor MESSAGE. The
-        // part table has no mark for reports such as message/delivery-status: their header says it.
+        // RFC 3501 §6.4.4 lets a search pass over parts whose type is neither TEXT nor MESSAGE.
+        // The part table has no mark for reports such as message/delivery-status: their header says
+        // it.
         let media = media_in(message, row.header);
         if row.text.is_none() && !media.top.eq_ignore_ascii_case(b"message") {
             return;
@@ -359,9 +375,10 @@ impl TextSearch {
             note(keys, &mut self.found, wanted, |key| key.is_in(&open.window.folded));
         }
         if let Some(tap) = &mut tap {
-            tap(&open.window.folded);
+            let text = open.window.folded.get(open.window.kept..).unwrap_or_default();
+            tap(Tapped { text, is_last });
         }
-        open.window.keep(self.needle_max.max(TAP_OVERLAP + 1));
+        open.window.keep(self.needle_max);
         let is_wanted = tap.is_some() || !(self.in_body.is_empty() && self.in_text.is_empty());
         if !is_last && is_wanted {
             self.at = At::Text(open, until, end);
@@ -395,6 +412,8 @@ struct Window {
     text: String,
     /// Folded; begins with the end of what was searched before.
     folded: Vec<u8>,
+    /// Bytes of it that were searched before.
+    kept: usize,
     folder: Folder,
 }
 
@@ -420,6 +439,7 @@ impl Window {
     fn keep(&mut self, needle_max: usize) {
         let kept = self.folded.len().saturating_sub(needle_max.saturating_sub(1));
         self.folded.drain(..kept);
+        self.kept = self.folded.len();
     }
 }
 

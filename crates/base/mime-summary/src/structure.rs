@@ -193,7 +193,7 @@ struct Open {
     lines_before: u32,
     /// For a multipart that is not closed yet: what its delimiter lines say after `--`.
     boundary: Option<Box<[u8]>>,
-    /// Of the boundary: a line is compared with a hundred boundaries at the price of one.
+    /// Hash of the boundary: a line is compared with a hundred boundaries at the price of one.
     boundary_hash: u64,
     is_digest: bool,
 }

@@ -460,15 +460,28 @@ impl FieldMask {
     /// for a summary that [needs the body](SummaryRef::needs_body), and for the headers of nested
     /// messages.
     pub fn append_from_header(&self, header: &[u8], into: &mut Vec<u8>) {
-        let mut end = 0;
-        for field in HeaderFields::new(header, Span::new(0, u32::try_from(header.len()).unwrap_or(u32::MAX)))
-        {
+        let mut at = Some(0);
+        while let Some(from) = at {
+            at = self.append_piece(header, from..usize::MAX, into);
+        }
+    }
+
+    /// The same for the fields that begin in a range of the header, which begins at a field.
+    /// Returns where the next piece begins; `None` at the end.
+    pub fn append_piece(&self, header: &[u8], range: Range<usize>, into: &mut Vec<u8>) -> Option<usize> {
+        let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let mut end = range.start;
+        for field in HeaderFields::new(header, Span::new(offset(range.start), offset(header.len()))) {
             end = field.end as usize;
             if self.selects_name(field.name(header)) {
                 into.extend_from_slice(field.span().of(header));
             }
+            if end >= range.end {
+                return Some(end);
+            }
         }
         into.extend_from_slice(header.get(end..).unwrap_or_default());
+        None
     }
 }
 

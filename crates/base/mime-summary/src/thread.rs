@@ -1,8 +1,8 @@
 //! Message identifiers as numbers: what THREAD REFERENCES follows. RFC 5256 §3.
 //!
 //! A conversation is a relation of identifiers; 64 bits of each are enough to follow it and cost
-//! eight bytes. Who makes two identifiers collide joins two conversations, which a forged
-//! References field does as well.
+//! eight bytes. Two identifiers that somebody makes collide join two conversations. A forged
+//! References field does that as well.
 
 use crate::params::read_quoted;
 

@@ -1,8 +1,8 @@
 //! Known answers of the values read out of a message and of the record they are kept in.
 
 use posthaste_mime_summary::{
-    Address, Disposition, Envelope, HeaderFields, SearchKey, Span, Structure, SummaryParts, SummaryRef,
-    address_list,
+    Address, Disposition, Envelope, HEADER_FIELDS_MAX, HEADER_LEN_MAX, HeaderFields, SearchKey, Span,
+    Structure, SummaryParts, SummaryRef, address_list, is_header_bounded,
 };
 
 fn record(message: &[u8]) -> Vec<u8> {
@@ -214,4 +214,30 @@ fn bodies_are_searched_as_text() {
         assert_eq!(key_made.is_in_body(message.as_bytes(), &summary), in_body, "{key}");
         assert_eq!(key_made.is_in_text(message.as_bytes(), &summary), in_text, "{key}");
     }
+}
+
+#[test]
+fn a_header_has_so_many_fields_and_octets() {
+    let with_fields = |count: usize, line: &str, body: &str| format!("{}{body}", line.repeat(count));
+    for line in ["a: b\r\n", "a\n", ":\r\n\tb\r\n\tc\r\n"] {
+        for body in ["", "\r\nx\r\n", "\n", "\r\n"] {
+            assert!(is_header_bounded(with_fields(HEADER_FIELDS_MAX, line, body).as_bytes()), "{line:?}");
+            assert!(
+                !is_header_bounded(with_fields(HEADER_FIELDS_MAX + 1, line, body).as_bytes()),
+                "{line:?}"
+            );
+        }
+    }
+    for line in ["", "a: b\r\n"] {
+        let body = "a\n".repeat(HEADER_FIELDS_MAX * 100);
+        assert!(is_header_bounded(format!("{line}\r\n{body}").as_bytes()), "lines of a body are no fields");
+    }
+    let of_octets = |octets: usize, body: &str| format!("{}\r\n{body}", "x".repeat(octets - 2));
+    for body in ["", "\r\n", "\r\nx"] {
+        assert!(is_header_bounded(of_octets(HEADER_LEN_MAX - 2, body).as_bytes()));
+        assert!(!is_header_bounded(of_octets(HEADER_LEN_MAX + 2, body).as_bytes()));
+    }
+    // One field may be folded into many lines.
+    let folded = format!("a: b\r\n{}\r\n", " c\r\n".repeat(HEADER_FIELDS_MAX * 2));
+    assert!(is_header_bounded(folded.as_bytes()));
 }

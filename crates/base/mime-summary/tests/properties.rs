@@ -215,6 +215,16 @@ proptest! {
                 prop_assert_eq!(kept, read);
             }
         }
+        for mask in [FieldMask::only(["From", "x-own"]), FieldMask::all_but(["from"])] {
+            // The whole message: what follows a header is part of the rest.
+            let (mut whole, mut pieces, mut at) = (Vec::new(), Vec::new(), Some(0));
+            mask.append_from_header(&message, &mut whole);
+            while let Some(from) = at {
+                at = mask.append_piece(&message, from..from + 10, &mut pieces);
+                prop_assert!(at.is_none_or(|next| next > from));
+            }
+            prop_assert_eq!(whole, pieces);
+        }
         if summary.has_all_fields() {
             let mut whole = Vec::new();
             summary.header_fields(&FieldMask::all_but::<&str>([])).append_to(&mut whole);

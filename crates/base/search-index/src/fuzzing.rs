@@ -1,9 +1,9 @@
 //! Any bytes as a segment. For the fuzz target, and for the test below.
 
-use crate::{Builder, Grams, Segment};
+use crate::{Builder, Collector, Query, Scope, Segment, merge};
 
 /// As a segment, once as it is and once with the right sum: what is read proposes only messages
-/// that it has. As the texts of messages: each is proposed for a word of its own.
+/// that it has. As the texts of messages: each is proposed for its own pieces.
 pub fn segment(data: &[u8]) {
     let _ = Segment::read(data.to_vec());
     let mut summed = data.to_vec();
@@ -12,26 +12,39 @@ pub fn segment(data: &[u8]) {
         place.copy_from_slice(&sum.to_le_bytes());
     }
     if let Ok(segment) = Segment::read(summed) {
-        let proposed = segment.propose(b"abcdef").unwrap_or_default();
-        assert!(proposed.len() <= segment.messages() && segment.uids().count() == segment.messages());
-        assert!(proposed.iter().all(|uid| segment.uids().any(|other| other == *uid)));
+        for (scope, key) in [(Scope::Envelope, "abcdef"), (Scope::Texts, "a-bcd-e"), (Scope::Texts, "漢字")]
+        {
+            let Some(query) = Query::new(scope, key.as_bytes()) else { continue };
+            let proposed = segment.propose(&query);
+            assert!(proposed.len() <= segment.messages() && segment.uids().count() == segment.messages());
+            assert!(proposed.iter().all(|uid| segment.uids().any(|other| other == *uid)));
+        }
+        let merged = merge(&[&segment, &segment], &[], |_| true).map(|merged| merged.messages());
+        assert_eq!(merged, Some(segment.messages()));
     }
     built(data);
 }
 
 fn built(data: &[u8]) {
-    let texts: Vec<&[u8]> = data.split(|byte| *byte == b'\n').take(64).collect();
+    let texts: Vec<String> = data
+        .split(|byte| *byte == b'\n')
+        .take(64)
+        .map(|text| String::from_utf8_lossy(text).into_owned())
+        .collect();
     let mut builder = Builder::default();
     for (uid, text) in (1..).zip(&texts) {
-        let mut grams = Grams::default();
-        grams.add(text);
-        assert!(builder.add(uid, &grams));
+        let mut collector = Collector::default();
+        collector.add(Scope::Texts, text.as_bytes());
+        assert!(builder.add(uid, &collector.finish()));
     }
-    let segment = builder.build();
+    let segment = builder.build(&[(1, 64)]);
     assert_eq!(Segment::read(segment.as_bytes().to_vec()).as_ref(), Ok(&segment));
     for (uid, text) in (1..).zip(&texts) {
-        let word = text.get(..text.len().min(20)).unwrap_or_default();
-        assert!(segment.propose(word).is_none_or(|uids| uids.contains(&uid)));
+        let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+        for (from, to) in places.iter().zip(places.iter().skip(7)).step_by(5) {
+            let query = Query::new(Scope::Texts, text.get(*from..*to).unwrap_or_default().as_bytes());
+            assert!(query.is_none_or(|query| segment.propose(&query).contains(&uid)));
+        }
     }
 }
 

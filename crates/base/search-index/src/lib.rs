@@ -1,18 +1,44 @@
-//! Which messages may hold a text: trigrams of folded texts, in immutable segments.
+//! Which messages may hold a text: the words of folded texts, in immutable segments.
 //!
-//! The index proposes messages, and the text decides. [`Grams`] collects the trigrams of one
-//! message, a [`Builder`] makes a [`Segment`] of many messages, and [`Segment::propose`] names the
-//! messages that hold all trigrams of a word. A message that holds the word is always proposed; one
-//! that lacks it may be.
+//! The index proposes messages, and the text decides. A [`Collector`] takes the texts of one
+//! message, which become its [`Terms`]. A [`Builder`] makes a [`Segment`] of many messages, and
+//! [`merge`] makes one segment of several. A [`Query`] is a key as words see it, and
+//! [`Segment::propose`] names the messages that may match it. A message that holds the key is
+//! always proposed; one that lacks it may be.
 //!
-//! A trigram is three neighbouring bytes of a text, hashed to 20 bits. Two trigrams of the same
-//! hash only make more proposals. This crate knows no mail, no files and no clock. The caller folds
-//! texts and words in the same way before they come here.
+//! A key is any substring. A segment has its different words side by side, and a piece of a word is
+//! looked for in them as in a text. Where a key has several pieces, a message must have a word for
+//! each, which ends or begins where the key says so.
+//!
+//! This crate knows no mail, no files and no clock. The caller folds texts and keys in the same way
+//! before they come here.
 
+mod builder;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
-mod grams;
+mod merge;
+mod query;
 mod segment;
+mod terms;
+mod words;
+mod write;
 
-pub use grams::{GRAM_LEN, Grams};
-pub use segment::{Builder, Damaged, MESSAGES_MAX, Segment};
+pub use builder::Builder;
+pub use merge::merge;
+pub use query::Query;
+pub use segment::{Damaged, MESSAGES_MAX, Segment};
+pub use terms::{Collector, Terms};
+
+/// Which texts of a message a key is looked for in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Short ones, which only some keys are looked for in: subject and addresses.
+    Envelope,
+    /// All others. Their length is that of the message's text.
+    Texts,
+}
+
+impl Scope {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Envelope, Self::Texts];
+}

@@ -1,36 +1,63 @@
-//! A segment: for each gram the messages that have it.
+//! A segment: for each word the messages that have it.
 //!
-//! All numbers are little-endian. Offsets count from the beginning of the segment.
+//! All numbers are little-endian.
 //!
 //! | bytes | field |
 //! | --- | --- |
-//! | 0–7 | `PHSEARC` and the version, 1 |
+//! | 0–7 | `PHSEARC` and the version, 3 |
 //! | 8–11 | CRC-32C of all that follows |
 //! | 12–15 | number of messages, at most 4,096 |
-//! | 16–19 | number of grams |
+//! | 16–19 | number of ranges of UIDs that were looked at |
+//! | 20–27 | bytes of the text that the segment covers |
+//! | 28–51 | for each scope: number of words (4), bytes of its words (4), bytes of its lists (4) |
+//! | … | each range: first and last UID (8), ascending |
 //! | … | UID of each message (4), ascending |
-//! | … | for each gram, ascending: gram (4), end of its list (4), counted from the first list |
-//! | … | the lists |
+//! | … | bit map of the messages that may hold anything |
+//! | … | for each scope: words, lists, blocks, rows |
 //!
-//! A list is the ordinals of the messages that have the gram, ascending. Either it is a bit map
-//! with a bit for each message, or varints: the first ordinal, then the gaps less one. The shorter
-//! form is used; the bit map where both are as long. So a list as long as a bit map is one.
+//! The ranges say which messages need not be looked at again. Messages of them that the segment
+//! does not have were expunged, or cannot be indexed.
+//!
+//! *Words*: a zero, then each word with a zero behind it, ascending. 64 words are a block. *Lists*:
+//! for each word the length of its list as a varint, and the list. A list is the ordinals of the
+//! messages that have the word, ascending. Either it is a bit map with a bit for each message, or
+//! varints: the first ordinal, then the gaps less one. The shorter form is used; the bit map where
+//! both are as long. So a list as long as a bit map is one. *Blocks*: for each one where its words
+//! (4) and its lists (4) begin. *Rows*: 2,048 bit maps with a bit for each block. A block is in the
+//! row of each hash of three neighbouring bytes of its words. So a piece of a word is looked for in
+//! few blocks.
 
-use crate::grams::{GRAM_LEN, Grams, HASH_BITS, of_word};
+use memchr::memmem::Finder;
 
-/// Messages of a segment: the other 12 bits of a pair.
-pub const MESSAGES_MAX: usize = 1 << (32 - HASH_BITS);
+use crate::Scope;
+use crate::query::{Query, SEPARATOR};
 
-/// Pairs of gram and message after which a builder is full: 8 MiB, some 1,500 messages with 4 KiB
-/// of text. With half of it, the tables of grams would be twice as large a part of the index.
-const PAIRS_MAX: usize = 2 << 20;
+/// Messages of a segment. Gaps of their ordinals take two bytes at most.
+pub const MESSAGES_MAX: usize = 4096;
 
-/// Lists that are read for a word. Those of the rarest grams are taken; more would leave out few
-/// further messages.
-const LISTS_MAX: usize = 8;
+/// Words of a bit map of all messages.
+pub(crate) const MAP_WORDS: usize = MESSAGES_MAX / 64;
 
-const MAGIC: [u8; 8] = *b"PHSEARC\x01";
-const HEAD_LEN: usize = 20;
+/// Words of a block: as many as a mask has bits.
+pub(crate) const BLOCK: usize = 64;
+
+/// Rows of a scope. A block has some 400 different triples. With half as many rows, twice as many
+/// blocks would be looked through.
+pub(crate) const ROWS: usize = 2048;
+
+/// Ranges of UIDs that a segment has at most. Beyond them, gaps are forgotten: the messages in them
+/// are looked at again.
+pub(crate) const RANGES_MAX: usize = 4 * MESSAGES_MAX;
+
+/// Words of one segment that hold a piece. With more, all messages are proposed: reading the lists
+/// would take longer than what it saves.
+const HELD_MAX: u32 = 1024;
+
+pub(crate) const MAGIC: [u8; 8] = *b"PHSEARC\x03";
+pub(crate) const HEAD_LEN: usize = 52;
+
+/// Messages as bits.
+pub(crate) type Map = [u64; MAP_WORDS];
 
 /// Bytes that are no segment, or one that was damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,101 +71,23 @@ impl std::fmt::Display for Damaged {
 
 impl std::error::Error for Damaged {}
 
-/// Collects messages for a segment.
-#[derive(Debug, Default)]
-pub struct Builder {
-    uids: Vec<u32>,
-    /// Gram and ordinal, in no order.
-    pairs: Vec<u32>,
+/// Where the parts of one scope are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Section {
+    words: usize,
+    words_at: usize,
+    lists_at: usize,
+    blocks_at: usize,
+    rows_at: usize,
 }
 
-impl Builder {
-    /// Adds a message; UIDs ascend. Returns false, and adds nothing, if the message does not come
-    /// after the others or the builder is full.
-    pub fn add(&mut self, uid: u32, grams: &Grams) -> bool {
-        if self.is_full() || self.uids.last().is_some_and(|last| *last >= uid) {
-            return false;
-        }
-        let ordinal = self.uids.len() as u32;
-        self.uids.push(uid);
-        self.pairs.extend(grams.all().iter().map(|gram| gram << (32 - HASH_BITS) | ordinal));
-        true
+impl Section {
+    fn blocks(&self) -> usize {
+        self.words.div_ceil(BLOCK)
     }
 
-    /// Whether it takes no further message.
-    pub fn is_full(&self) -> bool {
-        self.uids.len() >= MESSAGES_MAX || self.pairs.len() >= PAIRS_MAX
-    }
-
-    /// How many messages it has.
-    pub fn messages(&self) -> usize {
-        self.uids.len()
-    }
-
-    /// Makes the segment. It sorts up to 3 million numbers: that is long work.
-    pub fn build(mut self) -> Segment {
-        self.pairs.sort_unstable();
-        let map_len = self.uids.len().div_ceil(8);
-        let (mut table, mut lists) = (Vec::new(), Vec::new());
-        let mut count = 0_u32;
-        for same in self.pairs.chunk_by(|a, b| gram(*a) == gram(*b)) {
-            let start = lists.len();
-            put_list(same, map_len, &mut lists);
-            debug_assert!(lists.len() - start <= map_len);
-            table.extend_from_slice(&same.first().map_or(0, |pair| gram(*pair)).to_le_bytes());
-            table.extend_from_slice(&(lists.len() as u32).to_le_bytes());
-            count += 1;
-        }
-        let mut bytes = Vec::with_capacity(HEAD_LEN + self.uids.len() * 4 + table.len() + lists.len());
-        bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&[0; 4]);
-        bytes.extend_from_slice(&(self.uids.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(&count.to_le_bytes());
-        self.uids.iter().for_each(|uid| bytes.extend_from_slice(&uid.to_le_bytes()));
-        bytes.append(&mut table);
-        bytes.append(&mut lists);
-        let sum = crc32c::crc32c(bytes.get(12..).unwrap_or_default());
-        if let Some(place) = bytes.get_mut(8..12) {
-            place.copy_from_slice(&sum.to_le_bytes());
-        }
-        Segment { bytes, messages: self.uids.len(), grams: count as usize }
-    }
-}
-
-const fn gram(pair: u32) -> u32 {
-    pair >> (32 - HASH_BITS)
-}
-
-const fn ordinal(pair: u32) -> u32 {
-    pair & (MESSAGES_MAX as u32 - 1)
-}
-
-/// Appends the list of one gram.
-fn put_list(pairs: &[u32], map_len: usize, lists: &mut Vec<u8>) {
-    let start = lists.len();
-    let mut next = 0;
-    for &pair in pairs {
-        // Gaps are below 4,096, so two bytes suffice.
-        let gap = ordinal(pair) - next;
-        if gap < 0x80 {
-            lists.push(gap as u8);
-        } else {
-            lists.extend_from_slice(&[0x80 | (gap & 0x7F) as u8, (gap >> 7) as u8]);
-        }
-        next = ordinal(pair) + 1;
-        if lists.len() - start >= map_len {
-            break;
-        }
-    }
-    if lists.len() - start < map_len {
-        return;
-    }
-    lists.truncate(start);
-    lists.resize(start + map_len, 0);
-    for &pair in pairs {
-        if let Some(byte) = lists.get_mut(start + ordinal(pair) as usize / 8) {
-            *byte |= 1 << (ordinal(pair) % 8);
-        }
+    fn row_len(&self) -> usize {
+        self.blocks().div_ceil(8)
     }
 }
 
@@ -147,7 +96,8 @@ fn put_list(pairs: &[u32], map_len: usize, lists: &mut Vec<u8>) {
 pub struct Segment {
     bytes: Vec<u8>,
     messages: usize,
-    grams: usize,
+    ranges: usize,
+    sections: [Section; 2],
 }
 
 impl Segment {
@@ -158,30 +108,55 @@ impl Segment {
         if magic != MAGIC || sum != crc32c::crc32c(bytes.get(12..).ok_or(Damaged)?) {
             return Err(Damaged);
         }
-        let messages = number(&bytes, 12).ok_or(Damaged)? as usize;
-        let grams = number(&bytes, 16).ok_or(Damaged)? as usize;
-        let segment = Segment { bytes, messages, grams };
-        let fits = messages <= MESSAGES_MAX && grams <= 1 << HASH_BITS;
-        if fits && segment.bytes.len() == segment.expected_len().ok_or(Damaged)? {
-            return Ok(segment);
+        Self::laid_out(bytes).filter(Self::is_ordered).ok_or(Damaged)
+    }
+
+    /// A segment whose parts fill it exactly.
+    pub(crate) fn laid_out(bytes: Vec<u8>) -> Option<Self> {
+        let count = |at| number(&bytes, at).map(|count| count as usize);
+        let (messages, ranges) = (count(12)?, count(16)?);
+        if messages > MESSAGES_MAX || ranges > RANGES_MAX {
+            return None;
         }
-        Err(Damaged)
-    }
-
-    fn expected_len(&self) -> Option<usize> {
-        let lists = match self.grams {
-            0 => 0,
-            grams => number(&self.bytes, self.table_at() + grams * 8 - 4)?,
+        let mut at = HEAD_LEN + ranges * 8 + messages * 4 + messages.div_ceil(8);
+        let mut section = |head: usize| {
+            let (words, words_len, lists_len) = (count(head)?, count(head + 4)?, count(head + 8)?);
+            let lists_at = at + words_len;
+            let blocks_at = lists_at + lists_len;
+            let blocks = words.div_ceil(BLOCK);
+            let rows_at = blocks_at + blocks * 8;
+            let end = rows_at + ROWS * blocks.div_ceil(8);
+            Some(Section { words, words_at: std::mem::replace(&mut at, end), lists_at, blocks_at, rows_at })
         };
-        Some(self.lists_at() + lists as usize)
+        let sections = [section(28)?, section(40)?];
+        (bytes.len() == at).then_some(Segment { bytes, messages, ranges, sections })
     }
 
-    fn table_at(&self) -> usize {
-        HEAD_LEN + self.messages * 4
+    /// A segment of nothing.
+    pub(crate) fn empty() -> Self {
+        let section = Section {
+            words: 0,
+            words_at: HEAD_LEN,
+            lists_at: HEAD_LEN,
+            blocks_at: HEAD_LEN,
+            rows_at: HEAD_LEN,
+        };
+        Self { bytes: vec![0; HEAD_LEN], messages: 0, ranges: 0, sections: [section; 2] }
     }
 
-    fn lists_at(&self) -> usize {
-        self.table_at() + self.grams * 8
+    /// Whether UIDs and ranges ascend, as all who use them expect.
+    fn is_ordered(&self) -> bool {
+        let mut before = None;
+        let ranges_ascend = self.scanned().all(|(low, high)| {
+            let fits = low > 0 && low <= high && before.is_none_or(|before| before < low);
+            before = Some(high);
+            fits
+        });
+        ranges_ascend && self.uids().is_sorted_by(|a, b| a < b)
+    }
+
+    fn uids_at(&self) -> usize {
+        HEAD_LEN + self.ranges * 8
     }
 
     /// The segment as it is stored.
@@ -194,61 +169,189 @@ impl Segment {
         self.messages
     }
 
+    /// Bytes of the text that it covers.
+    pub fn text_bytes(&self) -> u64 {
+        self.bytes.get(20..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
+
     /// The UIDs of the messages that it covers, ascending.
     pub fn uids(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.messages).filter_map(|i| number(&self.bytes, HEAD_LEN + i * 4))
+        (0..self.messages).filter_map(|i| number(&self.bytes, self.uids_at() + i * 4))
     }
 
-    /// The UIDs of the messages that may hold a folded word, ascending: all that hold it and
-    /// perhaps others. `None` if the word is too short to say.
-    pub fn propose(&self, word: &[u8]) -> Option<Vec<u32>> {
-        if word.len() < GRAM_LEN {
-            return None;
-        }
-        let mut lists = Vec::new();
-        for gram in of_word(word) {
-            match self.list(gram) {
-                Some(list) => lists.push(list),
-                None => return Some(Vec::new()),
+    /// The ranges of UIDs that were looked at, ascending.
+    pub fn scanned(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        (0..self.ranges).filter_map(|i| {
+            let at = HEAD_LEN + i * 8;
+            number(&self.bytes, at).zip(number(&self.bytes, at + 4))
+        })
+    }
+
+    /// The messages that may hold anything, as bits.
+    pub(crate) fn opaque(&self) -> Map {
+        let at = self.uids_at() + self.messages * 4;
+        let mut map = [0; MAP_WORDS];
+        set_bits(self.bytes.get(at..at + self.map_len()).unwrap_or_default(), &mut map);
+        map
+    }
+
+    pub(crate) fn map_len(&self) -> usize {
+        self.messages.div_ceil(8)
+    }
+
+    fn section(&self, scope: Scope) -> &Section {
+        let [envelope, texts] = &self.sections;
+        if scope == Scope::Envelope { envelope } else { texts }
+    }
+
+    /// The UIDs of the messages that may match a query, ascending: all that match and perhaps
+    /// others.
+    pub fn propose(&self, query: &Query) -> Vec<u32> {
+        let section = self.section(query.scope());
+        let mut proposed = [u64::MAX; MAP_WORDS];
+        for needle in query.needles() {
+            let holds = self.holders(section, needle);
+            proposed.iter_mut().zip(holds).for_each(|(all, holds)| *all &= holds);
+            if proposed.iter().all(|word| *word == 0) {
+                break;
             }
         }
-        lists.sort_unstable_by_key(|list| list.len());
-        let map_len = self.messages.div_ceil(8);
-        let mut proposed = [u64::MAX; MESSAGES_MAX / 64];
-        for list in lists.into_iter().take(LISTS_MAX) {
-            let holds = ordinals(list, map_len);
-            proposed.iter_mut().zip(holds).for_each(|(all, holds)| *all &= holds);
-        }
-        let is_in = |i: &usize| proposed.get(i / 64).is_some_and(|word| word >> (i % 64) & 1 == 1);
-        let uid = |i| number(&self.bytes, HEAD_LEN + i * 4);
-        Some((0..self.messages).filter(is_in).filter_map(uid).collect())
+        proposed.iter_mut().zip(self.opaque()).for_each(|(all, opaque)| *all |= opaque);
+        let uid = |i| number(&self.bytes, self.uids_at() + i * 4);
+        ones(&proposed).take_while(|i| *i < self.messages).filter_map(uid).collect()
     }
 
-    /// The list of a gram, found by halving.
-    fn list(&self, gram: u32) -> Option<&[u8]> {
-        let table = self.bytes.get(self.table_at()..self.lists_at())?;
-        let (entries, _) = table.as_chunks::<8>();
-        let at = entries.partition_point(|entry| number(entry, 0).is_some_and(|other| other < gram));
-        let entry = entries.get(at).filter(|entry| number(*entry, 0) == Some(gram))?;
-        let start = match at.checked_sub(1) {
-            Some(before) => number(entries.get(before)?, 4)?,
-            None => 0,
+    /// The messages that have a word which holds the piece.
+    fn holders(&self, section: &Section, needle: &Finder<'_>) -> Map {
+        let (mut holders, mut held) = ([0; MAP_WORDS], 0);
+        for block in self.blocks_with(section, needle.needle()) {
+            let mask = self.held_in(section, block, needle);
+            held += mask.count_ones();
+            if held > HELD_MAX {
+                return [u64::MAX; MAP_WORDS];
+            }
+            self.lists_of(section, block, mask, &mut |list| add_list(list, self.map_len(), &mut holders));
+        }
+        holders
+    }
+
+    /// The blocks that have each three neighbouring bytes of the piece.
+    fn blocks_with(&self, section: &Section, piece: &[u8]) -> Vec<usize> {
+        let row_len = section.row_len();
+        let mut left = vec![u8::MAX; row_len];
+        for triple in piece.array_windows::<3>() {
+            let at = section.rows_at + row_of(*triple) * row_len;
+            let row = self.bytes.get(at..at + row_len).unwrap_or_default();
+            left.iter_mut().zip(row).for_each(|(left, row)| *left &= row);
+        }
+        let blocks = section.blocks();
+        let bits = |(i, byte): (usize, &u8)| {
+            let byte = *byte;
+            (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| i * 8 + bit)
         };
-        let end = number(entry, 4)?;
-        self.bytes.get(self.lists_at()..)?.get(start as usize..end as usize)
+        let set = left.iter().enumerate().filter(|(_, byte)| **byte != 0);
+        set.flat_map(bits).take_while(|block| *block < blocks).collect()
+    }
+
+    /// Where the words and the lists of a block are.
+    fn block(&self, section: &Section, block: usize) -> Option<(&[u8], &[u8])> {
+        let at = |block: usize, part: usize| {
+            number(&self.bytes, section.blocks_at + block * 8 + part).map(|at| at as usize)
+        };
+        let (words, lists) = (at(block, 0)?, at(block, 4)?);
+        let (words_end, lists_end) = if block + 1 < section.blocks() {
+            (at(block + 1, 0)? + 1, at(block + 1, 4)?)
+        } else {
+            (section.lists_at - section.words_at, section.blocks_at - section.lists_at)
+        };
+        let all_words = self.bytes.get(section.words_at..section.lists_at)?;
+        let all_lists = self.bytes.get(section.lists_at..section.blocks_at)?;
+        Some((all_words.get(words..words_end)?, all_lists.get(lists..lists_end)?))
+    }
+
+    /// The words of a block that hold the piece, as bits.
+    fn held_in(&self, section: &Section, block: usize, needle: &Finder<'_>) -> u64 {
+        let Some((words, _)) = self.block(section, block) else { return 0 };
+        let (mut mask, mut word, mut counted, mut from) = (0_u64, 0_u32, 0, 0);
+        while let Some(found) = words.get(from..).and_then(|rest| needle.find(rest)) {
+            let at = from + found;
+            let passed = words.get(counted..=at).unwrap_or_default();
+            word += passed.iter().filter(|byte| **byte == SEPARATOR).count() as u32;
+            counted = at + 1;
+            // The first separator stands before the first word.
+            mask |= 1_u64.checked_shl(word.saturating_sub(1)).unwrap_or(0);
+            from = at + 1;
+        }
+        mask
+    }
+
+    /// Gives the lists of the words of a block that the mask names.
+    fn lists_of(&self, section: &Section, block: usize, mask: u64, each: &mut dyn FnMut(&[u8])) {
+        let Some((_, mut lists)) = self.block(section, block).filter(|_| mask != 0) else { return };
+        for word in 0..=mask.ilog2() {
+            let Some((list, rest)) = first_list(lists) else { return };
+            if mask >> word & 1 == 1 {
+                each(list);
+            }
+            lists = rest;
+        }
+    }
+
+    /// Each word of a scope with its list, ascending.
+    pub(crate) fn words(&self, scope: Scope) -> impl Iterator<Item = (&[u8], &[u8])> + '_ {
+        let section = self.section(scope);
+        let words = self.bytes.get(section.words_at..section.lists_at).unwrap_or_default();
+        let mut lists = self.bytes.get(section.lists_at..section.blocks_at).unwrap_or_default();
+        crate::terms::words(words).map_while(move |word| {
+            let (list, rest) = first_list(lists)?;
+            lists = rest;
+            Some((word, list))
+        })
     }
 }
 
-/// A list as a bit map.
-fn ordinals(list: &[u8], map_len: usize) -> [u64; MESSAGES_MAX / 64] {
-    let mut map = [0; MESSAGES_MAX / 64];
-    if list.len() == map_len {
-        for (i, byte) in list.iter().enumerate() {
-            if let Some(word) = map.get_mut(i / 8) {
-                *word |= u64::from(*byte) << (i % 8 * 8);
-            }
+/// The first list, and what stands behind it.
+fn first_list(lists: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&first, rest) = lists.split_first()?;
+    let (len, rest) = match first {
+        0x80.. => rest
+            .split_first()
+            .map(|(high, rest)| (usize::from(first & 0x7F) | usize::from(*high) << 7, rest))?,
+        len => (usize::from(len), rest),
+    };
+    rest.split_at_checked(len)
+}
+
+/// The row of three neighbouring bytes.
+pub(crate) fn row_of([a, b, c]: [u8; 3]) -> usize {
+    // Multiplication with an odd constant spreads the bits upwards, so the upper ones are taken.
+    (u32::from_le_bytes([a, b, c, 0]).wrapping_mul(0x9E37_79B1) >> (32 - ROWS.ilog2())) as usize
+}
+
+/// The places of the bits that are set, ascending.
+pub(crate) fn ones(map: &Map) -> impl Iterator<Item = usize> + '_ {
+    map.iter().enumerate().flat_map(|(i, word)| {
+        let mut left = *word;
+        std::iter::from_fn(move || {
+            let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+            left &= left - 1;
+            Some(i * 64 + bit)
+        })
+    })
+}
+
+fn set_bits(bits: &[u8], map: &mut Map) {
+    for (i, byte) in bits.iter().enumerate() {
+        if let Some(word) = map.get_mut(i / 8) {
+            *word |= u64::from(*byte) << (i % 8 * 8);
         }
-        return map;
+    }
+}
+
+/// Adds the messages of a list.
+pub(crate) fn add_list(list: &[u8], map_len: usize, map: &mut Map) {
+    if list.len() == map_len {
+        return set_bits(list, map);
     }
     let (mut bytes, mut next) = (list.iter(), 0);
     while let Some(&byte) = bytes.next() {
@@ -262,7 +365,6 @@ fn ordinals(list: &[u8], map_len: usize) -> [u64; MESSAGES_MAX / 64] {
         }
         next += 1;
     }
-    map
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {

@@ -1,4 +1,4 @@
-//! What a run asks of the world: the trait that the caller implements.
+//! What a run needs from the world: the trait that the caller implements.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -63,6 +63,12 @@ pub trait Context {
         None
     }
 
+    /// The flags that the message has before the run, which the internal variable of imap4flags
+    /// begins with where a message is in a mailbox already (RFC 6785). New mail has none.
+    fn flags(&self) -> &[String] {
+        &[]
+    }
+
     /// Whether this key was remembered and has not expired (RFC 7352 §3). The run does not
     /// remember it: [`crate::Effect::Remember`] does, if the run ends well.
     fn is_duplicate(&self, _key: &str) -> bool {
@@ -70,7 +76,7 @@ pub trait Context {
     }
 
     /// Whether this sender got a reply under this key within this many seconds (RFC 5230 §4.2);
-    /// none stands for the server's own default.
+    /// none means the server's own default.
     fn was_answered(&self, _key: &str, _sender: &str, _seconds: Option<u64>) -> bool {
         false
     }

@@ -43,7 +43,7 @@ pub enum Effect {
     },
     /// Answer its sender.
     Vacation(Box<VacationReply>),
-    /// Tell someone.
+    /// Notify someone.
     Notify(Box<Notification>),
     /// Remember a key, so that it is a duplicate from now on (RFC 7352 §3).
     Remember {
@@ -84,8 +84,8 @@ pub struct VacationReply {
     pub is_mime: bool,
     /// Message-ID of the message that is answered, for In-Reply-To and References.
     pub in_reply_to: Option<String>,
-    /// Under which key and for how long to remember that this sender was answered (RFC 5230
-    /// §4.2); none stands for the server's own default, 0 for not at all.
+    /// Under which key and for how long to remember that this sender was answered (RFC 5230 §4.2);
+    /// none means the server's own default, 0 not at all.
     pub key: String,
     /// See `key`.
     pub seconds: Option<u64>,
@@ -106,7 +106,7 @@ pub struct Notification {
     pub importance: u8,
     /// Options of the method as they were written.
     pub options: Vec<String>,
-    /// What to say; none for the method's own text.
+    /// The text; none for the method's own.
     pub message: Option<String>,
     /// Where to store a copy of the notification (RFC 8580).
     pub fcc: Option<Target>,

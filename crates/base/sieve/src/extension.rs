@@ -4,7 +4,7 @@ use std::fmt;
 
 macro_rules! extensions {
     ($($variant:ident $name:literal $rfc:literal,)*) => {
-        /// What a script may ask for by `require`.
+        /// What a script may name in `require`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Extension { $(#[doc = $rfc] $variant,)* }
 
@@ -56,6 +56,7 @@ extensions! {
     Fcc "fcc" "RFC 8580",
     Regex "regex" "draft-ietf-sieve-regex",
     Environment "environment" "RFC 5183",
+    ImapSieve "imapsieve" "RFC 6785",
 }
 
 impl Extension {

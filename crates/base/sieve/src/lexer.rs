@@ -152,7 +152,7 @@ impl<'s> Lexer<'s> {
         value.checked_mul(1 << shift).map(Token::Number).ok_or_else(too_large)
     }
 
-    /// RFC 5228 §2.4.2: a backslash before a character stands for that character.
+    /// RFC 5228 §2.4.2: a backslash before a character means that character.
     fn quoted(&mut self) -> Result<String, CompileError> {
         let place = self.place;
         let mut value = String::new();

@@ -2,8 +2,8 @@
 
 /// Bounds, each with a default that real scripts stay far below.
 ///
-/// The RFCs ask for least values: 15 nested blocks and tests (RFC 5228 §2.10.5), 128 variables of
-/// 4,000 characters (RFC 5229 §6), 3 nested includes (RFC 6609 §2).
+/// The RFCs require these values at least: 15 nested blocks and tests (RFC 5228 §2.10.5), 128
+/// variables of 4,000 characters (RFC 5229 §6), 3 nested includes (RFC 6609 §2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Longest script, in bytes. A filter editor's largest exports have some 100 KiB.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-use posthaste_mime_summary::{HeaderFields, PartIndex, Span, Structure, decode_words};
+use posthaste_mime_summary::{HEADER_FIELDS_MAX, HeaderFields, PartIndex, Span, Structure, decode_words};
 
 /// A message. Its header is read at once, its parts when they are asked for.
 pub(crate) struct Message<'m> {
@@ -24,6 +24,22 @@ pub(crate) struct Field<'m> {
 }
 
 impl Field<'_> {
+    /// A field of the script's own, folded and encoded.
+    fn made(name: &str, value: &str) -> Self {
+        let mut whole = format!("{name}: ");
+        if value.is_ascii() {
+            fold(value, &mut whole);
+        } else {
+            encode_words(value, &mut whole);
+        }
+        whole.push_str("\r\n");
+        Self {
+            name: Cow::Owned(name.as_bytes().to_vec()),
+            whole: Cow::Owned(whole.into_bytes()),
+            value_start: name.len() + 1,
+        }
+    }
+
     fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
@@ -37,6 +53,21 @@ impl Field<'_> {
     pub(crate) fn value(&self) -> Cow<'_, str> {
         decode_words(self.raw_value())
     }
+}
+
+/// The header of a message with the blank line behind it. Nothing is kept of its fields: a nested
+/// message has as many as it likes.
+pub(crate) fn header_of(bytes: &[u8]) -> &[u8] {
+    let span = Span::new(0, u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+    let end = HeaderFields::new(bytes, span).last().map_or(0, |field| field.end as usize);
+    bytes.get(..behind_blank(bytes, end)).unwrap_or_default()
+}
+
+/// Behind the blank line that may be there.
+fn behind_blank(bytes: &[u8], header_end: usize) -> usize {
+    let rest = bytes.get(header_end..).unwrap_or_default();
+    let blank = if rest.starts_with(b"\r\n") { 2 } else { usize::from(rest.starts_with(b"\n")) };
+    header_end + blank
 }
 
 /// Longest line that is written without folding. RFC 5322 §2.1.1.
@@ -62,9 +93,7 @@ impl<'m> Message<'m> {
 
     /// Where the body begins.
     pub(crate) fn body_start(&self) -> usize {
-        let rest = self.bytes.get(self.header_end..).unwrap_or_default();
-        let blank = if rest.starts_with(b"\r\n") { 2 } else { usize::from(rest.starts_with(b"\n")) };
-        self.header_end + blank
+        behind_blank(self.bytes, self.header_end)
     }
 
     pub(crate) fn structure(&self) -> &Structure {
@@ -86,33 +115,25 @@ impl<'m> Message<'m> {
         self.structure().part(part).map_or(0, |part| u64::from(part.header.len()))
     }
 
-    /// The fields of one part, read from the message as it came.
+    /// The fields of one part, read from the message as it came: the first ones, if there are more
+    /// than the header of a message may have.
     pub(crate) fn part_fields(&self, part: PartIndex, name: &str) -> Vec<&'m [u8]> {
         let Some(part) = self.structure().part(part) else { return Vec::new() };
         HeaderFields::new(self.bytes, part.header)
             .filter(|field| field.is(self.bytes, name))
             .map(|field| field.raw_value(self.bytes))
+            .take(HEADER_FIELDS_MAX)
             .collect()
     }
 
-    /// Adds a field, before all others or after them. RFC 5293 §4.
-    pub(crate) fn add(&mut self, name: &str, value: &str, last: bool) {
-        let mut whole = format!("{name}: ");
-        if value.is_ascii() {
-            fold(value, &mut whole);
-        } else {
-            encode_words(value, &mut whole);
-        }
-        whole.push_str("\r\n");
-        let field = Field {
-            name: Cow::Owned(name.as_bytes().to_vec()),
-            whole: Cow::Owned(whole.into_bytes()),
-            value_start: name.len() + 1,
-        };
-        match last {
-            true => self.fields.push(field),
-            false => self.fields.insert(0, field),
-        }
+    /// Adds a field before all others. RFC 5293 §4.
+    pub(crate) fn add_first(&mut self, name: &str, value: &str) {
+        self.fields.insert(0, Field::made(name, value));
+    }
+
+    /// Adds a field after all others. RFC 5293 §4, `:last`.
+    pub(crate) fn add_last(&mut self, name: &str, value: &str) {
+        self.fields.push(Field::made(name, value));
     }
 
     /// Removes fields of a name: those with these numbers, counted from 0, in order.
@@ -204,8 +225,8 @@ mod tests {
     #[test]
     fn edits() {
         let mut message = Message::new(b"A: 1\r\nB: 2\r\na: 3\r\n\r\nbody");
-        message.add("X", "grüße", false);
-        message.add("Y", &"word ".repeat(30), true);
+        message.add_first("X", "grüße");
+        message.add_last("Y", &"word ".repeat(30));
         message.remove("A", &[1]);
         let header = String::from_utf8(message.header()).unwrap();
         assert!(header.starts_with("X: =?UTF-8?B?Z3LDvMOfZQ==?=\r\nA: 1\r\nB: 2\r\nY: word"), "{header}");
@@ -213,7 +234,7 @@ mod tests {
         assert_eq!(message.text_of("x").unwrap(), "grüße");
         assert_eq!(message.text_of("y").unwrap().trim_end(), "word ".repeat(30).trim_end());
         let long = "ü".repeat(200);
-        message.add("Z", &long, true);
+        message.add_last("Z", &long);
         assert_eq!(message.text_of("z").unwrap(), long);
     }
 }

@@ -40,7 +40,7 @@ impl Parser<'_> {
         self.token == Token::Sign(sign)
     }
 
-    /// RFC 5228 §2.10.5 asks for 15 levels at least.
+    /// RFC 5228 §2.10.5 requires 15 levels at least.
     fn deeper(&mut self) -> Result<(), CompileError> {
         self.depth += 1;
         if self.depth > self.depth_max {

@@ -67,6 +67,9 @@ pub enum Damage {
         /// The limit.
         limit: usize,
     },
+    /// It has no frame, or one that does not fit the rest of it.
+    #[error("it does not say how the message was put together")]
+    Frame,
     /// The transfer encoding of the part that holds it is unknown.
     #[error("the part has an unknown transfer encoding")]
     TransferEncoding,

@@ -2,7 +2,7 @@
 //! targets, and for the tests below.
 
 use crate::decode::checksum;
-use crate::{Outcome, convert, decode, encode, rtf};
+use crate::{Outcome, convert, decode, encode, enrich, restore, rtf};
 
 /// As all of these: nothing panics, what is read is written again, and conversions are bounded and
 /// repeatable. Once as it is, and once with right sums, without which little of it would be read.
@@ -53,6 +53,7 @@ fn one(data: &[u8]) {
         let again = encode(&message).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(decode(&again).as_ref(), Ok(&message));
     }
+    let _ = restore(data, data.len());
     let limit = 40 * data.len() + 4096;
     for text in [Some(data.to_vec()), rtf::decompress(data, limit).ok()].into_iter().flatten() {
         if let Ok(document) = rtf::read(&text, limit) {
@@ -66,6 +67,9 @@ fn one(data: &[u8]) {
 }
 
 fn mail(message: &[u8]) {
+    if let Some(rich) = enrich(message) {
+        assert!(restore(&rich, message.len()).as_deref() == Ok(message));
+    }
     let outcome = convert(message);
     assert_eq!(convert(message), outcome);
     if let Ok(Outcome::Converted(mime)) = outcome {

@@ -8,6 +8,7 @@
 //! | bytes to a [`Message`] | [`decode()`] |
 //! | a [`Message`] to bytes | [`encode()`] |
 //! | a message with a TNEF part to MIME | [`convert`] |
+//! | a MIME message to TNEF, and back byte for byte | [`enrich`], [`restore`] |
 //! | compressed RTF | [`rtf::decompress`], [`rtf::compress`] |
 //!
 //! What always holds: no input panics; memory is bounded by the input's length
@@ -33,7 +34,7 @@ mod tests;
 pub use decode::{DEPTH_MAX, VALUES_MAX, decode, has_signature};
 pub use encode::encode;
 pub use error::{Damage, EncodeError};
-pub use mail::{Outcome, conversion_memory_max, convert, might_be_rich};
+pub use mail::{Outcome, conversion_memory_max, convert, enrich, might_be_rich, restore};
 pub use model::{
     Attachment, Attribute, Content, Kind, Message, Name, NameKey, Object, Property, Rendering, Value,
 };

@@ -333,8 +333,8 @@ impl Message {
         attribute_text(&self.attributes, id, self.code_page)
     }
 
-    /// Its class: `IPM.Note`, `IPM.Schedule.Meeting.Request` … The names of old clients are mapped
-    /// to those of today (MS-OXTNEF §2.1.3.3.11).
+    /// Its class: `IPM.Note`, `IPM.Schedule.Meeting.Request` … The names of old clients are
+    /// mapped to those of today (MS-OXTNEF §2.1.3.3.11).
     pub fn class(&self) -> String {
         let class = self.text(property::MESSAGE_CLASS);
         let class = class.or_else(|| self.attribute_text(attribute::MESSAGE_CLASS)).unwrap_or_default();

@@ -1,45 +1,21 @@
 //! What a conversion takes, counted by an allocator, for messages that are made to take much.
 
+use posthaste_testkit::CountingAllocator;
 use posthaste_tnef::samples;
 use posthaste_tnef::tags::{attribute, property};
 use posthaste_tnef::{
     Attachment, Attribute, Kind, Message, Outcome, Property, Value, conversion_memory_max, convert, encode,
-    rtf,
+    enrich, rtf,
 };
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Counts what is held, and the most that was.
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system's allocator with the caller's own layout.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(held, Ordering::Relaxed);
-        // SAFETY: the caller's promise for this layout holds for the system's allocator.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the pointer came from `alloc`, so from the system's allocator, with this layout.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: CountingAllocator = CountingAllocator::new();
 
 /// Converts it; fails if that takes more than is promised.
 fn check(what: &str, message: &[u8]) {
-    let before = HELD.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
-    let outcome = convert(message);
-    let took = MOST.load(Ordering::Relaxed) - before;
+    let (for_rich, rich) = COUNTING.most_during(|| enrich(message));
+    drop(rich);
+    let (took, outcome) = COUNTING.most_during(|| convert(message));
     let (limit, len) = (conversion_memory_max(message.len()), message.len());
     let outcome = match outcome {
         Ok(Outcome::Converted(mime)) => format!("{} bytes of MIME", mime.len()),
@@ -47,6 +23,7 @@ fn check(what: &str, message: &[u8]) {
     };
     println!("{what}: {len} bytes took {took} of {limit}: {outcome}");
     assert!(took <= limit, "{what}: {len} bytes took {took}; the promise is {limit}");
+    assert!(for_rich <= limit, "{what}: {len} bytes as rich mail took {for_rich}; the promise is {limit}");
 }
 
 fn with(properties: Vec<Property>) -> Message {

@@ -67,7 +67,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Of the calling thread.
+    /// The turns of the calling thread.
     pub fn own() -> Self {
         Self::read("/proc/thread-self/schedstat")
     }

@@ -49,7 +49,7 @@ struct Arguments {
     /// Milliseconds of CPU that the server may take after the attacker left.
     #[arg(long, default_value_t = 500)]
     cpu_after: u64,
-    /// Only say which attacks there are.
+    /// Only list the attacks.
     #[arg(long)]
     list: bool,
 }
@@ -90,7 +90,8 @@ fn run(arguments: &Arguments) -> std::io::Result<bool> {
     // account, and some attacks need hundreds of sessions.
     let folder = tempfile::tempdir()?;
     let config = folder.path().join("hostile.toml");
-    std::fs::write(&config, "[log]\nlevel = \"warn\"\n[limits]\naccount_connections = 0\n")?;
+    let (dns, rest) = (Stage::name_server(), "[log]\nlevel = \"warn\"\n[limits]\naccount_connections = 0\n");
+    std::fs::write(&config, Stage::settings(&dns) + rest)?;
     let server = ServerBuilder::new(&arguments.binary).arg("--config").arg(config.to_string_lossy());
     let server = Stage::listen(server).start();
     let scale = if arguments.quick { Scale::Quick } else { Scale::Full };

@@ -115,7 +115,7 @@ impl Neighbour {
     /// Has it ask nothing while something is measured that it would disturb.
     pub fn quiet<T>(&self, work: impl FnOnce() -> T) -> T {
         self.shared.paused.store(true, Ordering::Relaxed);
-        // The listing that is under way; a fault is found by whoever looks next.
+        // Time for the listing under way. The next look finds its fault.
         std::thread::sleep(Duration::from_millis(50));
         let done = work();
         self.shared.paused.store(false, Ordering::Relaxed);

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use posthaste_testkit::{LineClient, Server, ServerBuilder};
+use posthaste_testkit::{DnsRecord, DnsServer, LineClient, Server, ServerBuilder};
+use socket2::{Domain, Socket, Type};
 
 use crate::{Gauge, Neighbour};
 
@@ -18,6 +19,8 @@ pub const RICH: &str = "rich@example.org";
 pub const BYSTANDER: &str = "bystander@example.org";
 /// Whose listing is measured.
 const NEIGHBOUR: &str = "neighbour@example.org";
+/// A domain of the attacker, with a key.
+pub const SIGNER: &str = "signer.example";
 /// The password of all of them.
 pub const PASSWORD: &str = "correct horse battery";
 
@@ -54,6 +57,22 @@ impl Stage {
         PROTOCOLS.iter().fold(builder, |builder, name| builder.listen(&format!("{name}=127.0.0.1:0")))
     }
 
+    /// A name server that knows the attacker's domain.
+    pub fn name_server() -> DnsServer {
+        let key = "v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
+        let name = format!("s._domainkey.{SIGNER}");
+        DnsServer::start([(name.as_str(), DnsRecord::Txt(key.to_owned()))])
+    }
+
+    /// The part of the configuration that attacks need: which name server is asked, and that not
+    /// all of loopback is believed.
+    pub fn settings(dns: &DnsServer) -> String {
+        format!(
+            "[relay]\ndns = [\"{}\"]\n[authentication]\ntrusted_networks = [\"127.0.0.1/32\"]\n",
+            dns.address()
+        )
+    }
+
     /// Makes the accounts on a server that has just started, and starts the neighbour.
     pub fn new(server: Server, scale: Scale) -> Result<Self> {
         for name in [ATTACKER, BYSTANDER, NEIGHBOUR, RICH] {
@@ -87,6 +106,15 @@ impl Stage {
         let stream = TcpStream::connect(self.address(protocol))?;
         stream.set_nodelay(true)?;
         Ok(stream)
+    }
+
+    /// A socket of a host that nobody believes: see [`Stage::settings`].
+    pub fn stranger(&self, protocol: &str) -> Result<TcpStream> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into())?;
+        socket.connect(&self.address(protocol).into())?;
+        socket.set_tcp_nodelay(true)?;
+        Ok(socket.into())
     }
 
     /// A client of a protocol whose greeting was read.
@@ -143,6 +171,11 @@ impl Stage {
         client.ask("DATA")?;
         client.send(&posthaste_testkit::dot_stuffed(message))?;
         client.reply()
+    }
+
+    /// What a debug build logged about sessions that kept a thread for too long.
+    pub fn long_polls(&self) -> Vec<String> {
+        self.server.logged("a poll computed for too long")
     }
 
     /// That somebody else gets mail now.

@@ -38,6 +38,12 @@ pub fn circles(sources: &Sources) -> Vec<Vec<String>> {
     circles.into_iter().collect()
 }
 
+/// The code of the files that are not for tests alone, without comments and modules of tests.
+pub fn shipped(sources: &Sources) -> BTreeMap<String, String> {
+    let files = Files::of(sources);
+    files.modules.into_values().map(|file| (file.clone(), code(&sources[&file]))).collect()
+}
+
 fn reached_from<'m>(start: &Module, edges: &'m BTreeMap<&Module, BTreeSet<Module>>) -> BTreeSet<&'m Module> {
     let mut reached = BTreeSet::new();
     let mut todo: Vec<&Module> = edges[start].iter().collect();
@@ -261,13 +267,7 @@ mod tests {
     }
 
     fn project() -> Vec<(String, Vec<String>)> {
-        let mut crates: BTreeMap<String, Sources> = BTreeMap::new();
-        for file in crate::files().iter().filter(|f| f.starts_with("crates/") && f.ends_with(".rs")) {
-            if let Some((krate, inside)) = file.split_once("/src/") {
-                let sources = crates.entry(krate.to_owned()).or_default();
-                sources.insert(inside.to_owned(), crate::read(file));
-            }
-        }
+        let crates = crate::sources();
         let found = crates.iter().flat_map(|(k, s)| circles(s).into_iter().map(|c| (k.clone(), c)));
         found.collect()
     }

@@ -6,16 +6,23 @@
 //! | [`imports`] | no file takes part in a circle of imports |
 //! | [`licences`] | the licences, sources and wildcards that `deny.toml` allows |
 //! | [`paths`] | every file that a document names exists |
+//! | [`fuzz`] | every fuzz target reaches what it imports |
+//! | [`words`] | comments and documents use plain words |
+//! | [`shape`] | no file is too long, and no new function takes a bool |
 //!
 //! Each check is a function from texts to a list of faults. One test runs it on the project and
 //! expects no fault; others run it on wrong input and expect the fault.
 
+pub mod fuzz;
 pub mod imports;
 pub mod layers;
 pub mod licences;
 pub mod paths;
+pub mod shape;
+pub mod words;
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -36,6 +43,17 @@ pub fn files() -> Vec<String> {
     let mut files: Vec<String> = output("git", &args).lines().map(String::from).collect();
     files.retain(|file| root().join(file).exists());
     files
+}
+
+/// The sources of each crate, by its folder.
+pub fn sources() -> BTreeMap<String, imports::Sources> {
+    let mut crates: BTreeMap<String, imports::Sources> = BTreeMap::new();
+    for file in files().iter().filter(|f| f.starts_with("crates/") && f.ends_with(".rs")) {
+        if let Some((krate, inside)) = file.split_once("/src/") {
+            crates.entry(krate.to_owned()).or_default().insert(inside.to_owned(), read(file));
+        }
+    }
+    crates
 }
 
 /// What `cargo metadata` says of the workspace and of every dependency on this platform.

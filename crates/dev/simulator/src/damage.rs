@@ -7,7 +7,7 @@
 //! damaged. A rebuild keeps every message that the damage does not concern, and never gives a UID
 //! to another message.
 //!
-//! A damaged index may end a process with a signal, so the store is opened in a process of its own
+//! A damaged index may end a process with a signal. So the store is opened in a process of its own
 //! ([`child`]), which the sweep starts again when it has died ([`Sweep`]).
 
 use posthaste_mail_model::{BodyId, Id, NumSet};
@@ -118,7 +118,7 @@ fn records(pack: &[u8]) -> Vec<Record> {
 }
 
 impl Sample {
-    /// Makes a store with a bit of everything in it: the same for the same seed, but for the
+    /// Makes a store with a bit of everything in it: the same for the same seed, except for the
     /// store's id.
     pub fn make(seed: u64, base: &Path) -> Result<Self, Violation> {
         let fails = |e: std::io::Error| e.to_string();

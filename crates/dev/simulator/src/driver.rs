@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use posthaste_mail_model::{BodyId, Id, MailboxId};
+use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
 use posthaste_store::{
     CommitOutcome, DirectoryChange, Engine, ListCommit, MailboxCommit, Result, StoreError,
 };
@@ -96,6 +96,12 @@ pub fn rebuild_index(dir: &Path, options: &Options, mode: Rebuild) -> Result<Vec
     rebuild(&lock, options, mode, &mut |_| {}).map(|report| report.faults)
 }
 
+/// Has a store check itself, whatever else is done to it meanwhile.
+pub async fn check(engine: &LmdbEngine) -> std::result::Result<(), Violation> {
+    let report = engine.check(&mut |_| {}).await.map_err(|e| format!("check: {e}"))?;
+    report.faults.first().map_or(Ok(()), |fault| Err(format!("check beside others finds: {fault}")))
+}
+
 /// A commit of any kind.
 enum Request {
     Mailbox(MailboxCommit),
@@ -133,6 +139,22 @@ pub struct Driver {
     script: VecDeque<RemoteResult>,
     /// Receives the results of this process's steps.
     listener: Option<Box<dyn FnMut(StepResult) + Send>>,
+    /// Which of several processes that write at the same time: each has accounts and records of its
+    /// own.
+    actor: usize,
+    /// Where the log was at the last result of another process, if that is known; else it is where
+    /// the log is now.
+    clock: Option<usize>,
+}
+
+/// Ids of one process that writes beside others, the same for no two of them.
+pub fn first_id(actor: usize) -> u64 {
+    (actor as u64) << 40
+}
+
+/// The accounts of a process that writes beside others.
+pub fn accounts_of(actor: usize) -> impl Iterator<Item = AccountId> {
+    (1..=3).map(move |n| AccountId(Id::new(10 * actor as u64 + n, 0)))
 }
 
 /// The engine of the process that takes a step; `None` if it is another process, and this one
@@ -189,6 +211,8 @@ pub struct RemoteResult {
     pub result: Option<StepResult>,
     /// As in the sink of its recorder.
     pub operations: Vec<u8>,
+    /// Length of the log then, if these operations are in it already.
+    pub at: Option<usize>,
 }
 
 fn step_result(outcome: &Result<CommitOutcome>) -> StepResult {
@@ -214,7 +238,34 @@ impl Driver {
         let random = Random::new(seed, 2);
         let timeline = Timeline::new(known.clone());
         let (script, listener) = (VecDeque::new(), None);
-        Self { recorder, random, options: options(seed), known, timeline, faulty, ids, script, listener }
+        let options = options(seed);
+        let (actor, clock) = (0, None);
+        Self { recorder, random, options, known, timeline, faulty, ids, script, listener, actor, clock }
+    }
+
+    /// One of several processes that write at the same time.
+    pub fn beside_others(recorder: Arc<Recorder>, seed: u64, actor: usize, faulty: bool) -> Self {
+        let mut driver = Self::new(recorder, Knowledge::default(), seed, first_id(actor), faulty);
+        driver.random = Random::new(seed, 20 + actor as u64);
+        driver.actor = actor;
+        driver
+    }
+
+    /// Length of the log, or what it was at the last result of another process.
+    fn now(&self) -> usize {
+        self.clock.unwrap_or_else(|| self.recorder.len())
+    }
+
+    /// The next step of another process begins when the log has this length.
+    pub fn begins_at(&mut self, len: usize) {
+        self.clock = Some(len);
+    }
+
+    /// Something that another process did between two lengths of the log, and that changes nothing
+    /// that is known.
+    pub fn was_done(&mut self, what: String, start: usize, end: usize) {
+        self.clock = Some(end);
+        self.moment(what, start, Vec::new());
     }
 
     /// Options of the store, the same for the whole of a seed.
@@ -237,7 +288,7 @@ impl Driver {
     }
 
     fn moment(&mut self, what: String, start: usize, requested: Vec<Change>) {
-        let (end, after) = (self.recorder.len(), Arc::new(self.known.clone()));
+        let (end, after) = (self.now(), Arc::new(self.known.clone()));
         self.timeline.moments.push(Moment { what, start, end, requested, after });
     }
 
@@ -251,7 +302,7 @@ impl Driver {
 
     /// Opens the store. `None` if an injected fault prevents it.
     pub fn open(&mut self, opening: Opening) -> Result<Option<LmdbEngine>, Violation> {
-        let start = self.recorder.len();
+        let start = self.now();
         let opened = opening.open(self.recorder.root(), self.options.clone());
         self.moment(format!("open, {opening:?}"), start, Vec::new());
         match opened {
@@ -262,7 +313,7 @@ impl Driver {
 
     /// Ends a life: with an orderly close, or as if the process were killed.
     pub fn end(&mut self, engine: LmdbEngine, killed: bool) {
-        let start = self.recorder.len();
+        let start = self.now();
         if killed {
             engine.kill();
         } else {
@@ -274,7 +325,7 @@ impl Driver {
     /// Rebuilds the index, whatever faults are reported. `strict`: a crash is no damage, so no
     /// fault is allowed.
     pub fn rebuild(&mut self, strict: Strict) -> Result<(), Violation> {
-        let start = self.recorder.len();
+        let start = self.now();
         let mut done = rebuild_index(self.recorder.root(), &self.options, Rebuild::UnlessFaulty);
         if done.as_ref().is_ok_and(|faults| !faults.is_empty()) && strict == Strict::No {
             done = rebuild_index(self.recorder.root(), &self.options, Rebuild::Force);
@@ -301,7 +352,7 @@ impl Driver {
             return Ok(false);
         }
         std::fs::remove_dir_all(index).map_err(|e| format!("the index cannot be removed: {e}"))?;
-        let start = self.recorder.len();
+        let start = self.now();
         let done = rebuild_index(self.recorder.root(), &self.options, Rebuild::UnlessFaulty);
         self.moment("the index is lost, rebuild".into(), start, Vec::new());
         done.map(|faults| faults.is_empty()).map_err(|e| format!("rebuild without an index: {e}"))
@@ -309,7 +360,7 @@ impl Driver {
 
     /// Reads everything and compares.
     pub async fn verify(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
-        let start = self.recorder.len();
+        let start = self.now();
         let outcome = verify(engine, &mut self.known).await;
         self.moment("everything is read".into(), start, Vec::new());
         outcome
@@ -360,6 +411,7 @@ impl Driver {
     fn next_remote_result(&mut self) -> Option<StepResult> {
         let heard = self.script.pop_front()?;
         self.recorder.adopt(&heard.operations);
+        self.clock = heard.at.or(self.clock);
         heard.result
     }
 
@@ -374,7 +426,7 @@ impl Driver {
 
     /// Brings the index up to date, so that another process can write.
     pub async fn tick(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
-        let start = self.recorder.len();
+        let start = self.now();
         let all: Vec<MailboxId> = self.known.certain.boxes.keys().copied().collect();
         let read = engine.heads(&all).await;
         self.moment("the index follows".into(), start, Vec::new());
@@ -383,7 +435,7 @@ impl Driver {
 
     /// Something that another process did and that changes nothing that is known.
     pub fn elsewhere(&mut self, what: &str, operations: &[u8]) {
-        let start = self.recorder.len();
+        let start = self.now();
         self.recorder.adopt(operations);
         self.moment(what.into(), start, Vec::new());
     }
@@ -410,7 +462,7 @@ impl Driver {
         what: String,
         requested: Vec<Attempt>,
     ) -> Result<(), Violation> {
-        let start = self.recorder.len();
+        let start = self.now();
         let (requests, changes): (Vec<_>, Vec<_>) = requested.into_iter().unzip();
         let outcomes = self.outcomes(engine, requests).await;
         // A mailbox may have been removed by a list commit that was not acknowledged.
@@ -472,6 +524,11 @@ impl Driver {
             self.step(engine).await?;
         }
         Ok(())
+    }
+
+    /// The store's directory.
+    pub fn root(&self) -> &Path {
+        self.recorder.root()
     }
 
     /// Whether errors are expected.

@@ -8,8 +8,12 @@
 //!
 //! Only ever a development tool: nothing depends on it.
 
+pub mod actor;
+mod company;
+pub mod copying;
 pub mod damage;
 pub mod driver;
+mod gate;
 pub mod image;
 pub mod model;
 pub mod op;

@@ -3,6 +3,7 @@
 mod memory;
 
 use clap::Parser;
+use posthaste_simulator::actor::{Place, act};
 use posthaste_simulator::damage::{Sample, Sweep, child};
 use posthaste_simulator::driver::Strict;
 use posthaste_simulator::process::visitor;
@@ -74,6 +75,18 @@ struct Arguments {
     /// Run no second process.
     #[arg(long)]
     no_visitor: bool,
+    /// Seeds of 100 in which several processes write to the store and copy it at the same time.
+    #[arg(long, default_value_t = 40)]
+    together: usize,
+    /// For the simulator's own use: one of several processes, by its number.
+    #[arg(long, hide = true, requires_all = ["root", "sink", "gate"])]
+    actor: Option<usize>,
+    /// The store of such a process.
+    #[arg(long, hide = true)]
+    root: Option<PathBuf>,
+    /// The socket at which it asks before each operation.
+    #[arg(long, hide = true)]
+    gate: Option<PathBuf>,
     /// For the simulator's own use: the second process, on this store.
     #[arg(long, hide = true, requires = "sink")]
     visitor: Option<PathBuf>,
@@ -96,6 +109,7 @@ impl Arguments {
             faults: !self.no_faults,
             rebuild: !self.no_rebuild,
             rebuild_at_once: self.rebuild_at_once,
+            together: self.together,
             visitor: std::env::current_exe().ok().filter(|_| !self.no_visitor),
             strict: if self.lenient_rebuild { Strict::No } else { Strict::Yes },
             from_first_answer: self.from_first_answer,
@@ -111,6 +125,12 @@ fn main() -> std::io::Result<()> {
     let settings = arguments.settings();
     if arguments.damage_child {
         return child(arguments.seed, &settings.base, settings.rebuild).map_err(std::io::Error::other);
+    }
+    if let (Some(number), Some(root), Some(sink), Some(gate)) =
+        (arguments.actor, &arguments.root, &arguments.sink, &arguments.gate)
+    {
+        let place = Place { root, sink, gate };
+        return act(&place, arguments.seed, number, arguments.expect_faults).map_err(std::io::Error::other);
     }
     if let (Some(root), Some(sink)) = (&arguments.visitor, &arguments.sink) {
         return visitor(root, sink, arguments.seed, arguments.expect_faults).map_err(std::io::Error::other);

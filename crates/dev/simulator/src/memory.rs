@@ -6,7 +6,7 @@ const MAPPED_FROM: libc::c_int = 1 << 20;
 /// Free memory that stays with the process: a seed's images and files.
 const KEPT: libc::c_int = 256 << 20;
 
-/// LMDB asks for 2 MiB of zeroes at each opening and uses the first few pages. As a mapping they
+/// LMDB allocates 2 MiB of zeroes at each opening and uses the first few pages. As a mapping they
 /// cost nothing. Where libc has learnt to reuse the freed 2 MiB it fills them with zeroes: an
 /// eighth of all that a state costs.
 pub(crate) fn keep_zeroes_cheap() {

@@ -180,6 +180,15 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
+    /// What is known of two parts of one store that have nothing in common.
+    pub fn and(&mut self, other: Self) {
+        self.certain.lists.extend(other.certain.lists);
+        self.certain.boxes.extend(other.certain.boxes);
+        self.certain.removed.extend(other.certain.removed);
+        self.certain.directory.extend(other.certain.directory);
+        self.doubts.extend(other.doubts);
+    }
+
     /// An acknowledged change. Doubts of the same unit did not happen, or are part of it.
     pub fn done(&mut self, change: &Change) {
         let unit = change.unit();

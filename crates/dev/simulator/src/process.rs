@@ -7,7 +7,6 @@
 //! writes its operations to a file before it does them, and from there they enter the one log. So a
 //! killed visitor leaves the operations it did.
 
-use posthaste_store::Engine;
 use posthaste_store_lmdb::{LmdbEngine, Rebuild};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,7 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use crate::driver::{Driver, Opening, RemoteResult, StepResult, options, rebuild_index};
+use crate::driver::{Driver, Opening, RemoteResult, StepResult, check, options, rebuild_index};
 use crate::model::Knowledge;
 use crate::record::Recorder;
 use crate::verify::Violation;
@@ -143,7 +142,7 @@ impl Visitor {
                 Err(RecvTimeoutError::Disconnected) => {
                     running.child.wait().map_err(failed)?;
                     let operations = running.operations(None).map_err(failed)?;
-                    heard.push(RemoteResult { result: None, operations });
+                    heard.push(RemoteResult { result: None, operations, at: None });
                     (self.running, self.open) = (None, false);
                     return Ok((heard, Ended::Killed));
                 }
@@ -154,7 +153,7 @@ impl Visitor {
             let upto = answer.and_then(|(len, _)| len.parse().ok());
             let operations = running.operations(upto).map_err(failed)?;
             let result = answer.and_then(|(_, result)| StepResult::from_word(result));
-            heard.push(RemoteResult { result, operations });
+            heard.push(RemoteResult { result, operations, at: None });
             match word {
                 "result" => {}
                 "ended" => return Ok((heard, Ended::Done)),
@@ -223,7 +222,8 @@ pub fn visitor(root: &Path, sink: &Path, seed: u64, faulty: bool) -> Result<(), 
         match command {
             "follow" => {
                 let results = rest.split_whitespace().filter_map(StepResult::from_word);
-                driver.set_script(results.map(|t| RemoteResult { result: Some(t), operations: Vec::new() }));
+                driver
+                    .set_script(results.map(|t| RemoteResult { result: Some(t), ..RemoteResult::default() }));
                 runtime.block_on(driver.follow())?;
                 continue;
             }
@@ -246,7 +246,7 @@ pub fn visitor(root: &Path, sink: &Path, seed: u64, faulty: bool) -> Result<(), 
                 let Some(engine) = &engine else { return Err("it is not open".into()) };
                 let done = match command {
                     "step" => runtime.block_on(driver.steps(Some(engine), 1)),
-                    _ => runtime.block_on(checked(engine)),
+                    _ => runtime.block_on(check(engine)),
                 };
                 if let Err(violation) = done {
                     println!("violation {}", violation.replace('\n', " "));
@@ -258,9 +258,4 @@ pub fn visitor(root: &Path, sink: &Path, seed: u64, faulty: bool) -> Result<(), 
         println!("ended");
     }
     Ok(())
-}
-
-async fn checked(engine: &LmdbEngine) -> Result<(), Violation> {
-    let report = engine.check(&mut |_| {}).await.map_err(|e| format!("check: {e}"))?;
-    report.faults.first().map_or(Ok(()), |fault| Err(format!("check beside another process finds: {fault}")))
 }

@@ -6,7 +6,7 @@
 //! that the recorded order is the real one.
 
 use libc::{c_int, c_long};
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use posthaste_store::octets::{Octets, put_counted};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
@@ -19,9 +19,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::gate::{At, Gate, Leave};
 use crate::op::{Data, FileId, Node, Op};
 use crate::syscalls::{self, Called, Change, Name, Watcher};
 use crate::wire;
+
+pub use crate::gate::Failure;
 
 /// Which operations fail. An operation's number is its place in the log.
 #[derive(Debug, Clone, Default)]
@@ -32,15 +35,6 @@ pub struct Faults {
     pub full: Option<(usize, usize)>,
     /// The process is killed before this operation.
     pub die: Option<usize>,
-}
-
-/// How an operation fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
-    /// Nothing is done.
-    Whole,
-    /// Half of a write is done.
-    Half,
 }
 
 struct Inner {
@@ -88,6 +82,14 @@ static WATCHING: AtomicUsize = AtomicUsize::new(0);
 /// Whether any recorder has bytes that cannot be read. Reads are most of all calls: without such
 /// bytes they are not looked up.
 static ANY_UNREADABLE: AtomicBool = AtomicBool::new(false);
+
+/// Where this process asks before each operation, if it acts beside others.
+static GATE: OnceLock<Gate> = OnceLock::new();
+
+/// Has this process ask at the gate before each operation and lock from now on.
+pub(crate) fn set_gate(gate: Gate) -> &'static Gate {
+    GATE.get_or_init(|| gate)
+}
 
 fn registry() -> &'static RwLock<Registry> {
     static REGISTRY: OnceLock<RwLock<Registry>> = OnceLock::new();
@@ -260,6 +262,21 @@ impl Recorder {
         inner.ops.push(op);
     }
 
+    /// Waits while operations are held and until this process may go on, and takes the lock under
+    /// which the next operation is done.
+    fn enter(&self) -> MutexGuard<'_, Inner> {
+        self.wait_while_held();
+        let leave = GATE.get().map_or(Leave::Go, |gate| gate.ask(At::Operation));
+        let mut inner = self.inner.lock();
+        let next = inner.ops.len();
+        match leave {
+            Leave::Go => {}
+            Leave::Fail(how) => drop(inner.faults.fail.insert(next, how)),
+            Leave::Full => inner.faults.full = Some((next, next + 1)),
+        }
+        inner
+    }
+
     fn wait_while_held(&self) {
         let mut held = self.held.lock();
         if !held.on {
@@ -274,7 +291,7 @@ impl Recorder {
     }
 }
 
-/// What is to happen to an operation.
+/// What happens to an operation.
 enum Fate {
     Done,
     Fails(c_int, Failure),
@@ -432,8 +449,7 @@ impl Watcher for Recorders {
             return open();
         }
         let Some((recorder, dir, last)) = watched_name(name) else { return open() };
-        recorder.wait_while_held();
-        let mut inner = recorder.inner.lock();
+        let mut inner = recorder.enter();
         let before = describe_name(name.dir, name.path);
         let changes = before.as_ref().is_none_or(|d| flags & libc::O_TRUNC != 0 && d.len > 0);
         if !changes {
@@ -463,8 +479,7 @@ impl Watcher for Recorders {
     fn write(&self, fd: c_int, parts: &[&[u8]], at: Option<u64>, call: &dyn Fn(usize) -> Called) -> Called {
         let len = parts.iter().map(|p| p.len()).sum();
         let Some((recorder, node, size)) = watched(fd) else { return call(len) };
-        recorder.wait_while_held();
-        let mut inner = recorder.inner.lock();
+        let mut inner = recorder.enter();
         // SAFETY: the call takes and gives plain values.
         let position = || unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) };
         // SAFETY: as before.
@@ -490,8 +505,30 @@ impl Watcher for Recorders {
         }
     }
 
-    /// Reading changes nothing, and fails only where it is to.
+    /// Beside other processes, no process waits for a lock in the kernel: the scheduler sees which
+    /// ones wait.
+    fn lock(&self, attempt: &dyn Fn() -> Option<Called>, wait: &dyn Fn() -> Called) -> Called {
+        let Some(gate) = GATE.get() else { return wait() };
+        let held = registry().read().recorders.first().cloned();
+        held.iter().for_each(|recorder| recorder.wait_while_held());
+        gate.ask(At::Lock);
+        loop {
+            if let Some(done) = attempt() {
+                return done;
+            }
+            gate.ask(At::TakenLock);
+        }
+    }
+
+    /// Reading changes nothing, and fails only where it is to. Beside other processes it is a
+    /// point at which they may go on.
     fn read(&self, fd: c_int, at: u64, len: u64, call: &dyn Fn() -> Called) -> Called {
+        if let Some(gate) = GATE.get()
+            && gate.is_read_asked()
+            && watched(fd).is_some()
+        {
+            gate.ask(At::Read);
+        }
         if ANY_UNREADABLE.load(Ordering::Acquire)
             && let Some((recorder, node, _)) = watched(fd)
             && let Some((bad, from, to)) = recorder.inner.lock().unreadable
@@ -506,8 +543,7 @@ impl Watcher for Recorders {
 
     fn resize(&self, fd: c_int, len: u64, call: &dyn Fn() -> Called) -> Called {
         let Some((recorder, node, size)) = watched(fd) else { return call() };
-        recorder.wait_while_held();
-        let mut inner = recorder.inner.lock();
+        let mut inner = recorder.enter();
         if let Fate::Fails(errno, _) = inner.fate(false) {
             recorder.push(&mut inner, Op::Failed("truncate"));
             return Err(errno);
@@ -522,8 +558,7 @@ impl Watcher for Recorders {
     /// Room for a file up to `end`.
     fn grow(&self, fd: c_int, end: u64, call: &dyn Fn() -> Called) -> Called {
         let Some((recorder, node, size)) = watched(fd) else { return call() };
-        recorder.wait_while_held();
-        let mut inner = recorder.inner.lock();
+        let mut inner = recorder.enter();
         if let Fate::Fails(errno, _) = inner.fate(end > size) {
             recorder.push(&mut inner, Op::Failed("fallocate"));
             return Err(errno);
@@ -537,8 +572,7 @@ impl Watcher for Recorders {
 
     fn sync(&self, fd: c_int, call: &dyn Fn() -> Called) -> Called {
         let Some((recorder, node, _)) = watched(fd) else { return call() };
-        recorder.wait_while_held();
-        let mut inner = recorder.inner.lock();
+        let mut inner = recorder.enter();
         // Files are synced far more often than directories, and their names are not of interest.
         if describe(fd).is_some_and(|file| file.is_directory)
             && let Ok(path) = std::fs::read_link(format!("/proc/self/fd/{fd}"))
@@ -565,8 +599,7 @@ impl Watcher for Recorders {
             Change::Rename(from, _) | Change::Link(from, _) => watched_name(*from),
             _ => None,
         };
-        recorder.wait_while_held();
-        let mut inner = recorder.inner.lock();
+        let mut inner = recorder.enter();
         let grows = matches!(change, Change::Link(..) | Change::MakeDirectory(_));
         if let Fate::Fails(errno, _) = inner.fate(grows) {
             recorder.push(&mut inner, Op::Failed("change of a name"));

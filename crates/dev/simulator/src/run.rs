@@ -7,9 +7,11 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::company::{Company, Copied, copy_at, known_at};
+use crate::copying::{Copy, repeat};
 use crate::driver::{Driver, Opening, StepResult, Strict, options};
 use crate::image::{Files, Image, Keep, Names, fingerprint, materialise};
-use crate::model::{Knowledge, Timeline};
+use crate::model::{Knowledge, Moment, Timeline};
 use crate::op::Op;
 use crate::process::{Ended, Visitor};
 use crate::random::Random;
@@ -41,6 +43,8 @@ pub struct Settings {
     pub strict: Strict,
     /// Whether power cuts before anything was acknowledged are left out.
     pub from_first_answer: bool,
+    /// In so many seeds of 100, several processes write at the same time, and copy the store.
+    pub together: usize,
     /// The `simulate` binary, for a second process beside the first; none, no second process.
     pub visitor: Option<PathBuf>,
     /// Where the files of the one state that is looked at are left.
@@ -65,6 +69,7 @@ impl Settings {
             rebuild_at_once: 1,
             strict: Strict::Yes,
             from_first_answer: false,
+            together: 40,
             visitor: None,
             keep: None,
             base,
@@ -113,9 +118,19 @@ struct Seed<'s> {
 /// A life: its log, and what was known when.
 struct Life {
     ops: Vec<Op>,
-    timeline: Timeline,
+    /// One for each process that wrote by itself.
+    timelines: Vec<Timeline>,
+    /// What was done to the copy.
+    copied: Vec<Copied>,
     ids: u64,
     violation: Option<Violation>,
+}
+
+impl Life {
+    /// The requests in progress at a length of the log, for people.
+    fn story(&self, cut: usize) -> String {
+        self.timelines.iter().map(|timeline| timeline.story(cut)).collect()
+    }
 }
 
 /// A state to be judged.
@@ -124,6 +139,8 @@ struct State {
     /// The disk below the files: after a kill, what was not durable still is not.
     disk: Image,
     known: Knowledge,
+    /// What the copy holds, if that is known.
+    copy: Option<Arc<Copy>>,
     story: String,
     ids: u64,
     random: Random,
@@ -162,15 +179,20 @@ impl Seed<'_> {
     fn whole(&mut self) -> std::io::Result<()> {
         let mut random = Random::new(self.seed, 1);
         let faulty = self.settings.faults && random.chance(40);
-        let life = self.live(&mut random, faulty)?;
+        let life = match &self.settings.visitor {
+            Some(program) if Random::new(self.seed, 9).chance(self.settings.together) => {
+                self.live_together(&program.clone(), faulty)?
+            }
+            _ => self.live(&mut random, faulty)?,
+        };
         self.outcome.operations += life.ops.len();
         if let Some(violation) = &life.violation {
-            let story = format!("the life itself\n{}", life.timeline.story(usize::MAX));
+            let story = format!("the life itself\n{}", life.story(usize::MAX));
             self.found(0, story, violation.clone());
         }
         if let (Some(keep), Some(_)) = (&self.settings.keep, self.only) {
             std::fs::create_dir_all(keep)?;
-            std::fs::write(keep.join("life"), listing(&life.ops, &life.timeline))?;
+            std::fs::write(keep.join("life"), listing(&life))?;
         }
         let empty = Image::of_files(&Files::new(), self.seed);
         let cuts = Cuts { count: self.settings.cuts, story: "", depth: 0 };
@@ -199,7 +221,23 @@ impl Seed<'_> {
         recorder.stop();
         std::fs::remove_dir_all(&dir)?;
         let ids = driver.ids();
-        Ok(Life { ops: recorder.ops(), timeline: driver.timeline, ids, violation })
+        let (timelines, copied) = (vec![driver.timeline], Vec::new());
+        Ok(Life { ops: recorder.ops(), timelines, copied, ids, violation })
+    }
+
+    /// Several processes at the same time.
+    fn live_together(&mut self, program: &Path, faulty: bool) -> std::io::Result<Life> {
+        let dir = self.dir("life");
+        std::fs::create_dir(&dir)?;
+        let recorder = Recorder::watch(&dir)?;
+        let modes = (faulty, self.settings.rebuild);
+        let steps = self.settings.steps;
+        let mut company = Company::new(program, self.seed, &recorder, self.dir("aside"), modes, steps);
+        let violation = company.live().err();
+        let (timelines, copied, ids) = company.into_parts();
+        recorder.stop();
+        std::fs::remove_dir_all(&dir)?;
+        Ok(Life { ops: recorder.ops(), timelines, copied, ids, violation })
     }
 
     fn lives(&mut self, driver: &mut Driver, random: &mut Random, steps: usize) -> Result<(), Violation> {
@@ -263,7 +301,8 @@ impl Seed<'_> {
             image.advance(&life.ops, at);
             let mut random = Random::new(seed, 4);
             let (keep, names) = self.severity(&mut random);
-            if self.settings.from_first_answer && life.timeline.at(at).certain.lists.is_empty() {
+            let known = known_at(life.timelines.iter(), at);
+            if self.settings.from_first_answer && known.certain.lists.is_empty() {
                 continue;
             }
             let files = image.crash(life.ops.get(at), keep, names, &mut random);
@@ -274,14 +313,14 @@ impl Seed<'_> {
             let story = format!(
                 "{story}cut after operation {at} of {}, which keeps {keep:?}, names {names:?}\n{}",
                 life.ops.len(),
-                life.timeline.story(at)
+                life.story(at)
             );
-            let known = life.timeline.at(at);
             let disk = match keep {
                 Keep::All => image.carried(),
                 _ => Image::of_files(&files, seed),
             };
-            let state = State { files, disk, known, story, ids: life.ids, random, depth };
+            let copy = copy_at(&life.copied, at);
+            let state = State { files, disk, known, copy, story, ids: life.ids, random, depth };
             self.judge(state)?;
         }
         Ok(())
@@ -322,7 +361,7 @@ impl Seed<'_> {
         let life = self.opened(&state)?;
         self.outcome.operations += life.ops.len();
         if let Some(violation) = life.violation.clone().filter(|_| wanted) {
-            let after = life.timeline.story(usize::MAX);
+            let after = life.story(usize::MAX);
             self.found(number, format!("{}  then\n{after}", state.story), violation);
         }
         if state.depth < 2 && self.settings.nested > 0 {
@@ -351,14 +390,20 @@ impl Seed<'_> {
         let seed = random.draw();
         let mut driver = Driver::new(Arc::clone(&recorder), state.known.clone(), seed, state.ids, false)
             .with_options(self.options.clone());
-        let violation = self.go_on(&mut driver, &mut random).err();
+        let violation = self.go_on(&mut driver, state.copy.as_deref(), &mut random).err();
         recorder.stop();
         self.dispose(&dir)?;
         let ids = driver.ids();
-        Ok(Life { ops: recorder.ops(), timeline: driver.timeline, ids, violation })
+        let (timelines, copied) = (vec![driver.timeline], Vec::new());
+        Ok(Life { ops: recorder.ops(), timelines, copied, ids, violation })
     }
 
-    fn go_on(&mut self, driver: &mut Driver, random: &mut Random) -> Result<(), Violation> {
+    fn go_on(
+        &mut self,
+        driver: &mut Driver,
+        copy: Option<&Copy>,
+        random: &mut Random,
+    ) -> Result<(), Violation> {
         for round in 0..2 {
             let opening = if random.chance(50) { Opening::Serving } else { Opening::Command };
             let Some(engine) = driver.open(opening)? else { return Ok(()) };
@@ -373,7 +418,7 @@ impl Seed<'_> {
                 driver.rebuild(self.settings.strict)?;
             }
         }
-        Ok(())
+        self.runtime.block_on(repeat(driver.root(), &self.options, copy))
     }
 
     /// Removes a directory, or leaves it where a person wants to look at it.
@@ -397,7 +442,8 @@ impl Seed<'_> {
         let seed = random.draw();
         let mut driver = Driver::new(Arc::clone(&recorder), state.known.clone(), seed, state.ids, false)
             .with_options(self.options.clone());
-        let judged = driver.rebuild(self.settings.strict).and_then(|()| self.go_on(&mut driver, &mut random));
+        let judged = driver.rebuild(self.settings.strict);
+        let judged = judged.and_then(|()| self.go_on(&mut driver, state.copy.as_deref(), &mut random));
         recorder.stop();
         let judged = judged.and_then(|()| self.without_index(&mut driver));
         self.dispose(&dir)?;
@@ -501,10 +547,12 @@ fn some_faults(random: &mut Random) -> Faults {
 }
 
 /// The operations of a life and what they were for, for a person who looks for what was lost.
-fn listing(ops: &[Op], timeline: &Timeline) -> String {
+fn listing(life: &Life) -> String {
     let mut text = String::new();
-    let mut moments = timeline.moments.iter().peekable();
-    for (at, op) in ops.iter().enumerate() {
+    let mut moments: Vec<&Moment> = life.timelines.iter().flat_map(|t| &t.moments).collect();
+    moments.sort_by_key(|m| m.end);
+    let mut moments = moments.into_iter().peekable();
+    for (at, op) in life.ops.iter().enumerate() {
         while let Some(moment) = moments.next_if(|m| m.end <= at) {
             text += &format!("--- {}..{}: {}\n", moment.start, moment.end, moment.what);
         }

@@ -62,6 +62,10 @@ pub(crate) trait Watcher: Sync {
     fn change(&self, _change: Change<'_>, call: &dyn Fn() -> Called) -> Called {
         call()
     }
+    /// A lock. `attempt` takes it without waiting, or answers `None` if somebody has it.
+    fn lock(&self, _attempt: &dyn Fn() -> Option<Called>, wait: &dyn Fn() -> Called) -> Called {
+        wait()
+    }
 }
 
 /// Sees nothing.
@@ -80,7 +84,7 @@ fn watcher() -> &'static dyn Watcher {
     WATCHER.get().copied().unwrap_or(&Nobody)
 }
 
-/// Makes sure that this module is linked: an unused module of a library is left out, and libc's
+/// Keeps this module linked: the linker leaves out an unused module of a library, and libc's
 /// functions would be used.
 pub(crate) fn linked() -> bool {
     let ours: unsafe extern "C" fn(c_int) -> c_int = fdatasync;
@@ -206,8 +210,8 @@ unsafe fn write_vector(fd: c_int, parts: *const iovec, count: c_int, at: Option<
     // SAFETY: as before.
     let data: Vec<&[u8]> = parts.iter().map(|p| unsafe { bytes(p.iov_base, p.iov_len) }).collect();
     let whole: Vec<u8> = data.concat();
-    // One write of the joined bytes is what a vector is, as far as a file can tell, and can be cut
-    // short anywhere.
+    // To the file, a vector is one write of the joined bytes, and that write can be cut short
+    // anywhere.
     let write = |n: usize| match at {
         Some(at) => call!(libc::SYS_pwrite64, fd, whole.as_ptr(), n, at),
         None => call!(libc::SYS_write, fd, whole.as_ptr(), n),
@@ -359,4 +363,78 @@ pub unsafe extern "C" fn mkdirat(dir: c_int, path: *const c_char, mode: mode_t) 
 pub unsafe extern "C" fn mkdir(path: *const c_char, mode: mode_t) -> c_int {
     // SAFETY: the contract of `mkdirat` with the current directory.
     unsafe { mkdirat(libc::AT_FDCWD, path, mode) }
+}
+
+/// Taking a lock without waiting for it: `None` if somebody has it.
+fn attempted(attempt: Called) -> Option<Called> {
+    match attempt {
+        Err(libc::EAGAIN | libc::EACCES) => None,
+        done => Some(done),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn flock(fd: c_int, operation: c_int) -> c_int {
+    let wait = || call!(libc::SYS_flock, fd, operation);
+    if operation & (libc::LOCK_NB | libc::LOCK_UN) != 0 {
+        return answer(wait()) as c_int;
+    }
+    let attempt = || attempted(call!(libc::SYS_flock, fd, operation | libc::LOCK_NB));
+    answer(watcher().lock(&attempt, &wait)) as c_int
+}
+
+/// Its last argument is a number, a pointer, or left out.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: size_t) -> c_int {
+    let wait = || call!(libc::SYS_fcntl, fd, command, argument);
+    if command != libc::F_SETLKW {
+        return answer(wait()) as c_int;
+    }
+    let attempt = || attempted(call!(libc::SYS_fcntl, fd, libc::F_SETLK, argument));
+    answer(watcher().lock(&attempt, &wait)) as c_int
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: size_t) -> c_int {
+    // SAFETY: the same contract.
+    unsafe { fcntl(fd, command, argument) }
+}
+
+/// LMDB's locks: a mutex in its lock file, which processes share. The mutexes of Rust's standard
+/// library are others.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut libc::pthread_mutex_t) -> c_int {
+    let done = |errno: c_int| if errno == 0 { Ok(0) } else { Err(errno) };
+    let attempt = || {
+        // SAFETY: our caller gives what libc's function asks for.
+        match unsafe { libc::pthread_mutex_trylock(mutex) } {
+            libc::EBUSY => None,
+            errno => Some(done(errno)),
+        }
+    };
+    let wait = || match libc_mutex_lock() {
+        // SAFETY: the same contract.
+        Some(lock) => done(unsafe { lock(mutex) }),
+        None => loop {
+            if let Some(done) = attempt() {
+                return done;
+            }
+            std::thread::yield_now();
+        },
+    };
+    // This one returns its error instead of setting `errno`.
+    watcher().lock(&attempt, &wait).map_or_else(|errno| errno, |_| 0)
+}
+
+type MutexLock = unsafe extern "C" fn(*mut libc::pthread_mutex_t) -> c_int;
+
+/// libc's own `pthread_mutex_lock`.
+fn libc_mutex_lock() -> Option<MutexLock> {
+    static LOCK: OnceLock<Option<MutexLock>> = OnceLock::new();
+    *LOCK.get_or_init(|| {
+        // SAFETY: the name is a string.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_mutex_lock".as_ptr()) };
+        // SAFETY: libc's function of that name has this type.
+        (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, MutexLock>(found) })
+    })
 }

@@ -11,8 +11,24 @@ use crate::model::{Change, Held, Knowledge, Message, Unit};
 /// What was found and must not be, in a sentence.
 pub type Violation = String;
 
-/// A mailbox as a client can read it; `None` if it was removed.
+/// Times a mailbox is read again because it changed meanwhile.
+const READINGS: usize = 4;
+
+/// A mailbox as a client can read it; `None` if it was removed. If it changes while it is read,
+/// it is read again: another process may find a commit that was refused to its own process, where
+/// the sync of a pack failed.
 pub async fn mailbox(engine: &dyn Engine, id: MailboxId) -> Result<Option<Held>> {
+    for _ in 1..READINGS {
+        let before = engine.heads(&[id]).await?;
+        let read = read_mailbox(engine, id).await;
+        if engine.heads(&[id]).await? == before {
+            return read;
+        }
+    }
+    read_mailbox(engine, id).await
+}
+
+async fn read_mailbox(engine: &dyn Engine, id: MailboxId) -> Result<Option<Held>> {
     let Some(head) = engine.heads(&[id]).await?.pop().flatten() else { return Ok(None) };
     let mut rows: Vec<Row> = Vec::new();
     let loaded = engine.load(id, &mut |slice| rows.extend_from_slice(slice)).await?;

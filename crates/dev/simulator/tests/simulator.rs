@@ -18,13 +18,21 @@ fn look_at(states: usize, flags: &[&str]) {
 }
 
 /// Power cuts, a second process, a disk that fails and is full, rebuilds, which must find no fault.
+/// Processes that act at the same time have a test of their own.
 #[test]
 fn acknowledged_mail_survives_whatever_happens() {
-    look_at(9_000, &[]);
+    look_at(9_000, &["--together", "0"]);
+}
+
+/// Several processes write to one store at the same time, and copy it: at each operation and lock
+/// the seed says which of them goes on.
+#[test]
+fn acknowledged_mail_survives_writers_and_copies_at_the_same_time() {
+    look_at(1_000, &["--together", "100", "--seed", "31000006"]);
 }
 
 /// The machine keeps running: all that was written is there for the next process.
 #[test]
 fn acknowledged_mail_survives_killed_processes() {
-    look_at(1_000, &["--no-power", "--seed", "50000"]);
+    look_at(1_000, &["--no-power", "--seed", "50000", "--together", "0"]);
 }

@@ -27,9 +27,14 @@ pub fn bodies(keyspace: &str) -> Option<String> {
     Some(format!("{bucket}/{keyspace}"))
 }
 
+/// Whether the tests run on a cluster.
+pub fn on_cluster() -> bool {
+    host().is_some()
+}
+
 /// Says that a test has nothing to try on a cluster, and why.
 pub fn skips_cluster(why: &str) -> bool {
-    let skips = host().is_some();
+    let skips = on_cluster();
     if skips {
         eprintln!("SKIPPED on a cluster: {why}");
     }

@@ -77,7 +77,7 @@ pub struct DnsServer {
 #[derive(Debug, Default)]
 struct Zone {
     records: Vec<(String, DnsRecord)>,
-    /// Whether answers say that DNSSEC proves them.
+    /// Whether answers claim that DNSSEC proves them.
     is_secure: bool,
 }
 

@@ -2,9 +2,9 @@
 //! `POSTHASTE_TEST_ENGINE` names one.
 //!
 //! `POSTHASTE_TEST_ENGINE=cassandra://HOST:PORT` (without a keyspace: it is made). Each test
-//! process has a keyspace of its own, since making one takes seconds, and each test its own part of
-//! the directory in it, so that every test has its own `ana@example.org`. All else is found by ids
-//! that are never given twice.
+//! process has one keyspace, since making one takes seconds. In it, each test has its own part of
+//! the directory, and so its own `ana@example.org`. All else is found by ids that are never given
+//! twice.
 
 use async_trait::async_trait;
 use posthaste_store::suite::layer::Layer;

@@ -28,7 +28,7 @@ impl HttpServer {
                 if ends.load(Ordering::SeqCst) {
                     return;
                 }
-                // A client that goes early is its own test's concern.
+                // The test of a client that disconnects early checks that by itself.
                 let _ = serve(stream, &answer, &seen);
             }
         });
@@ -49,7 +49,7 @@ impl HttpServer {
 impl Drop for HttpServer {
     fn drop(&mut self) {
         self.stops.store(true, Ordering::SeqCst);
-        // Wakes the thread, which then sees that it is to end.
+        // Wakes the thread, which then ends.
         let _ = TcpStream::connect(self.address);
     }
 }

@@ -1,5 +1,5 @@
-//! What tests need and users never see: the real server on free ports with a data directory of its
-//! own.
+//! Tools for tests: the real server on free ports with a data directory of its own, clients, and
+//! other servers.
 //!
 //! Every wait has a deadline and names what it waited for; nothing is left running when a test
 //! ends, however it ends.
@@ -10,28 +10,39 @@ mod dns;
 mod engine;
 mod fuzz;
 mod http;
+mod kill;
 mod line_client;
+mod log;
 mod mbsync;
+mod memory;
 mod messages;
 mod python;
 mod random;
+mod script;
 mod server;
+#[cfg(feature = "engine")]
+mod talk;
 #[cfg(feature = "engine")]
 mod turns;
 mod wire;
 
-pub use cluster::{engine_of, skips_cluster};
+pub use cluster::{engine_of, on_cluster, skips_cluster};
 pub use dns::{DnsRecord, DnsServer, zone};
 #[cfg(feature = "engine")]
 pub use engine::TestEngine;
 pub use fuzz::{changed, fuzz_seeds, seeds};
 pub use http::HttpServer;
+pub use kill::Acknowledged;
 pub use line_client::{LineClient, dot_stuffed};
 pub use mbsync::Mbsync;
-pub use messages::{Mbox, message};
+pub use memory::CountingAllocator;
+pub use messages::{Mbox, message, message_by};
 pub use python::{PYTHON_SESSIONS, client_tests_wanted, run_client, run_python};
 pub use random::Random;
+pub use script::script;
 pub use server::{Server, ServerBuilder, Stopped, command, free_port};
+#[cfg(feature = "engine")]
+pub use talk::{Talk, within};
 #[cfg(feature = "engine")]
 pub use turns::Turns;
 pub use wire::{READ_WITHIN, Wire};

@@ -28,7 +28,7 @@ impl Mbsync {
         Self { dir: dir.to_owned() }
     }
 
-    /// Synchronises once; what mbsync said.
+    /// Synchronises once; returns what mbsync printed.
     pub fn run(&self) -> String {
         let mut command = Command::new("mbsync");
         command.arg("-V").arg("-c").arg(self.dir.join("mbsyncrc")).arg("mirror").env("HOME", &self.dir);

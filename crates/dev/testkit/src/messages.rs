@@ -6,11 +6,16 @@ use std::path::Path;
 
 /// Message number `serial`, CRLF line ends, a few hundred bytes, always the same.
 pub fn message(serial: usize) -> Vec<u8> {
+    message_by(&format!("Sender {0} <sender{0}@example.org>", serial % 97), serial)
+}
+
+/// The same by this author, as submission wants it: the text of `From`.
+pub fn message_by(author: &str, serial: usize) -> Vec<u8> {
     let day = 1 + serial % 28;
     let lines = 1 + serial % 17;
     let mut text = format!(
         "Date: {day:02} Mar 2024 {:02}:{:02}:00 +0000\r\n\
-         From: Sender {} <sender{}@example.org>\r\n\
+         From: {author}\r\n\
          To: Ana <ana@example.org>\r\n\
          Subject: Message {serial} of many\r\n\
          Message-ID: <{serial}@example.org>\r\n\
@@ -20,8 +25,6 @@ pub fn message(serial: usize) -> Vec<u8> {
          X-Serial: {serial}\r\n\r\n",
         serial % 24,
         serial % 60,
-        serial % 97,
-        serial % 97,
     );
     for line in 0..lines {
         text += &format!("Line {line} of message {serial}: grüße, and some words to make it longer.\r\n");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Whether tests with other people's clients are to run: `scripts/test --quick` says no.
+/// Whether tests with other people's clients run: `scripts/test --quick` turns them off.
 pub fn client_tests_wanted() -> bool {
     let wanted = std::env::var("POSTHASTE_TEST_CLIENTS").map_or(true, |v| v != "no");
     if !wanted {

@@ -5,25 +5,45 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::cluster::{engine_args, share};
 use crate::line_client::LineClient;
+use crate::log::Log;
 
 /// How long a start or stop may take before a test gives up on it: far more than either needs, on a
 /// machine that compiles at the same time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The first port that [`free_port`] gives, and how many it has. The system gives connections and
+/// listeners on port 0 higher ones (Linux: 32,768 and up).
+const FREE_PORTS: (u16, u16) = (12_000, 20_000);
+
 /// A port that nobody has now, for servers that must know each other's before they start.
+///
+/// Each call of a process gives another port, and none that the system gives to a connection
+/// meanwhile.
 pub fn free_port() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address")
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let (first, count) = FREE_PORTS;
+    // Processes that run at the same time begin at other places.
+    let start = std::process::id().wrapping_mul(101);
+    loop {
+        let call = CALLS.fetch_add(1, Ordering::Relaxed);
+        assert!(call < u32::from(count), "no port is free");
+        let offset = start.wrapping_add(call) % u32::from(count);
+        let port = first + u16::try_from(offset).expect("below the count");
+        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
+            return listener.local_addr().expect("its address");
+        }
+    }
 }
 
-/// How the server is to be started.
+/// How to start the server.
 pub struct ServerBuilder {
     binary: PathBuf,
     data: Option<PathBuf>,
@@ -40,7 +60,7 @@ pub struct Server {
     addresses: HashMap<String, SocketAddr>,
     greeting: Vec<String>,
     output: mpsc::Receiver<String>,
-    log: Arc<Mutex<Vec<String>>>,
+    log: Log,
     _own: Option<TempDir>,
 }
 
@@ -88,12 +108,19 @@ impl ServerBuilder {
         self
     }
 
+    /// Writes a configuration to a file and has the server read it.
+    #[must_use]
+    pub fn settings(self, file: &Path, text: impl AsRef<[u8]>) -> Self {
+        std::fs::write(file, text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        self.arg("--config").arg(file.to_str().expect("a path in UTF-8"))
+    }
+
     /// Starts it and waits for `ready`.
     pub fn start(self) -> Server {
         self.try_start().unwrap_or_else(|output| panic!("the server did not start; it said:\n{output}"))
     }
 
-    /// Starts it; if it ends before it is ready, what it said on both channels.
+    /// Starts it. If it ends before it is ready, the error is what it printed on both channels.
     pub fn try_start(self) -> Result<Server, String> {
         let own = self.data.is_none().then(|| TempDir::new().expect("a temporary directory"));
         let data = self.data.or_else(|| own.as_ref().map(|d| d.path().join("data"))).unwrap_or_default();
@@ -111,25 +138,15 @@ impl ServerBuilder {
         for listener in &listen {
             command.arg("--listen").arg(listener);
         }
+        let (log, stderr) = Log::new().expect("a temporary file");
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(stderr)
             .spawn()
             .unwrap_or_else(|e| panic!("{}: {e}", self.binary.display()));
-        let stderr = child.stderr.take().expect("piped");
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let logged = Arc::clone(&log);
-        let complaints = std::thread::spawn(move || {
-            let mut text = String::new();
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                eprintln!("server: {line}");
-                text += &line;
-                text += "\n";
-                logged.lock().unwrap_or_else(PoisonError::into_inner).push(line);
-            }
-            text
-        });
+        // It holds the child's end of the log, which nobody else writes to.
+        drop(command);
         let output = lines_of(child.stdout.take().expect("piped"));
         let mut server = Server {
             child,
@@ -153,9 +170,8 @@ impl ServerBuilder {
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => panic!("no `ready` within {PATIENCE:?}"),
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    let said = server.greeting.join("\n");
-                    drop(server);
-                    return Err(said + &complaints.join().unwrap_or_default());
+                    let _ = server.child.wait();
+                    return Err(server.greeting.join("\n") + &server.log.text());
                 }
             }
         }
@@ -178,10 +194,9 @@ impl Server {
         self.child.id()
     }
 
-    /// The lines so far on its standard error that hold a text.
+    /// The lines on its standard error that hold a text: all that it wrote before this call.
     pub fn logged(&self, what: &str) -> Vec<String> {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.iter().filter(|line| line.contains(what)).cloned().collect()
+        self.log.lines_with(what)
     }
 
     /// Its data directory.
@@ -278,7 +293,7 @@ fn lines_of(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
 fn addresses_in(text: &str) -> HashMap<String, SocketAddr> {
     text.split_whitespace()
         .filter_map(|pair| pair.split_once('='))
-        // Whoever asked for a Unix socket knows where it is.
+        // A test that configured a Unix socket knows its path.
         .filter(|(_, address)| !address.starts_with("unix:"))
         .map(|(protocol, address)| (protocol.to_owned(), address.parse().expect("an address after `=`")))
         .collect()

@@ -3,7 +3,7 @@
 //! ```text
 //! C: a1 SELECT INBOX           sends the line and CRLF
 //! C- abc                       sends the bytes without a line end
-//! S: * … EXISTS                the next line; `…` stands for any text, also none
+//! S: * … EXISTS                the next line; `…` matches any text, also none
 //! S~ a1 OK …                   passes over lines up to one that is like this
 //! S# 16                        passes over so many bytes, such as a literal
 //! # a remark
@@ -169,7 +169,7 @@ fn shown(bytes: &[u8]) -> String {
     text.trim_end_matches("\r\n").escape_debug().to_string()
 }
 
-/// Whether a text is like a pattern in which `…` stands for any text.
+/// Whether a text is like a pattern in which `…` matches any text.
 fn is_like(text: &str, pattern: &str) -> bool {
     let mut parts = pattern.split('…');
     let first = parts.next().unwrap_or_default();

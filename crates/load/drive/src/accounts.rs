@@ -11,6 +11,8 @@ pub struct Accounts {
     count: u32,
     /// Width of the numbers when written with leading zeros.
     width: usize,
+    /// Names have numbers, also a single one.
+    numbered: bool,
     password: Password,
 }
 
@@ -34,7 +36,15 @@ impl Accounts {
         let password = Password::Pattern(String::new());
         let Some((before, rest)) = pattern.split_once('{') else {
             let before = pattern.to_owned();
-            return Ok(Self { before, after: String::new(), first: 0, count: 1, width: 0, password });
+            return Ok(Self {
+                before,
+                after: String::new(),
+                first: 0,
+                count: 1,
+                width: 0,
+                numbered: false,
+                password,
+            });
         };
         let wrong = || {
             format!(
@@ -54,8 +64,24 @@ impl Accounts {
             first,
             count: last - first + 1,
             width: if from.starts_with('0') && from.len() > 1 { from.len() } else { 0 },
+            numbered: true,
             password,
         })
+    }
+
+    /// A part of them: `count` accounts from account `from` on. As many as there are, if there are
+    /// fewer.
+    #[must_use]
+    pub fn part(&self, from: u32, count: u32) -> Self {
+        let from = from.min(self.count);
+        let count = count.min(self.count - from);
+        let password = match &self.password {
+            Password::Pattern(pattern) => Password::Pattern(pattern.clone()),
+            Password::List(list) => {
+                Password::List(list.iter().skip(from as usize).take(count as usize).cloned().collect())
+            }
+        };
+        Self { first: self.first + from, count, password, ..self.clone() }
     }
 
     /// One password for all, `{}` in it replaced by the account's name and `{n}` by its number.
@@ -94,7 +120,7 @@ impl Accounts {
 
     /// The name of account `n` (from 0).
     pub fn name(&self, n: u32) -> String {
-        if self.after.is_empty() && self.count == 1 && self.width == 0 && self.first == 0 {
+        if !self.numbered {
             return self.before.clone();
         }
         let number = self.first + n % self.count.max(1);
@@ -135,6 +161,12 @@ mod tests {
         assert_eq!(accounts.name(1199), "user1199@example.org");
         assert_eq!(accounts.password(3), "pw3");
         assert_eq!(Accounts::parse("u{001..010}").unwrap().name(1), "u002");
+        let part = accounts.part(1190, 20);
+        assert_eq!(
+            (part.count(), part.name(0), part.password(9)),
+            (10, "user1190@example.org".into(), "pw1199".into())
+        );
+        assert_eq!(Accounts::parse("u{0..3}").unwrap().part(0, 1).name(0), "u0");
         assert_eq!(Accounts::parse("ana").unwrap().address(0), "ana@localhost");
         for wrong in ["a{1..", "a{5..2}", "a{x..y}", "a{1}"] {
             assert!(Accounts::parse(wrong).is_err(), "{wrong}");

@@ -76,7 +76,7 @@ pub fn audit(options: &AuditOptions, ledger: &Ledger) -> Result<AuditResult, Fai
                 Err(failure) => {
                     result.accounts += 1;
                     result.unreadable += 1;
-                    tell(&mut result, format!("{}: {failure}", options.accounts.name(account)));
+                    report(&mut result, format!("{}: {failure}", options.accounts.name(account)));
                     continue;
                 }
             };
@@ -91,7 +91,7 @@ pub fn audit(options: &AuditOptions, ledger: &Ledger) -> Result<AuditResult, Fai
                     if let Some(other) = ledger.identified(account, (mailbox, *validity), *uid, *serial) {
                         result.reused += 1;
                         let (now, before) = (serial_token(*serial), serial_token(other));
-                        tell(
+                        report(
                             &mut result,
                             format!("{name}: UID {uid} of {mailbox} names {now}, it named {before} before"),
                         );
@@ -112,7 +112,7 @@ fn count(found: &AccountContents, serial: Serial) -> i32 {
     found.serials.get(&serial).map_or(0, |n| *n as i32)
 }
 
-fn tell(result: &mut AuditResult, what: String) {
+fn report(result: &mut AuditResult, what: String) {
     if result.findings.len() < FINDINGS_MAX {
         result.findings.push(what);
     }
@@ -127,7 +127,7 @@ fn compare(name: &str, found: &AccountContents, book: &HashMap<Serial, Span>, re
         result.messages_expected += span.least.max(0) as u64;
         if there < span.least {
             result.missing += (span.least - there) as u64;
-            tell(
+            report(
                 result,
                 format!(
                     "{name}: {token} was acknowledged and is there {there} times instead of {}",
@@ -136,19 +136,19 @@ fn compare(name: &str, found: &AccountContents, book: &HashMap<Serial, Span>, re
             );
         } else if there > span.most && span.most <= 0 {
             result.unexpected += there as u64;
-            tell(result, format!("{name}: {token} was removed and is still there"));
+            report(result, format!("{name}: {token} was removed and is still there"));
         } else if there > span.most {
             result.duplicated += (there - span.most) as u64;
-            tell(result, format!("{name}: {token} is there {there} times instead of {}", span.most));
+            report(result, format!("{name}: {token} is there {there} times instead of {}", span.most));
         }
     }
     for serial in found.serials.keys().filter(|s| !book.contains_key(s)) {
         result.unexpected += 1;
-        tell(result, format!("{name}: {} is there and was never added", serial_token(*serial)));
+        report(result, format!("{name}: {} is there and was never added", serial_token(*serial)));
     }
     for what in &found.altered {
         result.altered += 1;
-        tell(result, format!("{name}: {what}"));
+        report(result, format!("{name}: {what}"));
     }
 }
 

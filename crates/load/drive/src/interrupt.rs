@@ -33,7 +33,7 @@ pub fn happened() -> bool {
     *pressed().borrow()
 }
 
-/// Returns when it was pressed, be it long ago.
+/// Returns when it was pressed, also if that was long ago.
 pub async fn wait() {
     let mut seen = pressed().subscribe();
     if seen.wait_for(|pressed| *pressed).await.is_err() {

@@ -4,16 +4,19 @@
 //! - [`populate`] fills mailboxes before that.
 //! - [`audit`] compares what is there afterwards with what was acknowledged.
 //! - [`Accounts`] says who logs in, [`Target`] where.
+//! - [`observed()`] is what a server counted, from which a workload is made.
 //! - [`interrupt`] is Ctrl-C for the whole program.
 //!
-//! The server is a stranger here: all that is known of it is its addresses.
+//! Of the server, only its addresses are known here.
 
 mod accounts;
 pub mod audit;
 pub mod interrupt;
+mod observed;
 pub mod populate;
 pub mod run;
 mod target;
 
 pub use accounts::Accounts;
+pub use observed::observed;
 pub use target::{Scheme, Target};

@@ -94,7 +94,7 @@ impl Client {
             if !done.is_ok() {
                 return Err(Error::Refused { what: "STARTTLS", text: done.text });
             }
-            // RFC 9051 §6.2.1: nothing said before TLS counts after it.
+            // RFC 9051 §6.2.1: nothing sent before TLS counts after it.
             client.input.clear();
             client.used = 0;
             client.capabilities = Capabilities::default();
@@ -150,7 +150,7 @@ impl Client {
         Ok(())
     }
 
-    /// What the server said it can do.
+    /// The capabilities that the server announced.
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
@@ -419,6 +419,13 @@ impl<H: Handler> Handler for Watch<'_, H> {
     }
     fn literal_starts(&mut self, so_far: &[u8], bytes: u64) {
         self.inner.literal_starts(so_far, bytes);
+    }
+    fn takes_listings(&self) -> bool {
+        self.inner.takes_listings()
+    }
+    fn listed(&mut self, sequence: u32, uid: u32, flags: &[u8]) {
+        *self.responses += 1;
+        self.inner.listed(sequence, uid, flags);
     }
     fn raw(&mut self, line: &[u8]) {
         self.transcript.received(line);

@@ -27,7 +27,7 @@ pub enum Error {
     /// The server closed the connection while an answer was due.
     #[error("server closed the connection{}", .bye.as_deref().map(|b| format!(" saying: {b}")).unwrap_or_default())]
     Closed {
-        /// Text of its BYE, if it said one.
+        /// Text of its BYE, if it sent one.
         bye: Option<String>,
     },
     /// No complete answer in time.
@@ -44,7 +44,7 @@ pub enum Error {
         /// The start of what came.
         line: String,
     },
-    /// The server said NO or BAD to something that cannot go on without it (greeting, STARTTLS,
+    /// The server answered NO or BAD to something that cannot go on without it (greeting, STARTTLS,
     /// login).
     #[error("{what} refused: {text}")]
     Refused {

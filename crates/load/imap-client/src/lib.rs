@@ -1,4 +1,4 @@
-//! An IMAP client made to be many: what the instrument drives servers with.
+//! The IMAP client with which the instrument drives servers: thousands run in one process.
 //!
 //! Ten thousand of these live in one process beside the server they measure, so a client idles in a
 //! few kilobytes and reads a listing of 500,000 lines without allocating. It shares nothing with

@@ -49,6 +49,9 @@ pub struct Dialer {
     /// Acknowledge segments at once. Servers that write an answer in two small segments without
     /// TCP_NODELAY otherwise wait up to 40 ms for the client's delayed acknowledgement.
     pub quick_ack: bool,
+    /// Bytes a second that a connection reads at most: a client on a modem. It holds its session
+    /// for as long as the modem would, while the kernel still takes what fits its buffers.
+    pub pace: Option<u32>,
 }
 
 /// Which certificates a client accepts.
@@ -81,7 +84,7 @@ impl Dialer {
             }
         };
         config.resumption = rustls::client::Resumption::disabled();
-        Ok(Self { tls: TlsConnector::from(Arc::new(config)), patience, quick_ack: true })
+        Ok(Self { tls: TlsConnector::from(Arc::new(config)), patience, quick_ack: true, pace: None })
     }
 
     /// Connects; does the TLS handshake unless `endpoint` is plain or STARTTLS. `who` numbers the
@@ -93,8 +96,13 @@ impl Dialer {
         let late = || io::Error::from(io::ErrorKind::TimedOut);
         let connected = tokio::time::timeout(self.patience, connect(endpoint, who));
         let tcp = connected.await.map_err(|_| fail(late()))?.map_err(fail)?;
-        let mut wire =
-            Wire { stream: Stream::Plain(tcp), quick_ack: self.quick_ack, bytes_in: 0, bytes_out: 0 };
+        let mut wire = Wire {
+            stream: Stream::Plain(tcp),
+            quick_ack: self.quick_ack,
+            pace: self.pace,
+            bytes_in: 0,
+            bytes_out: 0,
+        };
         if endpoint.security == Security::Tls {
             wire = self.secure(wire, endpoint).await?;
         }
@@ -148,6 +156,7 @@ enum Stream {
 pub struct Wire {
     stream: Stream,
     quick_ack: bool,
+    pace: Option<u32>,
     /// Bytes read.
     pub bytes_in: u64,
     /// Bytes written.
@@ -178,6 +187,9 @@ impl Wire {
             Stream::Tls(s) => s.read_buf(buffer).await?,
         };
         self.bytes_in += got as u64;
+        if let Some(pace) = self.pace.filter(|pace| *pace > 0) {
+            tokio::time::sleep(Duration::from_secs_f64(got as f64 / f64::from(pace))).await;
+        }
         Ok(got)
     }
 

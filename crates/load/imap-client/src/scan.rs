@@ -74,6 +74,15 @@ pub trait Handler {
     fn response(&mut self, response: Response<'_>) {
         let _ = response;
     }
+    /// Whether it takes lines of a plain listing by [`Self::listed`].
+    fn takes_listings(&self) -> bool {
+        false
+    }
+    /// `* sequence FETCH (UID uid FLAGS (flags))`, where [`Self::takes_listings`] says so. All
+    /// other responses come by [`Self::response`].
+    fn listed(&mut self, sequence: u32, uid: u32, flags: &[u8]) {
+        let _ = (sequence, uid, flags);
+    }
     /// A piece of a literal too long to stay in its response; the response follows when the literal
     /// is done.
     fn literal(&mut self, chunk: &[u8]) {
@@ -132,6 +141,13 @@ impl Scanner {
                 at += self.take_literal(rest, handler)?;
                 continue;
             }
+            if self.partial.is_empty() && handler.takes_listings() {
+                let taken = listing(rest, handler);
+                if taken > 0 {
+                    at += taken;
+                    continue;
+                }
+            }
             let Some(newline) = memchr(b'\n', rest) else {
                 self.keep(rest)?;
                 return Ok((input.len(), None));
@@ -189,6 +205,42 @@ impl Scanner {
         self.partial.extend_from_slice(bytes);
         Ok(())
     }
+}
+
+/// Whole lines of a plain listing at the start of the input: how many bytes they have. A folder of
+/// a million messages is a million of these, so each byte of them is looked at once.
+fn listing<H: Handler>(input: &[u8], handler: &mut H) -> usize {
+    let mut at = 0;
+    while let Some((line, sequence, uid, flags)) = input.get(at..).and_then(listing_line) {
+        handler.raw(line);
+        handler.listed(sequence, uid, flags);
+        at += line.len();
+    }
+    at
+}
+
+/// One line, its sequence number, UID and flags; `None` if it is of another form, or cut.
+fn listing_line(input: &[u8]) -> Option<(&[u8], u32, u32, &[u8])> {
+    let (sequence, rest) = leading_number(input.strip_prefix(b"* ")?)?;
+    let (uid, rest) = leading_number(rest.strip_prefix(b" FETCH (UID ")?)?;
+    let rest = rest.strip_prefix(b" FLAGS (")?;
+    let end = rest.iter().position(|b| matches!(b, b')' | b'\n'))?;
+    let (flags, rest) = rest.split_at_checked(end)?;
+    let after = rest.strip_prefix(b"))\r\n")?;
+    Some((input.get(..input.len() - after.len())?, sequence, uid, flags))
+}
+
+/// A `u32` and what follows it. Nine digits fit a `u32`; longer numbers take the other way.
+fn leading_number(text: &[u8]) -> Option<(u32, &[u8])> {
+    let (mut n, mut at) = (0u32, 0);
+    while let Some(digit) = text.get(at).filter(|b| b.is_ascii_digit()) {
+        if at == 9 {
+            return None;
+        }
+        n = n * 10 + u32::from(digit - b'0');
+        at += 1;
+    }
+    (at > 0).then(|| (n, text.get(at..).unwrap_or_default()))
 }
 
 /// The size announced by `{n}\r\n` at the end of `line`. Human-readable text may end so without
@@ -327,6 +379,47 @@ mod tests {
         }
     }
 
+    /// Takes plain listings, and writes them down as [`Seen`] does.
+    #[derive(Default)]
+    struct Lister(Seen);
+    impl Handler for Lister {
+        fn response(&mut self, response: Response<'_>) {
+            self.0.response(response);
+        }
+        fn literal(&mut self, chunk: &[u8]) {
+            self.0.literal(chunk);
+        }
+        fn takes_listings(&self) -> bool {
+            true
+        }
+        fn listed(&mut self, sequence: u32, uid: u32, flags: &[u8]) {
+            let items = format!("UID {uid} FLAGS ({})", String::from_utf8_lossy(flags));
+            self.0.response(Response::Fetch(sequence, items.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn listings_are_the_same_by_either_way_wherever_a_read_cuts_them() {
+        let input = b"* 1 FETCH (UID 5 FLAGS ())\r\n* 2 FETCH (UID 999999999 FLAGS (\\Seen $X))\r\n\
+            * 3 FETCH (UID 4294967295 FLAGS ())\r\n* 4 FETCH (FLAGS () UID 7)\r\n\
+            * 5 FETCH (UID 8 FLAGS () MODSEQ (3))\r\n* 6 FETCH (UID 9 FLAGS ())\n* 7 EXISTS\r\n\
+            * 8 FETCH (UID 10 FLAGS (\r\n* 9 FETCH (UID 11 BODY[] {4}\r\n* 1 ))\r\na1 OK done\r\n";
+        let (plain, stops) = scan_in_pieces(input, input.len());
+        assert_eq!(plain.0.len(), 9, "{plain:?}");
+        for piece in 1..=input.len() {
+            let (mut scanner, mut lister, mut ended) = (Scanner::default(), Lister::default(), Vec::new());
+            for chunk in input.chunks(piece) {
+                let mut rest = chunk;
+                while !rest.is_empty() {
+                    let (used, stop) = scanner.scan(rest, &mut lister).unwrap();
+                    ended.extend(stop);
+                    rest = &rest[used..];
+                }
+            }
+            assert_eq!((&lister.0, &ended), (&plain, &stops), "in pieces of {piece}");
+        }
+    }
+
     fn scan_in_pieces(input: &[u8], piece: usize) -> (Seen, Vec<Stop>) {
         let (mut scanner, mut seen, mut stops) = (Scanner::default(), Seen::default(), Vec::new());
         for chunk in input.chunks(piece) {
@@ -350,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_are_told_apart_and_long_literals_stream() {
+    fn responses_are_distinguished_and_long_literals_stream() {
         let (seen, stops) = scan_in_pieces(&sample(), usize::MAX);
         assert_eq!(seen.0[0], "Exists(3)");
         assert_eq!(seen.0[2], "fetch 1 UID 9 FLAGS (\\Seen)");

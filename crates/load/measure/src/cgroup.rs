@@ -54,13 +54,23 @@ impl Group {
 
     /// Disk operations, bytes read, bytes written; `None` where the group has no account of them.
     pub fn disk(&self) -> Option<[u64; 3]> {
+        self.disk_by_direction().map(|[reads, writes, read, written]| [reads + writes, read, written])
+    }
+
+    /// Operations that read, as above.
+    pub fn disk_read_operations(&self) -> Option<u64> {
+        self.disk_by_direction().map(|[reads, ..]| reads)
+    }
+
+    /// Operations that read and that write, bytes read and written.
+    fn disk_by_direction(&self) -> Option<[u64; 4]> {
         if self.v2 {
             let text = fs::read_to_string(self.path.join("io.stat")).ok()?;
             let sum = |key: &str| {
                 let values = text.split_ascii_whitespace().filter_map(|w| w.strip_prefix(key));
                 values.filter_map(|n| n.parse::<u64>().ok()).sum::<u64>()
             };
-            return Some([sum("rios=") + sum("wios="), sum("rbytes="), sum("wbytes=")]);
+            return Some([sum("rios="), sum("wios="), sum("rbytes="), sum("wbytes=")]);
         }
         // The group of the same name in the blkio hierarchy.
         let text = self.path.to_str()?;
@@ -73,11 +83,7 @@ impl Group {
             let lines = text.lines().filter(|l| l.contains(what));
             lines.filter_map(|l| l.rsplit(' ').next()?.parse::<u64>().ok()).sum::<u64>()
         };
-        Some([
-            sum(&operations, "Read") + sum(&operations, "Write"),
-            sum(&bytes, "Read"),
-            sum(&bytes, "Write"),
-        ])
+        Some([sum(&operations, "Read"), sum(&operations, "Write"), sum(&bytes, "Read"), sum(&bytes, "Write")])
     }
 
     /// Processes in it.
@@ -113,6 +119,7 @@ mod tests {
             .unwrap();
         let v2 = Group::open(dir.path()).unwrap();
         assert_eq!((v2.cpu().unwrap(), v2.disk().unwrap()), ((2.0, 0.5), [7, 10, 20]));
+        assert_eq!(v2.disk_read_operations(), Some(3));
         let dir = tempfile::tempdir().unwrap();
         // Ticks saw only half of what the scheduler counted.
         let files = [("usage", "4000000000\n"), ("usage_user", "1500000000\n"), ("usage_sys", "500000000\n")];

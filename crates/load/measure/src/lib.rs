@@ -6,11 +6,14 @@
 //! is exact where there is one. [`own`] says what this process itself uses, [`machine`] where it
 //! runs, and [`hottest`] which functions of the server take its CPU.
 //!
+//! [`Figures`] reads what a server counts itself.
+//!
 //! A figure that is not available is "not offered here" with the reason. None is ever a zero that
 //! was not measured. Nothing here knows mail.
 
 pub mod agent;
 mod cgroup;
+mod counted;
 pub mod hottest;
 pub mod machine;
 mod monitor;
@@ -19,5 +22,6 @@ mod perf;
 mod process;
 mod sample;
 
+pub use counted::{Figures, Reading};
 pub use monitor::{Done, Monitor, rates};
 pub use sample::{Sample, WatchTarget};

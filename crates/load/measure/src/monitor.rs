@@ -81,6 +81,7 @@ impl Monitor {
                 if let Some(group) = group {
                     (sample.cpu_user_s, sample.cpu_system_s) = group.cpu()?;
                     sample.disk = group.disk();
+                    sample.disk_read_operations = group.disk_read_operations();
                     if tree.is_none() {
                         pids = group.pids();
                         sample.io = io_of(&pids);
@@ -160,6 +161,7 @@ impl Monitor {
             pss_own_max_bytes: memory(|all| all.iter().map(|m| m.own).max().unwrap_or(0)),
             processes: after.processes,
             disk_operations: disk.operations,
+            disk_read_operations: disk.read_operations,
             disk_read_bytes: disk.read_bytes,
             disk_write_bytes: disk.write_bytes,
             context_switches: difference(|s| s.context_switches, "needs the process tree"),
@@ -173,6 +175,7 @@ impl Monitor {
 /// What went to and from the disk.
 struct Disk {
     operations: Offered<u64>,
+    read_operations: Offered<u64>,
     read_bytes: Offered<u64>,
     write_bytes: Offered<u64>,
 }
@@ -185,7 +188,8 @@ fn disk(before: &Sample, after: &Sample) -> Disk {
     if let (Some(then), Some(now)) = (before.disk, counts(after.disk)) {
         let [operations, read_bytes, write_bytes] =
             [0, 1, 2].map(|i| Offered::Value(now[i].saturating_sub(then[i])));
-        return Disk { operations, read_bytes, write_bytes };
+        let read_operations = read_operations(before, after).map_or_else(Offered::default, Offered::Value);
+        return Disk { operations, read_operations, read_bytes, write_bytes };
     }
     let why = match after.disk {
         Some(_) => {
@@ -197,7 +201,12 @@ fn disk(before: &Sample, after: &Sample) -> Disk {
         (Some(then), Some(now)) => Offered::Value(now[i].saturating_sub(then[i])),
         _ => Offered::NotOffered(format!("{why}, or leave to read /proc/PID/io of the server")),
     };
-    Disk { operations: Offered::NotOffered(why.into()), read_bytes: bytes(0), write_bytes: bytes(1) }
+    let none = || Offered::NotOffered(why.to_owned());
+    Disk { operations: none(), read_operations: none(), read_bytes: bytes(0), write_bytes: bytes(1) }
+}
+
+fn read_operations(before: &Sample, after: &Sample) -> Option<u64> {
+    Some(after.disk_read_operations?.saturating_sub(before.disk_read_operations?))
 }
 
 /// What was done while the cost arose.

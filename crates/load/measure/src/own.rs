@@ -10,7 +10,7 @@ pub struct Own {
     /// Highest resident size.
     pub rss_max_bytes: u64,
     /// CPU that anybody on this machine has used, and its host instead of it; `None` if the kernel
-    /// does not tell.
+    /// does not report it.
     pub machine_busy_s: Option<f64>,
 }
 
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_too_low_is_told_with_its_remedy() {
+    fn a_limit_too_low_is_reported_with_its_remedy() {
         assert_eq!(super::enough(100, 300, 300), Ok(()));
         let said = super::enough(10_000, 10_200, 4_096).unwrap_err();
         for part in

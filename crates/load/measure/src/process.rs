@@ -201,7 +201,7 @@ pub fn pss_of(pids: &[u32]) -> Option<Pss> {
         let all = bytes("Pss:")?;
         Some(Pss { all, own: all.saturating_sub(bytes("Pss_File:").unwrap_or(0)) })
     };
-    // A process that ended meanwhile is no reason to say nothing, but nobody at all is.
+    // Ended processes are skipped. Without any process there is no result.
     let add = |a: Pss, b: Pss| Pss { all: a.all + b.all, own: a.own + b.own };
     pids.iter().filter_map(one).reduce(add)
 }
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_files_are_told_apart() {
+    fn pages_of_files_are_counted_apart() {
         let memory = pss_of(&[std::process::id()]).unwrap();
         // This program's own text is pages of a file, and its stacks are not.
         assert!(memory.own > 0 && memory.own < memory.all, "{memory:?}");

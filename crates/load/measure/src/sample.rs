@@ -44,6 +44,9 @@ pub struct Sample {
     pub pss: Option<Pss>,
     /// The control group's disk accounting: operations, bytes read, bytes written.
     pub disk: Option<[u64; 3]>,
+    /// Of its operations, those that read.
+    #[serde(default)]
+    pub disk_read_operations: Option<u64>,
     /// Bytes read and written by the account of each process, children waited for included.
     pub io: Option<[u64; 2]>,
     /// Context switches of living processes, summed up between samples.

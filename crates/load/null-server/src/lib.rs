@@ -1,5 +1,5 @@
-//! A server that does next to nothing: what the instrument is calibrated against, and what proves
-//! that it notices.
+//! A server that does almost nothing. It calibrates the instrument, and proves that the instrument
+//! notices faults.
 //!
 //! Mail lies in memory, answers are copied, nothing is synced. It knows just the IMAP and LMTP that
 //! the instrument speaks. With [`Faults`] it lies: it acknowledges mail and drops it, alters a
@@ -7,7 +7,10 @@
 
 mod imap;
 mod lmtp;
+mod sink;
 mod store;
+
+pub use sink::{Taken, sink};
 
 use std::io;
 use std::net::SocketAddr;

@@ -134,7 +134,7 @@ impl Mailbox {
         self.listing = None;
     }
 
-    /// Removes messages; the sequence numbers as EXPUNGE responses tell them, one after the other.
+    /// Removes messages; returns their sequence numbers in the order and form of EXPUNGE responses.
     pub fn remove(&mut self, is_removed: impl Fn(&Mail) -> bool) -> Vec<usize> {
         let mut expunged = Vec::new();
         let mut at = 0;

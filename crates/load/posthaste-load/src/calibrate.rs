@@ -7,7 +7,7 @@ use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::Target;
 use posthaste_load_drive::populate::{PopulateOptions, Wish, populate};
-use posthaste_load_drive::run::{ClusterOptions, RunOptions, SendBy, run};
+use posthaste_load_drive::run::{ClusterOptions, Pools, RunOptions, SendBy, run};
 use posthaste_load_measure::WatchTarget;
 use posthaste_load_null_server::{Faults, start};
 use posthaste_load_report::files;
@@ -119,6 +119,9 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
             audit: false,
             dialer,
             watch: WatchTarget::Local { pid: Some(server.0.id()), cgroup: None },
+            pools: Pools::default(),
+            transactions_each: None,
+            figures: None,
             mhz: None,
             label: "null server".into(),
             command: crate::command_line(),

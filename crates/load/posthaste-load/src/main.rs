@@ -1,23 +1,27 @@
 //! `posthaste-load`: a load generator and measuring instrument for IMAP, POP3, SMTP and LMTP
 //! servers.
 //!
-//! This is its command line: `run | study | populate | plan | report | agent | calibrate |
-//! workload`, a file each. The work is done by the crates below: `posthaste-load-drive` drives a
-//! server with the workloads of `posthaste-load-workload`, `posthaste-load-measure` measures the
-//! server's cost from outside, and `posthaste-load-report` writes what was found.
+//! This is its command line: `run | study | regress | populate | learn | plan | report | agent |
+//! sink | calibrate | workload`, a file each. The work is done by the crates below:
+//! `posthaste-load-drive` drives a server with the workloads of `posthaste-load-workload`,
+//! `posthaste-load-measure` measures the server's cost from outside, and `posthaste-load-report`
+//! writes what was found.
 //!
-//! Exit codes: 0 done, 1 failed (a run with errors too), 2 wrong usage.
+//! Exit codes: 0 done, 1 failed (a run with errors too), 2 wrong usage, 3 not decided (`regress`).
 
 // Comments of flags are help texts: a bracket in them is a bracket, and no link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
 mod agent;
 mod calibrate;
+mod learn;
 mod plan;
 mod populate;
+mod regress;
 mod report;
 mod run;
 mod server;
+mod sink;
 mod study;
 mod workload;
 
@@ -45,14 +49,22 @@ enum Command {
     Run(Box<run::RunArgs>),
     /// Run a whole study, from populating to the report.
     Study(study::StudyArgs),
+    /// Compare two builds of Posthaste: is the new one worse?
+    ///
+    /// Exit code 0 means: it is not. 1: it is. 3: the rounds do not decide it.
+    Regress(regress::RegressArgs),
     /// Fill mailboxes through the server's own protocols.
     Populate(populate::PopulateArgs),
+    /// Make a workload of what a server counted or logged: your own users.
+    Learn(learn::LearnArgs),
     /// Project from measured runs how many users a server can serve.
     Plan(plan::PlanArgs),
     /// Write the report of one run or study, or compare several in one report.
     Report(report::ReportArgs),
     /// Report a server's cost to an instrument on another machine.
     Agent(agent::AgentArgs),
+    /// Take mail for other servers: count it, verify it, keep none of it.
+    Sink(sink::SinkArgs),
     /// Measure up to which rate this machine's generator is reliable.
     Calibrate(calibrate::CalibrateArgs),
     /// List and show the built-in workloads.
@@ -70,6 +82,8 @@ pub enum Trouble {
     Usage(String),
     /// Exit code 1; the error was printed already.
     Said,
+    /// Exit code 3: what was asked is not decided.
+    Undecided,
 }
 
 impl Trouble {
@@ -89,15 +103,19 @@ fn main() -> ExitCode {
         Command::Run(args) => run::main(*args),
         Command::Study(args) => study::main(&args),
         Command::Populate(args) => populate::main(args),
+        Command::Learn(args) => learn::main(&args),
         Command::Plan(args) => plan::main(&args),
+        Command::Regress(args) => regress::main(&args),
         Command::Report(args) => report::main(&args),
         Command::Agent(args) => agent::main(&args),
+        Command::Sink(args) => sink::main(&args),
         Command::Calibrate(args) => calibrate::main(args),
         Command::Workload(args) => workload::main(&args),
         Command::NullServer(args) => calibrate::null_server(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(Trouble::Undecided) => ExitCode::from(3),
         Err(Trouble::Said) => ExitCode::from(1),
         Err(Trouble::Failed(what)) => {
             eprintln!("posthaste-load: {what}");

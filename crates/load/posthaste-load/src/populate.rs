@@ -5,6 +5,7 @@ use crate::server::{AccountArgs, ConnectionArgs, target};
 use clap::Args;
 use posthaste_load_drive::Scheme;
 use posthaste_load_drive::populate::{PopulateOptions, Wish, populate};
+use posthaste_load_drive::run::refuse_wrong_protocols;
 use posthaste_load_text::quantity::{show_bytes, show_duration};
 use posthaste_load_workload as workload;
 use posthaste_load_workload::corpus::{Sizes, UserMail};
@@ -68,6 +69,7 @@ pub fn main(args: PopulateArgs) -> Result<(), Trouble> {
     let imap = target(&args.imap, &[Scheme::Imap], "--imap")?;
     let lmtp = args.send.as_deref().map(|url| target(url, &senders, "--send")).transpose()?;
     let dialer = args.connection.dialer([&imap].into_iter().chain(&lmtp))?;
+    refuse_wrong_protocols(&dialer, [&imap].into_iter().chain(&lmtp)).map_err(Trouble::usage)?;
     let options = PopulateOptions {
         imap,
         lmtp,

@@ -5,9 +5,11 @@ use crate::{Trouble, command_line};
 use clap::Args;
 use posthaste_load_drive::Scheme;
 use posthaste_load_drive::audit::{AuditOptions, audit, baseline};
-use posthaste_load_drive::run::{Arrivals, ClusterOptions, RunOptions, SendBy, run};
+use posthaste_load_drive::run::{
+    Arrivals, ClusterOptions, Outside, Pools, RunOptions, SendBy, refuse_wrong_protocols, run,
+};
 use posthaste_load_report::files;
-use posthaste_load_results::{Results, RunResult};
+use posthaste_load_results::{Results, RunResult, together};
 use posthaste_load_text::quantity;
 use posthaste_load_workload::{self as workload, Protocol, Think, Track};
 use std::collections::BTreeMap;
@@ -20,6 +22,10 @@ pub struct RunArgs {
     /// A built-in workload (see `workload list`) or a file.
     #[arg(long, value_name = "NAME-OR-FILE")]
     pub workload: String,
+    /// Another workload at the same time, and its virtual users: imaptest:25. Repeated for more.
+    /// Its users have the accounts after those of the users before.
+    #[arg(long, value_name = "WORKLOAD:CLIENTS", value_parser = beside, conflicts_with_all = ["audit", "arrivals", "day"])]
+    pub beside: Vec<Beside>,
     /// The server: imap://HOST:PORT, imaps://… or imap+starttls://…. Repeated for several
     /// servers of the same accounts: clients are spread over them in turn, and go to the next when
     /// theirs is unreachable.
@@ -37,6 +43,14 @@ pub struct RunArgs {
     /// Virtual users [default: one per account].
     #[arg(long, value_name = "N")]
     pub clients: Option<u32>,
+    /// Mail goes to the first so many accounts [default: all]. Those beyond --clients only receive;
+    /// those beyond this are registered and get nothing.
+    #[arg(long, value_name = "N")]
+    pub receiving: Option<u32>,
+    /// Users of another server get a share of the mail that users send: DOMAIN:SHARE, for instance
+    /// example.net:0.3. The server must send it on; see `sink`.
+    #[arg(long, value_name = "DOMAIN:SHARE", value_parser = outside, requires = "send")]
+    pub outside: Option<Outside>,
     /// Think time instead of the workload's: 4s, 0, 2s-18s (uniform) or exp:10s (exponential).
     #[arg(long, value_name = "TIME", value_parser = think)]
     pub think: Option<Think>,
@@ -96,6 +110,21 @@ pub struct RunArgs {
     pub quiet: bool,
 }
 
+/// A workload beside the first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beside {
+    name: String,
+    clients: u32,
+}
+
+/// `imaptest:25`.
+fn beside(text: &str) -> Result<Beside, String> {
+    let wrong = || format!("`{text}` is not WORKLOAD:CLIENTS, for instance imaptest:25");
+    let (name, clients) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let clients = clients.parse().ok().filter(|n| *n > 0).ok_or_else(wrong)?;
+    Ok(Beside { name: name.to_owned(), clients })
+}
+
 /// `4s`, `2s-18s`, `exp:10s`.
 fn think(text: &str) -> Result<Think, String> {
     let seconds = |text: &str| quantity::duration(text).map(|d| d.as_secs_f64());
@@ -104,6 +133,18 @@ fn think(text: &str) -> Result<Think, String> {
         (None, Some((low, high))) => Ok(Think::Uniform(seconds(low)?, seconds(high)?)),
         (None, None) => Ok(Think::Fixed(seconds(text)?)),
     }
+}
+
+/// `example.net:0.3`.
+fn outside(text: &str) -> Result<Outside, String> {
+    let wrong =
+        || format!("`{text}` is not DOMAIN:SHARE with a share from 0 to 1, for instance example.net:0.3");
+    let (domain, share) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let share: f64 = share.parse().map_err(|_| wrong())?;
+    if domain.is_empty() || domain.contains('@') || !(0.0..=1.0).contains(&share) {
+        return Err(wrong());
+    }
+    Ok(Outside { domain: domain.to_owned(), share })
 }
 
 /// Threads without --threads: half the processors, since the server may be on the same machine.
@@ -118,7 +159,10 @@ pub fn main(args: RunArgs) -> Result<(), Trouble> {
     }
     let (options, audit_options) = options(&args)?;
     let quiet = args.quiet;
-    let result = run_audited(options, audit_options.filter(|_| args.audit))?;
+    let result = match args.beside.is_empty() {
+        true => run_audited(options, audit_options.filter(|_| args.audit))?,
+        false => run_several(&args, options)?,
+    };
     if !quiet {
         print!("{}", files::summary(&result));
     }
@@ -160,6 +204,48 @@ pub fn run_audited(options: RunOptions, audit_options: Option<AuditOptions>) -> 
     Ok(result)
 }
 
+/// All workloads at once, each with accounts of its own.
+fn run_several(args: &RunArgs, first: RunOptions) -> Result<RunResult, Trouble> {
+    let mut all = vec![RunOptions { accounts: first.accounts.part(0, first.clients), ..first.clone() }];
+    let mut taken = first.clients;
+    for beside in &args.beside {
+        let workload = workload::load(&beside.name).map_err(Trouble::usage)?;
+        if workload.protocol != first.workload.protocol {
+            return Err(Trouble::usage(format!(
+                "{}: all workloads of a run speak one protocol",
+                workload.name
+            )));
+        }
+        if workload.sends() && first.send.is_none() {
+            return Err(Trouble::usage(format!("{} sends mail: give --send", workload.name)));
+        }
+        let accounts = first.accounts.part(taken, beside.clients);
+        if accounts.count() < beside.clients {
+            let what = format!(
+                "--users names {} accounts, and all workloads together have more users",
+                first.accounts.count()
+            );
+            return Err(Trouble::usage(what));
+        }
+        taken += beside.clients;
+        all.push(RunOptions { workload, accounts, clients: beside.clients, live: false, ..first.clone() });
+    }
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let running: Vec<_> =
+            all.into_iter().map(|options| scope.spawn(move || run(options, None))).collect();
+        running.into_iter().map(|thread| thread.join()).collect()
+    });
+    let mut runs = Vec::new();
+    for result in results {
+        match result {
+            Ok(Ok(ended)) => runs.push(ended.result),
+            Ok(Err(error)) => return Err(Trouble::failed(error)),
+            Err(_) => return Err(Trouble::failed("a workload's thread failed")),
+        }
+    }
+    together(runs).ok_or_else(|| Trouble::failed("nothing was run"))
+}
+
 fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble> {
     let workload = workload::load(&args.workload).map_err(Trouble::usage)?;
     let imaps = args.imap.iter().map(|url| target(url, &[Scheme::Imap], "--imap"));
@@ -185,6 +271,7 @@ fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble
     };
     let accounts = args.accounts.accounts()?;
     let clients = args.clients.unwrap_or(accounts.count());
+    let pools = pools(args, accounts.count(), send.as_ref())?;
     if clients > accounts.count() && workload.track == Track::Messages {
         return Err(Trouble::usage(format!(
             "{clients} clients share {} accounts: workload {} follows every mailbox, so each client needs its own",
@@ -208,7 +295,9 @@ fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble
         Some(SendBy::Mail(target)) => Some(target),
         Some(SendBy::Append) | None => None,
     };
-    let dialer = args.connection.dialer([&server].into_iter().chain(&imap).chain(&others).chain(mail))?;
+    let all = || [&server].into_iter().chain(&imap).chain(&others).chain(mail);
+    let dialer = args.connection.dialer(all())?;
+    refuse_wrong_protocols(&dialer, all()).map_err(Trouble::usage)?;
     let audit_options = imap.map(|imap| AuditOptions {
         imap,
         others: others.clone(),
@@ -239,6 +328,9 @@ fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble
         audit: args.audit,
         dialer,
         watch: args.watch.target()?,
+        pools,
+        transactions_each: None,
+        figures: args.watch.server_metrics.clone(),
         mhz: args.watch.mhz,
         label,
         command: command_line(),
@@ -248,6 +340,22 @@ fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble
         workload,
     };
     Ok((options, audit_options))
+}
+
+/// Whom mail is sent to; an error where it cannot be sent there.
+fn pools(args: &RunArgs, accounts: u32, send: Option<&SendBy>) -> Result<Pools, Trouble> {
+    if let Some(n) = args.receiving.filter(|n| *n == 0 || *n > accounts) {
+        return Err(Trouble::usage(format!("--receiving {n}: --users names {accounts} accounts")));
+    }
+    let sends = match send {
+        Some(SendBy::Mail(target)) => target.scheme != Scheme::Lmtp,
+        Some(SendBy::Append) | None => false,
+    };
+    if args.outside.is_some() && !sends {
+        let what = "--outside needs --send submission:// or smtp://: LMTP and APPEND deliver to accounts of this server alone";
+        return Err(Trouble::usage(what));
+    }
+    Ok(Pools { receiving: args.receiving, outside: args.outside.clone() })
 }
 
 fn settings(args: &RunArgs, clients: u32, arrivals: Option<Arrivals>) -> BTreeMap<String, String> {
@@ -271,7 +379,15 @@ fn settings(args: &RunArgs, clients: u32, arrivals: Option<Arrivals>) -> BTreeMa
         }
     };
     add("imap", Some(args.imap.join(" ")).filter(|urls| !urls.is_empty()));
+    let others: Vec<String> = args.beside.iter().map(|b| format!("{}:{}", b.name, b.clients)).collect();
+    add("beside", (!others.is_empty()).then(|| others.join(" ")));
+    add("receiving", args.receiving.map(|n| n.to_string()));
+    add(
+        "outside",
+        args.outside.as_ref().map(|o| format!("{} of what users send is for {}", o.share, o.domain)),
+    );
     add("outages", args.tolerate_outages.then(|| "tolerated".to_owned()));
+    add("server-metrics", args.watch.server_metrics.as_ref().map(ToString::to_string));
     add("pop3", args.pop3.clone());
     add("send", args.send.clone());
     add("think", args.think.map(|t| format!("{t:?} s")));
@@ -283,6 +399,23 @@ fn settings(args: &RunArgs, clients: u32, arrivals: Option<Arrivals>) -> BTreeMa
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_workload_beside_the_first() {
+        assert_eq!(beside("imaptest:25"), Ok(Beside { name: "imaptest".into(), clients: 25 }));
+        assert_eq!(beside("./my:own.toml:1").map(|b| b.name), Ok("./my:own.toml".into()));
+        for wrong in ["imaptest", "imaptest:0", "imaptest:many"] {
+            assert!(beside(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_share_for_another_server() {
+        assert_eq!(outside("example.net:0.3"), Ok(Outside { domain: "example.net".into(), share: 0.3 }));
+        for wrong in ["example.net", ":0.3", "example.net:30", "a@example.net:0.3"] {
+            assert!(outside(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn think_times() {

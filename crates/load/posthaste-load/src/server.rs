@@ -5,7 +5,7 @@ use clap::Args;
 use posthaste_imap_client::net::{Dialer, Security, Trust};
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::{Scheme, Target};
-use posthaste_load_measure::WatchTarget;
+use posthaste_load_measure::{Figures, WatchTarget};
 use posthaste_load_text::quantity;
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -103,6 +103,10 @@ pub struct WatchArgs {
     /// File with the agent's token, readable by its owner only.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Read the server's own figures at both ends of the measured window: http://HOST:PORT of its
+    /// metrics, or its data directory (Posthaste).
+    #[arg(long, value_name = "ADDRESS")]
+    pub server_metrics: Option<Figures>,
     /// Clock rate that converts CPU seconds to megacycles [default: from /proc/cpuinfo].
     #[arg(long, value_name = "MHZ")]
     pub mhz: Option<f64>,
@@ -160,7 +164,7 @@ mod tests {
     fn said(trouble: Trouble) -> String {
         match trouble {
             Trouble::Usage(what) | Trouble::Failed(what) => what,
-            Trouble::Said => String::new(),
+            Trouble::Said | Trouble::Undecided => String::new(),
         }
     }
 

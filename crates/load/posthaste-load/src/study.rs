@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 /// Flags of `study`.
 #[derive(Args)]
 pub struct StudyArgs {
-    /// A built-in study (item-count, mailbox-size, koka, memory, compare, operations) or a
-    /// file.
+    /// A built-in study (item-count, mailbox-size, koka, memory, pop3, compare, operations,
+    /// regress) or a file.
     #[arg(value_name = "NAME-OR-FILE")]
     name: String,
     /// A version that takes minutes and has the same shape.
@@ -31,7 +31,8 @@ pub struct StudyArgs {
     #[arg(long)]
     show: bool,
     /// Servers under test, in order; ratios are to the first. posthaste, dovecot and cyrus are
-    /// started and stopped here; NAME=imap://HOST:PORT[,lmtp://HOST:PORT][,pid=N] is one that runs
+    /// started and stopped here; NAME=/path/to/posthaste is a build of it.
+    /// NAME=imap://HOST:PORT[,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N] is one that runs
     /// and has the accounts that --plan names, all with password `measured`.
     #[arg(long = "server", value_name = "SERVER", default_value = "posthaste", value_delimiter = ' ')]
     servers: Vec<Which>,
@@ -127,7 +128,7 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
 }
 
 /// Whether the disk has room for the mail that a server is filled with.
-fn room(plan: &Plan, folder: &Path) -> Result<(), String> {
+pub fn room(plan: &Plan, folder: &Path) -> Result<(), String> {
     let Some(free) = machine::free_bytes(folder) else { return Ok(()) };
     let needed = plan.disk_bytes();
     if free >= needed {
@@ -143,10 +144,11 @@ fn room(plan: &Plan, folder: &Path) -> Result<(), String> {
 }
 
 /// A directory with a short path (sockets' paths may have 107 bytes), removed at the end.
-struct Temporary(PathBuf);
+pub struct Temporary(pub PathBuf);
 
 impl Temporary {
-    fn new() -> std::io::Result<Self> {
+    /// Makes it.
+    pub fn new() -> std::io::Result<Self> {
         let path = std::env::temp_dir().join(format!("posthaste-study-{}", std::process::id()));
         std::fs::create_dir(&path)?;
         interrupt::on_exit_remove(&path);

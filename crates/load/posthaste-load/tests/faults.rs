@@ -6,7 +6,7 @@ use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::audit::{AuditOptions, audit, baseline};
 use posthaste_load_drive::populate::{PopulateOptions, Wish, populate};
-use posthaste_load_drive::run::{Arrivals, ClusterOptions, RunOptions, SendBy, run};
+use posthaste_load_drive::run::{Arrivals, ClusterOptions, Pools, RunOptions, SendBy, run};
 use posthaste_load_measure::WatchTarget;
 use posthaste_load_null_server::{Faults, start};
 use posthaste_load_results::RunResult;
@@ -71,6 +71,9 @@ fn try_it(trial: Trial) -> RunResult {
         audit: true,
         dialer,
         watch: WatchTarget::Nothing,
+        pools: Pools::default(),
+        transactions_each: None,
+        figures: None,
         mhz: None,
         label: "trial".into(),
         command: Vec::new(),
@@ -151,7 +154,7 @@ fn in_open_loop_a_stall_cannot_hide() {
 }
 
 #[test]
-fn hanging_up_garbage_and_refusal_are_told_apart_and_survived() {
+fn hanging_up_garbage_and_refusal_are_distinguished_and_survived() {
     let hang_up =
         try_it(Trial { faults: Faults { hang_up_one_in: 200, ..Faults::default() }, ..Trial::default() });
     assert!(errors(&hang_up, "connection-lost") > 0 && hang_up.total.count > 20, "{:#?}", hang_up.errors);

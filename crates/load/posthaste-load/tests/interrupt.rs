@@ -80,7 +80,7 @@ fn populate(at: Addresses, out: &Path) {
     assert!(program.ends().success());
 }
 
-/// Whether a line of progress tells of transactions done in the last second.
+/// Whether a line of progress reports transactions done in the last second.
 fn tells_a_rate(line: &str) -> bool {
     line.split_ascii_whitespace()
         .any(|w| w.strip_suffix("/s").is_some_and(|n| n.parse::<u64>().is_ok_and(|n| n > 0)))

@@ -7,7 +7,7 @@ use crate::table::{Cell, Table};
 use posthaste_load_results::{RunResult, Summary};
 use posthaste_load_text::figure::{figure, ratio};
 
-/// Names for runs in one report: their labels, with what tells them apart where labels do not.
+/// Names for runs in one report: their labels, with more of the run where labels are the same.
 pub fn named<'a>(runs: &[&'a RunResult]) -> Vec<Named<'a>> {
     let parts: Vec<[String; 3]> = runs
         .iter()
@@ -45,14 +45,25 @@ pub fn metrics(runs: &[Named], out: &mut Markup) {
         }
         let unit = if metric.unit.is_empty() { String::new() } else { format!(" ({})", metric.unit) };
         let mut row = vec![Cell::from(format!("{}{unit}", metric.name))];
-        row.extend(cells(&values, metric.key == "errors"));
+        let counts = if metric.key == "errors" { Counts::Faults } else { Counts::Amounts };
+        row.extend(cells(&values, counts));
         table.rows.push(row);
     }
     table.draw(out);
 }
 
+/// What figures count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Counts {
+    /// Times and amounts: they are compared by ratio.
+    Amounts,
+    /// Faults: each is one too many.
+    Faults,
+}
+
 /// Figures with their ratios to the first.
-pub fn cells(values: &[Option<f64>], faults: bool) -> Vec<Cell> {
+pub fn cells(values: &[Option<f64>], counts: Counts) -> Vec<Cell> {
+    let faults = counts == Counts::Faults;
     let first = values.first().copied().flatten();
     let cell = |(at, value): (usize, &Option<f64>)| match value {
         None => Cell::from("–"),
@@ -76,12 +87,12 @@ pub fn times(runs: &[Named], of: fn(&Summary) -> f64, out: &mut Markup) {
             |r: &RunResult| r.transactions.iter().find(|t| t.name == name).and_then(|t| value(&t.summary));
         let values: Vec<Option<f64>> = runs.iter().map(|(_, r)| find(r)).collect();
         let mut row = vec![Cell::from(name)];
-        row.extend(cells(&values, false));
+        row.extend(cells(&values, Counts::Amounts));
         table.rows.push(row);
     }
     let totals: Vec<Option<f64>> = runs.iter().map(|(_, r)| value(&r.total)).collect();
     let mut row = vec![Cell::from("all")];
-    row.extend(cells(&totals, false));
+    row.extend(cells(&totals, Counts::Amounts));
     table.rows.push(row);
     table.draw(out);
 }
@@ -92,7 +103,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn runs_are_told_apart() {
+    fn runs_are_distinguished() {
         let (a, mut b) = (sample::run("Posthaste", 30, 1.0), sample::run("Posthaste", 90, 1.0));
         let name = |runs: &[&RunResult]| named(runs).into_iter().map(|n| n.0).collect::<Vec<_>>();
         assert_eq!(name(&[&a, &b]), ["Posthaste, 30 users", "Posthaste, 90 users"]);
@@ -104,7 +115,7 @@ mod tests {
 
     #[test]
     fn ratios_are_to_the_first() {
-        let cells = cells(&[Some(2.0), Some(1.0), None], false);
+        let cells = cells(&[Some(2.0), Some(1.0), None], Counts::Amounts);
         assert_eq!((cells[0].aside.clone(), cells[1].aside.as_deref()), (None, Some("0.500 ×")));
         assert_eq!(cells[2].text, "–");
     }

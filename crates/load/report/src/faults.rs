@@ -55,8 +55,8 @@ fn line(good: bool, says: &str, out: &mut Markup) {
 /// A caveat, and what it is said of: (name, caveat).
 type Said = (String, String);
 
-/// Everything to be known before a figure is believed. What is said of several runs is said once;
-/// where only the figures in it differ, each is behind a fold.
+/// Every caveat to read before the figures. One that several runs share is printed once; where only
+/// the figures in it differ, each is behind a fold.
 pub fn caveats(said: &[Said], out: &mut Markup) {
     let mut grouped: Vec<Vec<&Said>> = Vec::new();
     for one in said {
@@ -89,7 +89,7 @@ fn caveat(group: &[&Said], out: &mut Markup) {
         out.raw("<details>").open("summary", &[]).text(text);
         out.element("span", &[("class", &"quiet")], &more).close("summary");
         if group.iter().all(|(_, other)| other == text) {
-            // Said in the same words of each: whom it is about is all there is to tell.
+            // All have the same text: a list of their names is enough.
             let names: Vec<&str> = group.iter().map(|(n, _)| n.as_str()).filter(|n| !n.is_empty()).collect();
             out.element("p", &[("class", &"quiet small")], &names.join("; "));
         } else {

@@ -16,6 +16,7 @@ mod bars;
 mod browser;
 mod chart;
 mod compare;
+mod counted;
 mod csv;
 mod facts;
 mod faults;

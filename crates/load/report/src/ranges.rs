@@ -1,6 +1,6 @@
-//! Response times as ranges: a row for each transaction, and in it for each run a thick bar from
-//! the median to 90 %, a thin line on to 99 %, and a tick at the longest. One look tells a slow
-//! transaction from one with a slow tail.
+//! Response times as ranges: a row for each transaction. In it, each run has a thick bar from the
+//! median to 90 %, a thin line to 99 %, and a tick at the longest. A slow transaction looks
+//! different from one with a slow tail.
 
 use crate::chart::WIDTH;
 use crate::legend::{self, Look, colour, marker, r};

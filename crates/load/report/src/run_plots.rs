@@ -26,7 +26,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Of a chart, if there is anything on it.
+    /// The figure of a chart, if there is anything on it.
     pub fn of(chart: &Chart, note: &str) -> Option<Self> {
         (!chart.is_empty()).then(|| Self {
             caption: chart.plot.title.clone(),

@@ -4,7 +4,7 @@ use crate::markup::Markup;
 use crate::metric::METRICS;
 use crate::run_plots::{Named, figures};
 use crate::table::{Cell, Table, faults as faults_cell};
-use crate::{compare, facts, faults};
+use crate::{compare, counted, facts, faults};
 use posthaste_load_results::{NamedSummary, Offered, RunResult, ServerCost, Summary};
 use posthaste_load_text::figure::{bytes, figure, percent, whole};
 
@@ -85,6 +85,7 @@ pub fn details(run: &RunResult, out: &mut Markup) {
         out.element("h3", &[], "What the server used");
         cost(server, out);
     }
+    counted::section(run, out);
     out.element("h3", &[], "What the generator used");
     generator(run, out);
     faults::slowest(&run.slowest, out);
@@ -176,6 +177,7 @@ fn cost(server: &ServerCost, out: &mut Markup) {
         row("without pages of files", offered(&server.pss_own_max_bytes, bytes)),
         row("Processes", server.processes.to_string()),
         row("Disk operations", offered(&server.disk_operations, whole)),
+        row("of which read", offered(&server.disk_read_operations, whole)),
         row("Read from disk", offered(&server.disk_read_bytes, bytes)),
         row("Written to disk", offered(&server.disk_write_bytes, bytes)),
         row("Context switches", offered(&server.context_switches, whole)),

@@ -96,6 +96,7 @@ pub fn run(label: &str, clients: u32, slow: f64) -> RunResult {
             command: "DATA 139.8 ms".into(),
         }],
         server: Some(server),
+        counted: None,
         generator: GeneratorCost {
             cpu_user_s: 3.1,
             cpu_system_s: 1.2,
@@ -193,6 +194,7 @@ fn server(slow: f64, transactions: u64) -> ServerCost {
         pss_own_max_bytes: Offered::Value(41_000_000),
         processes: 93,
         disk_operations: Offered::Value(12_345),
+        disk_read_operations: Offered::default(),
         disk_read_bytes: Offered::Value(0),
         disk_write_bytes: Offered::Value(220_000_000),
         context_switches: Offered::Value(1_234_567),
@@ -274,6 +276,7 @@ pub fn item_count(servers: &[&str]) -> StudyResult {
                 name: (*s).into(),
                 version: "1.0".into(),
                 settings: "protocols = imap\n".into(),
+                ..ServerFacts::default()
             })
             .collect(),
         points,

@@ -197,7 +197,7 @@ fn nice_step(low: f64, high: f64, steps: u32) -> f64 {
     step * power
 }
 
-/// The ceiling, unless the value is whole but for the last bits.
+/// The ceiling, unless the value is whole except for the last bits.
 fn ceil(value: f64) -> f64 {
     (value - 1e-9).ceil()
 }

@@ -51,7 +51,7 @@ impl Table {
         Self { head: head.iter().map(|h| (*h).to_owned()).collect(), ..Self::default() }
     }
 
-    /// Of a name and its value in words.
+    /// A table of names and their values in words.
     pub fn words(rows: Vec<(String, String)>) -> Self {
         let rows = rows.into_iter().map(|(name, value)| vec![name.into(), value.into()]).collect();
         Self { rows, words: true, ..Self::default() }

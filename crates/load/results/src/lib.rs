@@ -1,16 +1,22 @@
 //! What a run leaves behind: the schema of `results.json`, and the statistics that fill it.
 //!
 //! The types of the schema are at the top of this crate; `docs/measuring.md` describes them.
-//! [`Latency`] makes a [`Summary`] of response times, [`steady`] finds the steady part of a run,
-//! [`fit`] fits curves, and [`capacity`] projects them.
+//! [`Latency`] makes a [`Summary`] of response times. [`steady`] finds the steady part of a run.
+//! [`fit`] fits curves, and [`capacity`] projects them. [`paired`] compares two servers.
+//! [`together()`] adds up workloads that ran at once.
 //!
 //! Everything here is plain values: no clock, no files, no sockets.
 
 pub mod capacity;
+mod counted;
 pub mod fit;
 mod histogram;
+pub mod paired;
 mod schema;
 pub mod steady;
+mod together;
 
+pub use counted::{Amounts, Counted, CountedClient, CountedCommand, CountedThread};
 pub use histogram::Latency;
 pub use schema::*;
+pub use together::together;

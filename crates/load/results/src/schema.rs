@@ -4,6 +4,7 @@
 //! unit its name ends with; a figure that was not available is an [`Offered`] with the reason,
 //! never a zero.
 
+use crate::Counted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -14,9 +15,9 @@ pub const SCHEMA: u32 = 1;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Results {
-    /// Of `posthaste-load run`.
+    /// The result of `posthaste-load run`.
     Run(Box<RunResult>),
-    /// Of `posthaste-load study`.
+    /// The result of `posthaste-load study`.
     Study(Box<StudyResult>),
 }
 
@@ -88,6 +89,9 @@ pub struct RunResult {
     pub slowest: Vec<Slow>,
     /// The server's cost in the window, if it was watched.
     pub server: Option<ServerCost>,
+    /// What the server itself counted in the window, if it was asked.
+    #[serde(default)]
+    pub counted: Option<Offered<Counted>>,
     /// The generator's own cost in the window.
     pub generator: GeneratorCost,
     /// What the audit found, if asked for.
@@ -295,7 +299,7 @@ pub struct ServerCost {
     pub cpu_user_s: f64,
     /// CPU time in the kernel.
     pub cpu_system_s: f64,
-    /// Of all processors of the machine, 0–100.
+    /// Share of all processors of the machine, 0–100.
     pub cpu_percent: f64,
     /// CPU seconds × MHz.
     pub megacycles: f64,
@@ -321,6 +325,9 @@ pub struct ServerCost {
     pub processes: u32,
     /// Read and write operations that reached the disk.
     pub disk_operations: Offered<u64>,
+    /// Of these, those that read.
+    #[serde(default)]
+    pub disk_read_operations: Offered<u64>,
     /// Bytes read from disk.
     pub disk_read_bytes: Offered<u64>,
     /// Bytes written to disk.
@@ -455,7 +462,7 @@ pub struct StudyResult {
     pub servers: Vec<ServerFacts>,
     /// Every point, in the order measured.
     pub points: Vec<StudyPoint>,
-    /// What the points say.
+    /// The analysis of the points.
     pub analysis: Analysis,
     /// Everything a reader must know.
     pub caveats: Vec<String>,
@@ -470,6 +477,44 @@ pub struct ServerFacts {
     pub version: String,
     /// The settings it was started with, whole.
     pub settings: String,
+    /// What a simulated processor did in it, for each workload, if the study asked for that.
+    #[serde(default)]
+    pub simulated: Vec<Simulated>,
+}
+
+/// A workload on a server under a simulator of the processor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Simulated {
+    /// The workload.
+    pub workload: String,
+    /// What was counted.
+    pub counts: Offered<SimulatedCounts>,
+}
+
+/// Counts of a simulated processor, user mode alone: those of so many transactions, without start,
+/// logins and end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SimulatedCounts {
+    /// Transactions.
+    pub transactions: u64,
+    /// Instructions.
+    pub instructions: u64,
+    /// Of these, loads.
+    pub loads: u64,
+    /// Stores.
+    pub stores: u64,
+    /// Conditional branches.
+    pub branches: u64,
+    /// Indirect branches.
+    pub indirect_branches: u64,
+    /// Branches of both kinds that were predicted wrongly.
+    pub mispredicted: u64,
+    /// Instructions that the first-level cache missed.
+    pub l1_instruction_misses: u64,
+    /// Loads and stores that the first-level cache missed.
+    pub l1_data_misses: u64,
+    /// Instructions, loads and stores that the last-level cache missed.
+    pub last_level_misses: u64,
 }
 
 /// One point of a study: the values swept and the run.
@@ -489,7 +534,7 @@ pub struct StudyPoint {
     pub run: Result<Box<RunResult>, String>,
 }
 
-/// What the points of a study say.
+/// The analysis of a study's points.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Analysis {
     /// Sentences.

@@ -23,10 +23,14 @@ pub enum Analysis {
     Koka,
     /// Disk operations and times against memory.
     Memory,
+    /// POP3 beside IMAP.
+    Pop3,
     /// Servers beside each other.
     Compare,
     /// The cost of single operations, servers beside each other.
     Operations,
+    /// Whether the second of two builds is worse than the first.
+    Regress,
 }
 
 const ANALYSES: &[(&str, Analysis)] = &[
@@ -34,12 +38,15 @@ const ANALYSES: &[(&str, Analysis)] = &[
     ("mailbox-size", Analysis::MailboxSize),
     ("koka", Analysis::Koka),
     ("memory", Analysis::Memory),
+    ("pop3", Analysis::Pop3),
     ("compare", Analysis::Compare),
     ("operations", Analysis::Operations),
+    ("regress", Analysis::Regress),
 ];
 
 /// What can be swept.
-pub const SWEPT: &[&str] = &["items", "mailbox_mb", "clients", "think_s", "cpus", "memory_mb"];
+pub const SWEPT: &[&str] =
+    &["items", "mailbox_mb", "clients", "think_s", "speed", "arrivals_per_hour", "cpus", "memory_mb"];
 
 /// Products of values by what is swept.
 pub type Sweeps = Vec<BTreeMap<String, Vec<f64>>>;
@@ -63,6 +70,15 @@ pub struct Profile {
     pub clients: u32,
     /// For how long.
     pub measure: Duration,
+}
+
+/// The server once more under a simulator of the processor, with a fixed number of transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Simulate {
+    /// Virtual users.
+    pub clients: u32,
+    /// Transactions of each.
+    pub transactions_each: u32,
 }
 
 /// How long the parts of a point take.
@@ -101,6 +117,8 @@ pub struct Study {
     pub load: Option<Load>,
     /// Sampling of functions.
     pub profile: Option<Profile>,
+    /// Simulation of the processor.
+    pub simulate: Option<Simulate>,
     /// Durations.
     pub times: Times,
     /// How often each point is measured. With more than one round all servers run at once, and
@@ -128,6 +146,7 @@ struct Raw {
     sweep: Spanned<Sweeps>,
     load: Option<RawLoad>,
     profile: Option<RawProfile>,
+    simulate: Option<RawSimulate>,
     rounds: Option<Spanned<u32>>,
     #[serde(default)]
     each_transaction: bool,
@@ -145,6 +164,7 @@ struct RawQuick {
     sweep: Option<Spanned<Sweeps>>,
     load: Option<RawLoad>,
     profile: Option<RawProfile>,
+    simulate: Option<RawSimulate>,
     rounds: Option<Spanned<u32>>,
     time: Option<RawTime>,
 }
@@ -162,6 +182,13 @@ struct RawLoad {
 struct RawProfile {
     clients: u32,
     measure: Spanned<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSimulate {
+    clients: u32,
+    transactions_each: u32,
 }
 
 #[derive(Deserialize)]
@@ -201,6 +228,10 @@ fn parse(text: &str, file: &str, quick: bool) -> Result<Study, Mistake> {
         let measure = duration(source, Some(&p.measure))?.unwrap_or_default();
         Ok::<_, Mistake>(Profile { clients: p.clients, measure })
     });
+    let simulate = short
+        .simulate
+        .or(raw.simulate)
+        .map(|s| Simulate { clients: s.clients.max(1), transactions_each: s.transactions_each.max(1) });
     let study = Study {
         name: raw.name.get_ref().clone(),
         description: raw.description,
@@ -212,6 +243,7 @@ fn parse(text: &str, file: &str, quick: bool) -> Result<Study, Mistake> {
         sweeps: sweeps(source, &short.sweep.unwrap_or(raw.sweep), load.is_some())?,
         load,
         profile: profile.transpose()?,
+        simulate,
         times: Times {
             trial: duration(source, time.trial.as_ref())?.unwrap_or(Duration::from_secs(5)),
             ramp: duration(source, Some(&time.ramp))?.unwrap_or_default(),
@@ -263,7 +295,7 @@ fn sweeps(source: Source, sweeps: &Spanned<Sweeps>, raised: bool) -> Result<Swee
                 return wrong(&format!("`{name}` cannot be swept{hint}"));
             }
             // Think time may be a part of a second; everything else is counted.
-            let least = if name == "think_s" { 0.0 } else { 1.0 };
+            let least = if matches!(name.as_str(), "think_s" | "arrivals_per_hour") { 0.0 } else { 1.0 };
             if values.is_empty() || values.iter().any(|v| !(*v >= least && *v <= 1e7)) {
                 return wrong(&format!("`{name}` needs values from {least} to 10,000,000"));
             }

@@ -11,10 +11,11 @@ mod file;
 mod plan;
 mod server;
 
+pub use analysis::{Judgement, judge};
 pub use conduct::{Options, conduct};
-pub use file::{Study, load};
+pub use file::{Analysis, Study, load};
 pub use plan::Plan;
-pub use server::Which;
+pub use server::{Build, Which};
 
 /// Name and file of each built-in study.
 pub const BUILTIN: &[(&str, &str)] = &[
@@ -22,6 +23,8 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("mailbox-size", include_str!("../studies/mailbox-size.toml")),
     ("koka", include_str!("../studies/koka.toml")),
     ("memory", include_str!("../studies/memory.toml")),
+    ("pop3", include_str!("../studies/pop3.toml")),
     ("compare", include_str!("../studies/compare.toml")),
     ("operations", include_str!("../studies/operations.toml")),
+    ("regress", include_str!("../studies/regress.toml")),
 ];

@@ -67,6 +67,12 @@ impl PlannedPoint {
     /// What runs.
     pub fn workload(&self, study: &Study) -> Workload {
         let mut workload = study.workloads[self.workload].clone();
+        if let Some(rate) = self.at.get("arrivals_per_hour") {
+            workload.arrivals_per_user_per_s = rate / 3600.0;
+        }
+        if let Some(speed) = self.at.get("speed") {
+            workload = workload.hurried(*speed);
+        }
         if let Some(transaction) = self.transaction {
             workload.choice = Choice::Sequence(vec![transaction]);
         }
@@ -105,7 +111,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Of a study, on a machine of this many processors.
+    /// The plan of a study, on a machine with this many processors.
     pub fn of(study: &Study, machine_cpus: u32) -> Self {
         let mut plan = Self { populations: Vec::new(), stages: Vec::new(), caveats: Vec::new() };
         for sweep in &study.sweeps {

@@ -10,6 +10,7 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("outlook-express", include_str!("../workloads/outlook-express.toml")),
     ("oe6-busy", include_str!("../workloads/oe6-busy.toml")),
     ("sendmail", include_str!("../workloads/sendmail.toml")),
+    ("very-heavy", include_str!("../workloads/very-heavy.toml")),
     ("pop3-check", include_str!("../workloads/pop3-check.toml")),
     ("idle-many", include_str!("../workloads/idle-many.toml")),
     ("platform", include_str!("../workloads/platform.toml")),

@@ -3,8 +3,8 @@
 use crate::corpus::Sizes;
 use crate::step::{MAILBOX_WORDS, MESSAGES_WORDS, RECIPIENT_WORDS};
 use crate::{
-    BUILTIN, Between, Choice, Criterion, Fill, Mailbox, Messages, Protocol, Recipient, SessionKind, Step,
-    Think, Track, Transaction, Workload, builtin,
+    BUILTIN, Between, Choice, Criterion, Fill, Mailbox, Messages, Modem, Protocol, Recipient, SessionKind,
+    Step, Think, Track, Transaction, Workload, builtin,
 };
 use posthaste_load_text::{Mistake, Source, suggestion};
 use serde::Deserialize;
@@ -40,8 +40,16 @@ struct RawWorkload {
 struct RawSession {
     kind: Option<Spanned<String>>,
     track: Option<Spanned<String>>,
+    modem: Option<Spanned<RawModem>>,
     #[serde(default)]
     open: Vec<Spanned<RawStep>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawModem {
+    bits_per_s: u32,
+    share: f64,
 }
 
 #[derive(Deserialize)]
@@ -171,6 +179,7 @@ impl Reader<'_> {
             tls: raw.tls,
             session: raw.session.kind.map_or(Ok(SessionKind::Online), |w| self.source.word(&w, &kinds))?,
             track: raw.session.track.map_or(Ok(Track::Messages), |w| self.source.word(&w, &tracks))?,
+            modem: raw.session.modem.map(|m| self.modem(&m)).transpose()?,
             opening: raw.session.open.iter().map(|s| self.step(s, protocol)).collect::<Result<_, _>>()?,
             think: raw.think.map_or(Ok(Think::Fixed(0.0)), |t| self.think(&t))?,
             choice,
@@ -187,6 +196,15 @@ impl Reader<'_> {
             },
             source: self.source.text.to_owned(),
         })
+    }
+
+    fn modem(&self, raw: &Spanned<RawModem>) -> Result<Modem, Mistake> {
+        let RawModem { bits_per_s, share } = *raw.get_ref();
+        if bits_per_s < 300 || !(0.0..=1.0).contains(&share) {
+            let what = "a modem has `bits_per_s` of at least 300 and a `share` of users from 0 to 1";
+            return Err(self.source.at(raw.span(), what));
+        }
+        Ok(Modem { bytes_per_s: bits_per_s / 8, share })
     }
 
     fn sizes(&self, word: Option<&Spanned<String>>) -> Result<Sizes, Mistake> {
@@ -469,8 +487,17 @@ mod tests {
     const GOOD: &str = "name = 'x'\ndescription = 'y'\n[choose]\nby = 'sequence'\n[[transaction]]\nname = 'a'\nsteps = [\n  { do = 'noop' },\n]\n";
 
     #[test]
-    fn a_good_file_is_read() {
+    fn a_valid_file_is_read() {
         assert_eq!(parse(GOOD, "f").unwrap().transactions[0].steps, [Step::Noop]);
+    }
+
+    #[test]
+    fn a_share_of_the_users_is_on_a_modem() {
+        let with = |modem: &str| GOOD.replace("[choose]", &format!("[session]\nmodem = {modem}\n[choose]"));
+        let workload = parse(&with("{ bits_per_s = 56000, share = 0.9 }"), "f").unwrap();
+        assert_eq!(workload.modem, Some(Modem { bytes_per_s: 7000, share: 0.9 }));
+        assert!(mistake(&with("{ bits_per_s = 56000, share = 90 }")).contains("from 0 to 1"));
+        assert_eq!(parse(GOOD, "f").unwrap().modem, None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod builtin;
 mod choose;
 pub mod corpus;
 mod file;
+pub mod learned;
 mod markov;
 mod random;
 mod step;
@@ -51,6 +52,15 @@ pub enum Track {
     /// Mailboxes do not change: a listing must give the same UIDs and flags every time. Accounts
     /// may be shared.
     Static,
+}
+
+/// A share of the users who are on a modem.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Modem {
+    /// Bytes a second.
+    pub bytes_per_s: u32,
+    /// Share of the users, 0 to 1.
+    pub share: f64,
 }
 
 /// One transaction.
@@ -103,6 +113,8 @@ pub struct Workload {
     pub session: SessionKind,
     /// How closely mailboxes are followed.
     pub track: Track,
+    /// Users who read no faster than a modem lets them.
+    pub modem: Option<Modem>,
     /// Steps done once after login, before the first transaction; not timed as a transaction.
     pub opening: Vec<Step>,
     /// Think time between transactions.
@@ -126,6 +138,14 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// The same users in a hurry: they think so many times less, and as much more mail arrives.
+    #[must_use]
+    pub fn hurried(mut self, speed: f64) -> Self {
+        self.think = self.think.faster(speed);
+        self.arrivals_per_user_per_s *= speed;
+        self
+    }
+
     /// Whether any step sends mail.
     pub fn sends(&self) -> bool {
         let mut steps = self.transactions.iter().flat_map(|t| &t.steps);

@@ -31,7 +31,7 @@ pub enum Step {
     Search(Criterion),
     /// STORE.
     Store {
-        /// Of which messages.
+        /// The messages to change.
         messages: Messages,
         /// `+FLAGS`, `-FLAGS` or `FLAGS`, with or without `.SILENT`.
         how: String,

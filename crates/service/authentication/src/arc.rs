@@ -69,14 +69,16 @@ pub(crate) fn sealed(message: Bytes, ready: &Ready, results: &str, now: u64) -> 
 /// The sets of a message in order, each with its fields in the order of [`SET`]; `None` if they are
 /// no chain.
 fn chain<'m>(fields: &[Field<'m>]) -> Option<Vec<[Field<'m>; 3]>> {
-    let all: Vec<Field<'m>> =
-        fields.iter().copied().filter(|field| SET.iter().any(|name| field.is(name))).collect();
+    let of_sets = fields.iter().filter(|field| SET.iter().any(|name| field.is(name)));
+    // One more than there may be says enough. Each is read once.
+    let of_sets = of_sets.take(SETS_MAX * SET.len() + 1);
+    let all: Vec<(Option<usize>, Field<'m>)> = of_sets.map(|field| (instance(field), *field)).collect();
     if !all.len().is_multiple_of(SET.len()) || all.len() > SETS_MAX * SET.len() {
         return None;
     }
     let one = |number: usize, name: &str| {
-        let mut found = all.iter().filter(|field| field.is(name) && instance(field) == Some(number));
-        found.next().filter(|_| found.next().is_none()).copied()
+        let mut found = all.iter().filter(|(instance, field)| *instance == Some(number) && field.is(name));
+        found.next().filter(|_| found.next().is_none()).map(|(_, field)| *field)
     };
     (1..=all.len() / SET.len())
         .map(|number| Some([one(number, SET[0])?, one(number, SET[1])?, one(number, SET[2])?]))

@@ -19,22 +19,49 @@ impl Field<'_> {
     }
 }
 
+/// Whether a header has a CR that no LF follows (RFC 5321 §2.3.8).
+pub fn has_bare_cr(message: &[u8]) -> bool {
+    let lines = message.split(|octet| *octet == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    lines.take_while(|line| !line.is_empty()).any(|line| line.contains(&b'\r'))
+}
+
 /// A message's fields, from the top, and its body.
 pub(crate) fn split(message: &[u8]) -> (Vec<Field<'_>>, &[u8]) {
-    let (mut fields, mut rest) = (Vec::new(), message);
-    while !rest.is_empty() {
-        if let Some(body) = rest.strip_prefix(b"\r\n") {
-            return (fields, body);
+    let mut reader = fields(message);
+    let all = reader.by_ref().collect();
+    (all, reader.rest)
+}
+
+/// A message's fields, from the top, one by one.
+pub(crate) fn fields(message: &[u8]) -> Fields<'_> {
+    Fields { rest: message }
+}
+
+/// See [`fields`].
+pub(crate) struct Fields<'m> {
+    /// What was not read. After the last field: the body.
+    rest: &'m [u8],
+}
+
+impl<'m> Iterator for Fields<'m> {
+    type Item = Field<'m>;
+
+    fn next(&mut self) -> Option<Field<'m>> {
+        while !self.rest.is_empty() {
+            if let Some(body) = self.rest.strip_prefix(b"\r\n").or_else(|| self.rest.strip_prefix(b"\n")) {
+                self.rest = body;
+                return None;
+            }
+            let (field, behind) = self.rest.split_at(end_of_field(self.rest));
+            self.rest = behind;
+            let field = field.strip_suffix(b"\r\n").unwrap_or(field);
+            // A line without a colon is no field, and cannot be signed.
+            if let Some(colon) = memchr(b':', field) {
+                return Some(Field { name: field[..colon].trim_ascii(), value: &field[colon + 1..] });
+            }
         }
-        let (field, behind) = rest.split_at(end_of_field(rest));
-        rest = behind;
-        let field = field.strip_suffix(b"\r\n").unwrap_or(field);
-        // A line without a colon is no field, and cannot be signed.
-        if let Some(colon) = memchr(b':', field) {
-            fields.push(Field { name: field[..colon].trim_ascii(), value: &field[colon + 1..] });
-        }
+        None
     }
-    (fields, b"")
 }
 
 /// Behind the first field, with the lines that continue it (RFC 5322 §2.2.3).
@@ -98,8 +125,8 @@ pub(crate) fn relaxed_body(body: &[u8], mut write: impl FnMut(&[u8])) {
     }
 }
 
-/// A message in which each CR or LF that stands alone is CR LF. So it is sent (RFC 5321 §2.3.8), so
-/// it has to be signed. A message without any is not copied.
+/// A message in which each CR or LF that stands alone is CR LF. So it is sent (RFC 5321 §2.3.8),
+/// so it has to be signed. A message without any is not copied.
 pub(crate) fn with_line_ends(message: Bytes) -> Bytes {
     if !has_lone_line_end(&message) {
         return message;

@@ -1,15 +1,26 @@
-//! Any bytes as a message that gets our results, and as the sender that a forward makes. For fuzz
-//! targets, and for the tests below.
+//! Any bytes as a message that is verified or gets our results, and as the sender that a forward
+//! makes. For fuzz targets, and for the tests below.
+
+use std::net::IpAddr;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use bytes::Bytes;
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::ResolverConfig;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use posthaste_mime_summary::is_header_bounded;
+use tokio::runtime::{Builder, Runtime};
 
+use crate::bounds::FIELD_LEN_MAX;
 use crate::results;
 use crate::srs::{self, SECRET_LEN, Srs};
+use crate::verify::{Client, Policy, Verifier, VerifierOptions};
 
 const HOST: &str = "mx.example";
 const FIELD: &str = "Authentication-Results: mx.example; spf=none\r\n";
 
-/// A message: our field stands in it once, and what it brought in our name is gone.
+/// A message: our field is in it once, and the fields that it brought in our name are removed.
 pub fn message(data: &[u8]) {
     // A message has our trace fields in front, so it begins with no continued line.
     if data.starts_with(b" ") || data.starts_with(b"\t") {
@@ -21,6 +32,32 @@ pub fn message(data: &[u8]) {
     let again = results::with_results(&made, FIELD, HOST);
     assert_eq!(again, made, "the field that was put there is the only one");
     let _ = srs::may_align(data, "a.example.org");
+}
+
+/// A message that is verified while no name server answers: what is written about it is one field
+/// within its bound.
+pub fn verified(data: &[u8]) {
+    static OFFLINE: OnceLock<(Runtime, Verifier)> = OnceLock::new();
+    let (runtime, verifier) = OFFLINE.get_or_init(|| {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime can be made");
+        let config = ResolverConfig::from_parts(None, Vec::new(), Vec::new());
+        let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+        let resolver = runtime.block_on(async { builder.build() }).expect("a resolver can be made");
+        let within = Duration::from_millis(20);
+        let options = VerifierOptions { host: HOST.to_owned(), policy: Policy::Honour, within };
+        (runtime, Verifier::new(resolver, options))
+    });
+    let address = IpAddr::from([192, 0, 2, 1]);
+    let client = Client { address, helo: "a.example".to_owned(), from: "x@a.example".to_owned() };
+    if !is_header_bounded(data) {
+        return;
+    }
+    let verdict = runtime.block_on(verifier.verify_here(&client, data));
+    let field = verdict.field.strip_suffix("\r\n").expect("a field has an end");
+    assert!(field.len() <= FIELD_LEN_MAX, "{} octets of results", field.len());
+    assert!(field.split("\r\n").skip(1).all(|line| line.starts_with('\t')), "{field:?}");
+    assert!(!field.replace("\r\n", "").contains(['\r', '\n']), "{field:?}");
 }
 
 /// An address: what was rewritten is found again, and nothing else is believed.
@@ -48,6 +85,11 @@ mod tests {
     #[test]
     fn any_message_has_our_results_once() {
         fuzz_seeds("results", 50_000, message);
+    }
+
+    #[test]
+    fn any_message_can_be_verified() {
+        fuzz_seeds("verified", 500, verified);
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A key is `next` until its DNS record is published, then it signs, then it is `retired`: its
-//! private part is removed, and its selector stays for as long as receivers may ask for it.
-//! Private parts are never printed nor logged.
+//! private part is removed, and its selector stays for as long as receivers may look it up. Private
+//! parts are never printed nor logged.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der, PublicKeyX509Der};

@@ -14,19 +14,23 @@
 //!
 //! What always holds:
 //! * A look-up that fails refuses no mail: only a policy that was read and says `reject` does.
-//! * All look-ups of a message together have a deadline; a bound holds for signatures.
-//! * The hashes of a large message are computed on a thread of their own.
+//! * All look-ups of a message together have a deadline. Bounds hold for its header, for signatures
+//!   and for what is written about them.
+//! * Messages are verified on threads of their own, so many at a time and fewer of each network;
+//!   their memory is paid for.
 //!
 //! The verification itself is `mail-auth`'s. What is here: which methods are asked, in what order,
 //! with what bounds, and what follows. The signatures are made here, as `mail-auth` cannot name a
 //! field once more than it is there.
 
 mod arc;
+mod bounds;
 mod canonical;
 pub mod dns;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod keys;
+mod places;
 pub mod results;
 mod senders;
 mod sign;
@@ -35,7 +39,8 @@ pub mod srs;
 pub mod sts;
 mod verify;
 
+pub use canonical::has_bare_cr;
 pub use keys::{Algorithm, DomainKey, DomainKeys, KeyError, KeyState};
 pub use senders::Senders;
-pub use sign::{Origin, Signer};
-pub use verify::{Action, Client, Observed, Policy, Verdict, Verifier, VerifierOptions};
+pub use sign::{Origin, Signer, authors};
+pub use verify::{Action, Busy, Client, Observed, Policy, Verdict, Verified, Verifier, VerifierOptions};

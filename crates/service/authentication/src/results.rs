@@ -8,7 +8,7 @@ use crate::canonical;
 const FIELD: &[u8] = b"authentication-results";
 
 /// A message with `field` in front, behind its Return-Path, and without the fields of others that
-/// bear our name: whoever reads the message must be able to believe ours (RFC 8601 §5). Copies the
+/// bear our name: readers of the message must be able to believe ours (RFC 8601 §5). Copies the
 /// message once.
 pub fn with_results(message: &Bytes, field: &str, host: &str) -> Bytes {
     let forged = forged(message, host);
@@ -35,7 +35,7 @@ pub fn with_results(message: &Bytes, field: &str, host: &str) -> Bytes {
 /// outside stands below the trace field of its reception. Above that are fields of our own alone.
 pub fn own<'m>(message: &'m [u8], host: &str) -> Option<&'m str> {
     let redirected = format!("by {host} (Posthaste);");
-    for field in canonical::split(message).0 {
+    for field in canonical::fields(message) {
         // A Return-Path may hold what its sender wrote.
         let value = std::str::from_utf8(field.value);
         if field.name.eq_ignore_ascii_case(FIELD) {

@@ -5,8 +5,8 @@
 //!   all. Each key that signs makes one signature.
 //! * A user gets a signature for the domain of an address that was found to be the user's own: on a
 //!   server of several domains none signs as another.
-//! * Mail that others wrote and a script sends on is not signed: whoever wrote our domain in its
-//!   `From` would get our signature. It is sealed (ARC) if it was verified when it came.
+//! * Mail that others wrote and a script sends on is not signed: a stranger who wrote our domain in
+//!   its `From` would get our signature. It is sealed (ARC) if it was verified when it came.
 //! * A domain's record is read for each message. On the embedded engine that takes about a
 //!   microsecond, and a rotation in another process counts from the next message on. What is
 //!   cached is the parsed key, by the version of its record.
@@ -157,15 +157,23 @@ fn domain_of(address: &str) -> Option<String> {
     normal_domain(address.rsplit_once('@')?.1).ok()
 }
 
+/// The addresses of each `From` of a message (RFC 5322 §3.6.2 wants one such field), from the top.
+/// None of a field that holds no address.
+pub fn authors(message: &[u8]) -> Vec<Vec<String>> {
+    let authors = canonical::fields(message).filter(|field| field.is("From"));
+    let addresses = authors.map(|from| {
+        let field = [b"From:", from.value, b"\r\n\r\n"].concat();
+        AuthenticatedMessage::parse(&field).map_or(Vec::new(), |parsed| parsed.froms().to_vec())
+    });
+    addresses.collect()
+}
+
 /// The domain of the author, if there is one `From` and all its addresses have the same (RFC 7489
 /// §6.6.1).
 pub(crate) fn author_domain(message: &[u8]) -> Option<String> {
-    let (fields, _) = canonical::split(message);
-    let mut authors = fields.iter().filter(|field| field.is("From"));
-    let (from, None) = (authors.next()?, authors.next()) else { return None };
-    let field = [b"From:", from.value, b"\r\n\r\n"].concat();
-    let parsed = AuthenticatedMessage::parse(&field)?;
-    let mut domains = parsed.froms().iter().map(|address| domain_of(address));
+    let authors = authors(message);
+    let [from] = authors.as_slice() else { return None };
+    let mut domains = from.iter().map(|address| domain_of(address));
     let first = domains.next()??;
     domains.all(|other| other.as_deref() == Some(first.as_str())).then_some(first)
 }

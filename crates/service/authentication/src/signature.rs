@@ -30,7 +30,7 @@ pub(crate) const SEALED: [&str; 13] = [
 ];
 /// The keys of a domain that sign.
 pub(crate) struct Ready {
-    /// Of the record that they were read from.
+    /// The version of the record that they were read from.
     pub version: u64,
     pub domain: String,
     pub keys: Vec<ReadyKey>,

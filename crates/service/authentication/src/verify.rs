@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hickory_resolver::TokioResolver;
-use mail_auth::common::crypto::Algorithm;
 use mail_auth::dmarc::verify::DmarcParameters;
 use mail_auth::dmarc::{Alignment, Policy as DmarcPolicy};
 use mail_auth::spf::verify::SpfParameters;
@@ -14,16 +13,24 @@ use mail_auth::{
     AuthenticatedMessage, AuthenticationResults, DkimOutput, DkimResult, DmarcOutput, DmarcResult,
     MessageAuthenticator, SpfOutput, SpfResult,
 };
+use posthaste_mime_summary::bounded_header_len;
+use posthaste_net::{ByteBudget, BytePermit, Holder};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 
-/// Signatures of a message that are verified; the others are passed over. RFC 6376 §6.1 leaves the
-/// number to the verifier.
-const SIGNATURES_MAX: usize = 8;
-/// Messages verified at a time; each may wait for DNS on a thread.
-const PARALLEL: usize = 64;
-/// Messages up to this size are verified where they are: hashing them takes under a millisecond.
-const INLINE_BYTES_MAX: usize = 256 * 1024;
+use crate::bounds::{DOMAIN_LEN_MAX, FIELD_LEN_MAX, LeftOut, bound, bound_authors};
+use crate::places::Verifications;
+use crate::results::with_results;
+
+/// How long a message waits for a place, and then for memory, before its sender is asked to come
+/// again. Senders wait ten minutes for an answer to their data (RFC 5321 §4.5.3.2.6).
+const PLACE_WITHIN: Duration = Duration::from_secs(60);
+/// Memory for messages under way by default: some of the largest.
+const MEMORY_DEFAULT: usize = 256 << 20;
+/// Bytes that the parsed header takes for each of its own, at most: addresses of two letters take
+/// the most.
+const HEADER_FACTOR: usize = 64;
+/// Bytes that the rest of a verification takes: look-ups, keys, hashes.
+const BESIDE: usize = 64 << 10;
 
 /// What a domain's policy leads to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +64,7 @@ pub struct Client {
     pub from: String,
 }
 
-/// What is to become of a message.
+/// What happens to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It is delivered.
@@ -102,8 +109,27 @@ pub struct Observed {
 pub struct Verifier {
     authenticator: MessageAuthenticator,
     options: Arc<VerifierOptions>,
-    places: Arc<Semaphore>,
+    places: Verifications,
+    memory: ByteBudget,
+    /// See [`PLACE_WITHIN`].
+    place_within: Duration,
 }
+
+/// A message that was verified.
+#[derive(Debug)]
+pub struct Verified {
+    /// With the field that says what was found, behind the trace fields of its front.
+    pub message: Bytes,
+    /// The outcome.
+    pub verdict: Verdict,
+    /// Pays for the copy: to be held as long as the message as it came is.
+    pub memory: BytePermit,
+}
+
+/// No place or no memory became free in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many messages are being verified")]
+pub struct Busy;
 
 impl std::fmt::Debug for Verifier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -117,8 +143,16 @@ impl Verifier {
         Self {
             authenticator: MessageAuthenticator(resolver),
             options: Arc::new(options),
-            places: Arc::new(Semaphore::new(PARALLEL)),
+            places: Verifications::new(),
+            memory: ByteBudget::new(MEMORY_DEFAULT).with_share_of_at_least(usize::MAX),
+            place_within: PLACE_WITHIN,
         }
+    }
+
+    /// Takes memory for messages under way from this budget, which others may share.
+    #[must_use]
+    pub fn with_memory(self, budget: ByteBudget) -> Self {
+        Self { memory: budget.with_share_of_at_least(usize::MAX), ..self }
     }
 
     /// The name under which results are written.
@@ -126,23 +160,50 @@ impl Verifier {
         &self.options.host
     }
 
-    /// Verifies a message as it was received, without the fields that this server puts in front.
-    pub async fn verify(&self, client: &Client, message: &Bytes) -> Verdict {
-        // Never closed.
-        let _place = Arc::clone(&self.places).acquire_owned().await;
-        if message.len() <= INLINE_BYTES_MAX {
-            return self.verify_here(client, message).await;
-        }
-        let (this, client, message) = (self.clone(), client.clone(), message.clone());
-        let runtime = Handle::current();
-        let work = move || runtime.block_on(this.verify_here(&client, &message));
-        match tokio::task::spawn_blocking(work).await {
-            Ok(verdict) => verdict,
+    /// Verifies a message. Its first `trace_len` octets are fields that this server put in front,
+    /// which nobody signed.
+    pub async fn verify(&self, client: &Client, message: &Bytes, trace_len: usize) -> Result<Verified, Busy> {
+        let place = self.places.place(client.address, self.place_within).await.ok_or(Busy)?;
+        let received = message.slice(trace_len.min(message.len())..);
+        let header_len = bounded_header_len(&received);
+        let holder = Holder::Address(client.address);
+        let memory = self.memory.begin(holder);
+        let wanted = message.len() + header_len.unwrap_or(0) * HEADER_FACTOR + BESIDE;
+        // A budget that is smaller than one message takes them one by one.
+        let wanted = wanted.min(self.memory.largest());
+        memory.grow_to_within(wanted, self.place_within).await.map_err(|_| Busy)?;
+        memory.complete();
+        let (this, client, whole) = (self.clone(), client.clone(), message.clone());
+        let (runtime, session) = (Handle::current(), posthaste_metrics::current());
+        // The work holds place and memory, not the task that waits for it: it continues if a
+        // session ends.
+        let work = move || {
+            let _place = place;
+            let verdict = match header_len {
+                Some(_) => runtime.block_on(this.places.in_turns(this.verify_here(&client, &received))),
+                None => this.unbounded(),
+            };
+            let marked = this.places.in_turn(|| with_results(&whole, &verdict.field, this.host()));
+            Verified { message: marked, verdict, memory }
+        };
+        match tokio::task::spawn_blocking(move || session.run(work)).await {
+            Ok(verified) => Ok(verified),
             Err(error) => {
                 tracing::error!(%error, "a message was not verified: this is a bug, please report it");
-                self.unverified("auth=temperror (internal error)")
+                let verdict = self.unverified("auth=temperror (internal error)");
+                let message = with_results(message, &verdict.field, self.host());
+                Ok(Verified { message, verdict, memory: self.memory.begin(holder) })
             }
         }
+    }
+
+    /// A header over the bounds is not read. Listeners refuse such mail before.
+    fn unbounded(&self) -> Verdict {
+        let action = match self.options.policy {
+            Policy::Honour => Action::Quarantine,
+            Policy::Report => Action::Deliver,
+        };
+        Verdict { action, ..self.unverified("dkim=policy (the header is too large)") }
     }
 
     /// A verdict without results (RFC 8601 §2.2, `no-result`, or a method that failed).
@@ -151,12 +212,11 @@ impl Verifier {
         Verdict { field, action: Action::Deliver, author: String::new(), observed: None }
     }
 
-    async fn verify_here(&self, client: &Client, message: &[u8]) -> Verdict {
+    pub(crate) async fn verify_here(&self, client: &Client, message: &[u8]) -> Verdict {
         let Some(mut parsed) = AuthenticatedMessage::parse(message) else { return self.unverified("none") };
-        // RFC 8301 §3.1: SHA-1 proves nothing.
-        parsed.dkim_headers.retain(|signature| signature.header.a != Algorithm::RsaSha1);
-        parsed.dkim_headers.truncate(SIGNATURES_MAX);
-        let all = self.all_methods(client, &parsed);
+        let left_out = bound(&mut parsed);
+        let is_clear = bound_authors(&mut parsed.from);
+        let all = self.all_methods(client, &parsed, (left_out, is_clear));
         match tokio::time::timeout(self.options.within, all).await {
             Ok(verdict) => verdict,
             Err(_) => {
@@ -166,11 +226,16 @@ impl Verifier {
         }
     }
 
-    async fn all_methods<'m>(&self, client: &Client, message: &'m AuthenticatedMessage<'m>) -> Verdict {
+    async fn all_methods<'m>(
+        &self,
+        client: &Client,
+        message: &'m AuthenticatedMessage<'m>,
+        (left_out, is_clear): (LeftOut, bool),
+    ) -> Verdict {
         let (host, dns) = (self.options.host.as_str(), &self.authenticator);
         let Client { address, helo, from } = client;
         let sender = (!from.is_empty()).then_some(from.as_str());
-        // RFC 7208 §2.4: with the null path the host's name stands for the sender.
+        // RFC 7208 §2.4: with the null path, the host's name is used as the sender.
         let spf = async {
             match sender {
                 Some(sender) => {
@@ -193,11 +258,14 @@ impl Verifier {
             results = results.with_arc_result(&arc, *address);
         }
         // RFC 8601 §2.7.1
-        let unsigned = if dkim.is_empty() { ";\r\n\tdkim=none" } else { "" };
-        let dmarc_result = dmarc_result(&dmarc);
-        let field = format!("Authentication-Results: {results}{unsigned}{dmarc_result}\r\n");
+        let unsigned = if dkim.is_empty() && !left_out.signatures { ";\r\n\tdkim=none" } else { "" };
+        let (left_out, dmarc_result) = (left_out.results(), dmarc_result(&dmarc));
+        let mut field = format!("Authentication-Results: {results}{unsigned}{left_out}{dmarc_result}\r\n");
+        if field.len() > FIELD_LEN_MAX {
+            field = format!("Authentication-Results: {host}{dmarc_result}\r\n");
+        }
         let action = match self.options.policy {
-            Policy::Honour if !is_author_clear(&message.from) => Action::Quarantine,
+            Policy::Honour if !is_clear => Action::Quarantine,
             Policy::Honour => action_of(&dmarc, &spf, &dkim),
             Policy::Report => Action::Deliver,
         };
@@ -280,29 +348,12 @@ fn dmarc_result(dmarc: &DmarcOutput) -> String {
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let author = match dmarc.domain() {
-        domain if !domain.is_empty() && domain.chars().all(is_plain) => format!(" header.from={domain}"),
+        domain if (1..=DOMAIN_LEN_MAX).contains(&domain.len()) && domain.chars().all(is_plain) => {
+            format!(" header.from={domain}")
+        }
         _ => String::new(),
     };
     format!(";\r\n\tdmarc={result}{author}{policy}")
-}
-
-/// Whether DMARC can judge the author: all addresses of From have one domain, and DNS can hold it.
-/// RFC 7489 §6.6.1 leaves other messages to the receiver. A forger may write a domain with a policy
-/// so that no policy is found, and mail programs still show it: such mail is filed as junk.
-fn is_author_clear(authors: &[String]) -> bool {
-    let mut domains = authors.iter().map(|author| author.rsplit_once('@').map_or("", |(_, domain)| domain));
-    // Without From there is no author to forge.
-    let Some(first) = domains.next() else { return true };
-    is_domain(first) && domains.all(|domain| domain.eq_ignore_ascii_case(first))
-}
-
-/// RFC 1035 §2.3.4, with the letters of other scripts (RFC 6531 §3.3).
-fn is_domain(text: &str) -> bool {
-    let is_label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
-    };
-    text.len() <= 253 && text.split('.').all(is_label)
 }
 
 /// RFC 7489 §6.6.2: the policy counts if neither method passes with an aligned domain. A temporary
@@ -324,26 +375,4 @@ fn action_of(dmarc: &DmarcOutput, spf: &SpfOutput, dkim: &[DkimOutput<'_>]) -> A
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn clear(authors: &[&str]) -> bool {
-        is_author_clear(&authors.iter().map(|author| (*author).to_owned()).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn an_author_has_one_domain_that_dns_can_hold() {
-        assert!(clear(&[]) && clear(&["ana@example.org"]) && clear(&["ana@b\u{fc}cher.example"]));
-        assert!(clear(&["ana@example.org", "bo@EXAMPLE.org"]));
-        let long = format!("ceo@{}.victim.test", "a".repeat(64));
-        for author in
-            ["ceo@victim.test.", "ceo@.victim.test", "ceo@victim..test", "ceo@mail\u{202e}.victim.test"]
-                .into_iter()
-                .chain(["ceo@[victim.test]", "ceo@\"victim.test\"", "ceo@", "ceo", long.as_str()])
-        {
-            assert!(!clear(&[author]), "{author}");
-        }
-        assert!(!clear(&["ceo@victim.test", "x@evil.test"]));
-        assert!(!clear(&["ceo@victim.test", "x@"]));
-    }
-}
+mod tests;

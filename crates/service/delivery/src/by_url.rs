@@ -3,22 +3,24 @@
 //! A URL is looked up without opening its mailbox: one summary is read, which says where the part
 //! lies. So the cost is that of the message, however large its folder is.
 //!
-//! Without `;URLAUTH=` a URL names something of the account that asks. With it (RFC 4467), it may
-//! be of another account, which has authorised it: the proof is a hash of the URL with a key of the
-//! mailbox. Nobody learns from a refusal which of its reasons it had.
+//! Without `;URLAUTH=` a URL names something that the reader's account may read: its own, or what
+//! others share with it. With it (RFC 4467), it may be of another account, which has authorised it:
+//! the proof is a hash of the URL with a key of the mailbox. A refusal does not show its reason.
 
 mod structure;
 
 use std::ops::{ControlFlow, Range};
+use std::time::Duration;
 
 use bytes::Bytes;
 use posthaste_directory::{Account, DirectoryError};
 use posthaste_imap_codec::{
     ImapUrl, MailboxArg, Section, SectionText, UrlAccess, UrlAuth, UrlPartial, UrlServer,
 };
-use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid};
+use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Rights, Uid};
 use posthaste_mime_summary::{self as mime, Encoding, FieldMask, SummaryRef, decode_transfer};
-use posthaste_store::StoreError;
+use posthaste_sharing::{Namespace, owner_of};
+use posthaste_store::{MailboxEntry, StoreError};
 
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
@@ -58,6 +60,8 @@ pub enum UrlPlace {
 /// What a URL names: found, and not yet read.
 #[derive(Debug)]
 pub struct UrlPart {
+    /// Whose computations it takes.
+    reader: AccountId,
     uid: Uid,
     body: BodyId,
     bytes: Range<u64>,
@@ -66,6 +70,21 @@ pub struct UrlPart {
     partial: Option<UrlPartial>,
     /// How the bytes are encoded, if they are the content of a part.
     encoding: Encoding,
+}
+
+/// Where in its message a part lies.
+struct Span {
+    bytes: Range<u64>,
+    fields: Option<FieldMask>,
+    partial: Option<UrlPartial>,
+    encoding: Encoding,
+}
+
+impl Span {
+    fn of(self, reader: AccountId, uid: Uid, body: BodyId) -> UrlPart {
+        let Self { bytes, fields, partial, encoding } = self;
+        UrlPart { reader, uid, body, bytes, fields, partial, encoding }
+    }
 }
 
 /// Why nothing is read.
@@ -99,11 +118,23 @@ fn bad(why: impl ToString) -> UrlRefusal {
     UrlRefusal::Bad(why.to_string())
 }
 
+fn no_such_mailbox() -> UrlRefusal {
+    bad("there is no such mailbox")
+}
+
+/// RFC 5092 §4: a mailbox that the URL names, if it is still the one that was meant.
+fn of_validity(entry: &MailboxEntry, url: &ImapUrl) -> Result<MailboxId, UrlRefusal> {
+    match url.mailbox.as_ref().and_then(|named| named.uid_validity) {
+        Some(validity) if validity != entry.uid_validity => Err(bad("the mailbox has another UIDVALIDITY")),
+        _ => Ok(entry.id),
+    }
+}
+
 impl Delivery {
     /// Finds what a URL names.
     pub async fn find_url(&self, reader: UrlReader<'_>, text: &str) -> Result<UrlPart, UrlRefusal> {
         let (mailbox, uid, url) = self.message_of_url(reader, text).await?;
-        let part = self.part_of(mailbox, uid, &url).await?;
+        let part = self.part_of(reader.account.id, mailbox, uid, &url).await?;
         let part = part.ok_or_else(|| bad("there is no such message or part"))?;
         match part.fields.is_some() && part.read_len() > HEADER_BYTES_MAX {
             true => Err(bad("the header is too large for single fields of it")),
@@ -111,8 +142,8 @@ impl Delivery {
         }
     }
 
-    /// The structure of what a URL names, as BODYSTRUCTURE has it (RFC 5524 §3); `None` for what is
-    /// no part.
+    /// The structure of what a URL names, as BODYSTRUCTURE has it (RFC 5524 §3); `None` for what
+    /// is no part.
     pub async fn structure_of_url(
         &self,
         reader: UrlReader<'_>,
@@ -134,8 +165,7 @@ impl Delivery {
             return Ok(None);
         }
         let work = move || structure::of_part(&printed, &section.part.0);
-        let found = tokio::task::spawn_blocking(work).await;
-        Ok(found.map_err(|error| DeliveryError::Interrupted(error.to_string()))?)
+        Ok(self.compute(reader.account.id, work).await?)
     }
 
     /// The message that a URL names, which may be read.
@@ -151,7 +181,7 @@ impl Delivery {
                 return Err(bad("the URL is not authorised: it needs ;URLAUTH="));
             }
             None if url.server.as_ref().is_none_or(|server| reader.is_own(server)) => {
-                self.mailbox_of_url(reader.account.id, reader.selected, &url).await?
+                self.readable_mailbox_of_url(reader, &url).await?
             }
             None => return Err(bad("the URL names another server or another user")),
         };
@@ -204,6 +234,33 @@ impl Delivery {
         if key.proves(rump, &proof.token) { Ok(mailbox) } else { Err(refused()) }
     }
 
+    /// The mailbox of a URL that is not authorised: one of the reader's own, or one of another
+    /// account in which the reader has `r` (RFC 4314 §4). Without it the answer is the one for a
+    /// mailbox that does not exist.
+    async fn readable_mailbox_of_url(
+        &self,
+        reader: UrlReader<'_>,
+        url: &ImapUrl,
+    ) -> Result<MailboxId, UrlRefusal> {
+        let name = url.mailbox.as_ref().and_then(|named| MailboxArg::from_text(&named.name).name().ok());
+        let Some(shown) = name.as_ref().and_then(Namespace::split) else {
+            return self.mailbox_of_url(reader.account.id, reader.selected, url).await;
+        };
+        if shown.is_among(&*self.store().list(reader.account.id).await?) {
+            return self.mailbox_of_url(reader.account.id, None, url).await;
+        }
+        let owner = owner_of(self.directory(), &shown).await?;
+        let (Some(owner), Some(name)) = (owner, &shown.name) else { return Err(no_such_mailbox()) };
+        let list = self.store().list(owner.id).await?;
+        let entry = list.find(name).ok_or_else(no_such_mailbox)?;
+        let acl = self.directory().acl(owner.id, entry.id).await?;
+        if owner.id == reader.account.id || !acl.rights_of(&reader.account.name).contains(Rights::READ) {
+            return Err(no_such_mailbox());
+        }
+        of_validity(entry, url)
+    }
+
+    /// A mailbox of the account's own list.
     async fn mailbox_of_url(
         &self,
         account: AccountId,
@@ -213,20 +270,14 @@ impl Delivery {
         let Some(named) = &url.mailbox else {
             return selected.ok_or_else(|| bad("the URL is relative and no mailbox is selected"));
         };
-        let no_such = || bad("there is no such mailbox");
-        let name = MailboxArg::from_text(&named.name).name().map_err(|_| no_such())?;
+        let name = MailboxArg::from_text(&named.name).name().map_err(|_| no_such_mailbox())?;
         let list = self.store().list(account).await?;
-        let entry = list.find(&name).ok_or_else(no_such)?;
-        match named.uid_validity {
-            Some(validity) if validity != entry.uid_validity => {
-                Err(bad("the mailbox has another UIDVALIDITY"))
-            }
-            _ => Ok(entry.id),
-        }
+        of_validity(list.find(&name).ok_or_else(no_such_mailbox)?, url)
     }
 
     async fn part_of(
         &self,
+        reader: AccountId,
         mailbox: MailboxId,
         uid: Uid,
         url: &ImapUrl,
@@ -234,7 +285,7 @@ impl Delivery {
         let mut found = Ok(None);
         let mut visit = |stored: posthaste_store::Stored<'_>| {
             found = match SummaryRef::new(stored.summary) {
-                Ok(summary) => Ok(locate(&summary, stored.body, uid, url)),
+                Ok(summary) => Ok(locate(&summary, url).map(|found| found.of(reader, uid, stored.body))),
                 Err(error) => Err(StoreError::Corrupt(format!("the summary of UID {uid}: {error}"))),
             };
             ControlFlow::Break(())
@@ -259,8 +310,7 @@ impl Delivery {
             Bytes::from(text).slice(part.start as usize..part.end as usize)
         };
         // A header may be large, and its fields are compared with many names.
-        let selected = tokio::task::spawn_blocking(work).await;
-        into.extend_from_slice(&selected.map_err(|error| DeliveryError::Interrupted(error.to_string()))?);
+        into.extend_from_slice(&self.compute(part.reader, work).await?);
         Ok(())
     }
 
@@ -281,8 +331,23 @@ impl Delivery {
             decoded.drain(..part.start as usize);
             Some(decoded)
         };
-        let decoded = tokio::task::spawn_blocking(work).await;
-        decoded.map_err(|error| DeliveryError::Interrupted(error.to_string()))
+        self.compute(part.reader, work).await
+    }
+
+    /// Computes on a thread of its own, when the account's turn has come: an account has one such
+    /// thread at a time.
+    async fn compute<T: Send + 'static>(
+        &self,
+        account: AccountId,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, DeliveryError> {
+        let place = self.url_places.take(account.0.to_bytes(), Duration::MAX).await;
+        let done = tokio::task::spawn_blocking(move || {
+            // The place is given back when the work ends, even if nobody waits for it any more.
+            let _held = place;
+            work()
+        });
+        done.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))
     }
 
     /// The next bytes of a part from a place on, at most some; none at its end. Of selected fields,
@@ -379,7 +444,7 @@ fn cut(len: u64, partial: Option<UrlPartial>) -> Range<u64> {
 }
 
 /// Where the bytes lie that the section of a URL names.
-fn locate(summary: &SummaryRef<'_>, body: BodyId, uid: Uid, url: &ImapUrl) -> Option<UrlPart> {
+fn locate(summary: &SummaryRef<'_>, url: &ImapUrl) -> Option<Span> {
     let whole = Section::default();
     let section = url.section.as_ref().unwrap_or(&whole);
     let (of, fields) = match &section.text {
@@ -392,7 +457,7 @@ fn locate(summary: &SummaryRef<'_>, body: BodyId, uid: Uid, url: &ImapUrl) -> Op
     };
     let located = summary.locate(&section.part.0, of)?;
     let bytes = u64::from(located.span.start)..u64::from(located.span.end);
-    Some(UrlPart { uid, body, bytes, fields, partial: url.partial, encoding: located.encoding })
+    Some(Span { bytes, fields, partial: url.partial, encoding: located.encoding })
 }
 
 #[cfg(test)]

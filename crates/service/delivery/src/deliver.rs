@@ -4,13 +4,15 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use posthaste_directory::{Account, Directory, Recipient, ResolveError};
 use posthaste_mail_model::{AccountId, BodyId, Flag, MailboxId, MailboxName, Uid};
-use posthaste_net::{ByteBudget, BytePermit, Holder};
+use posthaste_net::{ByteBudget, BytePermit, Holder, Places, processors_for_work};
+use posthaste_store::form::served_len;
 use posthaste_store::{Appended, Destination, IncomingMessage, MailboxList, SpecialUse, Store, StoreError};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
+use crate::conversions::as_plain;
 use crate::error::DeliveryError;
+use crate::memory::{SUMMARY_WITHIN, one_share};
 use crate::quota::{Quota, Quotas, Room, Usage};
 
 /// Makes a message's summary.
@@ -19,15 +21,11 @@ pub type Summarize = fn(&[u8]) -> Vec<u8>;
 /// A message over this is summarised on a blocking thread, so that no session on the same runtime
 /// thread waits for it: a summary takes about 1 ms per 256 KiB in the worst case, and handing it
 /// over 10 µs.
-const INLINE_LEN_MAX: usize = 256 * 1024;
+pub(crate) const INLINE_LEN_MAX: usize = 256 * 1024;
 /// Default memory for all summaries being made: two of the largest messages, or twenty of 300 KiB
 /// built to take much. A message up to [`INLINE_LEN_MAX`] is not counted: a thread of the runtime
 /// summarises one at a time.
 const SUMMARIES_BYTES_DEFAULT: usize = 512 << 20;
-/// How long a message waits for that memory before its sender gets a temporary error. Senders wait
-/// 10 minutes for an answer to their data (RFC 5321 §4.5.3.2.6). People who append a message wait
-/// far less.
-pub(crate) const SUMMARY_WITHIN: Duration = Duration::from_secs(60);
 /// Recipients whose mailboxes are appended to at a time. It is enough for the engine to commit them
 /// as one group of at most some hundreds of commits. Twice as many would not save a sync.
 const PARALLEL: usize = 64;
@@ -73,12 +71,6 @@ pub struct Delivered {
     pub body: BodyId,
 }
 
-/// A budget whose shares are all of it. Each use is so short that fairness between accounts needs
-/// no shares.
-fn one_share(budget: ByteBudget) -> ByteBudget {
-    budget.with_share_of_at_least(usize::MAX)
-}
-
 /// The path by which mail enters. Cheap to clone: all clones are one.
 #[derive(Clone)]
 pub struct Delivery {
@@ -89,6 +81,8 @@ pub struct Delivery {
     /// Memory for summaries being made.
     pub(crate) summaries: ByteBudget,
     quotas: Arc<Quotas>,
+    /// For decoding what URLs name: one for each account.
+    pub(crate) url_places: Places<[u8; 16]>,
 }
 
 impl std::fmt::Debug for Delivery {
@@ -102,7 +96,8 @@ impl Delivery {
     pub fn new(store: Store, directory: Arc<Directory>, options: DeliveryOptions) -> Self {
         let summaries = one_share(ByteBudget::new(SUMMARIES_BYTES_DEFAULT));
         let quotas = Arc::new(Quotas::new(store.clone()));
-        Self { store, directory, options, summarize: crate::summarize, summaries, quotas }
+        let url_places = Places::new(processors_for_work(), 1);
+        Self { store, directory, options, summarize: crate::summarize, summaries, quotas, url_places }
     }
 
     /// The same with this much memory for summaries, which other deliveries may share. It must hold
@@ -112,6 +107,11 @@ impl Delivery {
     pub fn with_summaries(mut self, budget: ByteBudget) -> Self {
         self.summaries = one_share(budget);
         self
+    }
+
+    /// The memory for summaries, for other work on whole messages.
+    pub fn summaries(&self) -> &ByteBudget {
+        &self.summaries
     }
 
     /// The store.
@@ -185,17 +185,15 @@ impl Delivery {
         }
     }
 
-    /// Like [`Self::incoming`], on this thread, which may block. For programs that read one message
-    /// after the other.
-    pub(crate) fn incoming_blocking(
+    /// A message with its summary, made on this thread.
+    pub(crate) fn summarized_blocking(
         &self,
         bytes: Bytes,
         flags: Vec<Flag>,
         date: Option<u32>,
-    ) -> Result<IncomingMessage, DeliveryError> {
-        self.check_size(bytes.len())?;
+    ) -> IncomingMessage {
         let summary = (self.summarize)(&bytes);
-        Ok(self.with_summary(bytes, summary, flags, date))
+        self.with_summary(bytes, summary, flags, date)
     }
 
     fn with_summary(
@@ -206,7 +204,7 @@ impl Delivery {
         date: Option<u32>,
     ) -> IncomingMessage {
         IncomingMessage {
-            bytes,
+            bytes: as_plain(bytes),
             summary: Bytes::from(summary),
             body: self.store.new_body_id(),
             flags,
@@ -266,7 +264,7 @@ impl Delivery {
         mailbox: &Destination,
         messages: Vec<IncomingMessage>,
     ) -> Result<Appended, DeliveryError> {
-        let bytes = messages.iter().map(|m| m.bytes.len() as u64).sum();
+        let bytes = messages.iter().map(|m| served_len(&m.bytes) as u64).sum();
         let _room = self.room(account, Usage { bytes, messages: messages.len() as u64 }).await?;
         Ok(mailbox.append(messages).await?)
     }
@@ -274,6 +272,12 @@ impl Delivery {
     /// Keeps room in an account for messages that are about to come, within its limits.
     pub async fn room(&self, account: &Account, more: Usage) -> Result<Room, DeliveryError> {
         self.quotas.room(account, self.options.quota, more).await
+    }
+
+    /// Whether an account has room for a message that has not come yet.
+    pub async fn has_room(&self, account: &Account, octets: u64) -> Result<(), DeliveryError> {
+        let more = Usage { bytes: octets, messages: 1 };
+        self.quotas.objection(account, self.options.quota, more).await
     }
 
     /// The limits of an account: its own, and the server's where it has none.

@@ -1,31 +1,35 @@
 //! The one path by which mail comes in: LMTP, submission, APPEND and import all end here.
 //!
-//! What happens here happens once per message, so that nothing has to happen when it is read: its
-//! size is checked, its summary is made (all that FETCH, SEARCH, SORT and THREAD will ever ask of
-//! it, in the very bytes in which it is sent), one body id is given to it however many recipients
-//! it has, and it is appended to their mailboxes side by side, so that the engine's group commit
-//! takes them together.
+//! The work is done once for each message, so that reading it needs none. Its size is checked. Its
+//! summary is made: all that FETCH, SEARCH, SORT and THREAD need of it, in the very bytes in which
+//! it is sent. It gets one body id, however many recipients it has. It is appended to their
+//! mailboxes side by side, so that the engine's group commit takes them together.
 //!
 //! | module | what |
 //! | --- | --- |
 //! | [`Delivery`] | recipients, messages, quotas |
 //! | [`summarize`] | a message's summary |
 //! | [`UrlPart`] | messages and their parts by URL |
-//! | [`Forms`] | rich mail (TNEF) as MIME, for the accounts that want it so |
+//! | [`Forms`] | rich mail (TNEF): as MIME or as sent, as each account keeps it |
+//! | [`Conversions`] | what clients see of mail that is kept in another form |
+//! | [`convert`] | stored mail in the form of another format |
 //! | [`import`] | mbox, Maildir, `.eml` and folders of them, read into mailboxes |
 //! | [`export`] | mailboxes written as mbox or Maildir |
 //!
-//! What always holds: a message is delivered byte for byte, except rich mail to accounts of the
-//! format `mime`; when `deliver` says yes it is on disk;
-//! no message, however broken, is refused for what is in it.
+//! What always holds: clients see a message byte for byte as it came, except rich mail, which they
+//! see as MIME; when `deliver` says yes it is on disk; no message, however broken, is refused for
+//! what is in it.
 
 mod by_url;
+mod conversions;
+pub mod convert;
 mod deliver;
 mod error;
 pub mod export;
 mod folders;
 mod format;
 pub mod import;
+mod memory;
 mod quota;
 mod rich;
 mod summarize;
@@ -33,6 +37,8 @@ mod summarize;
 mod tests;
 
 pub use by_url::{UrlPart, UrlPlace, UrlReader, UrlRefusal};
+pub use conversions::{Conversions, summarize_stored};
+pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Loss};
 pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize};
 pub use error::{DeliveryError, Kind};
 pub use export::{ExportError, ExportForm, ExportReport};

@@ -136,6 +136,16 @@ struct State {
     known: Option<Known>,
 }
 
+impl State {
+    /// Whether the account is known to be so far from its limits that nothing need be read.
+    fn is_far_from(&self, limit: Quota, more: Usage) -> bool {
+        self.known.filter(|known| known.read.elapsed() < BELIEVED).is_some_and(|known| {
+            let used = known.used.plus(self.let_in.minus(known.let_in_before));
+            limit.half().objection(used, more).is_none()
+        })
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Known {
     read: Instant,
@@ -184,12 +194,11 @@ impl Traffic {
     /// Lets something in without a look, if the account is far from its limits.
     fn let_in_far_from(self: &Arc<Self>, limit: Quota, more: Usage) -> Option<Room> {
         let mut state = lock(&self.state);
-        let known = state.known.filter(|known| known.read.elapsed() < BELIEVED)?;
-        let used = known.used.plus(state.let_in.minus(known.let_in_before));
-        if limit.half().objection(used, more).is_some() {
-            return None;
-        }
-        Some(self.begin(&mut state, more))
+        state.is_far_from(limit, more).then(|| self.begin(&mut state, more))
+    }
+
+    fn is_far_from(&self, limit: Quota, more: Usage) -> bool {
+        lock(&self.state).is_far_from(limit, more)
     }
 
     /// Takes back what found no room: it was not let in. Wakes nobody.
@@ -248,6 +257,20 @@ impl Quotas {
                 Err(_) => ended.await,
             }
         }
+    }
+
+    /// Why a message that has not come yet would find no room. Keeps none.
+    pub async fn objection(
+        &self,
+        account: &Account,
+        default: Quota,
+        more: Usage,
+    ) -> Result<(), DeliveryError> {
+        let limit = default.of(account);
+        if limit.is_none() || self.of(account.id).is_far_from(limit, more) {
+            return Ok(());
+        }
+        limit.objection(self.usage(account.id).await?, more).map_or(Ok(()), Err)
     }
 
     /// Reads what the account holds, and keeps room if there is any.

@@ -1,35 +1,102 @@
-//! Rich mail (TNEF, `winmail.dat`) for accounts that want MIME: converted once, before it is
-//! summarised and stored.
+//! The form in which a message is stored, by the format of its account. Whatever it is, clients see
+//! the same bytes.
 //!
-//! What cannot be converted is stored as sent, and the log says why. Mail that is signed or
-//! encrypted is stored as sent in every format. APPEND is no delivery: RFC 9051 §6.3.12 stores the
-//! very bytes that the client sent.
+//! | format | rich mail (TNEF, `winmail.dat`) | all other mail |
+//! | --- | --- | --- |
+//! | `keep` | as sent, with a header that says so | as sent |
+//! | `mime` | as MIME; with `keep_original`, the rich message behind it | as sent |
+//! | `rich` | as sent, with a header | as TNEF that gives back what was sent |
+//!
+//! Rich mail is converted once, before it is summarised: its row and summary are those of the
+//! converted message. Where it is stored in another form, every reader of the body gets it
+//! converted ([`crate::Conversions`], [`posthaste_store::form`]).
+//!
+//! What cannot be converted is stored and served as sent, and the log says why. Mail that is signed
+//! or encrypted is stored and served as sent in every format. APPEND is no delivery: RFC 9051
+//! §6.3.12 stores the very bytes that the client sent.
 
 use bytes::Bytes;
 use posthaste_directory::{Account, Format, Recipient};
-use posthaste_net::Holder;
+use posthaste_mail_model::Flag;
+use posthaste_metrics::Counter;
+use posthaste_net::{BytePermit, Holder};
 use posthaste_store::IncomingMessage;
+use posthaste_store::form::{Form, FormHeader};
 use posthaste_tnef::{Outcome, conversion_memory_max, convert, might_be_rich};
 
-use crate::deliver::{Delivery, SUMMARY_WITHIN};
+use crate::conversions::{enriched, header_of, with_original};
+use crate::deliver::{Delivery, INLINE_LEN_MAX};
 use crate::error::DeliveryError;
+use crate::memory::SUMMARY_WITHIN;
 
-/// A message in the forms in which its recipients keep it. All who keep it in the same form share
+/// How a message is stored for some accounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    AsSent,
+    Mime,
+    MimeWithOriginal,
+    Enriched,
+}
+
+impl Shape {
+    /// How an account stores a message that is rich, or not.
+    pub(crate) fn wanted((format, keep_original): (Format, bool), is_rich: bool) -> Self {
+        match format {
+            _ if is_rich => Self::of_rich(format, keep_original),
+            Format::Rich => Self::Enriched,
+            Format::Keep | Format::Mime => Self::AsSent,
+        }
+    }
+
+    /// How an account stores a rich message.
+    pub(crate) fn of_rich(format: Format, keep_original: bool) -> Self {
+        match format {
+            Format::Mime if keep_original => Self::MimeWithOriginal,
+            Format::Mime => Self::Mime,
+            Format::Keep | Format::Rich => Self::AsSent,
+        }
+    }
+}
+
+/// A message in the forms in which its recipients store it. All who store it in the same form share
 /// one body.
 #[derive(Debug)]
 pub struct Forms {
-    /// The form of most.
-    main: IncomingMessage,
-    /// The form of accounts that want MIME, if it is another.
-    mime: Option<IncomingMessage>,
+    /// What clients of every recipient see.
+    served: Bytes,
+    is_rich: bool,
+    first: IncomingMessage,
+    others: Vec<(Shape, IncomingMessage)>,
 }
 
 impl Forms {
-    /// The message as an account keeps it.
+    /// The message as an account stores it.
     pub fn of(&self, account: &Account) -> &IncomingMessage {
-        match (account.format, &self.mime) {
-            (Format::Mime, Some(mime)) => mime,
-            _ => &self.main,
+        let wanted = Shape::wanted((account.format, account.keep_original), self.is_rich);
+        self.others.iter().find(|(shape, _)| *shape == wanted).map_or(&self.first, |(_, message)| message)
+    }
+
+    /// The message as clients see it.
+    pub fn served(&self) -> &Bytes {
+        &self.served
+    }
+}
+
+/// A rich message that can be converted.
+pub(crate) struct Rich {
+    /// As clients see it.
+    pub(crate) mime: Bytes,
+    /// What a body that keeps it as sent begins with.
+    header: FormHeader,
+}
+
+impl Rich {
+    /// The stored body of this shape; `None` for plain MIME.
+    pub(crate) fn stored(&self, shape: Shape, sent: &[u8]) -> Option<Bytes> {
+        match shape {
+            Shape::AsSent => Some(self.header.before(sent)),
+            Shape::MimeWithOriginal => with_original(&self.mime, sent),
+            Shape::Mime | Shape::Enriched => None,
         }
     }
 }
@@ -38,39 +105,87 @@ impl Delivery {
     /// A message ready for the mailboxes of these recipients: see [`Delivery::incoming`].
     pub async fn forms(&self, bytes: Bytes, recipients: &[Recipient]) -> Result<Forms, DeliveryError> {
         self.check_size(bytes.len())?;
-        let wants_mime = |recipient: &&Recipient| recipient.account.format == Format::Mime;
-        let converted = match recipients.iter().find(wants_mime) {
-            Some(first) => self.as_mime(&first.account.name, &bytes).await?,
-            None => None,
-        };
-        let Some(converted) = converted else {
-            return Ok(Forms { main: self.incoming(bytes, Vec::new(), None).await?, mime: None });
-        };
-        let mime = self.incoming(converted, Vec::new(), None).await?;
-        if recipients.iter().all(|recipient| wants_mime(&recipient)) {
-            return Ok(Forms { main: mime, mime: None });
+        let account = recipients.first().map_or("", |first| first.account.name.as_str());
+        let rich = self.as_mime(account, &bytes).await?;
+        let is_rich = rich.is_some();
+        if is_rich {
+            posthaste_metrics::count(Counter::Conversions, 1);
         }
-        Ok(Forms { main: self.incoming(bytes, Vec::new(), None).await?, mime: Some(mime) })
+        let wanted = |shape: Shape| {
+            let is_it =
+                |r: &Recipient| Shape::wanted((r.account.format, r.account.keep_original), is_rich) == shape;
+            recipients.iter().any(is_it)
+        };
+        let mut others = Vec::new();
+        let Some(rich) = rich else {
+            let first = self.incoming(bytes.clone(), Vec::new(), None).await?;
+            if wanted(Shape::Enriched)
+                && let Some(stored) = self.as_rich(&bytes).await?
+            {
+                others.push((Shape::Enriched, self.stored_as(&first, stored)));
+            }
+            return Ok(Forms { served: bytes, is_rich, first, others });
+        };
+        let first = self.incoming(rich.mime.clone(), Vec::new(), None).await?;
+        for shape in [Shape::AsSent, Shape::MimeWithOriginal].into_iter().filter(|shape| wanted(*shape)) {
+            let stored = rich.stored(shape, &bytes).map(|stored| self.stored_as(&first, stored));
+            others.extend(stored.map(|stored| (shape, stored)));
+        }
+        Ok(Forms { served: rich.mime, is_rich, first, others })
+    }
+
+    /// The same message with another stored body.
+    fn stored_as(&self, message: &IncomingMessage, stored: Bytes) -> IncomingMessage {
+        IncomingMessage { bytes: stored, body: self.store().new_body_id(), ..message.clone() }
+    }
+
+    /// Memory to convert a message of this many bytes; `None` if there is never so much.
+    pub(crate) async fn room_to_convert(&self, len: usize) -> Result<Option<BytePermit>, DeliveryError> {
+        let wanted = conversion_memory_max(len);
+        if wanted > self.summaries.largest() {
+            return Ok(None);
+        }
+        let permit = self.summaries.begin(Holder::Account([0; 16]));
+        permit.grow_to_within(wanted, SUMMARY_WITHIN).await.map_err(|_| DeliveryError::Busy)?;
+        permit.complete();
+        Ok(Some(permit))
+    }
+
+    /// A message that came as MIME in rich form, if it can have one.
+    async fn as_rich(&self, bytes: &Bytes) -> Result<Option<Bytes>, DeliveryError> {
+        let Some(permit) = self.room_to_convert(bytes.len()).await? else { return Ok(None) };
+        let bytes = bytes.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            enriched(&bytes)
+        });
+        Ok(work.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a message is stored as sent: its conversion to rich mail failed");
+            None
+        }))
     }
 
     /// A message as MIME, if it is rich and can be converted.
-    async fn as_mime(&self, account: &str, bytes: &Bytes) -> Result<Option<Bytes>, DeliveryError> {
-        if !might_be_rich(bytes) {
+    async fn as_mime(&self, account: &str, bytes: &Bytes) -> Result<Option<Rich>, DeliveryError> {
+        // A look at a large message takes milliseconds, so another thread does it.
+        let is_candidate = if bytes.len() <= INLINE_LEN_MAX {
+            might_be_rich(bytes)
+        } else {
+            let look = bytes.clone();
+            !matches!(tokio::task::spawn_blocking(move || might_be_rich(&look)).await, Ok(false))
+        };
+        if !is_candidate {
             return Ok(None);
         }
-        let wanted = conversion_memory_max(bytes.len());
-        let most = self.summaries.largest();
-        if wanted > most {
+        let Some(permit) = self.room_to_convert(bytes.len()).await? else {
+            let (wanted, most) = (conversion_memory_max(bytes.len()), self.summaries.largest());
             tracing::warn!(
                 account,
                 bytes = bytes.len(),
                 "rich mail is stored as sent: its conversion may take {wanted} bytes, and `limits.summary_bytes` allows {most}"
             );
             return Ok(None);
-        }
-        let permit = self.summaries.begin(Holder::Account([0; 16]));
-        permit.grow_to_within(wanted, SUMMARY_WITHIN).await.map_err(|_| DeliveryError::Busy)?;
-        permit.complete();
+        };
         let (limit, name, bytes) = (self.options().message_len_max, account.to_owned(), bytes.clone());
         // Always on another thread: text in a small message may expand to megabytes.
         let work = tokio::task::spawn_blocking(move || {
@@ -83,20 +198,38 @@ impl Delivery {
         }))
     }
 
-    /// A message in the form in which an account keeps it, on this thread, which may block.
-    pub(crate) fn in_format_blocking(&self, format: Format, account: &str, bytes: Bytes) -> Bytes {
-        match format {
-            Format::Mime => {
-                as_mime_blocking(account, &bytes, self.options().message_len_max).unwrap_or(bytes)
-            }
-            Format::Rich | Format::Keep => bytes,
-        }
+    /// A message in the form in which an account stores it, on this thread, which may block. For
+    /// programs that read one message after the other.
+    pub(crate) fn incoming_blocking(
+        &self,
+        account: &Account,
+        bytes: Bytes,
+        flags: Vec<Flag>,
+        date: Option<u32>,
+    ) -> Result<IncomingMessage, DeliveryError> {
+        self.check_size(bytes.len())?;
+        let rich = as_mime_blocking(&account.name, &bytes, self.options().message_len_max);
+        let wanted = Shape::wanted((account.format, account.keep_original), rich.is_some());
+        let served = rich.as_ref().map_or(&bytes, |rich| &rich.mime);
+        let message = self.summarized_blocking(served.clone(), flags, date);
+        let stored = match &rich {
+            Some(rich) => rich.stored(wanted, &bytes),
+            None => Some(&bytes).filter(|_| wanted == Shape::Enriched).and_then(|bytes| enriched(bytes)),
+        };
+        Ok(match stored {
+            Some(stored) => IncomingMessage { bytes: stored, ..message },
+            None => message,
+        })
     }
 }
 
-fn as_mime_blocking(account: &str, bytes: &[u8], len_max: u64) -> Option<Bytes> {
+pub(crate) fn as_mime_blocking(account: &str, bytes: &[u8], len_max: u64) -> Option<Rich> {
     match convert(bytes) {
-        Ok(Outcome::Converted(mime)) if mime.len() as u64 <= len_max => Some(Bytes::from(mime)),
+        Ok(Outcome::Converted(mime)) if mime.len() as u64 <= len_max => {
+            let mime = Bytes::from(mime);
+            let header = header_of(Form::Rich, &mime)?;
+            Some(Rich { mime, header })
+        }
         Ok(Outcome::Converted(mime)) => {
             let len = mime.len();
             tracing::warn!(

@@ -16,10 +16,10 @@ use posthaste_imap_codec::response::{
 use posthaste_mime_summary as mime;
 use posthaste_mime_summary::{HeaderFields, Kind, Part, PartIndex, Room, Span, Structure, SummaryParts};
 
-/// How often BODY and BODYSTRUCTURE together print what both tell.
+/// How often BODY and BODYSTRUCTURE together print what both contain.
 const IN_BOTH: usize = 2;
 
-/// Computes all that IMAP can ask of `message`, as the stored record that [`mime::SummaryRef`]
+/// Computes all that IMAP can need of `message`, as the stored record that [`mime::SummaryRef`]
 /// reads.
 pub fn summarize(message: &[u8]) -> Vec<u8> {
     let structure = Structure::parse(message);

@@ -6,6 +6,7 @@ use posthaste_directory::{Account, AccountChange, Directory, Format, NewAccount,
 use posthaste_mail_model::{Flag, Keyword, MailboxName, Secret};
 use posthaste_mime_summary::summary_memory_max;
 use posthaste_net::{ByteBudget, Holder};
+use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{Engine, FlagChange, IncomingMessage, Mailbox, MemoryEngine, Store, StoreOptions};
 use posthaste_tnef::{Outcome, convert, samples};
 use std::future::{Future, poll_fn};
@@ -16,7 +17,7 @@ use std::task::Poll;
 
 use crate::export::{ExportForm, ExportReport};
 use crate::import::{ImportError, ImportOptions, ImportReport};
-use crate::{Delivery, DeliveryError, DeliveryOptions, Kind, MESSAGE_COST, Quota};
+use crate::{Conversions, Delivery, DeliveryError, DeliveryOptions, Kind, MESSAGE_COST, Quota};
 
 pub(crate) async fn delivery() -> (Delivery, Account) {
     delivery_with(DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() }).await
@@ -25,7 +26,8 @@ pub(crate) async fn delivery() -> (Delivery, Account) {
 async fn delivery_with(options: DeliveryOptions) -> (Delivery, Account) {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
-    let store = Store::new(engine, StoreOptions::default());
+    let serve = Arc::new(Conversions::new(ByteBudget::new(256 << 20)));
+    let store = Store::new(engine, StoreOptions { serve, ..StoreOptions::default() });
     let delivery = Delivery::new(store, Arc::new(directory), options);
     let ana = add(&delivery, "ana@example.org").await;
     (delivery, ana)
@@ -379,7 +381,7 @@ async fn faults_are_counted_and_nothing_else_is_lost() {
 }
 
 #[tokio::test]
-async fn a_folder_whose_name_no_mailbox_can_have_is_told() {
+async fn a_folder_whose_name_no_mailbox_can_have_is_reported() {
     let (delivery, ana) = delivery().await;
     let dir = tempfile::tempdir().unwrap();
     let deep = dir.path().join(format!("{}/", "x".repeat(200)).repeat(6));
@@ -484,7 +486,16 @@ async fn rich_mail_is_converted_for_those_who_want_it() {
     let bodies: Vec<_> = delivered.into_iter().map(|one| one.unwrap().body).collect();
     assert!(bodies[0] != bodies[1] && bodies[1] == bodies[2], "one body for each form");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert_eq!(inbox(&delivery, &ana).await, [text(&rich)]);
+    // Clients of each see the same, whatever is stored.
+    assert_eq!(inbox(&delivery, &ana).await, [text(&mime)]);
+    let engine = delivery.store().engine();
+    let stored = engine.read_body(bodies[0], 0..u64::MAX).await.unwrap();
+    assert_eq!(FormHeader::of(&stored).unwrap().form, Form::Rich);
+    assert_eq!(FormHeader::content(&stored), rich);
+    assert_eq!(engine.read_body(bodies[1], 0..u64::MAX).await.unwrap(), mime);
+    // A summary that is lost is made again as it was.
+    assert_eq!(crate::summarize_stored(&stored), crate::summarize(&mime));
+    assert!(engine.check(&mut |_| {}).await.unwrap().faults.is_empty());
     assert_eq!(inbox(&delivery, &ben).await, [text(&mime)]);
     assert_eq!(inbox(&delivery, &cyd).await, [text(&mime)]);
     // Those who all want MIME, and ordinary mail.
@@ -535,10 +546,43 @@ async fn an_import_converts_and_knows_what_it_had() {
     let path = folder.path().join("rich.eml");
     std::fs::write(&path, &rich).unwrap();
     let Ok(Outcome::Converted(mime)) = convert(&rich) else { panic!("the sample is rich") };
-    for (account, expected) in [(&ana, &rich), (&ben, &mime)] {
+    for account in [&ana, &ben] {
         assert_eq!(import(&delivery, account, &path, None).await.messages, 1);
         let again = import(&delivery, account, &path, None).await;
         assert_eq!((again.messages, again.present), (0, 1), "it is known by what was sent");
-        assert_eq!(inbox(&delivery, account).await, [String::from_utf8_lossy(expected).into_owned()]);
+        assert_eq!(inbox(&delivery, account).await, [String::from_utf8_lossy(&mime).into_owned()]);
+    }
+}
+
+#[tokio::test]
+async fn mail_that_looks_like_a_stored_form_is_mail() {
+    let (delivery, ana) = delivery().await;
+    let header = FormHeader { form: Form::Rich, served_len: 7, digest: [0; 8] };
+    let sent = header.before(b"Subject: x\r\n\r\nbody\r\n");
+    let recipients = [delivery.resolve("ana@example.org").await.unwrap()];
+    let delivered = delivery.deliver(sent.clone(), &recipients).await.remove(0).unwrap();
+    assert_eq!(inbox(&delivery, &ana).await, [String::from_utf8_lossy(&sent).into_owned()]);
+    let view = open(&delivery, &ana, "INBOX").await.view();
+    assert_eq!(view.rows(&view.all()).next().unwrap().1.size() as usize, sent.len());
+    let stored = delivery.store().engine().read_body(delivered.body, 0..u64::MAX).await.unwrap();
+    assert_eq!(FormHeader::of(&stored).unwrap().form, Form::Plain);
+    assert_eq!(crate::summarize_stored(&stored), crate::summarize(&sent));
+}
+
+#[tokio::test]
+async fn a_conversion_that_gives_other_bytes_is_an_error() {
+    let (delivery, ana) = delivery().await;
+    let rich = samples::mail(&samples::note());
+    let stored = FormHeader { form: Form::Rich, served_len: 7, digest: [0; 8] }.before(&rich);
+    delivery.mailboxes(ana.id).await.unwrap();
+    let future = FormHeader { form: Form::Unknown(9), served_len: 7, digest: [0; 8] }.before(&rich);
+    let inbox = open(&delivery, &ana, "INBOX").await;
+    for bytes in [stored, future] {
+        let body = delivery.store().new_body_id();
+        let message =
+            IncomingMessage { bytes, summary: Bytes::new(), body, flags: vec![], date: 1, saved: None };
+        let appended = inbox.destination().append(vec![message]).await.unwrap();
+        let error = inbox.read_body(appended.uids[0], body, 0..7).await.unwrap_err();
+        assert!(error.is_damage(), "{error}");
     }
 }

@@ -3,17 +3,17 @@
 use posthaste_mail_model::AccountId;
 use serde::{Deserialize, Serialize};
 
-/// How an account's new messages are kept. A change is for mail that comes from then on.
+/// How an account's new messages are stored. A change is for mail that comes from then on. Clients
+/// see the same bytes in every format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// Rich mail (TNEF, `winmail.dat`) is converted to MIME at delivery. All other mail is kept as
-    /// sent.
+    /// As MIME. Rich mail (TNEF, `winmail.dat`) is converted at delivery.
     Mime,
-    /// MIME is converted to rich mail at delivery. Not built yet: such an account keeps mail as
-    /// sent.
+    /// As rich mail. What comes as MIME is made TNEF at delivery. Signed and encrypted mail stays
+    /// as sent.
     Rich,
-    /// As sent, byte for byte.
+    /// As sent. Rich mail is converted when a client reads it.
     #[default]
     Keep,
 }
@@ -69,6 +69,18 @@ pub struct Forward {
 /// Addresses of a forward at most: it is read with the account.
 pub const FORWARDS_MAX: usize = 100;
 
+/// Which server has an account: RFC 2221.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Referral {
+    /// The URL of the server (RFC 5092), with the user's name there. The directory does not read
+    /// it.
+    pub url: String,
+    /// Whether IMAP logins here succeed all the same, for what others share with the account.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub admits: bool,
+}
+
 /// An account, as its record was when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
@@ -84,8 +96,10 @@ pub struct Account {
     pub command_limits: CommandLimits,
     /// Mailboxes it may have; `None` for no limit of its own.
     pub quota_mailboxes: Option<u64>,
-    /// How its messages are kept.
+    /// How its messages are stored.
     pub format: Format,
+    /// Whether [`Format::Mime`] keeps the rich message beside what was made of it.
+    pub keep_original: bool,
     /// Whether logins and mail are refused.
     pub disabled: bool,
     /// Whether its mailboxes stand in the namespace `Shared/` of others. Nobody logs in to it.
@@ -98,8 +112,24 @@ pub struct Account {
     pub scripts: Box<ScriptState>,
     /// Where its mail is sent on to, if it is.
     pub forward: Option<Box<Forward>>,
+    /// Which server has its mailboxes, if it is another one.
+    pub referral: Option<Box<Referral>>,
+    /// Whether it may set the quotas of all accounts of its domain by IMAP (RFC 9208).
+    pub sets_quotas: bool,
     /// Counts the changes of its record; caches are keyed by it.
     pub version: u64,
+}
+
+impl Account {
+    /// The domain of its name; `None` for a plain name.
+    pub fn domain(&self) -> Option<&str> {
+        self.name.rsplit_once('@').map(|(_, domain)| domain)
+    }
+
+    /// Whether it may set the quotas of that account: of its own domain alone.
+    pub fn may_set_quotas_of(&self, other: &Self) -> bool {
+        self.sets_quotas && self.domain().is_some() && self.domain() == other.domain()
+    }
 }
 
 /// What `account add` may say beside name and password.
@@ -113,10 +143,14 @@ pub struct NewAccount {
     pub command_limits: CommandLimits,
     /// Mailboxes it may have; `None` for no limit of its own.
     pub quota_mailboxes: Option<u64>,
-    /// How its messages are kept.
+    /// How its messages are stored.
     pub format: Format,
+    /// Whether [`Format::Mime`] keeps the rich message beside what was made of it.
+    pub keep_original: bool,
     /// Whether its mailboxes stand in the namespace `Shared/` of others.
     pub shared: bool,
+    /// Whether it may set the quotas of all accounts of its domain by IMAP.
+    pub sets_quotas: bool,
 }
 
 /// What `account set` may change; `None` leaves a field as it is.
@@ -134,6 +168,10 @@ pub struct AccountChange {
     pub quota_mailboxes: Option<Option<u64>>,
     /// A new format.
     pub format: Option<Format>,
+    /// Whether [`Format::Mime`] keeps the rich message beside what was made of it.
+    pub keep_original: Option<bool>,
     /// Whether logins and mail are refused.
     pub disabled: Option<bool>,
+    /// Whether it may set the quotas of all accounts of its domain by IMAP.
+    pub sets_quotas: Option<bool>,
 }

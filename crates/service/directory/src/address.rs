@@ -9,7 +9,7 @@
 use std::fmt;
 use unicode_normalization::UnicodeNormalization;
 
-/// Octets of a local part. RFC 5321 §4.5.3.1.1 asks for 64; twice that, because sub-addresses made
+/// Octets of a local part. RFC 5321 §4.5.3.1.1 requires 64; twice that, because sub-addresses made
 /// by programs are often longer. More would not fit the 400 bytes a directory record's name may
 /// have.
 const LOCAL_LEN_MAX: usize = 128;
@@ -73,6 +73,26 @@ impl Address {
         Ok(Self { text, local_len, detail })
     }
 
+    /// A name that somebody else vouches for: the issuer of a token, or an authority that signs
+    /// certificates. Only ASCII letters are folded. Other letters must stand in their normal form:
+    /// to the issuer, `\u{212a}im` (with KELVIN SIGN) and `kim` may be two people.
+    pub fn parse_asserted(text: &str) -> Result<Self, AddressError> {
+        let address = Self::parse(text)?;
+        let parts = text.rsplit_once('@');
+        let (local, domain) = parts.map_or((text, None), |(local, domain)| (local, Some(domain)));
+        if local.to_ascii_lowercase() != address.local() {
+            return Err(AddressError::LocalPart);
+        }
+        let is_normal = |(asserted, normal): (&str, &str)| {
+            let asserted = asserted.to_ascii_lowercase();
+            asserted == normal || asserted == idna::domain_to_unicode(normal).0
+        };
+        match domain.zip(address.domain()).is_none_or(is_normal) {
+            true => Ok(address),
+            false => Err(AddressError::Domain),
+        }
+    }
+
     /// The whole address in its normal form.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -119,6 +139,21 @@ impl fmt::Debug for Address {
 /// Text in normal form C; ASCII is so already.
 fn composed(text: String) -> String {
     if text.is_ascii() { text } else { text.nfc().collect() }
+}
+
+/// Labels below which countries register domains.
+const SHARED: [&str; 11] = ["ac", "co", "com", "edu", "go", "gov", "ne", "net", "nom", "or", "org"];
+
+/// The part of a domain that somebody registered, by its form: the last two labels, or three below
+/// `co.uk` and its like. Not for decisions about rights. Names below it can be made at will, so
+/// limits on strangers count them together.
+pub fn registered_domain(domain: &str) -> &str {
+    let mut dots = domain.rmatch_indices('.').map(|(at, _)| at);
+    let (Some(last), Some(second)) = (dots.next(), dots.next()) else { return domain };
+    let is_country = domain.len() - last == 3;
+    let is_shared = is_country && domain.get(second + 1..last).is_some_and(|l| SHARED.contains(&l));
+    let at = if is_shared { dots.next() } else { Some(second) };
+    at.and_then(|at| domain.get(at + 1..)).unwrap_or(domain)
 }
 
 /// A domain in lower-case A-labels (RFC 5890 §2.3.2.1): `Bücher.Example` is
@@ -196,6 +231,24 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn names_below_a_registered_domain_are_its() {
+        for (domain, registered) in [
+            ("a.b.example.org", "example.org"),
+            ("example.org", "example.org"),
+            ("mx.example.co.uk", "example.co.uk"),
+            ("example.co.uk", "example.co.uk"),
+            ("co.uk", "co.uk"),
+            ("a.b.xy.de", "xy.de"),
+            ("a.co.example", "co.example"),
+            ("localhost", "localhost"),
+            ("", ""),
+            ("a..b", ".b"),
+        ] {
+            assert_eq!(registered_domain(domain), registered, "{domain}");
+        }
+    }
+
+    #[test]
     fn spellings_of_one_address_are_one() {
         for (text, normal) in [
             ("Ana@Example.ORG", "ana@example.org"),
@@ -206,6 +259,30 @@ mod tests {
             ("Postmaster", "postmaster"),
         ] {
             assert_eq!(Address::parse(text).unwrap().as_str(), normal, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_two_asserted_names_meet() {
+        for (text, normal) in [
+            ("Kim@Example.ORG", "kim@example.org"),
+            ("j\u{fc}rgen@b\u{fc}cher.example", "j\u{fc}rgen@xn--bcher-kva.example"),
+            ("j\u{fc}rgen@XN--BCHER-KVA.example", "j\u{fc}rgen@xn--bcher-kva.example"),
+            ("Kim+Lists", "kim+lists"),
+        ] {
+            assert_eq!(Address::parse_asserted(text).unwrap().as_str(), normal, "{text}");
+        }
+        // Each of them is `kim@example.org` or `jürgen@bücher.example` for people who type it.
+        for text in [
+            "\u{212a}im@example.org",
+            "kim@example.or\u{ff47}",
+            "\"kim\"@example.org",
+            "J\u{dc}RGEN@b\u{fc}cher.example",
+            "ju\u{308}rgen@b\u{fc}cher.example",
+            "j\u{fc}rgen@B\u{dc}CHER.example",
+        ] {
+            assert!(Address::parse(text).is_ok(), "{text}");
+            assert!(Address::parse_asserted(text).is_err(), "{text}");
         }
     }
 

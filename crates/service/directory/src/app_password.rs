@@ -168,7 +168,7 @@ fn find<'s>(stored: &'s Stored, given: &str) -> Option<&'s AppPassword> {
         return None;
     }
     let given = verifier(given)?;
-    // Each is compared, so that time does not say which.
+    // All are compared, so that the time does not reveal which one fits.
     stored
         .app_passwords
         .iter()

@@ -1,11 +1,12 @@
-//! Client certificates: which account one stands for, and logins by them (SASL EXTERNAL).
+//! Client certificates: whose account one names, and logins by them (SASL EXTERNAL).
 //!
 //! An account may list certificates by their fingerprints. Then it takes these and no other. For a
-//! certificate that says nothing of its account, `certificate/<fingerprint>` names it. The list in
-//! the account's record decides: a record of that kind that was left behind lets nobody in.
+//! certificate that does not name its account, `certificate/<fingerprint>` names it. The list in
+//! the account's record decides: a `certificate/` record alone lets nobody in.
 
 use posthaste_net::ClientCertificate;
 use posthaste_store::CommitOutcome;
+use std::time::UNIX_EPOCH;
 
 use crate::account::Account;
 use crate::address::Address;
@@ -91,7 +92,7 @@ impl Directory {
     pub(crate) async fn forget_certificate(&self, fingerprint: &Fingerprint) -> Result<()> {
         let key = record::certificate_key(fingerprint);
         if let Some(entry) = self.engine.directory_entry(&key).await? {
-            // Lost to somebody who gave it to another account: that is as good.
+            // Somebody gave it to another account at the same time. The newer change counts.
             self.put(key, entry.version, None).await?;
         }
         Ok(())
@@ -105,7 +106,7 @@ impl Directory {
         Ok(stored.filter(|stored| stored.certificates.contains(fingerprint)).map(|_| name))
     }
 
-    /// Lets in whom a certificate stands for: the account `authorization`, or if that is empty the
+    /// Lets in the owner of a certificate: the account `authorization`, or if that is empty the
     /// first one that there is.
     pub(crate) async fn login_by_certificate(
         &self,
@@ -143,10 +144,12 @@ impl Directory {
             true => By::Certificate(certificate.fingerprint),
             false => By::ListedCertificate(certificate.fingerprint),
         };
-        Ok(Login::new(enabled(stored.account)?, by))
+        // As those that began with a token end with it.
+        let ends = certificate.ends.and_then(|ends| ends.duration_since(UNIX_EPOCH).ok());
+        Ok(Login { until: ends.map(|ends| ends.as_secs()), ..Login::new(enabled(stored.account)?, by) })
     }
 
-    /// The accounts that a certificate stands for: the one that lists it, and those that it names.
+    /// The accounts of a certificate: the one that lists it, and those that it names.
     async fn accounts_of(
         &self,
         certificate: &ClientCertificate,
@@ -156,7 +159,7 @@ impl Directory {
         let owner = self.certificate_owner(&certificate.fingerprint).await?;
         let mut found: Vec<Stored> = Vec::new();
         for name in owner.into_iter().chain(named) {
-            let Ok(address) = Address::parse(&name) else { continue };
+            let Ok(address) = Address::parse_asserted(&name) else { continue };
             let Some(stored) = self.stored(address.as_str()).await? else { continue };
             let listed = stored.certificates.contains(&certificate.fingerprint);
             let named = stored.certificates.is_empty() && mode != CertificateLogins::Listed;

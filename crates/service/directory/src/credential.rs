@@ -11,7 +11,7 @@ pub struct AppPassword {
     pub id: AppPasswordId,
     /// What it is for, in the owner's words; no other one of the account has the same.
     pub label: String,
-    /// For which protocols it is good; empty for all.
+    /// For which protocols it is valid; empty for all.
     pub services: Vec<Service>,
     /// When it was made, unix seconds.
     pub created: u64,
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Verifier {
     }
 }
 
-/// What is asked for when one is made.
+/// What to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAppPassword {
     /// See [`AppPassword::label`].
@@ -42,12 +42,12 @@ pub struct NewAppPassword {
 }
 
 impl AppPassword {
-    /// Whether its time is over.
+    /// Whether it has expired.
     pub fn has_ended(&self, now: u64) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// Whether it is good for a protocol.
+    /// Whether it is valid for a protocol.
     pub fn is_for(&self, service: Service) -> bool {
         self.services.is_empty() || self.services.contains(&service)
     }

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::lease::Compared;
 use crate::sasl::{Channel, Exchange, Mechanism, Plaintext, Step, TlsBindings, mechanisms};
 use crate::testing::{add, directory, other_process, secret};
 use crate::{
@@ -24,6 +25,8 @@ const DISABLE: AccountChange = AccountChange {
     command_limit: None,
     save_limit: None,
     format: None,
+    keep_original: None,
+    sets_quotas: None,
 };
 
 fn by(service: Service) -> Client {
@@ -105,8 +108,8 @@ async fn labels_are_unique_and_their_number_has_a_bound() {
     let many = directory.add_app_password(ANA, for_all("one more")).await.unwrap_err();
     assert!(matches!(many, DirectoryError::TooManyAppPasswords), "{many}");
     directory.remove_app_password(ANA, &made.id.to_string()).await.unwrap();
-    let gone = directory.remove_app_password(ANA, "phone").await.unwrap_err();
-    assert!(gone.to_string().contains("'phone'"), "{gone}");
+    let missing = directory.remove_app_password(ANA, "phone").await.unwrap_err();
+    assert!(missing.to_string().contains("'phone'"), "{missing}");
     assert_eq!(directory.app_passwords(ANA).await.unwrap().len(), 31);
 }
 
@@ -123,7 +126,7 @@ async fn what_is_taken_away_ends_its_sessions_and_no_others() {
     }
     leases.push(directory.lease(&external(&directory, &shown(&[ANA], 1), "").await.unwrap()));
     let ended = async |expected: [bool; 4]| {
-        directory.leases.compare(true).await.unwrap();
+        directory.leases.compare(Compared::All).await.unwrap();
         assert_eq!([0, 1, 2, 3].map(|n| leases[n].is_ended()), expected);
     };
     ended([false; 4]).await;
@@ -131,7 +134,7 @@ async fn what_is_taken_away_ends_its_sessions_and_no_others() {
     other.remove_app_password(ANA, "phone").await.unwrap();
     ended([true, false, false, false]).await;
     assert!(password_login(&directory, phone.expose(), Service::Imap).await.is_err());
-    // From the first listed certificate on no other one counts.
+    // Once a certificate is listed, no other one counts.
     other.add_certificate(ANA, [2; 32]).await.unwrap();
     ended([true, false, false, true]).await;
     other.set_password(ANA, &secret("pen")).await.unwrap();
@@ -146,11 +149,11 @@ async fn a_lease_ends_with_its_time() {
     let account = add(&directory, ANA, "pencil").await;
     let login = |until| Login { until, ..Login::new(account.clone(), By::Token) };
     let (over, later) = (directory.lease(&login(Some(1))), directory.lease(&login(Some(u64::MAX))));
-    directory.leases.compare(true).await.unwrap();
+    directory.leases.compare(Compared::All).await.unwrap();
     assert!(over.is_ended() && !later.is_ended());
-    // Nothing changed since: time alone ends it.
+    // Nothing changed since: only its expiry ends it.
     let late = directory.lease(&login(Some(2)));
-    directory.leases.compare(false).await.unwrap();
+    directory.leases.compare(Compared::New).await.unwrap();
     assert!(late.is_ended() && !later.is_ended());
 }
 
@@ -169,7 +172,7 @@ async fn an_account_takes_its_app_passwords_and_certificates_along() {
     assert_eq!(external(&to, &certificate, "").await.unwrap().account.name, "ana2@example.org");
 }
 
-/// A good certificate.
+/// A valid certificate.
 fn shown(emails: &[&str], number: u8) -> ClientCertificate {
     ClientCertificate {
         fingerprint: [number; 32],
@@ -230,7 +233,7 @@ async fn external_is_offered_with_a_good_certificate_alone() {
     assert!(matches!(off, LoginFailure::UnknownMechanism));
     directory.set_logins(certificates(CertificateLogins::Email));
     assert!(offers(&directory, good()) && !offers(&directory, None));
-    // A resumed session may have one whose time is over.
+    // A resumed session may have an expired one.
     let ended = ClientCertificate { ends: Some(SystemTime::UNIX_EPOCH), ..good().unwrap() };
     assert!(!offers(&directory, Some(ended.clone())));
     assert!(external(&directory, &ended, "").await.is_err());
@@ -271,6 +274,45 @@ async fn a_certificate_stands_for_whom_it_names_and_nobody_else() {
     assert!(matches!(name(&hers, "").await.unwrap_err(), LoginFailure::Disabled));
 }
 
+/// As a session that began with a token does: `a_lease_ends_with_its_time`.
+#[tokio::test]
+async fn a_session_ends_with_the_certificate_that_it_began_with() {
+    let (_, directory) = directory();
+    directory.set_logins(certificates(CertificateLogins::Email));
+    add(&directory, ANA, "pencil").await;
+    directory.add_certificate(ANA, [9; 32]).await.unwrap();
+    add(&directory, "ben@example.org", "pencil").await;
+    let ends = crate::unix_time::now() + 3600;
+    for (emails, number) in [(&[][..], 9), (&["ben@example.org"], 1)] {
+        let ends_at = Some(SystemTime::UNIX_EPOCH + Duration::from_secs(ends));
+        let certificate = ClientCertificate { ends: ends_at, ..shown(emails, number) };
+        assert_eq!(external(&directory, &certificate, "").await.unwrap().until, Some(ends), "{number}");
+    }
+}
+
+/// KELVIN SIGN: the authority, or the issuer of tokens, may know two people where we know one.
+#[tokio::test]
+async fn a_name_that_is_asserted_is_folded_in_ascii_alone() {
+    let (_, directory) = directory();
+    directory
+        .set_logins(LoginSettings { certificates: CertificateLogins::Email, tokens: Some(Arc::new(Words)) });
+    add(&directory, "kim@example.org", "pencil").await;
+    let other = "\u{212a}im";
+    let named = shown(&[&format!("{other}@example.org")], 1);
+    assert!(matches!(external(&directory, &named, "").await.unwrap_err(), LoginFailure::Certificate));
+    assert!(external(&directory, &shown(&["Kim@Example.org"], 2), "").await.is_ok());
+    let by_token = async |name: &str, token: &str| {
+        let (_, outcome) = directory.login_by_token(name, Some(secret(token)), by(Service::Imap)).await;
+        outcome.map_err(|error| error.failure)
+    };
+    assert!(by_token("", "Kim").await.is_ok());
+    for name in ["", "kim@example.org"] {
+        assert!(matches!(by_token(name, other).await.unwrap_err(), LoginFailure::Token(_)), "{name}");
+    }
+    // A client writes its own name as it likes.
+    assert!(by_token(&format!("{other}@example.org"), "kim").await.is_ok());
+}
+
 #[tokio::test]
 async fn an_account_that_lists_certificates_takes_these_alone() {
     let (records, directory) = directory();
@@ -278,7 +320,7 @@ async fn an_account_that_lists_certificates_takes_these_alone() {
     add(&directory, ANA, "pencil").await;
     add(&directory, "ben@example.org", "pencil").await;
     directory.add_certificate(ANA, [9; 32]).await.unwrap();
-    // It names nobody, and is hers.
+    // It names nobody, and belongs to her.
     let listed = shown(&[], 9);
     let login = external(&directory, &listed, "").await.unwrap();
     assert_eq!((login.account.name.as_str(), login.by), (ANA, By::ListedCertificate([9; 32])));
@@ -294,7 +336,7 @@ async fn an_account_that_lists_certificates_takes_these_alone() {
     assert!(external(&directory, &shown(&["ben@example.org"], 1), "").await.is_err());
     let lease = directory.lease(&login);
     directory.remove_certificate(ANA, [9; 32]).await.unwrap();
-    directory.leases.compare(true).await.unwrap();
+    directory.leases.compare(Compared::All).await.unwrap();
     assert!(lease.is_ended());
     assert!(external(&directory, &listed, "").await.is_err());
     assert!(!records.dump().contains("certificate/"), "{}", records.dump());
@@ -382,7 +424,7 @@ async fn tokens_let_in_whom_they_name_and_programs_are_told_why_not() {
     }
     let invalid = r#"{"status":"invalid_token","scope":"mail","openid-configuration":"https://id.example/.well-known/openid-configuration"}"#;
     let scope = invalid.replace("invalid_token", "insufficient_scope");
-    for (text, reason, told) in [
+    for (text, reason, expected) in [
         ("n,,\x01auth=Bearer forged\x01\x01", "token", Some(invalid)),
         ("n,,\x01auth=\x01\x01", "no-token", Some(invalid)),
         ("n,,\x01auth=Bearer expired\x01\x01", "expired", Some(invalid)),
@@ -393,7 +435,7 @@ async fn tokens_let_in_whom_they_name_and_programs_are_told_why_not() {
         ("n,,\x01auth=Basic x\x01\x01", "malformed", None),
     ] {
         let (failure, challenge) = ask("OAUTHBEARER", text).await.unwrap_err();
-        assert_eq!((failure.reason(), challenge.as_deref()), (reason, told), "{text:?}");
+        assert_eq!((failure.reason(), challenge.as_deref()), (reason, expected), "{text:?}");
     }
     let (_, challenge) =
         ask("XOAUTH2", "user=ana@example.org\x01auth=Bearer forged\x01\x01").await.unwrap_err();
@@ -416,7 +458,7 @@ async fn forged_tokens_are_throttled_and_old_ones_are_not() {
         let (failure, _) = ask("n,a=ana@example.org,\x01auth=Bearer forged\x01\x01").await.unwrap_err();
         assert!(matches!(failure, LoginFailure::Token(_)));
     }
-    // Not looked at, though it is good.
+    // It is not read, although it is valid.
     let (failure, _) = ask("n,,\x01auth=Bearer ana\x01\x01").await.unwrap_err();
     assert!(matches!(failure, LoginFailure::TooMany));
 }

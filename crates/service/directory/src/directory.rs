@@ -23,6 +23,7 @@ use crate::password::{self, Credentials, KEY_LEN, Policy};
 use crate::recent::Recent;
 use crate::record::{self, Stored};
 use crate::settings::LoginSettings;
+use crate::shared_groups::SharedGroups;
 use crate::throttle::Throttle;
 use crate::verified::Verified;
 
@@ -31,8 +32,8 @@ use crate::verified::Verified;
 pub(crate) const TRIES: usize = 16;
 /// Records per engine call when all of a kind are read.
 const SCAN_LIMIT: usize = 256;
-/// App passwords of which is known when their use was noted: 4,096 × 2 × some 50 octets. More cost
-/// a read at a login.
+/// App passwords of which is known when their use was noted: 4,096 × 2 × some 50 octets. More
+/// cost a read at a login.
 const USES_NOTED: usize = 4096;
 
 /// An address that belongs to an account of another name.
@@ -52,6 +53,7 @@ pub struct Directory {
     pub(crate) verified: Verified,
     pub(crate) throttle: Mutex<Throttle>,
     pub(crate) leases: Leases,
+    pub(crate) groups: SharedGroups,
     pub(crate) decoy_key: OnceCell<[u8; KEY_LEN]>,
     /// A hash that no password fits. Checking it costs as much as checking a real one.
     pub(crate) decoy_hash: OnceCell<String>,
@@ -85,6 +87,7 @@ impl Directory {
             verified: Verified::new()?,
             throttle: Mutex::new(Throttle::new()),
             leases,
+            groups: SharedGroups::default(),
             decoy_key: OnceCell::new(),
             decoy_hash: OnceCell::new(),
             shared_domains: RwLock::default(),
@@ -137,12 +140,15 @@ impl Directory {
                 command_limits: new.command_limits,
                 quota_mailboxes: new.quota_mailboxes,
                 format: new.format,
+                keep_original: new.keep_original,
                 disabled: false,
                 shared: new.shared,
                 created: now.as_secs().try_into().unwrap_or(i64::MAX),
                 password_changes: 0,
                 scripts: Box::default(),
                 forward: None,
+                referral: None,
+                sets_quotas: new.sets_quotas,
                 version: 1,
             },
             credentials,
@@ -165,7 +171,9 @@ impl Directory {
         self.note_domain(&address).await?;
         // Scripts first: without its active script an account would get its mail unfiltered.
         self.adopt_scripts(from, stored.account.id, id).await?;
-        stored.account = Account { id, name: address.to_string(), version: 1, ..stored.account };
+        // A right over one domain is none over another.
+        let sets_quotas = stored.account.sets_quotas && stored.account.domain() == address.domain();
+        stored.account = Account { id, name: address.to_string(), version: 1, sets_quotas, ..stored.account };
         match self.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
             CommitOutcome::Done => {}
             CommitOutcome::Conflict => return Err(DirectoryError::AccountExists(address.to_string())),
@@ -201,7 +209,9 @@ impl Directory {
             limits.save = change.save_limit.unwrap_or(limits.save);
             account.quota_mailboxes = change.quota_mailboxes.unwrap_or(account.quota_mailboxes);
             account.format = change.format.unwrap_or(account.format);
+            account.keep_original = change.keep_original.unwrap_or(account.keep_original);
             account.disabled = change.disabled.unwrap_or(account.disabled);
+            account.sets_quotas = change.sets_quotas.unwrap_or(account.sets_quotas);
         })
         .await
     }
@@ -237,7 +247,7 @@ impl Directory {
                 _ => break,
             }
         }
-        // Whoever gets the name later gets no rights with it.
+        // A later account of that name gets no rights with it.
         self.forget_sharing(&stored.account).await?;
         for _ in 0..TRIES {
             let stored = self.existing(address.as_str()).await?;
@@ -250,6 +260,7 @@ impl Directory {
                     self.forget_certificate(fingerprint).await?;
                 }
                 self.forget_url_keys(stored.account.id).await?;
+                self.forget_seen_of(stored.account.id).await?;
                 return Ok(stored.account);
             }
         }

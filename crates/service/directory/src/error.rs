@@ -45,7 +45,7 @@ pub enum DirectoryError {
     NoGroup(String),
     /// Too few or too many members.
     #[error(
-        "a group has 1 to {MEMBERS_MAX} members and stands for at most {EXPANSION_MAX} addresses, not {0}"
+        "a group has 1 to {MEMBERS_MAX} members, and at most {EXPANSION_MAX} addresses with those of groups within it, not {0}"
     )]
     GroupSize(usize),
     /// It is among its own members.
@@ -77,7 +77,7 @@ pub enum DirectoryError {
     /// The account lists as many as it can.
     #[error("an account lists at most {CERTIFICATES_MAX} certificates: remove one that is not used")]
     TooManyCertificates,
-    /// Nobody can say whether a token is good.
+    /// The check of a token failed: it may be valid or not.
     #[error("tokens cannot be checked: {0}")]
     Tokens(String),
     /// A password that cannot be.

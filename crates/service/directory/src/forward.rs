@@ -1,6 +1,6 @@
-//! Where an account's mail is sent on to.
+//! Where an account's mail, and where its logins, are sent on to.
 
-use crate::account::{Account, FORWARDS_MAX, Forward};
+use crate::account::{Account, FORWARDS_MAX, Forward, Referral};
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::group::member;
@@ -19,5 +19,11 @@ impl Directory {
             }
         };
         self.update(name, |stored| stored.account.forward.clone_from(&forward)).await
+    }
+
+    /// Refers IMAP logins of an account to another server from now on, or no longer.
+    pub async fn set_referral(&self, name: &str, referral: Option<Referral>) -> Result<Account> {
+        let referral = referral.map(Box::new);
+        self.update(name, |stored| stored.account.referral.clone_from(&referral)).await
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 const NAME: &str = "ana@example.org";
 const PASSWORD: &str = "correct horse";
 
-/// Stands for the nonce of the last challenge, which no input can know.
+/// The place of the nonce of the last challenge, which no input can know.
 const NONCE: &[u8] = b"NONCE";
 
 /// One exchange. The first byte chooses mechanism and channel; 0xFF, which no UTF-8 has,
@@ -71,7 +71,7 @@ pub fn sasl(data: &[u8]) {
     }
 }
 
-/// What is taken for an address is the same when it is said again.
+/// What is taken for an address is the same when it is parsed again.
 pub fn address(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(address) = Address::parse(text) {
@@ -84,7 +84,7 @@ pub fn address(data: &[u8]) {
     }
 }
 
-/// A good certificate that stands for no account.
+/// A valid certificate of no account.
 fn of_nobody() -> ClientCertificate {
     let ends = Some(SystemTime::now() + Duration::from_secs(3600));
     ClientCertificate {

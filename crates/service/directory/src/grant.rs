@@ -1,4 +1,4 @@
-//! A login that was let in: which account, and what the login rests on.
+//! A login that succeeded: which account, and by which credential.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -35,7 +35,7 @@ impl Service {
     }
 }
 
-/// Who asks to be let in.
+/// Who wants to log in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Client {
     /// The address at the other end.
@@ -57,7 +57,7 @@ impl fmt::Display for AppPasswordId {
 /// SHA-256 of a certificate, DER.
 pub type Fingerprint = [u8; 32];
 
-/// What a login rests on. When it goes, sessions end: see [`crate::Lease`].
+/// The credential of a login. When it is removed, sessions end: see [`crate::Lease`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum By {
     /// The account's password, by whichever mechanism.
@@ -87,19 +87,19 @@ impl fmt::Display for By {
     }
 }
 
-/// A login that was let in.
+/// A login that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
     /// The account, as its record was read.
     pub account: Account,
-    /// What it rests on.
+    /// The credential.
     pub by: By,
     /// When it ends by itself, unix seconds.
     pub until: Option<u64>,
 }
 
 impl Login {
-    /// A login that ends by nothing but a change of its account.
+    /// A login that ends only by a change of its account.
     pub const fn new(account: Account, by: By) -> Self {
         Self { account, by, until: None }
     }

@@ -1,12 +1,13 @@
-//! Groups: addresses that stand for others, here or elsewhere. The group of a whole domain
-//! (`@example.org`) takes what nobody else there does: a catch-all.
+//! Groups: addresses with members, here or elsewhere. The group of a whole domain (`@example.org`)
+//! takes mail for all addresses there that nobody else has: a catch-all.
 //!
-//! An address is looked up as an account first, then as an alias, then as a group. So a group costs
-//! mail for accounts nothing.
+//! An address is looked up as an account first, then as an alias, then as a group. So groups do not
+//! slow down mail for accounts.
 
 use posthaste_store::CommitOutcome;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use crate::address::{Address, AddressError, normal_domain};
 use crate::directory::{Directory, TRIES};
@@ -14,29 +15,24 @@ use crate::error::{DirectoryError, Result};
 use crate::limits::{EXPANSION_MAX, MEMBERS_MAX};
 use crate::record;
 use crate::resolve::{Recipient, ResolveError};
+use crate::shared_groups::Group;
 
 const PREFIX: &str = "group/";
 /// Members that are looked up before others get a turn: some microseconds each.
 const MEMBERS_PER_TURN: usize = 256;
 
-/// An address that stands for others.
+/// What an address is: an account's, or a group's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
-    /// Its address in normal form; `@example.org` for all others of a domain.
-    pub address: String,
-    /// Whom it stands for: accounts, aliases and groups here, and addresses elsewhere.
-    pub members: Vec<String>,
-    /// Who gets reports about mail that a member does not get. Without one its sender does.
-    pub owner: Option<String>,
-}
-
-/// What an address stands for: an account, or a group.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are accounts, and a box would be one allocation more for each"
+)]
 pub enum Target {
     /// An account, by its name or an alias.
     Account(Recipient),
-    /// Others.
-    Group(Group),
+    /// A group. Sessions share one copy while any of them holds it: a stranger may name a group a
+    /// thousand times.
+    Group(Arc<Group>),
 }
 
 impl Target {
@@ -49,7 +45,7 @@ impl Target {
     }
 }
 
-/// All that a group stands for.
+/// All members of a group, those of groups within it included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expansion {
     /// Accounts here, each once.
@@ -58,7 +54,7 @@ pub struct Expansion {
     pub elsewhere: Vec<String>,
     /// Members that take no mail, and why.
     pub refused: Vec<(String, String)>,
-    /// Members through which it would stand for itself. They reach nobody.
+    /// Members through which it would contain itself. They reach nobody.
     pub circular: Vec<String>,
     /// Groups within it, in the order in which they were met.
     pub groups: Vec<String>,
@@ -170,6 +166,7 @@ impl Directory {
             Err(ResolveError::NoSuchUser) => {
                 let address = Address::parse(address)?;
                 let group = self.group_of(&address).await?;
+                let group = group.map(|group| self.groups.share(group));
                 group.map(Target::Group).ok_or_else(|| self.unknown(&address))
             }
             Err(error) => Err(error),
@@ -186,7 +183,7 @@ impl Directory {
         Ok(None)
     }
 
-    /// Everybody a group stands for. A group that is met twice is expanded once, so there is no
+    /// All members of a group. A group that is met twice is expanded once, so there is no
     /// loop. The group need not be stored yet. `Invalid` if there are more than [`EXPANSION_MAX`].
     pub async fn expand(&self, group: &Group) -> Result<Expansion, ResolveError> {
         let mut found = Expansion::default();
@@ -216,7 +213,7 @@ impl Directory {
                 Ok(Target::Group(inner)) => {
                     if !found.groups.contains(&inner.address) {
                         next.extend(inner.members.iter().rev().cloned());
-                        found.groups.push(inner.address);
+                        found.groups.push(inner.address.clone());
                     }
                 }
                 Err(ResolveError::NotLocal) => found.elsewhere.push(member),
@@ -288,7 +285,7 @@ mod tests {
         directory.set_group(address, &members, None).await
     }
 
-    async fn group(directory: &Directory, address: &str) -> Group {
+    async fn group(directory: &Directory, address: &str) -> Arc<Group> {
         match directory.target(address).await {
             Ok(Target::Group(group)) => group,
             other => panic!("{address}: {other:?}"),
@@ -303,7 +300,7 @@ mod tests {
         let members =
             ["ana@example.org", "Inner@Example.org", "chief@example.org", "X@other.test", "no@example.org"];
         set(&directory, "team@example.org", &members).await.unwrap();
-        let found = directory.expand(&group(&directory, "team+detail@example.org").await).await.unwrap();
+        let found = directory.expand(&*group(&directory, "team+detail@example.org").await).await.unwrap();
         assert_eq!(reached(&found), ["ana@example.org", "bo@example.org"]);
         assert_eq!(
             (&found.elsewhere[..], &found.groups[..]),
@@ -313,6 +310,31 @@ mod tests {
         directory.remove_group("team@example.org").await.unwrap();
         assert!(matches!(directory.target("team@example.org").await, Err(ResolveError::NoSuchUser)));
         assert!(matches!(directory.remove_group("team@example.org").await, Err(DirectoryError::NoGroup(_))));
+    }
+
+    #[tokio::test]
+    async fn a_group_that_many_ask_for_is_there_once() {
+        let directory = directory_of(&["ana@example.org", "bo@example.org"]).await;
+        set(&directory, "team@example.org", &["ana@example.org"]).await.unwrap();
+        let one = group(&directory, "team@example.org").await;
+        for detail in 0..100 {
+            let other = group(&directory, &format!("team+{detail}@example.org")).await;
+            assert!(Arc::ptr_eq(&one, &other));
+        }
+        // A change counts for those who read the group from then on.
+        set(&directory, "team@example.org", &["bo@example.org"]).await.unwrap();
+        let changed = group(&directory, "team@example.org").await;
+        assert_eq!(
+            (&one.members[..], &changed.members[..]),
+            (&["ana@example.org".to_owned()][..], &["bo@example.org".to_owned()][..])
+        );
+        // What nobody has is forgotten.
+        for n in 0..1000 {
+            let address = format!("g{n}@example.org");
+            directory.groups.share(Group { address, members: Vec::new(), owner: None });
+        }
+        assert!(directory.groups.0.lock().len() < 4 * crate::shared_groups::SharedGroups::NOTED_MAX);
+        assert!(Arc::ptr_eq(&changed, &group(&directory, "team@example.org").await));
     }
 
     #[tokio::test]
@@ -338,7 +360,7 @@ mod tests {
         let key = key("b@example.org");
         let record = GroupRecord { v: record::VERSION, members: vec!["a@example.org".into()], owner: None };
         directory.put(key.clone(), 0, Some(record::print(&key, &record).unwrap())).await.unwrap();
-        let found = directory.expand(&group(&directory, "a@example.org").await).await.unwrap();
+        let found = directory.expand(&*group(&directory, "a@example.org").await).await.unwrap();
         assert_eq!(reached(&found), ["ana@example.org"]);
         assert_eq!(found.circular, ["a@example.org"]);
     }
@@ -358,7 +380,7 @@ mod tests {
         let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
         directory.set("ana@example.org", change).await.unwrap();
         set(&directory, "@example.org", &["ana@example.org"]).await.unwrap();
-        let found = directory.expand(&group(&directory, "any@example.org").await).await.unwrap();
+        let found = directory.expand(&*group(&directory, "any@example.org").await).await.unwrap();
         assert_eq!((found.refused.len(), found.circular.len()), (1, 0));
     }
 
@@ -367,7 +389,7 @@ mod tests {
         let directory = directory_of(&["ana@example.org"]).await;
         set(&directory, "@example.org", &["ana@example.org"]).await.unwrap();
         directory.remove("ana@example.org").await.unwrap();
-        let found = directory.expand(&group(&directory, "any@example.org").await).await.unwrap();
+        let found = directory.expand(&*group(&directory, "any@example.org").await).await.unwrap();
         assert_eq!(found, Expansion { circular: vec!["ana@example.org".to_owned()], ..Expansion::default() });
     }
 

@@ -37,6 +37,13 @@ impl Source {
         tracing::info!(target: "posthaste::login", %address, %protocol, %session, %by, account = ?shown(&login.account.name), "logged in");
     }
 
+    /// Logs a login that was right, and that another server has to take (RFC 2221).
+    pub fn referred(&self, login: &Login, url: &str) {
+        let address = self.address.to_canonical();
+        let (protocol, session, by) = (self.protocol, format_args!("{:x}", self.session), login.by);
+        tracing::info!(target: "posthaste::login", %address, %protocol, %session, %by, url, account = ?shown(&login.account.name), "login referred");
+    }
+
     /// Logs a login that was refused. `account`: the name that was asked for, empty if there was
     /// none.
     pub fn failed(&self, account: &str, failure: &LoginFailure) {

@@ -1,7 +1,7 @@
 //! Logins last as long as what they rest on: an account that is disabled or removed loses its
 //! sessions, whichever process changed it. So do those that were begun with a password, an app
-//! password, a listed certificate or a token that is good no longer. Other changes reach them, such
-//! as those of its quota.
+//! password, a listed certificate or a token that is no longer valid. Other changes reach them,
+//! such as those of its quota.
 //!
 //! A session holds a [`Lease`] from its login on. One task per process
 //! ([`crate::Directory::watch_accounts`]) compares the accounts that have leases with their
@@ -94,15 +94,28 @@ impl std::fmt::Debug for Lease {
 }
 
 impl Lease {
-    /// Whether what the login rests on is gone: the account, or what it was let in by.
+    /// Whether the account, or the credential of the login, was removed.
     pub fn is_ended(&self) -> bool {
         *self.ended.borrow()
+    }
+
+    /// Becomes true once that is so.
+    pub fn signal(&self) -> watch::Receiver<bool> {
+        self.ended.clone()
     }
 
     /// Returns once that is so. May be dropped and called again at any time.
     pub async fn ended(&mut self) {
         // The sender lives as long as this lease, so there is no error to see.
         let _ = self.ended.wait_for(|ended| *ended).await;
+    }
+}
+
+/// Returns once a session's lease ends. Without a lease it never returns.
+pub async fn revoked(lease: &mut Option<Lease>) {
+    match lease {
+        Some(lease) => lease.ended().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -126,6 +139,15 @@ impl Grant {
             *now = Arc::new(account);
         }
     }
+}
+
+/// The leases that a round compares with the records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compared {
+    /// All of them.
+    All,
+    /// Those that were not compared since they were given.
+    New,
 }
 
 impl Leases {
@@ -164,7 +186,11 @@ impl Leases {
         let mut seen = None;
         loop {
             let epoch = self.engine.epoch();
-            match self.compare(epoch.is_none() || epoch != seen).await {
+            let which = match epoch.is_none() || epoch != seen {
+                true => Compared::All,
+                false => Compared::New,
+            };
+            match self.compare(which).await {
                 Ok(()) => seen = epoch,
                 // What could not be read now is compared in the next round.
                 Err(error) => tracing::warn!(%error, "cannot look whether accounts of sessions have changed"),
@@ -173,8 +199,8 @@ impl Leases {
         }
     }
 
-    /// Compares leases with the records: all of them, or those that were not compared yet.
-    pub async fn compare(&self, all: bool) -> Result<()> {
+    /// Compares leases with the records.
+    pub async fn compare(&self, which: Compared) -> Result<()> {
         let now = now();
         for (key, grant) in self.held() {
             // Time changes no record.
@@ -183,7 +209,7 @@ impl Leases {
                 continue;
             }
             // Set before the read: a lease that is given meanwhile is compared again.
-            if grant.compared.swap(true, Ordering::AcqRel) && !all {
+            if grant.compared.swap(true, Ordering::AcqRel) && which == Compared::New {
                 continue;
             }
             let stored = match Stored::find(&*self.engine, &grant.name()).await {
@@ -224,7 +250,7 @@ mod tests {
         for account in directory.accounts(None, 10).await.unwrap() {
             leases.insert(account.name.clone(), directory.lease(&by_password(&account)));
         }
-        directory.leases.compare(true).await.unwrap();
+        directory.leases.compare(Compared::All).await.unwrap();
         assert!(leases.values().all(|lease| !lease.is_ended()));
         let old_quota = directory.account("quota").await.unwrap().unwrap();
         assert_eq!(leases["quota"].newer(&old_quota), None);
@@ -234,7 +260,7 @@ mod tests {
         add(&other, "again", "pencil").await;
         other.set_password("password", &secret("pen")).await.unwrap();
         other.set("quota", quota).await.unwrap();
-        directory.leases.compare(true).await.unwrap();
+        directory.leases.compare(Compared::All).await.unwrap();
         let mut ended: Vec<_> =
             leases.iter().filter(|(_, lease)| lease.is_ended()).map(|(name, _)| name.as_str()).collect();
         ended.sort_unstable();
@@ -245,7 +271,7 @@ mod tests {
         // A login after the change has a lease of its own.
         let account = directory.account("password").await.unwrap().unwrap();
         let fresh = directory.lease(&by_password(&account));
-        directory.leases.compare(true).await.unwrap();
+        directory.leases.compare(Compared::All).await.unwrap();
         assert!(!fresh.is_ended());
     }
 
@@ -254,12 +280,12 @@ mod tests {
         let (records, directory) = directory();
         let account = add(&directory, "ana", "pencil").await;
         let earlier = directory.lease(&by_password(&account));
-        directory.leases.compare(true).await.unwrap();
+        directory.leases.compare(Compared::All).await.unwrap();
         other_process(&records).set_password("ana", &secret("pen")).await.unwrap();
         // The round that saw the epoch change came before this lease; the next one compares new
         // leases only.
         let late = directory.lease(&by_password(&account));
-        directory.leases.compare(false).await.unwrap();
+        directory.leases.compare(Compared::New).await.unwrap();
         assert!(late.is_ended() && earlier.is_ended());
     }
 

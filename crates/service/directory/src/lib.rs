@@ -10,21 +10,23 @@
 //! | --- | --- |
 //! | `account/<name>` | an [`Account`] with its credentials |
 //! | `alias/<address>` | the account an address belongs to |
-//! | `group/<address>` | the addresses that an address stands for; `group/@<domain>` for a whole domain |
-//! | `domain/<domain>` | present for each domain that ever had one of these: tells "no such user" from "not ours" |
+//! | `group/<address>` | the members of a group; `group/@<domain>` for a whole domain |
+//! | `domain/<domain>` | present for each domain that ever had one of these: decides between "no such user" and "not ours" |
 //! | `sieve/<account id>/script/<hash of its name>` | one of an account's Sieve scripts |
 //! | `metadata/<account id>/<mailbox id>` | the annotations of one of an account's mailboxes (RFC 5464); `…/server` for those of the server |
 //! | `acl/<account id>/<mailbox id>` | who, beside the owner, may do what in a mailbox (RFC 4314) |
 //! | `grant/<hash>/<account id>` | present where an account's lists may name somebody |
+//! | `sharing/of/<account id>` | how many entries an account's lists have; its version counts their changes |
 //! | `sharing/changes` | its version counts the changes of all those lists |
 //! | `certificate/<fingerprint>` | the account that lists a client certificate |
 //! | `used/<account id>/<id>` | when an app password was used last |
 //! | `urlauth/<account id>/<mailbox id>` | the key of a mailbox's authorised URLs (RFC 4467) |
+//! | `seen/<owner's id>/<mailbox id>/<reader's id>/<block>` | what a user has seen in a mailbox of another one |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
 //! What always holds: a password is never kept, nor logged; nobody learns from an answer, or from
 //! how long it took, whether a user exists; nothing in here sleeps: a [`LoginError`] carries the
-//! delay that its caller is to wait.
+//! delay that its caller must wait.
 //!
 //! Not in here: sockets, protocol syntax, mailboxes.
 
@@ -57,7 +59,9 @@ mod resolve;
 pub mod sasl;
 mod scram_keys;
 mod scripts;
+mod seen;
 mod settings;
+mod shared_groups;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -69,11 +73,14 @@ mod unix_time;
 mod url_keys;
 mod verified;
 
-pub use account::{Account, AccountChange, CommandLimits, Format, Forward, NewAccount, ScriptState};
-pub use acl::{
-    ACL_ENTRIES_MAX, Acl, AclError, Identifier, SHARING_ACCOUNTS_MAX, Sharing, Who, copy_acls, same_acls,
+pub use account::{
+    Account, AccountChange, CommandLimits, Format, Forward, NewAccount, Referral, ScriptState,
 };
-pub use address::{Address, AddressError, normal_domain};
+pub use acl::{
+    ACCOUNT_ENTRIES_MAX, ACL_ENTRIES_MAX, Acl, AclError, Identifier, SHARING_ACCOUNTS_MAX, Sharer, Sharing,
+    Who, copy_acls, same_acls,
+};
+pub use address::{Address, AddressError, normal_domain, registered_domain};
 pub use annotations::{
     ACCOUNT_ANNOTATION_BYTES_MAX, ANNOTATION_BYTES_MAX, ANNOTATIONS_MAX, Annotated, AnnotationError,
     Annotations, Entry, MAILBOX_ANNOTATION_BYTES_MAX, copy_annotations, same_annotations,
@@ -83,16 +90,18 @@ pub use credential::{AppPassword, NewAppPassword};
 pub use directory::{Alias, Directory};
 pub use error::{DirectoryError, Result};
 pub use grant::{AppPasswordId, By, Client, Fingerprint, Login, Service};
-pub use group::{Expansion, Group, Target};
+pub use group::{Expansion, Target};
 pub use hashing::hashes_at_once;
 pub use journal::Source;
-pub use lease::Lease;
+pub use lease::{Lease, revoked};
 pub use login::{LoginError, LoginFailure};
 pub use network::Network;
 pub use password::Policy;
 pub use recent::Recent;
 pub use resolve::{Recipient, ResolveError};
 pub use scripts::{SCRIPT_BYTES_MAX, SCRIPT_NAME_CHARS_MAX, SCRIPTS_MAX, Script, ScriptError, records_of};
+pub use seen::{Reading, copy_seen};
 pub use settings::{CertificateLogins, LoginSettings};
+pub use shared_groups::Group;
 pub use token::{Granted, TokenCheck, TokenError};
 pub use url_keys::UrlKey;

@@ -2,7 +2,7 @@
 
 /// Members of a group at most: a record has some hundred KiB then.
 pub const MEMBERS_MAX: usize = 5_000;
-/// Addresses that a group stands for at most, those of groups within it included.
+/// Addresses of a group at most, those of groups within it included.
 pub const EXPANSION_MAX: usize = 10_000;
 
 /// App passwords of an account at most. They are read with the account, some 200 octets each.

@@ -15,13 +15,15 @@ use crate::password::{self, Credentials, KEY_LEN, Policy};
 use crate::record::{self, Stored};
 use crate::throttle::Attempt;
 
-/// What a client lacks that only asks where to get a token: RFC 7628 §4.3. It is no guess.
+/// What a client lacks that only wants to know where to get a token: RFC 7628 §4.3. It is no
+/// guess.
 pub(crate) const NO_TOKEN: &str = "there is no token";
 
 /// Why a login was refused.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoginFailure {
-    /// Name or password is wrong; which of them is not said. `[AUTHENTICATIONFAILED]`, 535 5.7.8.
+    /// Name or password is wrong; the answer does not show which. `[AUTHENTICATIONFAILED]`, 535
+    /// 5.7.8.
     #[error("name or password is wrong")]
     Credentials,
     /// The password was right, but the account is disabled. `[AUTHORIZATIONFAILED]`, 535 5.7.13.
@@ -36,16 +38,17 @@ pub enum LoginFailure {
     /// The channel the client bound to is not this one. `[AUTHENTICATIONFAILED]`, 535 5.7.8.
     #[error("channel binding failed: {0}")]
     ChannelBinding(&'static str),
-    /// The certificate stands for no account. `[AUTHENTICATIONFAILED]`, 535 5.7.8.
-    #[error("this certificate stands for no account here")]
+    /// The certificate belongs to no account. `[AUTHENTICATIONFAILED]`, 535 5.7.8.
+    #[error("this certificate belongs to no account here")]
     Certificate,
     /// The OAuth token is not taken. `[AUTHENTICATIONFAILED]`, 535 5.7.8.
     #[error("{0}")]
     Token(&'static str),
-    /// What was shown was good, and its time is over. `[EXPIRED]`, 535 5.7.8.
+    /// The credential was valid, and has expired. `[EXPIRED]`, 535 5.7.8.
     #[error("this app password or token has expired: use a new one")]
     Expired,
-    /// What was shown is good for something else. `[AUTHORIZATIONFAILED]`, 535 5.7.8.
+    /// The credential is not for this protocol, or not for mail. `[AUTHORIZATIONFAILED]`, 535
+    /// 5.7.8.
     #[error("this app password or token is not for this protocol")]
     Scope,
     /// No mechanism of that name. NO `[CANNOT]`, 504 5.5.4.
@@ -59,12 +62,12 @@ pub enum LoginFailure {
     /// 4.7.0.
     #[error("too many failed logins from this address: wait some minutes")]
     TooMany,
-    /// It cannot be said just now. `[UNAVAILABLE]`, 454 4.7.0.
+    /// It cannot be checked just now. `[UNAVAILABLE]`, 454 4.7.0.
     #[error("logins are unavailable: {0}")]
     Unavailable(#[from] DirectoryError),
 }
 
-/// A refused login, and for how long the answer is to be held back.
+/// A refused login, and how long to delay the answer.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{failure}")]
 pub struct LoginError {
@@ -85,7 +88,7 @@ impl Directory {
     /// Checks a name and a password: the account's own, or one of its app passwords.
     ///
     /// Takes as long for an unknown name as for a wrong password. The error says how long its
-    /// answer is to be held back; the caller waits, so that it can stop waiting when the client
+    /// answer must be delayed. The caller waits, so that it can stop waiting when the client
     /// goes.
     pub async fn login(
         &self,
@@ -159,7 +162,7 @@ impl Directory {
     }
 
     /// The account of a right password, whose record is written again if it was made with less than
-    /// the policy asks for.
+    /// the policy requires.
     ///
     /// While others wait to be let in it stays as it is, and so it does if it cannot be written:
     /// the next login tries.

@@ -22,7 +22,7 @@ pub(crate) const KEY_LEN: usize = 32;
 /// hashes it.
 const PASSWORD_LEN_MAX: usize = 1024;
 
-/// Iterations of SCRAM's PBKDF2 if nothing else is said.
+/// Iterations of SCRAM's PBKDF2 by default.
 pub(crate) const SCRAM_ITERATIONS: u32 = 600_000;
 
 /// What a hash costs at least. Kept with each hash: an account's own is replaced at the next login
@@ -63,7 +63,7 @@ impl Policy {
         Self { argon2_memory_kib: 64, argon2_passes: 1, scram_iterations: Some(4096), scram_sha1: false }
     }
 
-    /// Whether credentials were made with less than this asks for, or of another kind.
+    /// Whether credentials were made with less than this requires, or of another kind.
     pub(crate) fn is_above(&self, credentials: &Credentials) -> bool {
         let kept = |keys: &Option<ScramKeys>, wanted: Option<u32>| match (keys, wanted) {
             (Some(keys), Some(wanted)) => keys.iterations < wanted,

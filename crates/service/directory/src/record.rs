@@ -1,7 +1,7 @@
 //! Directory records as they are stored: JSON with a version number, one line each.
 //!
-//! A record of a later version, or with a field this program does not know, is refused rather than
-//! rewritten without what it says. Octets are in base 64.
+//! A record of a later version, or with a field that this program does not know, is refused. To
+//! rewrite it would lose that field. Octets are in base 64.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use posthaste_mail_model::{AccountId, Id};
 use posthaste_store::{DirectoryEntry, Engine};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::account::{Account, CommandLimits, Format, Forward, ScriptState};
+use crate::account::{Account, CommandLimits, Format, Forward, Referral, ScriptState};
 use crate::credential::{AppPassword, Verifier};
 use crate::error::{DirectoryError, Result};
 use crate::grant::{AppPasswordId, Fingerprint, Service};
@@ -72,6 +72,8 @@ struct AccountRecord {
     /// How messages are kept; absent for [`Format::Keep`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stored_as: Option<Format>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    keep_original: bool,
     disabled: bool,
     #[serde(default, skip_serializing_if = "is_false")]
     shared: bool,
@@ -82,6 +84,10 @@ struct AccountRecord {
     scripts: Box<ScriptState>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     forward: Option<Box<Forward>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    referral: Option<Box<Referral>>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    sets_quotas: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     app_passwords: Vec<AppPasswordRecord>,
     /// SHA-256 of each, in base 64.
@@ -213,12 +219,15 @@ impl Stored {
                 command_limits: record.command_limits,
                 quota_mailboxes: record.quota_mailboxes,
                 format: record.stored_as.unwrap_or_default(),
+                keep_original: record.keep_original,
                 disabled: record.disabled,
                 shared: record.shared,
                 created: record.created,
                 password_changes: record.password_changes,
                 scripts: record.scripts,
                 forward: record.forward,
+                referral: record.referral,
+                sets_quotas: record.sets_quotas,
                 version: entry.version,
             },
             credentials: Credentials { argon2: record.argon2, scram, scram_sha1 },
@@ -240,12 +249,15 @@ impl Stored {
             quota_mailboxes: a.quota_mailboxes,
             format: a.format,
             stored_as: (a.format != Format::Keep).then_some(a.format),
+            keep_original: a.keep_original,
             disabled: a.disabled,
             shared: a.shared,
             created: a.created,
             password_changes: a.password_changes,
             scripts: a.scripts.clone(),
             forward: a.forward.clone(),
+            referral: a.referral.clone(),
+            sets_quotas: a.sets_quotas,
             app_passwords: self.app_passwords.iter().map(AppPasswordRecord::of).collect(),
             certificates: self.certificates.iter().map(|one| STANDARD.encode(one)).collect(),
         };
@@ -374,6 +386,7 @@ mod tests {
                 quota_bytes: Some(7),
                 quota_messages: Some(10),
                 format: Format::Rich,
+                keep_original: true,
                 quota_mailboxes: None,
                 command_limits: CommandLimits { process: Some(100), save: Some(200) },
                 shared: true,
@@ -382,6 +395,8 @@ mod tests {
                 password_changes: 9,
                 scripts: Box::new(ScriptState { active: Some("main".into()), changes: 4 }),
                 forward: Some(Box::new(Forward { to: vec!["x@other.test".into()], keep: true })),
+                referral: Some(Box::new(Referral { url: "imap://ana@other.test/".into(), admits: true })),
+                sets_quotas: true,
                 version: 3,
             },
             credentials: Credentials::make(

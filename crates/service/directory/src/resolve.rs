@@ -41,7 +41,7 @@ pub enum ResolveError {
     /// Somebody has it who takes no mail: 550 5.2.1.
     #[error("that mailbox is disabled")]
     Disabled,
-    /// It cannot be said just now: 451 4.3.0.
+    /// It cannot be resolved just now: 451 4.3.0.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
 }
@@ -70,7 +70,7 @@ impl Directory {
         Ok(self.engine.directory_entry(&record::domain_key(domain)).await?.is_some())
     }
 
-    /// What is said of an address that no account and no group has.
+    /// The answer for an address that no account and no group has.
     pub(crate) fn unknown(&self, address: &Address) -> ResolveError {
         let is_shared = address.domain().is_some_and(|domain| self.shared_domains.read().contains(domain));
         if is_shared { ResolveError::NotLocal } else { ResolveError::NoSuchUser }

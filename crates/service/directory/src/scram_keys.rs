@@ -88,7 +88,7 @@ impl ScramKeys {
     /// Keys for a name that nobody has, made from a key of the store: a salt of its own, the same
     /// each time, and a stored key that no proof fits.
     pub fn decoy(hash: ScramHash, key: &[u8], name: &str, iterations: u32) -> Self {
-        // The salt of another mechanism must be another one, as it is for those who exist.
+        // Each mechanism has a salt of its own, as real accounts have.
         let label = match hash {
             ScramHash::Sha256 => "",
             ScramHash::Sha1 => "-sha-1",

@@ -8,7 +8,7 @@
 //! count sees the script; the active script cannot be removed. Not in here: what a script means.
 
 use posthaste_mail_model::AccountId;
-use posthaste_store::CommitOutcome;
+use posthaste_store::{CommitOutcome, DirectoryPages};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -22,7 +22,7 @@ use crate::record;
 /// Octets of one script at most. The largest exports of filter editors have some 100 KiB. Twice as
 /// much for each of [`SCRIPTS_MAX`] would let one account fill 16 MiB of the index.
 pub const SCRIPT_BYTES_MAX: usize = 256 * 1024;
-/// Characters of a script's name at most: RFC 5804 §1.6 asks for 128.
+/// Characters of a script's name at most: RFC 5804 §1.6 requires 128.
 pub const SCRIPT_NAME_CHARS_MAX: usize = 128;
 /// Scripts of one account at most: one, its drafts, and those that it includes.
 pub const SCRIPTS_MAX: usize = 32;
@@ -131,35 +131,28 @@ fn check_name(name: &str) -> Result<(), ScriptError> {
 impl Directory {
     /// All scripts of an account, in no order of their names.
     pub async fn scripts(&self, account: AccountId) -> Result<Vec<Script>, ScriptError> {
-        let prefix = prefix(account);
-        let (mut scripts, mut after): (Vec<Script>, Option<String>) = (Vec::new(), None);
-        loop {
-            let page = self.engine.directory_scan(&prefix, after.as_deref(), PAGE).await?;
+        let (mut scripts, mut pages) = (Vec::new(), self.records(prefix(account)));
+        while let Some(page) = pages.next().await? {
             for entry in &page {
                 let record: ScriptRecord = record::parse(entry)?;
                 scripts.push(Script { name: record.name, text: record.text });
             }
-            match page.last() {
-                Some(last) if page.len() == PAGE => after = Some(last.name.clone()),
-                _ => return Ok(scripts),
-            }
         }
+        Ok(scripts)
+    }
+
+    fn records(&self, prefix: String) -> DirectoryPages<'_> {
+        DirectoryPages::new(&*self.engine, prefix, PAGE)
     }
 
     /// The names of all scripts of an account, sorted. Their texts are passed over.
     pub async fn script_names(&self, account: AccountId) -> Result<Vec<String>, ScriptError> {
-        let prefix = prefix(account);
-        let (mut names, mut after): (Vec<String>, Option<String>) = (Vec::new(), None);
-        loop {
-            let page = self.engine.directory_scan(&prefix, after.as_deref(), PAGE).await?;
+        let (mut names, mut pages) = (Vec::new(), self.records(prefix(account)));
+        while let Some(page) = pages.next().await? {
             for entry in &page {
                 names.push(record::parse::<NamedRecord>(entry)?.name);
                 // A page is up to 2 MiB: others have their turn in between.
                 tokio::task::yield_now().await;
-            }
-            match page.last() {
-                Some(last) if page.len() == PAGE => after = Some(last.name.clone()),
-                _ => break,
             }
         }
         names.sort_unstable();
@@ -332,19 +325,14 @@ impl Directory {
 
     /// Removes every record about an account's filtering: scripts, and whom it answered.
     pub(crate) async fn remove_scripts(&self, account: AccountId) -> Result<(), DirectoryError> {
-        let prefix = records_of(account);
-        let mut after: Option<String> = None;
-        loop {
-            let page = self.engine.directory_scan(&prefix, after.as_deref(), PAGE).await?;
+        let mut pages = self.records(records_of(account));
+        while let Some(page) = pages.next().await? {
             for entry in &page {
                 // A change at the same time leaves a record that is never read.
                 self.put(entry.name.clone(), entry.version, None).await?;
             }
-            match page.last() {
-                Some(last) if page.len() == PAGE => after = Some(last.name.clone()),
-                _ => return Ok(()),
-            }
         }
+        Ok(())
     }
 }
 

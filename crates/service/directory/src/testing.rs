@@ -14,18 +14,25 @@ use std::sync::Arc;
 
 use crate::{Account, By, Directory, Login, NewAccount, Policy};
 
-/// Records by name; how many of the next commits are to lose a race; how many hashes' worth of
-/// reads were made.
+/// Records by name; how many of the next commits lose a race; how many hashes' worth of reads were
+/// made.
 #[derive(Default)]
 pub(crate) struct Records {
     entries: Mutex<BTreeMap<String, (u64, Bytes)>>,
     conflicts: Mutex<usize>,
+    /// The beginning of the records that cannot be written.
+    broken: Mutex<String>,
 }
 
 impl Records {
     /// The next `count` commits answer `Conflict`, as if someone else were always first.
     pub fn conflict(&self, count: usize) {
         *self.conflicts.lock() = count;
+    }
+
+    /// Makes each change of a record that begins so fail; "" ends it.
+    pub fn fail_on(&self, prefix: &str) {
+        prefix.clone_into(&mut self.broken.lock());
     }
 
     /// Writes a record behind the directory's back.
@@ -107,6 +114,11 @@ impl Engine for Records {
     }
 
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
+        let broken = self.broken.lock();
+        if !broken.is_empty() && change.name.starts_with(&*broken) {
+            return Err(StoreError::Unavailable("the disk is away".into()));
+        }
+        drop(broken);
         let mut conflicts = self.conflicts.lock();
         if *conflicts > 0 {
             *conflicts -= 1;

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::lease::Compared;
 use crate::testing::{add, by_password, directory, other_process, secret};
 use crate::{
     AccountChange, Client, Directory, DirectoryError, Format, LoginError, LoginFailure, NewAccount, Policy,
@@ -241,7 +242,7 @@ async fn a_password_kept_cheaply_is_kept_better_from_the_next_login_on() {
     }
     assert_eq!(records.dump(), upgraded);
     // It is the same password: sessions go on.
-    better.leases.compare(true).await.unwrap();
+    better.leases.compare(Compared::All).await.unwrap();
     assert!(!lease.is_ended());
 }
 

@@ -13,7 +13,7 @@
 //! | an account at one address | 128 | that account at that address |
 //!
 //! A refused attempt is refused without a look at its password. A look costs 20 ms of CPU, and even
-//! a look at the remembered passwords would tell a guesser which guess is right.
+//! a look at the remembered passwords would show a guesser which guess is right.
 //!
 //! Loopback and trusted networks are not one stranger: a webmail there brings everybody's logins.
 //! Only the pairs count for them, so nobody is refused because of others' failures.

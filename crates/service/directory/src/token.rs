@@ -1,9 +1,9 @@
-//! What the directory asks of whoever checks OAuth access tokens.
+//! What the directory needs from a check of OAuth access tokens.
 
 use async_trait::async_trait;
 use posthaste_mail_model::Secret;
 
-/// What a good token grants.
+/// What a valid token grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Granted {
     /// The account it names.
@@ -15,16 +15,16 @@ pub struct Granted {
 /// Why a token is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It is not good: forged, revoked, for somebody else.
+    /// It is not valid: forged, revoked, or for another service.
     #[error("{0}")]
     Invalid(&'static str),
-    /// It was good, and its time is over: clients try old ones, and then fetch a new one.
+    /// It was valid, and has expired. Clients try old tokens, and then fetch a new one.
     #[error("the token has expired")]
     Expired,
-    /// It does not allow this.
+    /// It does not allow mail.
     #[error("the token lacks the scope")]
     Scope,
-    /// It cannot be said just now.
+    /// The check is not possible just now.
     #[error("{0}")]
     Unavailable(String),
 }

@@ -42,7 +42,7 @@ impl Directory {
         }
     }
 
-    /// What a token grants. One that is only old, or grants something else, is no guess.
+    /// What a token grants. An expired token, or one for something else, does not count as a guess.
     async fn granted(
         &self,
         tokens: &Arc<dyn TokenCheck>,
@@ -62,7 +62,7 @@ impl Directory {
         Err(LoginError::at_once(failure))
     }
 
-    /// The login of a good token.
+    /// The login of a valid token.
     async fn login_granted(
         &self,
         name: &str,
@@ -70,10 +70,12 @@ impl Directory {
         attempt: Attempt,
     ) -> Result<Login, LoginError> {
         let refused = |failure| Err(LoginError { failure, delay: attempt.delay });
-        if !same_user(name, &granted.name) {
+        let asserted = Address::parse_asserted(&granted.name);
+        let is_wanted = |asserted: &Address| same_user(name, asserted.as_str());
+        if asserted.as_ref().is_ok_and(|asserted| !is_wanted(asserted)) {
             return refused(LoginFailure::AuthorizationId);
         }
-        let found = match Address::parse(&granted.name) {
+        let found = match asserted {
             Ok(address) => self.stored(address.as_str()).await,
             Err(_) => Ok(None),
         };

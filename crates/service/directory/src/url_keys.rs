@@ -95,7 +95,7 @@ impl Directory {
             getrandom::fill(&mut value[1..])
                 .map_err(|error| DirectoryError::Hashing(format!("no randomness: {error}")))?;
             let value = Some(Bytes::copy_from_slice(&value));
-            // Who comes second takes the key of the first.
+            // The second of two writers uses the key of the first.
             self.put(record(account, mailbox), 0, value).await?;
         }
         Err(DirectoryError::Busy(record(account, mailbox)))
@@ -119,7 +119,7 @@ impl Directory {
             let page = self.engine.directory_scan(&prefix(account), None, PAGE).await?;
             for entry in &page {
                 let (name, expected) = (entry.name.clone(), entry.version);
-                // Somebody else may have made it another one: the next page shows it again.
+                // After a conflict with another change, the next page shows the record again.
                 self.engine.directory_commit(DirectoryChange { name, expected, value: None }).await?;
             }
             if page.is_empty() {

@@ -36,7 +36,7 @@ impl Frame<'_> {
 
 /// RFC 5230 §5.
 pub(crate) fn vacation(frame: &Frame<'_>, own: &str, reply: &VacationReply) -> Vec<u8> {
-    // A name that is not ASCII would need encoding as a phrase: the address alone is as good.
+    // A name that is not ASCII would need encoding as a phrase: the address alone suffices.
     let from = reply.from.as_deref().filter(|from| from.is_ascii()).map(one_line);
     let from = from.unwrap_or_else(|| own.to_owned());
     let mut text = frame.start(&from, &format!("<{}>", reply.to), &reply.subject);

@@ -4,11 +4,12 @@ use bytes::Bytes;
 use posthaste_delivery::{Delivery, DeliveryError};
 use posthaste_directory::{Account, DirectoryError};
 use posthaste_mail_model::{Flag, Keyword, MailboxId, MailboxName, Rights};
-use posthaste_sharing::{Namespace, Shown, read_visible, right_of};
+use posthaste_sharing::{Namespace, Shown, owner_of, right_of};
 use posthaste_sieve::{Effect, Outcome, Target};
 use posthaste_store::{IncomingMessage, MailboxList, StoreError};
 use std::sync::Arc;
 
+use crate::mail::{Home, Mail};
 use crate::world;
 
 /// A mailbox that a script names.
@@ -18,21 +19,15 @@ struct Place {
     others: Option<(Account, Rights)>,
 }
 
-/// Where a message is kept if no script files it elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Home {
-    Inbox,
-    /// Its author's domain wants it there.
-    Junk,
-}
-
 /// One message on its way into the mailboxes of one account.
 pub(crate) struct Filing<'f> {
     pub(crate) delivery: &'f Delivery,
     pub(crate) account: &'f Account,
     pub(crate) list: Arc<MailboxList>,
-    /// The message as it came; all recipients share its body.
-    pub(crate) message: &'f IncomingMessage,
+    /// The message as the account keeps it; all recipients of that form share its body.
+    message: &'f IncomingMessage,
+    /// The message as clients see it.
+    served: &'f Bytes,
     /// The mailbox of `keep`.
     home: Home,
     /// Where it is by now, and which version of it.
@@ -45,10 +40,9 @@ impl<'f> Filing<'f> {
         delivery: &'f Delivery,
         account: &'f Account,
         list: Arc<MailboxList>,
-        message: &'f IncomingMessage,
-        home: Home,
+        Mail { message, served, home, .. }: Mail<'f>,
     ) -> Self {
-        Self { delivery, account, list, message, home, done: Vec::new() }
+        Self { delivery, account, list, message, served, home, done: Vec::new() }
     }
 
     /// Whether the message is in some mailbox.
@@ -106,7 +100,7 @@ impl<'f> Filing<'f> {
         self.append(inbox, version, message).await
     }
 
-    async fn file_into(
+    pub(crate) async fn file_into(
         &mut self,
         target: &Target,
         version: usize,
@@ -115,6 +109,22 @@ impl<'f> Filing<'f> {
         let place = self.mailbox(target).await?;
         let message = self.version(version, &target.flags, outcome).await?;
         self.append_to(&place, version, message).await
+    }
+
+    /// Whether a target is this mailbox.
+    pub(crate) async fn is(&mut self, target: &Target, mailbox: MailboxId) -> Result<bool, DeliveryError> {
+        Ok(self.mailbox(target).await?.mailbox == mailbox)
+    }
+
+    /// Adds the message with another header to a mailbox of the account.
+    pub(crate) async fn put_edited(
+        &mut self,
+        mailbox: MailboxId,
+        text: Bytes,
+        names: &[String],
+    ) -> Result<(), DeliveryError> {
+        let message = self.delivery.incoming(text, flags(names), Some(self.message.date)).await?;
+        self.put(&Place { mailbox, others: None }, message).await
     }
 
     /// Files another message, such as the copy of a reply.
@@ -175,16 +185,17 @@ impl<'f> Filing<'f> {
     /// or `p`. Scripts make none there.
     async fn mailbox_of_others(&self, shown: &Shown<'_>) -> Result<Place, DeliveryError> {
         let directory = self.delivery.directory();
-        let visible = read_visible(directory, self.account).await.map_err(stored)?;
         let no_such = || DeliveryError::from(StoreError::NoSuchName);
-        let (Some(owner), Some(name)) = (visible.owner(shown), &shown.name) else { return Err(no_such()) };
-        let list = self.delivery.store().list(owner.account.id).await?;
+        let owner = owner_of(directory, shown).await.map_err(stored)?;
+        let (Some(owner), Some(name)) = (owner, &shown.name) else { return Err(no_such()) };
+        let list = self.delivery.store().list(owner.id).await?;
         let mailbox = list.find(name).ok_or_else(no_such)?.id;
-        let rights = owner.rights(mailbox);
-        if !rights.intersects(Rights::INSERT.union(Rights::POST)) {
+        let acl = directory.acl(owner.id, mailbox).await.map_err(stored)?;
+        let rights = acl.rights_of(&self.account.name);
+        if owner.id == self.account.id || !rights.intersects(Rights::INSERT.union(Rights::POST)) {
             return Err(no_such());
         }
-        Ok(Place { mailbox, others: Some((owner.account.clone(), rights)) })
+        Ok(Place { mailbox, others: Some((owner, rights)) })
     }
 
     /// The message with one of its headers.
@@ -194,7 +205,7 @@ impl<'f> Filing<'f> {
         names: &[String],
         outcome: &Outcome,
     ) -> Result<IncomingMessage, DeliveryError> {
-        match outcome.edited(version, &self.message.bytes) {
+        match outcome.edited(version, self.served) {
             Some(edited) => self.delivery.incoming(Bytes::from(edited), flags(names), None).await,
             None => Ok(IncomingMessage { flags: flags(names), ..self.message.clone() }),
         }
@@ -247,7 +258,7 @@ fn stored(error: DirectoryError) -> DeliveryError {
 }
 
 /// Flags by their names. RFC 5232 §2: names that cannot be flags are ignored.
-fn flags(names: &[String]) -> Vec<Flag> {
+pub(crate) fn flags(names: &[String]) -> Vec<Flag> {
     let system = [Flag::Answered, Flag::Flagged, Flag::Deleted, Flag::Seen, Flag::Draft];
     let flag = |name: &String| match name.strip_prefix('\\') {
         Some(_) => system.iter().find(|flag| flag.to_string().eq_ignore_ascii_case(name)).cloned(),

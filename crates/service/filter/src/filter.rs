@@ -1,4 +1,4 @@
-//! One message for some recipients: who has a script, what it says, what becomes of the message.
+//! One message for some recipients: finds their scripts, runs them, and files the message.
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
@@ -6,15 +6,18 @@ use posthaste_delivery::{Delivery, DeliveryError};
 use posthaste_directory::{Account, Recipient, ResolveError};
 use posthaste_queue::{Relay, TlsWish};
 use posthaste_sieve::{Effect, Outcome};
-use posthaste_store::{IncomingMessage, MailboxList};
+use posthaste_store::MailboxList;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use tokio::runtime::Handle;
 
 use crate::chain::Chain;
-use crate::file::{Filing, Home};
-use crate::scripts::Cache;
+use crate::file::Filing;
+use crate::mail::{Home, Mail};
+use crate::run::{RoomToRun, Runs, run_script};
+use crate::scripts::{Cache, Scripts};
+use crate::site::SiteScripts;
 use crate::world::{World, own_addresses};
 
 /// Accounts that are served at a time: enough for the engine to commit them as one group, and few
@@ -83,24 +86,16 @@ pub struct Filter {
     pub(crate) relay: Option<Relay>,
     pub(crate) host: Arc<str>,
     cache: Arc<Cache>,
+    /// Scripts of mailboxes.
+    pub(crate) events: Arc<Cache>,
+    site: Option<Arc<SiteScripts>>,
+    pub(crate) runs: Runs,
 }
 
 impl std::fmt::Debug for Filter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Filter").field("host", &self.host).finish_non_exhaustive()
     }
-}
-
-/// A message under way.
-#[derive(Clone, Copy)]
-pub(crate) struct Mail<'m> {
-    /// As the account keeps it: what its script sees.
-    pub(crate) message: &'m IncomingMessage,
-    /// As it came.
-    pub(crate) sent: &'m Bytes,
-    pub(crate) from: &'m str,
-    pub(crate) chain: Chain<'m>,
-    pub(crate) home: Home,
 }
 
 /// The recipients who are one account.
@@ -114,7 +109,26 @@ impl Filter {
     /// A filter before a delivery, for a server of this name. Without a relay, scripts cannot send
     /// mail to other domains.
     pub fn new(delivery: Delivery, relay: Option<Relay>, host: &str) -> Self {
-        Self { delivery, relay, host: host.into(), cache: Arc::default() }
+        let runs = Runs::new();
+        let (cache, events, site) = (Arc::default(), Arc::default(), None);
+        Self { delivery, relay, host: host.into(), cache, events, site, runs }
+    }
+
+    /// With a way to other domains, or without.
+    #[must_use]
+    pub fn with_relay(self, relay: Option<Relay>) -> Self {
+        Self { relay, ..self }
+    }
+
+    /// With these scripts of the administrator, instead of those before.
+    #[must_use]
+    pub fn with_site(self, site: SiteScripts) -> Self {
+        Self { site: Some(Arc::new(site)), ..self }
+    }
+
+    /// Whether scripts of the administrator run for each message.
+    fn has_site(&self) -> bool {
+        self.site.as_ref().is_some_and(|site| site.runs)
     }
 
     /// Where mail is stored.
@@ -135,6 +149,12 @@ impl Filter {
         }
     }
 
+    /// Whether an account files each message that comes: there is no script and no forward, which
+    /// could send it elsewhere.
+    pub fn keeps_all(&self, account: &Account) -> bool {
+        account.scripts.active.is_none() && account.forward.is_none() && !self.has_site()
+    }
+
     /// Delivers one message to each recipient as their scripts want it, and returns one result for
     /// each, in their order. What succeeded is on disk. Into one mailbox a message comes once, also
     /// if an account is named by several addresses; a script runs for each address.
@@ -144,9 +164,7 @@ impl Filter {
         envelope: Envelope<'_>,
         recipients: &[Recipient],
     ) -> Vec<Result<(), Undelivered>> {
-        let is_plain = |Recipient { account, .. }: &Recipient| {
-            account.scripts.active.is_none() && account.forward.is_none()
-        };
+        let is_plain = |recipient: &Recipient| self.keeps_all(&recipient.account);
         if !envelope.is_quarantined && recipients.iter().all(is_plain) {
             let outcomes = self.delivery.deliver(message, recipients).await;
             return outcomes.into_iter().map(|one| one.map(|_| ()).map_err(Undelivered::from)).collect();
@@ -169,7 +187,14 @@ impl Filter {
         };
         let Envelope { from, is_quarantined, .. } = envelope;
         let home = if is_quarantined { Home::Junk } else { Home::Inbox };
-        let mail = |account: &Account| Mail { message: forms.of(account), sent: &sent, from, chain, home };
+        let mail = |account: &Account| Mail {
+            message: forms.of(account),
+            served: forms.served(),
+            sent: &sent,
+            from,
+            chain,
+            home,
+        };
         let groups = by_account(recipients);
         let work: Vec<_> =
             groups.iter().map(|group| self.serve(group, recipients, mail(group.account))).collect();
@@ -207,7 +232,7 @@ impl Filter {
             Ok(list) => list,
             Err(error) => return group.members.iter().map(|_| Done::Failed(error.clone())).collect(),
         };
-        let mut filing = Filing::new(&self.delivery, group.account, list, mail.message, mail.home);
+        let mut filing = Filing::new(&self.delivery, group.account, list, mail);
         let mut served: Vec<(&str, Done)> = Vec::with_capacity(group.members.len());
         for recipient in group.members.iter().filter_map(|member| recipients.get(*member)) {
             let address = recipient.address.as_str();
@@ -243,13 +268,29 @@ impl Filter {
         done
     }
 
-    /// As the account's script wants it, or to INBOX.
+    /// As the scripts want it, or to INBOX.
     async fn serve_mailboxes(&self, filing: &mut Filing<'_>, recipient: &Recipient, mail: Mail<'_>) -> Done {
-        let Some(active) = &recipient.account.scripts.active else {
+        let active = recipient.account.scripts.active.as_deref();
+        let has_site = self.has_site();
+        if active.is_none() && !has_site {
             return filing.keep_as_it_came().await.into();
-        };
+        }
         let account = recipient.account.name.as_str();
-        let outcome = match self.run(recipient, active, &filing.list, mail).await {
+        let Some(room) = self.room_to_run(recipient, mail.served.len()).await else {
+            tracing::warn!(account, script = active, "too many Sieve scripts run: the message is put off");
+            return Done::Failed(DeliveryError::Busy);
+        };
+        let mut outcome = self.run(recipient, active, &filing.list, (mail, &room)).await;
+        if let Err(error) = &outcome
+            && active.is_some()
+            && has_site
+        {
+            tracing::warn!(account, script = active, %error, "a Sieve script failed: those of the administrator run alone");
+            outcome = self.run(recipient, None, &filing.list, (mail, &room)).await;
+        }
+        // What the script sends may meet the script of the same account.
+        drop(room);
+        let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
                 tracing::warn!(account, script = active, %error, "a Sieve script failed: the message is kept");
@@ -282,18 +323,49 @@ impl Filter {
         }
     }
 
-    /// Runs the script of a recipient; why not, if it cannot be run.
+    /// Room to run a script over so many bytes; none if that takes too long.
+    pub(crate) async fn room_to_run(&self, recipient: &Recipient, len: usize) -> Option<Arc<RoomToRun>> {
+        self.runs.room(self.delivery.summaries(), recipient.account.id, len).await
+    }
+
+    /// Runs the script of a recipient between those of the administrator, or these alone; why not,
+    /// if it cannot be run.
     async fn run(
         &self,
         recipient: &Recipient,
-        active: &str,
+        active: Option<&str>,
+        list: &Arc<MailboxList>,
+        (mail, room): (Mail<'_>, &Arc<RoomToRun>),
+    ) -> Result<Outcome, String> {
+        let scripts = match active {
+            Some(active) => {
+                let scripts = self.cache.of(self.delivery.directory(), &recipient.account, active).await;
+                scripts.map_err(|error| error.to_string())?
+            }
+            None => Arc::new(Scripts::none()),
+        };
+        let script = match (&self.site, active) {
+            (Some(site), Some(_)) if site.runs => {
+                // Said of it here, and not of the one that includes it.
+                scripts.active.clone()?;
+                Arc::clone(&site.with_own)
+            }
+            (Some(site), None) => Arc::clone(&site.alone),
+            _ => scripts.active.clone()?,
+        };
+        let world = self.world(recipient, scripts, list, mail);
+        run_script((script, world), mail.served.clone(), Arc::clone(room)).await
+    }
+
+    /// What a run for a recipient asks.
+    pub(crate) fn world(
+        &self,
+        recipient: &Recipient,
+        scripts: Arc<Scripts>,
         list: &Arc<MailboxList>,
         mail: Mail<'_>,
-    ) -> Result<Outcome, String> {
-        let scripts = self.cache.of(self.delivery.directory(), &recipient.account, active).await;
-        let scripts = scripts.map_err(|error| error.to_string())?;
-        let script = scripts.active.clone()?;
-        let world = World {
+    ) -> World {
+        World {
             from: mail.from.to_owned(),
             to: recipient.address.as_str().to_owned(),
             own: own_addresses(recipient),
@@ -301,17 +373,10 @@ impl Filter {
             host: Arc::clone(&self.host),
             list: Arc::clone(list),
             scripts,
+            site: self.site.clone(),
+            happened: None,
             engine: Arc::clone(self.delivery.store().engine()),
             runtime: Handle::current(),
-        };
-        let bytes = mail.message.bytes.clone();
-        // A run may take a large part of a second, and may wait for the engine.
-        let session = posthaste_metrics::current();
-        let run = tokio::task::spawn_blocking(move || session.run(|| script.run(&bytes, &world)));
-        let outcome = run.await.map_err(|error| error.to_string())?;
-        match &outcome.error {
-            Some(error) => Err(error.to_string()),
-            None => Ok(outcome),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Mail for a group: one copy for each account it stands for, one item in the queue for all others.
+//! Mail for a group: one copy for each account in it, one item in the queue for all others.
 
 use bytes::Bytes;
 use posthaste_authentication::{Origin, results, srs};
@@ -7,6 +7,7 @@ use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveEr
 use posthaste_queue::{self as queue, QueueError, Refusal};
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use crate::chain::Chain;
 use crate::compose;
@@ -38,7 +39,7 @@ impl Filter {
 
     /// A bounce of a message that we sent on under a sender of ours goes to who sent it. To another
     /// address of that shape nobody is a recipient, also where a catch-all takes the rest: else a
-    /// forged one would look like a good one.
+    /// forged one would look like a real one.
     async fn returned(&self, address: &str) -> Result<Target, ResolveError> {
         let Some(relay) = &self.relay else { return Err(ResolveError::NoSuchUser) };
         let original = relay.original_sender(address).await.map_err(|error| match error {
@@ -50,7 +51,7 @@ impl Filter {
             }
         })?;
         let members = vec![original.ok_or(ResolveError::NoSuchUser)?];
-        Ok(Target::Group(Group { address: address.to_owned(), members, owner: None }))
+        Ok(Target::Group(Arc::new(Group { address: address.to_owned(), members, owner: None })))
     }
 
     /// Delivers one message to each recipient, accounts and groups, and returns one result for
@@ -98,7 +99,7 @@ impl Filter {
         outcomes
     }
 
-    /// Delivers a message to all that a group stands for. A member that does not get it is reported
+    /// Delivers a message to all members of a group. A member that does not get it is reported
     /// to the group's owner, or to the sender. After an error for now the sender tries again:
     /// members that have the message get it a second time then, and nobody never.
     pub(crate) async fn deliver_group(
@@ -108,7 +109,7 @@ impl Filter {
         group: &Group,
         chain: Chain<'_>,
     ) -> Result<(), Undelivered> {
-        // Else whoever has seen such an address could have this server send to who it stands for.
+        // Else a stranger who has seen such an address could make this server send to its owner.
         if srs::is_rewritten(&group.address) && !envelope.from.is_empty() {
             return Err(Undelivered::Rejected(
                 "that address takes only reports, which have no sender".into(),
@@ -161,7 +162,7 @@ impl Filter {
             refused = refused.len(),
             "expanded"
         );
-        // Nobody has it: whoever hands the message in keeps it, or reports it.
+        // Nobody has it: the sender's host keeps the message, or reports it.
         if got == 0 {
             let why = refused.first().map(|(member, why)| format!(": {member}: {why}")).unwrap_or_default();
             let nobody = format!("nobody of the group {} takes the message{why}", group.address);
@@ -176,7 +177,7 @@ impl Filter {
         Bytes::from([trace.as_bytes(), compose::without_return_path(message)].concat())
     }
 
-    /// Delivers to members here: an outcome for each. An error if they are to be tried again, all
+    /// Delivers to members here: an outcome for each. An error if they must be tried again, all
     /// of them.
     async fn deliver_members(
         &self,
@@ -207,15 +208,33 @@ impl Filter {
         let Some(first) = members.first() else { return Ok(()) };
         let relay = self.relay.as_ref().ok_or_else(|| NotSent::NoRelay(first.clone()))?;
         let smtputf8 = mail.smtputf8 || !mail.from.is_ascii() || members.iter().any(|to| !to.is_ascii());
-        let to: Vec<&str> = members.iter().map(String::as_str).collect();
         let from = relay
             .forwarded_sender(mail.from, &mail.group.address, &mail.text)
             .await
             .map_err(Refusal::from)?;
-        let envelope = queue::Envelope { tls: mail.chain.tls, ..queue::Envelope::new(&from, &to, smtputf8) };
+        let envelope = |from: &str, to: &[&str]| queue::Envelope {
+            tls: mail.chain.tls,
+            smtputf8,
+            ..queue::Envelope::new(from, to)
+        };
+        let (mut others, mut envelopes) = (Vec::new(), Vec::new());
+        for member in members {
+            let owner = mail.group.owner.as_deref().filter(|owner| *owner == mail.from);
+            let sender = match owner {
+                Some(owner) => relay.member_sender(owner, member).await.map_err(Refusal::from)?,
+                None => None,
+            };
+            match sender {
+                Some(sender) => envelopes.push(envelope(&sender, &[member])),
+                None => others.push(member.as_str()),
+            }
+        }
+        if !others.is_empty() {
+            envelopes.push(envelope(&from, &others));
+        }
         let results = results::own(&mail.text, &self.host);
         let origin = Origin::Elsewhere { results, forwarder: &mail.group.address };
-        relay.accept(mail.text.clone(), &envelope, origin).await?;
+        relay.accept_all(mail.text.clone(), &envelopes, origin).await?;
         Ok(())
     }
 
@@ -239,10 +258,10 @@ impl Filter {
     }
 }
 
-/// Why a member through which a group would stand for itself gets no mail.
+/// Why a member through which a group would contain itself gets no mail.
 const CIRCULAR: &str = "it leads back to the group";
 
-/// Why members elsewhere are to be tried again; none if they permanently do not get the message.
+/// Why members elsewhere must be tried again; none if they permanently do not get the message.
 fn temporary(error: NotSent) -> Option<Undelivered> {
     match error {
         NotSent::Delivery(error) | NotSent::Relay(Refusal::Queue(QueueError::Delivery(error)))

@@ -1,5 +1,5 @@
-//! Sieve at delivery: runs the active script of each account that mail comes for, and does what it
-//! wants done.
+//! Sieve at delivery: runs the active script of each recipient, between those of the administrator,
+//! and carries out their effects.
 //!
 //! ```text
 //! smtp-server ─► Filter::deliver ─► no script: Delivery, as without this crate
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! What always holds: mail is never lost. A script that does not compile, a run that fails and an
-//! action that cannot be done keep the message in INBOX (RFC 5228 §2.10.6), with a line in the log.
-//! A message is filed before anything is sent because of it: a delivery that fails for now is
+//! action that cannot be done keep the message in INBOX (RFC 5228 §2.10.6), with a line in the
+//! log. A message is filed before anything is sent because of it: a delivery that fails for now is
 //! tried again by the sender, and then nothing was sent twice. All copies that no script edited
 //! share one body.
 //!
@@ -17,13 +17,20 @@
 
 mod chain;
 mod compose;
+mod event;
 mod file;
 mod filter;
 mod group;
+mod mail;
 mod memory;
+mod run;
 mod scripts;
 mod send;
+mod site;
 mod world;
 
+pub use event::Event;
 pub use filter::{Envelope, Filter, Refusals, Undelivered};
 pub use scripts::compile;
+pub use site::{SiteError, SiteFolders, SiteScripts};
+pub use world::Cause;

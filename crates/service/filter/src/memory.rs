@@ -1,8 +1,8 @@
 //! What scripts remember: senders that were answered, and ids of messages that were seen.
 //!
 //! Each is a record `sieve/<account id>/seen/<hash>` in the directory, so it outlives the server
-//! and all nodes share it. Whoever writes one also removes some that have expired: records are
-//! named by hashes, so the ones that follow are as good as drawn by lot, and all are met in time.
+//! and all nodes share it. Each write also removes some that have expired. Records are
+//! named by hashes, so the ones that follow are a random choice, and all are met in time.
 
 use bytes::Bytes;
 use posthaste_directory::records_of;

@@ -34,20 +34,35 @@ pub(crate) type Compiled = Result<Arc<Script>, String>;
 /// An account's scripts as they stood at one count of changes.
 pub(crate) struct Scripts {
     changes: u64,
+    /// The name of the active script.
+    name: String,
     bytes: usize,
     pub(crate) active: Compiled,
     /// Those that the active one may include, by name; none if it includes nothing.
     pub(crate) others: HashMap<String, Compiled>,
 }
 
+impl Scripts {
+    /// Those of an account without an active script.
+    pub(crate) fn none() -> Self {
+        Self {
+            changes: 0,
+            name: String::new(),
+            bytes: 0,
+            active: Err("there is none".to_owned()),
+            others: HashMap::new(),
+        }
+    }
+}
+
 /// The accounts' scripts.
 #[derive(Default)]
 pub(crate) struct Cache {
-    kept: Mutex<Kept>,
+    contents: Mutex<Contents>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct Contents {
     accounts: HashMap<AccountId, Arc<Scripts>>,
     bytes: usize,
 }
@@ -62,8 +77,9 @@ impl Cache {
         active: &str,
     ) -> Result<Arc<Scripts>, ScriptError> {
         let changes = account.scripts.changes;
-        if let Some(scripts) = self.kept.lock().accounts.get(&account.id)
+        if let Some(scripts) = self.contents.lock().accounts.get(&account.id)
             && scripts.changes == changes
+            && scripts.name == active
         {
             return Ok(Arc::clone(scripts));
         }
@@ -77,7 +93,7 @@ impl Cache {
     }
 
     fn keep(&self, account: AccountId, scripts: Arc<Scripts>) {
-        let mut kept = self.kept.lock();
+        let mut kept = self.contents.lock();
         kept.bytes += scripts.bytes;
         if let Some(old) = kept.accounts.insert(account, scripts) {
             kept.bytes -= old.bytes;
@@ -111,5 +127,5 @@ fn compile_all(all: Vec<posthaste_directory::Script>, active: &str, changes: u64
             others.insert(script.name, included);
         }
     }
-    Scripts { changes, bytes, active: script, others }
+    Scripts { changes, name: active.to_owned(), bytes, active: script, others }
 }

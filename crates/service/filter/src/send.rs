@@ -1,8 +1,8 @@
 //! Effects that send mail: `redirect`, `vacation`, `notify`, and the report of a `reject` that the
-//! protocol cannot say.
+//! protocol cannot transmit.
 
 use bytes::Bytes;
-use posthaste_authentication::{Origin, results};
+use posthaste_authentication::{Origin, authors, has_bare_cr, results};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Forward, Recipient, ResolveError, Target};
 use posthaste_queue::{self as queue, Refusal, date_time};
@@ -14,7 +14,8 @@ use std::pin::Pin;
 use crate::chain::{Chain, SENDS_MAX};
 use crate::compose::{self, Frame};
 use crate::file::Filing;
-use crate::filter::{Envelope, Filter, Mail, Refusals, Undelivered};
+use crate::filter::{Envelope, Filter, Refusals, Undelivered};
+use crate::mail::Mail;
 use crate::memory::{self, Key};
 
 /// The field that names an account or a group that has sent a message on.
@@ -33,6 +34,8 @@ pub(crate) enum NotSent {
     NoRelay(String),
     #[error("{0}: {1}")]
     Address(String, ResolveError),
+    #[error("its From field names another author than the account")]
+    Author,
     #[error(transparent)]
     Relay(#[from] Refusal),
     #[error(transparent)]
@@ -57,7 +60,7 @@ impl Filter {
         for effect in &outcome.effects {
             match effect {
                 Effect::Redirect { address, version } => {
-                    let edited = outcome.edited(*version, &mail.message.bytes).map(Bytes::from);
+                    let edited = outcome.edited(*version, mail.served).map(Bytes::from);
                     let text = edited.unwrap_or_else(|| mail.sent.clone());
                     let sent = match mail.chain.count() {
                         true => self.redirect(recipient, address, text, mail).await,
@@ -130,7 +133,7 @@ impl Filter {
                         Origin::User { .. } | Origin::Server => from.into(),
                     };
                     let smtputf8 = !to.is_ascii() || !from.is_ascii();
-                    let envelope = queue::Envelope { tls, ..queue::Envelope::new(&from, &[to], smtputf8) };
+                    let envelope = queue::Envelope { tls, smtputf8, ..queue::Envelope::new(&from, &[to]) };
                     relay.accept(text, &envelope, origin).await?;
                     Ok(())
                 }
@@ -151,13 +154,13 @@ impl Filter {
     ) -> Result<(), NotSent> {
         let name = recipient.account.name.as_str();
         // The message as it came: a script may have removed the field from its own version.
-        let mut before = compose::fields(&mail.message.bytes, REDIRECTED);
+        let mut before = compose::fields(mail.served, REDIRECTED);
         if before.any(|value| value.eq_ignore_ascii_case(name)) {
             return Err(NotSent::Loop);
         }
         let trace = self.sent_on_by(name);
         let text = Bytes::from([trace.as_bytes(), compose::without_return_path(&text)].concat());
-        let results = results::own(&mail.message.bytes, &self.host);
+        let results = results::own(mail.served, &self.host);
         let origin = Origin::Elsewhere { results, forwarder: name };
         self.send(text, mail.from, address, mail.chain.next(), origin).await?;
         tracing::info!(account = name, from = mail.from, to = address, "redirected");
@@ -207,18 +210,35 @@ impl Filter {
                 return Ok(());
             }
         }
-        let text = compose::vacation(&self.frame(), recipient.address.as_str(), reply);
+        let own = recipient.address.as_str();
+        let mut text = compose::vacation(&self.frame(), own, reply);
+        if !self.is_authored_by(recipient, &text).await {
+            text = compose::vacation(&self.frame(), own, &VacationReply { from: None, ..reply.clone() });
+            // What `:mime` gives has fields of its own.
+            if reply.is_mime && !self.is_authored_by(recipient, &text).await {
+                return Err(NotSent::Author);
+            }
+        }
         if !mail.chain.count() {
             return Err(NotSent::TooMany);
         }
         // RFC 5230 §5.1, RFC 3834 §3.3: a reply has no sender, so that nothing answers it.
-        // `:from` may name anybody.
         let origin = Origin::User { sender: recipient.address.as_str() };
         self.send(Bytes::from(text.clone()), "", &reply.to, mail.chain.next(), origin).await?;
         if let Some(target) = &reply.fcc {
             filing.file_other(target, text).await?;
         }
         Ok(())
+    }
+
+    /// Whether a message of a script has one author, the account. The server signs what leaves, so
+    /// `:from` with another user's address would be vouched for (RFC 5230 §4.3, RFC 5435 §3.3).
+    async fn is_authored_by(&self, recipient: &Recipient, text: &[u8]) -> bool {
+        let fields = authors(text);
+        let [author] = fields.as_slice() else { return false };
+        let [author] = author.as_slice() else { return false };
+        let owner = self.resolve(author).await;
+        !has_bare_cr(text) && owner.is_ok_and(|owner| owner.account.id == recipient.account.id)
     }
 
     /// RFC 5436. A message without a sender makes a notification without one (§2.6).
@@ -230,7 +250,11 @@ impl Filter {
         mail: Mail<'_>,
     ) -> Result<(), NotSent> {
         let own = recipient.account.name.as_str();
-        let text = compose::notification(&self.frame(), own, notification, &mail.message.bytes);
+        let mut text = compose::notification(&self.frame(), own, notification, mail.served);
+        if !self.is_authored_by(recipient, &text).await {
+            let plain = Notification { from: None, ..notification.clone() };
+            text = compose::notification(&self.frame(), own, &plain, mail.served);
+        }
         let from = if mail.from.is_empty() { "" } else { own };
         let origin = Origin::User { sender: own };
         let mut failed = None;
@@ -263,7 +287,7 @@ impl Filter {
             None
         } else {
             let address = recipient.address.as_str();
-            let text = compose::refusal(&self.frame(), mail.from, address, reason, &mail.message.bytes);
+            let text = compose::refusal(&self.frame(), mail.from, address, reason, mail.served);
             Some(self.send(Bytes::from(text), "", mail.from, mail.chain.next(), Origin::Server).await)
         };
         match sent {
@@ -277,7 +301,7 @@ impl Filter {
             ),
         }
         let list = self.delivery.mailboxes(account.id).await?;
-        Filing::new(&self.delivery, account, list, mail.message, mail.home).keep_as_it_came().await?;
+        Filing::new(&self.delivery, account, list, mail).keep_as_it_came().await?;
         Ok(())
     }
 

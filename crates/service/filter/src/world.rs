@@ -1,4 +1,4 @@
-//! What a run asks: the envelope, the clock, the mailboxes, what was remembered.
+//! What a run needs: the envelope, the clock, the mailboxes, what was remembered.
 
 use posthaste_directory::Recipient;
 use posthaste_mail_model::MailboxName;
@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 
 use crate::memory::{self, Key};
 use crate::scripts::Scripts;
+use crate::site::{self, SiteScripts};
 
 /// The world of one run. The run has a thread of its own, which may wait for the engine.
 pub(crate) struct World {
@@ -20,8 +21,45 @@ pub(crate) struct World {
     pub(crate) host: Arc<str>,
     pub(crate) list: Arc<MailboxList>,
     pub(crate) scripts: Arc<Scripts>,
+    /// Those of the administrator.
+    pub(crate) site: Option<Arc<SiteScripts>>,
+    /// What a user did to the message, if it has not come in just now.
+    pub(crate) happened: Option<Happened>,
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) runtime: Handle,
+}
+
+/// What a command did to messages (RFC 6785 §4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// APPEND, or REPLACE.
+    Append,
+    /// COPY, or MOVE.
+    Copy,
+    /// STORE.
+    Flag,
+}
+
+impl Cause {
+    /// Its name in `imap.cause`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Append => "APPEND",
+            Self::Copy => "COPY",
+            Self::Flag => "FLAG",
+        }
+    }
+}
+
+/// What a user did to a message (RFC 6785 §4).
+pub(crate) struct Happened {
+    pub(crate) user: String,
+    pub(crate) mailbox: String,
+    pub(crate) cause: Cause,
+    /// The flags that STORE was about, with spaces between them.
+    pub(crate) changed: String,
+    /// The flags that the message has now.
+    pub(crate) flags: Vec<String>,
 }
 
 /// Addresses that are the account's own, as far as this message shows them: its name, and the
@@ -94,6 +132,21 @@ impl Context for World {
 
     /// RFC 5183 §4.1.
     fn environment(&self, item: &str) -> Option<Cow<'_, str>> {
+        if let Some(happened) = &self.happened {
+            // RFC 6785 §4. All accounts have an address as their name.
+            let text = match item {
+                "location" => "MS",
+                "phase" => "post",
+                "imap.user" | "imap.email" => &happened.user,
+                "imap.cause" => happened.cause.name(),
+                "imap.mailbox" => &happened.mailbox,
+                "imap.changedflags" => &happened.changed,
+                _ => "",
+            };
+            if !text.is_empty() || item == "imap.changedflags" {
+                return Some(Cow::Borrowed(text));
+            }
+        }
         match item {
             "host" => Some(Cow::Borrowed(&self.host)),
             "domain" => Some(Cow::Borrowed(self.host.split_once('.').map_or("", |(_, domain)| domain))),
@@ -105,6 +158,10 @@ impl Context for World {
         }
     }
 
+    fn flags(&self) -> &[String] {
+        self.happened.as_ref().map_or(&[], |happened| &happened.flags)
+    }
+
     fn is_duplicate(&self, key: &str) -> bool {
         self.remembers(Key::Duplicate { key }, None)
     }
@@ -114,9 +171,10 @@ impl Context for World {
     }
 
     fn script(&self, location: Location, name: &str) -> Result<Option<Arc<Script>>, String> {
-        match (location, self.scripts.others.get(name)) {
-            (Location::Personal, Some(script)) => script.clone().map(Some),
-            _ => Ok(None),
+        match location {
+            Location::Personal if name == site::OWN => self.scripts.active.clone().map(Some),
+            Location::Personal => self.scripts.others.get(name).cloned().transpose(),
+            Location::Global => Ok(self.site.as_ref().and_then(|site| site.scripts.get(name).cloned())),
         }
     }
 }

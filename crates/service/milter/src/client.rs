@@ -12,13 +12,13 @@ use tokio::time::{Instant, timeout};
 use crate::draft::Draft;
 use crate::packet::{ACTIONS, Answer, DATA_LEN_MAX, VERSION, VERSION_MIN, command, flags, strings};
 
-/// Octets of a body that are shown at once: the protocol's own limit.
+/// Octets of a body in one packet: the protocol's own limit.
 const BODY_CHUNK: usize = 65_535;
-/// How often a filter's "I am at it" lengthens its time.
+/// How often a filter's PROGRESS extends its time.
 const PROGRESS_MAX: u32 = 20;
-/// What a filter may ask for at the end of a message.
+/// What a filter may change at the end of a message.
 const CHANGES_MAX: usize = 4_000;
-/// Octets that another body may have beyond the message.
+/// Octets by which a replaced body may exceed the message.
 const BODY_MORE_MAX: usize = 16 * 1024 * 1024;
 
 /// A filter.
@@ -63,25 +63,25 @@ pub struct Said {
     pub text: String,
 }
 
-/// What is to be done with a message.
+/// What to do with a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is delivered.
     Accept,
-    /// The client hears that it is, and it is not.
+    /// It is discarded, and the client gets a positive reply.
     Discard,
     /// It is refused.
     Reject(Option<Said>),
-    /// It is put off.
+    /// It is refused for now.
     Defer(Option<Said>),
 }
 
-/// What a filter said of a message, beside the changes of its text.
+/// A filter's verdict on a message, beside the changes of its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What is to be done.
+    /// What to do.
     pub verdict: Verdict,
-    /// Why it is kept apart.
+    /// The reason of a quarantine.
     pub quarantine: Option<String>,
     /// Recipients that it gets.
     pub added: Vec<String>,
@@ -89,16 +89,16 @@ pub struct Outcome {
     pub removed: Vec<String>,
 }
 
-/// Why a filter said nothing.
+/// Why a filter gave no verdict.
 #[derive(Debug, thiserror::Error)]
 pub enum MilterError {
-    /// It cannot be reached, or left.
+    /// It cannot be reached, or it ended the connection.
     #[error("{0}: {1}")]
     Io(String, std::io::Error),
     /// It did not answer.
     #[error("{0} does not answer in time")]
     Late(String),
-    /// It said what is none of the protocol.
+    /// Its answer is not of the protocol.
     #[error("{0} does not speak the milter protocol: {1}")]
     Protocol(String, &'static str),
 }
@@ -128,7 +128,7 @@ impl fmt::Display for Milter {
 }
 
 impl Milter {
-    /// A filter that listens there, and has so long for each answer.
+    /// A filter at this address, with this time for each answer.
     pub fn new(place: Place, within: Duration) -> Self {
         Self { place, within }
     }
@@ -285,7 +285,7 @@ impl Conversation<'_> {
                 }
                 Answer::AddRecipient(to) => outcome.added.push(plain(&to)),
                 Answer::DeleteRecipient(to) => outcome.removed.push(plain(&to)),
-                // The sender stands in trace fields and records already: it stays.
+                // The sender is in trace fields and records already, so it does not change.
                 Answer::ChangeFrom(_) | Answer::Progress => {}
                 Answer::Quarantine(why) => outcome.quarantine = Some(why),
                 answer => {
@@ -300,7 +300,7 @@ impl Conversation<'_> {
         Err(self.milter.wrong("it wants too many changes"))
     }
 
-    /// Says one thing and hears what follows, unless the filter wants neither.
+    /// Sends one command and reads the answer, unless the filter wants neither.
     async fn step(
         &mut self,
         letter: u8,

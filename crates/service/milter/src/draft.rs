@@ -14,7 +14,7 @@ const ADDED_MAX: usize = 1_000;
 #[derive(Debug, Clone)]
 pub struct Draft {
     fields: Vec<Bytes>,
-    /// What stands between the header and the body, and the body.
+    /// The empty line after the header, and the body.
     body: Bytes,
     added: usize,
     /// The body that a filter gives instead, as it comes.
@@ -104,7 +104,7 @@ impl Draft {
         self.replaced.as_ref().map_or(0, Vec::len)
     }
 
-    /// A filter is done: the next one sees what it made.
+    /// A filter has finished: the next one gets its result.
     pub fn settle(&mut self) {
         if let Some(body) = self.replaced.take() {
             self.body = Bytes::from([b"\r\n".as_slice(), &with_line_ends(&body)].concat());

@@ -1,4 +1,4 @@
-//! Mail filters that speak Sendmail's milter protocol, version 6: shown a message, and listened to.
+//! Programs that see a message and change it, by Sendmail's milter protocol, version 6.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -6,7 +6,7 @@
 //! | [`client`] | one conversation about one message |
 //! | [`draft`] | the message, while filters change it |
 //!
-//! A filter is told everything when the message is whole: the connection, the greeting, sender,
+//! A filter gets everything when the message is whole: the connection, the greeting, sender,
 //! recipients, header and body, in one conversation. So it costs nothing until a message has come,
 //! and what it says of a recipient counts for the message.
 //!

@@ -55,22 +55,22 @@ pub mod flags {
     pub const ALL: u32 = 0x1f_f7ff;
 }
 
-/// What a filter said.
+/// The answer of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// Go on.
     Continue,
-    /// Take the message, and ask no more.
+    /// Accept the message without further commands.
     Accept,
-    /// Take it and forget it.
+    /// Accept and discard it.
     Discard,
     /// Refuse it.
     Reject,
-    /// Put it off.
+    /// Refuse it for now.
     Tempfail,
-    /// Refuse it or put it off with this reply.
+    /// Refuse it with this reply, 4xx or 5xx.
     Reply(String),
-    /// I am at it.
+    /// PROGRESS: more time is needed.
     Progress,
     /// No more of this kind.
     Skip,
@@ -84,11 +84,11 @@ pub enum Answer {
     ReplaceBody(Vec<u8>),
     /// One more recipient.
     AddRecipient(String),
-    /// One less.
+    /// One recipient less.
     DeleteRecipient(String),
     /// Another sender.
     ChangeFrom(String),
-    /// Keep it apart, for this reason.
+    /// Quarantine it, for this reason.
     Quarantine(String),
     /// Version, actions, flags.
     Options(u32, u32, u32),

@@ -3,12 +3,12 @@
 //!
 //! A session takes an [`AccountShare`] at its login and gives it to its [`Connection`], which
 //! counts the bytes. Over a limit of connections or of submissions a client is refused; over one of
-//! commands or bytes it waits. What an account has used outlives its sessions, until it has flowed
-//! off.
+//! commands or bytes it waits. What an account has used outlives its sessions, until its buckets
+//! are empty.
 //!
 //! What always holds: counting a command or bytes is one look at the clock and one atomic
-//! operation; no lock is held over I/O; what is kept for an account that has no session and nothing
-//! used up goes.
+//! operation; no lock is held over I/O; an account without a session and with empty buckets has no
+//! entry.
 //!
 //! [`Connection`]: crate::Connection
 

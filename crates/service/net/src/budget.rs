@@ -7,12 +7,14 @@
 //!
 //! What always holds:
 //! * all permits together are within the budget, those of one holder within its share;
+//! * hosts that have not logged in have no more than three quarters together, and those of one
+//!   network no more than its share;
 //! * a message that is complete keeps its bytes until its permit is dropped, however long its
 //!   delivery takes;
 //! * nothing waits without a deadline, and no lock is held across a wait.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -21,6 +23,7 @@ use std::{
 use tokio::sync::Notify;
 
 use crate::NetError;
+use crate::network::Tiers;
 
 /// The least pace of a sender that nobody can displace, in bytes a second: an uplink of 128 kbit/s.
 /// Twice as much would displace people on bad lines.
@@ -46,8 +49,33 @@ const SHARE_DIVISOR: usize = 4;
 pub enum Holder {
     /// An account, once somebody has logged in: its identifier.
     Account([u8; 16]),
-    /// The address of a peer that has not.
+    /// The address of a peer that has not. Its /64 has one share, its /56 one and a half, its /48
+    /// two; in IPv4 the /24 around it two.
     Address(IpAddr),
+}
+
+/// Whose bytes count together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Group {
+    Account([u8; 16]),
+    /// A network of this tier.
+    Network(usize, IpAddr),
+    /// All that have not logged in, except for loopback.
+    Strangers,
+}
+
+impl Holder {
+    /// The groups that the bytes of a message count for.
+    fn groups(self) -> [Option<Group>; 4] {
+        let address = match self {
+            Self::Account(id) => return [Some(Group::Account(id)), None, None, None],
+            Self::Address(address) => address.to_canonical(),
+        };
+        let mut tiers = Tiers::of(address).all().into_iter().enumerate();
+        let mut next = || tiers.next().and_then(|(tier, first)| Some(Group::Network(tier, first?)));
+        let strangers = (!address.is_loopback()).then_some(Group::Strangers);
+        [next(), next(), next(), strangers]
+    }
 }
 
 /// The bytes all sessions share; clones count against the same bound.
@@ -56,6 +84,7 @@ pub struct ByteBudget {
     shared: Arc<Shared>,
     share: usize,
     pause_max: Duration,
+    in_order: bool,
 }
 
 #[derive(Debug)]
@@ -69,16 +98,18 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     held: usize,
-    /// Of these, bytes of messages that are complete.
+    /// The part of them that belongs to complete messages.
     complete: usize,
-    holders: HashMap<Holder, Held>,
+    groups: HashMap<Group, Held>,
     messages: HashMap<u64, Message>,
+    /// Who waits in order, the first in front.
+    waiting: VecDeque<u64>,
     next: u64,
     /// Nobody becomes slow before this, as far as the last look found.
     all_move_until: Option<Instant>,
 }
 
-/// What one holder has.
+/// What one group has.
 #[derive(Debug, Default)]
 struct Held {
     bytes: usize,
@@ -88,7 +119,7 @@ struct Held {
 /// A message whose bytes count.
 #[derive(Debug)]
 struct Message {
-    holder: Holder,
+    groups: [Option<Group>; 4],
     bytes: usize,
     /// When it counts as slow: each byte puts this off by what it takes at the least pace, up to
     /// the longest pause.
@@ -111,7 +142,8 @@ impl ByteBudget {
     pub fn new(bytes: usize) -> Self {
         let total = bytes.max(1);
         let shared = Shared { total, state: Mutex::default(), freed: Notify::new() };
-        Self { shared: Arc::new(shared), share: total.div_ceil(SHARE_DIVISOR), pause_max: PAUSE_MAX }
+        let share = total.div_ceil(SHARE_DIVISOR);
+        Self { shared: Arc::new(shared), share, pause_max: PAUSE_MAX, in_order: false }
     }
 
     /// Lets one holder have at least this many bytes, if there are as many: the largest message
@@ -127,6 +159,28 @@ impl ByteBudget {
     pub fn with_pause_max(mut self, pause: Duration) -> Self {
         self.pause_max = pause;
         self
+    }
+
+    /// Serves who waits in the order in which they came, so that small ones do not starve a large
+    /// one. For work that ends by itself: with messages that senders trickle in, one that waits
+    /// would keep all others waiting.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        self.in_order = true;
+        self
+    }
+
+    /// Bytes that a group may hold. The shares of wider networks and of all strangers grow with
+    /// that of one holder.
+    fn most_of(&self, group: Group) -> usize {
+        let total = self.shared.total;
+        let most = match group {
+            Group::Account(_) | Group::Network(0, _) => self.share,
+            Group::Network(1, _) => total / 8 * 3,
+            Group::Network(..) => total / 2,
+            Group::Strangers => total / 4 * 3,
+        };
+        most.max(self.share)
     }
 
     /// Bytes that nobody holds at the moment.
@@ -151,10 +205,13 @@ impl ByteBudget {
         let key = state.next;
         state.next += 1;
         let moves_until = began + self.pause_max;
+        let groups = holder.groups();
         let message =
-            Message { holder, bytes: 0, moves_until, complete: false, revoked: Arc::clone(&revoked) };
+            Message { groups, bytes: 0, moves_until, complete: false, revoked: Arc::clone(&revoked) };
         state.messages.insert(key, message);
-        state.holders.entry(holder).or_default().messages += 1;
+        for group in groups.into_iter().flatten() {
+            state.groups.entry(group).or_default().messages += 1;
+        }
         drop(state);
         BytePermit { budget: self.clone(), key, began, revoked }
     }
@@ -172,19 +229,21 @@ impl State {
         if message.complete {
             self.complete -= message.bytes;
         }
-        if let Some(held) = self.holders.get_mut(&message.holder) {
-            held.bytes -= message.bytes;
-            held.messages -= 1;
-            if held.messages == 0 {
-                self.holders.remove(&message.holder);
+        for group in message.groups.iter().flatten() {
+            if let Some(held) = self.groups.get_mut(group) {
+                held.bytes -= message.bytes;
+                held.messages -= 1;
+                if held.messages == 0 {
+                    self.groups.remove(group);
+                }
             }
         }
         Some(message)
     }
 
     /// Revokes permits of slow messages, the largest first, until this many bytes are free; those
-    /// of one holder, or of all. Revokes none if that would not do.
-    fn displace(&mut self, bytes: usize, of: Option<Holder>, spared: u64) -> Result<(), NetError> {
+    /// of one group, or of all. Revokes none if that would not do.
+    fn displace(&mut self, bytes: usize, of: Option<Group>, spared: u64) -> Result<(), NetError> {
         let now = Instant::now();
         if self.all_move_until.is_some_and(|until| now < until) {
             return Err(NetError::BudgetExhausted);
@@ -194,7 +253,7 @@ impl State {
         for (&key, message) in self.messages.iter().filter(|(_, message)| !message.complete) {
             if message.moves_until > now {
                 earliest = Some(earliest.map_or(message.moves_until, |at| at.min(message.moves_until)));
-            } else if key != spared && of.is_none_or(|holder| holder == message.holder) {
+            } else if key != spared && of.is_none_or(|group| message.groups.contains(&Some(group))) {
                 slow.push((message.bytes, key));
             }
         }
@@ -246,27 +305,37 @@ impl BytePermit {
         let (total, share) = (self.budget.shared.total, self.budget.share);
         let mut state = self.budget.lock();
         let Some(message) = state.messages.get(&self.key) else { return Err(NetError::BudgetExhausted) };
-        let (holder, more) = (message.holder, bytes.saturating_sub(message.bytes));
+        let (groups, more) = (message.groups, bytes.saturating_sub(message.bytes));
         if more == 0 {
             return Ok(());
         }
         if bytes > share {
             return Err(NetError::BudgetExhausted);
         }
-        let of_holder = state.holders.get(&holder).map_or(0, |held| held.bytes);
-        if of_holder + more > share {
-            state.displace(of_holder + more - share, Some(holder), self.key)?;
+        for group in groups.into_iter().flatten() {
+            let (held, most) =
+                (state.groups.get(&group).map_or(0, |held| held.bytes), self.budget.most_of(group));
+            if held + more > most {
+                state.displace(held + more - most, Some(group), self.key)?;
+            }
         }
         if state.held + more > total {
             let short = state.held + more - total;
             state.displace(short, None, self.key)?;
         }
         state.held += more;
-        if let Some(held) = state.holders.get_mut(&holder) {
-            held.bytes += more;
+        for group in groups.iter().flatten() {
+            if let Some(held) = state.groups.get_mut(group) {
+                held.bytes += more;
+            }
         }
+        let mut complete = false;
         if let Some(message) = state.messages.get_mut(&self.key) {
             message.bytes += more;
+            complete = message.complete;
+        }
+        if complete {
+            state.complete += more;
         }
         Ok(())
     }
@@ -274,11 +343,13 @@ impl BytePermit {
     /// The same; waits for others to finish or to become slow. One who waits counts as moving.
     pub async fn grow_to_within(&self, bytes: usize, within: Duration) -> Result<(), NetError> {
         let deadline = Instant::now() + within.min(MESSAGE_WITHIN);
+        let turn = self.budget.in_order.then(|| Turn::behind_others(&self.budget, self.key));
         loop {
             let mut freed = std::pin::pin!(self.budget.shared.freed.notified());
             // From here on nothing that is given back is missed.
             freed.as_mut().enable();
-            match self.grow_to(bytes) {
+            let is_next = turn.as_ref().is_none_or(Turn::has_come);
+            match if is_next { self.grow_to(bytes) } else { Err(NetError::BudgetExhausted) } {
                 Ok(()) => return Ok(()),
                 Err(error) if bytes > self.budget.share || self.is_revoked() => return Err(error),
                 Err(error) if Instant::now() >= deadline => return Err(error),
@@ -320,6 +391,39 @@ impl Drop for BytePermit {
     fn drop(&mut self) {
         let ended = self.budget.lock().end(self.key);
         if ended.is_some_and(|message| message.bytes > 0) {
+            self.budget.shared.freed.notify_waiters();
+        }
+    }
+}
+
+/// A place in the queue of a budget; given up when dropped.
+struct Turn<'b> {
+    budget: &'b ByteBudget,
+    key: u64,
+}
+
+impl<'b> Turn<'b> {
+    /// A place behind all that wait.
+    fn behind_others(budget: &'b ByteBudget, key: u64) -> Self {
+        budget.lock().waiting.push_back(key);
+        Self { budget, key }
+    }
+
+    /// Whether nobody is before it.
+    fn has_come(&self) -> bool {
+        self.budget.lock().waiting.front() == Some(&self.key)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut state = self.budget.lock();
+        if let Some(at) = state.waiting.iter().position(|key| *key == self.key) {
+            state.waiting.remove(at);
+        }
+        let others_wait = !state.waiting.is_empty();
+        drop(state);
+        if others_wait {
             self.budget.shared.freed.notify_waiters();
         }
     }

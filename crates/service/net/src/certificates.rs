@@ -80,7 +80,7 @@ impl Certificates {
         Self::load_all(vec![pair], TlsSettings::default())
     }
 
-    /// Reads several certificates. Each is shown to clients that ask for a name it was issued for
+    /// Reads several certificates. Each is shown to clients that name a host it was issued for
     /// (SNI), and the first to all others.
     pub fn load_all(pairs: Vec<Pair>, settings: TlsSettings) -> Result<Self, NetError> {
         let files = Files { pairs, settings };
@@ -121,9 +121,9 @@ impl Certificates {
         Self { held: Arc::new(ArcSwap::from_pointee(held)), protocol: None }
     }
 
-    /// The same certificate where one protocol is spoken, by its name in the registry of ALPN (RFC
-    /// 7301 §6). A client that asks for other protocols only is refused in the handshake, so that
-    /// nobody can lead a browser here (RFC 9325 §3.8). One that asks for none is served.
+    /// The same certificate where one protocol is spoken, by its name in the registry of ALPN
+    /// (RFC 7301 §6). A client that offers other protocols only is refused in the handshake, so
+    /// that nobody can lead a browser here (RFC 9325 §3.8). One that offers none is served.
     #[must_use]
     pub fn for_protocol(&self, name: &'static str) -> Self {
         Self { held: Arc::clone(&self.held), protocol: Some(name) }

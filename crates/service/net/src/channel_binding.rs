@@ -34,8 +34,8 @@ impl ChannelBinding {
 const EXPORTER_BYTES: usize = 32;
 
 pub(crate) fn exporter(session: &ServerConnection) -> Option<Vec<u8>> {
-    // RFC 9266 §4.2: in TLS 1.2 only with the extended master secret, which rustls does not tell
-    // us of.
+    // RFC 9266 §4.2: in TLS 1.2 only with the extended master secret, which rustls does not
+    // report.
     if session.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
         return None;
     }

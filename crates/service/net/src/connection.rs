@@ -1,9 +1,9 @@
 //! What a session holds: a stream, what was read from it and not yet understood, and deadlines.
 //!
-//! Reads go through one scratch buffer per thread and are copied to the connection's own buffer,
-//! which is given back when a read has to wait with nothing in it: ten thousand idle sessions own
-//! no read buffer, and the copy costs less than the system call before it. Every method may be
-//! dropped while it waits (`select!`) without loss, except where it says otherwise.
+//! Reads go through one scratch buffer per thread and are copied to the connection's own buffer. A
+//! read that has to wait frees that buffer if it is empty. So ten thousand idle sessions own no
+//! read buffer, and the copy costs less than the system call before it. Every method may be dropped
+//! while it waits (`select!`) without loss, except where it says otherwise.
 
 use std::{
     cell::RefCell,
@@ -21,8 +21,8 @@ use posthaste_metrics::Counter;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 use crate::{
-    AccountLimit, AccountShare, Certificates, ChannelBinding, ClientCertificate, Clock, NetError, Stream,
-    TlsFacts, Traffic, clock::timely, socket::Awaits,
+    AccountLimit, AccountShare, Certificates, ChannelBinding, ClientCertificate, Clock, LoginEnd, NetError,
+    Stream, TlsFacts, Traffic, clock::timely, socket::Awaits,
 };
 
 /// Bytes one read can bring: four TLS records. Once per thread, so its size matters to nobody's
@@ -46,8 +46,9 @@ pub struct Connection {
     stream: Stream,
     input: BytesMut,
     id: u64,
-    /// Of the account that logged in.
+    /// The share of the account that logged in.
     share: Option<AccountShare>,
+    login_end: LoginEnd,
     clock: Clock,
 }
 
@@ -61,7 +62,7 @@ impl Connection {
     pub fn with_clock(stream: Stream, clock: Clock) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let id = IDS.fetch_add(1, Ordering::Relaxed);
-        Self { stream, input: BytesMut::new(), id, share: None, clock }
+        Self { stream, input: BytesMut::new(), id, share: None, login_end: LoginEnd::default(), clock }
     }
 
     /// The stream itself, to read and write without deadlines.
@@ -90,6 +91,18 @@ impl Connection {
     /// on.
     pub fn belongs_to_nobody(&mut self) {
         self.share = None;
+        self.login_end = LoginEnd::default();
+    }
+
+    /// Answers end with this login, also those under way:
+    /// [`write_more_within`](Self::write_more_within).
+    pub fn ends_with(&mut self, login_end: LoginEnd) {
+        self.login_end = login_end;
+    }
+
+    /// When the login ends.
+    pub fn login_end(&self) -> LoginEnd {
+        self.login_end.clone()
     }
 
     /// The share of the account that logged in.
@@ -193,14 +206,17 @@ impl Connection {
 
     /// Counts bytes for the account, and waits while it is over its limit.
     async fn count_bytes(&self, limit: AccountLimit, bytes: usize) {
-        let counter = if limit == AccountLimit::Received { Counter::Received } else { Counter::Sent };
-        posthaste_metrics::count(counter, bytes as u64);
-        if let Some(share) = &self.share
-            && share.count_bytes(limit, bytes, self.peer().ip())
-        {
+        if let Some(share) = self.is_over(limit, bytes) {
             // Boxed: hardly any wait needs it.
             Box::pin(share.wait(limit)).await;
         }
+    }
+
+    /// Counts bytes for the account. Its share, if it is over its limit now.
+    fn is_over(&self, limit: AccountLimit, bytes: usize) -> Option<&AccountShare> {
+        let counter = if limit == AccountLimit::Received { Counter::Received } else { Counter::Sent };
+        posthaste_metrics::count(counter, bytes as u64);
+        self.share.as_ref().filter(|share| share.count_bytes(limit, bytes, self.peer().ip()))
     }
 
     async fn fill_timely(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
@@ -290,10 +306,35 @@ impl Connection {
 
     /// Writes all; more will follow, so nothing is flushed. The rest as
     /// [`write_all_within`](Self::write_all_within).
+    ///
+    /// Fails if the login [has ended](Self::ends_with), or ends while the peer does not read or its
+    /// account is over its limit. The answer is incomplete then, so only closing is left.
     pub async fn write_more_within(&mut self, bytes: &[u8], within: Duration) -> Result<(), NetError> {
-        timely(&self.clock, within, self.stream.write_all(bytes)).await?;
-        self.count_bytes(AccountLimit::Sent, bytes.len()).await;
-        Ok(())
+        if self.login_end.is_reached() {
+            return Err(NetError::LoginEnded);
+        }
+        {
+            let mut sent = std::pin::pin!(timely(&self.clock, within, self.stream.write_all(bytes)));
+            match poll_fn(|cx| Poll::Ready(sent.as_mut().poll(cx))).await {
+                Poll::Ready(sent) => sent?,
+                // Boxed: most pieces are taken at once.
+                Poll::Pending => Box::pin(sent_or_ended(sent, &mut self.login_end)).await?,
+            }
+        }
+        match self.is_over(AccountLimit::Sent, bytes.len()) {
+            None => Ok(()),
+            Some(share) => Box::pin(self.slowed_down(share, AccountLimit::Sent)).await,
+        }
+    }
+
+    /// Waits while an account is over its limit, or until the login ends.
+    async fn slowed_down(&self, share: &AccountShare, limit: AccountLimit) -> Result<(), NetError> {
+        let mut login_end = self.login_end.clone();
+        tokio::select! {
+            biased;
+            () = share.wait(limit) => Ok(()),
+            () = login_end.reached() => Err(NetError::LoginEnded),
+        }
     }
 
     /// Sends what earlier writes left behind.
@@ -345,9 +386,9 @@ impl Connection {
         self.stream.rest();
     }
 
-    /// Sends what is left, says goodbye in TLS, and closes our side; then reads what the peer still
-    /// sends, a moment and a little long, because closing with unread input would make the kernel
-    /// reset the connection and take our last answer from the peer.
+    /// Sends what is left, ends TLS, and closes our side. Then it reads what the peer still sends,
+    /// for a short time and a few octets: closing with unread input would make the kernel reset the
+    /// connection, and the peer could lose our last answer.
     pub async fn close(mut self, within: Duration) -> Result<(), NetError> {
         // The account may have another connection from here on.
         self.share = None;
@@ -376,3 +417,15 @@ impl Connection {
 const LINGER: Duration = Duration::from_secs(1);
 /// And how many reads: with [`SCRATCH`], one mebibyte.
 const LINGER_READS: usize = 16;
+
+/// Goes on sending until it is done or the login ends.
+async fn sent_or_ended(
+    sent: impl Future<Output = Result<(), NetError>>,
+    login_end: &mut LoginEnd,
+) -> Result<(), NetError> {
+    tokio::select! {
+        biased;
+        sent = sent => sent,
+        () = login_end.reached() => Err(NetError::LoginEnded),
+    }
+}

@@ -1,17 +1,16 @@
 //! COMPRESS=DEFLATE (RFC 4978): a raw deflate stream (RFC 1951) each way, over any transport.
 //!
 //! Each flush ends with a sync flush, so that no byte waits in the compressor for the next one and
-//! the output stands on a byte boundary. At such a point the compressor can be thrown away and a
-//! new one can go on with the same stream, since nothing it writes refers to bytes it has not seen:
-//! [`Deflate::rest`] does so for sessions that have nothing to say, and an idle compressed session
-//! keeps only its decompressor.
+//! the output stands on a byte boundary. At such a point a new compressor can continue the stream,
+//! because it never refers to bytes that it has not seen. [`Deflate::rest`] drops the compressor of
+//! a session that has nothing to send, so an idle compressed session keeps only its decompressor.
 //!
 //! The peer may end its stream after any flush ([`Deflate::into_rest`], RFC 8437 §4.1). So what
 //! follows a flush is decompressed only when the session wants more.
 //!
-//! Memory: compressor about 320 KiB while talking, decompressor about 43 KiB (its 32 KiB window
-//! belongs to the peer's stream and cannot be given up), pending output at most [`OUTPUT_MAX`] plus
-//! one input's worth.
+//! Memory: the compressor takes about 320 KiB while talking. The decompressor takes about 43 KiB;
+//! its window of 32 KiB belongs to the peer's stream and cannot be freed. Pending output is at most
+//! [`OUTPUT_MAX`] and one input.
 
 use std::{
     io,
@@ -33,8 +32,7 @@ const READ_PIECE: usize = 4 * 1024;
 /// The end of a sync flush: the length of an empty stored block, and its complement
 /// (RFC 1951 §3.2.4).
 const FLUSHED: [u8; 4] = [0, 0, 0xff, 0xff];
-/// Level 1 finds most of what there is to find in protocol text, at a fraction of the work of the
-/// default.
+/// Level 1 finds most repetitions in protocol text, at a fraction of the work of the default.
 const LEVEL: Compression = Compression::fast();
 
 /// The state of both directions; the transport is lent to each call.

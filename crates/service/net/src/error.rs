@@ -13,7 +13,7 @@ pub enum NetError {
     Bind {
         /// As configured.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A Unix socket given by the administrator cannot be listened on.
@@ -52,6 +52,9 @@ pub enum NetError {
     /// The peer closed the connection.
     #[error("the peer closed the connection")]
     Closed,
+    /// The login ended in the middle of an answer.
+    #[error("the login ended in the middle of an answer")]
+    LoginEnded,
     /// The peer did not send, or did not read, in time.
     #[error("the peer timed out after {0:?}")]
     TimedOut(Duration),
@@ -95,7 +98,7 @@ impl NetError {
     /// not worth a warning.
     pub fn is_ordinary(&self) -> bool {
         match self {
-            Self::Closed | Self::TimedOut(_) => true,
+            Self::Closed | Self::LoginEnded | Self::TimedOut(_) => true,
             Self::Handshake(source) | Self::Io(source) => matches!(
                 source.kind(),
                 io::ErrorKind::ConnectionReset

@@ -2,9 +2,11 @@
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+
+use crate::network::Tiers;
 
 /// Connections in all: at 48 KiB for an idle TLS session about 1 GiB, and some way under the 65,536
 /// file descriptors a process can usually raise itself to. Twice as many would need the
@@ -14,6 +16,10 @@ pub const TOTAL_DEFAULT: usize = 20_000;
 /// Connections from one address. An office behind one address: 50 people with five connections
 /// each. Twice as many would let forty addresses close the server to all others.
 pub const PER_ADDRESS_DEFAULT: usize = 250;
+
+/// How many times as many a machine, a household and a site may have. A wider network holds 256 of
+/// the next: without a bound of its own, 80 machines of one site would have all connections.
+const TIER_FACTORS: [usize; 3] = [1, 4, 16];
 
 /// The bounds, shared by all listeners of a server. Clones count together.
 #[derive(Clone, Debug)]
@@ -27,14 +33,15 @@ struct Open {
     total_max: usize,
     per_address_max: usize,
     total: usize,
-    by_address: HashMap<IpAddr, usize>,
+    /// By tier and first address of the network.
+    by_network: HashMap<(usize, IpAddr), usize>,
 }
 
 /// One open connection; gives its place back when dropped.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     limits: ConnectionLimits,
-    address: Option<IpAddr>,
+    tiers: Option<Tiers>,
 }
 
 /// Why a connection is not taken.
@@ -43,8 +50,8 @@ pub enum Refused {
     /// The server is full.
     #[error("too many connections")]
     Total,
-    /// This address has its share.
-    #[error("too many connections from this address")]
+    /// This address, or a network around it, has its share.
+    #[error("too many connections from this address or its network")]
     Address,
 }
 
@@ -55,11 +62,12 @@ impl Default for ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// Bounds for all connections and for those of one address. The addresses of this very machine
-    /// count only in the total: webmail, proxies and measurements come from there.
+    /// Bounds for all connections and for those of one address: of one /64 in IPv6. A /56 may have
+    /// 4 times as many, a /48 and in IPv4 a /24 16 times. The addresses of this very machine count
+    /// only in the total: webmail, proxies and measurements come from there.
     pub fn new(total: usize, per_address: usize) -> Self {
         let (total_max, per_address_max) = (total, per_address);
-        let open = Open { total_max, per_address_max, total: 0, by_address: HashMap::new() };
+        let open = Open { total_max, per_address_max, total: 0, by_network: HashMap::new() };
         Self(Arc::new(Inner(Mutex::new(open))))
     }
 
@@ -88,7 +96,7 @@ impl ConnectionLimits {
             return Err(Refused::Total);
         }
         open.total += 1;
-        Ok(ConnectionPermit { limits: self.clone(), address: None })
+        Ok(ConnectionPermit { limits: self.clone(), tiers: None })
     }
 
     /// Connections open now.
@@ -98,39 +106,48 @@ impl ConnectionLimits {
 }
 
 impl Open {
-    /// Counts one connection more from an address, if it may have one more.
-    fn take(&mut self, address: IpAddr) -> Result<(), Refused> {
-        let count = self.by_address.entry(address).or_insert(0);
-        if *count < self.per_address_max {
-            *count += 1;
-            return Ok(());
+    /// Counts one connection more from an address and its networks, if all may have one more.
+    fn take(&mut self, tiers: Tiers) -> Result<(), Refused> {
+        let may_have = |(tier, factor): (usize, usize)| {
+            let Some(first) = tiers.all()[tier] else { return true };
+            let max = self.per_address_max.saturating_mul(factor);
+            self.by_network.get(&(tier, first)).copied().unwrap_or(0) < max
+        };
+        if !TIER_FACTORS.into_iter().enumerate().all(may_have) {
+            return Err(Refused::Address);
         }
-        if *count == 0 {
-            self.by_address.remove(&address);
+        for key in keys(tiers) {
+            *self.by_network.entry(key).or_insert(0) += 1;
         }
-        Err(Refused::Address)
+        Ok(())
     }
 
     /// Counts one less.
-    fn give_back(&mut self, address: IpAddr) {
-        if let Some(count) = self.by_address.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_address.remove(&address);
+    fn give_back(&mut self, tiers: Tiers) {
+        for key in keys(tiers) {
+            if let Some(count) = self.by_network.get_mut(&key) {
+                *count -= 1;
+                if *count == 0 {
+                    self.by_network.remove(&key);
+                }
             }
         }
     }
 }
 
+fn keys(tiers: Tiers) -> impl Iterator<Item = (usize, IpAddr)> {
+    tiers.all().into_iter().enumerate().filter_map(|(tier, first)| Some((tier, first?)))
+}
+
 impl ConnectionPermit {
     /// Counts the connection for this peer from now on, if the peer may have one more.
     pub fn name(&mut self, peer: IpAddr) -> Result<(), Refused> {
-        let address = counted(peer);
+        let tiers = (!peer.to_canonical().is_loopback()).then(|| Tiers::of(peer));
         let mut open = self.limits.lock();
-        if let Some(address) = address {
-            open.take(address)?;
+        if let Some(tiers) = tiers {
+            open.take(tiers)?;
         }
-        if let Some(before) = std::mem::replace(&mut self.address, address) {
+        if let Some(before) = std::mem::replace(&mut self.tiers, tiers) {
             open.give_back(before);
         }
         Ok(())
@@ -141,19 +158,9 @@ impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut open = self.limits.lock();
         open.total -= 1;
-        if let Some(address) = self.address {
-            open.give_back(address);
+        if let Some(tiers) = self.tiers {
+            open.give_back(tiers);
         }
-    }
-}
-
-/// The address a peer is counted under: none for loopback; for IPv6 its /64, which is what one
-/// household or one rented machine has at its disposal (RFC 6177 §2).
-fn counted(peer: IpAddr) -> Option<IpAddr> {
-    match peer.to_canonical() {
-        peer if peer.is_loopback() => None,
-        IpAddr::V6(peer) => Some(IpAddr::V6(Ipv6Addr::from_bits(peer.to_bits() >> 64 << 64))),
-        peer => Some(peer),
     }
 }
 
@@ -200,6 +207,21 @@ mod tests {
     }
 
     #[test]
+    fn the_networks_around_an_address_have_bounds() {
+        let admitted = |address: &dyn Fn(u32) -> String| {
+            let limits = ConnectionLimits::new(10_000, 2);
+            let held: Vec<_> = (0..1000).map_while(|n| limits.admit(ip(&address(n))).ok()).collect();
+            held.len()
+        };
+        // Addresses of one /64; a /64 of the same /56 for each; a /56 of the same /48 for each.
+        assert_eq!(admitted(&|n| format!("2001:db8:1:1::{n:x}")), 2);
+        assert_eq!(admitted(&|n| format!("2001:db8:1:1{:02x}::1", n % 256)), 8);
+        assert_eq!(admitted(&|n| format!("2001:db8:1:{:02x}00::1", n % 256)), 32);
+        assert_eq!(admitted(&|n| format!("2001:db8:{n:x}::1")), 1000);
+        assert_eq!(admitted(&|n| format!("192.0.2.{}", n % 256)), 32);
+    }
+
+    #[test]
     fn a_peer_that_is_named_later_counts_from_then_on() {
         let limits = ConnectionLimits::new(3, 1);
         let mut one = limits.admit_unnamed().unwrap();
@@ -209,13 +231,13 @@ mod tests {
         one.name(ip("192.0.2.2")).unwrap();
         two.name(ip("192.0.2.1")).unwrap();
         drop((one, two));
-        assert!(limits.open() == 0 && limits.lock().by_address.is_empty());
+        assert!(limits.open() == 0 && limits.lock().by_network.is_empty());
     }
 
     #[test]
     fn nothing_is_left_behind() {
         let limits = ConnectionLimits::new(10, 0);
         assert!(limits.admit(ip("192.0.2.1")).is_err());
-        assert!(limits.lock().by_address.is_empty());
+        assert!(limits.lock().by_network.is_empty());
     }
 }

@@ -20,12 +20,12 @@ use std::{
 
 use tokio::{io::AsyncReadExt, net::TcpStream};
 
-use self::header::{Found, Header, Malformed};
+use self::header::{Header, Malformed, Prefix};
 use crate::NetError;
 
-/// Time for the header. A proxy sends it with its first packet; the specification (§2) asks for at
-/// least 3 s, so that a lost packet can be sent again. Twice as much only delays the end of what
-/// is no proxy.
+/// Time for the header. A proxy sends it with its first packet; the specification (§2) requires at
+/// least 3 s, so that a lost packet can be sent again. Twice as much only delays the end of what is
+/// no proxy.
 pub const HEADER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Bytes read ahead at first. A header without extensions has at most 232 (version 2 with Unix
@@ -61,7 +61,7 @@ impl fmt::Debug for Proxies {
     }
 }
 
-/// Both ends of a connection, as the session is to see them.
+/// Both ends of a connection, as the session sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ends {
     pub(crate) peer: SocketAddr,
@@ -98,9 +98,9 @@ async fn read_header(tcp: &mut TcpStream) -> Result<Header, NetError> {
             return Err(NetError::Closed);
         }
         let (length, found) = match header::parse(&bytes[..seen]).map_err(NetError::NoProxyHeader)? {
-            Found::Whole { length, header } => (length, Some(header)),
+            Prefix::Whole { length, header } => (length, Some(header)),
             // All of it belongs to the header: taken, so that the next look waits for the rest.
-            Found::Part => (seen, None),
+            Prefix::Part => (seen, None),
         };
         tcp.read_exact(&mut bytes[taken..length]).await?;
         taken = length;

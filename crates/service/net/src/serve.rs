@@ -138,7 +138,7 @@ impl Listener {
         S: Fn(Connection) -> F + Clone + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        // Whoever reaches a Unix socket is this machine's own and no proxy.
+        // A peer on a Unix socket is on this machine, and no proxy.
         let proxied = matches!(socket, Accepted::Tcp(_)) && options.proxies.has(peer.ip());
         let admitted = if proxied { options.limits.admit_unnamed() } else { options.limits.admit(peer.ip()) };
         let permit = match admitted {
@@ -181,7 +181,7 @@ fn refuse(
 }
 
 /// Brings a socket to where the session begins. A proxy's connection comes with its permit, which
-/// is for nobody until the header says for whom.
+/// has no destination until the header names one.
 async fn greet(
     mut socket: Accepted,
     mode: Mode,

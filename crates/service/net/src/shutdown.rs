@@ -1,4 +1,4 @@
-//! Telling every session that the server is about to stop.
+//! Announces to every session that the server is about to stop.
 
 use tokio::sync::watch;
 

@@ -113,8 +113,8 @@ impl Socket {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(crate) async fn left(&self) {
         use tokio::io::Interest;
-        // No peer here sends urgent data, and nobody registered for it. Whoever waits for it is
-        // woken by what counts for every interest in reading: EPOLLRDHUP and EPOLLHUP.
+        // No peer here sends urgent data, and nobody registered for it. The task that waits for it
+        // is woken by the events of every interest in reading: EPOLLRDHUP and EPOLLHUP.
         loop {
             let ready = match &self.medium {
                 Medium::Tcp(tcp) => tcp.ready(Interest::PRIORITY).await,

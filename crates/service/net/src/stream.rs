@@ -49,7 +49,7 @@ enum Transport {
     Plain(Socket),
     Tls(Box<Tls>),
     /// During and after a failed handshake.
-    Gone,
+    Closed,
 }
 
 struct Tls {
@@ -125,7 +125,7 @@ impl Stream {
         match &self.transport {
             Transport::Plain(socket) => socket.traffic,
             Transport::Tls(tls) => tls.stream.get_ref().0.traffic,
-            Transport::Gone => Traffic::default(),
+            Transport::Closed => Traffic::default(),
         }
     }
 
@@ -134,7 +134,7 @@ impl Stream {
         match &self.transport {
             Transport::Plain(socket) => socket.left().await,
             Transport::Tls(tls) => tls.stream.get_ref().0.left().await,
-            Transport::Gone => {}
+            Transport::Closed => {}
         }
     }
 
@@ -143,7 +143,7 @@ impl Stream {
         match &mut self.transport {
             Transport::Plain(socket) => socket.awaits = awaits,
             Transport::Tls(tls) => tls.stream.get_mut().0.awaits = awaits,
-            Transport::Gone => {}
+            Transport::Closed => {}
         }
     }
 
@@ -191,7 +191,7 @@ impl Stream {
 
     /// Does the server's side of a TLS handshake, within a deadline. After an error the stream is
     /// closed. The caller must hold no byte read before;
-    /// [`Connection::start_tls`](crate::Connection::start_tls) makes sure of it.
+    /// [`Connection::start_tls`](crate::Connection::start_tls) checks this.
     pub async fn accept_tls(
         &mut self,
         certificates: &Certificates,
@@ -201,7 +201,7 @@ impl Stream {
         if self.deflate.is_some() || !matches!(self.transport, Transport::Plain(_)) {
             return Err(NetError::TlsActive);
         }
-        let Transport::Plain(mut socket) = mem::replace(&mut self.transport, Transport::Gone) else {
+        let Transport::Plain(mut socket) = mem::replace(&mut self.transport, Transport::Closed) else {
             return Err(NetError::Closed);
         };
         socket.awaits = Awaits::Rest;
@@ -343,7 +343,7 @@ impl AsyncRead for Transport {
         match &mut *self {
             Self::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
             Self::Tls(tls) => Pin::new(&mut tls.stream).poll_read(cx, buf),
-            Self::Gone => Poll::Ready(Ok(())),
+            Self::Closed => Poll::Ready(Ok(())),
         }
     }
 }
@@ -353,7 +353,7 @@ impl AsyncWrite for Transport {
         match &mut *self {
             Self::Plain(socket) => Pin::new(socket).poll_write(cx, data),
             Self::Tls(tls) => Pin::new(&mut tls.stream).poll_write(cx, data),
-            Self::Gone => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+            Self::Closed => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
 
@@ -361,7 +361,7 @@ impl AsyncWrite for Transport {
         match &mut *self {
             Self::Plain(socket) => Pin::new(socket).poll_flush(cx),
             Self::Tls(tls) => Pin::new(&mut tls.stream).poll_flush(cx),
-            Self::Gone => Poll::Ready(Ok(())),
+            Self::Closed => Poll::Ready(Ok(())),
         }
     }
 
@@ -369,7 +369,7 @@ impl AsyncWrite for Transport {
         match &mut *self {
             Self::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
             Self::Tls(tls) => Pin::new(&mut tls.stream).poll_shutdown(cx),
-            Self::Gone => Poll::Ready(Ok(())),
+            Self::Closed => Poll::Ready(Ok(())),
         }
     }
 }

@@ -1,12 +1,10 @@
 //! The queue on its way into another store, with `copy-store`, `backup` and `restore`.
 //!
-//! Items keep their numbers. An item without its message could not be sent, so an item comes after
-//! its message, and goes before it. A copy can be cut off anywhere and made again.
+//! Items keep their numbers. An item without its message could not be sent, so an item is written
+//! after its message, and removed before it. A copy can be cut off anywhere and made again.
 
 use bytes::Bytes;
-use posthaste_store::{
-    CommitOutcome, Compare, DirectoryChange, DirectoryEntry, Engine, StoreError, Transfer,
-};
+use posthaste_store::{Compare, DirectoryEntry, Engine, StoreError, Transfer, set_directory_entry};
 use std::collections::BTreeMap;
 
 use crate::error::QueueError;
@@ -24,7 +22,7 @@ pub enum Arrive {
 }
 
 impl Arrive {
-    /// A record as it is to be at the other end. One that cannot be read stays as it is.
+    /// A record as the other end shall have it. One that cannot be read stays as it is.
     fn value(self, entry: &DirectoryEntry) -> Result<Bytes, QueueError> {
         match (self, Item::read(entry)) {
             (Self::Held, Ok(mut item)) if !item.held => {
@@ -59,9 +57,9 @@ pub async fn has_other_items(from: &dyn Engine, to: &dyn Engine) -> Result<bool,
     Ok(!there.is_empty() && list.entries.iter().map(|e| e.id).ne(known.entries.iter().map(|e| e.id)))
 }
 
-/// Makes the queue of `to` what that of `from` is. The answer is the number of items. Whoever calls
-/// makes sure that no server sends from `to`, and that it has no items of its own
-/// ([`has_other_items`]): they would go.
+/// Makes the queue of `to` what that of `from` is. The answer is the number of items. The caller
+/// checks that no server sends from `to`, and that it has no items of its own
+/// ([`has_other_items`]): they would be removed.
 ///
 /// # Errors
 /// If a store cannot be read or written. If a message is damaged, all others are copied first.
@@ -71,7 +69,7 @@ pub async fn copy_queue(from: &dyn Engine, to: &dyn Engine, arrive: Arrive) -> R
         return Ok(0);
     }
     for name in records(to).await?.into_keys().filter(|name| !before.contains_key(name)) {
-        put(to, &name, None).await?;
+        set_directory_entry(to, &name, None).await?;
     }
     let mail = Transfer::new(from, to).copy(QUEUE_ACCOUNT, &mut |_| {}).await;
     let damaged = match mail {
@@ -83,10 +81,10 @@ pub async fn copy_queue(from: &dyn Engine, to: &dyn Engine, arrive: Arrive) -> R
     };
     let mut count = 0;
     for name in before.into_keys() {
-        // One that was sent meanwhile has no message at the other end.
+        // An item that was sent meanwhile has no message at the other end.
         let now = from.directory_entry(&name).await?;
         count += usize::from(now.is_some());
-        put(to, &name, now.as_ref().map(|entry| arrive.value(entry)).transpose()?).await?;
+        set_directory_entry(to, &name, now.as_ref().map(|entry| arrive.value(entry)).transpose()?).await?;
     }
     damaged.map_or(Ok(count), |error| Err(error.into()))
 }
@@ -114,19 +112,7 @@ pub async fn compare_queues(
     }
     let found: BTreeMap<_, _> = there.iter().map(|(name, entry)| (name, entry.value.clone())).collect();
     if wanted != found {
-        faults.push("the queue: items are other ones".into());
+        faults.push("the queue: items differ".into());
     }
     Ok(faults)
-}
-
-async fn put(engine: &dyn Engine, name: &str, value: Option<Bytes>) -> Result<(), StoreError> {
-    let there = engine.directory_entry(name).await?;
-    if there.as_ref().map(|there| &there.value) == value.as_ref() {
-        return Ok(());
-    }
-    let expected = there.map_or(0, |there| there.version);
-    match engine.directory_commit(DirectoryChange { name: name.to_owned(), expected, value }).await? {
-        CommitOutcome::Done => Ok(()),
-        CommitOutcome::Conflict => Err(StoreError::Busy),
-    }
 }

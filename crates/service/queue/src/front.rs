@@ -29,7 +29,7 @@ impl Front {
         Self { whole, beyond: BTreeSet::new(), missing: None }
     }
 
-    /// Items after this one are to be read at the next look.
+    /// The next look reads items after this one.
     pub(crate) fn whole(&self) -> ItemId {
         self.whole
     }

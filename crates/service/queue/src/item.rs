@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dsn::{EnvelopeId, Notify, OriginalRecipient, Return};
 use crate::error::QueueError;
+use crate::priority::{Priority, Turn};
 
 /// The form described here. Version 1 had no parameters of RFC 3461 and no `binary`.
 const VERSION: u32 = 2;
@@ -81,6 +82,8 @@ pub struct Envelope {
     pub envid: Option<EnvelopeId>,
     /// What the sender wants of TLS.
     pub tls: TlsWish,
+    /// How urgent it is.
+    pub priority: Priority,
 }
 
 /// A recipient as the sender gave it.
@@ -96,9 +99,9 @@ pub struct To {
 
 impl Envelope {
     /// A message without parameters.
-    pub fn new(from: &str, to: &[&str], smtputf8: bool) -> Self {
+    pub fn new(from: &str, to: &[&str]) -> Self {
         let to = to.iter().map(|to| To::new(to)).collect();
-        Self { from: from.to_owned(), to, smtputf8, ..Self::default() }
+        Self { from: from.to_owned(), to, ..Self::default() }
     }
 }
 
@@ -169,6 +172,8 @@ pub struct Item {
     pub ret: Option<Return>,
     /// The sender's name for the transaction.
     pub envid: Option<EnvelopeId>,
+    /// How urgent it is.
+    pub priority: Priority,
     /// When it was accepted, unix seconds.
     pub arrived: i64,
     /// Not before then it is tried again, unix seconds.
@@ -201,6 +206,8 @@ struct Record {
     ret: Option<Return>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     envid: Option<EnvelopeId>,
+    #[serde(default, skip_serializing_if = "Priority::is_normal")]
+    priority: Priority,
     arrived: i64,
     next: i64,
     #[serde(default)]
@@ -248,6 +255,11 @@ impl Item {
     /// [`Item::next`] of an item that an administrator wants tried at once, whatever its
     /// destination waits for.
     pub const AT_ONCE: i64 = 0;
+
+    /// When it is sent.
+    pub(crate) fn turn(&self) -> Turn {
+        Turn { next: self.next, priority: self.priority }
+    }
 
     /// What the sender wants of TLS.
     pub fn tls(&self) -> TlsWish {
@@ -306,6 +318,7 @@ impl Item {
             binary: record.binary,
             ret: record.ret,
             envid: record.envid,
+            priority: record.priority,
             arrived: record.arrived,
             next: record.next,
             attempts: record.attempts,
@@ -328,6 +341,7 @@ impl Item {
             binary: self.binary,
             ret: self.ret,
             envid: self.envid.clone(),
+            priority: self.priority,
             arrived: self.arrived,
             next: self.next,
             attempts: self.attempts,
@@ -379,6 +393,7 @@ pub(crate) mod tests {
             binary: true,
             ret: Some(Return::Full),
             envid: EnvelopeId::parse("QQ+2B1"),
+            priority: Priority::parse("-4").unwrap(),
             arrived: 1_000,
             next: 2_000,
             attempts: 4,

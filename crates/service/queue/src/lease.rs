@@ -67,7 +67,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Of a process that has this number, on a host.
+    /// The lease of a process with this number, on a host.
     pub(crate) fn new(engine: Arc<dyn Engine>, host: &str, process: String, times: LeaseTimes) -> Self {
         Self { engine, times, host: host.to_owned(), process, own: None, other: None }
     }

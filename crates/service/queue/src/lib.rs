@@ -9,7 +9,7 @@
 //! What always holds:
 //! * [`Relay::accept`] returns after the message and its envelope are on disk.
 //! * An item leaves the queue after the next host has answered 250, or after the report about it is
-//!   on disk. A crash in between sends it a second time (RFC 1047), never no time.
+//!   on disk. A crash in between may send it twice (RFC 1047). No crash loses it.
 //! * An item has one destination. A message for three domains is three items, which share the bytes
 //!   of one body.
 //! * On a cluster one node sends at a time (`lease`). Another takes over within a minute.
@@ -26,6 +26,7 @@ mod error;
 mod front;
 mod item;
 mod lease;
+mod priority;
 mod queue;
 mod relay;
 mod report;
@@ -41,6 +42,7 @@ pub use dsn::{EnvelopeId, Notify, OriginalRecipient, Return, xtext};
 pub use error::QueueError;
 pub use item::{Address, Destination, Envelope, Item, ItemId, Outcome, Recipient, TlsWish, To};
 pub use lease::LeaseTimes;
+pub use priority::Priority;
 pub use queue::{Page, QUEUE_ACCOUNT, Queue, Wait};
 pub use relay::{Refusal, Relay};
 pub use runner::{Clock, Runner};

@@ -6,12 +6,13 @@ use posthaste_delivery::Delivery;
 use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Store, StoreError};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::error::QueueError;
 use crate::item::{self, Destination, Envelope, Item, ItemId, Recipient, To};
+use crate::priority::Turn;
 
 /// The account whose INBOX holds the messages. It has no name and no password: nobody logs in.
 pub const QUEUE_ACCOUNT: AccountId = AccountId(Id::new(0, 1));
@@ -39,7 +40,7 @@ struct Arrivals {
 }
 
 /// An item, its destination and when it is tried, unix seconds.
-pub(crate) type Arrival = (ItemId, Destination, i64);
+pub(crate) type Arrival = (ItemId, Destination, Turn);
 
 /// Some items of the queue.
 #[derive(Debug)]
@@ -101,24 +102,23 @@ impl Queue {
         std::mem::take(&mut *self.arrivals.items.lock())
     }
 
-    /// Adds a message, durably: one item for each destination, with those of the envelope's
-    /// recipients that are there. Either all are there on return, or an error says that some may
-    /// not be.
+    /// Adds a message, durably: one item for each part, which is an envelope and those of its
+    /// recipients that are at one destination. Either all are there on return, or an error says
+    /// that some may not be.
     pub(crate) async fn add(
         &self,
         message: Bytes,
-        envelope: &Envelope,
-        destinations: BTreeMap<Destination, Vec<&To>>,
+        parts: Vec<(&Envelope, Destination, Vec<&To>)>,
     ) -> Result<Vec<Item>, QueueError> {
         let size = message.len() as u64;
         let incoming = self.delivery.incoming(message, Vec::new(), None).await?;
         let body = incoming.body;
         // All rows have the same body, which is written once.
-        let messages = vec![incoming; destinations.len()];
+        let messages = vec![incoming; parts.len()];
         let appended = self.store().destination(self.mailbox).without_limit().append(messages).await?;
         let now = i64::try_from(self.store().unix_ms() / 1000).unwrap_or(i64::MAX);
-        let mut items = Vec::with_capacity(destinations.len());
-        for ((destination, to), uid) in destinations.into_iter().zip(&appended.uids) {
+        let mut items = Vec::with_capacity(parts.len());
+        for ((envelope, destination, to), uid) in parts.into_iter().zip(&appended.uids) {
             let mut item = Item {
                 id: uid.value(),
                 version: 0,
@@ -131,6 +131,7 @@ impl Queue {
                 binary: envelope.binary,
                 ret: envelope.ret,
                 envid: envelope.envid.clone(),
+                priority: envelope.priority,
                 arrived: now,
                 next: now,
                 attempts: 0,
@@ -141,7 +142,7 @@ impl Queue {
             self.update(&mut item).await?;
             items.push(item);
         }
-        let arrivals = items.iter().map(|item| (item.id, item.destination.clone(), item.next));
+        let arrivals = items.iter().map(|item| (item.id, item.destination.clone(), item.turn()));
         self.arrivals.items.lock().extend(arrivals);
         self.arrivals.any.notify_one();
         Ok(items)
@@ -297,7 +298,7 @@ impl Queue {
         let name = wait_name(destination);
         let expected = self.engine().directory_entry(&name).await?.map_or(0, |entry| entry.version);
         if expected > 0 || value.is_some() {
-            // Who loses a race here loses words for a person.
+            // A lost race here loses only a text for a person.
             self.engine().directory_commit(DirectoryChange { name, expected, value }).await?;
         }
         Ok(())

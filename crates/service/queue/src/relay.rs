@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use posthaste_authentication::{KeyError, Origin, Senders, Signer, srs};
-use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
+use posthaste_delivery::{Delivery, DeliveryError, Kind as Why, Recipient, ResolveError};
 use posthaste_directory::{DirectoryError, normal_domain};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -40,6 +40,7 @@ pub struct Relay {
     signer: Signer,
     senders: Senders,
     rewrites: bool,
+    names_members: bool,
 }
 
 impl Relay {
@@ -48,7 +49,7 @@ impl Relay {
     pub fn new(queue: Queue, delivery: Delivery, host: &str) -> Self {
         let signer = Signer::new(Arc::clone(delivery.store().engine()), host);
         let senders = Senders::new(Arc::clone(delivery.store().engine()));
-        Self { queue, delivery, host: host.into(), signer, senders, rewrites: false }
+        Self { queue, delivery, host: host.into(), signer, senders, rewrites: false, names_members: false }
     }
 
     /// With senders of ours on mail that is sent on (SRS), or without. Bounces to those made before
@@ -56,6 +57,31 @@ impl Relay {
     #[must_use]
     pub fn rewriting(self, rewrites: bool) -> Self {
         Self { rewrites, ..self }
+    }
+
+    /// With a sender for each member of a group that has an owner (VERP), or with one for all.
+    #[must_use]
+    pub fn naming_members(self, names_members: bool) -> Self {
+        Self { names_members, ..self }
+    }
+
+    /// The sender under which a group's owner sends to a member elsewhere, so that a bounce names
+    /// the member whatever its text says: `owner+member=domain@owner's domain`, which is the
+    /// owner's with a detail. None if that is not wanted, or if such an address would be none.
+    pub async fn member_sender(&self, owner: &str, member: &str) -> Result<Option<String>, QueueError> {
+        /// RFC 5321 §4.5.3.1.1.
+        const LOCAL_LEN_MAX: usize = 64;
+        let (Some((local, domain)), Some((name, at))) = (owner.rsplit_once('@'), member.rsplit_once('@'))
+        else {
+            return Ok(None);
+        };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "!#$&'*+-/=?^_`{|}~.".contains(c);
+        let made = format!("{local}+{name}={at}");
+        if !self.names_members || made.len() > LOCAL_LEN_MAX || !made.chars().all(is_plain) {
+            return Ok(None);
+        }
+        let is_ours = self.delivery.directory().is_local_domain(domain).await.map_err(unlooked)?;
+        Ok(is_ours.then(|| format!("{made}@{domain}")))
     }
 
     /// The queue.
@@ -122,21 +148,36 @@ impl Relay {
         envelope: &Envelope,
         origin: Origin<'_>,
     ) -> Result<Vec<Item>, Refusal> {
+        self.accept_all(message, std::slice::from_ref(envelope), origin).await
+    }
+
+    /// The same for several envelopes of one message, which is kept once.
+    pub async fn accept_all(
+        &self,
+        message: Bytes,
+        envelopes: &[Envelope],
+        origin: Origin<'_>,
+    ) -> Result<Vec<Item>, Refusal> {
         if hops(&message) > HOPS_MAX {
             return Err(Refusal::Loop);
         }
-        // RFC 8689 §5: the field counts for nothing beside the parameter.
-        let tls = match envelope.tls {
-            TlsWish::Policy if has_tls_required_no(&message) => TlsWish::Optional,
-            tls => tls,
-        };
-        let mut destinations: BTreeMap<Destination, Vec<&To>> = BTreeMap::new();
-        for to in &envelope.to {
-            let domain = domain_of(&to.address).ok_or_else(|| Refusal::Domain(to.address.clone()))?;
-            destinations.entry(tls.destination(&domain)).or_default().push(to);
+        let is_optional = has_tls_required_no(&message);
+        let mut parts = Vec::with_capacity(envelopes.len());
+        for envelope in envelopes {
+            // RFC 8689 §5: the field counts for nothing beside the parameter.
+            let tls = match envelope.tls {
+                TlsWish::Policy if is_optional => TlsWish::Optional,
+                tls => tls,
+            };
+            let mut destinations: BTreeMap<Destination, Vec<&To>> = BTreeMap::new();
+            for to in &envelope.to {
+                let domain = domain_of(&to.address).ok_or_else(|| Refusal::Domain(to.address.clone()))?;
+                destinations.entry(tls.destination(&domain)).or_default().push(to);
+            }
+            parts.extend(destinations.into_iter().map(|(destination, to)| (envelope, destination, to)));
         }
         let message = self.signer.sign(message, origin).await.map_err(QueueError::from)?;
-        Ok(self.queue.add(message, envelope, destinations).await?)
+        Ok(self.queue.add(message, parts).await?)
     }
 
     /// Reports to the sender that a message was delivered here, to those recipients whose success
@@ -187,7 +228,7 @@ impl Relay {
         let now = i64::try_from(self.now()).unwrap_or(i64::MAX);
         let (mut to, mut found) = (Cow::Borrowed(to), self.resolve(to).await);
         // A message that we sent on comes back: its sender gets the report, not the address that
-        // stood for it.
+        // replaced it.
         if let Err(ResolveError::NoSuchUser) = &found
             && let Some(original) = self.original_sender(&to).await?
         {
@@ -207,10 +248,10 @@ impl Relay {
             Err(ResolveError::NotLocal) => {
                 let Some(domain) = domain_of(to) else { return Ok(()) };
                 let smtputf8 = !to.is_ascii() || !text.is_ascii();
-                let envelope = Envelope::new("", &[to], smtputf8);
-                let destinations = BTreeMap::from([(tls.destination(&domain), envelope.to.iter().collect())]);
+                let envelope = Envelope { smtputf8, ..Envelope::new("", &[to]) };
+                let part = (&envelope, tls.destination(&domain), envelope.to.iter().collect());
                 let message = self.signer.sign(self.traced(text, now), Origin::Server).await?;
-                self.queue.add(message, &envelope, destinations).await.map(|_| ())
+                self.queue.add(message, vec![part]).await.map(|_| ())
             }
             Err(ResolveError::Directory(DirectoryError::Store(error))) => Err(error.into()),
             Err(error) => {
@@ -224,9 +265,7 @@ impl Relay {
         let message = [b"Return-Path: <>\r\n".as_slice(), &self.traced(text, now)].concat();
         let outcomes = self.delivery.deliver(Bytes::from(message), &[recipient]).await;
         match outcomes.into_iter().next() {
-            Some(Err(
-                error @ DeliveryError::OverQuota { .. } | error @ DeliveryError::TooManyMessages { .. },
-            )) => {
+            Some(Err(error)) if error.kind() == Why::OverQuota => {
                 tracing::warn!(%error, "the sender has no room for a report");
                 Ok(())
             }

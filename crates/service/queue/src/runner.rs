@@ -7,13 +7,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::error::QueueError;
 use crate::front::Front;
-use crate::item::{Item, ItemId};
+use crate::item::{Destination, Item, ItemId};
 use crate::lease::{Lease, LeaseTimes};
 use crate::queue::{Arrival, Page, Queue};
 use crate::relay::Relay;
@@ -22,11 +22,16 @@ use crate::transport::Transport;
 
 mod visit;
 
-/// Tells the time, in unix seconds.
+/// Returns the time, in unix seconds.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// Destinations that are sent to at once.
 const DESTINATIONS_MAX: usize = 64;
+/// A visit that takes longer makes room for another one, so that hosts which are silent keep no
+/// mail to others waiting: RFC 5321 §4.5.3.2 has minutes of patience with each.
+const SLOW_AFTER: Duration = Duration::from_secs(10);
+/// Such visits at a time. Each has a connection, and no message in memory before it sends one.
+const SLOW_MAX: usize = 448;
 /// Between two looks at whether an administrator changed the queue. A look reads one record.
 const LOOK: Duration = Duration::from_secs(2);
 /// How long the runner waits after the store failed it.
@@ -44,10 +49,15 @@ pub struct Runner {
     clock: Clock,
     schedule: Mutex<Schedule>,
     slots: Arc<Semaphore>,
+    slow_slots: Arc<Semaphore>,
+    /// KiB of messages that may be in memory.
+    bodies: Semaphore,
+    /// How many those are.
+    bodies_max: u32,
     /// The schedule has changed.
     changed: Notify,
     stopping: AtomicBool,
-    /// Of a node of a cluster.
+    /// The times of the lease, on a node of a cluster.
     lease_times: Option<LeaseTimes>,
     /// Until when this node may send; `None` if it may for ever.
     until: Mutex<Option<Instant>>,
@@ -61,7 +71,7 @@ struct Seen {
 
 /// Why a node stops to send.
 enum Ended {
-    /// It is to stop.
+    /// The runner stops.
     Asked,
     /// Another node may send now.
     LeaseLost,
@@ -69,14 +79,17 @@ enum Ended {
 
 impl Runner {
     /// A runner for a relay's queue. With lease times it is one of several on the same store, of
-    /// which one sends at a time; without, it must be the only one.
+    /// which one sends at a time; without, it must be the only one. Messages of so many bytes are
+    /// in memory at once; a larger one is alone.
     pub fn new(
         relay: Relay,
         transport: Arc<dyn Transport>,
         times: RetryTimes,
         clock: Clock,
         lease_times: Option<LeaseTimes>,
+        bodies_bytes: u64,
     ) -> Arc<Self> {
+        let bodies_max = u32::try_from(bodies_bytes.div_ceil(1024)).unwrap_or(u32::MAX);
         Arc::new(Self {
             relay,
             transport,
@@ -84,6 +97,9 @@ impl Runner {
             clock,
             schedule: Mutex::default(),
             slots: Arc::new(Semaphore::new(DESTINATIONS_MAX)),
+            slow_slots: Arc::new(Semaphore::new(SLOW_MAX)),
+            bodies: Semaphore::new(bodies_max as usize),
+            bodies_max,
             changed: Notify::new(),
             stopping: AtomicBool::new(false),
             lease_times,
@@ -175,7 +191,7 @@ impl Runner {
         Ok(ended)
     }
 
-    /// Waits until this node has the lease; `false` if it is to stop before.
+    /// Waits until this node has the lease; `false` if the runner stops before.
     async fn obtain(&self, lease: &mut Lease, mut stop: Pin<&mut impl Future<Output = ()>>) -> bool {
         while !self.renew(lease).await {
             tokio::select! {
@@ -230,7 +246,7 @@ impl Runner {
                 after = Some(page.last);
                 let mut schedule = self.schedule.lock();
                 for item in page.items.iter().filter(|item| seen.front.note(item.id) && !item.held) {
-                    schedule.put(item.id, &item.destination, item.next);
+                    schedule.put(item.id, &item.destination, item.turn());
                 }
             }
             seen.front.looked(Instant::now());
@@ -253,12 +269,29 @@ impl Runner {
             let Some(destination) = self.schedule.lock().start_due(self.now()) else { break };
             let runner = Arc::clone(self);
             visits.spawn(async move {
-                runner.visit(&destination).await;
+                runner.visit_with(slot, &destination).await;
                 runner.schedule.lock().finished(&destination);
-                drop(slot);
                 runner.changed.notify_one();
             });
         }
+    }
+
+    /// A visit that gives its slot to another one if it takes long.
+    async fn visit_with(&self, mut slot: OwnedSemaphorePermit, destination: &Destination) {
+        let mut visit = std::pin::pin!(self.visit(destination));
+        if tokio::time::timeout(SLOW_AFTER, &mut visit).await.is_ok() {
+            return;
+        }
+        tokio::select! {
+            () = &mut visit => return,
+            slow = Arc::clone(&self.slow_slots).acquire_owned() => {
+                // The semaphore is never closed.
+                slot = slow.unwrap_or(slot);
+                self.changed.notify_one();
+            }
+        }
+        visit.await;
+        drop(slot);
     }
 
     /// Waits until a destination is due; for ever if none will be, or if there is no slot for it.
@@ -276,9 +309,9 @@ impl Runner {
 
     fn put(&self, items: &[Arrival], front: &mut Front) {
         let mut schedule = self.schedule.lock();
-        for (id, destination, next) in items {
+        for (id, destination, turn) in items {
             front.note(*id);
-            schedule.put(*id, destination, *next);
+            schedule.put(*id, destination, *turn);
         }
     }
 
@@ -299,7 +332,7 @@ impl Runner {
                     continue;
                 }
                 found.insert(item.id);
-                schedule.put(item.id, &item.destination, item.next);
+                schedule.put(item.id, &item.destination, item.turn());
                 if item.next == Item::AT_ONCE {
                     schedule.forgive(&item.destination);
                 }

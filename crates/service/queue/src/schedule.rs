@@ -3,16 +3,20 @@
 //! An item waits for its own next time, which follows from how often its host has refused it for
 //! now. A destination that cannot be reached waits as a whole. So 100,000 items for a host that is
 //! down cost one attempt to connect at each of its times, and nothing between them.
+//!
+//! Of the items that are due at a host, those of the highest priority are first (RFC 6710 §5).
 
-use std::collections::{BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::item::{Destination, ItemId};
+use crate::priority::{Priority, Turn};
 
 /// When a message is tried again, warned about and given up. Seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryTimes {
-    /// Wait after the first failure; each further one doubles it. RFC 5321 §4.5.4.1 advises half an
-    /// hour; most hosts that greylist take mail after five minutes.
+    /// Wait after the first failure; each further one doubles it. RFC 5321 §4.5.4.1 advises half
+    /// an hour; most hosts that greylist take mail after five minutes.
     pub first: i64,
     /// The longest wait.
     pub longest: i64,
@@ -36,10 +40,48 @@ impl RetryTimes {
     }
 }
 
+/// Items of one destination: the highest priority first, there by their next time. A priority
+/// without items has no entry.
+#[derive(Debug, Default)]
+struct Items(BTreeMap<Reverse<Priority>, BTreeSet<(i64, ItemId)>>);
+
+impl Items {
+    fn insert(&mut self, id: ItemId, Turn { next, priority }: Turn) {
+        self.0.entry(Reverse(priority)).or_default().insert((next, id));
+    }
+
+    fn remove(&mut self, id: ItemId, Turn { next, priority }: Turn) {
+        if let Some(items) = self.0.get_mut(&Reverse(priority)) {
+            items.remove(&(next, id));
+            if items.is_empty() {
+                self.0.remove(&Reverse(priority));
+            }
+        }
+    }
+
+    /// The earliest next time of all.
+    fn next(&self) -> Option<i64> {
+        self.0.values().filter_map(|items| items.first()).map(|(next, _)| *next).min()
+    }
+
+    /// The first of those that are due.
+    fn due(&self, now: i64) -> Option<ItemId> {
+        let firsts = self.0.values().filter_map(|items| items.first());
+        firsts.filter(|(next, _)| *next <= now).map(|(_, id)| *id).next()
+    }
+
+    fn ids(&self) -> impl Iterator<Item = ItemId> + '_ {
+        self.0.values().flatten().map(|(_, id)| *id)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Items by their next time.
-    items: BTreeSet<(i64, ItemId)>,
+    items: Items,
     /// Not before then the destination is tried.
     not_before: i64,
     /// How often in a row it could not be reached.
@@ -51,10 +93,10 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// When it is to be tried; none while it is, or if nothing waits.
+    /// When to try it; none while it is tried, or if nothing waits.
     fn due(&self) -> Option<i64> {
-        let (next, _) = self.items.first()?;
-        (!self.busy).then_some(self.not_before.max(*next))
+        let next = self.items.next()?;
+        (!self.busy).then_some(self.not_before.max(next))
     }
 }
 
@@ -65,7 +107,7 @@ pub(crate) struct Schedule {
     /// Destinations by when they are due.
     due: BTreeSet<(i64, Destination)>,
     /// Where each item is.
-    places: HashMap<ItemId, (Destination, i64)>,
+    places: HashMap<ItemId, (Destination, Turn)>,
 }
 
 impl Schedule {
@@ -85,12 +127,12 @@ impl Schedule {
     }
 
     /// Puts an item where its record says. One that is there already moves.
-    pub fn put(&mut self, id: ItemId, destination: &Destination, next: i64) {
+    pub fn put(&mut self, id: ItemId, destination: &Destination, turn: Turn) {
         self.remove(id);
-        self.places.insert(id, (destination.clone(), next));
+        self.places.insert(id, (destination.clone(), turn));
         self.with(destination, |waiting| {
             waiting.quiet_until = 0;
-            waiting.items.insert((next, id))
+            waiting.items.insert(id, turn);
         });
     }
 
@@ -106,8 +148,8 @@ impl Schedule {
 
     /// Forgets an item.
     pub fn remove(&mut self, id: ItemId) {
-        if let Some((destination, next)) = self.places.remove(&id) {
-            self.with(&destination, |waiting| waiting.items.remove(&(next, id)));
+        if let Some((destination, turn)) = self.places.remove(&id) {
+            self.with(&destination, |waiting| waiting.items.remove(id, turn));
         }
     }
 
@@ -123,14 +165,13 @@ impl Schedule {
 
     /// The next item for a destination that is being sent to, if one is due.
     pub fn next_item(&self, destination: &Destination, now: i64) -> Option<ItemId> {
-        let (next, id) = self.destinations.get(destination)?.items.first()?;
-        (*next <= now).then_some(*id)
+        self.destinations.get(destination)?.items.due(now)
     }
 
     /// The items of a destination, oldest first.
     pub fn items(&self, destination: &Destination) -> Vec<ItemId> {
         let waiting = self.destinations.get(destination);
-        let mut ids: Vec<ItemId> = waiting.iter().flat_map(|w| &w.items).map(|(_, id)| *id).collect();
+        let mut ids: Vec<ItemId> = waiting.iter().flat_map(|waiting| waiting.items.ids()).collect();
         ids.sort_unstable();
         ids
     }
@@ -186,9 +227,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn at(next: i64) -> Turn {
+        Turn { next, priority: Priority::NORMAL }
+    }
+
     fn schedule(items: &[(ItemId, &str, i64)]) -> Schedule {
         let mut schedule = Schedule::default();
-        items.iter().for_each(|(id, to, next)| schedule.put(*id, &(*to).to_owned(), *next));
+        items.iter().for_each(|(id, to, next)| schedule.put(*id, &(*to).to_owned(), at(*next)));
         schedule
     }
 
@@ -207,7 +252,7 @@ mod tests {
         assert_eq!(schedule.next_item(&"a".into(), 6), Some(1));
         schedule.remove(1);
         assert_eq!(schedule.next_item(&"a".into(), 6), Some(2));
-        schedule.put(2, &"a".into(), 100);
+        schedule.put(2, &"a".into(), at(100));
         assert_eq!(schedule.next_item(&"a".into(), 6), None);
         schedule.finished(&"a".into());
         assert_eq!((schedule.next_time(), schedule.len()), (Some(7), 2));
@@ -225,7 +270,7 @@ mod tests {
             assert_eq!(schedule.next_time(), Some(until));
         }
         // What arrives meanwhile waits, too.
-        schedule.put(3, &a, 16);
+        schedule.put(3, &a, at(16));
         assert_eq!(schedule.next_time(), Some(35));
         schedule.forgive(&a);
         assert_eq!(schedule.next_time(), Some(5));
@@ -233,9 +278,30 @@ mod tests {
         assert_eq!(schedule.items(&a), [1, 2, 3]);
     }
 
+    #[test]
+    fn the_most_urgent_of_those_that_are_due_is_first() {
+        let mut schedule = schedule(&[(1, "a", 5)]);
+        let (a, of) = ("a".to_owned(), |value: i8| Priority::try_from(value).unwrap());
+        for (id, next, priority) in [(2, 4, -9), (3, 6, 9), (4, 7, 2), (5, 6, 2), (6, 100, 9)] {
+            schedule.put(id, &a, Turn { next, priority: of(priority) });
+        }
+        assert_eq!((schedule.next_time(), schedule.start_due(4)), (Some(4), Some(a.clone())));
+        // Before the others are due, the one that is.
+        assert_eq!(schedule.next_item(&a, 4), Some(2));
+        let mut order = Vec::new();
+        while let Some(id) = schedule.next_item(&a, 10) {
+            schedule.remove(id);
+            order.push(id);
+        }
+        assert_eq!(order, [3, 5, 4, 1, 2]);
+        assert_eq!(schedule.items(&a), [6]);
+        schedule.finished(&a);
+        assert_eq!(schedule.next_time(), Some(100));
+    }
+
     #[derive(Debug, Clone)]
     enum Step {
-        Put(ItemId, u8, i64),
+        Put(ItemId, u8, (i64, i8)),
         Remove(ItemId),
         Start(i64),
         Finish(u8),
@@ -245,7 +311,7 @@ mod tests {
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let step = prop_oneof![
-            (0u32..9, 0u8..4, 0i64..50).prop_map(|(id, to, next)| Step::Put(id, to, next)),
+            (0u32..9, 0u8..4, (0i64..50, -9i8..=9)).prop_map(|(id, to, turn)| Step::Put(id, to, turn)),
             (0u32..9).prop_map(Step::Remove),
             (0i64..60).prop_map(Step::Start),
             (0u8..4).prop_map(Step::Finish),
@@ -263,7 +329,10 @@ mod tests {
             let (mut schedule, times) = (Schedule::default(), RetryTimes::default());
             for step in steps {
                 match step {
-                    Step::Put(id, to, next) => schedule.put(id, &to.to_string(), next),
+                    Step::Put(id, to, (next, priority)) => {
+                        let turn = Turn { next, priority: Priority::try_from(priority).unwrap() };
+                        schedule.put(id, &to.to_string(), turn);
+                    }
                     Step::Remove(id) => schedule.remove(id),
                     Step::Start(now) => { schedule.start_due(now); }
                     Step::Finish(to) => schedule.finished(&to.to_string()),
@@ -272,12 +341,12 @@ mod tests {
                 }
                 let mut due = BTreeSet::new();
                 for (name, waiting) in &schedule.destinations {
-                    if let (Some((next, _)), false) = (waiting.items.first(), waiting.busy) {
-                        due.insert((waiting.not_before.max(*next), name.clone()));
+                    if let (Some(next), false) = (waiting.items.next(), waiting.busy) {
+                        due.insert((waiting.not_before.max(next), name.clone()));
                     }
                 }
                 prop_assert_eq!(&schedule.due, &due);
-                let items: usize = schedule.destinations.values().map(|w| w.items.len()).sum();
+                let items: usize = schedule.destinations.values().map(|w| w.items.ids().count()).sum();
                 prop_assert_eq!(items, schedule.len());
             }
         }

@@ -11,6 +11,7 @@ use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::*;
@@ -21,6 +22,8 @@ mod nodes;
 mod waiting;
 
 const MESSAGE: &[u8] = b"Received: by a\r\nSubject: hello\r\n\r\nwords\r\n";
+/// Memory for messages that are being sent.
+const BODIES_BYTES: u64 = 1 << 20;
 const START: i64 = 1_700_000_000;
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
@@ -29,6 +32,8 @@ const DAY: i64 = 24 * HOUR;
 #[derive(Debug, Clone)]
 enum Script {
     Unreachable(Failure),
+    /// It takes the connection and says nothing.
+    Silent,
     /// To each recipient.
     Answers(Vec<Result<(), Failure>>),
 }
@@ -56,7 +61,8 @@ impl Hosts {
     fn next(&self, destination: &str, is_connection: bool) -> Option<Script> {
         let mut scripts = self.scripts.lock();
         let scripts = scripts.get_mut(destination)?;
-        let fits = matches!(scripts.front()?, Script::Unreachable(_)) == is_connection;
+        let of_connection = matches!(scripts.front()?, Script::Unreachable(_) | Script::Silent);
+        let fits = of_connection == is_connection;
         if fits { scripts.pop_front() } else { None }
     }
 }
@@ -72,6 +78,7 @@ impl Transport for Arc<Hosts> {
         let _ = self.events.send(Event::Tried(destination.clone()));
         match self.next(destination, true) {
             Some(Script::Unreachable(failure)) => Err(Unreachable(failure)),
+            Some(Script::Silent) => std::future::pending().await,
             _ => Ok(Box::new(Line { hosts: Arc::clone(self), destination: destination.clone() })),
         }
     }
@@ -106,12 +113,19 @@ struct World {
     now: Arc<AtomicI64>,
     running: Option<Running>,
     lease_times: Option<LeaseTimes>,
+    bodies_bytes: u64,
 }
 
 impl World {
     async fn new() -> Self {
+        Self::with_folders_of(None).await
+    }
+
+    /// A folder may have so many messages.
+    async fn with_folders_of(messages_max: Option<u32>) -> Self {
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
-        let world = Self::of(Arc::clone(&engine)).await;
+        let options = StoreOptions { folder_messages_max: messages_max, ..StoreOptions::default() };
+        let world = Self::with_options(engine, options).await;
         let directory = world.relay.delivery().directory();
         directory.add("ana@example.org", &Secret::new("pencil".into()), NewAccount::default()).await.unwrap();
         world
@@ -119,12 +133,15 @@ impl World {
 
     /// A node of its own on an engine.
     async fn of(engine: Arc<dyn Engine>) -> Self {
+        Self::with_options(engine, StoreOptions::default()).await
+    }
+
+    async fn with_options(engine: Arc<dyn Engine>, options: StoreOptions) -> Self {
         let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
         let now = Arc::new(AtomicI64::new(START));
         let clock = Arc::clone(&now);
         let clock_unix_ms = Arc::new(move || u64::try_from(clock.load(Ordering::SeqCst)).unwrap() * 1_000);
-        let options = StoreOptions { clock_unix_ms, ..StoreOptions::default() };
-        let store = Store::new(engine, options);
+        let store = Store::new(engine, StoreOptions { clock_unix_ms, ..options });
         let delivery = Delivery::new(store, Arc::new(directory), DeliveryOptions::default());
         let queue = Queue::open(delivery.clone()).await.unwrap();
         let (sender, events) = mpsc::unbounded_channel();
@@ -135,7 +152,7 @@ impl World {
             report: AtomicBool::new(false),
         });
         let relay = Relay::new(queue, delivery, "mail.example.org");
-        Self { relay, hosts, events, now, running: None, lease_times: None }
+        Self { relay, hosts, events, now, running: None, lease_times: None, bodies_bytes: BODIES_BYTES }
     }
 
     fn script(&self, destination: &str, scripts: impl IntoIterator<Item = Script>) {
@@ -143,7 +160,7 @@ impl World {
     }
 
     async fn accept(&self, from: &str, to: &[&str]) -> Vec<Item> {
-        let envelope = Envelope::new(from, to, false);
+        let envelope = Envelope::new(from, to);
         self.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await.unwrap()
     }
 
@@ -151,7 +168,8 @@ impl World {
         let now = Arc::clone(&self.now);
         let clock: Clock = Arc::new(move || now.load(Ordering::SeqCst));
         let (hosts, times) = (Arc::new(Arc::clone(&self.hosts)), RetryTimes::default());
-        let runner = Runner::new(self.relay.clone(), hosts, times, clock, self.lease_times);
+        let runner =
+            Runner::new(self.relay.clone(), hosts, times, clock, self.lease_times, self.bodies_bytes);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(runner.run(async move {
             let _ = stopped.await;
@@ -249,6 +267,49 @@ async fn what_is_accepted_while_it_runs_is_sent_at_once() {
     world.accept("ana@example.org", &["a@x.test"]).await;
     assert_eq!(world.events.recv().await, Some(tried("x.test")));
     assert_eq!(world.events.recv().await, Some(got("x.test", &["a@x.test"])));
+    world.stop().await;
+    assert!(world.items().await.is_empty());
+}
+
+/// Hosts that take connections and say nothing have all slots, and more of them wait.
+#[tokio::test(start_paused = true)]
+async fn silent_hosts_keep_no_mail_to_others_waiting() {
+    let mut world = World::new().await;
+    for n in 0..200 {
+        let host = format!("silent{n}.test");
+        world.script(&host, [Script::Silent]);
+        world.accept("ana@example.org", &[&format!("a@{host}")]).await;
+    }
+    world.accept("ana@example.org", &["a@x.test"]).await;
+    world.start();
+    let sent = async { while world.events.recv().await != Some(got("x.test", &["a@x.test"])) {} };
+    tokio::time::timeout(Duration::from_secs(60), sent).await.expect("sent while the others are silent");
+}
+
+/// Both destinations are visited, and the second message is not read before the first has left.
+#[tokio::test]
+async fn messages_wait_for_the_memory_that_others_have() {
+    let mut world = World::new().await;
+    world.bodies_bytes = 1;
+    world.accept("ana@example.org", &["a@x.test"]).await;
+    world.accept("ana@example.org", &["a@y.test"]).await;
+    let (release, released) = oneshot::channel::<()>();
+    *world.hosts.meanwhile.lock() = Some(Box::pin(async move {
+        let _ = released.await;
+    }));
+    world.start();
+    for _ in 0..2 {
+        assert!(matches!(world.events.recv().await, Some(Event::Tried(_))));
+    }
+    // The engine is in memory: so many turns are enough for all that can be done.
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(world.events.try_recv().is_err(), "the second message was sent beside the first");
+    release.send(()).unwrap();
+    for _ in 0..2 {
+        assert!(matches!(world.events.recv().await, Some(Event::Got(..))));
+    }
     world.stop().await;
     assert!(world.items().await.is_empty());
 }
@@ -414,14 +475,12 @@ async fn a_message_without_an_envelope_was_never_acknowledged_and_goes() {
 async fn a_message_that_goes_round_is_refused() {
     let world = World::new().await;
     let message = [b"Received: x\r\n".repeat(101), b"\r\n".to_vec()].concat();
-    let refused = world
-        .relay
-        .accept(message.into(), &Envelope::new("a@x.test", &["b@y.test"], false), Origin::Server)
-        .await;
+    let refused =
+        world.relay.accept(message.into(), &Envelope::new("a@x.test", &["b@y.test"]), Origin::Server).await;
     assert!(matches!(refused, Err(Refusal::Loop)));
     let refused = world
         .relay
-        .accept(Bytes::new(), &Envelope::new("a@x.test", &["b@[192.0.2.1]"], false), Origin::Server)
+        .accept(Bytes::new(), &Envelope::new("a@x.test", &["b@[192.0.2.1]"]), Origin::Server)
         .await;
     assert!(matches!(refused, Err(Refusal::Domain(_))));
 }

@@ -8,8 +8,8 @@ const ADDRESSES_MAX: usize = 4;
 /// Domains above an author's that are asked for a policy.
 const PARENTS_MAX: usize = 8;
 
-/// The addresses that reports about TLS with a domain go to (RFC 8460 §3). None without exactly one
-/// record.
+/// The addresses that reports about TLS with a domain go to (RFC 8460 §3). None without exactly
+/// one record.
 pub(crate) async fn of_tls(resolver: &TokioResolver, domain: &str) -> Vec<String> {
     let texts = texts(resolver, &format!("_smtp._tls.{domain}.")).await;
     one_of_version(&texts, "v=TLSRPTv1").map(addresses).unwrap_or_default()

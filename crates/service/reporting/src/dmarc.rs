@@ -1,14 +1,15 @@
-//! What other hosts brought in the name of a domain, and how SPF and DKIM went (RFC 7489 §7.2).
+//! Mail that other hosts brought in the name of a domain, with its results of SPF and DKIM
+//! (RFC 7489 §7.2).
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use crate::tally::Tally;
+use crate::tally::{TALLY_LEN_MAX, Tally};
 
 /// Rows of one domain and period. A domain whose name is forged everywhere has thousands of
-/// addresses; what more there are is not reported.
+/// addresses; addresses beyond the limit are not reported.
 const ROWS_MAX: usize = 1_000;
 /// Signatures of a message that a row names.
 const SIGNATURES_MAX: usize = 4;
@@ -74,6 +75,9 @@ pub(crate) struct DmarcTally {
     policy: PublishedPolicy,
     #[serde(serialize_with = "as_pairs", deserialize_with = "from_pairs")]
     rows: BTreeMap<Row, u64>,
+    /// Octets of the rows, by [`Row::len`].
+    #[serde(skip)]
+    len: usize,
 }
 
 /// JSON has no maps whose keys are values of many fields.
@@ -96,8 +100,11 @@ impl DmarcTally {
     }
 
     fn count(&mut self, row: Row, count: u64) {
-        if self.rows.len() < ROWS_MAX || self.rows.contains_key(&row) {
-            *self.rows.entry(row).or_default() += count;
+        if let Some(counted) = self.rows.get_mut(&row) {
+            *counted += count;
+        } else if self.rows.len() < ROWS_MAX && self.len + row.len() <= TALLY_LEN_MAX {
+            self.len += row.len();
+            self.rows.insert(row, count);
         }
     }
 
@@ -139,6 +146,16 @@ pub(crate) struct DmarcReport<'a> {
 }
 
 impl Row {
+    /// Octets that it takes, roughly.
+    fn len(&self) -> usize {
+        let names = self.dkim.iter().map(|(domain, selector, result)| {
+            size_of::<(String, String, String)>() + domain.len() + selector.len() + result.len()
+        });
+        let (domain, _, result) = &self.spf;
+        let own = self.disposition.len() + self.sender.len() + domain.len() + result.len();
+        size_of::<Self>() + own + names.sum::<usize>()
+    }
+
     fn print(&self, author: &str, count: u64, xml: &mut String) {
         let word = |passes| if passes { "pass" } else { "fail" };
         let _ = write!(
@@ -179,7 +196,13 @@ impl Row {
 impl Tally for DmarcTally {
     fn add(&mut self, other: Self) {
         self.policy = other.policy;
+        // What was read from a record has not been counted yet.
+        self.len = self.rows.keys().map(Row::len).sum();
         other.rows.into_iter().for_each(|(row, count)| self.count(row, count));
+    }
+
+    fn len(&self) -> usize {
+        self.len + size_of::<Self>()
     }
 }
 
@@ -263,7 +286,23 @@ mod tests {
             let long = Row { sender: "é".repeat(300), ..row(n.to_be_bytes()) };
             tally.note(policy(), long);
         }
-        assert_eq!(tally.rows.len(), ROWS_MAX);
+        assert!(tally.rows.len() < ROWS_MAX);
+        assert!(tally.rows.keys().map(Row::len).sum::<usize>() <= TALLY_LEN_MAX);
+        // A record that was read is not over the bound, either.
+        let mut read: DmarcTally = serde_json::from_slice(&serde_json::to_vec(&tally).unwrap()).unwrap();
+        let count = read.rows.len();
+        for n in 0..ROWS_MAX as u32 {
+            let mut more = DmarcTally::default();
+            more.note(policy(), Row { sender: "b".repeat(255), ..row(n.to_be_bytes()) });
+            read.add(more);
+        }
+        assert_eq!((read.rows.len(), read.len), (count, tally.len));
+        let mut short = DmarcTally::default();
+        for n in 0..ROWS_MAX as u32 + 50 {
+            let row = Row { dkim: Vec::new(), sender: String::new(), ..row(n.to_be_bytes()) };
+            short.note(policy(), row);
+        }
+        assert!(short.rows.len() <= ROWS_MAX && short.rows.len() > 500);
         assert!(tally.rows.keys().all(|row| row.sender.len() <= NAME_LEN_MAX));
     }
 }

@@ -1,4 +1,4 @@
-//! Counts while mail goes, and sends reports about periods that are over.
+//! Counts while mail is sent and received, and sends reports about past periods.
 
 use hickory_resolver::TokioResolver;
 use posthaste_queue::{QueueError, Relay, TlsWish};
@@ -96,11 +96,11 @@ impl Reporter {
                 () = tokio::time::sleep(pause) => false,
             };
             let engine = Arc::clone(relay.delivery().store().engine());
-            if let Err(error) = self.tls.flush(&*engine).await {
-                tracing::warn!(%error, "counts for reports of TLS are lost");
+            if let Err(error) = self.tls.flush(&*engine, unix_s()).await {
+                tracing::warn!(%error, "counts for reports of TLS wait");
             }
-            if let Err(error) = self.dmarc.flush(&*engine).await {
-                tracing::warn!(%error, "counts for reports of DMARC are lost");
+            if let Err(error) = self.dmarc.flush(&*engine, unix_s()).await {
+                tracing::warn!(%error, "counts for reports of DMARC wait");
             }
             if is_end {
                 return;
@@ -154,28 +154,20 @@ impl Reporter {
             end: *end,
         };
         let xml = tally.report(&about);
-        for to in addresses {
-            // RFC 7489 §7.2.1.1.
-            let mail = ReportMail {
-                host,
-                to: &to,
-                subject: &format!("Report Domain: {domain} Submitter: {host} Report-ID: <{id}@{host}>"),
-                id: &id,
-                now: unix_s(),
-                fields: "",
-                outer: "multipart/mixed",
-                words: &format!(
-                    "This is a report of {host} about mail in the name of {author} (DMARC, RFC 7489).\r\n"
-                ),
-                kind: "application/gzip",
-                file: &format!("{host}!{domain}!{start}!{}!{id}.xml.gz", end - 1),
-                content: xml.as_bytes(),
-            };
-            tracing::info!(domain, to, "a report of DMARC is sent");
-            let Ok(text) = mail.print() else { continue };
-            relay.notify(&to, text, TlsWish::Policy).await?;
-        }
-        Ok(())
+        // RFC 7489 §7.2.1.1.
+        let form = Form {
+            domain: &domain,
+            fields: "",
+            outer: "multipart/mixed",
+            words: &format!(
+                "This is a report of {host} about mail in the name of {author} (DMARC, RFC 7489).\r\n"
+            ),
+            kind: "application/gzip",
+            ending: "xml.gz",
+            content: xml.as_bytes(),
+            tls: TlsWish::Policy,
+        };
+        self.send(relay, (&id, *start, *end), &form, addresses).await
     }
 
     async fn send_tls(
@@ -192,33 +184,70 @@ impl Reporter {
         let about =
             TlsReport { organization: host, contact: &contact, domain, id: &id, start: *start, end: *end };
         let json = tally.report(&about).to_string();
+        // RFC 8460 §5.3.
+        let form = Form {
+            domain,
+            fields: &format!(
+                "TLS-Report-Domain: {domain}\r\nTLS-Report-Submitter: {host}\r\nTLS-Required: No\r\n"
+            ),
+            outer: "multipart/report; report-type=\"tlsrpt\"",
+            words: &format!(
+                "This is a report of {host} about TLS on connections to hosts of {domain} (RFC 8460).\r\n"
+            ),
+            kind: "application/tlsrpt+gzip",
+            ending: "json.gz",
+            content: json.as_bytes(),
+            // RFC 8460 §3: a report goes out whatever the domain's policy says, or nobody would
+            // hear of a policy that fails.
+            tls: TlsWish::Optional,
+        };
+        self.send(relay, (&id, *start, *end), &form, addresses).await
+    }
+
+    /// Gives a report to the queue, for each of its addresses. RFC 8460 §5.1, §5.3 and RFC 7489
+    /// §7.2.1.1 have the names of subject and file in common.
+    async fn send(
+        &self,
+        relay: &Relay,
+        (id, start, end): (&str, i64, i64),
+        form: &Form<'_>,
+        addresses: Vec<String>,
+    ) -> Result<(), QueueError> {
+        let (host, domain) = (self.options.host.as_str(), form.domain);
         for to in addresses {
-            // RFC 8460 §5.3.
             let mail = ReportMail {
                 host,
                 to: &to,
                 subject: &format!("Report Domain: {domain} Submitter: {host} Report-ID: <{id}@{host}>"),
-                id: &id,
+                id,
                 now: unix_s(),
-                fields: &format!(
-                    "TLS-Report-Domain: {domain}\r\nTLS-Report-Submitter: {host}\r\nTLS-Required: No\r\n"
-                ),
-                outer: "multipart/report; report-type=\"tlsrpt\"",
-                words: &format!(
-                    "This is a report of {host} about TLS on connections to hosts of {domain} (RFC 8460).\r\n"
-                ),
-                kind: "application/tlsrpt+gzip",
-                file: &format!("{host}!{domain}!{start}!{}!{id}.json.gz", end - 1),
-                content: json.as_bytes(),
+                fields: form.fields,
+                outer: form.outer,
+                words: form.words,
+                kind: form.kind,
+                file: &format!("{host}!{domain}!{start}!{}!{id}.{}", end - 1, form.ending),
+                content: form.content,
             };
-            tracing::info!(domain, to, "a report of TLS is sent");
-            // RFC 8460 §3: a report goes out whatever the domain's policy says, or nobody would
-            // hear of a policy that fails.
+            tracing::info!(domain, to, kind = form.kind, "a report is sent");
             let Ok(text) = mail.print() else { continue };
-            relay.notify(&to, text, TlsWish::Optional).await?;
+            relay.notify(&to, text, form.tls).await?;
         }
         Ok(())
     }
+}
+
+/// What is the same in all mails of one report.
+struct Form<'a> {
+    domain: &'a str,
+    /// More fields of the header, each with its CR LF.
+    fields: &'a str,
+    outer: &'a str,
+    words: &'a str,
+    kind: &'a str,
+    /// The ending of the file's name.
+    ending: &'a str,
+    content: &'a [u8],
+    tls: TlsWish,
 }
 
 fn unix_s() -> i64 {

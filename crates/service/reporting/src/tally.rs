@@ -5,23 +5,117 @@
 //! a cluster each node adds to the same records.
 
 use parking_lot::Mutex;
+use posthaste_directory::registered_domain;
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
-/// Domains that are counted in memory between two flushes. What more there are is not counted: no
-/// stranger can fill the memory with names.
+/// Domains that are counted in one period. What more there are is not counted: no stranger can fill
+/// the memory, or the store, with names.
 const DOMAINS_MAX: usize = 10_000;
+/// Domains of one registered domain among them: its owner can make names at will, and must not use
+/// up those of others. Large senders have some dozens.
+const OF_ONE_MAX: usize = 100;
+/// Octets that are counted between two flushes, by the lengths of names and rows.
+const LEN_MAX: usize = 16 * 1024 * 1024;
+/// Octets of one registered domain among them.
+const LEN_OF_ONE_MAX: usize = LEN_MAX / 16;
+/// Octets of one domain in one period, in memory and in the store: some 500 usual rows.
+pub(crate) const TALLY_LEN_MAX: usize = 128 * 1024;
+/// Records that may fail in one flush. The store is then away, and the others wait for the next
+/// one.
+const FAILURES_MAX: usize = 8;
 /// How often a record is merged again after another node changed it.
 const TRIES: usize = 16;
 /// Records read at a time.
 const PAGE: usize = 128;
 
 /// What is counted of one domain in one period.
-pub(crate) trait Tally: Default + Serialize + DeserializeOwned + Send {
-    /// Adds what was counted elsewhere.
+pub(crate) trait Tally: Default + Clone + Serialize + DeserializeOwned + Send {
+    /// Adds what was counted elsewhere, within [`TALLY_LEN_MAX`].
     fn add(&mut self, other: Self);
+
+    /// Octets that it takes, roughly. Not a walk over all of it: it is asked for each message.
+    fn len(&self) -> usize;
+}
+
+/// A period's begin, and a domain.
+type Key = (i64, String);
+
+/// What is counted in memory.
+#[derive(Debug)]
+struct Open<T> {
+    tallies: HashMap<Key, T>,
+    /// Octets of all tallies.
+    len: usize,
+    /// The newest period, its domains, and by registered domain how many these are, with the octets
+    /// of their tallies.
+    period: i64,
+    domains: HashSet<String>,
+    shares: HashMap<String, Share>,
+}
+
+#[derive(Debug, Default)]
+struct Share {
+    domains: usize,
+    len: usize,
+}
+
+impl<T> Default for Open<T> {
+    fn default() -> Self {
+        Self {
+            tallies: HashMap::new(),
+            len: 0,
+            period: i64::MIN,
+            domains: HashSet::new(),
+            shares: HashMap::new(),
+        }
+    }
+}
+
+impl<T: Tally> Open<T> {
+    /// Makes a change to a tally, if there is room for it.
+    fn change(&mut self, key: Key, change: impl FnOnce(&mut T)) {
+        if key.0 > self.period {
+            (self.period, self.domains, self.shares) = (key.0, HashSet::new(), HashMap::new());
+        }
+        let registered = registered_domain(&key.1);
+        if !self.shares.contains_key(registered) {
+            if self.domains.len() >= DOMAINS_MAX {
+                return;
+            }
+            self.shares.insert(registered.to_owned(), Share::default());
+        }
+        let Some(share) = self.shares.get_mut(registered) else { return };
+        if !self.domains.contains(&key.1) {
+            if self.domains.len() >= DOMAINS_MAX || share.domains >= OF_ONE_MAX {
+                return;
+            }
+            share.domains += 1;
+            self.domains.insert(key.1.clone());
+        }
+        if self.len >= LEN_MAX || share.len >= LEN_OF_ONE_MAX {
+            return;
+        }
+        let name_len = key.1.len();
+        let (before, tally) = match self.tallies.entry(key) {
+            Entry::Occupied(entry) => (entry.get().len(), entry.into_mut()),
+            Entry::Vacant(entry) => (0, entry.insert(T::default())),
+        };
+        change(tally);
+        let added = tally.len().saturating_sub(before) + if before == 0 { name_len } else { 0 };
+        self.len += added;
+        share.len += added;
+    }
+
+    /// All tallies, which are counted elsewhere from now on.
+    fn take(&mut self) -> HashMap<Key, T> {
+        self.len = 0;
+        self.shares.values_mut().for_each(|share| share.len = 0);
+        std::mem::take(&mut self.tallies)
+    }
 }
 
 /// Counts by period and domain.
@@ -30,7 +124,7 @@ pub(crate) struct Tallies<T> {
     prefix: &'static str,
     /// Seconds.
     period: i64,
-    open: Mutex<HashMap<(i64, String), T>>,
+    open: Mutex<Open<T>>,
 }
 
 /// What was counted of a domain in a period that is over.
@@ -52,40 +146,44 @@ impl<T: Tally> Tallies<T> {
     /// Counts something of a domain.
     pub fn note(&self, domain: &str, now: i64, change: impl FnOnce(&mut T)) {
         let start = now - now.rem_euclid(self.period);
-        let mut open = self.open.lock();
-        let key = (start, domain.to_owned());
-        if open.len() < DOMAINS_MAX || open.contains_key(&key) {
-            change(open.entry(key).or_default());
-        }
+        self.open.lock().change((start, domain.to_owned()), change);
     }
 
-    /// Adds what was counted to the records.
-    pub async fn flush(&self, engine: &dyn Engine) -> Result<()> {
-        let counted = std::mem::take(&mut *self.open.lock());
+    /// Adds what was counted to the records. What cannot be written waits for the next flush, as
+    /// long as its report is not due; the first error says why.
+    pub async fn flush(&self, engine: &dyn Engine, now: i64) -> Result<()> {
+        let counted = self.open.lock().take();
+        let (mut failures, mut first) = (0, Ok(()));
         for ((start, domain), tally) in counted {
-            self.merge(engine, &self.name(start, &domain), tally).await?;
+            let merged = match failures < FAILURES_MAX {
+                true => self.merge(engine, &self.name(start, &domain), &tally).await,
+                false => Ok(false),
+            };
+            if !matches!(merged, Ok(true)) {
+                failures += 1;
+                if start + 2 * self.period > now {
+                    self.open.lock().change((start, domain), |open| open.add(tally));
+                }
+            }
+            first = first.and(merged.map(|_| ()));
         }
-        Ok(())
+        first
     }
 
-    async fn merge(&self, engine: &dyn Engine, name: &str, mut tally: T) -> Result<()> {
+    /// Adds a tally to its record; whether that was possible. Other nodes may always be faster.
+    async fn merge(&self, engine: &dyn Engine, name: &str, tally: &T) -> Result<bool> {
         for _ in 0..TRIES {
             let entry = engine.directory_entry(name).await?;
             let expected = entry.as_ref().map_or(0, |entry| entry.version);
-            // What is damaged is counted anew.
-            if let Some(before) = entry.and_then(|entry| serde_json::from_slice::<T>(&entry.value).ok()) {
-                let ours = std::mem::replace(&mut tally, before);
-                let ours_again = serde_json::to_vec(&ours).unwrap_or_default();
-                tally.add(ours);
-                if commit(engine, name, expected, Some(&tally)).await? {
-                    return Ok(());
-                }
-                tally = serde_json::from_slice(&ours_again).unwrap_or_default();
-            } else if commit(engine, name, expected, Some(&tally)).await? {
-                return Ok(());
+            // A damaged record counts as none.
+            let before = entry.and_then(|entry| serde_json::from_slice::<T>(&entry.value).ok());
+            let mut sum = before.unwrap_or_default();
+            sum.add(tally.clone());
+            if commit(engine, name, expected, Some(&sum)).await? {
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// The next record of a period that is over, in the order of their names, after `after`. It is
@@ -161,13 +259,21 @@ mod tests {
     use posthaste_store::MemoryEngine;
     use serde::Deserialize;
 
-    #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+    #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
     struct Count(u64);
 
     impl Tally for Count {
         fn add(&mut self, other: Self) {
             self.0 += other.0;
         }
+
+        fn len(&self) -> usize {
+            usize::try_from(self.0).unwrap()
+        }
+    }
+
+    fn note(tallies: &Tallies<Count>, domain: &str, count: u64) {
+        tallies.note(domain, 1, |tally| tally.0 += count);
     }
 
     #[tokio::test]
@@ -176,7 +282,7 @@ mod tests {
         let nodes = [Tallies::<Count>::new("t/", 100), Tallies::new("t/", 100)];
         for (node, at) in [(0, 250), (1, 299), (0, 201), (1, 300)] {
             nodes[node].note("x.test", at, |count| count.0 += 1);
-            nodes[node].flush(&engine).await.unwrap();
+            nodes[node].flush(&engine, at).await.unwrap();
         }
         let mut after = None;
         assert!(nodes[0].take_ended(&engine, 299, 1, &mut after).await.unwrap().is_none());
@@ -196,10 +302,95 @@ mod tests {
     async fn names_of_strangers_have_a_bound() {
         let tallies = Tallies::<Count>::new("t/", 100);
         for domain in 0..DOMAINS_MAX + 10 {
-            tallies.note(&domain.to_string(), 1, |count| count.0 += 1);
+            note(&tallies, &domain.to_string(), 1);
         }
-        tallies.note("0", 1, |count| count.0 += 1);
-        assert_eq!(tallies.open.lock().len(), DOMAINS_MAX);
-        assert_eq!(tallies.open.lock()[&(0, "0".to_owned())], Count(2));
+        note(&tallies, "0", 1);
+        assert_eq!(tallies.open.lock().tallies.len(), DOMAINS_MAX);
+        assert_eq!(tallies.open.lock().tallies[&(0, "0".to_owned())], Count(2));
+        // A flush makes no room for more names in this period. The next period has room again.
+        tallies.flush(&MemoryEngine::new(), 1).await.unwrap();
+        note(&tallies, "other", 1);
+        assert!(tallies.open.lock().tallies.is_empty());
+        tallies.note("other", 101, |count| count.0 += 1);
+        assert_eq!(tallies.open.lock().tallies.len(), 1);
+    }
+
+    /// Names below a domain can be made at will.
+    #[tokio::test]
+    async fn one_registered_domain_leaves_room_for_others() {
+        let tallies = Tallies::<Count>::new("t/", 100);
+        for n in 0..DOMAINS_MAX {
+            note(&tallies, &format!("{n}.evil.test"), 1);
+        }
+        note(&tallies, "x.test", 1);
+        let open = tallies.open.lock();
+        assert_eq!((open.tallies.len(), open.tallies[&(0, "x.test".to_owned())].0), (OF_ONE_MAX + 1, 1));
+    }
+
+    #[tokio::test]
+    async fn octets_have_a_bound() {
+        let tallies = Tallies::<Count>::new("t/", 100);
+        let big = TALLY_LEN_MAX as u64;
+        for n in 0..LEN_OF_ONE_MAX / TALLY_LEN_MAX * 2 {
+            note(&tallies, &format!("{n}.evil.test"), big);
+        }
+        let len = tallies.open.lock().len;
+        assert!((LEN_OF_ONE_MAX..LEN_OF_ONE_MAX + 2 * TALLY_LEN_MAX).contains(&len), "{len}");
+        for n in 0..LEN_MAX / TALLY_LEN_MAX * 2 {
+            note(&tallies, &format!("x{n}.test"), big);
+        }
+        let len = tallies.open.lock().len;
+        assert!((LEN_MAX..LEN_MAX + 2 * TALLY_LEN_MAX).contains(&len), "{len}");
+        // After a flush there is room.
+        tallies.flush(&MemoryEngine::new(), 1).await.unwrap();
+        note(&tallies, "0.evil.test", 1);
+        assert_eq!(tallies.open.lock().tallies[&(0, "0.evil.test".to_owned())], Count(1));
+    }
+
+    /// Fails to write some records.
+    struct Failing(MemoryEngine, std::sync::atomic::AtomicBool);
+
+    #[async_trait::async_trait]
+    impl posthaste_store::suite::layer::Layer for Failing {
+        type Inner = MemoryEngine;
+
+        fn inner(&self) -> &MemoryEngine {
+            &self.0
+        }
+
+        async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
+            if change.name.contains("bad") && self.1.load(std::sync::atomic::Ordering::SeqCst) {
+                return Err(posthaste_store::StoreError::Refused("away"));
+            }
+            self.0.directory_commit(change).await
+        }
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_written_waits_and_the_rest_is_written() {
+        let engine = Failing(MemoryEngine::new(), true.into());
+        let tallies = Tallies::<Count>::new("t/", 100);
+        for n in 0..6 {
+            note(&tallies, &format!("good{n}.test"), 1);
+        }
+        for n in 0..3 {
+            note(&tallies, &format!("bad{n}.test"), 1);
+        }
+        tallies.flush(&engine, 1).await.unwrap_err();
+        assert_eq!(tallies.open.lock().tallies.len(), 3);
+        note(&tallies, "bad0.test", 1);
+        engine.1.store(false, std::sync::atomic::Ordering::SeqCst);
+        tallies.flush(&engine, 2).await.unwrap();
+        assert!(tallies.open.lock().tallies.is_empty());
+        let (mut after, mut all) = (None, Vec::new());
+        while let Some(ended) = tallies.take_ended(&engine, 100, 1, &mut after).await.unwrap() {
+            all.push(ended.tally.0);
+        }
+        assert_eq!(all, [2, 1, 1, 1, 1, 1, 1, 1, 1]);
+        // What is too late for its report is dropped.
+        engine.1.store(true, std::sync::atomic::Ordering::SeqCst);
+        note(&tallies, "bad.test", 1);
+        tallies.flush(&engine, 200).await.unwrap_err();
+        assert!(tallies.open.lock().tallies.is_empty());
     }
 }

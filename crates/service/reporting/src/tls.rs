@@ -1,18 +1,16 @@
-//! How TLS went with other hosts, by their domains (RFC 8460).
+//! Results of TLS with other hosts, by their domains (RFC 8460).
 
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-use crate::tally::Tally;
+use crate::tally::{TALLY_LEN_MAX, Tally};
 
 /// Policies of one domain in one period: a change makes a second one, and more are unusual.
 const POLICIES_MAX: usize = 8;
 /// Kinds of failure that a report details for one policy; more are counted in its sum alone.
 const FAILURES_MAX: usize = 100;
-/// Characters of a reason that a report quotes.
-const REASON_LEN_MAX: usize = 200;
 
-/// What a connection was to follow (RFC 8460 §4.4).
+/// The policy of a connection (RFC 8460 §4.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyKind {
@@ -43,9 +41,9 @@ pub enum TlsFault {
     StarttlsNotSupported,
     /// Its certificate is for other names, or the policy does not name the host.
     CertificateHostMismatch,
-    /// Its certificate has ended.
+    /// Its certificate has expired.
     CertificateExpired,
-    /// Nobody we know vouches for its certificate.
+    /// No authority that we trust signed its certificate.
     CertificateNotTrusted,
     /// Any other failure of the handshake.
     ValidationFailure,
@@ -57,7 +55,7 @@ pub enum TlsFault {
     StsPolicyFetchError,
     /// What was fetched is no policy.
     StsPolicyInvalid,
-    /// The certificate of the policy's host is not good.
+    /// The certificate of the policy's host is not valid.
     StsWebpkiInvalid,
 }
 
@@ -70,14 +68,18 @@ pub struct TlsFailure {
     pub host: String,
     /// Its address, if one was connected to.
     pub address: Option<IpAddr>,
-    /// For a person.
-    pub reason: String,
+    /// For a person, where the fault alone says little (RFC 8460 §4.3.3), and else empty. Words of
+    /// our own: an error of the system or of a library would reveal something of this machine.
+    pub reason: &'static str,
 }
 
 /// What was counted of one domain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TlsTally {
     policies: Vec<PolicyTally>,
+    /// Octets of policies and details.
+    #[serde(skip)]
+    len: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,30 +102,31 @@ struct Detail {
 impl TlsTally {
     /// Counts a connection that was as its policy wants.
     pub fn success(&mut self, policy: &AppliedPolicy) {
-        if let Some(tally) = self.of(policy) {
-            tally.successes += 1;
-        }
+        self.count(policy, (1, 0), Vec::new());
     }
 
     /// Counts a failure.
     pub fn failure(&mut self, policy: &AppliedPolicy, failure: TlsFailure) {
-        if let Some(tally) = self.of(policy) {
-            tally.failures += 1;
-            let TlsFailure { fault, host, address, reason } = failure;
-            let reason = reason.chars().filter(|c| !c.is_control()).take(REASON_LEN_MAX).collect();
-            tally.detail(Detail { fault, host, address, reason, count: 1 });
-        }
+        let TlsFailure { fault, host, address, reason } = failure;
+        let detail = Detail { fault, host, address, reason: reason.to_owned(), count: 1 };
+        self.count(policy, (0, 1), vec![detail]);
     }
 
-    fn of(&mut self, policy: &AppliedPolicy) -> Option<&mut PolicyTally> {
-        let at = self.policies.iter().position(|tally| tally.policy == *policy);
-        if at.is_none() && self.policies.len() < POLICIES_MAX {
+    /// Counts successes and failures, as far as there is room.
+    fn count(&mut self, policy: &AppliedPolicy, (successes, failures): (u64, u64), details: Vec<Detail>) {
+        let mut at = self.policies.iter().position(|tally| tally.policy == *policy);
+        let fits = self.policies.len() < POLICIES_MAX && self.len + policy.len() <= TALLY_LEN_MAX;
+        if at.is_none() && fits {
+            at = Some(self.policies.len());
+            self.len += policy.len();
             let policy = policy.clone();
             self.policies.push(PolicyTally { policy, successes: 0, failures: 0, details: Vec::new() });
         }
-        match at {
-            Some(at) => self.policies.get_mut(at),
-            None => self.policies.last_mut().filter(|tally| tally.policy == *policy),
+        let Some(tally) = at.and_then(|at| self.policies.get_mut(at)) else { return };
+        tally.successes += successes;
+        tally.failures += failures;
+        for detail in details {
+            self.len += tally.detail(detail, TALLY_LEN_MAX.saturating_sub(self.len));
         }
     }
 
@@ -151,7 +154,8 @@ pub(crate) struct TlsReport<'a> {
 }
 
 impl PolicyTally {
-    fn detail(&mut self, detail: Detail) {
+    /// Counts a detail within some octets. Returns how many it took.
+    fn detail(&mut self, detail: Detail, room: usize) -> usize {
         let is_same = |old: &Detail| {
             old.fault == detail.fault && old.host == detail.host && old.address == detail.address
         };
@@ -159,9 +163,12 @@ impl PolicyTally {
             if let Some(old) = self.details.get_mut(at) {
                 old.count += detail.count;
             }
-        } else if self.details.len() < FAILURES_MAX {
+        } else if self.details.len() < FAILURES_MAX && detail.len() <= room {
+            let len = detail.len();
             self.details.push(detail);
+            return len;
         }
+        0
     }
 
     fn report(&self, domain: &str) -> serde_json::Value {
@@ -188,7 +195,18 @@ impl PolicyTally {
     }
 }
 
+impl AppliedPolicy {
+    fn len(&self) -> usize {
+        let texts = self.strings.iter().chain(&self.hosts);
+        size_of::<PolicyTally>() + texts.map(|text| size_of::<String>() + text.len()).sum::<usize>()
+    }
+}
+
 impl Detail {
+    fn len(&self) -> usize {
+        size_of::<Self>() + self.host.len() + self.reason.len()
+    }
+
     fn report(&self) -> serde_json::Value {
         let mut detail = serde_json::Map::new();
         detail.insert("result-type".into(), serde_json::to_value(self.fault).unwrap_or_default());
@@ -199,19 +217,26 @@ impl Detail {
             detail.insert("receiving-ip".into(), address.to_string().into());
         }
         detail.insert("failed-session-count".into(), self.count.into());
-        detail.insert("failure-reason-code".into(), self.reason.clone().into());
+        if !self.reason.is_empty() {
+            detail.insert("failure-reason-code".into(), self.reason.clone().into());
+        }
         detail.into()
     }
 }
 
 impl Tally for TlsTally {
     fn add(&mut self, other: Self) {
+        // What was read from a record has not been counted yet.
+        let details = self.policies.iter().flat_map(|tally| &tally.details).map(Detail::len);
+        let policies = self.policies.iter().map(|tally| tally.policy.len());
+        self.len = policies.chain(details).sum();
         for from in other.policies {
-            let Some(to) = self.of(&from.policy) else { continue };
-            to.successes += from.successes;
-            to.failures += from.failures;
-            from.details.into_iter().for_each(|detail| to.detail(detail));
+            self.count(&from.policy, (from.successes, from.failures), from.details);
         }
+    }
+
+    fn len(&self) -> usize {
+        self.len + size_of::<Self>()
     }
 }
 
@@ -243,7 +268,7 @@ mod tests {
     }
 
     fn failure(fault: TlsFault) -> TlsFailure {
-        let reason = "it has\r\nended".to_owned();
+        let reason = if fault == TlsFault::ValidationFailure { "the handshake failed" } else { "" };
         TlsFailure { fault, host: "mx1.company-y.example".into(), address: None, reason }
     }
 
@@ -255,6 +280,7 @@ mod tests {
         let mut other = TlsTally::default();
         other.failure(&sts(), failure(TlsFault::CertificateExpired));
         other.failure(&sts(), failure(TlsFault::CertificateExpired));
+        other.failure(&sts(), failure(TlsFault::ValidationFailure));
         other.success(&AppliedPolicy { kind: PolicyKind::NoPolicyFound, strings: vec![], hosts: vec![] });
         tally.add(other);
         let report = tally.report(&TlsReport {
@@ -272,11 +298,12 @@ mod tests {
         assert_eq!(of_sts["policy"]["policy-domain"], "company-y.example");
         assert_eq!(of_sts["policy"]["mx-host"][0], "*.mail.company-y.example");
         assert_eq!(of_sts["summary"]["total-successful-session-count"], 3);
-        assert_eq!(of_sts["summary"]["total-failure-session-count"], 2);
+        assert_eq!(of_sts["summary"]["total-failure-session-count"], 3);
         let detail = &of_sts["failure-details"][0];
         assert_eq!(detail["result-type"], "certificate-expired");
         assert_eq!(detail["failed-session-count"], 2);
-        assert_eq!(detail["failure-reason-code"], "it hasended");
+        assert!(detail.get("failure-reason-code").is_none());
+        assert_eq!(of_sts["failure-details"][1]["failure-reason-code"], "the handshake failed");
         assert_eq!(report["policies"][1]["policy"]["policy-type"], "no-policy-found");
         assert!(report["policies"][1].get("failure-details").is_none());
     }
@@ -293,6 +320,20 @@ mod tests {
                 TlsFailure { host, ..failure(TlsFault::ValidationFailure) },
             );
         }
+        let len = |tally: &TlsTally| {
+            let details = tally.policies.iter().flat_map(|tally| &tally.details).map(Detail::len);
+            tally.policies.iter().map(|tally| tally.policy.len()).chain(details).sum::<usize>()
+        };
+        assert_eq!(tally.len, len(&tally));
+        // A policy may have 64 kilobytes.
+        let mut big = TlsTally::default();
+        for n in 0..POLICIES_MAX {
+            let policy = AppliedPolicy { strings: vec![n.to_string().repeat(60_000)], ..sts() };
+            big.success(&policy);
+            big.add(tally.clone());
+        }
+        assert_eq!(big.len, len(&big));
+        assert!(big.len <= TALLY_LEN_MAX);
         assert_eq!(tally.policies.len(), POLICIES_MAX);
         assert_eq!((tally.policies[0].details.len(), tally.policies[0].failures), (FAILURES_MAX, 1_000));
     }

@@ -32,8 +32,8 @@ pub enum AgeFrom {
 pub struct Rule {
     /// Accounts, with `*` for any characters: `*@example.org`.
     pub accounts: Vec<String>,
-    /// Folders: a pattern as of LIST (RFC 9051 §6.3.9), where `%` stands for one level and `*` for
-    /// any; or a special use such as `\Trash`.
+    /// Folders: a pattern as of LIST (RFC 9051 §6.3.9), where `%` matches one level and `*` any
+    /// number; or a special use such as `\Trash`.
     pub mailbox: String,
     /// Chooses messages of more than this age.
     pub older_than: Option<Duration>,
@@ -73,7 +73,7 @@ pub enum RuleError {
 }
 
 impl Rule {
-    /// What the types cannot say.
+    /// Checks what the types do not express.
     pub fn check(&self) -> Result<(), RuleError> {
         if self.accounts.is_empty() {
             return Err(RuleError::NoAccounts);

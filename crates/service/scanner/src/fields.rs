@@ -6,8 +6,8 @@ use posthaste_mime_summary::{HeaderFields, Span};
 /// Fields that a scanner cannot change: this server writes them, and others believe them.
 pub const OURS: [&str; 3] = ["Authentication-Results", "Return-Path", "Received"];
 
-/// The field that a scanner's answer "add header" stands for. It is removed from every message that
-/// is scanned, so that none brings its own.
+/// The field that a scanner's answer "add header" adds. It is removed from every message that is
+/// scanned, so that none brings its own.
 pub const SPAM: &str = "X-Spam";
 
 /// RFC 5322 §2.1.1.

@@ -1,4 +1,4 @@
-//! What a spam scanner says of a message, and what follows from it.
+//! The verdict of a spam scanner on a message, and its effects.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -6,7 +6,7 @@
 //! | [`fields`] | the header fields that the scanner wants added and removed |
 //!
 //! What always holds:
-//! * An answer is waited for until a deadline, and its size has a bound.
+//! * An answer has a deadline and a bound on its size.
 //! * A scanner cannot break a message's header, nor write fields in our name: those of
 //!   [`fields::OURS`] stay as they are.
 
@@ -33,7 +33,7 @@ pub struct Envelope<'e> {
     pub to: Vec<&'e str>,
 }
 
-/// What is to be done with a message.
+/// What to do with a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is delivered.
@@ -49,7 +49,7 @@ pub enum Verdict {
 /// What a scanner says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scan {
-    /// What is to be done.
+    /// What to do.
     pub verdict: Verdict,
     /// How likely it is junk, and from where on the scanner refuses it.
     pub score: f64,

@@ -212,7 +212,7 @@ impl<T> OneOrMore<T> {
     }
 }
 
-/// A value, or a value and where it is to stand. Here all stand at the same place.
+/// A value, or a value with its place among the fields. Here all get the same place.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Added {

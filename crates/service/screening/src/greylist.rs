@@ -78,7 +78,7 @@ impl Greylist {
 }
 
 /// Hosts of one site try again from neighbouring addresses (RFC 6647 §2.5).
-fn network_of(address: IpAddr) -> IpAddr {
+pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) => IpAddr::V4((v4.to_bits() & 0xffff_ff00).into()),
         v6 @ IpAddr::V6(_) => crate::host_of(v6),
@@ -102,11 +102,11 @@ mod tests {
         assert_eq!(wait("192.0.2.1", "b@example.net", "ana@example.org", 6 * minute), Some(delay));
         // From a neighbour of the same site.
         assert_eq!(wait("192.0.2.77", "a@example.net", "ana@example.org", 6 * minute), None);
-        // The site and the domain are known now, for whomever; other domains are not.
+        // The site and the domain are known now, for every recipient; other domains are not.
         assert_eq!(wait("192.0.2.5", "c@example.net", "bo@example.org", 7 * minute), None);
         assert_eq!(wait("192.0.2.5", "c@example.com", "bo@example.org", 7 * minute), Some(delay));
         assert_eq!(wait("198.51.100.1", "a@example.net", "ana@example.org", 7 * minute), Some(delay));
-        // Who comes after days begins again; who is known is forgotten after weeks.
+        // A host that retries after days begins again; a known one is forgotten after weeks.
         let day = 24 * 60 * minute;
         assert_eq!(wait("198.51.100.1", "a@example.net", "ana@example.org", 3 * day), Some(delay));
         assert_eq!(wait("192.0.2.5", "c@example.net", "bo@example.org", 35 * day), None);

@@ -10,8 +10,9 @@
 //! | [`greylist`] | did the host come back after a first refusal (RFC 6647)? | at each recipient who exists |
 //!
 //! What always holds:
-//! * A list that does not answer, or answers what no list says, refuses nothing.
-//! * `postmaster` is asked nothing of (RFC 5321 §4.5.1): whoever is refused can write there.
+//! * A list that does not answer, or gives an answer outside RFC 5782, refuses nothing.
+//! * Mail for `postmaster` is not screened (RFC 5321 §4.5.1): a host that is refused can write
+//!   there.
 //! * What is kept of strangers is bounded, and in memory only: a restart forgets it.
 
 pub mod block_list;

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use posthaste_directory::Recent;
 use posthaste_net::{HOUR, Rate};
 
+use crate::greylist::network_of;
 use crate::{Refusal, host_of};
 
 /// Entries of a table's generation: two of them, in three tables, are 6 MiB at the very worst.
@@ -19,7 +20,7 @@ const ENTRIES: usize = 32_768;
 pub struct RateLimits {
     /// Messages from one address.
     pub messages_per_address: u64,
-    /// Messages from one sender, whatever hosts bring them. The null sender has no bound.
+    /// Messages from one sender that hosts of one network bring. The null sender has no bound.
     pub messages_per_sender: u64,
     /// Recipients named by one address who do not exist.
     pub unknown_recipients_per_address: u64,
@@ -94,7 +95,9 @@ impl Rates {
         if sender.is_empty() {
             return Ok(());
         }
-        let key = self.hasher.hash_one(sender.to_ascii_lowercase());
+        // The sender is a claim. With the network, which nobody can forge, strangers elsewhere do
+        // not use up what is left for the sender's own hosts.
+        let key = self.hasher.hash_one((network_of(address), sender.to_ascii_lowercase()));
         match pour(&self.senders, key, an_hour(limits.messages_per_sender), at) {
             Some(again_in) => Err(Refusal::Messages { from: format!("<{sender}>"), again_in }),
             None => Ok(()),
@@ -143,11 +146,13 @@ mod tests {
         let message = |from: &str, sender: &str, at| rates.count_message(&LIMITS, address(from), sender, at);
         assert_eq!(message("192.0.2.1", "a@example.net", now), Ok(()));
         assert_eq!(message("192.0.2.2", "A@example.net", now), Ok(()));
-        // The third of the sender, from a third address.
+        // The third of the sender, from a third address of the network.
         let refusal = message("192.0.2.3", "a@example.net", now).unwrap_err();
         assert!(!refusal.is_permanent());
         assert_eq!(refusal.to_string(), "too many messages from <a@example.net>; try again in 30 min");
         assert_eq!(message("192.0.2.3", "a@example.net", now + 2 * TWENTY_MINUTES), Ok(()));
+        // A forger elsewhere has a bound of his own.
+        assert_eq!(message("198.51.100.1", "a@example.net", now), Ok(()));
         // The null sender has no bound of its own, the address has.
         for _ in 0..3 {
             assert_eq!(message("192.0.2.9", "", now), Ok(()));
@@ -157,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_guesses_recipients_has_to_wait_and_a_network_of_ipv6_counts_as_one() {
+    fn a_host_that_guesses_recipients_has_to_wait_and_a_network_of_ipv6_counts_as_one() {
         let (rates, now) = (Rates::default(), Instant::now());
         for from in ["2001:db8::1", "2001:db8::2"] {
             assert_eq!(rates.unknown_recipients_wait(&LIMITS, address(from), now), None);

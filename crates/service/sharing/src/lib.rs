@@ -5,33 +5,34 @@
 //! Shared/sales@example.org/INBOX           a mailbox of an account that nobody logs in to
 //! ```
 //!
-//! The lists of rights are the directory's. What one account may see by them is read once, and
-//! again after any list has changed: one small record counts the changes. So a command costs one
-//! read of a record beside its own work, and a command on one's own mailboxes costs nothing more.
+//! The lists of rights are the directory's. What one account may see by them is read once. One
+//! small record counts the changes of all lists. After a change, the count of each owner says whose
+//! lists have to be read again. So a command costs one read of a record beside its own work, and a
+//! command on one's own mailboxes costs nothing more. Sessions of one account that need the lists
+//! at the same time read them once.
 //!
 //! What always holds: a mailbox without rights is nowhere in [`Visible`], no more than one that
-//! does not exist, or an account that does not. Whoever asks it cannot tell them apart, nor by the
-//! time that it takes.
+//! does not exist, or an account that does not. A user cannot distinguish these cases, not even by
+//! the time that a command takes.
 //!
 //! Not in here: which rights a command needs, beside those for flags.
 
+mod known;
 mod names;
 mod visible;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use posthaste_directory::{Account, Directory, Result};
-use posthaste_mail_model::{AccountId, Flag, Rights};
+use posthaste_directory::{Account, Directory, DirectoryError, Result};
+use posthaste_mail_model::{Flag, Rights};
 use tokio::sync::watch;
+
+use known::KnownReaders;
 
 pub use names::{Namespace, Shown};
 pub use visible::{Owner, Visible};
 
-/// Accounts whose view of others is kept. Most accounts share nothing, and take some 200 bytes.
-const KNOWN_MAX: usize = 10_000;
 /// How often a change made by another process is looked for by those who wait.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
@@ -44,21 +45,20 @@ pub const fn right_of(flag: &Flag) -> Rights {
     }
 }
 
-/// What an account sees of others, read now.
-pub async fn read_visible(directory: &Directory, reader: &Account) -> Result<Visible> {
-    Ok(Visible::new(directory.shared_with(reader).await?))
-}
-
-struct Known {
-    /// The count of changes up to which it knows all.
-    changes: u64,
-    visible: Arc<Visible>,
+/// The account that a name among the mailboxes of others leads to, whether it shares anything or
+/// not.
+pub async fn owner_of(directory: &Directory, shown: &Shown<'_>) -> Result<Option<Account>> {
+    let owner = match directory.account(shown.owner).await {
+        Err(DirectoryError::Address { .. }) => None,
+        owner => owner?,
+    };
+    Ok(owner.filter(|owner| owner.name == shown.owner && Namespace::of(owner) == shown.namespace))
 }
 
 /// What each account sees of others.
 pub struct SharedMailboxes {
     directory: Arc<Directory>,
-    known: Mutex<HashMap<AccountId, Known>>,
+    known: KnownReaders,
     /// Woken after each change in this process.
     changed: watch::Sender<()>,
 }
@@ -66,24 +66,26 @@ pub struct SharedMailboxes {
 impl SharedMailboxes {
     /// By the lists of this directory.
     pub fn new(directory: Arc<Directory>) -> Self {
-        Self { directory, known: Mutex::default(), changed: watch::Sender::new(()) }
+        Self { directory, known: KnownReaders::default(), changed: watch::Sender::new(()) }
     }
 
     /// What an account sees now.
     pub async fn visible_to(&self, reader: &Account) -> Result<Arc<Visible>> {
-        // Before the lists are read: a change meanwhile is found by the next look.
         let changes = self.directory.sharing_changes().await?;
-        if let Some(known) = self.known.lock().get(&reader.id)
-            && known.changes == changes
-        {
-            return Ok(Arc::clone(&known.visible));
+        let known = self.known.of(reader.id);
+        if let Some(visible) = known.as_of(changes) {
+            return Ok(visible);
         }
-        let visible = Arc::new(read_visible(&self.directory, reader).await?);
-        let mut known = self.known.lock();
-        if known.len() >= KNOWN_MAX {
-            known.clear();
+        // A session that waited for another one of this account need not read the lists again, if
+        // the other began to read them after the wait began.
+        let turn = known.turn.lock().await;
+        if let Some(visible) = known.as_of(changes) {
+            return Ok(visible);
         }
-        known.insert(reader.id, Known { changes, visible: Arc::clone(&visible) });
+        let had = known.mailboxes();
+        let visible = known.read(&self.directory, reader).await?;
+        drop(turn);
+        self.known.keep_within_bounds(had, visible.mailboxes());
         Ok(visible)
     }
 
@@ -99,7 +101,10 @@ impl SharedMailboxes {
 
     /// Waits until something may have changed.
     pub async fn wait(watch: &mut watch::Receiver<()>) {
-        // An error says that the service ends: one more reason to look.
+        // An error means that the service ends. The caller looks once more.
         let _ = tokio::time::timeout(LOOK_EVERY, watch.changed()).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! What one account sees of others.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use posthaste_directory::{Account, Sharing};
 use posthaste_mail_model::{MailboxId, MailboxName, Rights, SEPARATOR};
@@ -11,9 +12,8 @@ use crate::names::{Namespace, Shown};
 #[derive(Debug, Default)]
 pub struct Visible {
     /// By the level above their mailboxes.
-    owners: BTreeMap<String, Owner>,
-    /// The level above each mailbox.
-    tops: HashMap<MailboxId, String>,
+    owners: BTreeMap<String, Arc<Owner>>,
+    by_mailbox: HashMap<MailboxId, Arc<Owner>>,
 }
 
 /// An account of which another one sees something.
@@ -25,14 +25,19 @@ pub struct Owner {
 }
 
 impl Visible {
-    pub(crate) fn new(sharing: Vec<Sharing>) -> Self {
+    /// Those of these owners.
+    pub(crate) fn new(owners: impl IntoIterator<Item = Arc<Owner>>) -> Self {
         let mut visible = Self::default();
-        for Sharing { owner, mailboxes } in sharing {
-            let top = Namespace::of(&owner).top(&owner.name);
-            visible.tops.extend(mailboxes.iter().map(|(mailbox, _)| (*mailbox, top.clone())));
-            visible.owners.insert(top, Owner { account: owner, rights: mailboxes.into_iter().collect() });
+        for owner in owners {
+            visible.by_mailbox.extend(owner.rights.keys().map(|mailbox| (*mailbox, Arc::clone(&owner))));
+            visible.owners.insert(owner.top(), owner);
         }
         visible
+    }
+
+    /// How many mailboxes they are.
+    pub(crate) fn mailboxes(&self) -> usize {
+        self.by_mailbox.len()
     }
 
     /// Whether the account sees nothing.
@@ -42,12 +47,12 @@ impl Visible {
 
     /// Everybody of whom it sees something, by the level above their mailboxes.
     pub fn owners(&self) -> impl Iterator<Item = (&str, &Owner)> {
-        self.owners.iter().map(|(top, owner)| (top.as_str(), owner))
+        self.owners.iter().map(|(top, owner)| (top.as_str(), &**owner))
     }
 
     /// Whose mailboxes stand below this level.
     pub fn owner_below(&self, top: &str) -> Option<&Owner> {
-        self.owners.get(top)
+        self.owners.get(top).map(Arc::as_ref)
     }
 
     /// Whose mailbox a name means.
@@ -57,7 +62,7 @@ impl Visible {
 
     /// Whose mailbox it is.
     pub fn owner_of(&self, mailbox: MailboxId) -> Option<&Owner> {
-        self.owner_below(self.tops.get(&mailbox)?)
+        self.by_mailbox.get(&mailbox).map(Arc::as_ref)
     }
 
     /// The account's rights in a mailbox of another one.
@@ -67,6 +72,15 @@ impl Visible {
 }
 
 impl Owner {
+    pub(crate) fn new(sharing: Sharing) -> Self {
+        Self { account: sharing.owner, rights: sharing.mailboxes.into_iter().collect() }
+    }
+
+    /// In how many of its mailboxes there are rights.
+    pub(crate) fn mailboxes(&self) -> usize {
+        self.rights.len()
+    }
+
     /// The rights in one of its mailboxes.
     pub fn rights(&self, mailbox: MailboxId) -> Rights {
         self.rights.get(&mailbox).copied().unwrap_or_default()

@@ -1,5 +1,5 @@
-//! What a token says of itself, and what is asked of it. The claims of a JWT (RFC 7519 §4.1) and
-//! the members of an answer about a token (RFC 7662 §2.2) have the same names.
+//! The claims of a token, and those that it must have to be accepted. The claims of a JWT (RFC 7519
+//! §4.1) and the members of an answer about a token (RFC 7662 §2.2) have the same names.
 
 use posthaste_directory::TokenError;
 use serde_json::{Map, Value};
@@ -15,10 +15,10 @@ impl std::fmt::Debug for Claims {
     }
 }
 
-/// What is asked of a token.
+/// What a token must say to be accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// Who made it; empty for anybody that the judge trusts.
+    /// Who made it; empty for every issuer whose keys are trusted.
     pub issuer: String,
     /// Whom it is for: one of these. Empty for anybody.
     pub audiences: Vec<String>,
@@ -33,6 +33,33 @@ pub struct Wanted {
 impl Claims {
     fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.as_str()
+    }
+
+    /// Whether there is a time at which it expires.
+    pub(crate) fn expires(&self) -> bool {
+        self.0.get("exp").is_some_and(|value| !value.is_null())
+    }
+
+    /// Why it is no access token that its bearer may use, if that shows.
+    fn is_not_for_bearers(&self) -> Option<&'static str> {
+        // OpenID Connect Core §2, §3.3.2.11: an ID token says which other tokens came with it.
+        let is_id = ["at_hash", "c_hash", "s_hash"].iter().any(|claim| self.0.contains_key(*claim));
+        // Keycloak names the kind of each token.
+        let kind = self.text("typ").map(str::to_ascii_lowercase);
+        let is_kind = |kinds: &[&str]| kind.as_deref().is_some_and(|kind| kinds.contains(&kind));
+        if is_id || is_kind(&["id"]) {
+            return Some("the token is an ID token and no access token");
+        }
+        // RFC 8417 §2.2, OpenID Connect Back-Channel Logout §2.4.
+        if self.0.contains_key("events") || is_kind(&["logout"]) {
+            return Some("the token is about a logout or another event and no access token");
+        }
+        if is_kind(&["refresh", "offline"]) {
+            return Some("the token is a refresh token and no access token");
+        }
+        // RFC 7800 §3.1, RFC 8705 §3, RFC 9449 §6: the client must prove that it has a key, and
+        // cannot do so here.
+        self.0.contains_key("cnf").then_some("the token is bound to a key of its client")
     }
 
     /// A `NumericDate` (RFC 7519 §2), which may have a fraction.
@@ -67,11 +94,14 @@ impl Claims {
 }
 
 impl Wanted {
-    /// The account that a token names, and when it expires. Its time comes last: who shows a token
-    /// that was never good must not be taken for one who shows an old one.
+    /// The account that a token names, and when it expires. Its time is judged last: a token that
+    /// was never valid must not be reported as expired.
     pub fn judge(&self, claims: &Claims, now: u64) -> Result<(String, Option<u64>), TokenError> {
         if !self.issuer.is_empty() && claims.text("iss") != Some(&self.issuer) {
             return Err(TokenError::Invalid("the token is of another issuer"));
+        }
+        if let Some(why) = claims.is_not_for_bearers() {
+            return Err(TokenError::Invalid(why));
         }
         if !self.audiences.is_empty() && !self.audiences.iter().any(|one| claims.is_for(one)) {
             return Err(TokenError::Invalid("the token is for another audience"));
@@ -131,6 +161,7 @@ mod tests {
         assert!(changed("[\"x\",\"imap\"]", "\"mail\"").is_ok());
         assert!(changed("\"scope\":\"a mail.read\"", "\"scp\":[\"mail.read\"]").is_ok());
         assert!(changed("\"email\":", "\"email_verified\":true,\"email\":").is_ok());
+        assert!(changed("\"email\":", "\"typ\":\"Bearer\",\"email\":").is_ok());
         assert_eq!(changed("1000.5", "940"), Err(TokenError::Expired));
         assert!(changed("1000.5", "941").is_ok());
         assert_eq!(changed("a mail.read", "a mail.read2"), Err(TokenError::Scope));
@@ -148,13 +179,20 @@ mod tests {
             ("\"ana@example.org\"", "7", "does not name"),
             ("\"email\":", "\"email_verified\":false,\"email\":", "not verified"),
             ("\"email\":", "\"email_verified\":\"false\",\"email\":", "not verified"),
+            ("\"email\":", "\"at_hash\":\"x\",\"email\":", "an ID token"),
+            ("\"email\":", "\"typ\":\"ID\",\"email\":", "an ID token"),
+            ("\"email\":", "\"typ\":\"Refresh\",\"email\":", "a refresh token"),
+            ("\"email\":", "\"typ\":\"Offline\",\"email\":", "a refresh token"),
+            ("\"email\":", "\"typ\":\"Logout\",\"email\":", "about a logout"),
+            ("\"email\":", "\"events\":{},\"email\":", "about a logout"),
+            ("\"email\":", "\"cnf\":{\"jkt\":\"x\"},\"email\":", "bound to a key"),
         ] {
             match changed(from, to) {
                 Err(TokenError::Invalid(said)) => assert!(said.contains(why), "{to}: {said}"),
                 other => panic!("{to}: {other:?}"),
             }
         }
-        // An old token of somebody else is not only old.
+        // An expired token of somebody else is refused for its owner, not for its age.
         let old = good.replace("1000.5", "1").replace("imap", "other");
         assert!(matches!(judged(&old, &wanted), Err(TokenError::Invalid(_))));
     }

@@ -21,8 +21,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 
-/// Requests at once. A login storm waits here, within the deadline, and does not fall upon the
-/// authorization server.
+/// Requests at once. Further requests wait here within the deadline, so that many logins at once do
+/// not overload the authorization server.
 const AT_ONCE: usize = 16;
 
 /// An address that is asked.

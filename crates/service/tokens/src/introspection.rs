@@ -16,8 +16,8 @@ use crate::http::{Http, Url, percent_encoded};
 
 /// Octets of an answer: it is a handful of claims.
 const ANSWER_LEN_MAX: usize = 64 * 1024;
-/// Answers that are remembered: 2,048 × 2 × at most some KiB. More users at a time cost a question
-/// more.
+/// Answers that are remembered: 2,048 × 2 × at most some KiB. More users at a time cost a
+/// question more.
 const REMEMBERED: usize = 2048;
 
 /// The key of an answer: a token is not kept.
@@ -53,7 +53,7 @@ impl Introspection {
         Self { url, http, authorization, remembered_for, answers }
     }
 
-    /// What the server says of a token, if it is good.
+    /// What the server says of a token, if it is valid.
     pub async fn claims(&self, token: &str) -> Result<Claims, TokenError> {
         let hash: TokenHash = Sha256::digest(token).into();
         let known = self.answers.lock().get(&hash);
@@ -68,7 +68,7 @@ impl Introspection {
         let answer = answer.map_err(TokenError::Unavailable)?;
         let claims: Map<String, Value> = serde_json::from_slice(&answer)
             .map_err(|_| TokenError::Unavailable(format!("{} does not answer with JSON", self.url)))?;
-        // §2.2: REQUIRED; of a token that is not good nothing else is said.
+        // §2.2: REQUIRED. Nothing else is said of a token that is not valid.
         match claims.get("active") {
             Some(Value::Bool(true)) => {}
             Some(Value::Bool(false)) => return Err(TokenError::Invalid("the token is not active")),

@@ -21,6 +21,8 @@ struct Header {
     kid: Option<String>,
     #[serde(default)]
     crit: Option<Value>,
+    #[serde(default)]
+    typ: Option<String>,
 }
 
 const SHAPE: TokenError = TokenError::Invalid("the token is no signed JWT");
@@ -34,6 +36,9 @@ pub async fn verified(token: &str, keys: &KeyStore, allowed: &[Algorithm]) -> Re
     if header.crit.is_some() {
         return Err(TokenError::Invalid("the token needs an extension of its format"));
     }
+    if !header.typ.as_deref().is_none_or(is_access_token) {
+        return Err(TokenError::Invalid("the token is a JWT of another type than an access token"));
+    }
     let algorithm = Algorithm::from_name(&header.alg).filter(|one| allowed.contains(one));
     let algorithm =
         algorithm.ok_or(TokenError::Invalid("the token is signed by an algorithm that is not allowed"))?;
@@ -45,7 +50,21 @@ pub async fn verified(token: &str, keys: &KeyStore, allowed: &[Algorithm]) -> Re
     if !candidates.iter().any(|key| is_signed(key, algorithm, signed.as_bytes(), &signature)) {
         return Err(TokenError::Invalid("the signature of the token is wrong"));
     }
-    serde_json::from_slice::<Map<String, Value>>(&payload).map(Claims).map_err(|_| SHAPE)
+    let claims = serde_json::from_slice::<Map<String, Value>>(&payload).map(Claims).map_err(|_| SHAPE)?;
+    // RFC 9068 §2.2: REQUIRED. A token without it would let in for ever.
+    if !claims.expires() {
+        return Err(TokenError::Invalid("the token has no time at which it expires"));
+    }
+    Ok(claims)
+}
+
+/// RFC 8725 §3.11: what another JWT of the same issuer is for must not let in. RFC 9068 §2.1 has
+/// `at+jwt`; many servers write `JWT` instead, or nothing. What else they sign has a type of its
+/// own more often: `logout+jwt`, `secevent+jwt`, `dpop+jwt`.
+fn is_access_token(typ: &str) -> bool {
+    // RFC 7515 §4.1.9: a media type, in any case, whose `application/` may be left out.
+    let typ = typ.to_ascii_lowercase();
+    matches!(typ.strip_prefix("application/").unwrap_or(&typ), "at+jwt" | "jwt")
 }
 
 /// RFC 7515 §2: base64url without padding.

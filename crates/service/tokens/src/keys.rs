@@ -2,7 +2,7 @@
 //!
 //! It is read when it is first needed, and again when it is an hour old. An authorization server
 //! that has a new key signs with it at once: a token with a key id that is not known has the set
-//! read again, at most once a minute, whoever sends such tokens. A set that cannot be read leaves
+//! read again, at most once a minute for all clients together. A set that cannot be read leaves
 //! the one before in use for a day.
 
 use base64::Engine as _;
@@ -18,12 +18,12 @@ use tokio::sync::Semaphore;
 use crate::algorithm::Algorithm;
 use crate::http::{Http, Url};
 
-/// The set is read again when it is so old: a key that was withdrawn is good for no longer.
+/// The set is read again at this age. A withdrawn key is valid until then.
 const FRESH_FOR: Duration = Duration::from_secs(60 * 60);
 /// A set that could not be read again is used for so long.
 const USED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
-/// Between two readings. Less would let strangers cause requests; more would keep out, for longer,
-/// whoever comes first with a new key.
+/// Between two readings. Less would let strangers cause requests. More would refuse the first users
+/// of a new key for longer.
 pub const READ_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// Octets of a set, and keys of it that are used: servers have two or three, of less than 2 KiB.
 const SET_LEN_MAX: usize = 256 * 1024;

@@ -1,9 +1,9 @@
-//! Whether an OAuth access token is good, and whose it is.
+//! Whether an OAuth access token is valid, and whose it is.
 //!
 //! | module | what |
 //! | --- | --- |
 //! | [`algorithm`] | how tokens are signed |
-//! | [`claims`] | what a token says of itself, and what is asked of it |
+//! | [`claims`] | what a token claims, and what it must claim |
 //! | [`jwt`] | tokens that are read here (RFC 9068), signed with a key of the authorization server |
 //! | [`keys`] | those keys (RFC 7517), from a file or a URL, and when they are fetched again |
 //! | [`introspection`] | tokens that the authorization server is asked about (RFC 7662) |
@@ -23,7 +23,7 @@ pub mod jwt;
 pub mod keys;
 
 use async_trait::async_trait;
-use posthaste_directory::{Granted, TokenCheck, TokenError};
+use posthaste_directory::{Granted, TokenCheck, TokenError, normal_domain};
 use posthaste_mail_model::Secret;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -31,7 +31,7 @@ use crate::claims::{Claims, Wanted};
 use crate::introspection::Introspection;
 use crate::keys::KeyStore;
 
-/// Who says whether a token is good.
+/// What decides whether a token is valid.
 pub enum Judge {
     /// Its signature.
     Keys {
@@ -59,6 +59,8 @@ pub struct Tokens {
     wanted: Wanted,
     /// For names without one.
     domain: String,
+    /// Those whose accounts tokens may name, in normal form; empty for all.
+    domains: Vec<String>,
     session_end: SessionEnd,
     discovery: Option<String>,
 }
@@ -77,7 +79,21 @@ impl Tokens {
             .issuer
             .starts_with("https://")
             .then(|| format!("{}/.well-known/openid-configuration", wanted.issuer.trim_end_matches('/')));
-        Self { judge, wanted, domain, session_end, discovery }
+        Self { judge, wanted, domain, domains: Vec::new(), session_end, discovery }
+    }
+
+    /// The same for tokens that may name accounts of these domains alone, in normal form. None is
+    /// all.
+    #[must_use]
+    pub fn for_domains(mut self, domains: Vec<String>) -> Self {
+        self.domains = domains;
+        self
+    }
+
+    /// Whether tokens may name this account.
+    fn may_name(&self, account: &str) -> bool {
+        let domain = account.rsplit_once('@').and_then(|(_, domain)| normal_domain(domain).ok());
+        self.domains.is_empty() || domain.is_some_and(|domain| self.domains.contains(&domain))
     }
 
     async fn claims(&self, token: &str) -> Result<Claims, TokenError> {
@@ -94,6 +110,9 @@ impl TokenCheck for Tokens {
         let claims = self.claims(token.expose()).await?;
         let (name, expires) = self.wanted.judge(&claims, now())?;
         let name = if name.contains('@') { name } else { format!("{name}@{}", self.domain) };
+        if !self.may_name(&name) {
+            return Err(TokenError::Invalid("the token names an account of a domain that it may not name"));
+        }
         let until = match self.session_end {
             SessionEnd::WithToken => expires,
             SessionEnd::Never => None,
@@ -115,5 +134,6 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Clocks of two machines differ by no more if either is kept: RFC 7519 §4.1.4 has "a few minutes".
+/// Clocks of two machines differ by no more if either is kept: RFC 7519 §4.1.4 has "a few
+/// minutes".
 pub const LEEWAY_DEFAULT: Duration = Duration::from_secs(60);

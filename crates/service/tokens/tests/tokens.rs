@@ -194,6 +194,46 @@ async fn tokens_signed_by_each_algorithm_are_read_and_forged_ones_are_not() {
     }
 }
 
+/// RFC 9068 §2.2, §4; RFC 8725 §3.11.
+#[tokio::test]
+async fn only_access_tokens_that_end_let_in() {
+    let (dir, signer) = (tempdir(), Signer::ed25519());
+    let tokens = by_keys(set_file(&dir, &[signer.jwk("k")]), READ_AGAIN_AFTER);
+    let expires = now() + 600;
+    let good = claims(expires);
+    for without in [good.replace("\"exp\"", "\"x\""), good.replace(&expires.to_string(), "null")] {
+        assert_ne!(without, good);
+        let said = invalid(check(&tokens, &signer.sign("k", &without)).await);
+        assert!(said.contains("no time at which it expires"), "{said}");
+    }
+    let of_type = |typ: &str| signer.sign_parts(&format!(r#"{{"alg":"EdDSA","kid":"k"{typ}}}"#), &good);
+    for typ in
+        ["", r#","typ":null"#, r#","typ":"at+jwt""#, r#","typ":"application/at+JWT""#, r#","typ":"JWT""#]
+    {
+        assert!(check(&tokens, &of_type(typ)).await.is_ok(), "{typ}");
+    }
+    for typ in ["logout+jwt", "application/logout+jwt", "secevent+jwt", "dpop+jwt", "id_token+jwt", "", "JWE"]
+    {
+        let said = invalid(check(&tokens, &of_type(&format!(r#","typ":"{typ}""#))).await);
+        assert!(said.contains("another type"), "{typ}: {said}");
+    }
+    assert!(!invalid(check(&tokens, &of_type(r#","typ":7"#)).await).is_empty());
+}
+
+#[tokio::test]
+async fn tokens_name_accounts_of_the_domains_that_they_may() {
+    let (dir, signer) = (tempdir(), Signer::ed25519());
+    let named = |name: &str| signer.sign("k", &claims(now() + 600).replace("ana@example.org", name));
+    let tokens = by_keys(set_file(&dir, &[signer.jwk("k")]), READ_AGAIN_AFTER)
+        .for_domains(vec!["example.org".into(), "xn--bcher-kva.example".into()]);
+    for name in ["ana@example.org", "Ana@EXAMPLE.org", "ana@b\u{fc}cher.example", "ana"] {
+        assert!(check(&tokens, &named(name)).await.is_ok(), "{name}");
+    }
+    for name in ["ana@example.net", "ana@sub.example.org", "ana@", "ana@example.org@example.net"] {
+        assert!(invalid(check(&tokens, &named(name)).await).contains("may not name"), "{name}");
+    }
+}
+
 #[tokio::test]
 async fn an_algorithm_that_is_not_allowed_lets_nobody_in() {
     let (dir, signer) = (tempdir(), Signer::ed25519());
@@ -219,7 +259,7 @@ async fn a_new_key_is_fetched_and_strangers_cause_no_flood() {
         assert!(check(tokens, &token(&old, "old")).await.is_ok());
     }
     assert_eq!(server.requests().len(), 2);
-    // Keys that nobody has: the usual one asks no more within the minute.
+    // Keys that nobody has: the set is not read again within the minute.
     for n in 0..20 {
         assert!(invalid(check(&usual, &token(&new, &format!("x{n}"))).await).contains("not known"));
     }

@@ -2,6 +2,7 @@
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{BodyId, FlagSet, MailboxId, NumSet, Uid};
+use posthaste_store::form::served_len;
 use posthaste_store::{Counts, Report, Result, Row, StoreError, Stored};
 use scylla::response::PagingState;
 use std::ops::ControlFlow;
@@ -78,7 +79,7 @@ impl Check<'_> {
         });
         let read = stream::iter(sizes.collect::<Vec<_>>()).map(|(uid, body, size)| async move {
             match self.bodies.range(body, 0..u64::MAX).await {
-                Ok(bytes) if bytes.len() as u64 == u64::from(size) => Ok(None),
+                Ok(bytes) if served_len(&bytes) as u64 == u64::from(size) => Ok(None),
                 Ok(_) => Ok(Some(format!(
                     "mailbox {mailbox}, UID {uid}: body {body} is not as long as its row says"
                 ))),

@@ -168,7 +168,7 @@ impl Lists {
         partition: Partition,
     ) -> Result<()> {
         let Partition::Open(fence) = partition else { return Ok(()) };
-        // The change of the list came after the fence was read, and refuses whoever is about to
+        // The change of the list came after the fence was read. It refuses a change that would
         // name the mailbox again.
         if !self.mailboxes.close_mailbox(mailbox, &fence).await? {
             self.close_unlisted(account, mailbox).await?;

@@ -122,7 +122,7 @@ fn adding(world: &World, random: u128) -> (MailboxId, ListCommit) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mailbox_under_transfer_is_not_closed_for_good() {
+async fn a_mailbox_under_transfer_is_not_closed_permanently() {
     let Some(mut keyspace) = Keyspace::new("transfer").await else { return };
     // Patience does not help: the id is old.
     keyspace.0.sweep_after = Duration::from_secs(3600);

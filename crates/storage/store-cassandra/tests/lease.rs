@@ -1,4 +1,4 @@
-//! Of all nodes one sweeps, and another when that one is gone. Against a real Cassandra
+//! One of all nodes sweeps. If it ends, another one does. Against a real Cassandra
 //! (`scripts/cassandra env`).
 
 use posthaste_store::Engine;

@@ -1,8 +1,8 @@
 //! Encrypted connections and logins, against a real Cassandra.
 //!
-//! `scripts/cassandra start` offers encryption, `scripts/cassandra start --login` asks for a login,
-//! too; `scripts/cassandra env` tells these tests so. What is not offered is passed over, and says
-//! so.
+//! `scripts/cassandra start` offers encryption, `scripts/cassandra start --login` also requires a
+//! login. These tests learn it from the environment that `scripts/cassandra env` prints. A test
+//! whose server is not offered prints that it is skipped.
 
 use posthaste_store::{Engine, StoreError};
 use posthaste_store_cassandra::{CassandraEngine, Options, init};
@@ -16,7 +16,7 @@ fn offered(name: &str) -> Option<String> {
     value
 }
 
-/// Host and the login before it, if the cluster asks for one.
+/// Host and the login before it, if the cluster requires one.
 fn host() -> Option<String> {
     let host = offered("POSTHASTE_CASSANDRA")?;
     let login = std::env::var("POSTHASTE_CASSANDRA_LOGIN").ok().filter(|login| !login.is_empty());

@@ -6,6 +6,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
+use posthaste_store::form::FormHeader;
 use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
     MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Unreadable, Visit,
@@ -64,8 +65,8 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// Called, by the thread that writes, when LMDB has failed to write its meta page: it then
     /// refuses every transaction of this process, and a new process brings the index up to what was
-    /// acknowledged. A program is to say why and end. By default nothing is done, and every call
-    /// fails.
+    /// acknowledged. A program should report why and exit. By default nothing is done, and every
+    /// call fails.
     pub on_dead_index: fn(&StoreError),
     /// Messages of one round of maintenance: 2,000, some 5 ms of the writer's time, which commits
     /// have to wait for.
@@ -230,9 +231,9 @@ impl LmdbEngine {
             _format: format,
         });
         unknown::refuse_foreign_packs(&shared)?;
-        let ahead = lock.as_ref().map(|_| options.checkpoint_within);
+        let checkpoint_within = lock.as_ref().map(|_| options.checkpoint_within);
         let appender = Appender::new(options.disk, packs, store, options.pack_bytes);
-        let (jobs, writer) = start_writer(&shared, appender, ahead)?;
+        let (jobs, writer) = start_writer(&shared, appender, checkpoint_within)?;
         Ok(Self { shared, jobs: Some(jobs), writer: Some(writer), _lock: lock })
     }
 
@@ -277,7 +278,7 @@ impl LmdbEngine {
         place().unwrap_or((0, 0))
     }
 
-    /// Has the index brought up to what was acknowledged, if what is to be read is behind.
+    /// Has the index brought up to what was acknowledged, if what the caller reads is behind.
     async fn checkpoint_if(&self, behind: bool) -> Result<()> {
         if behind { self.ask(Job::Checkpoint).await } else { Ok(()) }
     }
@@ -339,7 +340,7 @@ impl Shared {
             let place = read::body_place(&self.index, body)?;
             match self.reader.read(body, place, range.clone()) {
                 Ok(bytes) => return Ok(bytes),
-                Err(ReadFault::Gone) => self.reader.forget(place.pack),
+                Err(ReadFault::Missing) => self.reader.forget(place.pack),
                 // Maintenance may have moved it and cut the pack.
                 Err(_) if read::body_place(&self.index, body)? != place => {}
                 Err(fault) => return Err(body_fault(body, place.pack, fault)),
@@ -347,11 +348,17 @@ impl Shared {
         }
         Err(StoreError::Corrupt(format!("body {body}: its pack is missing")))
     }
+
+    /// Whether a body is stored in another form, of which clients see so many octets.
+    pub(crate) fn is_served_as(&self, body: BodyId, size: u32) -> bool {
+        let begin = self.read_body(body, 0..FormHeader::LEN as u64);
+        begin.is_ok_and(|begin| FormHeader::of(&begin).is_some_and(|header| header.served_len == size))
+    }
 }
 
 fn body_fault(body: BodyId, pack: u32, fault: ReadFault) -> StoreError {
     match fault {
-        ReadFault::Gone => StoreError::Corrupt(format!("body {body}: pack {pack} is missing")),
+        ReadFault::Missing => StoreError::Corrupt(format!("body {body}: pack {pack} is missing")),
         ReadFault::Io(e) => StoreError::Unavailable(format!("pack {pack}: {e}")),
         ReadFault::Damaged(why) => StoreError::Corrupt(format!("body {body} in pack {pack}: {why}")),
     }
@@ -435,6 +442,11 @@ impl Engine for LmdbEngine {
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         self.checkpoint_if(self.shared.unindexed.has_body(body)).await?;
         self.shared.read_body(body, range)
+    }
+
+    async fn recode(&self, body: BodyId, bytes: Bytes) -> Result<CommitOutcome> {
+        self.checkpoint_if(self.shared.unindexed.has_body(body)).await?;
+        self.change(Change::Recode(body, bytes)).await
     }
 
     async fn maintain(&self) -> Result<Report> {

@@ -20,6 +20,7 @@ use crate::data_dir::format;
 use crate::index::bodies::BodyPlace;
 use crate::index::checksum::{seed, seed_at, sum32};
 use crate::index::packs::PackState;
+use crate::index::passes::{PASSES_KEY, Passes};
 use crate::index::sealed::{seal, seed_of_key};
 use crate::index::{chunk, copied, directory, expunged, heads as head_table, links, lists, summaries};
 use crate::log::record::{Batch, Form, Header, Kind, form_from};
@@ -69,6 +70,7 @@ pub fn index_values(data: &[u8]) {
     let _ = BodyPlace::from_value(BodyId(STORE), &of_id);
     let _ = lists::list_from(AccountId(STORE), &of_id);
     let _ = PackState::from_value(1, &sealed(1));
+    let _ = Passes::from_value(&sealed(seed_of_key(&PASSES_KEY)));
     let _ = directory::directory_from("x", &sealed(seed_of_key(b"x")));
     let mut summary = [&[0; 4], data].concat();
     let sum = sum32(seed_at(seed(STORE), 5), data).to_le_bytes();
@@ -78,6 +80,7 @@ pub fn index_values(data: &[u8]) {
     let _ = lists::read_entry(&mut posthaste_store::octets::Octets(data));
     for key in [&[1; 40][..], &[1; 24], data] {
         let _ = expunged::set_from(key, &sealed(seed_of_key(key)));
+        let _ = lists::names_from(key, &sealed(seed_of_key(key)));
         let _ = copied::copied_from(key, &sealed(seed_of_key(key)));
         links::read_any(key, &sealed(seed_of_key(key)));
     }
@@ -306,6 +309,8 @@ fn an_append(n: u32) -> MailboxCommit {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_testkit::fuzz_seeds;
+
     use super::*;
 
     /// A step of xorshift: the same inputs at every run.
@@ -396,6 +401,18 @@ mod tests {
     }
 
     #[test]
+    fn committed_seeds_are_taken() {
+        fuzz_seeds("store_entries", 2_000, entries);
+        fuzz_seeds("store_heads", 2_000, heads);
+        fuzz_seeds("store_format", 2_000, formats);
+        fuzz_seeds("store_chunks", 2_000, chunks);
+        fuzz_seeds("store_values", 2_000, index_values);
+        fuzz_seeds("store_pages", 50, index_pages);
+        fuzz_seeds("store_tail", 50, tail);
+        fuzz_seeds("store_rebuild", 50, any_pack);
+    }
+
+    #[test]
     fn decoders_of_the_log_take_any_bytes() {
         let contents: Vec<Vec<u8>> = contents().into_iter().map(|(_, content)| content).collect();
         run(entries, &contents, 20_000);
@@ -418,6 +435,9 @@ mod tests {
         ));
         let key = crate::index::expunged::numbered_key(MAILBOX, 3);
         values.push(copied::copied_value(&key, MAILBOX, &NumSet::range(1, 500)));
+        let mut passes = Passes { begun: 9, superseded: 4, size: 700, ..Passes::default() };
+        [2, 300].into_iter().for_each(|pack| passes.add(10, pack, 64));
+        values.push(passes.to_value());
         let behind: Vec<Vec<u8>> = values.iter().map(|value| value[4..].to_vec()).collect();
         run(index_values, &behind, 20_000);
         let mut chunk = Vec::new();

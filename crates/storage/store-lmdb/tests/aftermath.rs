@@ -178,6 +178,15 @@ async fn tail_of_two(dir: &Path) -> (World, MailboxId) {
     (before, inbox)
 }
 
+/// A closed store whose index lacks the last batch, of two messages; what it holds without them.
+async fn tail_of_one_batch(dir: &Path, len: usize) -> (World, MailboxId) {
+    let (before, inbox) = store(dir).await;
+    let (mut world, engine) = (before.clone(), serve(dir, small()));
+    world.append(&engine, inbox, &[body(1, len), body(2, len)]).await.unwrap();
+    engine.kill();
+    (before, inbox)
+}
+
 async fn verify(dir: &Path, world: &World) {
     world.verify(&LmdbEngine::open(dir, small()).unwrap()).await;
 }
@@ -199,11 +208,11 @@ async fn texts(dir: &Path, mailbox: MailboxId) -> Vec<bytes::Bytes> {
     texts
 }
 
-/// Seed 7, state 14. The two commits were one batch, of which a power cut lost a sector.
+/// Seed 7, state 14. A power cut lost a sector of a batch.
 #[tokio::test]
 async fn a_batch_of_which_a_sector_was_lost_is_no_fault_for_a_rebuild() {
     let dir = tempfile::tempdir().unwrap();
-    let (before, _) = tail_of_two(dir.path()).await;
+    let (before, _) = tail_of_one_batch(dir.path(), 2_000).await;
     lose_sector(dir.path(), 1, records(dir.path(), 1, BODY)[1]);
     rebuild_whole(dir.path(), &small());
     verify(dir.path(), &before).await;
@@ -214,12 +223,7 @@ async fn a_batch_of_which_a_sector_was_lost_is_no_fault_for_a_rebuild() {
 #[tokio::test]
 async fn a_batch_of_which_the_rest_of_a_sector_was_lost_is_no_fault_for_a_rebuild() {
     let dir = tempfile::tempdir().unwrap();
-    let (before, inbox) = store(dir.path()).await;
-    let (mut world, engine) = (before.clone(), serve(dir.path(), small()));
-    for n in 1..3 {
-        world.append(&engine, inbox, &[body(n, 70_000)]).await.unwrap();
-    }
-    engine.kill();
+    let (before, _) = tail_of_one_batch(dir.path(), 70_000).await;
     // Head, and a table of two blocks.
     let content = records(dir.path(), 1, BODY)[1] + 48 + 8;
     change(dir.path(), 1, |bytes| bytes[content..content.next_multiple_of(512)].fill(0));
@@ -243,9 +247,7 @@ async fn a_retired_pack_that_is_still_there_makes_no_index_old() {
     assert!(pack(dir.path(), 1).exists() && pack(dir.path(), 2).exists());
     let before = world.clone();
     let engine = serve(dir.path(), disk.options());
-    for n in 3..5 {
-        world.append(&engine, inbox, &[body(n, 2_000)]).await.unwrap();
-    }
+    world.append(&engine, inbox, &[body(3, 2_000), body(4, 2_000)]).await.unwrap();
     engine.kill();
     let body = *records(dir.path(), 2, BODY).iter().rev().nth(1).unwrap();
     lose_sector(dir.path(), 2, body);
@@ -306,7 +308,7 @@ async fn a_flip_in_a_tail_is_a_fault_and_costs_its_own_commit() {
     assert!(list.entries[0].uid_validity > before.list.entries[0].uid_validity);
 }
 
-/// The head of a pack says nothing of what was acknowledged in it.
+/// The head of a pack does not show what was acknowledged in it.
 #[tokio::test]
 async fn a_damaged_head_of_a_pack_hides_no_tail() {
     for open in [|dir: &Path, options| LmdbEngine::open(dir, options).unwrap(), serve] {
@@ -436,7 +438,7 @@ async fn a_pack_that_could_not_be_made_leaves_no_gap_between_numbers() {
     verify(dir.path(), &world).await;
 }
 
-/// A store whose mailbox was to be removed: the list commit was refused, and its record lies in a
+/// A store where removing a mailbox failed: the list commit was refused, and its record lies in a
 /// tail that was given up. Mail was acknowledged for the mailbox before and after.
 async fn refused_removal(dir: &Path) -> World {
     let (mut world, inbox) = store(dir).await;
@@ -528,7 +530,7 @@ async fn a_retirement_that_was_refused_excuses_no_missing_pack() {
 #[tokio::test]
 async fn a_tail_that_a_rebuild_cut_off_stays_out_where_the_index_is_lost() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut world, inbox) = tail_of_two(dir.path()).await;
+    let (mut world, inbox) = tail_of_one_batch(dir.path(), 2_000).await;
     lose_sector(dir.path(), 1, records(dir.path(), 1, BODY)[1]);
     rebuild_whole(dir.path(), &small());
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();
@@ -562,14 +564,7 @@ async fn torn_body(next_pack: Option<usize>) {
     if let Some(zeroes) = next_pack {
         std::fs::write(dir.path().join("packs/00000002.pack"), vec![0; zeroes]).unwrap();
     }
-    for round in 0..2 {
-        std::fs::remove_dir_all(dir.path().join("index")).unwrap();
-        rebuild_whole(dir.path(), &small());
-        let engine = LmdbEngine::open(dir.path(), small()).unwrap();
-        before.verify(&engine).await;
-        before.append(&engine, inbox, &[body(3 + round, 300)]).await.unwrap();
-        engine.close();
-    }
+    before.lose_index_twice(dir.path(), inbox, 3).await;
 }
 
 /// Seed 6100288 of the simulator.
@@ -613,14 +608,7 @@ async fn torn_tail_of_another(later_commits: u32) {
         world.append(&engine, inbox, &[body(2 + n, 900)]).await.unwrap();
     }
     engine.close();
-    for round in 0..2 {
-        std::fs::remove_dir_all(dir.path().join("index")).unwrap();
-        rebuild_whole(dir.path(), &small());
-        let engine = LmdbEngine::open(dir.path(), small()).unwrap();
-        world.verify(&engine).await;
-        world.append(&engine, inbox, &[body(10 + round, 300)]).await.unwrap();
-        engine.close();
-    }
+    world.lose_index_twice(dir.path(), inbox, 10).await;
 }
 
 /// The files of a store, copied while nobody writes.

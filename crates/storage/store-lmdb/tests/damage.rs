@@ -1,4 +1,5 @@
-//! A damaged byte, wherever it is, is found and never served.
+//! Damage in a body, a summary, a row or a pack is reported and never served. The simulator's sweep
+//! damages every region of a store.
 
 #![allow(clippy::unwrap_used)]
 

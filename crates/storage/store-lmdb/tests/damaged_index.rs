@@ -61,7 +61,7 @@ async fn listed(engine: &LmdbEngine, mailbox: MailboxId, uids: &NumSet) -> (Seen
     (seen, unreadable)
 }
 
-/// What a listing must give: the messages but for `unreadable`, those in `made` with their internal
+/// What a listing must give: the messages except `unreadable`, those in `made` with their internal
 /// dates as dates saved.
 fn expected(world: &World, mailbox: MailboxId, unreadable: &[u32], made: &[u32]) -> Seen {
     let held = world.boxes[&mailbox].messages.iter().filter(|(uid, _)| !unreadable.contains(uid));
@@ -105,7 +105,7 @@ async fn a_missing_record_is_named() {
 }
 
 #[tokio::test]
-async fn a_damaged_record_is_made_good_from_the_body_it_names() {
+async fn a_damaged_record_is_repaired_from_the_body_it_names() {
     let dir = tempfile::tempdir().unwrap();
     let (mut world, inbox) = store(dir.path()).await;
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();

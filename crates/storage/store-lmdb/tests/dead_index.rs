@@ -35,7 +35,7 @@ fn is_meta(len: usize, at: i64) -> bool {
     len < 1024 && at > 0 && at < 2 * 4096
 }
 
-/// That of libc, but for meta pages that are to fail.
+/// libc's function, except for meta pages, whose writes fail when the test wants it.
 ///
 /// # Safety
 ///
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn pwrite(fd: c_int, buffer: *const c_void, len: usize, at
         unsafe { *libc::__errno_location() = libc::EIO };
         return -1;
     }
-    // SAFETY: our caller gives what `pwrite` asks for, and the system call asks for the same.
+    // SAFETY: our caller gives what `pwrite` requires, and the system call requires the same.
     unsafe { libc::syscall(libc::SYS_pwrite64, fd, buffer, len, at) as isize }
 }
 
@@ -99,7 +99,7 @@ async fn append(
     after
 }
 
-/// Runs in a process of its own, which is to end before its messages do.
+/// Runs in a process of its own, which must end before its messages do.
 #[tokio::test]
 async fn the_process_whose_index_dies() {
     let (Some(dir), Ok(serving)) = (std::env::var_os(DIR), std::env::var(SERVING)) else { return };

@@ -7,9 +7,10 @@ mod world;
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet, Id, ModSeq};
+use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{CommitOutcome, Engine, StoreError};
 use posthaste_store_lmdb::LmdbEngine;
-use world::{World, body, maintain, small};
+use world::{World, body, maintain, rebuild_whole, serve, small};
 
 /// Some of everything.
 async fn lived_in(engine: &LmdbEngine) -> World {
@@ -219,4 +220,46 @@ async fn one_body_many_times_in_one_commit_and_copies_in_any_order() {
     world.expunge(&engine, inbox, &all).await.unwrap();
     maintain(&engine).await;
     world.verify(&engine).await;
+}
+
+/// A body that took another form is there in one form or the other after a crash, and after a
+/// rebuild; nothing else changes.
+#[tokio::test]
+async fn a_body_in_another_form_survives_crash_and_rebuild() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::new();
+    let (bytes, kept) = (body(1, 300_000), body(2, 5_000));
+    let ids = [BodyId(Id::new(77, 1)), BodyId(Id::new(77, 2))];
+    let header = FormHeader { form: Form::Plain, served_len: bytes.len() as u32, digest: [0; 8] };
+    let other = header.before(b"shorter");
+    {
+        let engine = serve(dir.path(), small());
+        let inbox = world.create(&engine, "INBOX").await.unwrap();
+        let new = [(ids[0], bytes.clone()), (ids[1], kept.clone())];
+        let mut commit = world.appending(inbox, &new);
+        (commit.head.counts.messages, commit.head.counts.unseen) = (2, 2);
+        commit.head.counts.bytes = (bytes.len() + kept.len()) as u64;
+        assert_eq!(engine.commit(commit).await.unwrap(), CommitOutcome::Done);
+        for _ in 0..5 {
+            assert_eq!(engine.recode(ids[0], other.clone()).await.unwrap(), CommitOutcome::Done);
+            maintain(&engine).await;
+            assert_eq!(engine.recode(ids[0], bytes.clone()).await.unwrap(), CommitOutcome::Done);
+        }
+        assert_eq!(engine.recode(ids[0], other.clone()).await.unwrap(), CommitOutcome::Done);
+        engine.kill();
+    }
+    {
+        let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+        assert!(engine.read_body(ids[0], 0..u64::MAX).await.unwrap() == other, "acknowledged");
+        assert!(engine.read_body(ids[1], 0..u64::MAX).await.unwrap() == kept);
+        assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
+        maintain(&engine).await;
+        assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
+    }
+    rebuild_whole(dir.path(), &small());
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let found = engine.read_body(ids[0], 0..u64::MAX).await.unwrap();
+    assert!(found == other || found == bytes);
+    assert!(engine.read_body(ids[1], 0..u64::MAX).await.unwrap() == kept);
+    assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
 }

@@ -7,7 +7,8 @@
 //! - `contents.txt`: what both hold, as [`describe`] writes it.
 //!
 //! Each has two accounts, flags, keywords, copies that are links (from format 2 on), moves (from
-//! format 3 on), expunged messages and a removed mailbox. Every file is compressed with gzip.
+//! format 3 on), bodies in another form (from format 6 on), expunged messages and a removed
+//! mailbox. Every file is compressed with gzip.
 //! The test [`the_present_version_can_be_kept`] makes such a store of the present version in a
 //! temporary folder, and with `POSTHASTE_KEEP_FORMAT=yes` in `tests/formats`. Keep a version before
 //! the format gets the next one.
@@ -21,7 +22,8 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use posthaste_mail_model::{AccountId, FlagSet, Keyword, KeywordTable, MailboxId, ModSeq, NumSet};
-use posthaste_store::{Engine, MailboxEntry};
+use posthaste_store::form::served_len;
+use posthaste_store::{CommitOutcome, Engine, MailboxEntry};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
@@ -115,7 +117,7 @@ async fn describe_mailbox(engine: &LmdbEngine, entry: &MailboxEntry, text: &mut 
     assert_eq!(stored.len(), rows.len(), "every message has a summary");
     for (row, (uid, body, saved, summary)) in rows.iter().zip(stored) {
         let bytes = engine.read_body(body, 0..u64::MAX).await.unwrap();
-        assert_eq!((row.uid(), row.size() as usize), (uid, bytes.len()));
+        assert_eq!((row.uid(), row.size() as usize), (uid, served_len(&bytes)));
         assert_eq!(summary, summarize(&bytes));
         let (flags, modseq, date) = (row.flags().bits(), row.modseq(), row.date());
         let digest = hex(&Sha256::digest(&bytes));
@@ -165,6 +167,13 @@ async fn mark(world: &mut World, engine: &LmdbEngine, mailbox: MailboxId, uids: 
     world.commit(engine, commit).await.unwrap();
 }
 
+/// Gives the bodies of messages a header, or takes it away.
+async fn recode(world: &World, engine: &LmdbEngine, mailbox: MailboxId, uids: &[u32]) {
+    for uid in uids {
+        assert_eq!(world.recode(engine, mailbox, *uid).await.unwrap(), CommitOutcome::Done);
+    }
+}
+
 fn uids(range: std::ops::RangeInclusive<u32>) -> Vec<u32> {
     range.collect()
 }
@@ -184,6 +193,7 @@ async fn write_indexed(engine: &LmdbEngine, [first, second]: &mut [World; 2]) ->
     mark(first, engine, inbox, &[2, 3, 31, 32], &["$Forwarded", "Project"]).await;
     // A run of 40 copies: from format 2 on, their summaries are links.
     first.copy(engine, inbox, &uids(1..=40), archive).await.unwrap();
+    recode(first, engine, inbox, &[4, 33, 50]).await;
     first.expunge(engine, inbox, &uids(10..=19)).await.unwrap();
     first.expunge(engine, archive, &[5, 6, 15]).await.unwrap();
     let old = first.create(engine, "Old").await.unwrap();
@@ -206,6 +216,8 @@ async fn write_logged(engine: &LmdbEngine, [first, second]: &mut [World; 2], mai
     first.expunge(engine, archive, &[40]).await.unwrap();
     // Formats 1 and 2 had no commit on two mailboxes.
     first.move_messages(engine, inbox, &[63, 64], archive).await.unwrap();
+    // Formats 1 to 5 had no bodies in another form.
+    recode(first, engine, inbox, &[50, 61]).await;
     second.append(engine, other, &letters(110..113)).await.unwrap();
 }
 

@@ -86,7 +86,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// As a server has it, but for the size of the map.
+/// As a server has it, except for the size of the map.
 fn options() -> Options {
     Options { map_bytes: 1 << 28, ..Options::new(summarize) }
 }

@@ -12,7 +12,7 @@ use posthaste_store_lmdb::{LmdbEngine, Options};
 use proptest::prelude::*;
 use world::{World, body, maintain, small};
 
-/// Some messages of a mailbox: from where on, how many at most, and every how manieth.
+/// Some messages of a mailbox: the first one, how many at most, and the step from one to the next.
 type Some = (usize, usize, usize);
 
 #[derive(Debug, Clone)]

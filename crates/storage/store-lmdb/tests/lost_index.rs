@@ -39,7 +39,7 @@ async fn mended(dir: &Path, world: &World) {
 }
 
 #[tokio::test]
-async fn a_missing_index_is_not_made_anew() {
+async fn a_missing_index_is_not_replaced_by_an_empty_one() {
     let dir = tempfile::tempdir().unwrap();
     let (world, _) = store(dir.path()).await;
     let there = packs(dir.path());
@@ -169,7 +169,7 @@ async fn a_retired_pack_is_removed_once_the_index_says_so_and_its_number_is_not_
     let mut new: Vec<_> = packs(dir.path()).into_iter().filter(|name| !left.contains(name)).collect();
     assert!(!new.is_empty() && new.iter().all(|name| *name > highest), "{new:?} after {left:?}");
     new.sort();
-    // The log tells that the first packs were emptied: a rebuild does not miss them.
+    // The log records that the first packs were emptied: a rebuild does not miss them.
     std::fs::remove_dir_all(dir.path().join("index")).unwrap();
     mended(dir.path(), &world).await;
 }

@@ -208,12 +208,12 @@ async fn both_append_and_none_is_lost() {
 }
 
 #[tokio::test]
-async fn a_killed_process_loses_nothing_it_was_told_is_done() {
+async fn a_killed_process_loses_nothing_acknowledged() {
     a_killed_process_loses_nothing(false).await;
 }
 
 #[tokio::test]
-async fn a_killed_server_loses_nothing_it_was_told_is_done() {
+async fn a_killed_server_loses_nothing_acknowledged() {
     a_killed_process_loses_nothing(true).await;
 }
 
@@ -259,8 +259,8 @@ async fn the_lock_names_its_holder() {
     );
 }
 
-/// An epoch that counts a commit is not shown before the commit can be read. Whoever read the old
-/// state under the new epoch would take it for the newest, and not look again.
+/// An epoch that counts a commit is not shown before the commit can be read. A reader
+/// with the old state and the new epoch would take that state for the newest, and not look again.
 #[tokio::test]
 async fn a_commit_can_be_read_as_soon_as_the_epoch_counts_it() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! A snapshot stays what it was while another process expunges all of it and maintenance removes
 //! the packs.
 //!
-//! The other process is this test binary, started again with `POSTHASTE_TEST_DIR` set and told to
-//! run `the_other_process` only.
+//! The other process is this test binary, started again with `POSTHASTE_TEST_DIR` set and ordered
+//! to run `the_other_process` only.
 
 #![allow(clippy::unwrap_used)]
 

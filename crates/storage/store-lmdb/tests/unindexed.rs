@@ -117,7 +117,7 @@ async fn lives(dir: &Path, lives: &[Vec<Step>]) {
             take(&engine, &mut world, step, &mut n).await;
         }
         engine.kill();
-        // Whoever comes next finds it: a server, or a command.
+        // The next process finds it: a server, or a command.
         let engine =
             if life % 2 == 0 { serve(dir, small()) } else { LmdbEngine::open(dir, small()).unwrap() };
         world.verify(&engine).await;

@@ -1,4 +1,5 @@
-//! Sectors of a pack that the disk cannot read: they cost what lies in them.
+//! Sectors of a pack that the disk cannot read: they cost what lies in them. A folder of packs that
+//! cannot be listed fails a check.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,11 +12,14 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use world::{World, body, serve, small};
 
-/// A disk that cannot read these bytes of any pack.
-#[derive(Clone)]
-struct Unreadable(Range<u64>);
+/// A disk that cannot read these bytes of any pack, and while `is_unlisted` is set, no folder.
+struct Unreadable {
+    bad: Range<u64>,
+    is_unlisted: Arc<AtomicBool>,
+}
 
 struct File {
     bad: Range<u64>,
@@ -24,7 +28,7 @@ struct File {
 
 impl Unreadable {
     fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        Arc::new(File { bad: self.0.clone(), file })
+        Arc::new(File { bad: self.bad.clone(), file })
     }
 }
 
@@ -36,7 +40,10 @@ impl Disk for Unreadable {
         RealDisk.open(path).map(|file| self.file(file))
     }
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        RealDisk.list(dir)
+        match self.is_unlisted.load(Ordering::Acquire) {
+            true => Err(io::Error::from_raw_os_error(5)),
+            false => RealDisk.list(dir),
+        }
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
         RealDisk.remove(path)
@@ -71,7 +78,7 @@ impl DiskFile for File {
 }
 
 fn options(bad: Range<u64>) -> Options {
-    Options { disk: Arc::new(Unreadable(bad)), ..small() }
+    Options { disk: Arc::new(Unreadable { bad, is_unlisted: Arc::default() }), ..small() }
 }
 
 /// A closed store of 40 messages of 300 bytes, in one commit each.
@@ -155,4 +162,18 @@ async fn a_tail_that_cannot_be_read_keeps_nobody_from_reading() {
     let engine = LmdbEngine::open(dir.path(), options(bad)).unwrap();
     world.flag(&engine, inbox, &[3], FlagSet::SEEN).await.unwrap();
     world.verify_contents(&engine).await;
+}
+
+/// Without the list it is not known whether the index lacks a pack.
+#[tokio::test]
+async fn a_check_that_cannot_list_the_packs_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(store(dir.path()).await);
+    let is_unlisted = Arc::new(AtomicBool::new(false));
+    let disk = Arc::new(Unreadable { bad: 0..0, is_unlisted: Arc::clone(&is_unlisted) });
+    let engine = LmdbEngine::open(dir.path(), Options { disk, ..small() }).unwrap();
+    assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
+    is_unlisted.store(true, Ordering::Release);
+    let error = engine.check(&mut |_| {}).await.unwrap_err();
+    assert!(error.is_temporary() && error.to_string().contains("packs"), "{error}");
 }

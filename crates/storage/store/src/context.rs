@@ -1,12 +1,17 @@
 //! What mailboxes need from their store: the engine, the settings with clock and randomness, and
 //! the count of running changes.
 
+use bytes::Bytes;
+use posthaste_mail_model::BodyId;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
-use crate::engine::Engine;
+use crate::changed::ChangedMailboxes;
+use crate::engine::{BodyRange, Engine};
+use crate::error::Result;
 use crate::follow::Followers;
+use crate::served::{NoForms, Serve, Served};
 
 /// The settings of a store. `StoreOptions::default()` suits a server.
 #[derive(Clone)]
@@ -18,6 +23,10 @@ pub struct StoreOptions {
     pub mailboxes_max: usize,
     /// Messages a mailbox may have; more are refused ([`crate::StoreError::FolderFull`]).
     pub folder_messages_max: Option<u32>,
+    /// Makes what clients see of bodies that are stored in another form ([`crate::form`]).
+    pub serve: Arc<dyn Serve>,
+    /// Memory for what it made, in bytes. The one made last is kept in any case.
+    pub served_bytes: usize,
     /// Milliseconds since 1970.
     pub clock_unix_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
     /// 128 random bits a call.
@@ -32,6 +41,8 @@ impl Default for StoreOptions {
             cache_bytes: 256 << 20,
             mailboxes_max: 10_000,
             folder_messages_max: None,
+            serve: Arc::new(NoForms),
+            served_bytes: 16 << 20,
             clock_unix_ms: Arc::new(system_clock),
             randomness: Arc::new(system_randomness),
         }
@@ -61,8 +72,11 @@ fn system_randomness() -> u128 {
 /// What mailboxes need from their store.
 pub(crate) struct Context {
     pub engine: Arc<dyn Engine>,
+    pub served: Served,
     /// Accounts whose changes sessions want to know.
     pub followers: Arc<Followers>,
+    /// Mailboxes of which messages came or went, for work in the background.
+    pub changed: Arc<ChangedMailboxes>,
     options: StoreOptions,
     underway: watch::Sender<usize>,
 }
@@ -78,7 +92,20 @@ impl Drop for Underway {
 
 impl Context {
     pub fn new(engine: Arc<dyn Engine>, options: StoreOptions) -> Self {
-        Self { engine, followers: Arc::default(), options, underway: watch::Sender::new(0) }
+        let served = Served::new(Arc::clone(&options.serve), options.served_bytes);
+        Self {
+            engine,
+            served,
+            followers: Arc::default(),
+            changed: Arc::default(),
+            options,
+            underway: watch::Sender::new(0),
+        }
+    }
+
+    /// A range of what clients see of a body.
+    pub async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
+        self.served.read(&*self.engine, body, range).await
     }
 
     pub fn underway(&self) -> Underway {

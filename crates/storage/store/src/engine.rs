@@ -1,4 +1,4 @@
-//! The contract of a storage engine: fourteen asynchronous calls, each for a set or a range.
+//! The contract of a storage engine: seventeen calls, each for a set or a range.
 //!
 //! An engine keeps four kinds of things: **bodies** (bytes, found by id, never changed),
 //! **mailboxes** (rows, summaries and a head; changed by conditional commits), **mailbox lists**
@@ -121,7 +121,7 @@ pub trait Engine: Send + Sync + 'static {
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>>;
 
     /// Directory records whose name starts with `prefix` and sorts after `after`, in order, at most
-    /// `limit`.
+    /// `limit`. Fewer only if there are no more.
     async fn directory_scan(
         &self,
         prefix: &str,
@@ -180,6 +180,16 @@ pub trait Engine: Send + Sync + 'static {
 
     /// A range of a body, cut at its end. Every byte returned was checked against its checksum.
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes>;
+
+    /// Stores a body in another form: `bytes` begin with a [`crate::form::FormHeader`], or are what
+    /// clients see. Clients see the same before and after, in every mailbox that holds the body, so
+    /// rows, summaries and mod-sequences stay. After a crash the body has one form or the other.
+    /// `Conflict` if there is no such body any more.
+    ///
+    /// Only one process may do this at a time, or what it read before may be of another form.
+    async fn recode(&self, _body: BodyId, _bytes: Bytes) -> Result<CommitOutcome> {
+        Err(StoreError::Refused("this engine cannot change the form of a stored message"))
+    }
 
     /// Does a bounded piece of the work that commits defer: summaries of expunged messages,
     /// unreferenced bodies, free space in files. Called now and then. `examined` of 0 means that

@@ -1,4 +1,4 @@
-//! Accounts that are followed: which of their mailboxes changed, for sessions that asked to be told
+//! Accounts that are followed: which of their mailboxes changed, for sessions that want reports
 //! (RFC 5465).
 //!
 //! All sessions of an account share one record. It holds the newest list, and for each mailbox its
@@ -67,7 +67,7 @@ struct Last {
     at: u64,
     /// The number of the one before it.
     before: u64,
-    /// The number of the last change of which messages came or went.
+    /// The number of the last change that added or expunged messages.
     messages_at: u64,
     step: Step,
 }
@@ -91,7 +91,7 @@ impl Brief {
 struct Step {
     /// UIDs that were given.
     given: u32,
-    /// Messages more than before.
+    /// How many messages were added.
     more: i64,
 }
 
@@ -106,7 +106,7 @@ pub struct MailboxNews {
     pub uid_next: Uid,
     /// Its newest mod-sequence.
     pub modseq: ModSeq,
-    /// Whether messages came or went. Otherwise only flags changed.
+    /// Whether messages were added or expunged. Otherwise only flags changed.
     pub messages: bool,
 }
 
@@ -267,8 +267,8 @@ impl State {
 }
 
 impl Followers {
-    /// The account's record; made if nobody follows it yet. Its mailboxes' heads are to be given
-    /// to [`Followers::begin`] then.
+    /// The account's record; made if nobody follows it yet. Then the caller gives the heads of its
+    /// mailboxes to [`Followers::begin`].
     pub fn follow(self: &Arc<Self>, list: &Arc<MailboxList>) -> (AccountWatch, bool) {
         let mut known = self.known.write();
         let account = list.account;
@@ -304,14 +304,15 @@ impl Followers {
         if slot.watches > 0 {
             return;
         }
-        let gone = known.accounts.remove(&account);
-        for id in gone.iter().flat_map(|slot| slot.followed.state.lock().places.clone().into_keys()) {
+        let removed = known.accounts.remove(&account);
+        for id in removed.iter().flat_map(|slot| slot.followed.state.lock().places.clone().into_keys()) {
             known.owners.remove(&id);
         }
         self.count.store(known.accounts.len(), Ordering::Release);
     }
 
-    /// The heads that mailboxes had when an account began to be followed: no news.
+    /// Notes the heads that mailboxes had when an account began to be followed. They are not
+    /// reported.
     pub fn begin(&self, account: AccountId, heads: impl Iterator<Item = (MailboxId, MailboxHead)>) {
         let known = self.known.read();
         let Some(slot) = known.accounts.get(&account) else { return };
@@ -325,7 +326,7 @@ impl Followers {
         }
     }
 
-    /// Notes the newest head of a mailbox, whoever changed it.
+    /// Notes the newest head of a mailbox, after a change by anybody.
     pub fn note(&self, id: MailboxId, head: &MailboxHead) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
@@ -339,7 +340,7 @@ impl Followers {
         }
     }
 
-    /// Notes the newest list of an account, whoever changed it.
+    /// Notes the newest list of an account, after a change by anybody.
     pub fn note_list(&self, list: &Arc<MailboxList>) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;

@@ -9,17 +9,23 @@
 //! What always holds: a change is on disk before it is reported to anyone; no lock is held while an
 //! engine works; this crate does not interpret summaries and bodies.
 
+mod cache;
 mod change;
+mod changed;
 mod context;
 mod engine;
+mod entry;
 mod error;
 mod follow;
+pub mod form;
 mod head;
 mod list;
 mod mailbox;
 pub mod octets;
 mod oracle;
+mod pages;
 mod row;
+mod served;
 mod store;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
@@ -27,17 +33,21 @@ mod transfer;
 mod view;
 
 pub use change::{Appended, CommitOutcome, Content, FlagChange, MailboxCommit, NewMessage};
+pub use changed::ChangedMailboxes;
 pub use context::StoreOptions;
 pub use engine::{
     BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, Unreadable, Visit,
 };
+pub use entry::set_directory_entry;
 pub use error::{Result, StoreError, named_ranges};
 pub use follow::{AccountNews, AccountWatch, MailboxNews, OwnArrivals};
 pub use head::{Counts, MailboxHead};
 pub use list::{ListCommit, MailboxEntry, MailboxList, SpecialUse};
 pub use mailbox::{Copied, Destination, Expunged, FlagsStored, IncomingMessage, Mailbox, Moved, Watch};
 pub use oracle::MemoryEngine;
+pub use pages::DirectoryPages;
 pub use row::Row;
+pub use served::Serve;
 pub use store::{ListDraft, Store};
 pub use transfer::{Compare, Places, Progress, Transfer};
 pub use view::{CHUNK_ROWS, Difference, Part, Rows, Runs, Totals, View, ViewBuilder};

@@ -34,6 +34,7 @@ use tokio::sync::watch;
 
 use crate::engine::{BodyRange, Unreadable, Visit};
 use crate::error::{Result, StoreError};
+use crate::row::Row;
 use crate::view::View;
 pub(crate) use state::MailboxState;
 use state::Published;
@@ -41,7 +42,7 @@ use state::Published;
 /// A message on its way into a mailbox.
 #[derive(Debug, Clone)]
 pub struct IncomingMessage {
-    /// The message, byte for byte.
+    /// The message as it is stored: byte for byte, or with a [`crate::form::FormHeader`].
     pub bytes: Bytes,
     /// The summary that delivery made; opaque here.
     pub summary: Bytes,
@@ -115,7 +116,28 @@ pub struct Mailbox {
 pub struct Destination {
     state: Arc<MailboxState>,
     /// Flags that copies keep.
-    kept: FlagSet,
+    kept: Kept,
+}
+
+/// Which flags messages keep on their way into another mailbox.
+#[derive(Clone)]
+struct Kept {
+    flags: FlagSet,
+    /// UIDs in the source of messages that get `\Seen`, beside those flags.
+    seen: Option<Arc<NumSet>>,
+}
+
+impl Kept {
+    const ALL: Self = Self { flags: FlagSet::ALL, seen: None };
+
+    /// What is left of the flags of a message.
+    fn of(&self, row: &Row) -> FlagSet {
+        let kept = row.flags().intersection(self.flags);
+        match &self.seen {
+            Some(seen) if seen.contains(row.uid().value()) => kept.union(FlagSet::SEEN),
+            _ => kept,
+        }
+    }
 }
 
 /// Waits for changes of one mailbox: all that an idle session holds. Made by [`Mailbox::watch`].
@@ -157,7 +179,7 @@ impl Mailbox {
 
     /// The same mailbox as a destination for messages.
     pub fn destination(&self) -> Destination {
-        Destination { state: Arc::clone(&self.state), kept: FlagSet::ALL }
+        Destination { state: Arc::clone(&self.state), kept: Kept::ALL }
     }
 
     #[cfg(test)]
@@ -214,11 +236,11 @@ impl Mailbox {
         Ok(body)
     }
 
-    /// A range of a message's bytes, cut at its end. A caller that reads in pieces first calls
-    /// [`Mailbox::body_of`] and then this.
+    /// A range of a message's bytes as clients see them, cut at its end. A caller that reads in
+    /// pieces first calls [`Mailbox::body_of`] and then this.
     pub async fn read_body(&self, uid: Uid, body: BodyId, range: BodyRange) -> Result<Bytes> {
         posthaste_metrics::count(Counter::BodyReads, 1);
-        self.state.context.engine.read_body(body, range).await.map_err(|error| match error {
+        self.state.context.read_body(body, range).await.map_err(|error| match error {
             StoreError::Corrupt(why) => StoreError::Body { uid, body, why },
             other => other,
         })
@@ -240,12 +262,19 @@ impl Destination {
     /// are those of the mailbox that they come from.
     #[must_use]
     pub fn keeping(mut self, kept: FlagSet) -> Self {
-        self.kept = kept;
+        self.kept.flags = kept;
+        self
+    }
+
+    /// The same, where those of these UIDs in the source get `\Seen`.
+    #[must_use]
+    pub fn seeing(mut self, uids: NumSet) -> Self {
+        self.kept.seen = Some(Arc::new(uids));
         self
     }
 
     pub(crate) fn of(state: Arc<MailboxState>) -> Self {
-        Self { state, kept: FlagSet::ALL }
+        Self { state, kept: Kept::ALL }
     }
 
     /// The same for a mailbox that is nobody's folder: the store's `folder_messages_max` does not

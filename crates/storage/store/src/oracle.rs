@@ -18,6 +18,7 @@ use crate::engine::{
     BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, Unreadable, Visit,
 };
 use crate::error::{Result, StoreError};
+use crate::form::served_len;
 use crate::head::{Counts, MailboxHead};
 use crate::list::{ListCommit, MailboxList};
 use crate::row::Row;
@@ -376,6 +377,13 @@ impl Engine for MemoryEngine {
         Ok(bytes.slice(start..end))
     }
 
+    async fn recode(&self, body: BodyId, bytes: Bytes) -> Result<CommitOutcome> {
+        let mut state = self.state.lock();
+        let Some(stored) = state.bodies.get_mut(&body) else { return Ok(CommitOutcome::Conflict) };
+        *stored = bytes;
+        Ok(CommitOutcome::Done)
+    }
+
     async fn maintain(&self) -> Result<Report> {
         let mut state = self.state.lock();
         let used: BTreeSet<BodyId> =
@@ -402,7 +410,7 @@ impl Engine for MemoryEngine {
             for (uid, message) in &held.messages {
                 report.examined += 1;
                 match state.bodies.get(&message.body) {
-                    Some(bytes) if bytes.len() as u64 == u64::from(message.row.size()) => {}
+                    Some(bytes) if served_len(bytes) as u64 == u64::from(message.row.size()) => {}
                     _ => {
                         report.faults.push(format!("mailbox {id}, UID {uid}: body {} is amiss", message.body))
                     }

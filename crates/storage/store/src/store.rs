@@ -3,7 +3,6 @@
 //! What always holds: there is at most one [`Mailbox`] of an id in a store, so that a change made
 //! through one handle wakes all who watch; what a session holds is never evicted.
 
-mod cache;
 mod following;
 mod foreign;
 mod lists;
@@ -16,13 +15,14 @@ use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
 use std::sync::Arc;
 
+use crate::cache::Cache;
+use crate::changed::ChangedMailboxes;
 use crate::context::{Context, StoreOptions};
 use crate::engine::{BodyRange, Engine, Epoch};
 use crate::error::Result;
 use crate::head::MailboxHead;
 use crate::list::MailboxList;
 use crate::mailbox::{Destination, Mailbox, MailboxState};
-use cache::Cache;
 pub use lists::ListDraft;
 
 /// The store. Cheap to clone: all clones are one store.
@@ -67,6 +67,11 @@ impl Store {
     /// The engine: for the directory, checks and maintenance.
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.shared.context.engine
+    }
+
+    /// The mailboxes of which messages came or went.
+    pub fn changed(&self) -> &Arc<ChangedMailboxes> {
+        &self.context().changed
     }
 
     /// Milliseconds since 1970, by the store's clock.
@@ -160,9 +165,9 @@ impl Store {
         Ok(heads)
     }
 
-    /// A range of a body, cut at its end.
+    /// A range of a body as clients see it, cut at its end.
     pub async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
-        self.engine().read_body(body, range).await
+        self.context().read_body(body, range).await
     }
 
     /// Waits until no change is running. Called before a shutdown.

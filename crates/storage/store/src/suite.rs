@@ -40,12 +40,12 @@ pub use closed::{
 };
 pub use concurrent::{appenders_never_share_a_uid, stores_share_an_engine};
 pub use contents::{
-    bodies_are_read_by_range, copies_share_their_body, one_body_for_many_recipients,
-    summaries_come_in_uid_order,
+    a_body_takes_another_form, bodies_are_read_by_range, copies_share_their_body,
+    one_body_for_many_recipients, summaries_come_in_uid_order,
 };
 pub use folder::Folder;
 pub use keywords::keywords_stay_with_their_messages;
-pub use lists::{directory_entries_have_versions, lists_are_conditional, removed_mailboxes_are_gone};
+pub use lists::{directory_entries_have_versions, lists_are_conditional, removed_mailboxes_cannot_be_read};
 pub use mailboxes::{
     a_conflict_leaves_no_trace, a_new_mailbox_is_empty, changes_add_up, heads_come_in_the_order_asked,
     large_mailboxes, what_was_done_survives,
@@ -85,10 +85,11 @@ pub async fn run_all(factory: &dyn Factory) {
     what_was_done_survives(factory).await;
     summaries_come_in_uid_order(factory).await;
     bodies_are_read_by_range(factory).await;
+    a_body_takes_another_form(factory).await;
     one_body_for_many_recipients(factory).await;
     copies_share_their_body(factory).await;
     lists_are_conditional(factory).await;
-    removed_mailboxes_are_gone(factory).await;
+    removed_mailboxes_cannot_be_read(factory).await;
     directory_entries_have_versions(factory).await;
     appenders_never_share_a_uid(factory).await;
     stores_share_an_engine(factory).await;

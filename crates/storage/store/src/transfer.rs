@@ -19,6 +19,7 @@
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -26,8 +27,9 @@ use std::ops::ControlFlow;
 use crate::change::{CommitOutcome, Content, MailboxCommit, NewMessage};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
+use crate::form::show_the_same;
 use crate::head::{Counts, MailboxHead};
-use crate::list::{ListCommit, MailboxList};
+use crate::list::{ListCommit, MailboxEntry, MailboxList};
 use crate::row::Row;
 
 /// Messages in one commit, and octets of them: what a commit keeps in memory.
@@ -48,6 +50,9 @@ pub struct Transfer<'e> {
     from: &'e dyn Engine,
     to: &'e dyn Engine,
     places: Option<Places>,
+    /// UIDs of messages that are left out, as the source cannot read them; `None` if one of them
+    /// ends the copy of its mailbox.
+    left_out: Option<Mutex<BTreeMap<MailboxId, NumSet>>>,
 }
 
 /// Ids that an account and its mailboxes have at the other end, where they are not the same. A
@@ -90,7 +95,70 @@ impl<'e> Transfer<'e> {
     /// From one engine to another. The other must not be written to by anyone else in the accounts
     /// that are copied.
     pub fn new(from: &'e dyn Engine, to: &'e dyn Engine) -> Self {
-        Self { from, to, places: None }
+        Self { from, to, places: None, left_out: None }
+    }
+
+    /// Messages that the source cannot read are left out, and everything else is copied: for a
+    /// restore, where there is no other source. [`Self::left_out`] names them.
+    #[must_use]
+    pub fn leaving_out_damage(mut self) -> Self {
+        self.left_out = Some(Mutex::default());
+        self
+    }
+
+    /// The UIDs that were left out, with the names of their mailboxes.
+    pub async fn left_out(&self, account: AccountId) -> Result<Vec<(String, NumSet)>> {
+        let list = self.from.load_list(account).await?;
+        let left_out = self.left_out.as_ref().map(|left_out| left_out.lock().clone()).unwrap_or_default();
+        let named = |entry: &MailboxEntry| Some((entry.name.to_string(), left_out.get(&entry.id)?.clone()));
+        Ok(list.entries.iter().filter_map(named).collect())
+    }
+
+    /// Head and rows of a mailbox of the source, without the messages that are left out.
+    async fn source(&self, id: MailboxId) -> Result<(MailboxHead, Vec<Row>)> {
+        let (mut head, mut rows) = loaded(self.from, id).await?;
+        let left_out = self.left_out.as_ref().and_then(|left_out| left_out.lock().get(&id).cloned());
+        if let Some(left_out) = left_out {
+            rows.retain(|row| !left_out.contains(row.uid().value()));
+            head.counts = counted(&rows);
+        }
+        Ok((head, rows))
+    }
+
+    /// Finds the messages of a mailbox that cannot be read, or that an earlier run left out, if
+    /// they may be left out. Returns whether there are any that were not known.
+    async fn leave_out(&self, id: MailboxId) -> Result<bool> {
+        let Some(left_out) = &self.left_out else { return Ok(false) };
+        let (_, rows) = self.source(id).await?;
+        let (there, rows_there) = loaded(self.to, self.place(id)).await?;
+        let known: NumSet = rows_there.iter().map(|row| row.uid().value()).collect();
+        // An earlier run that was cut off came past them.
+        let uids = rows.iter().filter(|row| row.uid() < there.uid_next).map(|row| row.uid().value());
+        let passed: NumSet = uids.filter(|uid| !known.contains(*uid)).collect();
+        let mut damaged = NumSet::new();
+        for batch in batches(&rows) {
+            if self.is_readable(id, batch).await? {
+                continue;
+            }
+            for row in batch.iter().filter(|row| !known.contains(row.uid().value())) {
+                if !self.is_readable(id, std::slice::from_ref(row)).await? {
+                    damaged.push(row.uid().value());
+                }
+            }
+        }
+        let news = passed.union(&damaged);
+        let mut known = left_out.lock();
+        let known = known.entry(id).or_default();
+        *known = known.union(&news);
+        Ok(!news.is_empty())
+    }
+
+    async fn is_readable(&self, id: MailboxId, rows: &[Row]) -> Result<bool> {
+        match contents(self.from, id, rows).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_damage() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// The same for one account that gets other ids at the other end.
@@ -104,7 +172,7 @@ impl<'e> Transfer<'e> {
         self.places.as_ref().map_or(id, |places| places.mailbox(id))
     }
 
-    /// A list as it is to be at the other end.
+    /// A list as the other end shall have it.
     fn placed(&self, mut list: MailboxList) -> MailboxList {
         if let Some(places) = &self.places {
             list.account = places.account;
@@ -128,7 +196,13 @@ impl<'e> Transfer<'e> {
         self.copy_list(&self.placed(list.clone())).await?;
         let mut damaged = None;
         for entry in &list.entries {
-            match self.copy_at_one_moment(entry.id, progress).await {
+            let mut outcome = self.copy_at_one_moment(entry.id, progress).await;
+            let is_passable =
+                |error: &StoreError| error.is_damage() || matches!(error, StoreError::Refused(_));
+            if outcome.as_ref().is_err_and(is_passable) && self.leave_out(entry.id).await? {
+                outcome = self.copy_at_one_moment(entry.id, progress).await;
+            }
+            match outcome {
                 Err(error) if error.is_damage() => {
                     damaged.get_or_insert(error);
                 }
@@ -184,7 +258,7 @@ impl<'e> Transfer<'e> {
 
     async fn copy_mailbox(&self, id: MailboxId, progress: &mut Progress<'_>) -> Result<()> {
         let place = self.place(id);
-        let (head, rows) = loaded(self.from, id).await?;
+        let (head, rows) = self.source(id).await?;
         let (there, rows_there) = loaded(self.to, place).await?;
         let lacking = lacking(&rows, &rows_there, there.uid_next)?;
         progress((rows.len() - lacking.new.len()) as u64);
@@ -253,7 +327,7 @@ impl<'e> Transfer<'e> {
     ) -> Result<Option<String>> {
         let place = self.place(id);
         let ((head, rows), (head_there, rows_there)) =
-            match (loaded(self.from, id).await, loaded(self.to, place).await) {
+            match (self.source(id).await, loaded(self.to, place).await) {
                 (Err(StoreError::NoMailbox(_)), _) => return Ok(Some("it was deleted meanwhile".into())),
                 (_, Err(StoreError::NoMailbox(_))) => return Ok(Some("it was not copied".into())),
                 (here, there) => (here?, there?),
@@ -277,7 +351,8 @@ impl<'e> Transfer<'e> {
                     let (here, there) =
                         tokio::try_join!(contents(self.from, id, batch), contents(self.to, place, batch))?;
                     let same = |(a, b): (&Contents, &Contents)| {
-                        (a.body, a.saved, &a.summary, &a.bytes) == (b.body, b.saved, &b.summary, &b.bytes)
+                        (a.body, a.saved, &a.summary) == (b.body, b.saved, &b.summary)
+                            && show_the_same(&a.bytes, &b.bytes)
                     };
                     here.len() != there.len() || !here.values().zip(there.values()).all(same)
                 }

@@ -126,7 +126,7 @@ fn is_too_wide(identifier: &Identifier, owner: &Account) -> bool {
 
 fn refused(error: AclError) -> Failure {
     match error {
-        AclError::TooMany => Reply::no(Code::Limit, error.to_string()).into(),
+        AclError::TooMany | AclError::TooManyInAll => Reply::no(Code::Limit, error.to_string()).into(),
         AclError::Directory(error) => error.into(),
     }
 }

@@ -1,9 +1,11 @@
-//! APPEND: RFC 9051 §6.3.12, several messages by RFC 3502, sizes by RFC 7889, CATENATE by RFC 4469.
+//! APPEND: RFC 9051 §6.3.12, several messages by RFC 3502, sizes by RFC 7889, CATENATE by
+//! RFC 4469.
 //!
 //! `connection` checks the size of each literal before it arrives. This file turns the complete
 //! messages into summaries, by the same path as any other mail. All of them enter the mailbox, or
 //! none.
 
+use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::command::{AppendContent, AppendMessage};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, UidRanges};
@@ -15,6 +17,7 @@ use super::catenate::Assembly;
 use crate::message_limit::MessageLimit;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted};
+use crate::seen;
 use crate::session::Session;
 use crate::sharing::Found;
 
@@ -35,22 +38,32 @@ pub(super) async fn run(
     let Found { place, entry, rights } = found;
     let target = session.service.store.destination(entry.id);
     let mut incoming = Vec::with_capacity(messages.len());
+    let reading = seen::reading(session.login()?, place.account(), entry.id);
+    let mut seen_ones = Vec::with_capacity(messages.len());
     let mut assembly = Assembly::new();
     for mut message in messages {
         message.flags = permitted(message.flags, rights);
+        seen_ones.push(reading.is_some() && seen::take_out(&mut message.flags));
         incoming.push(prepare(session, &mut assembly, message).await?);
     }
-    // The messages count for whom the mailbox belongs to.
+    // The messages count for the owner of the mailbox.
     let account = session.asker()?.owner(&place).await?;
     let appended = session.service.delivery.append(&account, &target, incoming).await.map_err(Failure::from);
     let appended = appended.map_err(Failure::try_create)?;
     let uids: NumSet = appended.uids.iter().map(|uid| uid.value()).collect();
+    if let Some(reading) = reading {
+        let of_seen = uids.iter().zip(&seen_ones).filter(|(_, is_seen)| **is_seen);
+        seen::note(&session.service, reading, &of_seen.map(|(uid, _)| uid).collect()).await;
+    }
     if let Some(notify) = &mut session.notify {
         let selected = session.selected.as_ref().map(|selected| selected.mailbox.id());
         let (mailbox, count) = (target.id(), uids.count() as u32);
         let own = OwnArrivals { mailbox, modseq: appended.modseq, count };
         notify.note_own(own, (selected == Some(mailbox)).then_some(&uids));
     }
+    let (user, mailbox) = (session.login()?, entry.id);
+    let event = Event { owner: &account, user, mailbox, cause: Cause::Append, uids: &uids, flags: &[] };
+    session.service.happened(event).await;
     let reply = done_without(appended.left_out.len());
     Ok(reply.with(Code::AppendUid(entry.uid_validity, UidRanges::from(&uids))))
 }

@@ -39,7 +39,7 @@ pub(super) fn bad(url: &str, why: &str) -> Failure {
 }
 
 impl Assembly {
-    /// Nothing is made yet.
+    /// No message was made before.
     pub(super) const fn new() -> Self {
         Self { total: 0, paid: Vec::new() }
     }
@@ -99,7 +99,7 @@ impl Assembly {
         let paid = session.service.budget.begin(Holder::Account(account.0.to_bytes()));
         let bytes = usize::try_from(size).unwrap_or(usize::MAX);
         paid.grow_to_within(bytes, ROOM_WITHIN).await.map_err(|_| Failure::from(no_room()))?;
-        // The command is complete: nobody can displace it.
+        // The command was received whole, so its memory is not taken for others.
         paid.complete();
         self.paid.push(paid);
         Ok(())

@@ -19,7 +19,7 @@ pub(super) fn run(wire: &mut Wire, wanted: &[String]) -> Result<Reply, Failure> 
     Ok(DONE)
 }
 
-/// Whether a name means it: `*` stands for any text (RFC 4790 §4.2), and `default` for the default.
+/// Whether a name means it: `*` matches any text (RFC 4790 §4.2), and `default` for the default.
 fn is_it(wanted: &str) -> bool {
     if wanted.eq_ignore_ascii_case("default") {
         return true;

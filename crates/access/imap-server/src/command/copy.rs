@@ -1,7 +1,8 @@
 //! COPY and MOVE, by sequence number or UID: RFC 9051 §6.4.7, §6.4.8.
 
 use posthaste_delivery::Usage;
-use posthaste_directory::Account;
+use posthaste_directory::{Account, Reading};
+use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, UidRanges};
 use posthaste_mail_model::{NumSet, Rights, Uid, UidValidity};
@@ -11,13 +12,15 @@ use super::append::done_without;
 use crate::message_limit::{MessageLimit, newest};
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, changeable};
+use crate::seen;
 use crate::session::Ctx;
 use crate::sharing::Found;
 use crate::table::Numbers;
 
 pub(super) async fn copy(ctx: &mut Ctx<'_>, set: &MessageSet, target: &MailboxArg) -> Result<Reply, Failure> {
     let uids = ctx.selected.uids(set)?;
-    let Target { target, validity, owner, .. } = target_of(ctx, target).await.map_err(Failure::try_create)?;
+    let Target { target, validity, owner, rights, reading } =
+        target_of(ctx, target).await.map_err(Failure::try_create)?;
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to copy"));
     }
@@ -29,9 +32,12 @@ pub(super) async fn copy(ctx: &mut Ctx<'_>, set: &MessageSet, target: &MailboxAr
     // Copies count against the quota as any other mail; a MOVE leaves the account as full as it
     // was.
     let _room = ctx.service.delivery.room(&owner, usage(ctx, &uids)).await?;
+    let (target, carried) = seen::carry(ctx.selected, &uids, (target, rights), reading);
     let copied = target.copy_from(&ctx.selected.mailbox, &uids).await;
     let copied = copied.map_err(|error| not_copied(&target, error))?;
+    carried.note(ctx.service, &copied).await;
     note_own(ctx, &target, &copied);
+    happened(ctx, &target, &owner, (Cause::Copy, &copied.uids)).await;
     match copy_uid(validity, &copied) {
         Some(code) => Ok(done_without(copied.left_out.len()).with(code)),
         None => all_expunged(set.numbering()),
@@ -46,7 +52,8 @@ pub(super) async fn move_(
     ctx.selected.must_write()?;
     ctx.selected.permit(Act::TakeAway)?;
     let mut uids = ctx.selected.uids(set)?;
-    let Target { target, validity, owner, .. } = target_of(ctx, target).await.map_err(Failure::try_create)?;
+    let Target { target, validity, owner, rights, reading } =
+        target_of(ctx, target).await.map_err(Failure::try_create)?;
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to move"));
     }
@@ -56,9 +63,12 @@ pub(super) async fn move_(
         true => None,
         false => Some(ctx.service.delivery.room(&owner, usage(ctx, &uids)).await?),
     };
+    let (target, carried) = seen::carry(ctx.selected, &uids, (target, rights), reading);
     let moved = ctx.selected.mailbox.move_to(&uids, &target).await;
     let moved = moved.map_err(|error| not_copied(&target, error))?;
+    carried.note(ctx.service, &moved.copied).await;
     note_own(ctx, &target, &moved.copied);
+    happened(ctx, &target, &owner, (Cause::Copy, &moved.copied.uids)).await;
     // RFC 9051 §6.4.8: COPYUID precedes the EXPUNGEs, so that the client still knows which
     // messages the numbers mean.
     let Some(code) = copy_uid(validity, &moved.copied) else { return all_expunged(set.numbering()) };
@@ -81,6 +91,17 @@ pub(super) fn note_own(ctx: &mut Ctx<'_>, target: &Destination, copied: &Copied)
     }
 }
 
+/// Runs the script of the mailbox that received messages (RFC 6785).
+pub(super) async fn happened(
+    ctx: &Ctx<'_>,
+    target: &Destination,
+    owner: &Account,
+    (cause, uids): (Cause, &NumSet),
+) {
+    let event = Event { owner, user: ctx.login, mailbox: target.id(), cause, uids, flags: &[] };
+    ctx.service.happened(event).await;
+}
+
 /// What messages take.
 fn usage(ctx: &Ctx<'_>, uids: &NumSet) -> Usage {
     let rows = ctx.selected.announced.rows_of_uids(uids);
@@ -97,6 +118,8 @@ pub(super) struct Target {
     pub(super) rights: Rights,
     /// The account that the messages count for.
     pub(super) owner: Account,
+    /// If it is another account's: who reads it.
+    pub(super) reading: Option<Reading>,
 }
 
 /// RFC 4314 §4: messages take along the flags that could be set there.
@@ -104,7 +127,9 @@ pub(super) async fn target_of(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<Targ
     let asker = ctx.asker();
     let Found { place, entry, rights } = asker.find(target, Act::Insert).await?;
     let target = ctx.service.store.destination(entry.id).keeping(changeable(rights));
-    Ok(Target { target, validity: entry.uid_validity, rights, owner: asker.owner(&place).await? })
+    let reading = seen::reading(ctx.login, place.account(), entry.id);
+    let owner = asker.owner(&place).await?;
+    Ok(Target { target, validity: entry.uid_validity, rights, owner, reading })
 }
 
 /// If the target was deleted since the list was read, the client may create it.

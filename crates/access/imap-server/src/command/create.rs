@@ -28,9 +28,9 @@ pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg, uses: &[Use
     }
     let before = asker.service.store.list(place.owner).await?;
     permit_below(&place, &before)?;
-    check_room(asker, &place, &before).await?;
+    check_room(asker, &place, &before, Some(place.name.clone())).await?;
     let entry = asker.service.store.create(place.owner, &place.name, special_use).await?;
-    inherit(asker, &place, &before).await?;
+    inherit(asker, &place, &before, Some(place.name.clone())).await?;
     let shown = place.shown(&entry.name)?;
     if mailbox.text() != Ok(shown.as_str()) {
         list::report_name(session, &shown, mailbox).await?;
@@ -60,12 +60,20 @@ pub(super) fn permit_below(place: &Place, list: &MailboxList) -> Result<(), Fail
     if rights.contains(Act::CreateBelow.needs()) { Ok(()) } else { Err(not_there()) }
 }
 
-/// RFC 9208 §5.3: how many mailboxes an account may have, the new levels above the name included.
-/// Two sessions at once may exceed it by what each makes.
-async fn check_room(asker: Asker<'_>, place: &Place, list: &MailboxList) -> Result<(), Failure> {
+/// RFC 9208 §5.3: how many mailboxes an account may have. The level `lowest` and all above it that
+/// are missing are made. Two sessions at once may exceed the limit by what each makes.
+pub(super) async fn check_room(
+    asker: Asker<'_>,
+    place: &Place,
+    list: &MailboxList,
+    lowest: Option<MailboxName>,
+) -> Result<(), Failure> {
+    let levels = std::iter::successors(lowest, MailboxName::parent);
+    let new = levels.filter(|name| list.find(name).is_none()).count();
+    if new == 0 {
+        return Ok(());
+    }
     let Some(limit) = asker.owner(place).await?.quota_mailboxes else { return Ok(()) };
-    let levels = std::iter::successors(Some(place.name.clone()), MailboxName::parent);
-    let new = levels.take_while(|name| list.find(name).is_none()).count();
     if (list.entries.len() + new) as u64 > limit {
         let text = format!("The account may have {limit} mailboxes at most");
         return Err(Reply::no(Code::OverQuota, text).into());
@@ -73,8 +81,14 @@ async fn check_room(asker: Asker<'_>, place: &Place, list: &MailboxList) -> Resu
     Ok(())
 }
 
-/// RFC 4314 §4: new mailboxes have the access control list of the mailbox above them.
-pub(super) async fn inherit(asker: Asker<'_>, place: &Place, before: &MailboxList) -> Result<(), Failure> {
+/// RFC 4314 §4: new mailboxes have the access control list of the mailbox above them: the level
+/// `lowest` and those above it that were not there before.
+pub(super) async fn inherit(
+    asker: Asker<'_>,
+    place: &Place,
+    before: &MailboxList,
+    lowest: Option<MailboxName>,
+) -> Result<(), Failure> {
     let Some(above) = nearest(before, &place.name) else { return Ok(()) };
     let directory = &asker.service.directory;
     let acl = directory.acl(place.owner, above.id).await?;
@@ -83,7 +97,7 @@ pub(super) async fn inherit(asker: Asker<'_>, place: &Place, before: &MailboxLis
     }
     let owner = asker.owner(place).await?;
     let after = asker.service.store.list(place.owner).await?;
-    let levels = std::iter::successors(Some(place.name.clone()), MailboxName::parent);
+    let levels = std::iter::successors(lowest, MailboxName::parent);
     for name in levels.take_while(|name| *name != above.name) {
         if let Some(new) = after.find(&name).filter(|new| before.find(&new.name).is_none()) {
             directory.inherit_acl(&owner, new.id, &acl).await?;

@@ -33,8 +33,8 @@ pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg) -> Result<R
     Ok(DONE)
 }
 
-/// RFC 5464 §4.1, RFC 4314 §4: annotations and rights go with the mailbox. It is gone, whatever
-/// becomes of them: nobody finds them any more.
+/// RFC 5464 §4.1, RFC 4314 §4: annotations and rights go with the mailbox. It is deleted,
+/// whatever becomes of them: nobody finds them any more.
 async fn forget(session: &Session, owner: AccountId, mailbox: MailboxId) {
     let directory = &session.service.directory;
     if let Err(error) = directory.remove_annotations(owner, mailbox).await {
@@ -45,6 +45,9 @@ async fn forget(session: &Session, owner: AccountId, mailbox: MailboxId) {
     }
     if let Err(error) = directory.forget_url_key(owner, mailbox).await {
         tracing::warn!(%error, "the key of a deleted mailbox's URLs was left behind");
+    }
+    if let Err(error) = directory.forget_seen(owner, mailbox).await {
+        tracing::warn!(%error, "what others have seen in a deleted mailbox was left behind");
     }
     session.service.shared.note_change();
 }

@@ -14,7 +14,7 @@ use posthaste_store::named_ranges;
 
 use super::walk::{Handled, Pass, Unanswered, Visited, Walk};
 use crate::heavy::Pace;
-use crate::keys::{Table, TextColumn, TextKey};
+use crate::keys::{Table, TextColumn, TextKey, without_key};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
@@ -56,7 +56,7 @@ pub(super) struct Gathered {
     _paid: Option<BytePermit>,
 }
 
-/// Where the messages are, and for whom.
+/// Where the messages are, and which account reads them.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'s> {
     pub(crate) service: &'s ImapService,
@@ -100,6 +100,9 @@ pub(super) async fn gather(
             uids.retain(|uid| !unread.contains(*uid));
         }
     }
+    if seqs.count() != uids.len() as u64 {
+        return Err(without_key("UID").into());
+    }
     Ok(Gathered { seqs, uids, table, expunged, _paid })
 }
 
@@ -125,7 +128,8 @@ pub(crate) enum Value {
     Text(Box<[u8]>),
 }
 
-/// Bytes of a text that are compared. SORT tells longer ones apart, in an order of no meaning.
+/// Bytes of a text that are compared. SORT puts longer texts that differ only later into an
+/// arbitrary order.
 const TEXT_BYTES_MAX: usize = 1000;
 
 /// The text that a key compares; `None` if it compares a number.

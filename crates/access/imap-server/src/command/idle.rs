@@ -3,6 +3,7 @@
 //! that command asks for, and no more (RFC 5465 §4).
 
 use bytes::Bytes;
+use posthaste_directory::revoked;
 use posthaste_imap_codec::limits::LINE_BYTES_MAX;
 use posthaste_net::NetError;
 use posthaste_store::{StoreError, Watch};
@@ -11,7 +12,7 @@ use tokio::sync::watch;
 use super::DONE;
 use crate::announce;
 use crate::reply::{Failure, Reply};
-use crate::session::{REVOKED, Session, revoked};
+use crate::session::{REVOKED, Session};
 use crate::table::Numbers;
 use crate::waiting::{Besides, besides, watch_of};
 use crate::wire::Line;

@@ -9,7 +9,7 @@ use crate::wire::Wire;
 /// The languages there are. `i-default` is English, too (RFC 2277 §4.5).
 const LANGUAGES: [&str; 2] = ["EN", "i-default"];
 
-/// Chooses the first language that the client names and that there is; without names, lists all.
+/// Chooses the client's first language that this server has; without names, lists all.
 pub(super) fn run(wire: &mut Wire, ranges: &[String]) -> Result<Reply, Failure> {
     if ranges.is_empty() {
         wire.say(Untagged::Language(LANGUAGES.map(str::to_owned).to_vec()));
@@ -23,7 +23,8 @@ pub(super) fn run(wire: &mut Wire, ranges: &[String]) -> Result<Reply, Failure> 
     Ok(DONE)
 }
 
-/// The language for a range: the range without its last parts, until there is one (RFC 4647 §3.4).
+/// The language for a range. Parts at the end of the range are dropped until it names a language
+/// that exists (RFC 4647 §3.4).
 fn chosen(range: &str) -> Option<&'static str> {
     if range.eq_ignore_ascii_case("default") {
         // RFC 5255 §3.2

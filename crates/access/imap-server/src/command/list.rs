@@ -6,6 +6,7 @@
 //! each name is checked against the selection options.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use posthaste_imap_codec::command::{ListArgs, ListReturn, ListSelection, ListSyntax};
@@ -20,6 +21,8 @@ use crate::heavy::{Pace, SLICE_STEPS};
 use crate::listed::{self, Traits, data_of};
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
+use crate::seen;
+use crate::service::ImapService;
 use crate::session::Session;
 use crate::sharing::Listed;
 
@@ -48,11 +51,11 @@ pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply,
         }
         batch.push(found);
         if batch.len() >= STATUS_BATCH {
-            tell_with_more(session, &visible, &batch, returns).await?;
+            tell_with_more(session, &visible, &batch, returns, &mut pace).await?;
             batch.clear();
         }
     }
-    tell_with_more(session, &visible, &batch, &args.returns).await?;
+    tell_with_more(session, &visible, &batch, &args.returns, &mut pace).await?;
     Ok(DONE)
 }
 
@@ -81,33 +84,47 @@ async fn selected(
     let patterns = Patterns::of(args);
     if patterns.steps(&list) <= SLICE_STEPS {
         let mut selector = Selector::new(list, args.selection, patterns)?;
-        while selector.step().is_some() {}
+        while selector.step()?.is_some() {}
         return Ok(selector);
     }
     let service = Arc::clone(&session.service);
     let selection = args.selection;
     let work = async {
         let made = service.heavy.run(account, move || Selector::new(list, selection, patterns));
-        let mut selector = made.await??;
-        loop {
-            let work = move || {
-                let mut steps = 0;
-                while steps < HEAVY_STEPS {
-                    match selector.step() {
-                        Some(more) => steps += more,
-                        None => return (selector, true),
-                    }
-                }
-                (selector, false)
-            };
-            let is_done;
-            (selector, is_done) = service.heavy.run(account, work).await?;
-            if is_done {
-                return Ok(selector);
-            }
-        }
+        in_pieces(&service, account, made.await??).await
     };
     Box::pin(session.wire.while_there(work)).await?
+}
+
+/// Work that is done in steps.
+trait Stepwise: Send + 'static {
+    /// Does one step of the work and returns its size. `None` once all is done.
+    fn step(&mut self) -> Result<Option<u64>, Failure>;
+}
+
+/// Does work on another thread, in pieces. Between them others get the place.
+async fn in_pieces<W: Stepwise>(
+    service: &ImapService,
+    account: AccountId,
+    mut work: W,
+) -> Result<W, Failure> {
+    loop {
+        let piece = move || {
+            let mut steps = 0;
+            while steps < HEAVY_STEPS {
+                match work.step()? {
+                    Some(more) => steps += more,
+                    None => return Ok((work, true)),
+                }
+            }
+            Ok::<_, Failure>((work, false))
+        };
+        let is_done;
+        (work, is_done) = service.heavy.run(account, piece).await??;
+        if is_done {
+            return Ok(work);
+        }
+    }
 }
 
 /// `LIST "" ""`: RFC 9051 §6.3.9, basic syntax only.
@@ -122,6 +139,7 @@ async fn tell_with_more(
     visible: &Visible,
     batch: &[ListLine<'_>],
     returns: &ListReturn,
+    pace: &mut Pace,
 ) -> Result<(), Failure> {
     let rights = |entry: &MailboxEntry| match visible.owner_of(entry.id) {
         Some(owner) => owner.rights(entry.id),
@@ -148,9 +166,12 @@ async fn tell_with_more(
         }
         if let Some(entry) = one.entry.filter(is_readable) {
             if let Some(Some(head)) = heads.next() {
-                status::tell(session, entry, &head, &returns.status).await?;
+                let owner = visible.owner_of(entry.id).map(|owner| &owner.account);
+                let reading = seen::reading(session.login()?, owner, entry.id);
+                status::tell(session, (entry, reading), &head, &returns.status).await?;
             }
             if let Some(annotations) = annotations.next() {
+                pace.worked((returns.metadata.len() as u64 * ANNOTATION_STEPS).min(SLICE_STEPS)).await;
                 metadata::report(session, entry, &annotations, &returns.metadata);
             }
         }
@@ -198,7 +219,10 @@ struct Patterns {
 
 impl Patterns {
     fn of(args: &ListArgs) -> Self {
-        let reference = args.reference.text().unwrap_or_default();
+        // A reference that does not decode is above no name, so nothing matches.
+        let Ok(reference) = args.reference.text() else {
+            return Self { matchers: Vec::new(), words: 0, has_all: false };
+        };
         // RFC 9051 §6.3.9: in the extended syntax empty patterns are ignored, whatever the
         // reference is. In the basic syntax an empty pattern never reaches this line.
         let texts = || {
@@ -234,6 +258,8 @@ const INLINE_NAMES_MAX: usize = 1000;
 const NAME_STEPS: u64 = 500;
 /// Steps that a line of the answer takes.
 const LINE_STEPS: u64 = 200;
+/// Steps of comparing a requested entry with the annotations of a mailbox, which has 100 at most.
+const ANNOTATION_STEPS: u64 = 5000;
 /// Steps of heavy work between two pauses: some tens of milliseconds.
 const HEAVY_STEPS: u64 = 40_000_000;
 /// The most levels that LIST adds because they lie above mailboxes or subscriptions and are not
@@ -258,8 +284,7 @@ impl Selector {
         Ok(Self { list, want, patterns, names, at: 0 })
     }
 
-    /// Does one step of the work and returns its size in steps. `None` once all is done.
-    fn step(&mut self) -> Option<u64> {
+    fn next_step(&mut self) -> Option<u64> {
         let count = self.names.len();
         let at = self.at;
         self.at += 1;
@@ -322,6 +347,12 @@ impl Selector {
             // only for their CHILDINFO.
             entry: entry.filter(|_| known.selected),
         })
+    }
+}
+
+impl Stepwise for Selector {
+    fn step(&mut self) -> Result<Option<u64>, Failure> {
+        Ok(self.next_step())
     }
 }
 
@@ -447,46 +478,113 @@ pub(super) async fn subscribed(
     reference: &str,
     pattern: &str,
 ) -> Result<Vec<ListData>, Failure> {
-    let words = ((reference.len() + pattern.len()) / 64 + 1) as u64;
-    let levels = |name: &MailboxName| 1 + name.as_str().matches(SEPARATOR).count() as u64;
-    let steps = |name: &MailboxName| (NAME_STEPS + name.as_str().len() as u64 * words) * levels(name);
-    if list.subscribed.len() <= INLINE_NAMES_MAX
-        && list.subscribed.iter().map(steps).sum::<u64>() <= SLICE_STEPS
+    let mut found = Subscribed::new(list, reference, pattern);
+    if found.list.subscribed.len() <= INLINE_NAMES_MAX
+        && found.list.subscribed.iter().map(|name| found.steps(name)).sum::<u64>() <= SLICE_STEPS
     {
-        return subscribed_lines(&list, reference, pattern);
+        while found.step()?.is_some() {}
+        return Ok(found.lines());
     }
-    let (service, reference, pattern) =
-        (Arc::clone(&session.service), reference.to_owned(), pattern.to_owned());
-    let work = service.heavy.run(account, move || subscribed_lines(&list, &reference, &pattern));
-    Box::pin(session.wire.while_there(work)).await??
+    let service = Arc::clone(&session.service);
+    let work = async {
+        let found = in_pieces(&service, account, found).await?;
+        service.heavy.run(account, move || found.lines()).await
+    };
+    Box::pin(session.wire.while_there(work)).await?
 }
 
-fn subscribed_lines(list: &MailboxList, reference: &str, pattern: &str) -> Result<Vec<ListData>, Failure> {
-    let mut matcher = ListMatcher::new(reference, pattern);
-    let mut lines: BTreeMap<MailboxName, bool> = BTreeMap::new();
-    let mut seen: BTreeSet<MailboxName> = BTreeSet::new();
-    let levels = reference.contains('%') || pattern.contains('%');
-    for name in &list.subscribed {
-        if matcher.matches(name.as_str()) {
-            lines.insert(name.clone(), true);
-        } else if levels {
+/// Finds the names that LSUB shows, one subscription in each step.
+struct Subscribed {
+    list: Arc<MailboxList>,
+    matcher: ListMatcher,
+    words: u64,
+    /// The pattern may show levels above subscriptions.
+    shows_levels: bool,
+    /// The name of the last step.
+    last: Option<MailboxName>,
+    /// The names of the answer, and whether each is a subscription itself.
+    names: BTreeMap<MailboxName, bool>,
+    /// Levels that were looked at.
+    seen: BTreeSet<MailboxName>,
+}
+
+impl Subscribed {
+    fn new(list: Arc<MailboxList>, reference: &str, pattern: &str) -> Self {
+        Self {
+            list,
+            matcher: ListMatcher::new(reference, pattern),
+            words: ((reference.len() + pattern.len()) / 64 + 1) as u64,
+            shows_levels: reference.contains('%') || pattern.contains('%'),
+            last: None,
+            names: BTreeMap::new(),
+            seen: BTreeSet::new(),
+        }
+    }
+
+    /// At most so many steps does a name take.
+    fn steps(&self, name: &MailboxName) -> u64 {
+        let levels = 1 + name.as_str().matches(SEPARATOR).count() as u64;
+        (NAME_STEPS + name.as_str().len() as u64 * self.words) * levels
+    }
+
+    fn lines(self) -> Vec<ListData> {
+        let data = |(name, itself): (MailboxName, bool)| ListData {
+            attributes: if itself { Vec::new() } else { vec![ListAttribute::NoSelect] },
+            separator: Some(SEPARATOR),
+            mailbox: MailboxArg::from(&name),
+            child_info: ListSelection::default(),
+            old_name: None,
+        };
+        self.names.into_iter().map(data).collect()
+    }
+}
+
+impl Stepwise for Subscribed {
+    fn step(&mut self) -> Result<Option<u64>, Failure> {
+        let after = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let Some(name) = self.list.subscribed.range((after, Bound::Unbounded)).next().cloned() else {
+            return Ok(None);
+        };
+        let steps = self.steps(&name);
+        if self.matcher.matches(name.as_str()) {
+            self.names.insert(name.clone(), true);
+        } else if self.shows_levels {
             // A level that was added has its parents added too.
-            for parent in parents(name).take_while(|parent| seen.insert(parent.clone())) {
-                if matcher.matches(parent.as_str()) {
-                    lines.entry(parent).or_insert(false);
+            for parent in parents(&name).take_while(|parent| self.seen.insert(parent.clone())) {
+                if self.matcher.matches(parent.as_str()) {
+                    self.names.entry(parent).or_insert(false);
                 }
             }
-            if seen.len() > DERIVED_MAX {
+            if self.seen.len() > DERIVED_MAX {
                 return Err(too_many_levels());
             }
         }
+        self.last = Some(name);
+        Ok(Some(steps))
     }
-    let data = |(name, itself): (MailboxName, bool)| ListData {
-        attributes: if itself { Vec::new() } else { vec![ListAttribute::NoSelect] },
-        separator: Some(SEPARATOR),
-        mailbox: MailboxArg::from(&name),
-        child_info: ListSelection::default(),
-        old_name: None,
-    };
-    Ok(lines.into_iter().map(data).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_mail_model::Id;
+
+    use super::*;
+
+    #[test]
+    fn lsub_takes_a_step_for_each_subscription() {
+        let mut list = MailboxList::empty(AccountId(Id::new(1, 1)));
+        for n in 0..300 {
+            list.subscribed.insert(MailboxName::new(&format!("s{n}{}", "/l".repeat(31))).unwrap());
+        }
+        let mut found = Subscribed::new(Arc::new(list), "", "s1%");
+        let mut count = 0;
+        while let Some(steps) = found.step().unwrap() {
+            assert!(steps < HEAVY_STEPS / 100, "a piece has many names: {steps}");
+            count += 1;
+        }
+        assert_eq!(count, 300);
+        let lines = found.lines();
+        assert_eq!(lines.len(), 111, "s1, s10 to s19, s100 to s199");
+        assert!(lines.iter().all(|line| line.attributes == [ListAttribute::NoSelect]));
+    }
 }

@@ -3,6 +3,7 @@
 use posthaste_directory::{Login, LoginError, LoginFailure};
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::Secret;
+use posthaste_net::LoginEnd;
 
 use crate::capability;
 use crate::reply::{Failure, Reply};
@@ -30,6 +31,15 @@ pub(super) async fn run(
 /// Attaches the account to the session. The first login creates the usual mailboxes (RFC 6154).
 pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply, Failure> {
     let account = &login.account;
+    if let Some(referral) = account.referral.as_deref().filter(|referral| !referral.admits) {
+        session.source().referred(&login, &referral.url);
+        // As below: a client that does not follow it has to connect again after a few tries.
+        session.bad_commands += 1;
+        // RFC 2221 §4: the server has no mailboxes for the user. It is sent after the right
+        // password only, so that strangers do not learn which accounts there are.
+        let code = Code::Referral(referral.url.clone());
+        return Err(Reply::no(code, "Your mailboxes are on another server").into());
+    }
     let peer = session.wire.connection().peer().ip();
     let Some(share) = session.service.accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
         // It is no failed login, but a client that tries again and again has to connect again too.
@@ -42,12 +52,22 @@ pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply,
     session.service.delivery.mailboxes(account.id).await?;
     session.wire.belongs_to(share);
     session.source().succeeded(&login);
-    session.lease = Some(session.service.directory.lease(&login));
+    let lease = session.service.directory.lease(&login);
+    session.wire.ends_with(LoginEnd::new(lease.signal()));
+    session.lease = Some(lease);
     session.login = Some(login.account);
     session.bad_before_login = session.bad_commands;
     // RFC 9051 §6.2.2: login changes the capabilities; sending them saves the client a round trip.
-    let code = Code::Other("CAPABILITY".to_owned(), Some(capability::text(session)));
-    Ok(Reply::ok("Logged in").with(code))
+    let capabilities = capability::text(session);
+    let referral = session.login.as_ref().and_then(|login| login.referral.as_deref());
+    match referral.map(|referral| Code::Referral(referral.url.clone())) {
+        None => Ok(Reply::ok("Logged in").with(Code::Other("CAPABILITY".to_owned(), Some(capabilities)))),
+        // RFC 2221 §4: what others share is here, and the user's own mailboxes are elsewhere.
+        Some(code) => {
+            session.wire.say_line(&["* CAPABILITY ", &capabilities]);
+            Ok(Reply::ok("Logged in; your own mailboxes are on another server").with(code))
+        }
+    }
 }
 
 /// Answers a refused login as the account `name`, after the delay for failed logins.

@@ -99,10 +99,12 @@ pub(super) async fn set(
         changes.iter().map(|entry| (entry.name.as_str(), entry.value.clone())).collect();
     let of = target.as_ref().map_or(Annotated::Server, |entry| Annotated::Mailbox(entry.id));
     let service = &session.service;
-    service.directory.annotate(account, of, &changes).await.map_err(refused)?;
+    let change = Change { account, of, values: changes.clone() };
+    let undo = change.make(service).await?;
     if let Some(entry) = &target {
         if let Some(new_use) = new_use {
-            set_special_use(service, account, entry.id, new_use).await?;
+            let set = set_special_use(service, account, entry.id, new_use).await;
+            undo.unless(set, service).await?;
         }
         forget_if_deleted(service, account, entry.id).await?;
     }
@@ -133,15 +135,47 @@ async fn set_of_others(
         let entries = entries.iter().filter(move |entry| starts_with(&entry.name, scope));
         entries.map(|entry| (entry.name.as_str(), entry.value.clone())).collect::<Vec<_>>()
     };
-    for (owner, scope) in [(found.place.owner, "/shared/"), (account, "/private/")] {
-        let changes = changes(scope);
-        if !changes.is_empty() {
-            service.directory.annotate(owner, of, &changes).await.map_err(refused)?;
-        }
-    }
+    let private = Change { account, of, values: changes("/private/") };
+    let shared = Change { account: found.place.owner, of, values: changes("/shared/") };
+    // The user's own first: nobody else has seen them if they have to be taken back.
+    let undo = private.make(service).await?;
+    undo.unless(shared.make(service).await.map(drop), service).await?;
     forget_if_deleted(service, found.place.owner, found.entry.id).await?;
     service.annotated.send_replace(());
     Ok(DONE)
+}
+
+/// A change of the annotations of one mailbox, or of the server, in one account.
+struct Change<'n> {
+    account: AccountId,
+    of: Annotated,
+    values: Vec<(&'n str, Option<Bytes>)>,
+}
+
+impl<'n> Change<'n> {
+    /// Makes it, and answers with the change that takes it back. RFC 5464 §4.3: a command sets
+    /// all, or nothing, also where it changes more than one record.
+    async fn make(self, service: &ImapService) -> Result<Self, Failure> {
+        let Self { account, of, values } = self;
+        if values.is_empty() {
+            return Ok(Self { account, of, values });
+        }
+        let before = service.directory.annotations(account, of).await?;
+        service.directory.annotate(account, of, &values).await.map_err(refused)?;
+        let values = values.into_iter().map(|(name, _)| (name, before.get(name).cloned())).collect();
+        Ok(Self { account, of, values })
+    }
+
+    /// Takes it back if the rest of its command failed.
+    async fn unless(self, rest: Result<(), Failure>, service: &ImapService) -> Result<(), Failure> {
+        if rest.is_err() && !self.values.is_empty() {
+            let undone = service.directory.annotate(self.account, self.of, &self.values).await;
+            if let Err(error) = undone {
+                tracing::warn!(%error, "a part of a SETMETADATA that failed could not be taken back");
+            }
+        }
+        rest
+    }
 }
 
 /// RFC 9590 §3: the annotations of mailboxes, in their order.

@@ -166,10 +166,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
     match body {
         CommandBody::Capability => {
             let text = capability::text(session);
-            let out = session.wire.out();
-            out.extend_from_slice(b"* CAPABILITY ");
-            out.extend_from_slice(text.as_bytes());
-            out.extend_from_slice(b"\r\n");
+            session.wire.say_line(&["* CAPABILITY ", &text]);
             Ok(DONE)
         }
         // Every command reports changes; these two do nothing else.
@@ -197,7 +194,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Status { mailbox, items } => Box::pin(status::run(session, &mailbox, &items)).await,
         CommandBody::GetQuota(root) => Box::pin(quota::get(session, &root)).await,
         CommandBody::GetQuotaRoot(mailbox) => Box::pin(quota::get_root(session, &mailbox)).await,
-        CommandBody::SetQuota { .. } => Err(quota::refuse_set().into()),
+        CommandBody::SetQuota { root, limits } => Box::pin(quota::set(session, &root, &limits)).await,
         CommandBody::GetMetadata { mailbox, max_size, depth, entries } => {
             let question = metadata::Question { max_size, depth, entries: &entries };
             Box::pin(metadata::get(session, &mailbox, &question)).await

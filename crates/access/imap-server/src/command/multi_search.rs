@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
+use posthaste_directory::Reading;
 use posthaste_imap_codec::command::{MailboxFilter, MultiSearchArgs, SearchKey};
 use posthaste_imap_codec::response::{Code, Status, StatusKind, Untagged};
 use posthaste_imap_codec::{MailboxArg, Numbering, SequenceSet, Tag, UidSet};
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::{MailboxId, NumSet};
 use posthaste_store::{MailboxEntry, StoreError};
 
 use super::DONE;
@@ -21,8 +22,11 @@ use crate::mailbox_filter::{FILTER_STEPS, Filter};
 use crate::message_limit::MessageLimit;
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
+use crate::rights::Act;
+use crate::seen;
 use crate::selected::Selected;
 use crate::session::Session;
+use crate::sharing::{Asker, Listed};
 use crate::table::names_numbers;
 
 /// Mailboxes whose heads are read at once.
@@ -44,10 +48,6 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs)
     if has_selected && session.selected.is_none() {
         return Err(Reply::bad("No mailbox is selected").into());
     }
-    if has_selected && session.is_in_mailbox_of_others() {
-        let text = "ESEARCH is for your own mailboxes: use SEARCH in this one";
-        return Err(Reply::no(Code::Cannot, text).into());
-    }
     let saving = returns.is_some_and(|returns| returns.save);
     if !elsewhere.is_empty() && (saving || names_selected(&key)) {
         // RFC 7377 §2.2: sequence numbers and `$` belong to the selected mailbox.
@@ -56,7 +56,7 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs)
     if let Some(returns) = &mut returns
         && std::mem::take(&mut returns.update)
     {
-        // RFC 5267 §4.3.1: the search itself ends as without it.
+        // RFC 5267 §4.3.1: without the context, the search itself succeeds.
         let text = "The results of ESEARCH are not kept up to date".to_owned();
         let code = Some(Code::NoUpdate(tag.clone()));
         session.wire.say_status(Status { tag: None, kind: StatusKind::No, code, text });
@@ -81,11 +81,33 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs)
         progress: Arc::new(Progress::in_parts()),
     };
     let targets = targets(session, &elsewhere, has_selected).await?;
-    for entry in targets {
-        search.one(session, &entry).await?;
+    for target in targets {
+        let reading = match target.is_of_others {
+            false => None,
+            true => match reading(session, target.entry.id).await? {
+                None => continue,
+                reading => reading,
+            },
+        };
+        search.one(session, &target.entry, reading).await?;
         session.wire.relieve().await?;
     }
     Ok(DONE)
+}
+
+/// A mailbox to be searched, with the name by which the user knows it.
+struct Target {
+    entry: MailboxEntry,
+    is_of_others: bool,
+}
+
+/// The user's reading of a mailbox of another account, if it may still be searched: RFC 4314 §4,
+/// `r`.
+async fn reading(session: &Session, mailbox: MailboxId) -> Result<Option<Reading>, Failure> {
+    let login = session.login()?;
+    let visible = session.service.shared.visible_to(login).await?;
+    let owner = visible.owner_of(mailbox).filter(|_| visible.rights(mailbox).contains(Act::Read.needs()));
+    Ok(seen::reading(login, owner.map(|owner| &owner.account), mailbox))
 }
 
 /// The mailboxes to be searched that have messages, each once.
@@ -93,25 +115,15 @@ async fn targets(
     session: &Session,
     elsewhere: &[Filter],
     has_selected: bool,
-) -> Result<Vec<MailboxEntry>, Failure> {
-    let list = session.service.store.list(session.login()?.id).await?;
-    let selected = session.selected.as_ref().map(|selected| selected.mailbox.id());
-    let mut pace = Pace::default();
-    let mut found: Vec<&MailboxEntry> = Vec::new();
-    for entry in &list.entries {
-        pace.worked(FILTER_STEPS * (1 + elsewhere.len() as u64)).await;
-        let is_selected = has_selected && selected == Some(entry.id);
-        if is_selected || elsewhere.iter().any(|filter| filter.has(&entry.name, &list)) {
-            found.push(entry);
-        }
-    }
+) -> Result<Vec<Target>, Failure> {
+    let found = named(session, elsewhere, has_selected).await?;
     let mut targets = Vec::with_capacity(found.len());
     let mut messages = 0;
     for batch in found.chunks(HEADS_BATCH) {
-        let ids: Vec<_> = batch.iter().map(|entry| entry.id).collect();
+        let ids: Vec<_> = batch.iter().map(|target| target.entry.id).collect();
         let heads = session.service.store.status(&ids).await?;
-        for (entry, head) in batch.iter().zip(heads) {
-            let known = session.selected.as_ref().filter(|known| known.mailbox.id() == entry.id);
+        for (target, head) in batch.iter().zip(heads) {
+            let known = session.selected.as_ref().filter(|known| known.mailbox.id() == target.entry.id);
             let count = match known {
                 Some(known) => known.announced.exists(),
                 // A mailbox that was deleted meanwhile has none.
@@ -119,15 +131,61 @@ async fn targets(
             };
             messages += u64::from(count);
             if count > 0 {
-                targets.push((*entry).clone());
+                targets.push(Target { entry: target.entry.clone(), ..*target });
             }
         }
     }
     if let Some(limit) = session.message_limit().process() {
-        // RFC 9738 §3.1. No one UID says where a search through several mailboxes stopped.
+        // RFC 9738 §3.1. One UID cannot say where a search through several mailboxes stopped.
         MessageLimit::refuse(limit, messages, None)?;
     }
     Ok(targets)
+}
+
+/// The mailboxes that are named and may be searched. RFC 7377 §2.2: of others those with the
+/// rights `l` and `r`; for those without, nothing shows.
+async fn named(session: &Session, elsewhere: &[Filter], has_selected: bool) -> Result<Vec<Target>, Failure> {
+    let asker = session.asker()?;
+    let own = asker.service.store.list(asker.login.id).await?;
+    let selected = session.selected.as_ref().filter(|_| has_selected).map(|selected| selected.mailbox.id());
+    let listed = match elsewhere.iter().any(|filter| filter.may_reach_others(&own)) {
+        true => asker.list_all().await?,
+        false => Listed { list: Arc::clone(&own), visible: Arc::default() },
+    };
+    let mut pace = Pace::default();
+    let mut found = Vec::new();
+    for entry in &listed.list.entries {
+        pace.worked(FILTER_STEPS * (1 + elsewhere.len() as u64)).await;
+        let rights = listed.visible.owner_of(entry.id).map(|owner| owner.rights(entry.id));
+        let is_named = match rights {
+            None => elsewhere.iter().any(|filter| filter.has(&entry.name, &own)),
+            Some(rights) => {
+                rights.contains(Act::Read.needs())
+                    && elsewhere.iter().any(|filter| filter.has(&entry.name, &own))
+            }
+        };
+        if is_named || selected == Some(entry.id) {
+            found.push(Target { entry: entry.clone(), is_of_others: rights.is_some() });
+        }
+    }
+    if session.is_in_mailbox_of_others()
+        && let Some(selected) = selected
+        && !found.iter().any(|target| target.entry.id == selected)
+    {
+        found.extend(of_others(asker, selected).await?);
+    }
+    Ok(found)
+}
+
+/// The selected mailbox, which is another account's.
+async fn of_others(asker: Asker<'_>, mailbox: MailboxId) -> Result<Option<Target>, Failure> {
+    let visible = asker.service.shared.visible_to(asker.login).await?;
+    let Some(owner) = visible.owner_of(mailbox) else { return Ok(None) };
+    let list = asker.service.store.list(owner.account.id).await?;
+    let entry = list.entries.iter().find(|entry| entry.id == mailbox);
+    let shown =
+        entry.and_then(|entry| Some(MailboxEntry { name: owner.shown(&entry.name)?, ..entry.clone() }));
+    Ok(shown.map(|entry| Target { entry, is_of_others: true }))
 }
 
 /// A search that is run in one mailbox after the other.
@@ -140,7 +198,12 @@ struct Search<'s> {
 }
 
 impl Search<'_> {
-    async fn one(&self, session: &mut Session, entry: &MailboxEntry) -> Result<(), Failure> {
+    async fn one(
+        &self,
+        session: &mut Session,
+        entry: &MailboxEntry,
+        reading: Option<Reading>,
+    ) -> Result<(), Failure> {
         if session.selected.as_ref().is_some_and(|selected| selected.mailbox.id() == entry.id)
             && let Some(mut selected) = session.selected.take()
         {
@@ -160,7 +223,11 @@ impl Search<'_> {
             Err(StoreError::NoMailbox(_)) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        self.through(session, &Selected::of(opened), entry).await.map(drop)
+        let mut selected = Selected::of(opened);
+        if let Some(reading) = reading {
+            Box::pin(seen::lay_over(&session.service, reading, &mut selected)).await?;
+        }
+        self.through(session, &selected, entry).await.map(drop)
     }
 
     /// Searches one mailbox, and prints what was found. Nothing is printed without a match

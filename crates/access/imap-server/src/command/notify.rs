@@ -11,7 +11,6 @@ use crate::session::Session;
 
 /// Replaces what the client is notified of.
 pub(super) async fn run(session: &mut Session, asked: Asked) -> Result<Reply, Failure> {
-    let account = session.login()?.id;
     let (with_status, groups) = match asked {
         Asked::None => {
             session.notify = None;
@@ -24,14 +23,16 @@ pub(super) async fn run(session: &mut Session, asked: Asked) -> Result<Reply, Fa
         // RFC 7162 §3.1
         session.enable_condstore();
     }
-    let notify = Notify::begin(&session.service, account, wish).await?;
+    let notify = Notify::begin(session.asker()?, wish).await?;
     if let Some(selected) = &mut session.selected {
         selected.notified_to = selected.announced.head().uid_next;
     }
     if with_status {
         let selected = selected_state(session);
-        let Session { wire, service, enabled, .. } = session;
-        notify.status(&mut Listener { wire, service, account, enabled: *enabled, selected }).await?;
+        let Session { wire, service, login, enabled, .. } = session;
+        if let Some(login) = login {
+            notify.status(&mut Listener { wire, service, login, enabled: *enabled, selected }).await?;
+        }
     }
     session.notify = Some(Box::new(notify));
     Ok(DONE)

@@ -1,11 +1,16 @@
 //! GETQUOTA, GETQUOTAROOT and SETQUOTA: RFC 9208. All mailboxes of an account count for one quota
-//! root, if the account has a limit. No account is an administrator's here, so there is nobody who
-//! may set limits by IMAP: QUOTASET is not offered.
+//! root, if the account has a limit.
+//!
+//! An account may have the right to set the quotas of its domain (`account set --sets-quotas`).
+//! QUOTASET is offered to it alone. The quota root of another account is the level above its
+//! mailboxes, `Other Users/ana@example.org`, whether these are shared or not.
 
 use posthaste_delivery::{Quota, Usage};
-use posthaste_directory::Account;
+use posthaste_directory::{Account, AccountChange, Address};
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::response::{Code, QuotaResource, Untagged};
+use posthaste_mail_model::MailboxName;
+use posthaste_sharing::Namespace;
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
@@ -51,13 +56,87 @@ pub(super) async fn get_root(session: &mut Session, mailbox: &MailboxArg) -> Res
     Ok(DONE)
 }
 
-/// RFC 9208 §4.1.3. The capability QUOTASET is not offered: limits are set by `posthaste account`.
-pub(super) fn refuse_set() -> Reply {
-    Reply::no(Code::NoPerm, "Quotas are set by the administrator")
+/// RFC 9208 §4.1.3. Limits that are not named are lifted.
+pub(super) async fn set(
+    session: &mut Session,
+    root: &str,
+    limits: &[(String, u64)],
+) -> Result<Reply, Failure> {
+    let login = session.login()?;
+    // Read again: the right may have been taken since the login.
+    let now = session.service.directory.account(&login.name).await?;
+    let Some(setter) = now.filter(|now| now.id == login.id && now.sets_quotas) else {
+        return Err(Reply::no(Code::NoPerm, "Quotas are set by the administrator").into());
+    };
+    let change = change_of(limits)?;
+    let account = match root {
+        ROOT => Some(setter.clone()).filter(|account| setter.may_set_quotas_of(account)),
+        other => account_in_domain(session, &setter, other).await?,
+    };
+    let Some(account) = account else {
+        // Which accounts other domains have is not said.
+        return Err(Reply::no(Code::NonExistent, "There is no such quota root that you may set").into());
+    };
+    let account = session.service.directory.set(&account.name, change).await?;
+    tracing::info!(by = setter.name, account = account.name, ?limits, "quota set");
+    if let Some(login) = session.login.as_mut().filter(|login| login.id == account.id) {
+        *login = account.clone();
+    }
+    if let Some(limits) = self::limits(session, &account) {
+        say_quota(session, root, &account, limits).await?;
+    }
+    Ok(DONE)
 }
 
-/// The account of another quota root, if one of its mailboxes can be read.
+/// What a list of limits changes of an account.
+fn change_of(limits: &[(String, u64)]) -> Result<AccountChange, Failure> {
+    let mut change = AccountChange {
+        quota_bytes: Some(None),
+        quota_messages: Some(None),
+        quota_mailboxes: Some(None),
+        ..AccountChange::default()
+    };
+    for (name, limit) in limits {
+        let (field, limit) = match name.as_str() {
+            "STORAGE" => (&mut change.quota_bytes, limit.checked_mul(UNIT)),
+            "MESSAGE" => (&mut change.quota_messages, Some(*limit)),
+            "MAILBOX" => (&mut change.quota_mailboxes, Some(*limit)),
+            _ => {
+                let text = format!("{name} is not limited here: STORAGE, MESSAGE and MAILBOX are");
+                return Err(Reply::no(Code::Cannot, text).into());
+            }
+        };
+        if limit.is_none() {
+            return Err(Reply::no(Code::Cannot, "This limit of STORAGE is too large").into());
+        }
+        if field.replace(limit) != Some(None) {
+            return Err(Reply::bad(format!("{name} is named twice")).into());
+        }
+    }
+    Ok(change)
+}
+
+/// The account of a quota root, if it is in the domain of one who sets quotas there.
+async fn account_in_domain(
+    session: &Session,
+    setter: &Account,
+    root: &str,
+) -> Result<Option<Account>, Failure> {
+    let Ok(name) = MailboxName::new(root) else { return Ok(None) };
+    let Some(shown) = Namespace::split(&name).filter(|shown| shown.name.is_none()) else { return Ok(None) };
+    if !setter.sets_quotas || Address::parse(shown.owner).is_err() {
+        return Ok(None);
+    }
+    let account = session.service.directory.account(shown.owner).await?;
+    let is_there = |account: &Account| Namespace::of(account) == shown.namespace;
+    Ok(account.filter(|account| is_there(account) && setter.may_set_quotas_of(account)))
+}
+
+/// The account of another quota root, if one of its mailboxes can be read, or its quota can be set.
 async fn account_of(session: &Session, root: &str) -> Result<Option<Account>, Failure> {
+    if let Some(account) = account_in_domain(session, session.login()?, root).await? {
+        return Ok(Some(account));
+    }
     let visible = session.service.shared.visible_to(session.login()?).await?;
     let Some(owner) = visible.owner_below(root).filter(|owner| owner.shows_anything()) else {
         return Ok(None);

@@ -3,36 +3,75 @@
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{AccountId, MailboxName};
+use posthaste_store::{MailboxList, StoreError};
 
 use super::{DONE, create, list};
 use crate::reply::{Failure, Reply};
-use crate::rights::Act;
+use crate::rights::{Act, permit};
 use crate::session::Session;
-use crate::sharing::{Place, check_new};
+use crate::sharing::{Asker, Place, check_new};
 
 /// Renaming INBOX moves its messages and leaves INBOX empty. A mailbox takes its access control
-/// list along; INBOX keeps its own.
+/// list along; INBOX keeps its own, and what it becomes has none. New levels above the new name are
+/// as CREATE makes them.
 pub(super) async fn run(session: &mut Session, from: &MailboxArg, to: &MailboxArg) -> Result<Reply, Failure> {
     let (from_name, to_name) = (from.name()?, to.create_name()?);
     check_new(&to_name)?;
     let asker = session.asker()?;
     let source = asker.place(from_name).await?;
     if source.others.is_some() {
-        // RFC 4314 §4: `x` for the mailbox. Before anything is said of the new name.
+        // RFC 4314 §4: `x` for the mailbox. It is checked before anything is reported of the new
+        // name.
         asker.find(from, Act::Delete).await?;
     }
     let target = create::target(asker, to_name).await?;
     check_ends(&source, &target)?;
-    // RFC 4314 §4: `k` for the level above the new name.
-    let list = asker.service.store.list(target.owner).await?;
-    create::permit_below(&target, &list)?;
     let owner = source.owner;
-    asker.service.store.rename(owner, &source.name, &target.name).await?;
+    let before = asker.service.store.list(owner).await?;
+    permit_all(&source, &target, &before)?;
+    // INBOX stays, and what it becomes is one mailbox more.
+    let above = target.name.parent();
+    let made = if source.name.is_inbox() { Some(target.name.clone()) } else { above.clone() };
+    create::check_room(asker, &target, &before, made).await?;
+    rename(asker, &source, &target).await?;
+    create::inherit(asker, &target, &before, above).await?;
     if source.name.is_inbox() {
         copy_annotations(session, owner, &source.name, &target.name).await?;
     }
     list::report_name(session, &target.shown(&target.name)?, from).await?;
     Ok(DONE)
+}
+
+/// Renames, if the rights suffice in the very list that is changed: another session may have moved
+/// a mailbox to a name below the source meanwhile.
+async fn rename(asker: Asker<'_>, source: &Place, target: &Place) -> Result<(), Failure> {
+    let mut refusal = None;
+    let permit = |list: &MailboxList| {
+        permit_all(source, target, list).map_err(|failure| {
+            refusal = Some(failure);
+            StoreError::Refused("a right is missing")
+        })
+    };
+    let renamed = asker.service.store.rename_if(source.owner, &source.name, &target.name, permit).await;
+    renamed.map_err(|error| refusal.unwrap_or_else(|| error.into()))
+}
+
+/// RFC 4314 §4: `x` for each mailbox that gets another name, and `k` for the level above the new
+/// one. A mailbox below the source that may not be renamed keeps all of them where they are.
+fn permit_all(source: &Place, target: &Place, list: &MailboxList) -> Result<(), Failure> {
+    if source.others.is_none() {
+        return Ok(());
+    }
+    let needed = Act::Delete.needs();
+    let entry = list.find(&source.name).ok_or(StoreError::NoSuchName)?;
+    permit(source.rights(entry.id), needed)?;
+    let mut below = list.entries.iter().filter(|entry| entry.name.is_below(&source.name));
+    if below.any(|entry| !source.rights(entry.id).contains(needed)) {
+        // Without a name: it may be one that the user must not know.
+        let text = format!("You lack the right {needed} in a mailbox below that one");
+        return Err(Reply::no(Code::NoPerm, text).into());
+    }
+    create::permit_below(target, list)
 }
 
 fn check_ends(source: &Place, target: &Place) -> Result<(), Failure> {

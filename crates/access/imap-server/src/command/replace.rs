@@ -4,6 +4,7 @@
 //! messages or neither: they change places in one commit, as in a MOVE.
 
 use posthaste_delivery::Usage;
+use posthaste_filter::Cause;
 use posthaste_imap_codec::command::AppendMessage;
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, UidRanges};
@@ -11,9 +12,10 @@ use posthaste_mail_model::Uid;
 
 use super::append::{done_without, is_empty, prepare};
 use super::catenate::Assembly;
-use super::copy::{Target, not_copied, note_own, target_of};
+use super::copy::{Target, happened, not_copied, note_own, target_of};
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted};
+use crate::seen;
 use crate::session::Session;
 use crate::table::Numbers;
 
@@ -33,9 +35,10 @@ pub(super) async fn run(
     let uids = ctx.selected.uids(set)?;
     let no_such = || Reply::no(Code::NonExistent, "There is no such message");
     let uid = uids.first().and_then(Uid::new).ok_or_else(no_such)?;
-    let Target { target, validity, rights, owner } =
+    let Target { target, validity, rights, owner, reading } =
         target_of(&ctx, target).await.map_err(Failure::try_create)?;
     message.flags = permitted(message.flags, rights);
+    let reading = reading.filter(|_| seen::take_out(&mut message.flags));
     // Its memory is held until the message is stored.
     let mut assembly = Assembly::new();
     let new = prepare(session, &mut assembly, message).await?;
@@ -55,13 +58,17 @@ pub(super) async fn run(
     let replaced = ctx.selected.mailbox.replace(uid, &target, new).await;
     let replaced = replaced.map_err(|error| not_copied(&target, error))?;
     if replaced.copied.uids.is_empty() {
-        // Without the message that is to go, nothing comes.
+        // Without the message that it replaces, nothing is added.
         return Err(match set.numbering() {
             Numbering::Seq => Reply::no(Code::ExpungeIssued, "The message was expunged").into(),
             Numbering::Uid => no_such().into(),
         });
     }
+    if let Some(reading) = reading {
+        seen::note(ctx.service, reading, &replaced.copied.uids).await;
+    }
     note_own(&mut ctx, &target, &replaced.copied);
+    happened(&ctx, &target, &owner, (Cause::Append, &replaced.copied.uids)).await;
     let reply = done_without(replaced.copied.left_out.len());
     // RFC 8508 §3.3: APPENDUID precedes the EXPUNGE.
     let code = Code::AppendUid(validity, UidRanges::from(&replaced.copied.uids));

@@ -13,6 +13,7 @@ use posthaste_store::MailboxEntry;
 use crate::listed::data_of;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, TO_CHANGE};
+use crate::seen;
 use crate::selected::Selected;
 use crate::session::{Ctx, Session};
 use crate::sharing::Found;
@@ -26,7 +27,7 @@ pub(super) async fn run(
 ) -> Result<Reply, Failure> {
     if params.qresync.is_some() && !session.enabled.qresync {
         // RFC 7162 §3.2.5
-        return Err(Reply::bad("QRESYNC is to be enabled first").into());
+        return Err(Reply::bad("Enable QRESYNC first").into());
     }
     // The mailbox selected before is closed, even if the new one cannot be opened
     // (RFC 9051 §6.3.2).
@@ -57,6 +58,16 @@ pub(super) async fn run(
         read_only: access == Access::ReadOnly || !rights.intersects(TO_CHANGE),
         ..Selected::of(opened)
     });
+    if let (Some(selected), Some(login)) = (&mut session.selected, &session.login)
+        && let Some(reading) = seen::reading(login, selected.owner.as_deref(), entry.id)
+    {
+        // Boxed: few sessions open mailboxes of others.
+        let laid = Box::pin(seen::lay_over(&session.service, reading, selected)).await;
+        if let Err(error) = laid {
+            session.selected = None;
+            return Err(error);
+        }
+    }
     let mut ctx = session.ctx()?;
     describe(&mut ctx, &entry, list_data);
     if let Some(known) = &params.qresync

@@ -15,10 +15,10 @@ use super::gather::{Gathered, Source, Wanted, dates, gather, text_key};
 use super::search;
 use super::search::fuzzy;
 use super::search::scores::{self, Scores};
-use crate::contexts::open::{Asked, Found};
+use crate::contexts::open::{Asked, InitialResult};
 use crate::contexts::update::Searcher;
 use crate::heavy::Pace;
-use crate::keys::Order;
+use crate::keys::{Direction, Order, without_key};
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
@@ -26,8 +26,6 @@ use crate::session::Ctx;
 
 /// Steps of making a key.
 const KEY_STEPS: u64 = 8;
-/// Numbers printed between two checks of the output buffer.
-const NUMBERS_PER_RELIEF: usize = 4096;
 
 /// Runs a SORT.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Result<Reply, Failure> {
@@ -67,7 +65,10 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
     let by_modseq = search::names_modseq(&args.key);
     match args.returns {
         Some(returns) => esearch(ctx, tag, args.numbering, returns, by_modseq, &sorted).await?,
-        None => plain(ctx, args.numbering, by_modseq, &sorted).await?,
+        None => {
+            let modseq = by_modseq.then(|| search::highest(&ctx.selected.announced, &sorted.gathered.seqs));
+            search::plain(ctx, "SORT", sorted.numbers(args.numbering), modseq.flatten()).await?;
+        }
     }
     if let Some(asked) = asked {
         if by_relevancy {
@@ -81,7 +82,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
             in_order.push(uid);
             pace.worked(KEY_STEPS).await;
         }
-        let found = Found { uids, order: Some((args.criteria, in_order)) };
+        let found = InitialResult { uids, order: Some((args.criteria, in_order)) };
         let by = Searcher { service: ctx.service, account: ctx.login.id };
         asked.open(ctx.wire, ctx.selected, by, found).await;
     }
@@ -91,7 +92,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
 /// Messages in order.
 struct Sorted {
     gathered: Gathered,
-    /// The sequence numbers in the order of the mailbox.
+    /// The sequence numbers in the order of the mailbox: as many as UIDs and places.
     seqs: Vec<u32>,
     order: Order,
     /// How well they match, if that is wanted.
@@ -105,7 +106,9 @@ impl Sorted {
             Numbering::Seq => &self.seqs,
             Numbering::Uid => &self.gathered.uids,
         };
-        numbers.get(place).copied().unwrap_or_default()
+        let number = numbers.get(place).copied();
+        debug_assert!(number.is_some(), "`sort` made {} places, not {place}", numbers.len());
+        number.unwrap_or_default()
     }
 
     /// The numbers in order.
@@ -135,9 +138,16 @@ async fn sort(
     for criterion in criteria.iter().rev() {
         let keys = match (&scores, criterion.key) {
             (Some(scores), SortKey::Relevancy) => by_scores(&gathered, scores, pace).await,
-            (_, key) => keys(&gathered, source.selected, key, pace).await,
+            (_, key) => keys(&gathered, source.selected, key, pace).await?,
         };
-        order.by(&keys, criterion.is_reverse, pace).await;
+        if keys.len() != gathered.uids.len() {
+            return Err(without_key("key to sort by").into());
+        }
+        let direction = match criterion.is_reverse {
+            true => Direction::Descending,
+            false => Direction::Ascending,
+        };
+        order.by(&keys, direction, pace).await;
     }
     let seqs = gathered.seqs.iter().collect();
     Ok(Sorted { gathered, seqs, order, scores })
@@ -164,7 +174,12 @@ async fn by_scores(gathered: &Gathered, scores: &Scores, pace: &mut Pace) -> Vec
 }
 
 /// The keys of the messages as numbers that compare alike.
-async fn keys(gathered: &Gathered, selected: &Selected, key: SortKey, pace: &mut Pace) -> Vec<u64> {
+async fn keys(
+    gathered: &Gathered,
+    selected: &Selected,
+    key: SortKey,
+    pace: &mut Pace,
+) -> Result<Vec<u64>, Failure> {
     let mut keys = Vec::with_capacity(gathered.uids.len());
     let rows = || selected.announced.rows(&gathered.seqs).map(|(_, row)| row);
     match (key, text_key(key)) {
@@ -172,8 +187,8 @@ async fn keys(gathered: &Gathered, selected: &Selected, key: SortKey, pace: &mut
             let column = gathered.table.text(key);
             let ranks = column.texts.ranks();
             for number in column.numbers.of(&gathered.uids) {
-                let rank = number.and_then(|number| ranks.get(number as usize)).copied().unwrap_or_default();
-                keys.push(u64::from(rank));
+                let rank = number.and_then(|number| ranks.get(number as usize));
+                keys.push(u64::from(*rank.ok_or_else(|| without_key("text to sort by"))?));
                 if pace.note(KEY_STEPS) {
                     pace.rest().await;
                 }
@@ -187,7 +202,7 @@ async fn keys(gathered: &Gathered, selected: &Selected, key: SortKey, pace: &mut
                 }
             }
         }
-        (SortKey::Date, _) => return dates(gathered, selected, pace).await,
+        (SortKey::Date, _) => return Ok(dates(gathered, selected, pace).await),
         _ => {
             for row in rows() {
                 keys.push(u64::from(row.date()));
@@ -197,34 +212,7 @@ async fn keys(gathered: &Gathered, selected: &Selected, key: SortKey, pace: &mut
             }
         }
     }
-    keys
-}
-
-/// `* SORT 2 84 882`: RFC 5256 §4, RFC 7162 §3.1.5.
-async fn plain(
-    ctx: &mut Ctx<'_>,
-    numbering: Numbering,
-    by_modseq: bool,
-    sorted: &Sorted,
-) -> Result<(), Failure> {
-    ctx.wire.out().extend_from_slice(b"* SORT");
-    for (i, number) in sorted.numbers(numbering).enumerate() {
-        let out = ctx.wire.out();
-        out.push(b' ');
-        print::number(out, u64::from(number));
-        if i.is_multiple_of(NUMBERS_PER_RELIEF) {
-            ctx.wire.relieve().await?;
-        }
-    }
-    let modseq = by_modseq.then(|| search::highest(&ctx.selected.announced, &sorted.gathered.seqs)).flatten();
-    let out = ctx.wire.out();
-    if let Some(modseq) = modseq {
-        out.extend_from_slice(b" (MODSEQ ");
-        print::number(out, modseq.value());
-        out.push(b')');
-    }
-    out.extend_from_slice(b"\r\n");
-    Ok(())
+    Ok(keys)
 }
 
 /// `* ESEARCH (TAG "a") UID COUNT 3 ALL 5,3:4`: RFC 5267 §3.1. MIN is the first in the order, MAX
@@ -276,6 +264,7 @@ async fn esearch(
         all: None,
         partial: None,
         modseq: if by_modseq { search::highest(&view, &reported()) } else { None },
+        relevancy: None,
         updates: Vec::new(),
     };
     ctx.wire.out().extend_from_slice(b"* ");
@@ -340,7 +329,7 @@ async fn ranges(ctx: &mut Ctx<'_>, numbers: impl Iterator<Item = u32>) -> Result
             print::number(out, u64::from(last));
         }
         printed += 1;
-        if printed % NUMBERS_PER_RELIEF == 0 {
+        if printed % search::NUMBERS_PER_RELIEF == 0 {
             ctx.wire.relieve().await?;
         }
     }

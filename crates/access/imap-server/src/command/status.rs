@@ -1,5 +1,6 @@
 //! STATUS: RFC 9051 §6.3.11, with the items of RFC 7162, 7889, 8438 and 8474.
 
+use posthaste_directory::Reading;
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::command::StatusItem;
 use posthaste_imap_codec::response::{StatusValue, Untagged};
@@ -9,6 +10,7 @@ use posthaste_store::{MailboxEntry, MailboxHead, StoreError};
 use super::DONE;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
+use crate::seen;
 use crate::session::Session;
 use crate::sharing::Found;
 use crate::sync::reported_modseq;
@@ -22,14 +24,15 @@ pub(super) async fn run(
     let head = session.service.store.status(&[entry.id]).await?.pop().flatten();
     let head = head.ok_or(StoreError::NoMailbox(entry.id))?;
     let entry = MailboxEntry { name: place.shown(&entry.name)?, ..entry };
-    tell(session, &entry, &head, items).await?;
+    let reading = seen::reading(session.login()?, place.account(), entry.id);
+    tell(session, (&entry, reading), &head, items).await?;
     Ok(DONE)
 }
 
-/// Prints one STATUS response.
+/// Prints one STATUS response, of a mailbox and who reads it, if it is another account's.
 pub(super) async fn tell(
     session: &mut Session,
-    entry: &MailboxEntry,
+    (entry, reading): (&MailboxEntry, Option<Reading>),
     head: &MailboxHead,
     items: &[StatusItem],
 ) -> Result<(), Failure> {
@@ -42,13 +45,18 @@ pub(super) async fn tell(
         true => deleted_storage(session, entry.id).await?,
         false => 0,
     };
+    let unseen = match reading.filter(|_| items.contains(&StatusItem::Unseen)) {
+        // Boxed: few mailboxes are those of others.
+        Some(reading) => Box::pin(seen::unseen(&session.service, reading, head.counts.messages)).await?,
+        None => head.counts.unseen,
+    };
     let limit = session.service.options.append_bytes_max;
     let value = |item: &StatusItem| match item {
         StatusItem::Messages => StatusValue::Messages(head.counts.messages),
         StatusItem::Recent => StatusValue::Recent(recent),
         StatusItem::UidNext => StatusValue::UidNext(head.uid_next),
         StatusItem::UidValidity => StatusValue::UidValidity(entry.uid_validity),
-        StatusItem::Unseen => StatusValue::Unseen(head.counts.unseen),
+        StatusItem::Unseen => StatusValue::Unseen(unseen),
         StatusItem::Deleted => StatusValue::Deleted(head.counts.deleted),
         StatusItem::DeletedStorage => StatusValue::DeletedStorage(reclaimed),
         StatusItem::Size => StatusValue::Size(head.counts.bytes),

@@ -1,8 +1,9 @@
 //! STORE and UID STORE: RFC 9051 §6.4.6, with UNCHANGEDSINCE of RFC 7162 §3.1.3.
 //!
-//! `sync` sends the FETCH responses, whoever made the change. This file only decides which changes
-//! need no report (`.SILENT`) and which messages are reported although nothing changed.
+//! `sync` sends the FETCH responses, for changes of all sessions. This file only decides which
+//! changes need no report (`.SILENT`) and which messages are reported although nothing changed.
 
+use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::command::{StoreAction, StoreAnswer};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MessageSet, Numbering};
@@ -13,6 +14,7 @@ use posthaste_store::{FlagChange, FlagsStored};
 use super::DONE;
 use crate::reply::{Failure, Reply};
 use crate::rights::{changeable, no_right, permitted};
+use crate::seen::{self, FlagOrder};
 use crate::selected::Selected;
 use crate::session::Ctx;
 use crate::sync::{self, OwnChange};
@@ -29,7 +31,7 @@ pub(super) struct StoreCommand {
 
 pub(super) async fn run(ctx: &mut Ctx<'_>, mut command: StoreCommand) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
-    let instead = permitted_change(ctx.selected.rights, &mut command)?;
+    let instead = permitted_change(ctx.selected, &mut command)?;
     if command.unchanged_since.is_some() {
         // RFC 7162 §3.1: using it switches CONDSTORE on.
         ctx.enable_condstore();
@@ -44,17 +46,20 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, mut command: StoreCommand) -> Result<
         StoreAction::Add => FlagChange::Add,
         StoreAction::Remove => FlagChange::Remove,
     };
-    let mailbox = &ctx.selected.mailbox;
+    let unchanged_since = command.unchanged_since;
     let stored = match instead {
         Instead::Nothing => {
-            mailbox.store_flags(&uids, change, &command.flags, command.unchanged_since).await?
+            let order = FlagOrder { uids: &uids, change, flags: &command.flags, unchanged_since };
+            seen::store_flags(ctx.service, ctx.selected, order).await?
         }
         Instead::RemoveFirst => {
-            let others = others_than(&command.flags, ctx.selected);
-            let since = command.unchanged_since;
-            let removed = mailbox.store_flags(&uids, FlagChange::Remove, &others, since).await?;
+            let flags = &*others_than(&command.flags, ctx.selected);
+            let order = FlagOrder { uids: &uids, change: FlagChange::Remove, flags, unchanged_since };
+            let removed = seen::store_flags(ctx.service, ctx.selected, order).await?;
             let rest = uids.difference(&removed.modified);
-            let added = mailbox.store_flags(&rest, FlagChange::Add, &command.flags, None).await?;
+            let (change, flags) = (FlagChange::Add, &*command.flags);
+            let order = FlagOrder { uids: &rest, change, flags, unchanged_since: None };
+            let added = seen::store_flags(ctx.service, ctx.selected, order).await?;
             FlagsStored {
                 changed: removed.changed.union(&added.changed),
                 modified: removed.modified,
@@ -62,6 +67,15 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, mut command: StoreCommand) -> Result<
             }
         }
     };
+    let event = Event {
+        owner: ctx.selected.owner.as_deref().unwrap_or(ctx.login),
+        user: ctx.login,
+        mailbox: ctx.selected.mailbox.id(),
+        cause: Cause::Flag,
+        uids: &stored.changed,
+        flags: &command.flags,
+    };
+    ctx.service.happened(event).await;
     let (numbers, expunged) = match command.set.numbering() {
         // Other sessions expunged these messages, and this session has not reported that yet. The
         // client means messages that no longer exist.
@@ -118,8 +132,9 @@ enum Instead {
 
 /// RFC 4314 §4: flags that may not be changed stay as they are. It is an error only if none of the
 /// flags may be changed.
-fn permitted_change(rights: Rights, command: &mut StoreCommand) -> Result<Instead, Failure> {
-    if rights == Rights::ALL {
+fn permitted_change(selected: &Selected, command: &mut StoreCommand) -> Result<Instead, Failure> {
+    let rights = selected.rights;
+    if rights == Rights::ALL && selected.layer.is_none() {
         return Ok(Instead::Nothing);
     }
     let is_replaced = command.action == StoreAction::Replace;

@@ -2,7 +2,7 @@
 //! `crate::gmail`.
 //!
 //! The flags that change are reported as for any STORE, and then the labels, as Gmail does. A STORE
-//! without + or - is two changes: first the other labels go, then the new ones come.
+//! without + or - is two changes: first the other labels are removed, then the new ones are added.
 
 use posthaste_imap_codec::MessageSet;
 use posthaste_imap_codec::command::{FetchItem, FetchModifiers, StoreAction, StoreAnswer};

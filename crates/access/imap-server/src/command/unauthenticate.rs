@@ -40,7 +40,7 @@ fn end_login(session: &mut Session) -> Reply {
     session.wire.belongs_to_nobody();
     let now = session.wire.connection().clock().now();
     session.login_deadline = now + session.service.options.login_within;
-    // Whoever guesses passwords must not get more guesses by a login of their own in between.
+    // A login of one's own in between must not allow more guesses of passwords.
     session.bad_commands += session.bad_before_login;
     // RFC 8437 §3: the capabilities are those before the login again.
     let code = Code::Other("CAPABILITY".to_owned(), Some(capability::text(session)));

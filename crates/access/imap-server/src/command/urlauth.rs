@@ -12,6 +12,7 @@ use posthaste_net::BytePermit;
 use posthaste_store::StoreError;
 
 use super::DONE;
+use crate::heavy::Pace;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
 use crate::session::Session;
@@ -21,6 +22,9 @@ const INTERNAL: &str = "INTERNAL";
 
 /// Parts up to this size are read without reserving memory, as FETCH does for small messages.
 const UNRESERVED_BYTES_MAX: u64 = 128 * 1024;
+
+/// Bytes that are looked at between two counts of the steps.
+const PIECE_BYTES: usize = 256 * 1024;
 
 /// Whose URLs a session reads.
 pub(super) fn reader(session: &Session) -> Result<UrlReader<'_>, Failure> {
@@ -180,7 +184,7 @@ async fn value(
             let mut bytes = Vec::new();
             service.delivery.read_url(part, &mut bytes).await?;
             // RFC 9051 §9, CHAR8: as in FETCH BODY.
-            bytes.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = 0x80);
+            without_nul(&mut bytes).await;
             Value::Literal(bytes)
         }
         UrlFetchParam::Binary => {
@@ -193,11 +197,44 @@ async fn value(
     })
 }
 
+/// Replaces each NUL, in pieces.
+async fn without_nul(bytes: &mut [u8]) {
+    let mut pace = Pace::default();
+    for piece in bytes.chunks_mut(PIECE_BYTES) {
+        piece.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = 0x80);
+        pace.worked(piece.len() as u64).await;
+    }
+}
+
 /// What cannot be had is NIL.
 fn or_nil<T>(found: Result<T, UrlRefusal>) -> Result<Option<T>, Failure> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(UrlRefusal::Bad(_)) => Ok(None),
         Err(UrlRefusal::Failed(error)) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::heavy::SLICE_STEPS;
+
+    #[test]
+    fn a_long_part_is_looked_at_in_pieces() {
+        let mut bytes = vec![0; 4 * SLICE_STEPS as usize];
+        let mut polls = 1;
+        {
+            let mut work = pin!(without_nul(&mut bytes));
+            while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+                polls += 1;
+            }
+        }
+        assert!(polls >= 3, "{polls} polls");
+        assert!(bytes.iter().all(|byte| *byte == 0x80));
     }
 }

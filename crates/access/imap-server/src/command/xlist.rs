@@ -1,7 +1,7 @@
 //! XLIST: what Gmail had before SPECIAL-USE (RFC 6154). Mail programs of those years still ask for
 //! it where it is offered.
 //!
-//! The answer is that of a basic LIST. It tells the special uses by Gmail's words, and INBOX by
+//! The answer is that of a basic LIST. It names the special uses with Gmail's words, and INBOX by
 //! `\Inbox`, because Gmail translates its name.
 
 use posthaste_imap_codec::command::{ListArgs, ListReturn, ListSelection, ListSyntax, SpecialUse};

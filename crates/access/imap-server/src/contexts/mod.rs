@@ -82,7 +82,7 @@ impl Contexts {
         self.list.is_empty()
     }
 
-    /// Whether messages are to be evaluated although nothing changed.
+    /// Whether to evaluate messages although nothing changed.
     pub(crate) fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }

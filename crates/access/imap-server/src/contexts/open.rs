@@ -13,11 +13,11 @@ use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::wire::Wire;
 
-/// What was found.
-pub(crate) struct Found {
+/// The result of the command that opens a context.
+pub(crate) struct InitialResult {
     /// The UIDs.
     pub(crate) uids: NumSet,
-    /// Of a SORT: its criteria, and the UIDs in order.
+    /// For a SORT: its criteria, and the UIDs in order.
     pub(crate) order: Option<(Vec<SortCriterion>, Vec<u32>)>,
 }
 
@@ -56,7 +56,13 @@ impl Asked {
 
     /// Begins the context, or says that there will be no updates. The command itself ends as
     /// without UPDATE (RFC 5267 §4.3.1).
-    pub(crate) async fn open(self, wire: &mut Wire, selected: &mut Selected, by: Searcher<'_>, found: Found) {
+    pub(crate) async fn open(
+        self,
+        wire: &mut Wire,
+        selected: &mut Selected,
+        by: Searcher<'_>,
+        found: InitialResult,
+    ) {
         let Self { tag, numbering, key } = self;
         let (key, key_bytes) = match key {
             Ok(key) => key,

@@ -44,10 +44,10 @@ pub(super) async fn runs(uids: &[u32], wanted: &NumSet, pace: &mut Pace) -> Vec<
 }
 
 /// The members without some of them.
-pub(super) async fn without(uids: &[u32], gone: &NumSet, pace: &mut Pace) -> Vec<u32> {
+pub(super) async fn without(uids: &[u32], dropped: &NumSet, pace: &mut Pace) -> Vec<u32> {
     let mut left = Vec::with_capacity(uids.len());
     for chunk in uids.chunks(CHUNK) {
-        left.extend(chunk.iter().filter(|uid| !gone.contains(**uid)));
+        left.extend(chunk.iter().filter(|uid| !dropped.contains(**uid)));
         pace.worked(CHUNK_STEPS).await;
     }
     left

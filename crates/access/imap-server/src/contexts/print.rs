@@ -38,6 +38,7 @@ pub(super) async fn updates(
         all,
         partial,
         modseq,
+        relevancy: None,
         updates: updates_later,
     };
     wire.out().extend_from_slice(b"* ");

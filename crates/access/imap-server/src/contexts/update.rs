@@ -22,7 +22,7 @@ use crate::wire::Wire;
 /// Steps of finding a message in the view before.
 const ROW_STEPS: u64 = 100;
 
-/// For whom messages are evaluated, and with what.
+/// The account for which messages are evaluated, and the service that does it.
 #[derive(Clone, Copy)]
 pub(crate) struct Searcher<'s> {
     pub(crate) service: &'s ImapService,
@@ -46,16 +46,16 @@ pub(crate) async fn report_expunged(
     let pace = &mut Pace::default();
     contexts.pending = contexts.pending.difference(expunged);
     for context in &mut contexts.list {
-        let mut gone = NumSet::new();
+        let mut dropped = NumSet::new();
         for uid in expunged.iter() {
             if context.members.remove(uid) {
-                gone.push(uid);
+                dropped.push(uid);
             }
             if pace.note(members::STEPS) {
                 pace.rest().await;
             }
         }
-        let removed = context.remove(old, &gone, pace).await;
+        let removed = context.remove(old, &dropped, pace).await;
         print::updates(wire, &context.tag, context.numbering, removed.as_slice()).await?;
     }
     Ok(())
@@ -168,7 +168,7 @@ impl Context {
         step: &Step<'_>,
         due: &NumSet,
     ) -> Result<Looked, Failure> {
-        // Nothing that `kept` lets through asks for the time.
+        // Nothing that `kept` lets through depends on the time.
         let question = Question::compile(&self.key, source.selected, 0)?;
         let candidates = due.union(&concerned(step, question.watched()).await);
         if candidates.is_empty() {
@@ -176,24 +176,24 @@ impl Context {
         }
         let mut evaluation = Job::new(source, question, Pace::default());
         let work = Box::pin(evaluation.matching(&candidates));
-        let job::Found { seqs, expunged } = wire.while_there(work).await??;
+        let job::Matches { seqs, expunged } = wire.while_there(work).await??;
         if expunged > 0 {
             return Ok(Looked::Postponed);
         }
-        let (mut come, mut gone) = (NumSet::new(), NumSet::new());
+        let (mut added, mut dropped) = (NumSet::new(), NumSet::new());
         let pace = &mut Pace::default();
         for (seq, row) in step.new.rows(&candidates) {
             let uid = row.uid().value();
             match (seqs.contains(seq.value()), self.members.contains(uid)) {
-                (true, false) => come.push(uid),
-                (false, true) => gone.push(uid),
+                (true, false) => added.push(uid),
+                (false, true) => dropped.push(uid),
                 _ => {}
             }
             if pace.note(members::STEPS) {
                 pace.rest().await;
             }
         }
-        self.apply(wire, source, step.new, come, gone).await
+        self.apply(wire, source, step.new, added, dropped).await
     }
 
     /// Takes messages into the result and out of it, and reports that.
@@ -202,40 +202,40 @@ impl Context {
         wire: &mut Wire,
         source: Source<'_>,
         view: &View,
-        come: NumSet,
-        gone: NumSet,
+        added: NumSet,
+        dropped: NumSet,
     ) -> Result<Looked, Failure> {
         let pace = &mut Pace::default();
         // The new order is found first: if it is not, nothing has changed.
         let mut in_order = None;
         if let Some(sorted) = &self.sorted
-            && !come.is_empty()
+            && !added.is_empty()
         {
-            let left = order::without(&sorted.uids, &gone, pace).await;
-            let placing = Box::pin(order::with(source, &sorted.criteria, left, &come, pace));
+            let left = order::without(&sorted.uids, &dropped, pace).await;
+            let placing = Box::pin(order::with(source, &sorted.criteria, left, &added, pace));
             match wire.while_there(placing).await?? {
                 Some(uids) => in_order = Some(uids),
                 None => return Ok(Looked::Postponed),
             }
         }
-        let mut updates: Vec<Update> = self.remove(view, &gone, pace).await.into_iter().collect();
-        for uid in gone.iter() {
+        let mut updates: Vec<Update> = self.remove(view, &dropped, pace).await.into_iter().collect();
+        for uid in dropped.iter() {
             self.members.remove(uid);
             pace.worked(members::STEPS).await;
         }
-        for uid in come.iter() {
+        for uid in added.iter() {
             self.members.insert(uid);
             pace.worked(members::STEPS).await;
         }
-        if !come.is_empty() {
+        if !added.is_empty() {
             let places = match (&mut self.sorted, in_order) {
                 (Some(sorted), Some(uids)) => {
                     sorted.uids = uids;
-                    let runs = order::runs(&sorted.uids, &come, pace).await;
+                    let runs = order::runs(&sorted.uids, &added, pace).await;
                     // From the first place on: what stands before a place is there already.
                     print::ordered(view, self.numbering, &runs, pace).await
                 }
-                _ => print::unordered(view, self.numbering, &come),
+                _ => print::unordered(view, self.numbering, &added),
             };
             updates.push(Update { kind: UpdateKind::AddTo, places });
         }
@@ -243,16 +243,16 @@ impl Context {
         Ok(Looked::Done)
     }
 
-    /// Takes messages out of the order. Returns what is to be reported, if anything is.
-    async fn remove(&mut self, view: &View, gone: &NumSet, pace: &mut Pace) -> Option<Update> {
-        if gone.is_empty() {
+    /// Takes messages out of the order. Returns what to report, if anything.
+    async fn remove(&mut self, view: &View, dropped: &NumSet, pace: &mut Pace) -> Option<Update> {
+        if dropped.is_empty() {
             return None;
         }
         let places = match &mut self.sorted {
-            None => print::unordered(view, self.numbering, gone),
+            None => print::unordered(view, self.numbering, dropped),
             Some(sorted) => {
-                let mut runs = order::runs(&sorted.uids, gone, pace).await;
-                sorted.uids = order::without(&sorted.uids, gone, pace).await;
+                let mut runs = order::runs(&sorted.uids, dropped, pace).await;
+                sorted.uids = order::without(&sorted.uids, dropped, pace).await;
                 // From the last place on: no removal shifts another.
                 runs.reverse();
                 print::ordered(view, self.numbering, &runs, pace).await

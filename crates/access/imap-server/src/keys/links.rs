@@ -17,11 +17,6 @@ pub(crate) struct Link {
     count: u16,
 }
 
-impl Link {
-    /// Of a message that is nobody's answer.
-    pub(crate) const NONE: Self = Self { own: None, is_reply: false, start: 0, count: 0 };
-}
-
 /// A link for each of some messages. Identifiers are numbered, so that following them needs no
 /// lookup by their text.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +36,9 @@ impl LinkColumn {
     /// What a message refers to, the root first.
     pub(crate) fn references(&self, link: Link) -> &[u32] {
         let start = link.start as usize;
-        self.references.get(start..start + usize::from(link.count)).unwrap_or_default()
+        let references = self.references.get(start..start + usize::from(link.count));
+        debug_assert!(references.is_some(), "a link of another column");
+        references.unwrap_or_default()
     }
 
     /// Makes the link of a message.

@@ -14,9 +14,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use posthaste_mail_model::MailboxId;
+use posthaste_store::StoreError;
 
 pub(crate) use links::{Link, LinkColumn};
-pub(crate) use order::Order;
+pub(crate) use order::{Direction, Order};
 pub(crate) use texts::Texts;
 
 /// Bytes of all tables, unless the configuration says something else.
@@ -40,7 +41,14 @@ pub(crate) enum TextKey {
 }
 
 /// How many there are.
-const TEXT_KEYS: usize = 6;
+const TEXT_KEYS: usize = TextKey::DisplayTo as usize + 1;
+
+/// The error for a message that has no key after all keys were gathered. It does not occur: a table
+/// has a key for each message that it was asked for.
+pub(crate) fn without_key(what: &str) -> StoreError {
+    debug_assert!(false, "a message has no {what}");
+    StoreError::Corrupt(format!("a message has no {what}"))
+}
 
 /// A value for each of some messages, by UID.
 #[derive(Clone, Debug)]
@@ -128,28 +136,12 @@ pub(crate) struct Table {
 impl Table {
     /// The texts of a key.
     pub(crate) fn text(&self, key: TextKey) -> &TextColumn {
-        let [from, to, cc, subject, display_from, display_to] = &self.texts;
-        match key {
-            TextKey::From => from,
-            TextKey::To => to,
-            TextKey::Cc => cc,
-            TextKey::Subject => subject,
-            TextKey::DisplayFrom => display_from,
-            TextKey::DisplayTo => display_to,
-        }
+        &self.texts[key as usize]
     }
 
     /// The texts of a key, to add some.
     pub(crate) fn text_mut(&mut self, key: TextKey) -> &mut Arc<TextColumn> {
-        let [from, to, cc, subject, display_from, display_to] = &mut self.texts;
-        match key {
-            TextKey::From => from,
-            TextKey::To => to,
-            TextKey::Cc => cc,
-            TextKey::Subject => subject,
-            TextKey::DisplayFrom => display_from,
-            TextKey::DisplayTo => display_to,
-        }
+        &mut self.texts[key as usize]
     }
 
     /// Forgets columns that hold more than twice as many messages as the mailbox has: the others
@@ -187,14 +179,14 @@ pub struct KeyCache {
 
 #[derive(Debug, Default)]
 struct State {
-    tables: HashMap<MailboxId, Kept>,
+    tables: HashMap<MailboxId, CachedTable>,
     bytes: usize,
     /// Counts uses, so that the table used longest ago is known.
     uses: u64,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedTable {
     table: Table,
     bytes: usize,
     used: u64,
@@ -245,7 +237,7 @@ impl KeyCache {
         state.uses += 1;
         let used = state.uses;
         state.bytes += bytes;
-        if let Some(other) = state.tables.insert(mailbox, Kept { table, bytes, used }) {
+        if let Some(other) = state.tables.insert(mailbox, CachedTable { table, bytes, used }) {
             state.bytes -= other.bytes;
         }
     }

@@ -13,6 +13,15 @@ const CHUNK: usize = 32 * 1024;
 /// Steps for a message and a digit.
 const STEPS: u64 = 4;
 
+/// Which keys come first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    /// The lowest.
+    Ascending,
+    /// The highest: REVERSE of RFC 5256 §3.
+    Descending,
+}
+
 /// Messages in the order found so far, each by its place in the mailbox's order.
 #[derive(Debug)]
 pub(crate) struct Order {
@@ -29,14 +38,18 @@ impl Order {
     }
 
     /// Sorts by a key of 64 bits, given by place.
-    pub(crate) async fn by(&mut self, keys: &[u64], is_reverse: bool, pace: &mut Pace) {
+    pub(crate) async fn by(&mut self, keys: &[u64], direction: Direction, pace: &mut Pace) {
+        debug_assert_eq!(keys.len(), self.entries.len(), "a key for each message");
         let least = keys.iter().copied().min().unwrap_or(0);
         let range = keys.iter().copied().max().unwrap_or(0) - least;
         for part in 0..=u32::from(range > u64::from(u32::MAX)) {
             for chunk in self.entries.chunks_mut(CHUNK) {
                 for (key, place) in chunk.iter_mut() {
                     let whole = keys.get(*place as usize).copied().unwrap_or(0) - least;
-                    let whole = if is_reverse { range - whole } else { whole };
+                    let whole = match direction {
+                        Direction::Ascending => whole,
+                        Direction::Descending => range - whole,
+                    };
                     *key = (whole >> (32 * part)) as u32;
                 }
                 pace.worked(chunk.len() as u64 * STEPS).await;
@@ -96,13 +109,14 @@ mod tests {
             (state >> 11) % below
         };
         for (count, below) in [(0, 1), (1, 9), (500, 3), (5_000, 1 << 20), (5_000, u64::MAX >> 11)] {
-            for is_reverse in [false, true] {
+            for direction in [Direction::Ascending, Direction::Descending] {
+                let is_reverse = direction == Direction::Descending;
                 let least: Vec<u64> = (0..count).map(|_| random(5)).collect();
                 let most: Vec<u64> = (0..count).map(|_| random(below) << 7).collect();
                 let mut order = Order::new(count);
                 runtime.block_on(async {
-                    order.by(&least, false, &mut Pace::default()).await;
-                    order.by(&most, is_reverse, &mut Pace::default()).await;
+                    order.by(&least, Direction::Ascending, &mut Pace::default()).await;
+                    order.by(&most, direction, &mut Pace::default()).await;
                 });
                 let mut model: Vec<usize> = (0..count).collect();
                 model.sort_by_key(|place| {

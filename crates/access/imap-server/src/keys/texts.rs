@@ -65,7 +65,8 @@ impl Texts {
         }
         let (start, _) = text.split_at(TEXT_BYTES_MAX - DIGEST_LEN);
         let digest = Sha256::digest(text);
-        self.find_or_add(&[start, digest.get(..DIGEST_LEN).unwrap_or_default()].concat(), whole)
+        let (digest, _) = digest.split_at(DIGEST_LEN);
+        self.find_or_add(&[start, digest].concat(), whole)
     }
 
     fn find_or_add(&mut self, text: &[u8], hash: u64) -> u32 {
@@ -119,6 +120,7 @@ impl Texts {
     /// A text by its number.
     pub(crate) fn text(&self, number: u32) -> &[u8] {
         let number = number as usize;
+        debug_assert!(number < self.ends.len(), "no text has number {number}");
         let start = if number == 0 { 0 } else { self.ends.get(number - 1).copied().unwrap_or(0) };
         let end = self.ends.get(number).copied().unwrap_or(start);
         self.bytes.get(start..end).unwrap_or_default()

@@ -2,6 +2,7 @@
 //! selected, and while no command runs.
 //!
 //! * `wish` compiles what the client wants, and refuses what makes no sense.
+//! * `others` follows mailboxes of other accounts, with their rights.
 //! * `report` prints what happened in other mailboxes: STATUS, LIST, METADATA.
 //!
 //! `announce` reports the selected mailbox as far as the client wants to know, and `waiting` waits
@@ -12,7 +13,9 @@
 //! client that reads again after a pause gets one response for each mailbox that changed. Where
 //! that would be more than the limit, it gets NOTIFICATIONOVERFLOW (RFC 5465 §5.8).
 
+mod group;
 mod names;
+mod others;
 pub(crate) mod report;
 mod wish;
 
@@ -20,15 +23,15 @@ use std::sync::Arc;
 
 use posthaste_imap_codec::command::FetchItem;
 use posthaste_imap_codec::response::Code;
-use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, NumSet};
+use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use posthaste_store::{AccountWatch, MailboxList, OwnArrivals};
 
 use crate::annotations::Known;
-use crate::mailbox_filter::Filter;
 use crate::reply::Failure;
-use crate::service::ImapService;
+use crate::sharing::Asker;
 use crate::wire::Wire;
 
+use others::Others;
 pub(crate) use wish::Wish;
 
 /// Appends and copies of this session that wait to be left out. A session reports after each
@@ -39,7 +42,12 @@ const OWN_MAX: usize = 16;
 pub(crate) struct Notify {
     wish: Wish,
     watch: AccountWatch,
-    /// The list whose names and subscriptions the client knows.
+    /// Mailboxes of other accounts, if the client wants to know of any.
+    others: Option<Box<Others>>,
+    /// The user's own list, as of the last report.
+    own_list: Arc<MailboxList>,
+    /// The list whose names and subscriptions the client knows: the same, and what it wants to know
+    /// of others.
     list: Arc<MailboxList>,
     /// The annotations that were reported to it, if it wants to know of annotations.
     annotations: Option<Box<Known>>,
@@ -51,18 +59,6 @@ pub(crate) struct Notify {
     closed: Option<(MailboxId, ModSeq)>,
     /// The mailbox that was selected at the last report, and up to where it was reported.
     was_selected: Option<(MailboxId, ModSeq)>,
-}
-
-/// What is wanted of some mailboxes.
-#[derive(Debug)]
-struct Group {
-    filter: Filter,
-    /// MessageNew and MessageExpunge, which go together.
-    messages: bool,
-    flags: bool,
-    names: bool,
-    subscriptions: bool,
-    metadata: bool,
 }
 
 /// What is wanted of the selected mailbox.
@@ -79,19 +75,22 @@ pub(crate) struct SelectedWish {
 
 impl Notify {
     /// Begins to notify: what happens from now on.
-    pub(crate) async fn begin(
-        service: &ImapService,
-        account: AccountId,
-        wish: Wish,
-    ) -> Result<Self, Failure> {
+    pub(crate) async fn begin(asker: Asker<'_>, wish: Wish) -> Result<Self, Failure> {
+        let (service, account) = (asker.service, asker.login.id);
         let watch = service.store.follow(account).await?;
-        let list = watch.list();
+        let own_list = watch.list();
+        let mut others = Others::begin(asker, &wish.groups, &own_list).await?;
+        let list = match &mut others {
+            Some(others) => others.list_with(&own_list),
+            None => Arc::clone(&own_list),
+        };
         let annotations = match wish.annotations() {
             true => Some(Box::new(Known::read(service, account).await?)),
             false => None,
         };
         let (own, own_uids) = (Vec::new(), NumSet::new());
-        Ok(Self { wish, watch, list, annotations, own, own_uids, closed: None, was_selected: None })
+        let (closed, was_selected) = (None, None);
+        Ok(Self { wish, watch, others, own_list, list, annotations, own, own_uids, closed, was_selected })
     }
 
     /// What is wanted of the selected mailbox.
@@ -116,7 +115,16 @@ impl Notify {
 
     /// What this session's own client did to the names is not reported to it (RFC 5465 §5).
     pub(crate) fn adopt_list(&mut self) {
-        self.list = self.watch.list();
+        self.own_list = self.watch.list();
+        self.list = self.list_now();
+    }
+
+    /// The list whose names the client would know after a report.
+    fn list_now(&mut self) -> Arc<MailboxList> {
+        match &mut self.others {
+            Some(others) => others.list_with(&self.own_list),
+            None => Arc::clone(&self.own_list),
+        }
     }
 
     /// What this session's own client added is not reported to it (RFC 5465 §5). `uids` are those
@@ -139,9 +147,4 @@ pub(crate) fn overflow(wire: &mut Wire) {
 /// Whether a command changes the names of mailboxes, or the subscriptions.
 pub(crate) fn changes_list(command: &str) -> bool {
     matches!(command, "CREATE" | "DELETE" | "RENAME" | "SUBSCRIBE" | "UNSUBSCRIBE" | "SETMETADATA")
-}
-
-/// The first group that names a mailbox decides for it.
-fn group_of<'g>(groups: &'g [Group], name: &MailboxName, list: &MailboxList) -> Option<&'g Group> {
-    groups.iter().find(|group| group.filter.has(name, list))
 }

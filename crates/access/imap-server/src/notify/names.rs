@@ -7,94 +7,123 @@ use posthaste_imap_codec::response::{ListAttribute, ListData};
 use posthaste_mail_model::{MailboxId, MailboxName, SEPARATOR};
 use posthaste_store::{MailboxEntry, MailboxList};
 
-use super::{Group, group_of};
+use super::group::{Group, group_of};
+use crate::heavy::Pace;
 use crate::listed::data_of;
+use crate::mailbox_filter::FILTER_STEPS;
 
 /// Steps of comparing one name of each list.
-pub(super) const NAME_STEPS: u64 = 300;
+const NAME_STEPS: u64 = 300;
+
+/// Steps of looking names up in both lists and of making a line.
+const LINE_STEPS: u64 = 1000;
 
 /// The differences of two lists that are wanted.
 pub(super) struct Differences<'l> {
     pub(super) old: &'l MailboxList,
     pub(super) new: &'l MailboxList,
+    /// The user's own lists then and now.
+    pub(super) own: (&'l MailboxList, &'l MailboxList),
     pub(super) groups: &'l [Group],
 }
 
 impl Differences<'_> {
-    /// The responses, each name at most once.
-    pub(super) fn lines(&self) -> Vec<ListData> {
+    /// The responses, each name at most once. `None` if there are more than `max`. Each name pays
+    /// for the groups that it is compared with.
+    pub(super) async fn lines(&self, max: usize, pace: &mut Pace) -> Option<Vec<ListData>> {
         let mut lines = Vec::new();
-        let mut told = BTreeSet::new();
-        let (gone, come) = self.entries();
-        let old_names: HashMap<MailboxId, &MailboxName> = gone.iter().map(|e| (e.id, &e.name)).collect();
-        let new_ids: BTreeSet<MailboxId> = come.iter().map(|e| e.id).collect();
-        for entry in &come {
-            if !self.wants_name(&entry.name) {
+        let mut reported = BTreeSet::new();
+        let (removed, added) = self.entries(pace).await;
+        let old_names: HashMap<MailboxId, &MailboxName> = removed.iter().map(|e| (e.id, &e.name)).collect();
+        // The new mailboxes, and whether the client may see their names.
+        let mut visible: HashMap<MailboxId, bool> = HashMap::with_capacity(added.len());
+        for entry in &added {
+            let is_wanted = self.wants_name(&entry.name, pace).await;
+            visible.insert(entry.id, is_wanted);
+            if !is_wanted {
                 continue;
             }
             // RFC 5465 §5.4: a mailbox that was renamed comes with its old name.
             let old_name = old_names.get(&entry.id).copied().unwrap_or(&entry.name);
             lines.push(data_of(self.new, entry, &MailboxArg::from(old_name)));
-            told.insert(entry.name.clone());
-        }
-        for entry in &gone {
-            // An old name is told by OLDNAME, if the new one may be told.
-            let renamed = new_ids.contains(&entry.id)
-                && come.iter().any(|new| new.id == entry.id && self.wants_name(&new.name));
-            let is_free = self.new.find(&entry.name).is_none();
-            if is_free && !renamed && self.wants_name(&entry.name) && told.insert(entry.name.clone()) {
-                lines.push(self.absent(&entry.name));
+            reported.insert(entry.name.clone());
+            if lines.len() > max {
+                return None;
             }
         }
-        let parents = gone.iter().chain(&come).filter_map(|entry| entry.name.parent());
+        for entry in &removed {
+            // OLDNAME reports an old name, if the client may see the new one.
+            let is_renamed = visible.get(&entry.id).copied().unwrap_or(false);
+            let is_free = self.new.find(&entry.name).is_none();
+            if is_free
+                && !is_renamed
+                && self.wants_name(&entry.name, pace).await
+                && reported.insert(entry.name.clone())
+            {
+                lines.push(self.absent(&entry.name));
+                if lines.len() > max {
+                    return None;
+                }
+            }
+            pace.worked(LINE_STEPS).await;
+        }
+        let parents = removed.iter().chain(&added).filter_map(|entry| entry.name.parent());
         for parent in parents.collect::<BTreeSet<_>>() {
+            pace.worked(LINE_STEPS).await;
             let differs = self.old.has_children(&parent) != self.new.has_children(&parent);
             if differs
                 && self.old.find(&parent).is_some()
-                && self.wants_name(&parent)
+                && self.wants_name(&parent, pace).await
                 && let Some(entry) = self.new.find(&parent)
-                && told.insert(parent.clone())
+                && reported.insert(parent.clone())
             {
                 lines.push(data_of(self.new, entry, &MailboxArg::from(&parent)));
             }
         }
         for name in self.old.subscribed.symmetric_difference(&self.new.subscribed) {
+            pace.worked(2 * self.groups_steps()).await;
             let group =
-                group_of(self.groups, name, self.new).or_else(|| group_of(self.groups, name, self.old));
-            if group.is_some_and(|group| group.subscriptions) && told.insert(name.clone()) {
+                group_of(self.groups, name, self.own.1).or_else(|| group_of(self.groups, name, self.own.0));
+            if group.is_some_and(|group| group.subscriptions) && reported.insert(name.clone()) {
                 lines.push(match self.new.find(name) {
                     Some(entry) => data_of(self.new, entry, &MailboxArg::from(name)),
                     None => self.absent(name),
                 });
             }
         }
-        lines
+        (lines.len() <= max).then_some(lines)
     }
 
-    /// Entries of the old list that the new one has not, and the reverse. Both are in order of
-    /// their names, so that one pass finds them.
-    fn entries(&self) -> (Vec<&MailboxEntry>, Vec<&MailboxEntry>) {
-        let (mut gone, mut come) = (Vec::new(), Vec::new());
+    /// Entries that only the old list has, and those that only the new one has. Both lists are
+    /// sorted by name, so that one pass finds them.
+    async fn entries(&self, pace: &mut Pace) -> (Vec<&MailboxEntry>, Vec<&MailboxEntry>) {
+        let (mut removed, mut added) = (Vec::new(), Vec::new());
         let (mut old, mut new) = (self.old.entries.iter().peekable(), self.new.entries.iter().peekable());
         loop {
+            pace.worked(NAME_STEPS).await;
             match (old.peek(), new.peek()) {
-                (None, None) => return (gone, come),
+                (None, None) => return (removed, added),
                 (Some(a), Some(b)) if a.name == b.name => {
                     if a.id != b.id {
-                        gone.push(*a);
-                        come.push(*b);
+                        removed.push(*a);
+                        added.push(*b);
                     }
                     old.next();
                     new.next();
                 }
-                (Some(a), b) if b.is_none_or(|b| a.name < b.name) => gone.extend(old.next()),
-                _ => come.extend(new.next()),
+                (Some(a), b) if b.is_none_or(|b| a.name < b.name) => removed.extend(old.next()),
+                _ => added.extend(new.next()),
             }
         }
     }
 
-    fn wants_name(&self, name: &MailboxName) -> bool {
-        group_of(self.groups, name, self.new).is_some_and(|group| group.names)
+    async fn wants_name(&self, name: &MailboxName, pace: &mut Pace) -> bool {
+        pace.worked(LINE_STEPS + self.groups_steps()).await;
+        group_of(self.groups, name, self.own.1).is_some_and(|group| group.names)
+    }
+
+    fn groups_steps(&self) -> u64 {
+        FILTER_STEPS * self.groups.len() as u64
     }
 
     /// A name that is no mailbox.
@@ -110,5 +139,66 @@ impl Differences<'_> {
             child_info: posthaste_imap_codec::command::ListSelection::default(),
             old_name: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use posthaste_mail_model::{AccountId, Id, UidValidity};
+
+    use super::*;
+    use crate::heavy::SLICE_STEPS;
+    use crate::mailbox_filter::Filter;
+
+    const NAMES: u64 = 400;
+
+    fn list(parent: &str) -> MailboxList {
+        let mut list = MailboxList::empty(AccountId(Id::new(1, 1)));
+        for n in 0..NAMES {
+            list.entries.push(MailboxEntry {
+                id: MailboxId(Id::new(2, u128::from(n))),
+                name: MailboxName::new(&format!("{parent}/{n:04}")).unwrap(),
+                uid_validity: UidValidity::new(1).unwrap(),
+                special_use: None,
+            });
+        }
+        list
+    }
+
+    /// What the future returns, and how many polls it took.
+    fn polled<T>(work: impl Future<Output = T>) -> (T, u64) {
+        let mut work = pin!(work);
+        for polls in 1.. {
+            if let Poll::Ready(value) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                return (value, polls);
+            }
+        }
+        unreachable!("the loop has no end")
+    }
+
+    #[test]
+    fn a_renamed_parent_is_compared_in_pieces() {
+        let (old, new) = (list("a"), list("b"));
+        let group = |filter| Group {
+            filter,
+            messages: false,
+            flags: false,
+            names: true,
+            subscriptions: false,
+            metadata: false,
+        };
+        let mut groups: Vec<Group> = (0..63).map(|_| group(Filter::Mailboxes(BTreeSet::new()))).collect();
+        groups.push(group(Filter::Personal));
+        let differences = Differences { old: &old, new: &new, own: (&old, &new), groups: &groups };
+        let mut pace = Pace::default();
+        let (lines, polls) = polled(differences.lines(NAMES as usize, &mut pace));
+        assert_eq!(lines.unwrap().len() as u64, NAMES, "each once, under its new name");
+        assert!(polls > NAMES * 64 * FILTER_STEPS / SLICE_STEPS / 2, "{polls} polls");
+        let (lines, fewer) = polled(differences.lines(10, &mut Pace::default()));
+        assert!(lines.is_none() && fewer < polls / 2, "too many are found early: {fewer} polls");
     }
 }

@@ -1,56 +1,66 @@
 //! Prints what happened in mailboxes that are not selected: RFC 5465 §5.
 
+use std::sync::Arc;
+
+use posthaste_directory::{Account, Reading};
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::response::{StatusValue, Untagged};
-use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, Uid};
+use posthaste_mail_model::{MailboxId, MailboxName, ModSeq, Uid};
 use posthaste_store::{Counts, MailboxEntry, MailboxNews};
 
-use super::names::{Differences, NAME_STEPS};
-use super::{Group, Notify, group_of, overflow};
+use super::group::{Group, group_of};
+use super::names::Differences;
+use super::others::Others;
+use super::{Notify, overflow};
 use crate::annotations::Known;
 use crate::enabled::Enabled;
-use crate::heavy::{Pace, SLICE_STEPS};
+use crate::heavy::Pace;
 use crate::mailbox_filter::FILTER_STEPS;
 use crate::reply::Failure;
+use crate::seen;
 use crate::service::ImapService;
+use crate::sharing::Asker;
 use crate::sync::reported_modseq;
 use crate::wire::Wire;
 
 /// Mailboxes whose heads are read at once for STATUS.
 const STATUS_BATCH: usize = 256;
 
-/// The session that is told.
+/// The session that gets the reports.
 pub(crate) struct Listener<'s> {
     pub(crate) wire: &'s mut Wire,
     pub(crate) service: &'s ImapService,
-    pub(crate) account: AccountId,
+    pub(crate) login: &'s Account,
     pub(crate) enabled: Enabled,
     /// The selected mailbox, and up to where its changes were reported.
     pub(crate) selected: Option<(MailboxId, ModSeq)>,
 }
 
-/// Whether the client is told of more.
+/// Whether reports continue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Goes {
-    On,
-    /// It was told that it will not be.
+pub(crate) enum Reporting {
+    Continues,
+    /// The client got NOTIFICATIONOVERFLOW (RFC 5465 §5.8): it gets no more reports.
     Ended,
 }
 
-/// What STATUS says of a mailbox.
+/// What a STATUS response reports of a mailbox.
 struct State<'e> {
     entry: &'e MailboxEntry,
     counts: Counts,
     uid_next: Uid,
     modseq: ModSeq,
-    /// Whether messages came or went.
+    /// Whether messages were added or expunged.
     messages: bool,
 }
 
 impl Notify {
     /// Whether there may be something to report. Reads nothing.
     pub(crate) fn is_due(&self, selected: Option<(MailboxId, ModSeq)>) -> bool {
-        self.watch.has_changed() || self.annotations.is_some() || self.was_selected != selected
+        self.watch.has_changed()
+            || self.others.as_ref().is_some_and(|others| others.has_changed())
+            || self.annotations.is_some()
+            || self.was_selected != selected
     }
 
     /// Waits until there may be something to report.
@@ -61,8 +71,16 @@ impl Notify {
                 None => std::future::pending().await,
             }
         };
+        let others = async {
+            match &mut self.others {
+                // Boxed: few sessions follow others.
+                Some(others) => Box::pin(others.changed()).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = self.watch.changed() => {}
+            () = others => {}
             () = annotated => {}
         }
     }
@@ -72,7 +90,8 @@ impl Notify {
         let mut pace = Pace::default();
         let selected = to.selected.map(|(id, _)| id);
         let mut followed = Vec::new();
-        for entry in self.list.entries.iter().filter(|entry| Some(entry.id) != selected) {
+        let is_reported = |entry: &&MailboxEntry| Some(entry.id) != selected && self.may_read(entry.id);
+        for entry in self.list.entries.iter().filter(is_reported) {
             pace.worked(self.filter_steps()).await;
             followed
                 .extend(self.group(&entry.name).filter(|group| group.messages).map(|group| (entry, group)));
@@ -82,8 +101,9 @@ impl Notify {
             let heads = to.service.store.status(&ids).await?;
             for ((entry, group), head) in batch.iter().zip(heads) {
                 let Some(head) = head else { continue };
-                let (counts, uid_next, modseq) = (head.counts, head.uid_next, head.modseq);
-                tell(to, group, &State { entry, counts, uid_next, modseq, messages: true });
+                let counts = self.counts_of(to, entry.id, group, head.counts).await?;
+                let (uid_next, modseq) = (head.uid_next, head.modseq);
+                report_status(to, group, &State { entry, counts, uid_next, modseq, messages: true });
                 to.wire.relieve().await?;
             }
         }
@@ -91,31 +111,37 @@ impl Notify {
     }
 
     /// Prints what happened since the last report.
-    pub(crate) async fn report(&mut self, to: &mut Listener<'_>) -> Result<Goes, Failure> {
+    pub(crate) async fn report(&mut self, to: &mut Listener<'_>) -> Result<Reporting, Failure> {
         let max = to.service.options.notify_mailboxes_max;
-        let mut news = self.watch.take(max, &std::mem::take(&mut self.own));
+        let own = std::mem::take(&mut self.own);
+        let mut news = self.watch.take(max, &own);
+        let own_before = std::mem::replace(&mut self.own_list, Arc::clone(&news.list));
+        self.renew_others(to).await?;
+        if let Some(others) = &mut self.others {
+            news.overflow |= others.take(max, &own, &mut news.mailboxes);
+        }
         let left = self.left(to.selected);
         self.was_selected = to.selected;
         if news.overflow {
             overflow(to.wire);
-            return Ok(Goes::Ended);
+            return Ok(Reporting::Ended);
         }
         if let Some(left) = left
             && news.mailboxes.iter().all(|other| other.entry.id != left.entry.id)
         {
             news.mailboxes.push(left);
         }
-        if !std::sync::Arc::ptr_eq(&self.list, &news.list) {
-            let old = std::mem::replace(&mut self.list, news.list);
+        let list = self.list_now();
+        if !Arc::ptr_eq(&self.list, &list) {
+            let old = std::mem::replace(&mut self.list, list);
             if self.wish.names() {
-                let steps = NAME_STEPS * (old.entries.len() + self.list.entries.len()) as u64;
-                Pace::default().worked(steps.min(SLICE_STEPS)).await;
-                let differences = Differences { old: &old, new: &self.list, groups: &self.wish.groups };
-                let lines = differences.lines();
-                if lines.len() > max {
+                let own = (&*own_before, &*self.own_list);
+                let differences = Differences { old: &old, new: &self.list, own, groups: &self.wish.groups };
+                // Boxed: names change seldom.
+                let Some(lines) = Box::pin(differences.lines(max, &mut Pace::default())).await else {
                     overflow(to.wire);
-                    return Ok(Goes::Ended);
-                }
+                    return Ok(Reporting::Ended);
+                };
                 for line in lines {
                     to.wire.say(Untagged::List(line));
                     to.wire.relieve().await?;
@@ -133,27 +159,67 @@ impl Notify {
             if let Some(group) = self.group(&entry.name)
                 && (group.messages && messages || group.flags)
             {
-                tell(to, group, &State { entry: &entry, counts, uid_next, modseq, messages });
+                let counts = self.counts_of(to, entry.id, group, counts).await?;
+                report_status(to, group, &State { entry: &entry, counts, uid_next, modseq, messages });
                 to.wire.relieve().await?;
             }
         }
         self.report_annotations(to).await?;
-        Ok(Goes::On)
+        Ok(Reporting::Continues)
     }
 
-    /// The mailbox that was selected and is no longer, if it has changed since it was reported.
+    /// The mailbox that was selected before, if it has changed since its last report.
     fn left(&self, selected: Option<(MailboxId, ModSeq)>) -> Option<MailboxNews> {
         let (id, reported) = self.was_selected?;
         if selected.is_some_and(|(selected, _)| selected == id) {
             return None;
         }
-        self.watch.mailbox(id).filter(|mailbox| mailbox.modseq > reported)
+        let of_others = || self.others.as_ref().and_then(|others| others.mailbox(id));
+        self.watch.mailbox(id).or_else(of_others).filter(|mailbox| mailbox.modseq > reported)
+    }
+
+    /// Reads the rights in mailboxes of others again. A subscription may have been the first to
+    /// one.
+    async fn renew_others(&mut self, to: &Listener<'_>) -> Result<(), Failure> {
+        let asker = Asker { service: to.service, login: to.login };
+        match &mut self.others {
+            Some(others) => Box::pin(others.renew(asker, &self.wish.groups, &self.own_list)).await,
+            None => {
+                self.others = Box::pin(Others::begin(asker, &self.wish.groups, &self.own_list)).await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// The counts of a mailbox, with the messages of another account's that the user has not seen.
+    async fn counts_of(
+        &self,
+        to: &Listener<'_>,
+        mailbox: MailboxId,
+        group: &Group,
+        counts: Counts,
+    ) -> Result<Counts, Failure> {
+        let Some(owner) = self.others.as_ref().and_then(|others| others.account_of(mailbox)) else {
+            return Ok(counts);
+        };
+        if !group.flags {
+            return Ok(counts);
+        }
+        let reading = Reading { owner, mailbox, reader: to.login.id };
+        // Boxed: few sessions follow others.
+        let unseen = Box::pin(seen::unseen(to.service, reading, counts.messages)).await?;
+        Ok(Counts { unseen, ..counts })
+    }
+
+    /// Whether STATUS may report a mailbox.
+    fn may_read(&self, mailbox: MailboxId) -> bool {
+        self.others.as_ref().is_none_or(|others| others.may_read(mailbox))
     }
 
     /// METADATA: RFC 5465 §5.6, §5.7.
     async fn report_annotations(&mut self, to: &mut Listener<'_>) -> Result<(), Failure> {
         let Some(mut known) = self.annotations.take() else { return Ok(()) };
-        let changes = known.changes_since(to.service, to.account).await;
+        let changes = known.changes_since(to.service, to.login.id).await;
         self.annotations = Some(known);
         for change in changes? {
             let Untagged::MetadataChanged { mailbox, .. } = &change else { continue };
@@ -169,18 +235,18 @@ impl Notify {
         Ok(())
     }
 
-    /// The annotations are reported by another extension from now on.
+    /// Another extension reports annotations from now on.
     pub(crate) fn leave_annotations(&mut self) {
         self.annotations = None;
     }
 
-    /// The annotations that the client was told of.
+    /// The annotations that were reported to the client.
     pub(crate) fn annotations(&mut self) -> Option<&mut Known> {
         self.annotations.as_deref_mut()
     }
 
     fn group(&self, name: &MailboxName) -> Option<&Group> {
-        group_of(&self.wish.groups, name, &self.list)
+        group_of(&self.wish.groups, name, &self.own_list)
     }
 
     fn filter_steps(&self) -> u64 {
@@ -189,7 +255,7 @@ impl Notify {
 }
 
 /// `* STATUS Lists (UIDVALIDITY 4 UIDNEXT 10000 MESSAGES 501)`: RFC 5465 §5.1 to §5.3.
-fn tell(to: &mut Listener<'_>, group: &Group, state: &State<'_>) {
+fn report_status(to: &mut Listener<'_>, group: &Group, state: &State<'_>) {
     let mut items = vec![StatusValue::UidValidity(state.entry.uid_validity)];
     if state.messages {
         items.push(StatusValue::UidNext(state.uid_next));

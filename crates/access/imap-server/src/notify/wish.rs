@@ -1,9 +1,10 @@
-//! What a client wants to be told: RFC 5465 §3, §5 and §6.
+//! What a client wants reported: RFC 5465 §3, §5 and §6.
 
 use posthaste_imap_codec::command::{Event, EventGroup, FetchItem, MailboxFilter};
 use posthaste_imap_codec::response::Code;
 
-use super::{Group, SelectedWish};
+use super::SelectedWish;
+use super::group::Group;
 use crate::mailbox_filter::Filter;
 use crate::reply::Reply;
 

@@ -132,7 +132,7 @@ fn a_new_mailbox_says_one_and_means_none() {
 }
 
 #[test]
-fn the_first_command_that_enables_it_is_told_how_far_the_mailbox_is() {
+fn the_first_command_that_enables_it_gets_the_highest_mod_sequence() {
     // RFC 7162 §3.1: "… executed in the session with a mailbox selected MUST cause the server to
     // return HIGHESTMODSEQ".
     let server = Server::start();
@@ -220,8 +220,8 @@ fn a_change_does_not_overtake_an_expunge_unnoticed() {
 
 #[test]
 fn the_last_message_is_missed_as_any_other() {
-    // RFC 7162 §3.2.6: `1:*` is all that ever was, also where the last message, or every one, is
-    // gone.
+    // RFC 7162 §3.2.6: `1:*` is all that ever was, also where the last message, or every one, was
+    // expunged.
     let server = Server::start();
     server.with_messages(3);
     let mut wire = server.login();

@@ -1,9 +1,11 @@
 //! Results that are kept up to date beside fresh searches: random changes by two sessions. What a
-//! client makes of ADDTO and REMOVEFROM (RFC 5267 §4.3) is what it would find if it searched again.
+//! client makes of ADDTO and REMOVEFROM (RFC 5267 §4.3) is what it would find if it searched
+//! again.
 
 use posthaste_testkit::Wire;
 
 use crate::harness::Server;
+use crate::random::Random;
 
 const WORDS: [&str; 5] = ["alpha", "beta", "gamma", "delta", "omega"];
 const FLAGS: [&str; 5] = ["\\Seen", "\\Flagged", "\\Deleted", "work", "later"];
@@ -22,21 +24,7 @@ const RESULTS: [(bool, &str, &str); 8] = [
     (false, "SORT", "(DISPLAYFROM) UTF-8 UNKEYWORD work"),
 ];
 
-/// xorshift64*
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, end: u32) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % u64::from(end)) as u32
-    }
-
-    fn pick(&mut self, words: &[&'static str]) -> &'static str {
-        words[self.below(words.len() as u32) as usize]
-    }
-
     fn flags(&mut self) -> String {
         let flags: Vec<_> = FLAGS.into_iter().filter(|_| self.below(3) == 0).collect();
         format!("({})", flags.join(" "))

@@ -2,7 +2,7 @@
 //! and ends with the client.
 //!
 //! That no slice is too long is checked by the server itself: where debug assertions are on, it
-//! panics, and the session that was to answer here ends.
+//! panics, and the session that should answer here ends.
 
 use std::time::{Duration, Instant};
 
@@ -81,6 +81,22 @@ fn a_search_ends_with_its_client_and_keeps_nobody_waiting() {
     assert_eq!(server.service().accounts_at_work(), 1, "it is at work still");
     drop(leaving);
     until(|| server.service().accounts_at_work() == 0);
+}
+
+/// While a search is at work it prints nothing, so no write notices the end of the login.
+#[test]
+fn a_search_ends_with_its_login() {
+    let server = Server::start();
+    server.put("INBOX", text(900_000).as_bytes());
+    let keys: Vec<String> = words(1_002_900).skip(1_000_000).map(|word| format!("BODY {word}")).collect();
+    let mut wire = server.select("INBOX");
+    wire.run("C: c COPY 1 INBOX\nS~ c OK …\nC: c COPY 1:2 INBOX\nS~ c OK …");
+    wire.send(format!("a SEARCH 1:4 {}\r\n", keys.join(" ")).as_bytes());
+    until(|| server.service().accounts_at_work() == 1);
+    server.disable();
+    wire.expect_end();
+    until(|| server.service().accounts_at_work() == 0);
+    assert!(server.service().messages_searched() < 4, "nobody waited for the last message");
 }
 
 /// The work is counted: by the time the session has ended, the last of three messages must not have

@@ -69,7 +69,7 @@ fn transfer_encodings_are_undone() {
 }
 
 #[test]
-fn an_unknown_encoding_is_told() {
+fn an_unknown_encoding_is_reported() {
     let server = Server::start();
     server.with_message(MIXED).run(
         r#"

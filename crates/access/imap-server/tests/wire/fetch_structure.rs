@@ -138,7 +138,7 @@ fn value(wire: &mut Wire, number: u32, item: &str) -> FetchValue {
     }
 }
 
-/// Every part that a structure tells of can be fetched, and is as long as it says.
+/// Every part that a structure lists can be fetched, and has the length that it lists.
 fn check(wire: &mut Wire, number: u32, body: &BodyStructure<'_>, path: &str) {
     let sub = |n: usize| if path.is_empty() { n.to_string() } else { format!("{path}.{n}") };
     match body {

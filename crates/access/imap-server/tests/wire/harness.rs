@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_delivery::{Delivery, DeliveryOptions};
-use posthaste_directory::{AccountChange, Directory, Identifier, NewAccount, Policy};
+use posthaste_directory::{
+    AccountChange, Client, Directory, Identifier, NewAccount, Policy, Referral, Service,
+};
 use posthaste_imap_server::{ImapOptions, ImapService, ProgressTimes};
+use posthaste_indexing::{Query, Scope, SearchIndex};
 use posthaste_mail_model::{MailboxId, MailboxName, Rights, Secret, Uid};
 use posthaste_net::{
     Accounts, ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
@@ -79,6 +82,38 @@ impl Server {
             ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(256 << 20))
                 .with_contexts(contexts)
         })
+    }
+
+    /// With a search index whose task runs, and the index.
+    pub fn start_indexing() -> (Self, SearchIndex) {
+        let mut index = None;
+        let server = Self::start_as(|delivery| {
+            let made = SearchIndex::new(delivery.store().clone(), 32 << 20);
+            index = Some(made.clone());
+            ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(256 << 20))
+                .with_index(made)
+        });
+        let index = index.expect("an index");
+        server.runtime.spawn(index.clone().run());
+        (server, index)
+    }
+
+    /// Waits until the index knows so many messages of the mailboxes that have segments. Those
+    /// behind the last segment are in memory: how many depends on when the task looked.
+    pub fn await_indexed(&self, index: &SearchIndex, wanted: u64) {
+        let query = [Query::new(Scope::Texts, b"any").expect("a word that is long enough")];
+        self.runtime.block_on(async {
+            loop {
+                let mut known = 0;
+                for (mailbox, _) in index.sizes(None).await.expect("sizes") {
+                    known += index.ask(mailbox, &query).await.map_or(0, |answer| answer.covered.count());
+                }
+                if known == wanted {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
     }
 
     fn start_as(service: impl FnOnce(Delivery) -> ImapService) -> Self {
@@ -215,6 +250,46 @@ impl Server {
     /// Limits the account: octets as a quota counts them, and messages.
     pub fn limit(&self, change: AccountChange) {
         self.runtime.block_on(self.directory.set(USER, change)).expect("a changed account");
+    }
+
+    /// Sends logins to the account elsewhere, as an administrator does in another process.
+    pub fn refer(&self, referral: Option<Referral>) {
+        self.runtime.block_on(self.directory.set_referral(USER, referral)).expect("a changed account");
+    }
+
+    /// Lets sessions know what changed of their accounts, as the server does every now and then.
+    pub fn compare_accounts(&self) {
+        self.runtime.block_on(async {
+            let watch = self.directory.watch_accounts(Duration::from_secs(3600));
+            // One round ends before the first pause.
+            tokio::select! {
+                biased;
+                () = watch => {}
+                () = tokio::task::yield_now() => {}
+            }
+        });
+    }
+
+    /// Disables the account, as an administrator does in another process, and returns once the
+    /// server has noticed.
+    pub fn disable(&self) {
+        self.runtime.block_on(async {
+            let client = Client { address: [127, 0, 0, 1].into(), service: Service::Imap };
+            let password = Secret::new(PASSWORD.to_owned());
+            let login = self.directory.login(USER, &password, client).await.expect("a login");
+            let mut lease = self.directory.lease(&login);
+            let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
+            self.directory.set(USER, change).await.expect("a changed account");
+            tokio::select! {
+                () = lease.ended() => {}
+                () = self.directory.watch_accounts(Duration::from_millis(1)) => {}
+            }
+        });
+    }
+
+    /// Changes another account.
+    pub fn limit_of(&self, name: &str, change: AccountChange) {
+        self.runtime.block_on(self.directory.set(name, change)).expect("a changed account");
     }
 
     /// Asks the server to stop.

@@ -92,6 +92,25 @@ fn create_delete_rename() {
     );
 }
 
+/// Such a reference is above no name. It is not the empty one, which is above every name.
+#[test]
+fn a_reference_that_does_not_decode_lists_nothing() {
+    let server = Server::start();
+    server.login().run(
+        r#"
+        C: a LIST "" IN*
+        S: * LIST (\HasNoChildren) "/" INBOX
+        S: a OK …
+        C: b LIST "&Jjo!" IN*
+        S: b OK …
+        C: c LIST "" ("&Jjo!*")
+        S: c OK …
+        C: d LSUB "&Jjo!" *
+        S: d NO …
+        "#,
+    );
+}
+
 #[test]
 fn renaming_inbox_moves_its_messages() {
     let server = Server::start();
@@ -189,7 +208,7 @@ fn status() {
         # Of the selected mailbox too, whatever was reported so far.
         C: e SELECT INBOX
         S~ e OK …
-        # (To ask for HIGHESTMODSEQ was to enable CONDSTORE.)
+        # (The item HIGHESTMODSEQ enabled CONDSTORE.)
         C: f STORE 1 +FLAGS.SILENT (\Seen \Deleted)
         S: * 1 FETCH (UID 1 MODSEQ (4))
         S: f OK …

@@ -2,6 +2,7 @@
 //! own.
 
 mod harness;
+mod random;
 
 mod account_limits;
 mod acl;
@@ -35,8 +36,10 @@ mod multi_search;
 mod notify;
 mod partial;
 mod quota;
+mod referrals;
 mod replace;
 mod rev2;
+mod revoked;
 mod search_index;
 mod search_keys;
 mod search_model;
@@ -45,7 +48,10 @@ mod search_text;
 mod selecting;
 mod several_sessions;
 mod sharing;
+mod sharing_annotations;
+mod sharing_elsewhere;
 mod sharing_isolation;
+mod sharing_seen;
 mod sort;
 mod thread;
 mod thread_id;

@@ -73,7 +73,7 @@ fn options() {
         S: d OK …
         C: e GETMETADATA (DEPTH infinity) INBOX /private/f/value
         S: e OK GETMETADATA completed
-        # An entry that is asked for twice is told once.
+        # An entry that is asked for twice is sent once.
         C: f GETMETADATA (DEPTH 1) INBOX (/private/f/values/boss /private/F/values /private/f/VALUES/BOSS)
         S: * METADATA INBOX (/private/f/values/boss "1" /private/f/values/small "12345")
         S: f OK …
@@ -322,11 +322,11 @@ fn list_tells_annotations() {
 }
 
 #[test]
-fn a_client_that_enables_it_is_told_what_others_changed() {
+fn a_client_that_enables_it_gets_changes_by_others() {
     let server = Server::start();
-    let (mut told, mut other, mut silent) = (server.login(), server.login(), server.login());
+    let (mut watching, mut other, mut silent) = (server.login(), server.login(), server.login());
     other.run("C: a SETMETADATA INBOX (/private/old \"1\" /private/kept \"1\")\nS: a OK …");
-    told.run(
+    watching.run(
         r#"
         C: a ENABLE METADATA METADATA-SERVER
         S: * ENABLED METADATA
@@ -360,7 +360,7 @@ fn a_client_that_enables_it_is_told_what_others_changed() {
         "#,
     );
     // RFC 5464 §4.4: names without values.
-    told.run(
+    watching.run(
         r#"
         C: e NOOP
         S: * METADATA "" /private/vendor/x/y
@@ -374,13 +374,13 @@ fn a_client_that_enables_it_is_told_what_others_changed() {
         "#,
     );
     other.run("C: i SETMETADATA INBOX (/private/comment \"x\")\nS: i OK …");
-    told.run("S: * METADATA INBOX /private/comment\nC: DONE\nS: g OK …");
+    watching.run("S: * METADATA INBOX /private/comment\nC: DONE\nS: g OK …");
     silent.run("C: a NOOP\nS: a OK …");
-    told.run(&format!(
+    watching.run(&format!(
         "C: h UNAUTHENTICATE\nS: h OK …\nC: i LOGIN {} \"{}\"\nS: i OK …",
         crate::harness::USER,
         crate::harness::PASSWORD
     ));
     other.run("C: j SETMETADATA INBOX (/private/comment NIL)\nS: j OK …");
-    told.run("C: j NOOP\nS: j OK …");
+    watching.run("C: j NOOP\nS: j OK …");
 }

@@ -8,7 +8,7 @@ use crate::harness::{Server, response};
 const MESSAGE: &[u8] = b"From: a@example.org\r\nSubject: news\r\n\r\nText.\r\n";
 
 #[test]
-fn a_session_is_told_of_other_mailboxes_without_a_command() {
+fn a_session_gets_reports_of_other_mailboxes_without_a_command() {
     let server = Server::start();
     server.login().run("C: a CREATE Lists/Lemonade\nS: a OK …\nC: b CREATE Lists/Im2000\nS: b OK …");
     server.put("Lists/Lemonade", MESSAGE);
@@ -52,7 +52,7 @@ fn a_session_is_told_of_other_mailboxes_without_a_command() {
 }
 
 #[test]
-fn flags_are_told_by_status_and_by_fetch() {
+fn flags_are_reported_by_status_and_by_fetch() {
     let server = Server::start();
     server.put("INBOX", MESSAGE);
     server.put("Archive", MESSAGE);
@@ -96,7 +96,7 @@ fn expunge_waits_for_a_command_with_selected_delayed() {
 }
 
 #[test]
-fn without_selected_nothing_is_told_of_that_mailbox_also_while_it_idles() {
+fn without_selected_nothing_is_reported_of_that_mailbox_also_while_it_idles() {
     let server = Server::start();
     let mut wire = server.select("INBOX");
     wire.run("C: a NOTIFY SET (MAILBOXES (INBOX Archive) (MessageNew MessageExpunge))\nS: a OK …");
@@ -178,7 +178,7 @@ fn names_come_go_and_change() {
 }
 
 #[test]
-fn names_are_told_as_the_session_writes_them() {
+fn names_are_reported_as_the_session_writes_them() {
     let server = Server::start();
     let (mut one, mut two) = (server.login(), server.login());
     two.run("C: e ENABLE IMAP4rev2\nS~ e OK …");

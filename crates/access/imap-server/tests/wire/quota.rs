@@ -1,6 +1,6 @@
 //! QUOTA: RFC 9208.
 
-use posthaste_directory::AccountChange;
+use posthaste_directory::{AccountChange, NewAccount};
 
 use crate::harness::Server;
 
@@ -80,6 +80,9 @@ fn what_is_not_there_or_not_allowed() {
         S: a OK …
         C: b GETQUOTA another
         S: b NO [NONEXISTENT] …
+        C: b1 CAPABILITY
+        S: * CAPABILITY … QUOTA QUOTA=RES-STORAGE …
+        S: b1 OK …
         C: c SETQUOTA "" (MESSAGE 1000000)
         S: c NO [NOPERM] …
         C: d SETQUOTA "" ()
@@ -138,6 +141,14 @@ fn mailboxes_are_limited_too() {
         S: d NO [OVERQUOTA] …
         C: e RENAME a/b a/c
         S: e OK …
+        # Levels that RENAME makes count as those that CREATE makes. What INBOX becomes does, too.
+        C: e1 RENAME a/c x/y/z
+        S: e1 NO [OVERQUOTA] …
+        C: e2 RENAME INBOX Old
+        S: e2 NO [OVERQUOTA] …
+        C: e3 LIST "" (a/% x)
+        S: * LIST (\HasNoChildren) "/" a/c
+        S: e3 OK …
         C: f DELETE a/c
         S: f OK …
         C: g CREATE d
@@ -148,4 +159,117 @@ fn mailboxes_are_limited_too() {
         S: h OK …
         "#,
     );
+}
+
+const BEN: &str = "ben@example.org";
+
+/// A server where ben sets the quotas of example.org.
+fn with_setter() -> Server {
+    let server = Server::start();
+    server.add_account(BEN, NewAccount { sets_quotas: true, ..NewAccount::default() });
+    server
+}
+
+/// RFC 9208 §4.1.3, with its example.
+#[test]
+fn who_may_set_quotas_sets_those_of_the_domain() {
+    if posthaste_testkit::skips_cluster("the harness compares accounts in one poll") {
+        return;
+    }
+    let server = with_setter();
+    server.add_account("sales@example.org", NewAccount { shared: true, ..NewAccount::default() });
+    let mut ana = server.login();
+    let mut ben = server.login_as(BEN);
+    ben.run(
+        r#"
+        C: a CAPABILITY
+        S: * CAPABILITY … QUOTASET …
+        S: a OK …
+        C: A0 SETQUOTA "" (STORAGE 512)
+        S: * QUOTA "" (STORAGE 0 512)
+        S: A0 OK …
+        C: b SETQUOTA "Other Users/ana@example.org" (STORAGE 64 MESSAGE 2 MAILBOX 9)
+        S: * QUOTA "Other Users/ana@example.org" (STORAGE 0 64 MESSAGE 0 2 MAILBOX 6 9)
+        S: b OK …
+        C: c GETQUOTA "Other Users/Ana@Example.ORG"
+        S: * QUOTA "Other Users/Ana@Example.ORG" (STORAGE 0 64 MESSAGE 0 2 MAILBOX 6 9)
+        S: c OK …
+        # What is not named is lifted.
+        C: d SETQUOTA "Other Users/ana@example.org" (message 1)
+        S: * QUOTA "Other Users/ana@example.org" (MESSAGE 0 1)
+        S: d OK …
+        C: e SETQUOTA "Shared/sales@example.org" (MESSAGE 7)
+        S: * QUOTA "Shared/sales@example.org" (MESSAGE 0 7)
+        S: e OK …
+        C: f SETQUOTA "Shared/sales@example.org" ()
+        S: f OK …
+        C: g GETQUOTA "Shared/sales@example.org"
+        S: g NO [NONEXISTENT] …
+        "#,
+    );
+    // Her session may be older than the limit.
+    server.compare_accounts();
+    ana.run(
+        r#"
+        C: a GETQUOTA ""
+        S: * QUOTA "" (MESSAGE 0 1)
+        S: a OK …
+        C: b APPEND INBOX {16+}
+        C: Subject: x
+        C:
+        C: y
+        S: b OK …
+        C: c APPEND INBOX {16+}
+        C: Subject: x
+        C:
+        C: y
+        S: c NO [OVERQUOTA] …
+        "#,
+    );
+}
+
+#[test]
+fn quotas_of_others_are_not_to_be_set() {
+    let server = with_setter();
+    server.add_account("eve@example.net", NewAccount::default());
+    server.add_account("plain", NewAccount { sets_quotas: true, ..NewAccount::default() });
+    server.login_as(BEN).run(
+        r#"
+        # Another domain, nobody, another namespace, a mailbox, and no name at all.
+        C: a SETQUOTA "Other Users/eve@example.net" (MESSAGE 1)
+        S: a NO [NONEXISTENT] …
+        C: b SETQUOTA "Other Users/nobody@example.org" (MESSAGE 1)
+        S: b NO [NONEXISTENT] …
+        C: c SETQUOTA "Shared/ana@example.org" (MESSAGE 1)
+        S: c NO [NONEXISTENT] …
+        C: d SETQUOTA "Other Users/ana@example.org/INBOX" (MESSAGE 1)
+        S: d NO [NONEXISTENT] …
+        C: e SETQUOTA "Other Users/a b c" (MESSAGE 1)
+        S: e NO [NONEXISTENT] …
+        C: f SETQUOTA ana@example.org (MESSAGE 1)
+        S: f NO [NONEXISTENT] …
+        C: g GETQUOTA "Other Users/eve@example.net"
+        S: g NO [NONEXISTENT] …
+        # Resources that are not limited, limits that cannot be.
+        C: h SETQUOTA "" (ANNOTATION-STORAGE 1)
+        S: h NO [CANNOT] …
+        C: i SETQUOTA "" (STORAGE 9223372036854775807)
+        S: i NO [CANNOT] …
+        C: j SETQUOTA "" (MESSAGE 1 MESSAGE 2)
+        S: j BAD …
+        C: k GETQUOTA ""
+        S: k NO [NONEXISTENT] …
+        "#,
+    );
+    // A plain name has no domain.
+    server.login_as("plain").run("C: a SETQUOTA \"\" (MESSAGE 1)\nS: a NO [NONEXISTENT] …");
+}
+
+#[test]
+fn the_right_to_set_quotas_may_be_taken() {
+    let server = with_setter();
+    let mut ben = server.login_as(BEN);
+    server.limit_of(BEN, AccountChange { sets_quotas: Some(false), ..AccountChange::default() });
+    ben.run("C: a SETQUOTA \"\" (MESSAGE 1)\nS: a NO [NOPERM] …");
+    server.login_as(BEN).run("C: a SETQUOTA \"\" (MESSAGE 1)\nS: a NO [NOPERM] …");
 }

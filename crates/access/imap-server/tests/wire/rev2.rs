@@ -20,7 +20,7 @@ fn enabled_it_speaks_rev2() {
         C: d LIST "" Entw*
         S: * LIST (\HasNoChildren) "/" "Entwürfe & mehr"
         S: d OK …
-        # RFC 9051 §6.3.4: characters are composed, whoever asks for the name and how.
+        # RFC 9051 §6.3.4: names are composed (NFC), in either form of the command.
         C: d0 CREATE "Müll"
         S: * LIST (\HasNoChildren) "/" "Müll" ("OLDNAME" ("Müll"))
         S: d0 OK …

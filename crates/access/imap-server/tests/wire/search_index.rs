@@ -110,3 +110,61 @@ fn the_index_and_the_model_agree() {
     }
     assert!((100..400).contains(&hits), "{hits} of 400 searches found something");
 }
+
+/// What the task of the server has stored is used by the first search, in one mailbox and in
+/// several (RFC 7377). Deleting a mailbox deletes its segments.
+#[test]
+fn the_first_search_uses_what_was_made_in_the_background() {
+    let mut random = Random(0x7c1d_33aa_905e_f00d);
+    let (server, index) = Server::start_indexing();
+    let mut writer = server.login();
+    writer.run("C: c CREATE old\nS~ c OK …");
+    for n in 0..300 {
+        append(&mut writer, &mut random, n);
+    }
+    writer.run("C: s SELECT INBOX\nS~ s OK …\nC: m COPY 1:300 old\nS~ m OK …");
+    server.await_indexed(&index, 600);
+
+    let read = |wire: &mut Wire, keys: &str| {
+        let before = server.service().messages_searched();
+        (search(wire, keys), server.service().messages_searched() - before)
+    };
+    assert_eq!(read(&mut writer, "BODY needle"), ("8 208".to_owned(), 2));
+    assert_eq!(read(&mut writer, "TEXT absent-word"), (String::new(), 0));
+    let before = server.service().messages_searched();
+    writer.run(
+        "C: e ESEARCH IN (personal) RETURN (ALL) BODY needle\n\
+         S: * ESEARCH (TAG \"e\" MAILBOX INBOX UIDVALIDITY …) UID ALL 8,208\n\
+         S: * ESEARCH (TAG \"e\" MAILBOX old UIDVALIDITY …) UID ALL 8,208\n\
+         S: e OK …",
+    );
+    assert_eq!(server.service().messages_searched() - before, 4);
+    writer.run("C: d DELETE old\nS: d OK …");
+    server.await_indexed(&index, 300);
+}
+
+/// Dates, sizes, flags and mod-sequences are compared row by row, as a naive model does.
+#[test]
+fn rows_decide_alone() {
+    let server = Server::start();
+    let mut wire = server.select("INBOX");
+    for n in 1..=40_usize {
+        let text = format!("Subject: x\r\n\r\n{}\r\n", "y".repeat(n));
+        let flags = if n % 3 == 0 { "(\\Seen)" } else { "()" };
+        let date = format!("\"{:02}-Jan-2020 12:00:00 +0000\"", n % 28 + 1);
+        server.put(&format!("INBOX {flags} {date}"), text.as_bytes());
+    }
+    wire.run("C: n NOOP\nS~ n OK …");
+    let numbers = |is_found: &dyn Fn(usize) -> bool| {
+        (1..=40).filter(|n| is_found(*n)).map(|n: usize| n.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let (day, size) = (|n: usize| n % 28 + 1, |n: usize| n + 16);
+    assert_eq!(search(&mut wire, "SINCE 10-Jan-2020"), numbers(&|n| day(n) >= 10));
+    assert_eq!(search(&mut wire, "BEFORE 10-Jan-2020 SEEN"), numbers(&|n| day(n) < 10 && n % 3 == 0));
+    assert_eq!(search(&mut wire, "ON 5-Jan-2020"), numbers(&|n| day(n) == 5));
+    assert_eq!(search(&mut wire, "LARGER 30 SMALLER 40"), numbers(&|n| size(n) > 30 && size(n) < 40));
+    assert_eq!(search(&mut wire, "UNSEEN LARGER 50"), numbers(&|n| n % 3 != 0 && size(n) > 50));
+    assert_eq!(search(&mut wire, "2:9 LARGER 20"), numbers(&|n| (2..=9).contains(&n) && size(n) > 20));
+    assert_eq!(search(&mut wire, "NOT LARGER 20"), numbers(&|n| size(n) <= 20));
+    assert_eq!(search(&mut wire, "LARGER 4294967295"), "");
+}

@@ -1,5 +1,5 @@
-//! Every SEARCH key that asks about flags, numbers, dates and sizes: RFC 9051 §6.4.4,
-//! RFC 3501 §6.4.4, RFC 5032, RFC 8514.
+//! Every SEARCH key on flags, numbers, dates and sizes: RFC 9051 §6.4.4, RFC 3501 §6.4.4,
+//! RFC 5032, RFC 8514.
 
 use crate::harness::{Server, search, searches};
 

@@ -5,28 +5,13 @@ use std::fmt::Write;
 use posthaste_testkit::Wire;
 
 use crate::harness::{Server, search};
+use crate::random::Random;
 
 const WORDS: [&str; 6] = ["alpha", "beta", "gamma", "grün", "Δέλτα", "omega"];
 const FLAGS: [&str; 7] = ["\\Answered", "\\Flagged", "\\Deleted", "\\Seen", "\\Draft", "$Work", "later"];
 const FLAG_KEYS: [&str; 5] = ["ANSWERED", "FLAGGED", "DELETED", "SEEN", "DRAFT"];
 const MESSAGES: u32 = 70;
 const SEARCHES: u32 = 600;
-
-/// xorshift64*: the same world every time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u32) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % u64::from(end)) as u32
-    }
-
-    fn pick<'w>(&mut self, words: &[&'w str]) -> &'w str {
-        words[self.below(words.len() as u32) as usize]
-    }
-}
 
 struct Message {
     uid: u32,
@@ -59,10 +44,10 @@ impl Message {
     }
 }
 
-/// What a key asks of a message and its sequence number.
+/// The condition of a key on a message and its sequence number.
 type Asks = Box<dyn Fn(u32, &Message) -> bool>;
 
-/// A key as text, and what it asks.
+/// A key as text, and its condition.
 struct Key {
     text: String,
     asks: Asks,

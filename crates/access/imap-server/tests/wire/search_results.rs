@@ -4,7 +4,7 @@
 use crate::harness::Server;
 
 #[test]
-fn what_is_asked_for_is_told() {
+fn the_results_that_are_wanted_are_reported() {
     let server = Server::start();
     server.with_messages(6);
     server.select("INBOX").run(

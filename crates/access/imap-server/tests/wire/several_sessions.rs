@@ -64,7 +64,7 @@ fn a_mailbox_that_another_deletes() {
 }
 
 #[test]
-fn flags_and_arrivals_are_told() {
+fn flags_and_arrivals_are_reported() {
     let server = Server::start();
     server.with_messages(2);
     let (mut one, mut two) = (server.select("INBOX"), server.select("INBOX"));
@@ -109,7 +109,7 @@ fn silence_covers_only_ones_own_change() {
 }
 
 #[test]
-fn what_is_gone_cannot_be_copied() {
+fn an_expunged_message_cannot_be_copied() {
     let server = Server::start();
     server.with_messages(3);
     let (mut one, mut two) = (server.select("INBOX"), server.select("INBOX"));

@@ -5,12 +5,12 @@ use posthaste_testkit::Wire;
 
 use crate::harness::{Server, USER};
 
-const BO: &str = "bo@example.org";
+pub const BO: &str = "bo@example.org";
 /// The mailbox of most tests, as the reader names it.
-const SHARED: &str = "\"Other Users/ana@example.org/P\"";
+pub const SHARED: &str = "\"Other Users/ana@example.org/P\"";
 
 /// A server where ana has a mailbox `P` with two messages, in which bo has these rights.
-fn server(rights: &str) -> Server {
+pub fn server(rights: &str) -> Server {
     let server = Server::start();
     server.add_account(BO, NewAccount::default());
     server.login().run("C: a CREATE P\nS: a OK …");
@@ -72,7 +72,7 @@ fn namespaces_and_lists() {
 }
 
 #[test]
-fn who_had_a_mailbox_of_such_a_name_keeps_it() {
+fn an_older_mailbox_of_such_a_name_stays() {
     let server = Server::start();
     server.add_account("sales@example.org", NewAccount { shared: true, ..NewAccount::default() });
     server.grant("sales@example.org", "INBOX", "anyone", "lrs");
@@ -307,8 +307,96 @@ fn mailboxes_are_made_moved_and_deleted_with_their_rights() {
     );
 }
 
+/// RFC 4314 §4: `x` for each mailbox that gets another name.
 #[test]
-fn who_administers_may_share_further() {
+fn a_rename_takes_no_mailbox_along_that_may_not_be_moved() {
+    let server = server("lrkx");
+    server.login().run(
+        "C: a CREATE P/New/Hidden\nS: a OK …\nC: b DELETEACL P/New/Hidden bo@example.org\nS: b OK …\n\
+         C: c CREATE P/New/Open\nS: c OK …",
+    );
+    let mut bo = server.login_as(BO);
+    let stays = r#"
+        C: l LIST "" "Other Users/*"
+        S: * LIST (\HasChildren) "/" "Other Users/ana@example.org/P"
+        S: * LIST (\HasChildren) "/" "Other Users/ana@example.org/P/New"
+        S: * LIST (\HasNoChildren) "/" "Other Users/ana@example.org/P/New/Open"
+        S: l OK …
+    "#;
+    bo.run(
+        r#"
+        C: a RENAME "Other Users/ana@example.org/P/New" "Other Users/ana@example.org/P/Old"
+        S: a NO [NOPERM] …
+        "#,
+    );
+    bo.run(stays);
+    // Nor with all rights but the one.
+    server.grant(USER, "P/New/Hidden", BO, "lrswiktea");
+    bo.run(
+        r#"
+        C: b RENAME "Other Users/ana@example.org/P/New" "Other Users/ana@example.org/P/Old"
+        S: b NO [NOPERM] …
+        "#,
+    );
+    server.grant(USER, "P/New/Hidden", BO, "");
+    bo.run(stays);
+    // What bo may not move is not moved by its owner's rights either: ana herself can.
+    server.login().run("C: a RENAME P/New P/Old\nS: a OK …\nC: b RENAME P/Old P/New\nS: b OK …");
+    server.grant(USER, "P/New/Hidden", BO, "x");
+    bo.run(
+        r#"
+        C: c RENAME "Other Users/ana@example.org/P/New" "Other Users/ana@example.org/P/Old"
+        S: c OK …
+        "#,
+    );
+    server
+        .login()
+        .run("C: a STATUS P/Old/Hidden (MESSAGES)\nS: * STATUS P/Old/Hidden (MESSAGES 0)\nS: a OK …");
+}
+
+/// RFC 4314 §4: a level that RENAME makes is as one that CREATE makes.
+#[test]
+fn levels_that_a_rename_makes_have_the_list_of_the_mailbox_above() {
+    let server = server("lrkx");
+    let mut bo = server.login_as(BO);
+    bo.run(
+        r#"
+        C: a CREATE "Other Users/ana@example.org/P/One"
+        S: a OK …
+        "#,
+    );
+    server.grant(USER, "P/One", BO, "lrx");
+    bo.run(
+        r#"
+        C: b RENAME "Other Users/ana@example.org/P/One" "Other Users/ana@example.org/P/A/B/One"
+        S: b OK …
+        C: c MYRIGHTS "Other Users/ana@example.org/P/A"
+        S: * MYRIGHTS "Other Users/ana@example.org/P/A" lrkxc
+        S: c OK …
+        C: d MYRIGHTS "Other Users/ana@example.org/P/A/B"
+        S: * MYRIGHTS "Other Users/ana@example.org/P/A/B" lrkxc
+        S: d OK …
+        # What was moved keeps its own.
+        C: e MYRIGHTS "Other Users/ana@example.org/P/A/B/One"
+        S: * MYRIGHTS "Other Users/ana@example.org/P/A/B/One" lrxc
+        S: e OK …
+        "#,
+    );
+    // What INBOX becomes has no list: its messages were nobody else's.
+    server.login().run("C: a RENAME INBOX P/Mail/Old\nS: a OK …");
+    bo.run(
+        r#"
+        C: f LIST "" "Other Users/ana@example.org/P/M*"
+        S: * LIST (\HasNoChildren) "/" "Other Users/ana@example.org/P/Mail"
+        S: f OK …
+        C: g MYRIGHTS "Other Users/ana@example.org/P/Mail/Old"
+        S: g NO [NONEXISTENT] …
+        "#,
+    );
+}
+
+#[test]
+fn an_administrator_of_a_mailbox_may_share_it_further() {
     let server = server("lra");
     server.add_account("cy@example.org", NewAccount::default());
     server.login_as(BO).run(
@@ -392,7 +480,7 @@ fn a_lost_right_reaches_open_sessions() {
 
 /// As an administrator takes it beside the server: nothing wakes the session.
 #[test]
-fn nothing_is_told_after_another_process_took_the_right() {
+fn nothing_is_reported_after_another_process_took_the_right() {
     let server = server("lr");
     let (mut idle, mut notified) = (opened(&server), opened(&server));
     idle.run("C: i IDLE\nS: + …");
@@ -411,7 +499,9 @@ fn changes_reach_other_sessions_also_with_qresync_and_uidonly() {
     let mut bo = server.login_as(BO);
     bo.run(&format!("C: a ENABLE UIDONLY\nS~ a OK …\nC: b SELECT {SHARED} (CONDSTORE)\nS~ b OK …"));
     bo.run("C: c UID STORE 2 FLAGS (\\Seen)\nS: * 2 UIDFETCH (FLAGS (\\Seen) MODSEQ (…))\nS: c OK …");
-    ana.run("C: c NOOP\nS: * 2 FETCH (UID 2 FLAGS (…\\Seen) MODSEQ (…))\nS: c OK …");
+    // What bo has seen is his own. Ana learns that something changed, and nothing else.
+    ana.run("C: c NOOP\nS: * 2 FETCH (UID 2 FLAGS (…) MODSEQ (…))\nS: c OK …");
+    ana.run("C: c2 SEARCH SEEN\nS: * SEARCH\nS: c2 OK …");
     bo.run("C: d UID STORE 1 +FLAGS.SILENT (\\Deleted)\nS~ d OK …\nC: e UID EXPUNGE 1\nS: * VANISHED 1\nS: e OK …");
     ana.run("C: d NOOP\nS: * VANISHED 1\nS: d OK …");
     let mut again = server.login_as(BO);
@@ -420,41 +510,6 @@ fn changes_reach_other_sessions_also_with_qresync_and_uidonly() {
          C: c UID FETCH 1:* FLAGS (CHANGEDSINCE 1 VANISHED)\nS: * VANISHED (EARLIER) 1\n\
          S: * 1 FETCH (UID 2 FLAGS (\\Seen) MODSEQ (…))\nS: c OK …"
     ));
-}
-
-#[test]
-fn each_user_has_private_annotations_and_all_share_the_others() {
-    let server = server("lr");
-    server.login().run(
-        r#"
-        C: a SETMETADATA P (/private/comment "ana's own" /shared/comment "for all")
-        S: a OK …
-        "#,
-    );
-    let mut bo = server.login_as(BO);
-    bo.run(&format!(
-        r#"
-        C: a GETMETADATA (DEPTH infinity) {SHARED} (/private /shared)
-        S: * METADATA {SHARED} (/shared/comment "for all")
-        S: a OK …
-        C: b SETMETADATA {SHARED} (/private/comment "bo's own")
-        S: b OK …
-        C: c GETMETADATA {SHARED} (/private/comment /shared/comment)
-        S: * METADATA {SHARED} (/private/comment "bo's own" /shared/comment "for all")
-        S: c OK …
-        C: d SETMETADATA {SHARED} (/shared/comment "mine")
-        S: d NO [NOPERM] …
-        C: e SETMETADATA {SHARED} (/private/specialuse "\\Junk")
-        S: e NO [USEATTR] …
-        C: f LIST "" "O*" RETURN (METADATA (/private/comment /shared/comment))
-        S: * LIST (\HasNoChildren) "/" {SHARED}
-        S: * METADATA {SHARED} (/private/comment "bo's own" /shared/comment "for all")
-        S: f OK …
-        "#
-    ));
-    server.login().run(
-        "C: a GETMETADATA P (/private/comment)\nS: * METADATA P (/private/comment \"ana's own\")\nS: a OK …",
-    );
 }
 
 #[test]

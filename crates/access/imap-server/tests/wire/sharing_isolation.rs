@@ -1,6 +1,5 @@
-//! Isolation: a mailbox of another account without rights is for each command what a mailbox is
-//! that does not exist, and an account that shares nothing is what an account is that does not
-//! exist.
+//! Isolation: each command treats a mailbox of another account without rights as one that does not
+//! exist, and an account that shares nothing as an unknown account.
 
 use posthaste_directory::NewAccount;
 use posthaste_testkit::Wire;
@@ -10,7 +9,7 @@ use crate::harness::{Server, USER};
 const BO: &str = "bo@example.org";
 
 /// Commands on a mailbox, `@` for its name.
-const COMMANDS: [&str; 28] = [
+const COMMANDS: [&str; 31] = [
     "SELECT @",
     "EXAMINE @",
     "SELECT @ (CONDSTORE)",
@@ -39,6 +38,9 @@ const COMMANDS: [&str; 28] = [
     "GETQUOTAROOT @",
     "GETMETADATA @ (/shared/comment /private/comment)",
     "SETMETADATA @ (/private/comment \"x\")",
+    "ESEARCH IN (mailboxes @) ALL",
+    "ESEARCH IN (subtree @) RETURN (COUNT) ALL",
+    "NOTIFY SET STATUS (SUBTREE @ (MessageNew MessageExpunge MailboxName))",
 ];
 
 fn answer(wire: &mut Wire, command: &str) -> Vec<String> {
@@ -80,17 +82,17 @@ fn bo(server: &Server) -> Wire {
 #[track_caller]
 fn cannot_tell(server: &Server, hidden: &str, missing: &str) {
     let mut wire = bo(server);
-    let mut told = Vec::new();
+    let mut differing = Vec::new();
     for command in COMMANDS {
         let hides = answer_on(&mut wire, command, hidden);
         answer(&mut wire, "SELECT INBOX");
         let misses = answer_on(&mut wire, command, missing);
         answer(&mut wire, "SELECT INBOX");
         if hides != misses {
-            told.push(format!("{command}: {hides:?} for {hidden}, {misses:?} for {missing}"));
+            differing.push(format!("{command}: {hides:?} for {hidden}, {misses:?} for {missing}"));
         }
     }
-    assert!(told.is_empty(), "{}", told.join("\n"));
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use posthaste_testkit::Wire;
 
 use crate::harness::Server;
+use crate::random::Random;
 
 /// The numbers of a `* SORT` response, or all lines if the command does not end in OK.
 fn sort(wire: &mut Wire, arguments: &str) -> String {
@@ -282,18 +283,6 @@ fn a_damaged_summary_is_named() {
          C: b SORT (ARRIVAL) UTF-8 ALL\nS: * SORT 3 2 1\nS: b OK …\n\
          C: c SORT (SUBJECT) UTF-8 NOT UID 2\nS: * SORT 3 1\nS: c OK …",
     );
-}
-
-/// xorshift64*: the same world every time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u32) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % u64::from(end)) as u32
-    }
 }
 
 /// Random messages in random orders beside a stable sort of what was written. New mail comes and

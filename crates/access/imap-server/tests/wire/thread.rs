@@ -499,8 +499,8 @@ fn as_the_steps_of_the_rfc_say() {
             server.put(&arrived, text_of(message).as_bytes());
         }
         let mut wire = server.select("INBOX");
-        let told = format!("world {world}: {messages:#?}");
-        assert_eq!(thread(&mut wire, "REFERENCES UTF-8 ALL"), Model::references(&messages), "{told}");
-        assert_eq!(thread(&mut wire, "REFS UTF-8 ALL"), Model::refs(&messages), "{told}");
+        let context = format!("world {world}: {messages:#?}");
+        assert_eq!(thread(&mut wire, "REFERENCES UTF-8 ALL"), Model::references(&messages), "{context}");
+        assert_eq!(thread(&mut wire, "REFS UTF-8 ALL"), Model::refs(&messages), "{context}");
     }
 }

@@ -93,7 +93,7 @@ fn keys_are_made_void() {
 }
 
 #[test]
-fn urls_expire_and_an_account_that_is_gone_has_none() {
+fn urls_expire_and_a_removed_account_has_none() {
     let server = Server::start();
     let mut ana = server.with_message(MESSAGE);
     let url =

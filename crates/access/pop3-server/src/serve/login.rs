@@ -10,7 +10,7 @@ use posthaste_delivery::{DeliveryError, Opening};
 use posthaste_directory::sasl::{Channel, Exchange, Plaintext, Step};
 use posthaste_directory::{Account, Client, Login, LoginError, Service, Source};
 use posthaste_mail_model::{MailboxName, Secret};
-use posthaste_net::{Connection, NetError};
+use posthaste_net::{Connection, LoginEnd, NetError};
 use posthaste_store::StoreError;
 
 use super::{Driver, Line, Next};
@@ -131,7 +131,9 @@ impl Driver {
         };
         self.connection.belongs_to(share);
         self.source().succeeded(&login);
-        self.lease = Some(self.service.directory.lease(&login));
+        let lease = self.service.directory.lease(&login);
+        self.connection.ends_with(LoginEnd::new(lease.signal()));
+        self.lease = Some(lease);
         Self::after(&self.session.logged_in(maildrop, &mut self.out))
     }
 

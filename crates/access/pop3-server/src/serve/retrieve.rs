@@ -24,7 +24,7 @@ struct Message {
 
 impl Driver {
     pub(super) async fn retrieve(&mut self, row: Row, lines: Option<u64>) -> Result<Next, NetError> {
-        let (message, first) = match self.begin(&row, lines.is_some()).await {
+        let (message, first) = match self.begin(&row, lines).await {
             Ok(Some(begun)) => begun,
             Ok(None) => return Ok(self.refuse(Refusal::Expunged)),
             Err(error) => return Ok(self.refuse(Refusal::of_store(&error))),
@@ -38,14 +38,14 @@ impl Driver {
 
     /// Reads the first piece: what cannot be read is refused before the answer begins. `None` if
     /// the message was expunged since the login.
-    async fn begin(&self, row: &Row, is_top: bool) -> Result<Option<(Message, Bytes)>, StoreError> {
+    async fn begin(&self, row: &Row, top_lines: Option<u64>) -> Result<Option<(Message, Bytes)>, StoreError> {
         let (uid, size) = (row.uid(), u64::from(row.size()));
         let Some(mailbox) = &self.mailbox else { return Ok(None) };
         let Some(body) = mailbox.body_of(uid).await? else { return Ok(None) };
-        let step = match is_top {
-            true => TOP_PIECE_BYTES,
-            false if size <= WHOLE_BYTES_MAX => WHOLE_BYTES_MAX,
-            false => PIECE_BYTES,
+        let step = match top_lines {
+            Some(_) => TOP_PIECE_BYTES,
+            None if size <= WHOLE_BYTES_MAX => WHOLE_BYTES_MAX,
+            None => PIECE_BYTES,
         };
         let message = Message { uid, body, size, step };
         let first = self.piece(&message, 0).await?;
@@ -77,7 +77,7 @@ impl Driver {
             drop(piece);
             piece = match self.piece(message, at).await {
                 Ok(piece) => piece,
-                // The answer has begun, so only the end of the connection can say that it failed.
+                // The answer has begun, so only the end of the connection can show that it failed.
                 Err(error) => {
                     tracing::error!(uid = %message.uid, body = %message.body, %error, "reading a body failed while it was sent");
                     return Err(NetError::Closed);

@@ -1,4 +1,4 @@
-//! Each command, with what it answers and how it is refused.
+//! Each command, its answers and its refusals.
 
 use posthaste_pop3_server::Pop3Options;
 

@@ -158,8 +158,8 @@ async fn what_cannot_be_removed_is_said_and_stays() {
     assert_eq!(server.uids().await, [1, 2, 3]);
 }
 
-/// The process ends between the commit of QUIT and its answer: all messages are gone, and the next
-/// process gives the rest the same ids.
+/// The process ends between the commit of QUIT and its answer: all messages are deleted, and the
+/// next process gives the rest the same ids.
 #[tokio::test]
 async fn a_crash_between_the_commit_and_its_answer() {
     let (engine, server) = failing().await;

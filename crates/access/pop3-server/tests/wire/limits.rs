@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use posthaste_directory::AccountChange;
+use posthaste_directory::{AccountChange, Client, Service};
+use posthaste_mail_model::Secret;
 use posthaste_net::{AccountLimits, Accounts};
 use posthaste_pop3_server::Pop3Options;
 
@@ -94,4 +95,29 @@ async fn commands_over_the_rate_wait() {
     within(waits).await;
     accounts.set(AccountLimits::default());
     client.play("S: +OK …").await;
+}
+
+/// Also in the middle of an answer that the client reads slowly.
+#[tokio::test]
+async fn a_message_that_is_read_slowly_ends_with_the_account() {
+    let message = format!("A: b\r\n\r\n{}", format!("{}\r\n", "x".repeat(998)).repeat(48 * 1048));
+    let server = server(&[&message]).await;
+    let mut client = server.logged_in().await;
+    client.send(b"RETR 1\r\n").await;
+    assert!(client.line().await.starts_with("+OK "));
+    let directory = server.delivery.directory();
+    let who = Client { address: [127, 0, 0, 1].into(), service: Service::Pop3 };
+    let login = directory.login(USER, &Secret::new(PASSWORD.to_owned()), who).await.unwrap();
+    let mut lease = directory.lease(&login);
+    let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
+    directory.set(USER, change).await.unwrap();
+    let noticed = async {
+        tokio::select! {
+            () = lease.ended() => {}
+            () = directory.watch_accounts(Duration::from_millis(1)) => {}
+        }
+    };
+    within(noticed).await;
+    let read = client.ends_somehow().await;
+    assert!(read < message.len() / 2, "{read} bytes were sent");
 }

@@ -98,7 +98,7 @@ async fn tls_by_stls_and_from_the_start() {
     let server = server(&["A: b\r\n\r\n"]).await;
     let mut client = server.connect().await;
     client.play("S: +OK …\nC: USER nobody\nS: +OK …\nC: STLS\nS: +OK Begin TLS negotiation").await;
-    let mut client = client.handshake(&server.certificates).await;
+    let mut client = client.handshake(server.certificates.leaf()).await;
     // RFC 2595 §4: what was said before does not count, and STLS is over.
     client.play("C: PASS x\nS: -ERR Say USER first\nC: STLS\nS: -ERR TLS is active\nC: CAPA\nS: +OK …").await;
     let offered = client.lines().await;
@@ -144,6 +144,6 @@ async fn passwords_stay_inside_tls_where_the_configuration_says_so() {
     let offered = client.lines().await;
     assert!(offered.iter().all(|line| line != "USER" && !line.starts_with("SASL")), "{offered:?}");
     client.play("C: STLS\nS: +OK …").await;
-    let mut client = client.handshake(&server.certificates).await;
+    let mut client = client.handshake(server.certificates.leaf()).await;
     client.play(&format!("C: USER {USER}\nS: +OK …\nC: PASS {PASSWORD}\nS: +OK …")).await;
 }

@@ -23,7 +23,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 pub(super) enum FetchError {
     /// The host cannot be reached, or has no such page.
     Away(String),
-    /// Its certificate is not good for its name.
+    /// Its certificate is not valid for its name.
     Certificate(String),
 }
 

@@ -1,8 +1,9 @@
-//! MTA-STS (RFC 8461): what domains say about TLS to their hosts, asked for, kept and followed.
+//! MTA-STS (RFC 8461): the policies of domains on TLS to their hosts, fetched, kept and followed.
 //!
 //! A policy that was fetched counts until its `max_age` is over, also if DNS or HTTPS fails or is
-//! made to fail meanwhile: nobody between us and the domain can talk us out of it (RFC 8461 §10.2).
-//! It is kept in memory and in the directory record `sts-policy/DOMAIN`, so a restart forgets none.
+//! made to fail meanwhile: nobody between us and the domain can make us ignore it (RFC 8461
+//! §10.2). It is kept in memory and in the directory record `sts-policy/DOMAIN`, so a restart
+//! forgets none.
 
 mod https;
 mod policy;
@@ -10,6 +11,7 @@ mod policy;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::RData;
 use parking_lot::Mutex;
+use posthaste_directory::registered_domain;
 use posthaste_store::{DirectoryChange, DirectoryEntry, Engine};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -24,9 +26,11 @@ use https::FetchError;
 pub(crate) use policy::{Mode, Policy};
 
 const PREFIX: &str = "sts-policy/";
-/// Policies that are kept: some 500 bytes each, and few domains have one. Beyond that, those that
-/// end first go.
+/// Policies that are kept: some 500 bytes each, and few domains have one. Beyond that, the
+/// registered domain with the most policies loses the one that ends first.
 const POLICIES_MAX: usize = 10_000;
+/// Policies of one registered domain: its owner can make names below it at will.
+const OF_ONE_MAX: usize = 100;
 /// Addresses of a policy's host that are tried.
 const ADDRESSES_MAX: usize = 4;
 /// Records read at a time at the start.
@@ -54,6 +58,33 @@ struct Table {
     policies: HashMap<String, Kept>,
     /// Ids that could not be fetched, and when. Forgotten when there are too many.
     failed: HashMap<String, (String, i64)>,
+}
+
+impl Table {
+    /// The policy that ends for that of another domain, if there is no room for both. The domains
+    /// of one stranger only ever take the place of each other, while others have fewer.
+    fn in_the_way_of(&self, domain: &str) -> Option<String> {
+        if self.policies.contains_key(domain) {
+            return None;
+        }
+        let own = registered_domain(domain);
+        let of = |registered: &str| {
+            let those = self.policies.iter().filter(move |(name, _)| registered_domain(name) == registered);
+            those.min_by_key(|(_, kept)| kept.ends()).map(|(name, _)| name.clone())
+        };
+        if self.policies.keys().filter(|name| registered_domain(name) == own).count() >= OF_ONE_MAX {
+            return of(own);
+        }
+        if self.policies.len() < POLICIES_MAX {
+            return None;
+        }
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        self.policies.keys().for_each(|name| *counts.entry(registered_domain(name)).or_default() += 1);
+        let most = counts.values().copied().max().unwrap_or(0);
+        let crowded =
+            self.policies.iter().filter(|(name, _)| counts.get(registered_domain(name)) == Some(&most));
+        crowded.min_by_key(|(_, kept)| kept.ends()).map(|(name, _)| name.clone())
+    }
 }
 
 /// A policy that was fetched.
@@ -98,7 +129,7 @@ impl Tls {
     /// The policy of a domain as others fetch it, for `posthaste domain check`.
     pub async fn fetch_policy(&self, dns: &Dns, domain: &str, port: u16) -> Result<String, String> {
         let tls = self.verified.as_ref().ok_or("no authorities are configured: set relay.ca")?;
-        fetch(tls, dns.resolver(), domain, port).await.map_err(|fault| match fault {
+        fetch(tls, dns, domain, port).await.map_err(|fault| match fault {
             Fault::Fetch(why) | Fault::Invalid(why) | Fault::Certificate(why) => why,
         })
     }
@@ -137,12 +168,12 @@ impl Sts {
     }
 
     /// The policy of a domain that counts now.
-    pub(crate) async fn policy(&self, resolver: &TokioResolver, domain: &str) -> Found {
+    pub(crate) async fn policy(&self, dns: &Dns, domain: &str) -> Found {
         let now = unix_s();
         let kept = self.inner.table.lock().policies.get(domain).filter(|kept| kept.ends() > now).cloned();
         let of_kept = || Found { policy: kept.as_ref().map(|kept| kept.policy.clone()), fault: None };
         // RFC 8461 §5.1: without a record the policy that is kept still counts.
-        let Some(id) = self.id(resolver, domain).await else { return of_kept() };
+        let Some(id) = self.id(dns.resolver(), domain).await else { return of_kept() };
         if kept.as_ref().is_some_and(|kept| kept.id == id && !kept.is_old(now)) {
             return of_kept();
         }
@@ -157,7 +188,7 @@ impl Sts {
         let parse = |text: String| {
             Policy::parse(&text).map_err(|error| Fault::Invalid(format!("mta-sts.{domain}: {error}")))
         };
-        match fetch(tls, resolver, domain, *port).await.and_then(parse) {
+        match fetch(tls, dns, domain, *port).await.and_then(parse) {
             Ok(policy) => {
                 tracing::info!(domain, id, mode = ?policy.mode, "MTA-STS: a policy was fetched");
                 self.keep(domain, Kept { id, fetched: now, policy: policy.clone() }).await;
@@ -165,7 +196,7 @@ impl Sts {
             }
             Err(fault) => {
                 tracing::info!(domain, id, ?fault, "MTA-STS: the policy cannot be fetched");
-                // One that was to be fetched again in good time is no loss.
+                // A failed early renewal does no harm: the old policy still counts.
                 let is_same = kept.as_ref().is_some_and(|kept| kept.id == id);
                 self.note_failure(domain, id, now);
                 Found { fault: Some(fault).filter(|_| !is_same), ..of_kept() }
@@ -192,22 +223,20 @@ impl Sts {
     }
 
     async fn keep(&self, domain: &str, kept: Kept) {
-        let gone = {
+        let evicted = {
             let mut table = self.inner.table.lock();
             table.failed.remove(domain);
-            let is_full = table.policies.len() >= POLICIES_MAX && !table.policies.contains_key(domain);
-            let first = table.policies.iter().min_by_key(|(_, kept)| kept.ends()).filter(|_| is_full);
-            let gone = first.map(|(domain, _)| domain.clone());
-            gone.iter().for_each(|domain| _ = table.policies.remove(domain));
+            let evicted = table.in_the_way_of(domain);
+            evicted.iter().for_each(|domain| _ = table.policies.remove(domain));
             table.policies.insert(domain.to_owned(), kept.clone());
-            gone
+            evicted
         };
         let Some(engine) = &self.inner.engine else { return };
         let value = serde_json::to_vec(&kept).unwrap_or_default();
         let written = async {
             put(engine, domain, Some(value)).await?;
-            if let Some(gone) = gone {
-                put(engine, &gone, None).await?;
+            if let Some(evicted) = evicted {
+                put(engine, &evicted, None).await?;
             }
             Ok::<(), posthaste_store::StoreError>(())
         };
@@ -218,16 +247,11 @@ impl Sts {
 }
 
 /// The text of a domain's policy.
-async fn fetch(
-    tls: &TlsConnector,
-    resolver: &TokioResolver,
-    domain: &str,
-    port: u16,
-) -> Result<String, Fault> {
+async fn fetch(tls: &TlsConnector, dns: &Dns, domain: &str, port: u16) -> Result<String, Fault> {
     let host = format!("mta-sts.{domain}");
-    let found = resolver.lookup_ip(format!("{host}.")).await;
-    let found = found.map_err(|e| Fault::Fetch(format!("DNS for {host}: {e}")))?;
-    let addresses: Vec<_> = found.iter().map(|ip| SocketAddr::new(ip, port)).take(ADDRESSES_MAX).collect();
+    let found = dns.addresses(&host).await.map_err(|failure| Fault::Fetch(failure.reply))?;
+    let addresses: Vec<_> =
+        found.into_iter().map(|ip| SocketAddr::new(ip, port)).take(ADDRESSES_MAX).collect();
     let text = https::fetch(tls, &host, &addresses, "/.well-known/mta-sts.txt").await;
     text.map_err(|error| match error {
         FetchError::Away(why) => Fault::Fetch(why),
@@ -246,7 +270,7 @@ async fn remove(engine: &Arc<dyn Engine>, entry: DirectoryEntry) -> posthaste_st
     engine.directory_commit(change).await.map(|_| ())
 }
 
-/// Writes a record. Who loses a race against another node has a policy that is as good.
+/// Writes a record. After a lost race, the record has the equally new policy of another node.
 async fn put(engine: &Arc<dyn Engine>, domain: &str, value: Option<Vec<u8>>) -> posthaste_store::Result<()> {
     let name = format!("{PREFIX}{domain}");
     let expected = engine.directory_entry(&name).await?.map_or(0, |entry| entry.version);
@@ -259,4 +283,55 @@ async fn put(engine: &Arc<dyn Engine>, domain: &str, value: Option<Vec<u8>>) -> 
 fn unix_s() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(max_age: i64) -> Kept {
+        let text = format!("version: STSv1\nmode: enforce\nmx: mx.test\nmax_age: {max_age}\n");
+        Kept { id: "1".into(), fetched: 0, policy: Policy::parse(&text).unwrap() }
+    }
+
+    fn put(table: &mut Table, domain: &str, max_age: i64) {
+        if let Some(other) = table.in_the_way_of(domain) {
+            table.policies.remove(&other);
+        }
+        table.policies.insert(domain.to_owned(), kept(max_age));
+    }
+
+    /// A stranger has names below one domain at will, and a policy for each.
+    #[test]
+    fn names_of_one_stranger_take_no_place_of_others() {
+        let mut table = Table::default();
+        put(&mut table, "victim.test", 1_000);
+        for n in 0..POLICIES_MAX + 100 {
+            put(&mut table, &format!("{n}.evil.test"), 1_000_000);
+        }
+        assert!(table.policies.contains_key("victim.test"));
+        assert_eq!(table.policies.len(), 1 + OF_ONE_MAX);
+        // The newest of a stranger's own names is kept.
+        assert!(table.policies.contains_key(&format!("{}.evil.test", POLICIES_MAX + 99)));
+        // The same name again takes no place.
+        put(&mut table, "victim.test", 2_000);
+        assert_eq!(table.policies.len(), 1 + OF_ONE_MAX);
+    }
+
+    #[test]
+    fn a_full_table_takes_from_those_with_the_most() {
+        let mut table = Table::default();
+        put(&mut table, "victim.test", 1_000);
+        for stranger in 0..POLICIES_MAX / OF_ONE_MAX {
+            for n in 0..OF_ONE_MAX {
+                // Written at once: `in_the_way_of` is a walk.
+                let name = format!("{n}.evil{stranger}.test");
+                table.policies.insert(name, kept(1_000_000 + i64::try_from(stranger).unwrap()));
+            }
+        }
+        put(&mut table, "other.test", 1_000);
+        assert!(table.policies.contains_key("victim.test") && table.policies.contains_key("other.test"));
+        let of_first = table.policies.keys().filter(|name| name.ends_with(".evil0.test")).count();
+        assert_eq!(of_first, OF_ONE_MAX - 1);
+    }
 }

@@ -1,4 +1,5 @@
-//! What a domain says about TLS to its hosts: the TXT record and the policy (RFC 8461 §3.1, §3.2).
+//! A domain's requirements on TLS to its hosts: the TXT record and the policy (RFC 8461 §3.1,
+//! §3.2).
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,7 @@ const MAX_AGE_MAX: i64 = 31_557_600;
 /// Patterns that are kept of a policy. A domain has a handful of hosts.
 const PATTERNS_MAX: usize = 100;
 
-/// What follows if a host is not as the policy says.
+/// What to do if a host does not fit the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mode {
@@ -48,7 +49,7 @@ pub(crate) enum PolicyError {
 
 impl Policy {
     /// Reads a policy. Keys that are not known are passed over; of a key that is there twice the
-    /// first counts, but for `mx`.
+    /// first counts, except for `mx`.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         let (mut version, mut mode, mut max_age, mut mx) = (None, None, None, Vec::new());
         // RFC 8461 §3.2: lines end in CR LF or in LF.
@@ -90,7 +91,7 @@ impl Policy {
     pub fn allows(&self, host: &str) -> bool {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         self.mx.iter().any(|pattern| match pattern.strip_prefix("*.") {
-            // A star stands for one label, the leftmost.
+            // A star matches one label, the leftmost.
             Some(parent) => {
                 host.split_once('.').is_some_and(|(label, rest)| !label.is_empty() && rest == parent)
             }

@@ -26,6 +26,7 @@ fn known_lines() {
             "MAIL FROM:<a@example.org> ret=full envid=QQ+2B1 body=binarymime",
             "MAIL FROM:<a@example.org> BODY=BINARYMIME RET=FULL ENVID=QQ+2B1",
         ),
+        ("MAIL FROM:<a@example.org> mt-priority=-9", "MAIL FROM:<a@example.org> MT-PRIORITY=-9"),
         (
             "RCPT TO:<bo@example.org> orcpt=rfc822;bo+2Bx@example.org notify=delay,success",
             "RCPT TO:<bo@example.org> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;bo+2Bx@example.org",
@@ -73,6 +74,8 @@ fn what_is_wrong_is_said() {
         ("MAIL FROM:<ana@example.org> BODY=ANY", ParameterValue("BODY=7BIT, 8BITMIME or BINARYMIME")),
         ("MAIL FROM:<ana@example.org> SMTPUTF8=1", ParameterValue("a value is missing or superfluous")),
         ("MAIL FROM:<ana@example.org> AUTH=a+b", ParameterValue("AUTH=address as xtext")),
+        ("MAIL FROM:<ana@example.org> MT-PRIORITY=10", ParameterValue("MT-PRIORITY=-9 to 9")),
+        ("MAIL FROM:<ana@example.org> MT-PRIORITY=+1", ParameterValue("MT-PRIORITY=-9 to 9")),
         ("RCPT TO:<>", Path("it has no local part")),
         ("RCPT TO:<ana@example.org> SIZE=1", Parameter),
         ("RCPT TO:<ana@example.org> NOTIFY", ParameterValue("a value is missing or superfluous")),
@@ -116,10 +119,11 @@ fn parameters() -> impl Strategy<Value = MailParameters> {
     let ret = prop_oneof![Just(Return::Full), Just(Return::Headers)];
     let envid = "[a-zA-Z0-9.@-]{1,20}(\\+2B)?".prop_map(|text| EnvelopeId::parse(&text).unwrap());
     let auth = prop_oneof![Just("<>".to_owned()), "[a-z@.]{1,10}(\\+3D)?"];
+    let priority = proptest::option::of((-9i8..=9).prop_map(|n| Priority::try_from(n).unwrap()));
     let (body, auth) = (proptest::option::of(body), proptest::option::of(auth));
     let reports = (proptest::option::of(ret), proptest::option::of(envid));
-    (any::<Option<u64>>(), body, any::<(bool, bool)>(), auth, reports).prop_map(
-        |(size, body, (smtputf8, require_tls), auth, (ret, envid))| MailParameters {
+    (any::<Option<u64>>(), body, any::<(bool, bool)>(), auth, reports, priority).prop_map(
+        |(size, body, (smtputf8, require_tls), auth, (ret, envid), priority)| MailParameters {
             size,
             body,
             smtputf8,
@@ -127,6 +131,7 @@ fn parameters() -> impl Strategy<Value = MailParameters> {
             ret,
             envid,
             require_tls,
+            priority,
         },
     )
 }

@@ -5,27 +5,17 @@
 
 #![allow(clippy::unwrap_used)]
 
-use posthaste_delivery::{Delivery, DeliveryOptions};
-use posthaste_directory::{NewAccount, Policy};
-use posthaste_mail_model::Secret;
 use posthaste_net::Stream;
-use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
 use posthaste_testkit::Turns;
 use tokio::net::TcpStream;
 
+use super::test_service::service_with_ana;
 use super::*;
 
-/// How often it was asked for while an LMTP client said this behind RCPT, piece by piece, each with
-/// what it waits for.
+/// How many acknowledgements the session requested while an LMTP client sent these pieces after
+/// RCPT. Each piece has the answer that the client waits for.
 async fn acks(pieces: &[(&str, &str)]) -> u64 {
-    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
-    let store = Store::new(Arc::clone(&engine), StoreOptions::default());
-    let directory = Arc::new(Directory::with_policy(engine, Policy::cheap_for_tests()).unwrap());
-    let password = Secret::new("correct horse".to_owned());
-    directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
-    let delivery = Delivery::new(store, Arc::clone(&directory), DeliveryOptions::default());
-    let options = SmtpOptions::new("mail.example.org");
-    let service = Arc::new(SmtpService::new(Role::Lmtp, options, directory, Arc::new(delivery)));
+    let service = service_with_ana(Role::Lmtp).await;
 
     let (socket, mut client) = Turns::connect().unwrap();
     let stream = Stream::plain(TcpStream::from_std(socket).unwrap()).unwrap();

@@ -1,9 +1,11 @@
 //! A message that is whole: to the mailboxes here, to the queue, and the reports about it.
 
 use bytes::Bytes;
+use posthaste_authentication::has_bare_cr;
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
 use posthaste_filter::{Envelope, Refusals, Undelivered};
+use posthaste_mime_summary::is_header_bounded;
 use posthaste_queue::{Envelope as Outgoing, TlsWish, To};
 
 use super::Driver;
@@ -27,8 +29,28 @@ impl Driver {
         let (message, _permit) = incoming.finish();
         let count = recipients.len();
         let received = message.slice(trace_len.min(message.len())..);
+        // What follows keeps something for each field, or compares them with each other.
+        if !is_header_bounded(&received) {
+            tracing::info!(
+                id,
+                from = from.as_str(),
+                octets = received.len(),
+                "refused: its header is too large"
+            );
+            return self.session.refused(count, replies::header_too_large());
+        }
+        // The next hop takes a CR as the end of a line. So a CR in a field would begin another
+        // field, which was not checked here. LMTP peers are trusted.
+        if self.service.role != Role::Lmtp && has_bare_cr(&received) {
+            tracing::info!(id, from = from.as_str(), "refused: a CR without LF in its header");
+            return self.session.refused(count, replies::bare_cr());
+        }
         let to = recipients.iter().map(|to| to.to.as_str()).collect();
-        let checked = match self.verified(id, message, trace_len, &from).await {
+        let verified = match self.authored(id, &received).await {
+            Ok(()) => self.verified(id, message, trace_len, &from).await,
+            Err(refusal) => Err(refusal),
+        };
+        let checked = match verified {
             Ok(verified) => self.scanned(id, verified, received, (from.as_str(), to)).await,
             refused => refused,
         };
@@ -72,14 +94,15 @@ impl Driver {
             return Vec::new();
         }
         let (from, octets) = (envelope.from, message.len());
+        let account = self.session.account().map(|account| account.name.as_str());
         let mut outcomes = self.service.sink.deliver(message.clone(), envelope, recipients).await;
-        // A sink that forgets a recipient has not said that the message is kept.
+        // A sink that forgets a recipient has not reported that the message is stored.
         outcomes.resize(recipients.len(), Err(DeliveryError::Interrupted("no outcome".to_owned()).into()));
         let reply = |(recipient, outcome): (&Target, &Result<(), Undelivered>)| {
             let to = recipient.name();
             match outcome {
-                Ok(()) => tracing::info!(id, from, to, octets, "delivered"),
-                Err(error) => tracing::warn!(id, from, to, octets, %error, "not delivered"),
+                Ok(()) => tracing::info!(id, account, from, to, octets, "delivered"),
+                Err(error) => tracing::warn!(id, account, from, to, octets, %error, "not delivered"),
             }
             replies::outcome(id, outcome)
         };
@@ -132,5 +155,6 @@ fn outgoing(from: &ReversePath, parameters: &MailParameters) -> Outgoing {
         ret: parameters.ret,
         envid: parameters.envid.clone(),
         tls: if parameters.require_tls { TlsWish::Required } else { TlsWish::Policy },
+        priority: parameters.priority.unwrap_or_default(),
     }
 }

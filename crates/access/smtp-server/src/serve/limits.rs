@@ -1,8 +1,9 @@
 //! The limits of the account that logged in: commands wait, submissions are refused.
 
+use posthaste_directory::revoked;
 use posthaste_net::{AccountLimit, NetError};
 
-use super::{Driver, REVOKED, STOPS, closing, revoked};
+use super::{Driver, REVOKED, STOPS, closing};
 use crate::{
     reply::Reply,
     session::{Action, replies},
@@ -29,7 +30,7 @@ impl Driver {
     }
 
     /// Counts the message that is about to come, once: before DATA, and before the first BDAT. The
-    /// error is what to say if it is too many; the transaction is over then.
+    /// error is the reply if there are too many; the transaction is over then.
     pub(super) fn count_message(&mut self) -> Result<(), Reply> {
         if self.incoming.is_some() {
             return Ok(());

@@ -15,7 +15,7 @@ use crate::verification::Verified;
 
 impl Driver {
     /// Shows a message to all milters. An error is the reply that ends it: a refusal, or the
-    /// good news about a message that is thrown away.
+    /// acceptance of a message that is discarded.
     pub(super) async fn milted(
         &self,
         id: &str,
@@ -30,7 +30,7 @@ impl Driver {
         if self.service.role != Role::Smtp || milters.all.is_empty() || is_trusted {
             return Ok(verified);
         }
-        let Verified { message, trace_len, mut is_quarantined } = verified;
+        let Verified { message, trace_len, mut is_quarantined, memory } = verified;
         let trace_len = trace_len.min(message.len());
         let mut draft = Draft::new(&message.slice(trace_len..));
         let (host, helo) = (self.service.options.host.as_str(), self.session.client_name());
@@ -60,7 +60,7 @@ impl Driver {
                 Verdict::Reject(said) => return Err(refusal(said, (550, 5))),
                 Verdict::Defer(said) => return Err(refusal(said, (451, 4))),
             }
-            recipients.retain(|to| !removed.iter().any(|gone| gone.eq_ignore_ascii_case(to.to.as_str())));
+            recipients.retain(|to| !removed.iter().any(|other| other.eq_ignore_ascii_case(to.to.as_str())));
             for address in added {
                 self.add_recipient(id, &address, recipients).await;
             }
@@ -70,7 +70,7 @@ impl Driver {
             return Err(replies::outcome(id, &Ok(())));
         }
         let message = draft.print(message.get(..trace_len).unwrap_or_default());
-        Ok(Verified { message, trace_len, is_quarantined })
+        Ok(Verified { message, trace_len, is_quarantined, memory })
     }
 
     /// A recipient that a milter wants. One that takes no mail is named in the log: the client

@@ -40,7 +40,7 @@ impl Driver {
             incoming.make_room(piece.len()).await;
             incoming.append(&piece);
             if incoming.refusal().is_some() {
-                // Nothing waits to be read of it.
+                // The part is empty.
                 break;
             }
         }

@@ -1,7 +1,7 @@
 //! A message from another host is verified before it is delivered.
 
 use bytes::Bytes;
-use posthaste_authentication::{Action, Client, Verdict, results};
+use posthaste_authentication::{Action, Client, Verdict};
 use posthaste_reporting::{Observation, PublishedPolicy, Row, SpfScope};
 
 use super::Driver;
@@ -29,14 +29,16 @@ impl Driver {
             {
                 verification
             }
-            _ => return Ok(Verified { message, trace_len, is_quarantined: false }),
+            _ => return Ok(Verified { message, trace_len, is_quarantined: false, memory: None }),
         };
         let verifier = &verification.verifier;
         let helo = self.session.client_name().to_owned();
         let client = Client { address, helo, from: from.as_str().to_owned() };
-        // As it came: without the fields that we put in front.
-        let received = message.slice(trace_len.min(message.len())..);
-        let verdict = verifier.verify(&client, &received).await;
+        let verified = verifier.verify(&client, &message, trace_len).await.map_err(|busy| {
+            tracing::warn!(id, client = %address, from = from.as_str(), error = %busy, "put off");
+            replies::unverified()
+        })?;
+        let posthaste_authentication::Verified { message, verdict, memory } = verified;
         self.observe(verification, &client, &verdict);
         let author = verdict.author.as_str();
         match verdict.action {
@@ -49,8 +51,8 @@ impl Driver {
                 if is_quarantined {
                     tracing::info!(id, client = %address, from = from.as_str(), author, "to the junk folder: its author's DMARC policy");
                 }
-                let message = results::with_results(&message, &verdict.field, verifier.host());
-                Ok(Verified { message, trace_len: trace_len + verdict.field.len(), is_quarantined })
+                let trace_len = trace_len + verdict.field.len();
+                Ok(Verified { message, trace_len, is_quarantined, memory: Some(memory) })
             }
         }
     }

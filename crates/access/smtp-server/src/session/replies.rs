@@ -4,6 +4,7 @@
 use posthaste_delivery::{Kind, ResolveError};
 use posthaste_directory::LoginFailure;
 use posthaste_filter::Undelivered;
+use posthaste_mime_summary::{HEADER_FIELDS_MAX, HEADER_LEN_MAX};
 use posthaste_net::{AccountLimit, SubmissionRefused};
 use posthaste_scanner::Verdict;
 use posthaste_screening::Refusal;
@@ -38,6 +39,10 @@ pub(super) fn authenticated() -> Reply {
 }
 pub(super) fn sender_ok() -> Reply {
     reply(250, (2, 1, 0), "Sender taken")
+}
+/// RFC 6710 §4.1, §10: the text begins with the priority that counts.
+pub(super) fn priority_lowered() -> Reply {
+    reply(250, (2, 3, 6), "0 is the highest priority without a login")
 }
 pub(super) fn recipient_ok() -> Reply {
     reply(250, (2, 1, 5), "Recipient taken")
@@ -130,6 +135,19 @@ pub(super) fn url_refused() -> Reply {
 pub(super) fn too_large(limit: usize) -> Reply {
     reply(552, (5, 3, 4), format!("Message size exceeds the limit of {limit} octets"))
 }
+/// A message that could not be verified yet.
+pub(crate) fn unverified() -> Reply {
+    reply(451, (4, 3, 2), "Too many messages are being verified; try again later")
+}
+/// RFC 3463 §3.4: X.3.4 is a message that is too big.
+pub(crate) fn header_too_large() -> Reply {
+    let (octets, fields) = (HEADER_LEN_MAX, HEADER_FIELDS_MAX);
+    reply(552, (5, 3, 4), format!("The header exceeds the limit of {octets} octets and {fields} fields"))
+}
+/// RFC 5321 §2.3.8; RFC 3463 §3.7: X.6.0 is something wrong with the message itself.
+pub(crate) fn bare_cr() -> Reply {
+    reply(550, (5, 6, 0), "The header has a CR without LF: end each line with CR LF")
+}
 pub(super) fn no_room() -> Reply {
     reply(452, (4, 3, 1), "Too many messages are arriving; try again later")
 }
@@ -167,7 +185,15 @@ pub(super) fn needs_smtputf8() -> Reply {
 pub(super) fn not_your_address() -> Reply {
     reply(553, (5, 7, 1), "This is not an address of yours")
 }
-pub(super) fn directory_away() -> Reply {
+/// RFC 6409 §6.1 names 550 for a message that the rules of a site do not let its sender submit.
+pub(crate) fn not_your_author(author: Option<&str>) -> Reply {
+    let Some(author) = author else {
+        return reply(550, (5, 7, 1), "Each From field needs an address of yours, and no more than 16");
+    };
+    let plain: String = author.chars().filter(char::is_ascii_graphic).take(255).collect();
+    reply(550, (5, 7, 1), format!("The From field names {plain}, which is not an address of yours"))
+}
+pub(crate) fn directory_away() -> Reply {
     reply(451, (4, 3, 0), "The directory is unavailable; try again later")
 }
 pub(super) fn too_many_errors() -> Reply {
@@ -177,9 +203,9 @@ pub(super) fn too_many_errors() -> Reply {
 /// Whose path a faulty command has.
 #[derive(Clone, Copy)]
 pub(super) enum PathOf {
-    /// Of MAIL.
+    /// The path of MAIL.
     Sender,
-    /// Of RCPT, and of all commands without a path.
+    /// The path of RCPT; also for all commands without a path.
     Recipient,
 }
 
@@ -259,7 +285,7 @@ pub(super) fn resolve(error: &ResolveError) -> Reply {
 }
 
 /// See [`Kind`]. The text says nothing about the store's state: strangers need not know it.
-fn delivery(kind: Kind) -> Reply {
+pub(crate) fn delivery(kind: Kind) -> Reply {
     match kind {
         Kind::TooLarge => reply(552, (5, 3, 4), "Message size exceeds the limit"),
         Kind::OverQuota => reply(452, (4, 2, 2), "The mailbox is full"),

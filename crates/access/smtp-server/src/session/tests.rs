@@ -190,6 +190,25 @@ fn what_is_offered_depends_on_the_link() {
     assert!(!offers(&mut session(Role::Lmtp), "LHLO a.example").join(",").contains("AUTH"));
 }
 
+/// RFC 6710 §4.1: a client without a login gets no priority.
+#[test]
+fn a_stranger_has_no_priority() {
+    for (role, is_user, raised) in [(Role::Smtp, false, "250 2.3.6"), (Role::Submission, true, "250 2.1.0")] {
+        let mut session = session(role);
+        session.options = Arc::new(SmtpOptions { relays: true, ..(*session.options).clone() });
+        if is_user {
+            session.authenticated(account(1));
+        }
+        session.expect(&[("EHLO a.example", "250"), ("MAIL FROM:<a@example.org> MT-PRIORITY=4", raised)]);
+        let trace = session.trace("1", OffsetDateTime::UNIX_EPOCH);
+        assert_eq!(trace.contains("\tPRIORITY 4;"), is_user, "{trace}");
+        session.expect(&[("RSET", "250 2.0.0"), ("MAIL FROM:<a@example.org> MT-PRIORITY=-4", "250 2.1.0")]);
+        assert!(session.trace("1", OffsetDateTime::UNIX_EPOCH).contains("\tPRIORITY -4;"));
+        session.expect(&[("RSET", "250 2.0.0"), ("MAIL FROM:<a@example.org>", "250 2.1.0")]);
+        assert!(!session.trace("1", OffsetDateTime::UNIX_EPOCH).contains("PRIORITY"));
+    }
+}
+
 #[test]
 fn reports_are_offered_where_they_can_be_sent() {
     for (role, relays, is_offered) in [
@@ -205,6 +224,7 @@ fn reports_are_offered_where_they_can_be_sent() {
         let Action::Reply(reply) = session.line(hello.as_bytes(), ROOM) else { panic!("{role:?}") };
         assert_eq!(reply.lines().any(|line| line == "DSN"), is_offered, "{role:?}");
         let (mail, rcpt) = if is_offered { ("250 2.1.0", "250 2.1.5") } else { ("555 5.5.4", "555 5.5.4") };
+        assert_eq!(reply.lines().any(|line| line == "MT-PRIORITY"), is_offered, "{role:?}");
         session.expect(&[("MAIL FROM:<a@example.org> RET=HDRS ENVID=1", mail)]);
         if !is_offered {
             session.expect(&[("MAIL FROM:<a@example.org>", "250 2.1.0")]);

@@ -3,10 +3,7 @@
 use posthaste_net::{AccountLimits, Accounts};
 use posthaste_smtp_server::Role;
 
-use crate::talk::{Setup, within};
-
-/// base64("\0ana@example.org\0correct horse")
-const ANA: &str = "AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl";
+use crate::talk::{ANA, Setup, within};
 
 fn setup(limits: AccountLimits) -> Setup {
     Setup { accounts: Accounts::new(limits), ..Setup::new(Role::Submission) }
@@ -35,7 +32,7 @@ async fn messages_and_recipients_over_the_limits_are_refused_for_now() {
         client.play(&format!("C: AUTH PLAIN {ANA}\nS: 235 2.7.0 Logged in")).await;
         if session == 0 {
             client.play(&(message(&["ben", "ana"], "DATA") + TEXT)).await;
-            // Three recipients more do not fit, and the refusal counts nothing.
+            // Three recipients more do not fit, and a refused message is not counted.
             let over = "S: 450 4.5.3 Your account may send to 4 recipients a day; try again in …\n";
             client.play(&(message(&["ben", "ana", "info"], "DATA") + over)).await;
             client.play("C: DATA\nS: 503 5.5.1 Send MAIL first").await;

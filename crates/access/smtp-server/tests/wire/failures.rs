@@ -53,15 +53,7 @@ async fn a_full_disk_is_for_now() {
         .play(
             "S: 220 …
              C: LHLO a.example
-             S: 250-…
-             S: 250-…
-             S: 250-…
-             S: 250-…
-             S: 250-…
-             S: 250-…
-             S: 250-…
-             S: 250-…
-             S: 250-SIZE 1032192
+             S* 250-SIZE 1032192
              S: 250-…
              S: 250 HELP
              C: MAIL FROM:<>
@@ -82,6 +74,39 @@ async fn a_full_disk_is_for_now() {
              S: 221 …",
         )
         .await;
+}
+
+/// After the message there is one reply for all, so who has no room is named before it.
+#[tokio::test]
+async fn a_full_mailbox_costs_the_other_recipients_no_second_copy() {
+    let server = Setup::new(Role::Smtp).start().await;
+    let mut client = server.connect().await;
+    client
+        .play(
+            "S: 220 …
+             C: HELO a.example
+             S: 250 …
+             C: MAIL FROM:<> SIZE=120000
+             C: RCPT TO:<ana@example.org>
+             C: RCPT TO:<ben@example.org>
+             C: DATA
+             S: 250 2.1.0 …
+             S: 250 2.1.5 …
+             S: 452 4.2.2 The mailbox is full
+             S: 354 …
+             C: hello
+             C: .
+             S: 250 2.0.0 …
+             C: MAIL FROM:<> SIZE=50000
+             C: RCPT TO:<ben@example.org>
+             S: 250 2.1.0 …
+             S: 250 2.1.5 …
+             C: QUIT
+             S: 221 …",
+        )
+        .await;
+    assert_eq!(server.inbox("ana@example.org").await.len(), 1);
+    assert!(server.inbox("ben@example.org").await.is_empty());
 }
 
 #[tokio::test]
@@ -183,9 +208,9 @@ async fn unfinished_messages_do_not_shut_others_out() {
         unfinished.push(client);
     }
     let mut client = at_data(&server).await;
-    client.send(&[b"x".repeat(3_000_000), b"\r\n.\r\n".to_vec()].concat()).await;
+    client.send(&[b"\r\n".to_vec(), b"x".repeat(3_000_000), b"\r\n.\r\n".to_vec()].concat()).await;
     client.play("S: 250 2.0.0 Delivered, id …").await;
-    // Whoever lost its memory learns of it at the end of its message, and may go on.
+    // A client whose memory was taken gets the error at the end of its message, and may continue.
     let mut refused = 0;
     for mut client in unfinished {
         client.send(b"\r\n.\r\nNOOP\r\n").await;

@@ -228,7 +228,8 @@ async fn smuggled_ends_are_text() {
 #[tokio::test]
 async fn large_messages_arrive_whole_from_two_at_once() {
     let server = Setup::new(Role::Lmtp).start().await;
-    let body: String = (0..200_000).map(|n| format!("line {n}\r\n.\r\n")).collect();
+    let lines: String = (0..200_000).map(|n| format!("line {n}\r\n.\r\n")).collect();
+    let body = format!("Subject: large\r\n\r\n{lines}");
     let stuffed = body.replace("\r\n.", "\r\n..");
     let send = async |name: &str| {
         let mut client = greeted(&server).await;
@@ -271,4 +272,62 @@ async fn postmaster_needs_no_domain() {
         )
         .await;
     assert_eq!(server.only_message("postmaster@example.org").await.1, "Help!\r\n");
+}
+
+/// RFC 5321 §4.5.1: also where the domain of the first account is not that of the host.
+#[tokio::test]
+async fn postmaster_may_be_of_another_domain_than_the_host() {
+    let mut setup = Setup::new(Role::Lmtp);
+    setup.options.host = "mx.example.net".to_owned();
+    setup.options.domain = Some("example.org".to_owned());
+    let server = setup.start().await;
+    let password = Secret::new("correct horse".to_owned());
+    let directory = server.delivery.directory();
+    directory.add("postmaster@example.org", &password, NewAccount::default()).await.unwrap();
+    let mut client = server.connect().await;
+    client
+        .play(
+            "S: 220 mx.example.net LMTP Posthaste
+             C: HELP
+             S: 214 …
+             C: LHLO client.example
+             S: 250-mx.example.net",
+        )
+        .await;
+    while client.line().await.starts_with("250-") {}
+    client
+        .play(
+            "C: MAIL FROM:<>
+             S: 250 2.1.0 …
+             C: RCPT TO:<postmaster>
+             S: 250 2.1.5 …",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn a_header_of_too_many_fields_is_refused() {
+    const ENVELOPE: &str = "C: MAIL FROM:<carl@example.net>
+         S: 250 2.1.0 Sender taken
+         C: RCPT TO:<ana@example.org>
+         S: 250 2.1.5 Recipient taken
+         C: RCPT TO:<ben@example.org>
+         S: 250 2.1.5 Recipient taken";
+    const REFUSED: &str = "S: 552 5.3.4 The header exceeds the limit of 1048576 octets and 10000 fields
+         S: 552 5.3.4 The header exceeds the limit of 1048576 octets and 10000 fields";
+    let server = Setup::new(Role::Lmtp).start().await;
+    let mut client = greeted(&server).await;
+    let long = format!("Subject: {}\r\n\r\n", "x".repeat(1 << 20));
+    for header in ["a:\r\n".repeat(10_001), "a\r\n".repeat(10_001), long] {
+        client.play(&format!("{ENVELOPE}\nC: DATA\nS: 354 …")).await;
+        client.send(format!("{header}\r\nHi\r\n.\r\n").as_bytes()).await;
+        client.play(REFUSED).await;
+        client.play(ENVELOPE).await;
+        client.send(format!("BDAT {} LAST\r\n{header}", header.len()).as_bytes()).await;
+        client.play(REFUSED).await;
+    }
+    // As many as the limit allows.
+    client.play(&format!("{ENVELOPE}\nC: DATA\nS: 354 …")).await;
+    client.send(format!("{}\r\nHi\r\n.\r\n", "a:\r\n".repeat(10_000)).as_bytes()).await;
+    client.play("S: 250 2.0.0 Delivered, id …\nS: 250 2.0.0 Delivered, id …").await;
 }

@@ -132,7 +132,7 @@ async fn nothing_is_offered_in_the_clear_unless_the_configuration_has_it() {
     assert!(!offered.contains("AUTH") && offered.contains("STARTTLS"), "{offered}");
     client.play("C: AUTH SCRAM-SHA-256\nS: 538 5.7.11 …").await;
     client.play("C: STARTTLS\nS: 220 …").await;
-    let mut client = client.handshake(&server.certificates).await;
+    let mut client = client.handshake(server.certificates.leaf()).await;
     assert!(greet(&mut client).await.contains("250-AUTH SCRAM-SHA-256-PLUS SCRAM-SHA-256 PLAIN LOGIN"));
 }
 
@@ -152,13 +152,13 @@ async fn scram_bound_to_the_channel() {
 }
 
 #[tokio::test]
-async fn starttls_begins_anew() {
+async fn starttls_resets_the_session() {
     let server = Setup::new(Role::Submission).start().await;
     let mut client = server.connect().await;
     client.play("S: 220 …").await;
     assert!(greet(&mut client).await.contains("250-STARTTLS"));
     client.play("C: STARTTLS\nS: 220 2.0.0 Begin TLS").await;
-    let mut client = client.handshake(&server.certificates).await;
+    let mut client = client.handshake(server.certificates.leaf()).await;
     client.play("C: MAIL FROM:<>\nS: 503 5.5.1 Greet first").await;
     let offered = greet(&mut client).await;
     assert!(!offered.contains("STARTTLS") && offered.contains("SCRAM-SHA-256-PLUS"), "{offered}");

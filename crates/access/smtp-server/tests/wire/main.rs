@@ -1,7 +1,7 @@
 //! The server over real sockets, with the directory, delivery and the in-memory store behind it.
 //!
-//! What is said is written down as it is said: `C:` what the client sends (lines without an answer
-//! between them go in one write), `S:` what must come back, where `…` stands for anything.
+//! The transcripts have the lines as they are sent: `C:` what the client sends (lines without an
+//! answer between them go in one write), `S:` what must come back, where `…` matches any text.
 
 // `allow-unwrap-in-tests` knows test functions only, and not what they call.
 #![allow(clippy::unwrap_used)]

@@ -3,10 +3,7 @@
 use posthaste_net::Mode;
 use posthaste_smtp_server::{Role, SenderRule};
 
-use crate::talk::Setup;
-
-/// base64("\0ana@example.org\0correct horse")
-const ANA: &str = "AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl";
+use crate::talk::{ANA, Setup};
 
 #[tokio::test]
 async fn a_user_sends_from_an_address_of_her_own() {
@@ -55,6 +52,65 @@ async fn a_user_sends_from_an_address_of_her_own() {
     assert!(head.contains(" with ESMTPSA\r\n\t(TLSv1.3 "), "{head}");
 }
 
+/// Logged in as ana, whose alias is info.
+async fn submits(sender: SenderRule) -> (crate::talk::Server, crate::talk::Talk<tokio::net::TcpStream>) {
+    let mut setup = Setup::new(Role::Submission);
+    setup.options.sender = sender;
+    let server = setup.start().await;
+    let mut client = server.connect().await;
+    client.play("S: 220 …\nC: EHLO a.example\nS* 250 HELP").await;
+    client.play(&format!("C: AUTH PLAIN {ANA}\nS: 235 2.7.0 Logged in")).await;
+    (server, client)
+}
+
+/// What a message with these lines at its head is answered.
+fn submission(head: &str, answer: &str) -> String {
+    let lines: String = head.lines().map(|line| format!("C: {line}\n")).collect();
+    format!(
+        "C: MAIL FROM:<ana@example.org>
+         S: 250 2.1.0 Sender taken
+         C: RCPT TO:<ben@example.org>
+         S: 250 2.1.5 Recipient taken
+         C: DATA
+         S: 354 …
+         {lines}C: Subject: hello
+         C: .
+         S: {answer}"
+    )
+}
+
+#[tokio::test]
+async fn every_author_of_a_message_is_its_sender() {
+    let (server, mut client) = submits(SenderRule::Own).await;
+    let ben = "550 5.7.1 The From field names ben@example.org, which is not an address of yours";
+    let none = "550 5.7.1 Each From field needs an address of yours, and no more than 16";
+    let many = format!("From: ana@example.org{}", ",\n ana@example.org".repeat(16));
+    for (head, answer) in [
+        ("From: Ben <ben@example.org>", ben),
+        ("From: ana@example.org, ben@example.org\nSender: ana@example.org", ben),
+        ("From: ana@example.org\nfrom : ben@example.org", ben),
+        ("From:\n =?utf-8?q?Ana?= <ben@example.org>", ben),
+        ("From: Ana <chef@elsewhere.example>", "550 5.7.1 The From field names chef@elsewhere.example, …"),
+        ("From: nobody in particular:;", none),
+        (many.as_str(), none),
+        // The next hop takes a CR for the end of a line.
+        ("From: ana@example.org\nX-A: b\rFrom: ben@example.org", "550 5.6.0 …"),
+        ("X-A: b\r\rFrom: ben@example.org", "550 5.6.0 …"),
+        ("From: Ana <ANA+work@Example.org>", "250 2.0.0 Delivered, id …"),
+        ("From: Info <info@example.org>, ana@example.org", "250 2.0.0 Delivered, id …"),
+    ] {
+        client.play(&submission(head, answer)).await;
+    }
+    assert_eq!(server.inbox("ben@example.org").await.len(), 2);
+}
+
+#[tokio::test]
+async fn any_author_if_the_configuration_checks_the_envelope_alone() {
+    let (_server, mut client) = submits(SenderRule::Envelope).await;
+    client.play(&submission("From: Ben <ben@example.org>", "250 2.0.0 Delivered, id …")).await;
+    client.play("C: MAIL FROM:<ben@example.org>\nS: 553 5.7.1 This is not an address of yours").await;
+}
+
 #[tokio::test]
 async fn any_sender_if_the_configuration_says_so() {
     let mut setup = Setup::new(Role::Submission);
@@ -65,16 +121,7 @@ async fn any_sender_if_the_configuration_says_so() {
         .play(&format!(
             "S: 220 …
              C: EHLO a.example
-             S: 250-…
-             S: 250-…
-             S: 250-…
-             S: 250-…
-             S: 250-…
-             S: 250-…
-             S: 250-…
-             S: 250-…
-             S: 250-…
-             S: 250-STARTTLS
+             S* 250-STARTTLS
              S: 250-AUTH SCRAM-SHA-256 PLAIN LOGIN
              S: 250 HELP
              C: AUTH PLAIN {ANA}

@@ -11,17 +11,17 @@ use posthaste_net::{
 use posthaste_smtp_server::{MailSink, Role, SmtpOptions, SmtpService};
 use posthaste_store::{Store, StoreOptions};
 use posthaste_testkit::TestEngine;
-use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
-use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::TcpStream,
-};
-use tokio_rustls::{TlsConnector, client::TlsStream};
+pub use posthaste_testkit::{Talk, within};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
 /// Longest that anything may take: only a failure waits for it.
 pub const LONG: Duration = Duration::from_secs(30);
 
 pub const PASSWORD: &str = "correct horse";
+
+/// The initial response of AUTH PLAIN: base64("\0ana@example.org\0correct horse").
+pub const ANA: &str = "AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl";
 
 /// A server in this process, with `ana@example.org` (alias `info@example.org`) and
 /// `ben@example.org`, who has room for 100,000 octets.
@@ -86,11 +86,11 @@ impl Setup {
 
 impl Server {
     pub async fn connect(&self) -> Talk<TcpStream> {
-        Talk { stream: TcpStream::connect(self.address).await.unwrap(), input: Vec::new() }
+        Talk::new(TcpStream::connect(self.address).await.unwrap())
     }
 
     pub async fn connect_tls(&self) -> Talk<TlsStream<TcpStream>> {
-        self.connect().await.handshake(&self.certificates).await
+        self.connect().await.handshake(self.certificates.leaf()).await
     }
 
     /// All messages of an account's INBOX, with our headers.
@@ -117,102 +117,5 @@ impl Server {
         let ends = messages[0][received..].find("+0000\r\n").unwrap();
         let (head, message) = messages[0].split_at(received + ends + "+0000\r\n".len());
         (head.to_owned(), message.to_owned())
-    }
-}
-
-/// One end of a conversation.
-pub struct Talk<T> {
-    stream: T,
-    input: Vec<u8>,
-}
-
-impl<T: AsyncRead + AsyncWrite + Unpin> Talk<T> {
-    /// Does the client's side of a handshake.
-    pub async fn handshake(self, trusted: &Certificates) -> Talk<TlsStream<T>> {
-        assert!(self.input.is_empty());
-        let mut roots = RootCertStore::empty();
-        roots.add(trusted.leaf()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let connector = TlsConnector::from(Arc::new(config));
-        let name = ServerName::try_from("localhost").unwrap();
-        let stream = within(connector.connect(name, self.stream)).await.unwrap();
-        Talk { stream, input: Vec::new() }
-    }
-
-    /// The stream below, for what only it knows.
-    pub fn stream(&self) -> &T {
-        &self.stream
-    }
-
-    /// Plays a transcript.
-    #[track_caller]
-    pub fn play(&mut self, transcript: &str) -> impl Future<Output = ()> {
-        let transcript = transcript.to_owned();
-        async move {
-            let mut pending = String::new();
-            for line in transcript.lines().map(str::trim_start).filter(|line| !line.is_empty()) {
-                if let Some(said) = line.strip_prefix("C: ") {
-                    pending.push_str(said);
-                    pending.push_str("\r\n");
-                } else if let Some(expected) = line.strip_prefix("S: ") {
-                    self.send(std::mem::take(&mut pending).as_bytes()).await;
-                    let found = self.line().await;
-                    assert!(
-                        fits(&found, expected),
-                        "expected {expected:?}, found {found:?}, in\n{transcript}"
-                    );
-                } else {
-                    panic!("neither C: nor S:: {line}");
-                }
-            }
-            self.send(pending.as_bytes()).await;
-        }
-    }
-
-    pub async fn send(&mut self, bytes: &[u8]) {
-        within(self.stream.write_all(bytes)).await.unwrap();
-        within(self.stream.flush()).await.unwrap();
-    }
-
-    /// A line of the server, without its end.
-    pub async fn line(&mut self) -> String {
-        loop {
-            if let Some(end) = self.input.windows(2).position(|pair| pair == b"\r\n") {
-                let line: Vec<u8> = self.input.drain(..end + 2).collect();
-                return String::from_utf8(line[..end].to_vec()).unwrap();
-            }
-            assert_ne!(self.read().await, 0, "the server hung up; before that: {:?}", self.input);
-        }
-    }
-
-    async fn read(&mut self) -> usize {
-        let mut piece = [0; 4096];
-        let count = within(self.stream.read(&mut piece)).await.unwrap();
-        self.input.extend_from_slice(&piece[..count]);
-        count
-    }
-
-    /// The server must hang up, and have nothing more to say.
-    pub async fn ends(&mut self) {
-        assert_eq!(self.read().await, 0, "{:?}", String::from_utf8_lossy(&self.input));
-        assert!(self.input.is_empty(), "{:?}", String::from_utf8_lossy(&self.input));
-    }
-}
-
-pub async fn within<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONG, work).await.expect("a deadline passed")
-}
-
-/// `…` stands for anything, at most once in a line.
-fn fits(found: &str, expected: &str) -> bool {
-    match expected.split_once('…') {
-        None => found == expected,
-        Some((start, end)) => {
-            found.len() >= start.len() + end.len() && found.starts_with(start) && found.ends_with(end)
-        }
     }
 }

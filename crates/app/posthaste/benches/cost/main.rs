@@ -18,8 +18,8 @@
 //! (`/proc/PID/task/*/schedstat`): both the server's own work and the kernel's work for it. Client
 //! and server are separate processes; nothing of the client is counted.
 //!
-//! With a baseline both servers run at the same time, each on its own data, and every group of rows
-//! is measured on one and then on the other, in each round.
+//! With a baseline, both servers run at the same time, each on its own data. In each round, every
+//! group of rows is measured on one and then on the other.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 

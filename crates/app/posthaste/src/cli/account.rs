@@ -4,6 +4,7 @@ use bytesize::ByteSize;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::credentials::{AppPasswords, Certificates};
+use crate::config::COMMAND_LIMIT_MIN;
 
 #[derive(Debug, Subcommand)]
 pub enum Account {
@@ -69,6 +70,23 @@ pub enum Account {
         #[arg(long)]
         password_stdin: bool,
     },
+    /// Show where IMAP logins of an account are sent (RFC 2221), or change it: for an account whose
+    /// mailboxes are on another server now. POP3 and submission do not know it.
+    Referral {
+        /// Its name.
+        name: String,
+        /// The server that has its mailboxes, for example `imap://mail2.example.org/`. Logins here
+        /// are answered with this URL, once the password is right. Sessions end with their next
+        /// command.
+        #[arg(long, value_name = "URL", conflicts_with = "remove")]
+        to: Option<String>,
+        /// With --to: logins here succeed, for what others share with the account.
+        #[arg(long, requires = "to")]
+        admit: bool,
+        /// Logins are no longer sent elsewhere.
+        #[arg(long)]
+        remove: bool,
+    },
     /// Further passwords, one for each program or device: made by us, and removed one by one.
     #[command(subcommand)]
     AppPassword(AppPasswords),
@@ -84,9 +102,13 @@ pub enum Account {
 
 #[derive(Debug, Clone, Args)]
 pub struct Settings {
-    /// How new messages are stored.
+    /// How new messages are stored. Clients see the same in each format.
     #[arg(long, value_enum)]
     pub format: Option<Format>,
+    /// With the format `mime`: whether the rich message is kept beside what was made of it, so that
+    /// `posthaste convert` can go back.
+    #[arg(long, value_name = "BOOL")]
+    pub keep_original: Option<bool>,
     /// The largest size of its mail, for example `2 GiB`; `none`: the configuration's
     /// `limits.account_size`. A message counts 1 KiB beside its own size.
     #[arg(long, value_name = "SIZE", value_parser = quota)]
@@ -104,6 +126,9 @@ pub struct Settings {
     /// Most mailboxes it may have; `none` for no limit but the server's.
     #[arg(long, value_name = "COUNT", value_parser = messages)]
     pub mailboxes: Option<Quota>,
+    /// Whether it may set the quotas of all accounts of its domain by IMAP (SETQUOTA).
+    #[arg(long, value_name = "BOOL")]
+    pub sets_quotas: Option<bool>,
 }
 
 /// A limit of messages for each command, or none of its own.
@@ -119,9 +144,6 @@ fn command_limit(text: &str) -> Result<CommandLimit, String> {
         _ => Err(format!("`{text}` is no limit; write {COMMAND_LIMIT_MIN} or more, 0 or none")),
     }
 }
-
-/// RFC 9738 §3: a limit should not be lower.
-pub const COMMAND_LIMIT_MIN: u32 = 1000;
 
 /// A quota, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,11 +172,11 @@ fn messages(text: &str) -> Result<Quota, String> {
 /// How messages are stored from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Rich mail (winmail.dat) is converted to MIME at delivery
+    /// As MIME: rich mail (winmail.dat) is converted at delivery
     Mime,
-    /// As rich mail. This version still stores it as sent
+    /// As rich mail: MIME is converted at delivery, and back when a client reads it
     Rich,
-    /// As sent: the default
+    /// As sent, the default: rich mail is converted when a client reads it
     Keep,
 }
 

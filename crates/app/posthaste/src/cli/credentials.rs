@@ -1,4 +1,4 @@
-//! What lets into an account beside its password.
+//! Credentials of an account beside its password.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub enum AppPasswords {
         /// Only for this protocol; repeat for more. Without it: for all.
         #[arg(long, value_enum)]
         protocol: Vec<Scope>,
-        /// How long it is good, for example `90 days`. Without it: until it is removed.
+        /// How long it is valid, for example `90 days`. Without it: until it is removed.
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
         expires: Option<Duration>,
     },
@@ -51,7 +51,7 @@ pub enum Scope {
 
 #[derive(Debug, Args)]
 pub struct Certificates {
-    /// Let in who shows this client certificate: its PEM file or its SHA-256 fingerprint; repeat
+    /// Accept this client certificate at logins: its PEM file or its SHA-256 fingerprint; repeat
     /// for more. An account with such a list takes no other certificate. See `login.certificates`.
     #[arg(long, value_name = "FILE|FINGERPRINT")]
     pub certificate: Vec<String>,

@@ -8,7 +8,7 @@ use posthaste_store::{MailboxHead, MailboxList};
 use serde_json::json;
 
 use crate::cli;
-use crate::command::{credentials, full_name};
+use crate::command::{credentials, full_name, referral};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open::{self, Opened};
@@ -37,7 +37,9 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
                 },
                 quota_mailboxes: settings.mailboxes.and_then(|q| q.0),
                 format: settings.format.map(format).unwrap_or_default(),
+                keep_original: settings.keep_original.unwrap_or_default(),
                 shared,
+                sets_quotas: settings.sets_quotas.unwrap_or_default(),
             };
             let account = opened.directory.add(&name, &password, new).await?;
             if shared {
@@ -62,13 +64,15 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
                 save_limit: settings.save_limit.map(|limit| limit.0),
                 quota_mailboxes: settings.mailboxes.map(|q| q.0),
                 format: settings.format.map(format),
+                keep_original: settings.keep_original,
                 disabled: (disable || enable).then_some(disable),
+                sets_quotas: settings.sets_quotas,
             };
             let forwards = forwarding.no_forward || !forwarding.forward.is_empty();
             let addresses = !alias.is_empty() || !remove_alias.is_empty();
             if change == AccountChange::default() && !addresses && !forwards && certificates.is_empty() {
                 return Err(Failure::Usage(
-                    "nothing to set; say --quota, --messages, --mailboxes, --message-limit, --save-limit, --format, --disable, --enable, --alias, \
+                    "nothing to set; say --quota, --messages, --mailboxes, --message-limit, --save-limit, --format, --keep-original, --sets-quotas, --disable, --enable, --alias, \
                      --remove-alias, --forward, --no-forward, --certificate or --remove-certificate"
                         .into(),
                 ));
@@ -97,6 +101,9 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
             let account = opened.directory.set_password(&name, &password).await?;
             println!("{} has a new password", account.name);
             Ok(())
+        }
+        Command::Referral { name, to, admit, remove } => {
+            referral::run(&config, &name, to.map(|to| (to, admit)), remove).await
         }
         Command::AppPassword(command) => credentials::run(config, command).await,
         Command::Remove { name, yes } => {
@@ -207,8 +214,8 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
             "{}",
             json!({"name": account.name, "id": account.id.to_string(), "disabled": account.disabled, "shared": account.shared,
                    "quota_bytes": account.quota_bytes, "quota_messages": account.quota_messages,
-                   "quota_mailboxes": account.quota_mailboxes, "command_limits": account.command_limits, "format": account.format, "created": account.created,
-                   "aliases": aliases, "forward": account.forward, "certificates": certificates,
+                   "quota_mailboxes": account.quota_mailboxes, "command_limits": account.command_limits, "format": account.format, "keep_original": account.keep_original, "created": account.created,
+                   "aliases": aliases, "forward": account.forward, "referral": account.referral, "sets_quotas": account.sets_quotas, "certificates": certificates,
                    "mailboxes": boxes.collect::<Vec<_>>()})
         );
         return Ok(());
@@ -229,11 +236,18 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
     if let Some(most) = account.quota_mailboxes {
         println!("mailboxes at most {most}");
     }
-    println!("format   {}", json!(account.format).as_str().unwrap_or_default());
+    let original = if account.keep_original { ", with the rich original" } else { "" };
+    println!("format   {}{original}", json!(account.format).as_str().unwrap_or_default());
     println!("aliases  {}", if aliases.is_empty() { "none".into() } else { aliases.join(", ") });
     if let Some(forward) = &account.forward {
         let copy = if forward.keep { "a copy stays" } else { "no copy stays" };
         println!("forward  {} ({copy})", forward.to.join(", "));
+    }
+    if let Some(referral) = &account.referral {
+        println!("referral {}", referral::words(referral));
+    }
+    if account.sets_quotas {
+        println!("sets     the quotas of its domain by IMAP");
     }
     for certificate in &certificates {
         println!("certificate {certificate}");

@@ -47,7 +47,7 @@ async fn set(
     change: impl Fn(Rights) -> Rights,
 ) -> Result<()> {
     opened.directory.set_rights(owner, entry.id, who, change).await.map_err(|error| match error {
-        AclError::TooMany => Failure::Usage(error.to_string()),
+        AclError::TooMany | AclError::TooManyInAll => Failure::Usage(error.to_string()),
         AclError::Directory(error) => error.into(),
     })
 }

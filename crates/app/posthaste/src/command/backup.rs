@@ -23,12 +23,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste_directory::Account;
 use posthaste_queue::{Arrive, QueueError, compare_queues, copy_queue};
-use posthaste_store::{Compare, Engine};
+use posthaste_store::{Compare, Engine, set_directory_entry};
 use posthaste_store_lmdb::EngineLock;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Backup;
-use crate::command::ends::{Ends, How, bar, open, put};
+use crate::command::ends::{Ends, How, bar, open};
 use crate::command::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
@@ -159,7 +159,7 @@ pub fn parse<'v, T: Deserialize<'v>>(name: &str, value: &'v [u8]) -> Result<T> {
 pub async fn write(engine: &dyn Engine, name: &str, record: &impl Serialize) -> Result<()> {
     let value = serde_json::to_vec(record)
         .map_err(|error| Failure::Incomplete(format!("the record {name}: {error}")))?;
-    put(engine, name, Some(value.into())).await
+    Ok(set_directory_entry(engine, name, Some(value.into())).await?)
 }
 
 /// Prints what is not as it should be; an error if there is anything. `damaged`: why accounts, and
@@ -239,7 +239,7 @@ impl Job<'_> {
             if let Some(other) = self.ends.there.account(&account.name).await?
                 && other.id != account.id
             {
-                // The mail of an account that is gone may be there and nowhere else.
+                // The backup may be the only place with the mail of a removed account.
                 damaged.push(self.is_another(&account.name));
                 continue;
             }
@@ -294,7 +294,7 @@ impl Job<'_> {
         self.ends.copy_aliases(&here).await?;
         for address in self.ends.aliases_there(|account| names.contains(account)).await? {
             if here.binary_search(&address).is_err() {
-                put(&*self.ends.to, &format!("alias/{address}"), None).await?;
+                set_directory_entry(&*self.ends.to, &format!("alias/{address}"), None).await?;
             }
         }
         Ok(())
@@ -314,7 +314,7 @@ impl Job<'_> {
                 Ok(found) => faults.extend(found),
                 // What was copied in an earlier run may have been damaged since.
                 Err(Failure::Store(error)) if error.is_damage() => damaged.push(format!(
-                    "damaged: {}: {error}; `posthaste check` and `posthaste check --data {}` tell in which of both stores",
+                    "damaged: {}: {error}; `posthaste check` and `posthaste check --data {}` find which of both stores is damaged",
                     account.name,
                     self.options.target.display()
                 )),

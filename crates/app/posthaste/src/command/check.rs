@@ -1,25 +1,37 @@
-//! `posthaste check`: verifies the store, or makes its index again.
+//! `posthaste check`: verifies the store, or makes its index or the search index again.
 
 use std::time::Duration;
 
+use bytesize::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
+use posthaste_indexing::{SearchIndex, Size};
 use posthaste_store_lmdb::Rebuild;
 
 use crate::cli::Check;
+use crate::command::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
-use crate::open;
+use crate::open::{self, Opened};
+
+/// Accounts read at a time.
+const ACCOUNTS_PAGE: usize = 200;
+/// Memory for the search index in a command: it needs little more than one segment.
+const INDEX_BYTES: usize = 16 << 20;
 
 pub async fn run(config: Config, options: Check) -> Result<()> {
     if options.rebuild {
         return rebuild(&config, if options.force { Rebuild::Force } else { Rebuild::UnlessFaulty });
     }
     let opened = open::existing(&config).await?;
+    if options.reindex {
+        return reindex(&config, &opened, options.account).await;
+    }
     let bar = progress_bar("checking");
     let mut progress = |share: f64| bar.set_position((share * 1000.0) as u64);
     let report = opened.store.engine().check(&mut progress).await?;
     bar.finish_and_clear();
     println!("{} records examined", report.examined);
+    say_size(&SearchIndex::new(opened.store.clone(), INDEX_BYTES)).await?;
     name(&report.faults);
     match report.faults.len() {
         0 => Ok(()),
@@ -29,19 +41,77 @@ pub async fn run(config: Config, options: Check) -> Result<()> {
     }
 }
 
+/// Makes the search index of all mailboxes again, or of those of one account.
+async fn reindex(config: &Config, opened: &Opened, account: Option<String>) -> Result<()> {
+    let index = SearchIndex::new(opened.store.clone(), INDEX_BYTES);
+    let (mut after, mut mailboxes) = (None, 0_u64);
+    let only = match account {
+        Some(name) => Some(opened.found(&full_name(&name, config)).await?),
+        None => None,
+    };
+    loop {
+        let page = match &only {
+            Some(account) => vec![account.clone()],
+            None => opened.directory.accounts(after.as_deref(), ACCOUNTS_PAGE).await?,
+        };
+        for account in &page {
+            for entry in &opened.store.list(account.id).await?.entries {
+                index.rebuild(entry.id).await?;
+                mailboxes += 1;
+            }
+        }
+        match page.last() {
+            Some(last) if only.is_none() => after = Some(last.name.clone()),
+            _ => break,
+        }
+    }
+    println!("{mailboxes} mailboxes indexed");
+    say_size(&index).await
+}
+
+/// Prints what the search index takes.
+async fn say_size(index: &SearchIndex) -> Result<()> {
+    let (mut sum, mut mailboxes, mut after) = (Size::default(), 0, None);
+    loop {
+        let sizes = index.sizes(after).await?;
+        let Some((last, _)) = sizes.last() else { break };
+        after = Some(*last);
+        for (_, size) in sizes {
+            sum += size;
+            mailboxes += 1;
+        }
+    }
+    let Size { segments, messages, bytes, text_bytes } = sum;
+    println!(
+        "search index: {} in {segments} segments of {mailboxes} mailboxes, for {messages} messages; {:.1} % of their text \
+         of {}",
+        ByteSize(bytes),
+        bytes as f64 * 100.0 / text_bytes.max(1) as f64,
+        ByteSize(text_bytes),
+    );
+    Ok(())
+}
+
 fn rebuild(config: &Config, mode: Rebuild) -> Result<()> {
     let bar = progress_bar("rebuilding");
     let mut progress = |share: f64| bar.set_position((share * 1000.0) as u64);
     // Nothing is kept of an index that was lost.
-    let had_index = config.data.join("index").exists();
+    let kept = config.data.join("index").exists().then(|| posthaste_store_lmdb::kept_index(&config.data));
     let report = open::rebuild(config, mode, &mut progress)?;
     bar.finish_and_clear();
     println!("{} records read", report.examined);
     name(&report.faults);
-    let kept = if had_index { "; the old one is kept beside it as `index.old`" } else { "" };
+    let old = kept.as_ref().map_or_else(
+        || {
+            "\nwithout the old index it is not known whether the file of the highest number in `packs` was the last \
+             one: compare the newest mail with a backup"
+                .to_owned()
+        },
+        |path| format!("; the old one is kept as {}: remove it when you trust the new one", path.display()),
+    );
     match (report.faults.len(), mode) {
-        (0, _) => println!("the new index is in place{kept}"),
-        (n, Rebuild::Force) => println!("{n} faults; the new index is in place{kept}"),
+        (0, _) => println!("the new index is in place{old}"),
+        (n, Rebuild::Force) => println!("{n} faults; the new index is in place{old}"),
         (n, Rebuild::UnlessFaulty) => {
             return Err(Failure::Incomplete(format!(
                 "{n} faults; the index is as it was. If a backup cannot help, `posthaste check --rebuild --force` puts an \

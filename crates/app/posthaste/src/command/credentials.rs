@@ -1,4 +1,4 @@
-//! What lets into an account beside its password: `posthaste account app-password`, and the
+//! Credentials of an account beside its password: `posthaste account app-password`, and the
 //! certificates of `posthaste account set`.
 
 use std::path::Path;

@@ -10,7 +10,6 @@ use posthaste_authentication::sts::Published;
 use posthaste_authentication::{DomainKeys, KeyState};
 use posthaste_directory::normal_domain;
 use posthaste_queue::date_time;
-use posthaste_smtp_client::Dns;
 use posthaste_store::Engine;
 
 use crate::cli;
@@ -149,8 +148,7 @@ async fn list(opened: &Opened) -> Result<()> {
 
 /// Asks DNS for records and prints what it says; the number of those without which mail fails.
 async fn compare(config: &Config, records: &[Record]) -> Result<usize> {
-    let dns = Dns::new(&config.relay.dns, config.relay.port)
-        .map_err(|error| Failure::Usage(format!("`relay.dns`: {error}")))?;
+    let dns = config.relay.dns()?;
     let mut failing = 0;
     for record in records {
         let finding = record.check(dns.resolver()).await;
@@ -171,8 +169,7 @@ async fn compare(config: &Config, records: &[Record]) -> Result<usize> {
 
 /// Fetches the policy as others do, and prints what they get.
 async fn compare_policy(config: &Config, domain: &str, policy: &Published) -> Result<()> {
-    let dns = Dns::new(&config.relay.dns, config.relay.port)
-        .map_err(|error| Failure::Usage(format!("`relay.dns`: {error}")))?;
+    let dns = config.relay.dns()?;
     let page = format!("https://mta-sts.{domain}/.well-known/mta-sts.txt");
     match config.relay.tls()?.fetch_policy(&dns, domain, config.relay.sts_port).await {
         Ok(text) if text == policy.text() => println!("right    {page}"),
@@ -198,7 +195,7 @@ async fn check(config: &Config, keys: &DomainKeys) -> Result<()> {
     }
 }
 
-/// The records of the keys that are to sign next.
+/// The records of the keys that sign next.
 fn next_records(config: &Config, keys: &DomainKeys) -> Vec<Record> {
     let mut only = DomainKeys::new(&keys.domain);
     only.keys = keys.in_state(KeyState::Next).cloned().collect();

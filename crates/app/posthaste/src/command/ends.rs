@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use posthaste_delivery::import::copy_journals;
-use posthaste_directory::{Account, Directory, copy_acls, copy_annotations, same_acls, same_annotations};
+use posthaste_directory::{
+    Account, Directory, copy_acls, copy_annotations, copy_seen, same_acls, same_annotations,
+};
 use posthaste_store::{
-    CommitOutcome, Compare, DirectoryChange, DirectoryEntry, Engine, Places, Progress, StoreError, Transfer,
+    Compare, DirectoryEntry, DirectoryPages, Engine, Places, Progress, Transfer, set_directory_entry,
 };
 use posthaste_store_cassandra::CassandraEngine;
 use posthaste_store_lmdb::LmdbEngine;
@@ -133,6 +135,7 @@ impl Ends {
         let same = Places { account: account.id, mailboxes: std::collections::BTreeMap::new() };
         copy_journals(&*self.from, account.id, &*self.to, &same).await?;
         copy_annotations(&*self.from, account.id, &*self.to, &same).await?;
+        copy_seen(&*self.from, account.id, &*self.to, &same).await?;
         copy_acls(&*self.from, account, &*self.to, &account.name, &same).await?;
         self.there.mirror_scripts(&self.here, account.id).await?;
         self.transfer().copy(account.id, progress).await?;
@@ -162,61 +165,55 @@ impl Ends {
         let name = format!("account/{}", account.name);
         let (here, there) = (self.from.directory_entry(&name).await?, self.to.directory_entry(&name).await?);
         if here.map(|entry| entry.value) != there.map(|entry| entry.value) {
-            faults.push(format!("{}: password or settings are other ones", account.name));
+            faults.push(format!("{}: password or settings differ", account.name));
         }
         if !same_annotations(&*self.from, account.id, &*self.to).await? {
-            faults.push(format!("{}: annotations of mailboxes are other ones", account.name));
+            faults.push(format!("{}: annotations of mailboxes differ", account.name));
         }
         if !same_acls(&*self.from, account.id, &*self.to).await? {
-            faults.push(format!("{}: rights of others in its mailboxes are other ones", account.name));
+            faults.push(format!("{}: access rights to its mailboxes differ", account.name));
         }
         if !self.there.has_scripts_of(&self.here, account.id).await? {
-            faults.push(format!("{}: Sieve scripts are other ones", account.name));
+            faults.push(format!("{}: Sieve scripts differ", account.name));
         }
         Ok(faults)
     }
 
     /// Makes each record of a kind at the other end what it is here.
     pub async fn mirror_records(&self, prefix: &str) -> Result<()> {
-        let mut after = None;
-        loop {
-            let page = self.from.directory_scan(prefix, after.as_deref(), PAGE).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = Some(last.name.clone());
+        let mut pages = DirectoryPages::new(&*self.from, prefix, PAGE);
+        while let Some(page) = pages.next().await? {
             for record in &page {
                 self.put(record).await?;
             }
         }
+        Ok(())
     }
 
     /// Removes records of a kind from the other end that are not here.
     pub async fn drop_records(&self, prefix: &str) -> Result<()> {
-        let mut after = None;
-        loop {
-            let page = self.to.directory_scan(prefix, after.as_deref(), PAGE).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = Some(last.name.clone());
+        let mut pages = DirectoryPages::new(&*self.to, prefix, PAGE);
+        while let Some(page) = pages.next().await? {
             for record in &page {
                 if self.from.directory_entry(&record.name).await?.is_none() {
-                    put(&*self.to, &record.name, None).await?;
+                    set_directory_entry(&*self.to, &record.name, None).await?;
                 }
             }
         }
+        Ok(())
     }
 
     /// Records of a kind that the other end has none of.
     pub async fn copy_records(&self, prefix: &str) -> Result<()> {
-        let mut after = None;
-        loop {
-            let page = self.from.directory_scan(prefix, after.as_deref(), PAGE).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = Some(last.name.clone());
+        let mut pages = DirectoryPages::new(&*self.from, prefix, PAGE);
+        while let Some(page) = pages.next().await? {
             for record in &page {
                 if self.to.directory_entry(&record.name).await?.is_none() {
                     self.put(record).await?;
                 }
             }
         }
+        Ok(())
     }
 
     /// Aliases here that belong to one of these accounts, by address.
@@ -241,7 +238,7 @@ impl Ends {
 
     /// Makes a record at the other end what it is here.
     pub async fn put(&self, record: &DirectoryEntry) -> Result<()> {
-        put(&*self.to, &record.name, Some(record.value.clone())).await
+        Ok(set_directory_entry(&*self.to, &record.name, Some(record.value.clone())).await?)
     }
 }
 
@@ -252,19 +249,5 @@ async fn addresses(directory: &Directory, of: impl Fn(&str) -> bool) -> Result<V
         let Some(last) = page.last() else { return Ok(found) };
         after = Some(last.address.clone());
         found.extend(page.into_iter().filter(|alias| of(&alias.account)).map(|alias| alias.address));
-    }
-}
-
-/// Gives a record a content, or removes it.
-pub async fn put(engine: &dyn Engine, name: &str, value: Option<bytes::Bytes>) -> Result<()> {
-    let there = engine.directory_entry(name).await?;
-    if there.as_ref().map(|there| &there.value) == value.as_ref() {
-        return Ok(());
-    }
-    let change =
-        DirectoryChange { name: name.to_owned(), expected: there.map_or(0, |there| there.version), value };
-    match engine.directory_commit(change).await? {
-        CommitOutcome::Done => Ok(()),
-        CommitOutcome::Conflict => Err(StoreError::Busy.into()),
     }
 }

@@ -1,4 +1,4 @@
-//! `posthaste group`: addresses that stand for others.
+//! `posthaste group`: addresses with members.
 
 use std::io::Write as _;
 
@@ -23,7 +23,7 @@ pub async fn run(config: Config, command: cli::Group) -> Result<()> {
             let owner = owner.map(|owner| full_name(&owner, &config));
             let group =
                 directory.set_group(&full_name(&address, &config), &members, owner.as_deref()).await?;
-            println!("{} stands for {} addresses", group.address, group.members.len());
+            println!("{} has {} members", group.address, group.members.len());
         }
         Command::Remove { address } => {
             let address = full_name(&address, &config);

@@ -114,6 +114,9 @@ async fn show(queue: &Queue, id: u32, now: i64) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", as_line(&item, wait.as_ref(), now))?;
     writeln!(out, "arrived {}, {} attempts", date_time(item.arrived), item.attempts)?;
+    if !item.priority.is_normal() {
+        writeln!(out, "priority {}", item.priority)?;
+    }
     for recipient in &item.recipients {
         let outcome = match &recipient.outcome {
             Outcome::Waiting => "waits".to_owned(),

@@ -14,7 +14,8 @@
 //! | `account` | id of the account in the store |
 //! | `fresh` | its mailboxes get new ids, as the first ones are in use here or were removed |
 //! | `source` | which backup it comes from |
-//! | `done` | all of the account is here |
+//! | `done` | all of the account is here that the backup can read |
+//! | `left_out` | what it cannot read, a line each |
 //!
 //! Mail that waited to be sent comes, held, into a store that has no queue yet. A record
 //! `restore-queue` says so. Where there is a queue it is left alone.
@@ -24,10 +25,11 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use indicatif::ProgressBar;
-use posthaste_delivery::import::copy_journals;
-use posthaste_directory::{Account, DirectoryError, copy_acls, copy_annotations};
-use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq};
-use posthaste_queue::{Arrive, QUEUE_ACCOUNT, compare_queues, copy_queue, has_other_items};
+use posthaste_delivery::DeliveryError;
+use posthaste_delivery::import::{ImportError, copy_journals};
+use posthaste_directory::{Account, DirectoryError, copy_acls, copy_annotations, copy_seen};
+use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq, NumSet};
+use posthaste_queue::{Arrive, QUEUE_ACCOUNT, QueueError, compare_queues, copy_queue, has_other_items};
 use posthaste_store::{CommitOutcome, Compare, ListCommit, Places, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +47,9 @@ struct Underway {
     fresh: bool,
     source: String,
     done: bool,
+    /// What the backup could not read, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
 }
 
 /// `restore-queue`: what waited to be sent.
@@ -76,19 +81,48 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
     let named: Vec<String> = options.account.iter().map(|name| full_name(name, &config)).collect();
     let job = Job { ends };
     let accounts = job.accounts(&named, options.incomplete).await?;
-    let mut wanted = Vec::new();
+    let (mut wanted, mut damaged) = (Vec::new(), Vec::new());
     for account in accounts {
         let name =
             options.name.as_deref().map_or_else(|| account.name.clone(), |name| full_name(name, &config));
-        wanted.extend(job.wanted(account, name).await?);
+        wanted.extend(job.wanted(account, name, &mut damaged).await?);
     }
-    job.restore(&wanted, &options.backup).await?;
+    damaged.extend(job.restore(&wanted, &options.backup).await?);
     if named.is_empty() {
         // Last: their members are there.
         job.ends.copy_records("group/").await?;
-        job.restore_queue().await?;
+        match job.restore_queue().await {
+            Err(error) if is_damage(&error) => {
+                damaged.push(format!("left out: mail that waited to be sent, from this on: {error}"))
+            }
+            outcome => outcome?,
+        }
     }
-    Ok(())
+    conclude(&damaged, &backup)
+}
+
+/// Prints what could not be restored; an error if there is anything.
+fn conclude(damaged: &[String], backup: &str) -> Result<()> {
+    damaged.iter().for_each(|line| println!("{line}"));
+    if damaged.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Incomplete(format!(
+        "the backup is damaged, and what is named above was not restored; all else was. `posthaste check --data {backup}` \
+         names all that is damaged; an older backup may have it"
+    )))
+}
+
+fn is_damage(error: &Failure) -> bool {
+    let error = match error {
+        Failure::Store(error)
+        | Failure::Directory(DirectoryError::Store(error))
+        | Failure::Queue(QueueError::Store(error))
+        | Failure::Delivery(DeliveryError::Store(error))
+        | Failure::Import(ImportError::Begin(DeliveryError::Store(error))) => error,
+        _ => return false,
+    };
+    error.is_damage()
 }
 
 /// An account of the backup on its way into the store.
@@ -135,8 +169,14 @@ impl Job {
         Ok(last)
     }
 
-    /// The steps for an account; `None` if an earlier restore, which was cut off, did them.
-    async fn wanted(&self, account: Account, name: String) -> Result<Option<Wanted>> {
+    /// The steps for an account; `None` if an earlier restore did them. What that could not read
+    /// goes to `damaged`.
+    async fn wanted(
+        &self,
+        account: Account,
+        name: String,
+        damaged: &mut Vec<String>,
+    ) -> Result<Option<Wanted>> {
         let instant = taken(&*self.ends.from, &account.name).await?.map_or(0, |taken| taken.taken);
         let source = format!("{}@{instant}", account.id);
         let record = underway_name(&name);
@@ -155,6 +195,7 @@ impl Job {
             {
                 if chosen.done {
                     println!("{name} was restored from this backup already");
+                    damaged.extend(chosen.left_out);
                     return Ok(None);
                 }
                 Ok(Some(Wanted { account, name, source, chosen: Some(chosen), visible: true }))
@@ -172,7 +213,9 @@ impl Job {
         }
     }
 
-    async fn restore(&self, wanted: &[Wanted], backup: &Path) -> Result<()> {
+    /// Restores accounts. Returns what the backup cannot read: one damaged message is no reason to
+    /// leave out everybody else.
+    async fn restore(&self, wanted: &[Wanted], backup: &Path) -> Result<Vec<String>> {
         let accounts: Vec<Account> = wanted.iter().map(|wanted| wanted.account.clone()).collect();
         let total = self.ends.messages(&accounts).await?;
         self.ends.copy_records("secret/").await?;
@@ -180,16 +223,29 @@ impl Job {
         self.ends.copy_records("dkim/").await?;
         // Each message is copied, and then compared.
         let bar = bar("restoring", total * 2);
+        let (mut damaged, mut left_out) = (Vec::new(), 0);
         for wanted in wanted {
-            self.restore_account(wanted, &bar).await?;
+            match self.restore_account(wanted, &bar).await {
+                Ok(messages) => damaged.extend(messages),
+                Err(error) if is_damage(&error) => {
+                    left_out += 1;
+                    damaged.push(format!("left out: {}: {error}", wanted.name));
+                }
+                Err(error) => return Err(error),
+            }
         }
         bar.finish_and_clear();
-        println!(
-            "restored {} accounts with {total} messages from {}, read back and compared",
-            wanted.len(),
-            backup.display()
-        );
-        Ok(())
+        let (accounts, from) = (wanted.len() - left_out, backup.display());
+        if damaged.is_empty() {
+            println!(
+                "restored {accounts} accounts with {total} messages from {from}, read back and compared"
+            );
+        } else {
+            println!(
+                "restored {accounts} accounts from {from}, read back and compared, without what follows"
+            );
+        }
+        Ok(damaged)
     }
 
     /// Brings what waited to be sent. All of it is held.
@@ -229,27 +285,32 @@ impl Job {
         Ok(())
     }
 
-    async fn restore_account(&self, wanted: &Wanted, bar: &ProgressBar) -> Result<()> {
+    /// Restores an account. Returns the messages that the backup cannot read, a line for each
+    /// mailbox.
+    async fn restore_account(&self, wanted: &Wanted, bar: &ProgressBar) -> Result<Vec<String>> {
         let mut underway = self.begin(wanted).await?;
         if !wanted.visible {
-            self.bring(wanted, &underway, bar).await?;
+            self.bring(wanted, &mut underway, bar).await?;
         }
         if wanted.name == wanted.account.name {
             self.restore_aliases(&wanted.name, bar).await?;
         }
         underway.done = true;
-        write(&*self.ends.to, &underway_name(&wanted.name), &underway).await
+        write(&*self.ends.to, &underway_name(&wanted.name), &underway).await?;
+        Ok(underway.left_out)
     }
 
-    /// Brings an account's mail, compares it, and makes the account visible.
-    async fn bring(&self, wanted: &Wanted, underway: &Underway, bar: &ProgressBar) -> Result<()> {
+    /// Brings an account's mail, compares it, and makes the account visible. Messages that the
+    /// backup cannot read are left out and noted: there is no other place to copy them from.
+    async fn bring(&self, wanted: &Wanted, underway: &mut Underway, bar: &ProgressBar) -> Result<()> {
         let account = Id::parse(&underway.account).map(AccountId);
         let account = account.ok_or_else(|| Failure::Incomplete("the id of a restore is damaged".into()))?;
         let places = self.places(wanted.account.id, account, underway.fresh).await?;
         copy_journals(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
         copy_annotations(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
+        copy_seen(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
         copy_acls(&*self.ends.from, &wanted.account, &*self.ends.to, &wanted.name, &places).await?;
-        let transfer = self.ends.transfer().to_places(places);
+        let transfer = self.ends.transfer().to_places(places).leaving_out_damage();
         transfer.copy(wanted.account.id, &mut |n| bar.inc(n)).await?;
         let faults = transfer.audit(wanted.account.id, Compare::All, &mut |n| bar.inc(n)).await?;
         if let Some(fault) = faults.first() {
@@ -258,6 +319,13 @@ impl Job {
                 wanted.name
             )));
         }
+        let named = |(mailbox, uids): (String, NumSet)| {
+            format!("left out: {}: {mailbox}: UID {uids} cannot be read in the backup", wanted.name)
+        };
+        let left_out = transfer.left_out(wanted.account.id).await?;
+        underway.left_out = left_out.into_iter().map(named).collect();
+        // Before the account is visible: a later run does not look at its mail again.
+        write(&*self.ends.to, &underway_name(&wanted.name), underway).await?;
         let Ends { here, there, .. } = &self.ends;
         there.adopt(here, &wanted.account.name, &wanted.name, account).await?;
         Ok(())
@@ -279,8 +347,13 @@ impl Job {
         let unknown = to.load_list(wanted.account.id).await?.version == ModSeq::ZERO;
         let fresh = !unknown || wanted.name != wanted.account.name;
         let id = if fresh { new_id()? } else { wanted.account.id.0 };
-        let underway =
-            Underway { account: id.to_string(), fresh, source: wanted.source.clone(), done: false };
+        let underway = Underway {
+            account: id.to_string(),
+            fresh,
+            source: wanted.source.clone(),
+            done: false,
+            left_out: Vec::new(),
+        };
         write(to, &underway_name(&wanted.name), &underway).await?;
         Ok(underway)
     }
@@ -324,7 +397,7 @@ impl Job {
         Ok(Places { account: there, mailboxes })
     }
 
-    /// Aliases of the account, but for those that are taken.
+    /// Aliases of the account, except for those that are taken.
     async fn restore_aliases(&self, account: &str, bar: &ProgressBar) -> Result<()> {
         for address in self.ends.aliases(|owner| owner == account).await? {
             match self.ends.there.add_alias(&address, account).await {

@@ -1,4 +1,5 @@
-//! `posthaste route`: where mail for an address goes, and why. It asks what delivery asks.
+//! `posthaste route`: where mail for an address goes, and why. It follows the same steps as
+//! delivery.
 
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -54,7 +55,7 @@ async fn stands_for_nobody(directory: &Directory, address: &str) -> Result<bool>
     }
 }
 
-/// The address and all that follows from it, those that one stands for below it.
+/// The address and all that follows from it, the members of a group below it.
 async fn steps(
     directory: &Directory,
     bounces: &Bounces,
@@ -69,7 +70,7 @@ async fn steps(
         if let Some(original) = bounces.original(directory, &address).await? {
             match original {
                 Some(to) => {
-                    push(format!("stands for {to} in mail that was sent on: reports go there"));
+                    push(format!("replaces {to} in mail that was sent on: reports go there"));
                     next.push((depth + 1, to, None));
                 }
                 None => push("is refused: this server did not make that sender, or too long ago".to_owned()),
@@ -86,7 +87,7 @@ async fn steps(
                     if group.address == address { String::new() } else { format!(" {}", group.address) };
                 let owner = group.owner.as_deref().map(|owner| format!("; reports go to {owner}"));
                 push(format!("is the group{whole} of {}{}", group.members.len(), owner.unwrap_or_default()));
-                next.extend(group.members.into_iter().rev().map(|to| (depth + 1, to, None)));
+                next.extend(group.members.iter().rev().map(|to| (depth + 1, to.clone(), None)));
             }
             Ok(Target::Account(recipient)) => {
                 push(account(&recipient));

@@ -1,5 +1,6 @@
 //! `posthaste serve`: from a data directory to listeners that answer, and an orderly end.
 
+mod first_account;
 mod listeners;
 pub mod metrics;
 mod outgoing;
@@ -9,7 +10,6 @@ mod services;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use posthaste_directory::NewAccount;
 use posthaste_filter::Filter;
 use posthaste_metrics::Metered;
 use posthaste_net::{Certificates, Pair, SocketAccess, raise_file_limit};
@@ -18,8 +18,9 @@ use posthaste_store::Store;
 use posthaste_store_lmdb::EngineLock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use self::first_account::first_account;
 use self::listeners::Listeners;
-use self::metrics::Metrics;
+use self::metrics::{Metrics, Sources};
 use self::outgoing::{Outgoing, first_domain};
 pub use self::services::hostname;
 use self::services::{Budgets, Services};
@@ -30,7 +31,7 @@ use crate::logging::{self, Level};
 use crate::memory::{self, Plan};
 use crate::open::{self, Opened};
 use crate::privileges::{self, Identity};
-use crate::{command, password, private};
+use crate::{command, private};
 
 /// Time between two looks at what other processes changed. Sessions in IDLE then report mail that
 /// is imported beside the server within a tenth of a second. A look reads one number; what costs is
@@ -52,12 +53,14 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// A certificate that ends within this time is named in the log. Those that live for 90 days are
 /// replaced when 30 are left: by then something has failed for nine days.
 const ENDS_SOON: Duration = Duration::from_secs(21 * 24 * 60 * 60);
-/// Files kept for the store and listeners beside one for each connection.
-const FILES_BESIDE_CONNECTIONS: u64 = 512;
+/// Files kept for the store, listeners and up to 512 connections to other hosts, beside one for
+/// each connection of a client.
+const FILES_BESIDE_CONNECTIONS: u64 = 1024;
 
 /// Runs the server until SIGTERM or SIGINT.
 pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     let level = logging::start(&config.log)?;
+    watch_sessions();
     let mut plan = Plan::of(&config);
     plan.check().map_err(Failure::Usage)?;
     tracing::info!(
@@ -73,6 +76,19 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     let becomes = Becomes { identity, access };
     let runtime = tokio::runtime::Builder::new_multi_thread().thread_name("sessions").enable_all().build()?;
     runtime.block_on(serve(config, common, options, level, plan, becomes))
+}
+
+/// Has debug builds log each poll of a session or background task that computes for too long. The
+/// rule is 10 ms, in a release build; CPU time counts, so that other load on the machine does not.
+/// The tests `hostile` and `sessions` fail on such a line.
+fn watch_sessions() {
+    /// A debug build without optimization takes some ten times as long.
+    const LIMIT: Duration = Duration::from_millis(10 * 10);
+    if cfg!(debug_assertions) {
+        posthaste_metrics::watch_polls(LIMIT, |protocol, command, cpu| {
+            tracing::warn!(protocol, command, ?cpu, "a poll computed for too long");
+        });
+    }
 }
 
 /// Asks the system for as many open files as so many connections may need. Returns how many
@@ -127,7 +143,7 @@ async fn serve(
     opened.directory.trust_networks(config.login.trusted_networks.clone());
     opened.directory.set_logins(config.logins()?);
     let mut signals = Signals::new()?;
-    let budgets = Budgets::new(&plan, &config);
+    let budgets = Budgets::new(&plan, &config, &opened.store);
     let foreign = opened.store.clone();
     let look = if opened.store.engine().epoch().is_some() { FOREIGN_LOOK } else { CLUSTER_LOOK };
     let metrics = Arc::clone(&budgets.metrics);
@@ -141,6 +157,8 @@ async fn serve(
     let maintenance =
         Metered::background(Arc::clone(&metrics), "maintenance", maintain(opened.store.clone()));
     let maintenance = tokio::spawn(maintenance);
+    let indexing = Metered::background(Arc::clone(&metrics), "index", budgets.index.clone().run());
+    let indexing = tokio::spawn(indexing);
     let retention = tokio::spawn(Metered::background(
         Arc::clone(&metrics),
         "retention",
@@ -150,18 +168,20 @@ async fn serve(
     let mut outgoing = Outgoing::start(&config, &opened, &budgets).await?;
     let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
     let filter = Filter::new(opened.delivery.clone(), relay, &services::hostname(&config));
+    let filter = filter.with_site(config.sieve.site()?);
     let engine = Arc::clone(opened.store.engine());
     let mut domain = std::pin::pin!(first_domain(config.relay.enabled, engine, account_look));
     let mut server = Server { config, common, options, level, opened, filter, certificates, budgets, plan };
     let mut listeners =
         Listeners::new(server.services(), &server.config, &server.budgets, &server.plan, access, bound);
     listeners.set(&server.wanted())?;
-    let sums = &server.budgets.metrics;
-    let metrics = Metrics::start(sums, &server.config.listen.metrics, &server.config.data).await?;
+    let sources =
+        Sources { registry: Arc::clone(&server.budgets.metrics), index: server.budgets.index.clone() };
+    let metrics = Metrics::start(sources, &server.config.listen.metrics, &server.config.data).await?;
     // Not before the listeners are up: a start that fails must not leave the password of a server
     // in somebody's log.
     first_account(&server.opened, &server.config).await?;
-    say(&format!("ready {}{}", listeners.addresses(), metrics.addresses()));
+    logging::say(&format!("ready {}{}", listeners.addresses(), metrics.addresses()));
     let mut waits_for_domain = outgoing.is_none();
     loop {
         tokio::select! {
@@ -184,6 +204,7 @@ async fn serve(
     foreign.abort();
     accounts.abort();
     maintenance.abort();
+    indexing.abort();
     retention.abort();
     expiry.abort();
     server.opened.store.wait_for_changes().await;
@@ -223,7 +244,7 @@ impl Server {
         match Outgoing::start(&self.config, &self.opened, &self.budgets).await {
             Ok(outgoing) => {
                 let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
-                self.filter = Filter::new(self.opened.delivery.clone(), relay, &hostname(&self.config));
+                self.filter = self.filter.clone().with_relay(relay);
                 listeners.replace(self.services(), &self.config, &self.plan);
                 tracing::info!("a domain is set up: mail is sent to other domains from now on");
                 outgoing
@@ -261,7 +282,9 @@ impl Server {
         // A new `data` waits for the next start, and with it the self-signed pair there.
         let fresh = certificates(&Config { data: self.config.data.clone(), ..next.clone() })?;
         let logins = next.logins()?;
+        let site = next.sieve.site()?;
         self.level.set(&next.log)?;
+        self.filter = self.filter.clone().with_site(site);
         // The listeners hold this very one: all of them show the new certificate, whichever files
         // it is in.
         self.certificates.replace_by(&fresh);
@@ -315,37 +338,6 @@ fn warn_of_expiry(certificates: &Certificates) {
             tracing::warn!(%file, last_day, days_left, "this certificate expires soon: replace it and send SIGHUP");
         }
     }
-}
-
-/// Makes an account if there is none, and says its password this once.
-async fn first_account(opened: &Opened, config: &Config) -> Result<()> {
-    if !opened.directory.accounts(None, 1).await?.is_empty() {
-        return Ok(());
-    }
-    let name = command::full_name("postmaster", config);
-    let password = password::generate()?;
-    let account = opened.directory.add(&name, &password, NewAccount::default()).await?;
-    let (data, name) = (config.data.display(), &account.name);
-    let shown = say(&format!(
-        "Posthaste made {data} with one account. Its password is shown this once:\n  account   {name}\n  password  {}",
-        password.expose()
-    ));
-    if !shown {
-        tracing::error!(%name, "nobody saw the password of the first account: `posthaste account passwd` sets another");
-    }
-    Ok(())
-}
-
-/// Writes to standard output; whether that worked. It may be a file on a full disk, or a pipe that
-/// nobody reads any more: mail is served all the same.
-fn say(text: &str) -> bool {
-    use std::io::Write as _;
-    let mut output = std::io::stdout().lock();
-    let said = writeln!(output, "{text}").and_then(|()| output.flush());
-    if let Err(error) = &said {
-        tracing::warn!(%error, "standard output cannot be written");
-    }
-    said.is_ok()
 }
 
 /// Does what commits left for later, for as long as the server runs.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste_directory::TokenCheck;
+use posthaste_directory::{TokenCheck, normal_domain};
 use posthaste_mail_model::Secret;
 use posthaste_tokens::algorithm::Algorithm;
 use posthaste_tokens::claims::Wanted;
@@ -18,7 +18,8 @@ use super::duration;
 use super::relay::password;
 use crate::failure::{Failure, Result};
 
-/// Most that clocks may differ: a token would be good for longer after its end than many are.
+/// Most that clocks may differ. With more, many tokens would stay valid for longer after their
+/// end than before it.
 const LEEWAY_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// What each means is written in `default.toml`.
@@ -35,6 +36,7 @@ pub struct Oauth {
     pub audience: Vec<String>,
     pub scope: String,
     pub claim: String,
+    pub domains: Vec<String>,
     #[serde(deserialize_with = "duration")]
     pub leeway: Duration,
     pub session_ends: SessionEnds,
@@ -51,7 +53,7 @@ pub enum SessionEnds {
 }
 
 impl Oauth {
-    /// Whoever checks tokens; nobody if the section names none.
+    /// What checks tokens; `None` if the section names nothing.
     pub fn tokens(&self, domain: &str) -> Result<Option<Arc<dyn TokenCheck>>> {
         let usage = |key: &str, why: String| Failure::Usage(format!("`oauth.{key}`: {why}"));
         let judge = if !self.jwks.is_empty() {
@@ -81,7 +83,9 @@ impl Oauth {
             SessionEnds::WithToken => SessionEnd::WithToken,
             SessionEnds::Never => SessionEnd::Never,
         };
-        Ok(Some(Arc::new(Tokens::new(judge, wanted, domain.to_owned(), session_end))))
+        let domains = self.normal_domains().map_err(Failure::Usage)?;
+        let tokens = Tokens::new(judge, wanted, domain.to_owned(), session_end).for_domains(domains);
+        Ok(Some(Arc::new(tokens)))
     }
 
     fn key_source(&self) -> std::result::Result<KeySource, String> {
@@ -98,6 +102,15 @@ impl Oauth {
         Http::new(authorities, self.timeout).map(Arc::new)
     }
 
+    fn normal_domains(&self) -> std::result::Result<Vec<String>, String> {
+        let normal = |domain: &String| {
+            normal_domain(domain).map_err(|_| {
+                format!("`oauth.domains`: {domain:?} is no domain: write it as in \"example.org\"")
+            })
+        };
+        self.domains.iter().map(normal).collect()
+    }
+
     fn allowed(&self) -> std::result::Result<Vec<Algorithm>, String> {
         let algorithms = self.algorithms.iter().map(|name| {
             Algorithm::from_name(name).ok_or_else(|| {
@@ -111,9 +124,10 @@ impl Oauth {
         Ok(algorithms)
     }
 
-    /// What the types cannot say.
+    /// Rules that the types do not express.
     pub(super) fn check(&self) -> std::result::Result<(), String> {
         self.allowed()?;
+        self.normal_domains()?;
         for (key, text) in [("introspection", &self.introspection), ("jwks", &self.jwks)] {
             if text.contains("://") || (key == "introspection" && !text.is_empty()) {
                 text.parse::<Url>().map_err(|why| format!("`oauth.{key}`: {why}"))?;
@@ -177,6 +191,7 @@ mod tests {
         assert!(error("algorithms = [\"none\"]").contains("none of \"RS256\""));
         assert!(error("algorithms = []").contains("at least one"));
         assert!(error("claim = \"\"").contains("oauth.claim"));
+        assert!(error("domains = [\"a b\"]").contains("`oauth.domains`: \"a b\""));
         assert!(error("scope = \"a b\"").contains("one scope"));
         assert!(error("leeway = \"1 h\"").contains("at most 10 min"));
         assert!(error("timeout = \"1 ms\"").contains("at least 1 s"));

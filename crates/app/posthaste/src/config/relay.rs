@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use posthaste_directory::Network;
 use posthaste_mail_model::Secret;
 use posthaste_queue::RetryTimes;
 use posthaste_smtp_client::{Dns, Login, Route, Routes, Tls, TlsRule};
 use serde::Deserialize;
 
-use super::{Auto, duration};
+use super::{Auto, duration, networks};
 use crate::failure::{Failure, Result};
 use crate::private;
 
@@ -28,10 +29,13 @@ pub struct Relay {
     pub ca: PathBuf,
     pub dns: Vec<SocketAddr>,
     pub port: u16,
+    #[serde(deserialize_with = "networks")]
+    pub private_networks: Vec<Network>,
     pub mta_sts: bool,
     pub sts_port: u16,
     pub dane: bool,
     pub srs: bool,
+    pub verp: bool,
     #[serde(deserialize_with = "duration")]
     pub retry_first: Duration,
     #[serde(deserialize_with = "duration")]
@@ -52,6 +56,10 @@ pub struct DomainRoute {
     pub tls: RouteTls,
     #[serde(default)]
     pub accept: RouteAccept,
+    #[serde(default)]
+    pub user: String,
+    #[serde(default)]
+    pub password_file: PathBuf,
 }
 
 /// Whose mail for a domain is taken.
@@ -96,25 +104,26 @@ impl Relay {
         }
     }
 
+    /// What asks DNS.
+    pub fn dns(&self) -> Result<Dns> {
+        let dns = Dns::new(&self.dns, self.port);
+        let dns = dns.map_err(|error| Failure::Usage(format!("`relay.dns`: {error}")))?;
+        Ok(dns.allowing(&self.private_networks))
+    }
+
     /// Which hosts take mail. Reads the password.
     pub fn routes(&self) -> Result<Routes> {
         let mut routes = Routes::default();
-        for DomainRoute { domain, host, tls, .. } in &self.routes {
+        for DomainRoute { domain, host, tls, user, password_file, .. } in &self.routes {
             let normal = normal_domain(domain).map_err(Failure::Usage)?;
-            routes.domains.insert(normal, route("relay.routes", host, *tls, None)?);
+            let login = login("relay.routes.password_file", user, password_file)?;
+            routes.domains.insert(normal, route("relay.routes", host, *tls, login)?);
         }
         if !self.smarthost.is_empty() {
-            let login = match self.user.as_str() {
-                "" => None,
-                user => Some(Login {
-                    user: user.to_owned(),
-                    password: password("relay.password_file", &self.password_file)?,
-                }),
-            };
+            let login = login("relay.password_file", &self.user, &self.password_file)?;
             routes.smarthost = Some(route("relay.smarthost", &self.smarthost, self.tls, login)?);
         } else {
-            let dns = Dns::new(&self.dns, self.port);
-            let dns = dns.map_err(|e| Failure::Usage(format!("`relay.dns`: {e}")))?;
+            let dns = self.dns()?;
             routes.dns = Some(if self.dane { dns.trusting(&self.dns) } else { dns });
         }
         Ok(routes)
@@ -137,16 +146,9 @@ impl Relay {
         Tls::new(present).map_err(unreadable)
     }
 
-    /// What the types cannot say.
+    /// Checks what the types do not express.
     pub(super) fn check(&self) -> std::result::Result<(), String> {
-        if self.user.is_empty() != self.password_file.as_os_str().is_empty() {
-            return Err("`relay.user` and `relay.password_file` go together: set both, or neither".into());
-        }
-        if !self.user.is_empty() && !matches!(self.tls, RouteTls::Verified | RouteTls::Implicit) {
-            return Err("`relay.user` needs `relay.tls = \"verified\"` or \"implicit\": a password is sent to a host \
-                        whose certificate was verified, and to no other"
-                .into());
-        }
+        check_login("relay.", &self.user, &self.password_file, self.tls)?;
         if self.dane && self.dns.is_empty() {
             return Err(
                 "`relay.dane` needs `relay.dns`: name a resolver on this machine that validates DNSSEC, \
@@ -157,9 +159,10 @@ impl Relay {
         if !self.smarthost.is_empty() {
             host_and_port("relay.smarthost", &self.smarthost)?;
         }
-        for DomainRoute { domain, host, .. } in &self.routes {
+        for DomainRoute { domain, host, tls, user, password_file, .. } in &self.routes {
             normal_domain(domain)?;
             host_and_port("relay.routes", host)?;
+            check_login("relay.routes.", user, password_file, *tls)?;
         }
         if self.enabled == Auto::Is(false) && self.relay_domains().next().is_some() {
             return Err(
@@ -174,6 +177,30 @@ impl Relay {
         }
         Ok(())
     }
+}
+
+/// The login at a host, if there is one. Reads the password.
+fn login(setting: &str, user: &str, file: &Path) -> Result<Option<Login>> {
+    if user.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Login { user: user.to_owned(), password: password(setting, file)? }))
+}
+
+/// Whether a login is whole, and has TLS that protects it.
+fn check_login(section: &str, user: &str, file: &Path, tls: RouteTls) -> std::result::Result<(), String> {
+    if user.is_empty() != file.as_os_str().is_empty() {
+        return Err(format!(
+            "`{section}user` and `{section}password_file` go together: set both, or neither"
+        ));
+    }
+    if !user.is_empty() && !matches!(tls, RouteTls::Verified | RouteTls::Implicit) {
+        return Err(format!(
+            "`{section}user` needs `{section}tls = \"verified\"` or \"implicit\": a password is sent to a host \
+             whose certificate was verified, and to no other"
+        ));
+    }
+    Ok(())
 }
 
 fn normal_domain(domain: &str) -> std::result::Result<String, String> {
@@ -242,6 +269,9 @@ mod tests {
         };
         assert!(error("user = \"ana\"").contains("relay.password_file"));
         assert!(error("user = \"ana\"\npassword_file = \"x\"").contains("verified"));
+        let route = |more: &str| error(&format!("routes = [{{ domain = \"a\", host = \"x\", {more} }}]"));
+        assert!(route("user = \"ana\"").contains("relay.routes.password_file"));
+        assert!(route("user = \"ana\", password_file = \"x\"").contains("relay.routes.tls"));
         assert!(error("routes = [{ domain = \"a b\", host = \"x\" }]").contains("not a domain"));
         assert!(error("routes = [{ domain = \"a\", host = \"x:y\" }]").contains("not a host"));
         assert!(error("retry_first = \"0 s\"").contains("retry_first"));

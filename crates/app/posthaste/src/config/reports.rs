@@ -1,5 +1,5 @@
-//! The sections `mta_sts` and `reports`: what this server tells other domains about TLS and about
-//! their mail.
+//! The sections `mta_sts` and `reports`: what this server reports to other domains about TLS and
+//! about their mail.
 
 use std::time::Duration;
 

@@ -91,7 +91,7 @@ impl Screening {
     /// after hours.
     const GREYLIST_MAX: Duration = Duration::from_secs(3600);
 
-    /// What the types cannot say.
+    /// Checks what the types do not express.
     pub(super) fn check(&self) -> Result<(), String> {
         for list in &self.block_lists {
             if normal_domain(&list.zone).is_err() || !list.zone.contains('.') {
@@ -130,7 +130,7 @@ impl Screening {
         self.milters.iter().map(milter).collect()
     }
 
-    /// The same as the crate has it, but for the name and the hosts that are trusted.
+    /// The same as the crate has it, except for the name and the hosts that are trusted.
     pub fn options(&self) -> ScreeningOptions {
         let list = |list: &List| BlockList {
             zone: list.zone.clone(),

@@ -5,4 +5,4 @@ mod machine;
 mod plan;
 
 pub use allocator::give_large_blocks_back;
-pub use plan::{Plan, size};
+pub use plan::{Plan, set_message_size, size};

@@ -4,19 +4,24 @@
 //! ```text
 //! limits.memory
 //!   connections × CONNECTION_BYTES    buffers, a command under way, TLS and compression
-//!   limits.incoming_bytes             messages that come in
+//!   limits.incoming_bytes, twice      messages that come in, and the copy of a verifier, a milter
+//!                                     or a signature
 //!   limits.reading_bytes              large messages that are read for FETCH and SEARCH
-//!   limits.summary_bytes              summaries in the making
+//!   limits.summary_bytes              summaries in the making, verifications, runs of Sieve
+//!   queue                             messages on their way to other domains
 //!   store.cache                       views of mailboxes that nobody has open
 //!   sort keys                         what SORT and THREAD compare, of the mailboxes sorted last
 //!   live results                      searches that are kept up to date
 //!   search index                      words of the mailboxes searched last
 //!   password hashes                   as many at once as there are threads for them
-//!   BASE_BYTES                        the program, its threads, pages of the commit under way
+//!   TABLES_BYTES                      what is known of strangers, logins and reports
+//!   SCRIPTS_BYTES                     compiled Sieve scripts
+//!   PROGRAM_BYTES                     the program, its threads, pages of the commit under way
 //! ```
 //!
 //! Beside it are the views of mailboxes that are open, of some 29 bytes a message, which all
-//! sessions of a mailbox share; and pages of files, which the system takes back when it wants to.
+//! sessions of a mailbox share; the results that sessions save (RFC 5182); and pages of files,
+//! which the system takes back when it wants to.
 
 use bytesize::ByteSize;
 use posthaste_delivery::summary_memory_max;
@@ -30,29 +35,43 @@ use crate::config::{Auto, Config};
 /// way, 16 KiB of live results and the windows of DEFLATE. `tests/memory.rs` measures sessions in
 /// that state.
 pub const CONNECTION_BYTES: u64 = 1 << 20;
-/// What the program takes with no connection: threads, tables, pages of the commit under way.
-const BASE_BYTES: u64 = 64 << 20;
+/// What the program takes with no connection: threads, and pages of the commit under way.
+const PROGRAM_BYTES: u64 = 16 << 20;
+/// Tables that are full only under an attack: 20 MiB of failed logins, 13 of greylisting, 16 of
+/// DMARC reports, and some 11 of rates, remembered passwords and quotas.
+const TABLES_BYTES: u64 = 60 << 20;
+/// Compiled Sieve scripts: 8 MiB of source, and about three times that when compiled.
+const SCRIPTS_BYTES: u64 = 24 << 20;
 /// Bytes for sort keys: those of a mailbox of 100,000 messages take some 5 MB.
 const KEYS_BYTES_MAX: u64 = 32 << 20;
 /// Bytes for results that are kept up to date (RFC 5267). A sorted one of 100,000 messages takes
 /// half a MB.
 const CONTEXTS_BYTES_MAX: u64 = 32 << 20;
-/// Bytes for the search index: about a third of the texts that it covers.
+/// Bytes for the search index: about a fifth of the texts that it covers.
 const INDEX_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of messages on their way to other domains: beyond that, they wait for each other.
+const QUEUE_BYTES_MAX: u64 = 256 << 20;
 /// Most connections that "auto" allows.
 const CONNECTIONS_MAX: u64 = 16_000;
-/// Fewer than this many serve nobody well: "auto" takes room for this many from all other parts.
+/// "auto" takes room for this many from all other parts.
 const CONNECTIONS_LEAST: u64 = 64;
+/// Fewer than this many serve nobody well. A machine without room for them is too small.
+const CONNECTIONS_FEWEST: u64 = 16;
+/// What "auto" for `limits.message_size` is on large machines, and on ever smaller ones.
+const MESSAGE_LENS: [u64; 8] = [64 << 20, 32 << 20, 16 << 20, 8 << 20, 4 << 20, 2 << 20, 1 << 20, 512 << 10];
 
 /// What each part may use, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
     /// The bound on all of it.
     pub memory: u64,
+    /// The largest message.
+    pub message: u64,
     pub connections: u64,
     pub incoming: u64,
     pub reading: u64,
     pub summaries: u64,
+    pub queue: u64,
     pub cache: u64,
     pub keys: u64,
     pub contexts: u64,
@@ -75,42 +94,88 @@ impl Plan {
         let limits = &config.limits;
         // A quarter is left to the files' pages, to views that are open and to other programs.
         let memory = limits.memory.map(ByteSize::as_u64).unwrap_or(there_is / 4 * 3);
-        let message = limits.message_size.as_u64();
+        let hashes = hashes_at_once.saturating_mul(config.login.argon2_memory.as_u64());
+        let least = |message| Self::least(config, memory, message, hashes);
+        let plan = limits.message_size.map(|size| least(size.as_u64())).unwrap_or_else(|| {
+            let fitting = MESSAGE_LENS.into_iter().map(least).find(|plan| plan.has_room(config));
+            fitting.unwrap_or_else(|| least(MESSAGE_LENS[MESSAGE_LENS.len() - 1]))
+        });
+        plan.shared_out(config)
+    }
+
+    /// The parts as small as the largest message and the settings let them be.
+    fn least(config: &Config, memory: u64, message: u64, hashes: u64) -> Self {
+        let limits = &config.limits;
         let summary = summary_memory_max(usize::try_from(message).unwrap_or(usize::MAX)) as u64;
-        // A part of the whole: at least what the largest message takes, at most what gains nothing
-        // more.
-        let part = |set: Auto<ByteSize>, share: u64, least: u64, most: u64| {
-            set.map(ByteSize::as_u64).unwrap_or((memory / share).min(most.max(least)).max(least))
-        };
-        let mut plan = Self {
+        let part = |set: Auto<ByteSize>, least: u64| set.map(ByteSize::as_u64).unwrap_or(least);
+        Self {
             memory,
-            connections: 0,
-            incoming: part(limits.incoming_bytes, 8, message, 1 << 30),
-            reading: part(limits.reading_bytes, 16, message, 256 << 20),
-            summaries: part(limits.summary_bytes, 8, summary, 512 << 20),
-            cache: part(config.store.cache, 8, 0, 256 << 20),
+            message,
+            connections: limits.connections.map(|n| *n as u64).unwrap_or(CONNECTIONS_LEAST),
+            incoming: part(limits.incoming_bytes, message),
+            reading: part(limits.reading_bytes, message),
+            summaries: part(limits.summary_bytes, summary),
+            queue: message,
+            cache: part(config.store.cache, 0),
             keys: 0,
             contexts: 0,
             index: 0,
-            hashes: hashes_at_once * config.login.argon2_memory.as_u64(),
+            hashes,
+        }
+    }
+
+    /// Whether the parts fit, and budgets that are set let a message of this size through.
+    fn has_room(&self, config: &Config) -> bool {
+        let limits = &config.limits;
+        let summary = summary_memory_max(usize::try_from(self.message).unwrap_or(usize::MAX)) as u64;
+        let budgets = [
+            (limits.incoming_bytes, self.message),
+            (limits.reading_bytes, self.message),
+            (limits.summary_bytes, summary),
+        ];
+        let lets_through = |(set, least): (Auto<ByteSize>, u64)| {
+            set.map(ByteSize::as_u64).is_none_or(|bytes| bytes >= least)
         };
-        let connections = limits.connections.map(|n| *n as u64);
-        // Of what is left: a machine without room for them reads the keys again for each SORT.
-        let least = connections.unwrap_or(CONNECTIONS_LEAST).saturating_mul(CONNECTION_BYTES);
-        let left = memory.saturating_sub(plan.worst_case().saturating_add(least));
-        plan.keys = (memory / 64).min(KEYS_BYTES_MAX).min(left);
-        plan.contexts = (memory / 64).min(CONTEXTS_BYTES_MAX).min(left - plan.keys);
-        plan.index = (memory / 32).min(INDEX_BYTES_MAX).min(left - plan.keys - plan.contexts);
-        let room = memory.saturating_sub(plan.worst_case()) / CONNECTION_BYTES;
-        plan.connections = connections.unwrap_or(room.clamp(CONNECTIONS_LEAST, CONNECTIONS_MAX));
-        plan
+        self.worst_case() <= self.memory && budgets.into_iter().all(lets_through)
+    }
+
+    /// Gives what is left to the parts that are not set: to each a share of the whole, and at most
+    /// what gains anything. A machine without room for sort keys reads them again for each SORT.
+    fn shared_out(mut self, config: &Config) -> Self {
+        let (limits, memory) = (&config.limits, self.memory);
+        let mut left = memory.saturating_sub(self.worst_case());
+        // Half of what is left at most, so that something remains for the next.
+        let mut grow = |part: &mut u64, is_set: bool, wanted: u64, costs: u64| {
+            if !is_set {
+                let more = wanted.saturating_sub(*part).min(left / 2 / costs);
+                *part += more;
+                left -= more * costs;
+            }
+        };
+        let is_set = |set: Auto<ByteSize>| set != Auto::Auto;
+        grow(&mut self.incoming, is_set(limits.incoming_bytes), (memory / 8).min(1 << 30), 2);
+        grow(&mut self.reading, is_set(limits.reading_bytes), (memory / 16).min(256 << 20), 1);
+        grow(&mut self.summaries, is_set(limits.summary_bytes), (memory / 8).min(512 << 20), 1);
+        grow(&mut self.cache, is_set(config.store.cache), (memory / 8).min(256 << 20), 1);
+        grow(&mut self.queue, false, (memory / 16).min(QUEUE_BYTES_MAX), 1);
+        grow(&mut self.keys, false, (memory / 64).min(KEYS_BYTES_MAX), 1);
+        grow(&mut self.contexts, false, (memory / 64).min(CONTEXTS_BYTES_MAX), 1);
+        grow(&mut self.index, false, (memory / 32).min(INDEX_BYTES_MAX), 1);
+        if limits.connections == Auto::Auto {
+            self.connections = 0;
+            let room = memory.saturating_sub(self.worst_case()) / CONNECTION_BYTES;
+            self.connections = room.clamp(CONNECTIONS_FEWEST, CONNECTIONS_MAX);
+        }
+        self
     }
 
     /// The most that all parts together may use, in bytes.
     pub fn worst_case(&self) -> u64 {
-        let Self { incoming, reading, summaries, cache, keys, contexts, index, hashes, .. } = *self;
-        let parts = [incoming, reading, summaries, cache, keys, contexts, index, hashes, BASE_BYTES];
-        parts.iter().fold(self.connections.saturating_mul(CONNECTION_BYTES), |sum, p| sum.saturating_add(*p))
+        let Self { incoming, reading, summaries, queue, cache, keys, contexts, index, hashes, .. } = *self;
+        let connections = self.connections.saturating_mul(CONNECTION_BYTES);
+        let budgets = [incoming, incoming, reading, summaries, queue, cache, keys, contexts, index, hashes];
+        let fixed = [connections, TABLES_BYTES, SCRIPTS_BYTES, PROGRAM_BYTES];
+        budgets.into_iter().chain(fixed).fold(0, u64::saturating_add)
     }
 
     fn refusal(&self) -> String {
@@ -126,22 +191,35 @@ impl Plan {
     /// All parts, each by its setting.
     pub fn parts(&self) -> String {
         format!(
-            "{} of `limits.connections` ({} of {}), {} of `limits.incoming_bytes`, {} of `limits.reading_bytes`, \
-             {} of `limits.summary_bytes`, {} of `store.cache`, {} of sort keys, {} of live results, {} of the search index, {} of `login.argon2_memory`, {} of the program itself",
-            size(self.connections * CONNECTION_BYTES),
+            "{} of `limits.connections` ({} of {}), twice {} of `limits.incoming_bytes`, {} of \
+             `limits.reading_bytes`, {} of `limits.summary_bytes`, {} of `store.cache`, {} of mail to other \
+             domains, {} of sort keys, {} of live results, {} of the search index, {} of \
+             `login.argon2_memory`, {} of tables, {} of Sieve scripts, {} of the program itself; messages of at \
+             most {} (`limits.message_size`)",
+            size(self.connections.saturating_mul(CONNECTION_BYTES)),
             self.connections,
             size(CONNECTION_BYTES),
             size(self.incoming),
             size(self.reading),
             size(self.summaries),
             size(self.cache),
+            size(self.queue),
             size(self.keys),
             size(self.contexts),
             size(self.index),
             size(self.hashes),
-            size(BASE_BYTES),
+            size(TABLES_BYTES),
+            size(SCRIPTS_BYTES),
+            size(PROGRAM_BYTES),
+            size(self.message),
         )
     }
+}
+
+/// Sets `limits.message_size` to what "auto" means on this machine. Many parts of the server use
+/// it.
+pub fn set_message_size(config: &mut Config) {
+    config.limits.message_size = Auto::Is(ByteSize::b(Plan::of(config).message));
 }
 
 /// As the configuration writes it.
@@ -178,9 +256,22 @@ mod tests {
     }
 
     #[test]
-    fn a_small_machine_is_told_what_to_lower() {
-        let refusal = plan("", GIB / 4).unwrap_err();
+    fn a_small_machine_takes_smaller_messages_from_fewer_clients() {
+        let of = |there_is| {
+            let plan = plan("", there_is).unwrap();
+            assert!(plan.worst_case() <= there_is / 4 * 3, "{there_is}: {}", plan.parts());
+            (plan.message, plan.connections >= CONNECTIONS_LEAST)
+        };
+        assert_eq!(of(GIB / 4), (512 << 10, false));
+        assert_eq!(of(GIB / 2), (16 << 20, true));
+        assert_eq!(of(GIB), (64 << 20, true));
+    }
+
+    #[test]
+    fn the_error_on_a_machine_that_is_too_small_names_what_to_lower() {
+        let refusal = plan("[limits]\nmessage_size = \"64 MiB\"", GIB / 4).unwrap_err();
         assert!(refusal.contains("`limits.message_size`") && refusal.contains("192.0 MiB"), "{refusal}");
+        assert!(plan("", GIB / 8).is_err());
         let small =
             "[limits]\nmessage_size = \"10 MiB\"\nmemory = \"320 MiB\"\n[login]\nargon2_memory = \"7 MiB\"";
         let plan = plan(small, GIB / 4).unwrap();
@@ -188,10 +279,16 @@ mod tests {
     }
 
     #[test]
+    fn a_budget_that_is_set_bounds_the_largest_message() {
+        let plan = plan("[limits]\nreading_bytes = \"20 MiB\"", 4 * GIB).unwrap();
+        assert_eq!((plan.message, plan.reading), (16 << 20, 20 << 20));
+    }
+
+    #[test]
     fn what_is_set_is_taken_and_refused_if_it_is_too_much() {
-        let set = "[limits]\nconnections = 100\nincoming_bytes = \"2 GiB\"\nmemory = \"4 GiB\"";
+        let set = "[limits]\nconnections = 100\nincoming_bytes = \"1 GiB\"\nmemory = \"4 GiB\"";
         let plan_set = plan(set, GIB).unwrap();
-        assert_eq!((plan_set.connections, plan_set.incoming, plan_set.memory), (100, 2 * GIB, 4 * GIB));
+        assert_eq!((plan_set.connections, plan_set.incoming, plan_set.memory), (100, GIB, 4 * GIB));
         let refusal = plan(&set.replace("connections = 100", "connections = 4000"), GIB).unwrap_err();
         assert!(refusal.contains("3.9 GiB of `limits.connections` (4000 of 1.0 MiB)"), "{refusal}");
         assert!(refusal.starts_with("`limits.memory` is 4.0 GiB"), "{refusal}");

@@ -113,15 +113,15 @@ for case in json.load(open(sys.argv[1])):
         first = responses.pop(0)
         initial = " " + (literal(first) if protocol == "sieve" else encoded(first))
     talk.send(command.format(m=case["mechanism"], i=initial))
-    told = None
+    refusal = None
     while True:
         line = talk.line()
         challenge = challenge_of(line)
         if challenge is None:
             break
-        told = base64.b64decode(challenge).decode()
+        refusal = base64.b64decode(challenge).decode()
         answer = responses.pop(0) if responses else ""
         talk.send(literal(answer) if protocol == "sieve" else answer)
     said = line if is_last(line) else "?" + line
     good = bool(re.match(r"a OK|\+OK|235|OK", said))
-    print(json.dumps({"protocol": protocol, "offered": offered, "told": told, "good": good, "said": said}))
+    print(json.dumps({"protocol": protocol, "offered": offered, "challenge": refusal, "good": good, "said": said}))

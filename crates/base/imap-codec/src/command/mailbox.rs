@@ -31,7 +31,7 @@ pub struct Qresync {
     pub uid_validity: UidValidity,
     /// The mod-sequence up to which it knows all.
     pub modseq: ModSeq,
-    /// The UIDs it holds; none said is all. Never `$` and no `*`.
+    /// The UIDs it holds; none means all. Never `$` and no `*`.
     pub known_uids: Option<UidSet>,
     /// Sequence numbers and the UIDs it knows them by.
     pub seq_match: Option<SeqMatch>,

@@ -27,7 +27,7 @@ use posthaste_mail_model::{Flag, ModSeq, Secret};
 
 pub(crate) use parse_append::date_time;
 pub(crate) use parse_fetch::binary_part;
-pub(crate) use parse_search::object_id;
+pub(crate) use parse_search::{gm_label, object_id};
 pub(crate) use parse_words::{capability, mailbox, mod_seq};
 
 pub use fetch::{FetchItem, FetchModifiers};
@@ -179,7 +179,7 @@ pub enum CommandBody {
     ResetKey {
         /// Whose key; `None` for those of all mailboxes.
         mailbox: Option<MailboxArg>,
-        /// Of which mechanisms, in capitals; only with a mailbox.
+        /// The mechanisms whose keys are reset, in capitals; only with a mailbox.
         mechanisms: Vec<String>,
     },
     /// `URLFETCH`: RFC 4467 §8. Never none.

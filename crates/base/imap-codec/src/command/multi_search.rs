@@ -9,7 +9,7 @@ pub struct MultiSearchArgs {
     pub sources: Vec<MailboxFilter>,
     /// `RETURN (…)`; without it, `ALL`.
     pub returns: Option<SearchReturn>,
-    /// `CHARSET`, if it was said.
+    /// `CHARSET`, if it was given.
     pub charset: Option<Charset>,
     /// What must hold.
     pub key: SearchKey,

@@ -33,7 +33,7 @@ pub(super) fn fetch(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandB
     Ok(CommandBody::Fetch { set, items, modifiers })
 }
 
-/// RFC 9051 §6.4.5: what the three macros stand for.
+/// RFC 9051 §6.4.5: the items of the three macros.
 fn macro_items(c: &mut Cursor<'_>) -> Option<&'static [FetchItem]> {
     use FetchItem::{Body, Envelope, Flags, InternalDate, Rfc822Size};
     let before = c.clone();

@@ -96,8 +96,8 @@ pub(super) fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
     if returns.all && returns.partial.is_some() {
         return start.fail("either PARTIAL or ALL");
     }
-    // RFC 4731 §3.1: an empty list is ALL. So is one that says only what happens later: without the
-    // result, a client could not apply its updates.
+    // RFC 4731 §3.1: an empty list is ALL. So is one that says only what happens later: without
+    // the result, a client could not apply its updates.
     returns.all |= returns.names_no_result();
     Ok(returns)
 }
@@ -291,7 +291,7 @@ fn unique_id(c: &mut Cursor<'_>) -> Parsed<Uid> {
 }
 
 /// A label of Gmail: `\Starred`, or an astring.
-pub(super) fn gm_label(c: &mut Cursor<'_>) -> Parsed<String> {
+pub(crate) fn gm_label(c: &mut Cursor<'_>) -> Parsed<String> {
     if !c.eat(b'\\') {
         return c.astring_text("a label");
     }

@@ -10,7 +10,7 @@ use crate::{Date, Numbering, PageRange, SeqSet, UidSet};
 pub struct SearchArgs {
     /// What the result's numbers are; the sets in the keys say theirs themselves.
     pub numbering: Numbering,
-    /// `CHARSET`, if it was said. Text in the keys is decoded already.
+    /// `CHARSET`, if it was given. Text in the keys is decoded already.
     pub charset: Option<Charset>,
     /// `RETURN (…)`: answer by ESEARCH. `RETURN ()` is `ALL` (RFC 4731 §3.1).
     pub returns: Option<SearchReturn>,

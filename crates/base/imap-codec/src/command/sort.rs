@@ -10,7 +10,7 @@ pub struct SortArgs {
     pub numbering: Numbering,
     /// `RETURN (…)`: answer by ESEARCH (RFC 5267 §3). `RETURN ()` is `ALL`.
     pub returns: Option<SearchReturn>,
-    /// By what, the first counts most. Never none.
+    /// The keys to sort by. The first one counts most. Never empty.
     pub criteria: Vec<SortCriterion>,
     /// The charset of the text in the keys; the text is decoded already.
     pub charset: Charset,

@@ -43,7 +43,7 @@ enum State {
     /// Looking for the end of a line.
     #[default]
     Line,
-    /// A literal is announced; the caller has to say what becomes of it.
+    /// A literal is announced; the caller accepts or refuses it.
     Deciding,
     /// The rest of a command is thrown away: first the bytes of a literal, then to the end of the
     /// line, and so on if that line announces a literal that follows at once.
@@ -206,7 +206,7 @@ impl CommandFramer {
         CommandFrame::LineTooLong { tag }
     }
 
-    /// Drops what there is to drop; whether that is done.
+    /// Drops what has come of a refused command; returns whether its end has come.
     fn drop_some(&mut self, buffer: &mut BytesMut) -> bool {
         let State::Dropping { literal, tail } = &mut self.state else { return true };
         loop {

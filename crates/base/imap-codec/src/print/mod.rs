@@ -111,8 +111,8 @@ pub fn nstring(out: &mut Vec<u8>, text: Option<&[u8]>) {
     }
 }
 
-/// Appends `astring`: an atom if it is one, else a string. `NIL` is put in quotes, lest it be read
-/// as none.
+/// Appends `astring`: an atom if it is one, else a string. `NIL` is put in quotes, because it would
+/// be read as none.
 pub fn astring(out: &mut Vec<u8>, text: &[u8]) {
     let atom = !text.is_empty() && text.iter().all(|&b| is_astring_char(b));
     if atom && !text.eq_ignore_ascii_case(b"NIL") { out.extend_from_slice(text) } else { string(out, text) }

@@ -13,7 +13,7 @@ use posthaste_mail_model::{ModSeq, Uid};
 use crate::command::ListSelection;
 use crate::response::{
     Code, Esearch, FetchValue, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, Response,
-    ResponseFlag, Status, StatusValue, ThreadNode, Untagged,
+    ResponseFlag, Status, StatusValue, ThreadNode, Untagged, print_fetched,
 };
 use crate::{Annotation, Capability, MetadataCode, NameEncoding, Numbering, Tag};
 
@@ -145,8 +145,8 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
             put(out, "UNDEFINED-FILTER ");
             put(out, name);
         }
-        Code::BadUrl(url) => {
-            put(out, "BADURL ");
+        Code::BadUrl(url) | Code::Referral(url) => {
+            put(out, if matches!(code, Code::Referral(_)) { "REFERRAL " } else { "BADURL " });
             // RFC 4469 §5, url-resp-text, with its erratum: no `]`. Nor can a line hold the others.
             for b in url.bytes() {
                 match b {
@@ -300,6 +300,17 @@ pub fn untagged(out: &mut Vec<u8>, data: &Untagged, names: NameEncoding) {
         Untagged::Flags(flags) => {
             put(out, "FLAGS ");
             list(out, flags, response_flag);
+        }
+        Untagged::GenUrlAuth(urls) => {
+            put(out, "GENURLAUTH");
+            for url in urls {
+                out.push(b' ');
+                string(out, url.as_bytes());
+            }
+        }
+        Untagged::UrlFetch(urls) => {
+            put(out, "URLFETCH");
+            print_fetched(out, urls);
         }
         Untagged::Id(pairs) => id(out, pairs.as_deref()),
         Untagged::Other(bytes) => out.extend_from_slice(bytes),
@@ -576,6 +587,10 @@ pub fn esearch(out: &mut Vec<u8>, value: &Esearch, names: NameEncoding) {
         }
         out.push(b')');
     }
+    if let Some(scores) = &value.relevancy {
+        put(out, " RELEVANCY ");
+        list(out, scores, |out, score| number(out, u64::from(*score)));
+    }
     if let Some(modseq) = value.modseq {
         pair(out, " MODSEQ", modseq.value());
     }
@@ -656,6 +671,12 @@ fn bytes_value(out: &mut Vec<u8>, value: &FetchValue) {
             put(out, "BINARY.SIZE[");
             part_path(out, &part.0);
             pair(out, "]", *size);
+        }
+        FetchValue::GmMessageId(id) => pair(out, "X-GM-MSGID", *id),
+        FetchValue::GmThreadId(id) => pair(out, "X-GM-THRID", *id),
+        FetchValue::GmLabels(labels) => {
+            put(out, "X-GM-LABELS ");
+            list(out, labels, |out, label| astring(out, label.as_bytes()));
         }
         FetchValue::Other(name, value) => {
             put(out, name);

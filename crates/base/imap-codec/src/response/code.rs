@@ -10,7 +10,7 @@ use crate::{Capability, MetadataCode, Tag, UidRanges};
 pub enum Code {
     /// `ALERT`
     Alert,
-    /// `ALREADYEXISTS`: RFC 5530, as most of those that say nothing else.
+    /// `ALREADYEXISTS`: RFC 5530, as most codes without another RFC.
     AlreadyExists,
     /// `APPENDUID validity uids`: RFC 4315 §3.
     AppendUid(UidValidity, UidRanges),
@@ -92,6 +92,8 @@ pub enum Code {
     PermanentFlags(Vec<ResponseFlag>),
     /// `PRIVACYREQUIRED`
     PrivacyRequired,
+    /// `REFERRAL url`: the server that has the account (RFC 2221 §3).
+    Referral(String),
     /// `READ-ONLY`
     ReadOnly,
     /// `READ-WRITE`

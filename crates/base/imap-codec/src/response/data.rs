@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use posthaste_mail_model::{ModSeq, NumSet, SeqNum, Uid, UidValidity};
 
-use super::{FetchValue, ResponseFlag};
+use super::{FetchValue, ResponseFlag, UrlFetched};
 use crate::command::{ListSelection, SpecialUse};
 use crate::{AclData, Annotation, Capability, EntryName, MailboxArg, Numbering, PageRange, Tag};
 
@@ -122,6 +122,10 @@ pub enum Untagged {
         /// The batches from the newest on, each by its highest and lowest UID.
         batches: Vec<(Uid, Uid)>,
     },
+    /// RFC 4467 §8: the URLs with their authorisation; never none.
+    GenUrlAuth(Vec<String>),
+    /// RFC 4467 §8, RFC 5524 §3; never none.
+    UrlFetch(Vec<UrlFetched>),
     /// RFC 2971 §3.2.
     Id(Option<Vec<(String, Option<String>)>>),
     /// Something we do not know: all after `* `, without the line end.
@@ -277,6 +281,8 @@ pub struct Esearch {
     /// `PARTIAL`: the range that was asked for, and what is on it, as in `all`; nothing is `NIL`
     /// (RFC 9394 §3.1).
     pub partial: Option<(PageRange, Vec<(u32, u32)>)>,
+    /// `RELEVANCY`: the scores of the messages of `all` or `partial`, 1 … 100 (RFC 6203 §4).
+    pub relevancy: Option<Vec<u8>>,
     /// `MODSEQ`: RFC 7162 §3.1.10.
     pub modseq: Option<ModSeq>,
     /// `ADDTO` and `REMOVEFROM`, to be applied in this order (RFC 5267 §4.3.2).
@@ -316,8 +322,8 @@ impl UpdateKind {
 /// thread of any depth needs no recursion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThreadNode {
-    /// The message. `None` stands for a parent that the mailbox lacks: it has at least two
-    /// children, and is not the only child of another node.
+    /// The message. `None` is a parent that the mailbox lacks: it has at least two children, and is
+    /// not the only child of another node.
     pub number: Option<u32>,
     /// How many children follow it, with theirs.
     pub children: u32,

@@ -65,6 +65,12 @@ pub enum FetchValue {
         /// Bytes, decoded.
         size: u64,
     },
+    /// `X-GM-MSGID` of Gmail's X-GM-EXT-1.
+    GmMessageId(u64),
+    /// `X-GM-THRID`
+    GmThreadId(u64),
+    /// `X-GM-LABELS`: labels, those of Gmail's own with their backslash.
+    GmLabels(Vec<String>),
     /// An item we do not know: its name, and its value as it stands.
     Other(String, Bytes),
 }

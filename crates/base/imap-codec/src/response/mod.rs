@@ -10,6 +10,7 @@ mod parse_data;
 mod parse_fetch;
 mod parse_words;
 mod structure;
+mod urls;
 
 use bytes::Bytes;
 
@@ -24,6 +25,8 @@ pub use structure::{
     Address, BasicPart, BodyStructure, Disposition, Envelope, MultiPart, NString, Param, PartKind, PartTail,
     SinglePart,
 };
+pub(crate) use urls::print_fetched;
+pub use urls::{UrlData, UrlDataItem, UrlFetched};
 
 use crate::{NameEncoding, ParseError, Tag};
 
@@ -51,7 +54,7 @@ pub struct Status {
     pub text: String,
 }
 
-/// How a command ended, or what the server has to say unasked.
+/// How a command ended, or an unsolicited status.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StatusKind {
     /// `OK`

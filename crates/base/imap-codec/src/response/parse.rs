@@ -128,14 +128,9 @@ fn known_code(c: &mut Cursor<'_>, name: &[u8]) -> Parsed<Option<Code>> {
             let name = c.atom("the name of a filter")?;
             Code::UndefinedFilter(c.text(name)?)
         }
-        b"BADURL" => {
-            let at = c.clone();
-            let url = c.take_while(|b| !matches!(b, b']' | b'\r' | b'\n'));
-            match std::str::from_utf8(url) {
-                Ok(url) if !url.is_empty() => Code::BadUrl(url.to_owned()),
-                _ => return at.fail("a URL"),
-            }
-        }
+        b"BADURL" => Code::BadUrl(url(c)?),
+        // RFC 2221 §6
+        b"REFERRAL" => Code::Referral(url(c)?),
         b"CAPABILITY" => Code::Capability(capabilities(c)?),
         b"HIGHESTMODSEQ" => Code::HighestModSeq(mod_seq(c)?),
         b"INPROGRESS" => in_progress(c)?,
@@ -165,6 +160,16 @@ fn known_code(c: &mut Cursor<'_>, name: &[u8]) -> Parsed<Option<Code>> {
 }
 
 /// RFC 5464 §5.
+/// A URL without quotes, up to the bracket.
+fn url(c: &mut Cursor<'_>) -> Parsed<String> {
+    let at = c.clone();
+    let url = c.take_while(|b| !matches!(b, b']' | b'\r' | b'\n'));
+    match std::str::from_utf8(url) {
+        Ok(url) if !url.is_empty() => Ok(url.to_owned()),
+        _ => at.fail("a URL"),
+    }
+}
+
 fn metadata(c: &mut Cursor<'_>) -> Parsed<Option<MetadataCode>> {
     let octets = |c: &mut Cursor<'_>| {
         c.sp()?;

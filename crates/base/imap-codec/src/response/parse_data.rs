@@ -7,7 +7,7 @@ use super::parse_words::{
 };
 use super::{
     Esearch, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, StatusValue, ThreadNode,
-    Untagged, Update, UpdateKind,
+    Untagged, Update, UpdateKind, urls,
 };
 use crate::annotation::{entry_name, entry_values};
 use crate::command::{ListSelection, mod_seq};
@@ -49,6 +49,8 @@ pub(super) fn data(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> 
         b"FLAGS" => Untagged::Flags(flags(c)?),
         b"VANISHED" => vanished(c)?,
         b"UIDBATCHES" => uid_batches(c)?,
+        b"GENURLAUTH" => Untagged::GenUrlAuth(urls::authorised(c)?),
+        b"URLFETCH" => Untagged::UrlFetch(urls::fetched(c)?),
         b"ID" if c.nil() => Untagged::Id(None),
         b"ID" => Untagged::Id(Some(id_pairs(c)?)),
         name => match AclData::parse(name, c, names)? {
@@ -385,6 +387,7 @@ fn esearch(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Esearch> {
         count: None,
         all: None,
         partial: None,
+        relevancy: None,
         modseq: None,
         updates: Vec::new(),
     };
@@ -409,6 +412,7 @@ fn esearch(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Esearch> {
             b"COUNT" => found.count = Some(c.number("a number")?),
             b"ALL" => found.all = Some(ordered_ranges(c, "a set of numbers")?),
             b"PARTIAL" => found.partial = Some(partial(c)?),
+            b"RELEVANCY" => found.relevancy = Some(c.list(usize::MAX, "", score)?),
             b"ADDTO" => found.updates.push(update(c, UpdateKind::AddTo)?),
             b"REMOVEFROM" => found.updates.push(update(c, UpdateKind::RemoveFrom)?),
             b"MODSEQ" => {
@@ -420,6 +424,15 @@ fn esearch(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Esearch> {
         c.spaces();
     }
     Ok(found)
+}
+
+/// RFC 6203 §6: `score = 1*3digit`, from 1 to 100.
+fn score(c: &mut Cursor<'_>) -> Parsed<u8> {
+    let at = c.clone();
+    match u8::try_from(c.nz_number("a score")?) {
+        Ok(score @ 1..=100) => Ok(score),
+        _ => at.fail("a score from 1 to 100"),
+    }
 }
 
 /// `"(" context-position SP sequence-set *(SP context-position SP sequence-set) ")"`: RFC 5267 §5.

@@ -7,7 +7,7 @@ use super::{
     Address, BasicPart, BodyStructure, Disposition, Envelope, FetchValue, MultiPart, NString, Param,
     PartKind, PartTail, SinglePart,
 };
-use crate::command::{binary_part, date_time};
+use crate::command::{binary_part, date_time, gm_label};
 use crate::cursor::{Cursor, Parsed, is_word_char};
 use crate::limits::BODY_NESTING_MAX;
 use crate::{DateTime, Section};
@@ -66,6 +66,9 @@ fn item(c: &mut Cursor<'_>) -> Parsed<FetchValue> {
         b"RFC822.HEADER" => FetchValue::Rfc822Header(bytes(c)?),
         b"RFC822.TEXT" => FetchValue::Rfc822Text(bytes(c)?),
         b"PREVIEW" => FetchValue::Preview(bytes(c)?),
+        b"X-GM-MSGID" => FetchValue::GmMessageId(c.number64("a message number of Gmail")?),
+        b"X-GM-THRID" => FetchValue::GmThreadId(c.number64("a thread number of Gmail")?),
+        b"X-GM-LABELS" => FetchValue::GmLabels(c.list(usize::MAX, "", gm_label)?),
         _ => {
             let from = c.at();
             c.skip_value()?;
@@ -115,7 +118,7 @@ fn string(c: &mut Cursor<'_>) -> Parsed<Cow<'static, [u8]>> {
     Ok(Cow::Owned(c.string("a string")?.into_owned()))
 }
 
-/// A string where some servers say `NIL`: then it is empty.
+/// A string where some servers send `NIL`: then it is empty.
 fn loose_string(c: &mut Cursor<'_>) -> Parsed<Cow<'static, [u8]>> {
     Ok(nstring(c)?.unwrap_or_default())
 }
@@ -169,7 +172,7 @@ fn addresses(c: &mut Cursor<'_>) -> Parsed<Vec<Address<'static>>> {
 }
 
 /// `body`
-fn body(c: &mut Cursor<'_>, depth: usize) -> Parsed<BodyStructure<'static>> {
+pub(super) fn body(c: &mut Cursor<'_>, depth: usize) -> Parsed<BodyStructure<'static>> {
     if depth > BODY_NESTING_MAX {
         return c.limit("The body structure is nested too deep");
     }

@@ -20,9 +20,9 @@ pub struct Envelope<'a> {
     pub subject: NString<'a>,
     /// From.
     pub from: Vec<Address<'a>>,
-    /// Sender; `None` stands for what From is, without a copy of it.
+    /// Sender; `None` means the same as From, without a copy of it.
     pub sender: Option<Vec<Address<'a>>>,
-    /// Reply-To; `None` stands for what From is.
+    /// Reply-To; `None` means the same as From.
     pub reply_to: Option<Vec<Address<'a>>>,
     /// To.
     pub to: Vec<Address<'a>>,

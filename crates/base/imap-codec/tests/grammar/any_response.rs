@@ -81,6 +81,7 @@ fn code() -> BoxedStrategy<Code> {
             vec("[A-Za-z]{1,12}", 1..4).prop_map(Code::BadEvent),
             "[a-z]{1,8}".prop_map(Code::UndefinedFilter),
             "[!-\\[^-~]{1,40}".prop_map(Code::BadUrl),
+            "[!-\\[^-~]{1,40}".prop_map(Code::Referral),
             vec(capability(), 0..4).prop_map(Code::Capability),
             mod_seq().prop_map(Code::HighestModSeq),
             (option::of(tag()), option::of((0..1_u64 << 63, option::of(1..1_u64 << 63)))).prop_map(
@@ -158,6 +159,10 @@ fn untagged(names: NameEncoding) -> BoxedStrategy<Untagged> {
         acl(names).prop_map(Untagged::Acl),
         threads().prop_map(Untagged::Thread),
         esearch(names).prop_map(Untagged::Esearch),
+        vec(text(), 1..4).prop_map(Untagged::GenUrlAuth),
+        vec((text(), url_data()), 1..4).prop_map(|all| {
+            Untagged::UrlFetch(all.into_iter().map(|(url, data)| UrlFetched { url, data }).collect())
+        }),
         vec("[A-Za-z-]{1,9}", 0..3).prop_map(Untagged::Language),
         ("i;[a-z-]{1,9}", vec("[a-z;-]{1,9}", 0..3))
             .prop_map(|(active, others)| Untagged::Comparator { active, others }),
@@ -284,21 +289,24 @@ fn esearch(names: NameEncoding) -> BoxedStrategy<Esearch> {
         .prop_map(|(range, page)| range.map(|range| (range, page.unwrap_or_default())));
     let kind = prop_oneof![Just(UpdateKind::AddTo), Just(UpdateKind::RemoveFrom)];
     let update = (kind, vec((number(), ordered()), 1..4)).prop_map(|(kind, places)| Update { kind, places });
-    let more = (option::of(mod_seq()), vec(update, 0..3), option::of((mailbox(names), uid_validity())));
+    let scores = option::of(vec(1_u8..=100, 0..4));
+    let more =
+        (option::of(mod_seq()), vec(update, 0..3), option::of((mailbox(names), uid_validity())), scores);
     (option::of(tag()), numbering(), n(), n(), n(), option::of(ordered()), page, more)
-        .prop_map(|(tag, numbering, min, max, count, all, partial, (modseq, updates, mailbox))| Esearch {
-            tag,
-            mailbox,
-            numbering,
-            min,
-            max,
-            count,
-            all,
-            partial,
-            modseq,
-            updates,
+        .prop_map(|(tag, numbering, min, max, count, all, partial, (modseq, updates, mailbox, relevancy))| {
+            Esearch { tag, mailbox, numbering, min, max, count, all, partial, relevancy, modseq, updates }
         })
         .boxed()
+}
+
+fn url_data() -> BoxedStrategy<UrlData> {
+    let bytes = || option::of(message_bytes());
+    let item = prop_oneof![
+        bytes().prop_map(UrlDataItem::Body),
+        bytes().prop_map(UrlDataItem::Binary),
+        option::of(structure(true)).prop_map(UrlDataItem::Structure),
+    ];
+    prop_oneof![bytes().prop_map(UrlData::Plain), vec(item, 1..4).prop_map(UrlData::Items)].boxed()
 }
 
 fn fetch_value() -> BoxedStrategy<FetchValue> {
@@ -331,8 +339,11 @@ fn fetch_value() -> BoxedStrategy<FetchValue> {
             data().prop_map(F::Preview),
             (part(0), origin(), data()).prop_map(|(part, origin, data)| F::Binary { part, origin, data }),
             (part(0), number64()).prop_map(|(part, size)| F::BinarySize { part, size }),
+            number64().prop_map(F::GmMessageId),
+            number64().prop_map(F::GmThreadId),
+            vec(prop_oneof![text(), "\\\\[A-Z][a-z]{0,8}"], 0..4).prop_map(F::GmLabels),
             prop::sample::select(vec!["1278455344230334865", "(a (b \"c)\") {2}\r\n)))", "\"x\"", "NIL"])
-                .prop_map(|v| F::Other("X-GM-MSGID".into(), Bytes::from_static(v.as_bytes()))),
+                .prop_map(|v| F::Other("X-GM-FROB".into(), Bytes::from_static(v.as_bytes()))),
         ],
     ]
     .boxed()

@@ -77,6 +77,29 @@ fn already_in_our_spelling() {
     }
 }
 
+/// The examples of RFC 4467 §8, RFC 5524 §3, RFC 6203 §4 and Gmail's page on its extensions.
+#[test]
+fn urls_scores_and_labels() {
+    for text in [
+        "* GENURLAUTH \"imap://joe@example.com/INBOX/;uid=20/;section=1.2;urlauth=submit+fred:internal:91354a473744909de610943775f92038\"\r\n",
+        "* URLFETCH \"imap://joe@example.com/INBOX/;uid=20\" NIL\r\n",
+        "* URLFETCH \"/;uid=20\" {28}\r\nSi vis pacem, para bellum.\r\n\r\n",
+        "* URLFETCH \"/;uid=20\" (BODYPARTSTRUCTURE (\"TEXT\" \"PLAIN\" NIL NIL NIL \"7BIT\" 28 1 NIL NIL NIL NIL)) (BINARY ~{3}\r\na\0b) \"/;uid=21\" NIL\r\n",
+        "* URLFETCH \"/;uid=20\" (BODYPARTSTRUCTURE NIL) (BODY \"x\")\r\n",
+        "* ESEARCH (TAG \"C1\") ALL 1,5,10 RELEVANCY (4 99 42)\r\n",
+        "* 1 FETCH (X-GM-MSGID 1278455344230334865 X-GM-THRID 1266894439832287888)\r\n",
+        "* 2 FETCH (X-GM-LABELS (\"\\\\Sent\" Important \"Muy Importante\"))\r\n",
+    ] {
+        assert_eq!(spelt(text), text);
+    }
+    // Gmail writes labels of its own without quotes.
+    let labels = "* 1 FETCH (X-GM-LABELS (\\Inbox \\Sent Important \"Muy Importante\"))\r\n";
+    assert_eq!(
+        spelt(labels),
+        "* 1 FETCH (X-GM-LABELS (\"\\\\Inbox\" \"\\\\Sent\" Important \"Muy Importante\"))\r\n"
+    );
+}
+
 #[test]
 fn servers_in_the_field() {
     for (text, same) in [

@@ -165,7 +165,7 @@ impl<'a> Arguments<'a> {
 pub(crate) fn text_of(checker: &mut Checker<'_>, argument: &Argument, what: &str) -> Option<Text> {
     match &argument.value {
         Value::String(text) => Some(checker.text(argument.place, text)),
-        // RFC 5228 §2.4.2.1 lets a string stand for a list, not a list for a string.
+        // RFC 5228 §2.4.2.1 lets a string be written for a list, not a list for a string.
         _ => {
             checker.error(argument.place, format!("{what}: a string in double quotes must stand here"));
             None

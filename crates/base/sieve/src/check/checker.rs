@@ -71,7 +71,7 @@ impl<'c> Checker<'c> {
         self.enabled.has(extension)
     }
 
-    /// Demands an extension for `what`; a fault if the script did not ask for it.
+    /// Demands an extension for `what`; a fault if the script did not `require` it.
     pub(crate) fn needs(&mut self, extension: Extension, place: Place, what: &str) {
         if !self.has(extension) && !self.refused.contains(extension.name()) {
             self.error(
@@ -100,7 +100,7 @@ impl<'c> Checker<'c> {
     /// Switches an extension on, with those that it contains.
     pub(crate) fn enable(&mut self, extension: Extension) {
         self.enabled.insert(extension);
-        // RFC 6131 §2: who asks for vacation-seconds has vacation.
+        // RFC 6131 §2: `vacation-seconds` includes `vacation`.
         if extension == Extension::VacationSeconds {
             self.enabled.insert(Extension::Vacation);
         }

@@ -172,10 +172,22 @@ pub(crate) fn mime(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>) -> 
     Some(Mime { any_child: any_child.is_some(), option })
 }
 
+/// The tags that a test takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ZoneTags {
+    /// `:zone`: `currentdate` (RFC 5260 §5).
+    Zone,
+    /// Also `:originalzone`: `date` (RFC 5260 §4.1).
+    ZoneAndOriginal,
+}
+
 /// `:zone` and `:originalzone`. RFC 5260 §4.1.
-pub(crate) fn zone(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>, has_original: bool) -> Zone {
+pub(crate) fn zone(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>, tags: ZoneTags) -> Zone {
     let given = arguments.text_value(checker, "zone");
-    let original = if has_original { arguments.flag(checker, "originalzone") } else { None };
+    let original = match tags {
+        ZoneTags::Zone => None,
+        ZoneTags::ZoneAndOriginal => arguments.flag(checker, "originalzone"),
+    };
     match (given, original) {
         (Some(_), Some(place)) => {
             checker.error(place, "\":zone\" and \":originalzone\" exclude each other: keep one of them");

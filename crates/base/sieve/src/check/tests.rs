@@ -2,7 +2,7 @@
 
 use crate::check::arguments::{Arguments, constants_of, text_of, texts_of};
 use crate::check::checker::Checker;
-use crate::check::matcher::{address_part, index, keys, matcher, mime, zone};
+use crate::check::matcher::{ZoneTags, address_part, index, keys, matcher, mime, zone};
 use crate::compiled::{
     Compare, DatePart, Duplicate, DuplicateSource, EnvelopePart, Matcher, Mime, Subject, Test, Texts,
     Transform,
@@ -184,7 +184,7 @@ fn simple(
         }
         "date" => {
             let (matcher, index) = (matcher(checker, arguments), index(checker, arguments));
-            let zone = zone(checker, arguments, true);
+            let zone = zone(checker, arguments, ZoneTags::ZoneAndOriginal);
             let [header, part, keys] =
                 arguments.positional(checker, ["a header field", "a date part", "keys"])?;
             let header = text_of(checker, header, name)?;
@@ -193,7 +193,7 @@ fn simple(
         }
         "currentdate" => {
             let matcher = matcher(checker, arguments);
-            let zone = zone(checker, arguments, false);
+            let zone = zone(checker, arguments, ZoneTags::Zone);
             let [part, keys] = arguments.positional(checker, ["a date part", "keys"])?;
             let part = date_part(checker, part)?;
             compare(checker, Subject::CurrentDate { zone, part }, matcher, keys, name)

@@ -125,8 +125,7 @@ fn numeric(text: &str) -> Cow<'_, str> {
     Cow::Borrowed(if significant.is_empty() && len > 0 { "0" } else { significant })
 }
 
-/// RFC 5051 §2: each character to title case, then decomposed as far as it goes; marks keep their
-/// order.
+/// RFC 5051 §2: each character to title case, then decomposed completely; marks keep their order.
 fn titlecased(text: &str) -> Folded<'static> {
     let mut folded = String::with_capacity(text.len());
     let mut sources = Vec::with_capacity(text.len() + 1);

@@ -2,9 +2,9 @@
 //! §2.7.1.
 //!
 //! A pattern is cut at its stars into segments. The first segment stands at the beginning, the last
-//! one at the end, and each other one is looked for from where the one before it ended, the
-//! earliest place first. So each star takes as little as it can, from the first star on, which is
-//! what RFC 5229 §3.2 asks of match variables. Nothing is tried twice: a segment without `?` is
+//! one at the end. Each other one is searched from the end of the one before it, and the earliest
+//! place is taken. So each star takes as little as it can, from the first star on, which is what
+//! RFC 5229 §3.2 requires of match variables. Nothing is tried twice: a segment without `?` is
 //! found in linear time; one with `?` is found by a bit for each of its characters, 64 at a time.
 
 use std::ops::Range;
@@ -59,7 +59,7 @@ impl Glob {
                     flush(&mut literal, &mut units);
                     units.push(Unit::Any);
                 }
-                // A backslash at the end of the pattern stands for itself.
+                // A backslash at the end of the pattern matches itself.
                 '\\' => literal.push(chars.next().unwrap_or('\\')),
                 _ => literal.push(c),
             }

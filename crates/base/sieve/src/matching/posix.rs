@@ -1,7 +1,7 @@
 //! Regular expressions of draft-ietf-sieve-regex: POSIX extended, in the syntax of the `regex`
 //! crate.
 //!
-//! Both agree but for bracket expressions: in POSIX, `[` and `\` stand for themselves there, and
+//! Both agree except for bracket expressions: in POSIX, `[` and `\` match themselves there, and
 //! `&&`, `--` and `~~` mean nothing. Alternatives differ, too: POSIX takes the longest, the crate
 //! the first that matches. That changes what match variables get, never whether a text matches.
 
@@ -16,7 +16,7 @@ pub(crate) fn translated(pattern: &str) -> String {
                 let quoted = after.chars().next();
                 made.push('\\');
                 match quoted {
-                    // POSIX leaves a backslash before a letter undefined; here it stands for the
+                    // POSIX leaves a backslash before a letter undefined; here it matches the
                     // letter, so that the crate's classes stay out of reach.
                     Some(q) if q.is_alphanumeric() || q == '<' || q == '>' => {
                         made.pop();

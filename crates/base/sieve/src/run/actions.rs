@@ -99,7 +99,10 @@ pub(crate) fn add_header(
     }
     // Line ends would make further fields of it.
     let value = machine.text(value)?.replace(['\r', '\n'], " ");
-    machine.message.add(&name, &value, last);
+    match last {
+        true => machine.message.add_last(&name, &value),
+        false => machine.message.add_first(&name, &value),
+    }
     edited(machine)
 }
 

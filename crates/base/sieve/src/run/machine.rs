@@ -1,4 +1,4 @@
-//! What a run knows while it goes on: the message, variables, flags, and what is to be done.
+//! What a run knows while it goes on: the message, variables, flags, and what to do at the end.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -43,7 +43,7 @@ impl<'r> Machine<'r> {
             globals: HashMap::new(),
             matched: Vec::new(),
             has_variables: false,
-            flags: Vec::new(),
+            flags: context.flags().to_vec(),
             part: None,
             results: Results::new(limits),
             steps: Cell::new(0),

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use posthaste_mime_summary::{CharsetReader, Disposition, Kind, Media, Part, PartIndex, decode_transfer};
 
 use crate::compiled::MimeOption;
-use crate::message::Message;
+use crate::message::{Message, header_of};
 
 /// A part and all parts in it, in order.
 pub(crate) fn parts_from(message: &Message<'_>, root: PartIndex) -> Vec<PartIndex> {
@@ -79,10 +79,7 @@ pub(crate) fn content_of<'m>(message: &Message<'m>, part: &Part) -> Vec<Cow<'m, 
         // Multiparts: what stands before and after the parts.
         Kind::Multipart => vec![lossy(part.preamble), lossy(part.epilogue)],
         // Messages: the header of the message inside.
-        Kind::Message => {
-            let body = part.body.of(bytes);
-            vec![String::from_utf8_lossy(body.get(..Message::new(body).body_start()).unwrap_or_default())]
-        }
+        Kind::Message => vec![String::from_utf8_lossy(header_of(part.body.of(bytes)))],
         Kind::Leaf => text_of(message, part).map(Cow::Owned).into_iter().collect(),
     }
 }

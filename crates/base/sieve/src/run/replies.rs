@@ -1,4 +1,4 @@
-//! `vacation` and `notify`: what is said to others, and when nothing may be said.
+//! `vacation` and `notify`: what is sent to others, and when nothing may be sent.
 
 use crate::address;
 use crate::compiled::{Fcc, FileOptions, Notify, Vacation};

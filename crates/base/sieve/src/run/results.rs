@@ -5,7 +5,7 @@ use crate::effect::{Effect, Target, Version};
 use crate::limits::Limits;
 use crate::run::fault::Fault;
 
-/// What is to be done so far.
+/// What to do so far.
 pub(crate) struct Results {
     effects: Vec<Effect>,
     remembered: Vec<Effect>,
@@ -137,8 +137,8 @@ impl Results {
         self.push(Effect::Reject { reason, is_strict })
     }
 
-    /// RFC 5230 §4.7: one reply at most, and none to what was refused.
-    /// None stands for a reply that need not be sent.
+    /// RFC 5230 §4.7: one reply at most, and none to what was refused. None is a reply that need
+    /// not be sent.
     pub(crate) fn vacation(&mut self, effect: Option<Effect>) -> Result<(), Fault> {
         if self.has_reject() {
             return Err(Fault::new("a message cannot be rejected and answered by \"vacation\""));
@@ -168,7 +168,7 @@ impl Results {
             .any(|effect| matches!(effect, Effect::Remember { key: other, .. } if other == key))
     }
 
-    /// Everything that is to be done, in order.
+    /// Everything to do, in order.
     pub(crate) fn finish(&mut self, flags: Vec<String>) -> Vec<Effect> {
         let mut effects = std::mem::take(&mut self.effects);
         if self.keeps_implicitly {

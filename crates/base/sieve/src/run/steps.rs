@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use posthaste_mime_summary::is_header_bounded;
+
 use crate::compiled::{Include, Op, Step};
 use crate::context::{Context, Location};
 use crate::effect::{Effect, Outcome};
@@ -36,7 +38,17 @@ struct Open {
 
 impl Script {
     /// Runs the script for one message. Always ends, and always says what to do with the message.
+    /// One whose header is over the bounds for mail that comes in is kept with an error. Takes at
+    /// most eight times the memory of the message, and 4 MiB.
     pub fn run(&self, message: &[u8], context: &dyn Context) -> Outcome {
+        if !is_header_bounded(message) {
+            let error = RunError {
+                script: String::new(),
+                place: Place { line: 1, column: 1 },
+                message: "the message has a header that is too large".to_owned(),
+            };
+            return kept(error, Vec::new(), 0);
+        }
         let mut machine = Machine::new(context, &self.limits, message);
         let mut open = Open { stack: Vec::new(), seen: Vec::new() };
         let ended = run_script(&mut machine, self, &mut open);
@@ -50,12 +62,15 @@ impl Script {
                 Outcome { effects, headers, body_start, error: None, notes, steps }
             }
             // RFC 5228 §2.10.6: the message as it came is kept, and nothing else is done.
-            Err(error) => {
-                let keep = Effect::Keep { flags: Vec::new(), version: 0, is_implicit: true };
-                Outcome { effects: vec![keep], error: Some(error), notes, steps, ..Outcome::default() }
-            }
+            Err(error) => kept(error, notes, steps),
         }
     }
+}
+
+/// The outcome of a run that failed.
+fn kept(error: RunError, notes: Vec<String>, steps: u64) -> Outcome {
+    let keep = Effect::Keep { flags: Vec::new(), version: 0, is_implicit: true };
+    Outcome { effects: vec![keep], error: Some(error), notes, steps, ..Outcome::default() }
 }
 
 /// Runs the commands of one script with variables of its own.

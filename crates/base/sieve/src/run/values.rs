@@ -269,7 +269,7 @@ fn body(machine: &Machine<'_>, transform: &Transform, sink: &mut Sink<'_>) -> Re
     Ok(false)
 }
 
-/// The moment in the zone that a test asks for. RFC 5260 §4.1.
+/// The moment in the zone that a test names. RFC 5260 §4.1.
 fn in_zone(machine: &Machine<'_>, moment: Moment, zone: &Zone) -> Result<Moment, Fault> {
     let zone_minutes = match zone {
         Zone::Original => moment.zone_minutes,

@@ -1,4 +1,4 @@
-//! Scripts and messages by seed. They ask for what both interpreters have, in ASCII patterns.
+//! Scripts and messages by seed. They use what both interpreters have, with ASCII patterns.
 
 use std::fmt::Write;
 

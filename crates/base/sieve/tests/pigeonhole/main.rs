@@ -2,7 +2,7 @@
 //! `dovecot-sieve`. Without it the tests pass with a line that says so.
 //!
 //! One script has many tests. Each that holds adds a flag of its own, so that one run of the judge
-//! says what twenty tests say. Scripts of actions are compared by what is to be done.
+//! says what twenty tests say. Scripts of actions are compared by their effects.
 //!
 //! Where we differ and stay with it, the generators leave the case out:
 //!

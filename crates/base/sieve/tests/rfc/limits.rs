@@ -86,7 +86,7 @@ fn matching_costs_what_is_looked_at() {
 #[test]
 fn walks_over_large_messages_are_counted() {
     let mut message = String::from("Content-Type: multipart/mixed; boundary=b\r\n");
-    for n in 0..20_000 {
+    for n in 0..9_000 {
         let _ = write!(message, "X-A: {n}\r\n");
     }
     message.push_str("\r\n");

@@ -1,4 +1,4 @@
-//! Rules of the RFCs, each with examples of our own: a script, a message, and what is to be done.
+//! Rules of the RFCs, each with examples of our own: a script, a message, and what to do.
 
 mod base;
 mod bombs;

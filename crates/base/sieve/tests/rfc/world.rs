@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use posthaste_sieve::{Capabilities, Context, Effect, Location, Moment, Outcome, Script};
 
-/// A message with what most tests ask for.
+/// A message with what most tests need.
 pub const MESSAGE: &str = "From: Ana <ana@example.org>\r\nTo: ken+sieve@example.com, \"Bo\" <bo@example.net>\r\n\
     Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?= from Ana\r\nDate: Tue, 29 Feb 2000 23:05:09 -0730\r\nMessage-ID: <1@x>\r\n\
     X-Tag: one\r\nX-Tag: two\r\nX-Tag: three\r\nX-Empty:\r\n\r\nHello Ken,\r\nthe price is $10.\r\n";
 
-/// What a run can ask for.
+/// The surroundings of a run.
 pub struct World {
     pub from: String,
     pub to: String,

@@ -11,7 +11,7 @@ use super::recurrence::Recurrence;
 use crate::model::{Message, Value, find_attribute};
 use crate::tags::{Guid, SET_APPOINTMENT, attribute, named, property};
 
-/// What a meeting's message asks for.
+/// What a meeting's message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     Request,
@@ -129,8 +129,8 @@ fn stamp(message: &Message) -> Option<OffsetDateTime> {
         .or_else(|| dates::of_attribute(find_attribute(&message.attributes, attribute::DATE_SENT)?))
 }
 
-/// MS-OXOCAL §2.2.1.27: 16 bytes of a mark, 4 of an exception's date, 8 of a time, 8 reserved, 4 of
-/// a length, and data.
+/// MS-OXOCAL §2.2.1.27: 16 bytes of a mark, 4 of an exception's date, 8 of a time, 8 reserved, 4
+/// of a length, and data.
 fn object_id(message: &Message) -> Option<&[u8]> {
     let id = message.named(named::CLEAN_GLOBAL_OBJECT_ID).or_else(|| message.named(named::GLOBAL_OBJECT_ID));
     id.and_then(Value::bytes).filter(|id| id.len() >= 40)
@@ -192,8 +192,8 @@ fn state(out: &mut Lines, message: &Message, method: Method) {
 }
 
 /// RFC 5546 §3.2: a request and a cancellation come from the organizer, and name the attendees. An
-/// answer comes from its only attendee, and goes to the organizer. §3.2.1: what is published has no
-/// attendees.
+/// answer comes from its only attendee, and goes to the organizer. §3.2.1: what is published has
+/// no attendees.
 fn participants(out: &mut Lines, method: Method, people: &People) {
     if let Method::Reply(participation) = method {
         let organizer =

@@ -112,7 +112,7 @@ fn is_rich(part: &Part, message: &[u8]) -> bool {
 }
 
 /// Whether a change within it would make a signature false, or could not be seen.
-fn is_sealed(media: &Media<'_>) -> bool {
+pub(super) fn is_sealed(media: &Media<'_>) -> bool {
     media.is("multipart", "signed")
         || media.is("multipart", "encrypted")
         || media.is("application", "pkcs7-mime")

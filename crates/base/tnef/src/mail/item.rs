@@ -17,9 +17,9 @@ pub(super) enum Inner<'m> {
 /// The code pages of a message's 8-bit text: found once, not for each attachment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CodePages {
-    /// Of properties.
+    /// The code page of properties.
     pub text: u32,
-    /// Of attributes.
+    /// The code page of attributes.
     pub attributes: u32,
 }
 

@@ -13,6 +13,7 @@ mod card;
 mod convert;
 mod dates;
 mod entity;
+mod frame;
 mod header;
 mod item;
 mod people;
@@ -20,3 +21,4 @@ mod recurrence;
 mod whole;
 
 pub use convert::{Outcome, conversion_memory_max, convert, might_be_rich};
+pub use frame::{enrich, restore};

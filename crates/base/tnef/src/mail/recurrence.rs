@@ -2,9 +2,9 @@
 //! §3.3.10.
 //!
 //! Such a meeting keeps the time zone of its organizer: a rule in UTC would be wrong after the next
-//! change of clocks. Where the blob, or its zone, is missing or has something that RFC 5545 cannot
-//! say (another calendar than the Gregorian one), there is no rule, and the caller describes the
-//! pattern in words.
+//! change of clocks. There is no rule if the blob or its zone is missing, or if RFC 5545 has no
+//! words for it (another calendar than the Gregorian one). Then the caller describes the pattern as
+//! text.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -33,7 +33,8 @@ pub(super) struct Recurrence {
 }
 
 impl Recurrence {
-    /// The rule of a meeting; none if it does not recur, or not in a way that can be said.
+    /// The rule of a meeting; none if it does not recur, or not in a way that iCalendar can
+    /// express.
     pub fn of(message: &Message) -> Option<Self> {
         let is_series = message.named(named::RECURRING).and_then(Value::number) == Some(1);
         let blob = message.named(named::APPOINTMENT_RECUR).and_then(Value::bytes).filter(|_| is_series)?;
@@ -77,7 +78,8 @@ struct Pattern {
 }
 
 impl Pattern {
-    /// MS-OXOCAL §2.2.1.44.1 and §2.2.1.44.5. `Ok(None)` is a pattern that iCalendar cannot say.
+    /// MS-OXOCAL §2.2.1.44.1 and §2.2.1.44.5. `Ok(None)` is a pattern that iCalendar cannot
+    /// express.
     fn read(blob: &[u8]) -> Result<Option<Self>, Damage> {
         let mut reader = Reader::new(blob);
         let _versions = (reader.u16(WHAT)?, reader.u16(WHAT)?);

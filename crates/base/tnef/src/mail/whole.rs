@@ -123,7 +123,7 @@ pub(super) fn subject(message: &Message) -> Option<String> {
         .or_else(|| message.text(property::NORMALIZED_SUBJECT))
 }
 
-/// The header fields that properties say.
+/// The header fields that properties hold.
 pub(super) fn header_fields(message: &Message, people: &People) -> Vec<(&'static str, String)> {
     let mut fields = Vec::new();
     let of_property = |id| message.property(id).and_then(dates::of_value);

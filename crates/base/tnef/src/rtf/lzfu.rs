@@ -5,7 +5,8 @@
 //! (12 bits) and a length less 2 (4 bits). So no input expands more than eightfold.
 //!
 //! The crate `compressed-rtf` does the same, and is a judge in the tests. It is not used here: it
-//! panics on input under 16 bytes and on lying lengths, and sets memory aside as those lengths say.
+//! panics on input under 16 bytes and on lying lengths, and allocates as much memory as those
+//! lengths claim.
 
 use crate::error::Damage;
 use crate::reader::Reader;
@@ -26,7 +27,7 @@ const UNCOMPRESSED: u32 = 0x414C_454D;
 const HEADER_AFTER_SIZE: usize = 12;
 /// Shortest run that is worth a reference: it takes two bytes.
 const MATCH_MIN: usize = 3;
-/// Longest run that four bits can say.
+/// Longest run that four bits can encode.
 const MATCH_MAX: usize = 17;
 /// How many earlier places are compared with the text to come. More than 32 shorten real mail by
 /// less than 1 %.

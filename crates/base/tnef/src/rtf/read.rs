@@ -1,9 +1,9 @@
-//! RTF to the text and the HTML that it stands for.
+//! RTF to the text and the HTML that it encodes.
 //!
-//! RTF made from HTML or from text carries its origin: MS-OXRTFEX. HTML is in groups
-//! `{\*\htmltag …}` and in the text outside what `\htmlrtf … \htmlrtf0` encloses. Reading it gives
-//! the very HTML that the sender wrote. All other RTF is converted: paragraphs, bold, italic,
-//! underlined and struck text, links. Lists become paragraphs with their bullets.
+//! RTF made from HTML or from text carries its origin: MS-OXRTFEX. HTML is in groups `{\*\htmltag
+//! …}` and in the text outside what `\htmlrtf … \htmlrtf0` encloses. Reading it gives the very
+//! HTML that the sender wrote. All other RTF is converted: paragraphs, bold, italic, underlined and
+//! struck text, links. Lists become paragraphs with their bullets.
 
 use std::collections::HashMap;
 
@@ -340,7 +340,7 @@ impl Machine {
             b"cpg" => u32::try_from(number).ok(),
             _ => words::code_page(number),
         };
-        // The character set that is said first stands beside the code page that may follow it.
+        // The character set comes first. A code page may follow it.
         self.fonts.insert(self.font_described, code_page.unwrap_or(self.code_page_default));
     }
 

@@ -1,7 +1,7 @@
-//! Control words that stand for characters, for destinations, and for character sets.
+//! Control words that name characters, destinations, and character sets.
 
-/// The character that a control word stands for, and what HTML that is encapsulated has in its
-/// place: MS-OXRTFEX §2.1.3.1.4.2.
+/// The character that a control word names, and what encapsulated HTML has in its place: MS-OXRTFEX
+/// §2.1.3.1.4.2.
 pub(super) fn character(word: &[u8]) -> Option<(&'static str, &'static str)> {
     Some(match word {
         b"tab" | b"cell" => ("\t", "\t"),
@@ -23,7 +23,7 @@ pub(super) fn character(word: &[u8]) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// What a control symbol stands for, in the same two forms.
+/// The character that a control symbol names, in the same two forms.
 pub(super) fn symbol(symbol: u8) -> Option<(&'static str, &'static str)> {
     Some(match symbol {
         b'{' => ("{", "{"),
@@ -70,8 +70,8 @@ pub(super) fn is_skipped(word: &[u8]) -> bool {
     )
 }
 
-/// The code page of a font's character set: RTF 1.9.1, `\fcharset`. `None` stands for the
-/// document's own.
+/// The code page of a font's character set: RTF 1.9.1, `\fcharset`. `None` means the document's
+/// own.
 pub(super) fn code_page(charset: i32) -> Option<u32> {
     Some(match charset {
         0 => 1252,
@@ -97,7 +97,7 @@ pub(super) fn code_page(charset: i32) -> Option<u32> {
     })
 }
 
-/// The code page that stands for the fonts Symbol and Wingdings: no code page of Windows.
+/// A number for the fonts Symbol and Wingdings, which have no code page of Windows.
 pub(super) const SYMBOL: u32 = 42;
 
 /// A byte in a symbol font: bullets are most of what mail has of them.

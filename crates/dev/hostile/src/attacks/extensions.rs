@@ -40,7 +40,7 @@ pub fn contexts(stage: &Stage) -> Outcome {
     for _ in 0..stage.of(3, 40) {
         let mut client = stage.login(ATTACKER).map_err(text)?;
         ok(&mut client, "SELECT Contexts")?;
-        // Two more than a session may have.
+        // Two more contexts than a session may have.
         for n in 0..10 {
             let command = format!("c{n} UID SORT RETURN (ALL UPDATE) (SUBJECT) UTF-8 NOT KEYWORD k{n}\r\n");
             client.send(command.as_bytes()).map_err(text)?;
@@ -54,7 +54,7 @@ pub fn contexts(stage: &Stage) -> Outcome {
             }
             kept += usize::from(is_kept);
         }
-        // None of them reads what it is told.
+        // None of them reads its reports.
         client.send(b"i IDLE\r\n").map_err(text)?;
         open.push(client);
     }

@@ -8,8 +8,10 @@ mod memory;
 mod messages;
 mod pop3;
 mod rich;
+mod sharing;
 mod sieve;
 mod smtp;
+mod verification;
 
 use crate::Stage;
 
@@ -34,9 +36,8 @@ fn little(_: &Stage) -> u64 {
     64
 }
 
-/// The messages that come in and the summaries that are made of them have budgets of 1 GiB and
-/// 512 MiB, of which one address without a login has a quarter of the former
-/// (docs/architecture.md, Limits on strangers).
+/// Incoming messages have a budget of 1 GiB, and summaries under way one of 512 MiB. One address
+/// without a login has a quarter of the first (ARCHITECTURE.md, Limits on strangers).
 fn incoming(stage: &Stage) -> u64 {
     stage.of(256, 768) as u64
 }
@@ -267,6 +268,12 @@ pub const ATTACKS: &[Attack] = &[
         run: smtp::chunks,
     },
     Attack {
+        name: "verification",
+        what: "signatures of 20,000 names over 9,000 fields, and headers of 20,000,000, by a host that is verified",
+        memory_mib: incoming,
+        run: verification::headers,
+    },
+    Attack {
         name: "rich",
         what: "300 damaged winmail.dat, and those of a million attributes, that are converted",
         memory_mib: incoming,
@@ -295,6 +302,12 @@ pub const ATTACKS: &[Attack] = &[
         what: "SEARCH of 200 keys in messages whose words are all different",
         memory_mib: |stage| reading(stage) + 32,
         run: extensions::index,
+    },
+    Attack {
+        name: "sharing",
+        what: "2,000 shared mailboxes with 200 entries each, listed while rights change",
+        memory_mib: little,
+        run: sharing::lists,
     },
     Attack {
         name: "replace",

@@ -109,6 +109,10 @@ impl Driver {
         let Request::Mailbox(commit) = &requested.0 else { return Ok(()) };
         let Some(new) = commit.appended.first().cloned() else { return Ok(()) };
         self.submit(engine, format!("deliver to {first}"), vec![requested]).await?;
+        // A removal that was not answered may have been found meanwhile.
+        if !self.known.certain.boxes.contains_key(&second) {
+            return Ok(());
+        }
         let mut commit = Self::commit_on(&self.held(second), second);
         let uid = commit.head.uid_next;
         commit.head.uid_next = uid.next().unwrap_or(uid);
@@ -177,6 +181,9 @@ impl Driver {
         from: MailboxId,
         uids: &[u32],
     ) -> Result<(), Violation> {
+        if !self.known.certain.boxes.contains_key(&from) {
+            return Ok(());
+        }
         let held = self.held(from);
         let set: NumSet = uids.iter().copied().filter(|uid| held.messages.contains_key(uid)).collect();
         let mut commit = Self::commit_on(&held, from);
@@ -194,7 +201,7 @@ impl Driver {
     }
 
     fn an_account(&mut self) -> AccountId {
-        AccountId(Id::new(1 + self.random.below(3) as u64, 0))
+        AccountId(Id::new((10 * self.actor + 1 + self.random.below(3)) as u64, 0))
     }
 
     fn list_commit(&self, account: AccountId) -> ListCommit {
@@ -263,7 +270,7 @@ impl Driver {
     }
 
     async fn record(&mut self, engine: Who<'_>) -> Result<(), Violation> {
-        let name = format!("account/{}", self.random.below(4));
+        let name = format!("account/{}", 10 * self.actor + self.random.below(4));
         let there = self.known.certain.directory.get(&name).map(|(version, _)| *version);
         let expected = there.unwrap_or(0);
         let removed = there.is_some() && self.random.chance(20);
@@ -276,7 +283,7 @@ impl Driver {
 
     async fn maintain(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         for _ in 0..1 + self.random.below(12) {
-            let start = self.recorder.len();
+            let start = self.now();
             let Some(engine) = engine else {
                 match self.next_remote_result() {
                     Some(StepResult::More) => continue,
@@ -324,7 +331,7 @@ impl Driver {
     /// Time passes: the index follows. What is read must be what is known.
     async fn read(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let id = self.a_box();
-        let start = self.recorder.len();
+        let start = self.now();
         self.observe(engine, &Unit::Mailbox(id)).await?;
         self.moment(format!("read {id}"), start, Vec::new());
         Ok(())

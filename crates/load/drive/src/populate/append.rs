@@ -13,7 +13,7 @@ const BATCH_MESSAGES: u32 = 200;
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 /// Commands sent and not yet answered.
 const UNANSWERED_MAX: u32 = 4;
-/// Of five messages four are marked as seen, as in a mailbox that is read.
+/// Four of five messages are marked as seen, as in a mailbox that is read.
 const UNSEEN_ONE_IN: u32 = 5;
 
 /// A session that fills one account.
@@ -50,7 +50,7 @@ fn refused(command: &str, text: String) -> Failure {
 }
 
 impl<'a> Filler<'a> {
-    /// Logs in and lists what there is.
+    /// Logs in and lists the mailboxes.
     pub async fn open(work: &'a Work, account: u32) -> Result<Self, Failure> {
         let options = &work.options;
         let mut client = Client::connect(&options.dialer, &options.imap.endpoint, account).await?;

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// Which messages an account is to hold.
+/// The messages that an account holds afterwards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wish {
     /// Mailbox and number of messages.
@@ -50,7 +50,7 @@ pub struct PopulateOptions {
     pub lmtp: Option<Target>,
     /// The accounts.
     pub accounts: Accounts,
-    /// What each is to hold.
+    /// What each account holds afterwards.
     pub wish: Wish,
     /// Seed of the corpus.
     pub seed: u64,
@@ -249,7 +249,7 @@ async fn show_progress(work: Arc<Work>, total: u64, live: bool) {
             seconds: start.elapsed().as_secs_f64(),
         };
         if bar.is_hidden() {
-            // A line every ten seconds; the first after one, when there is a rate to tell.
+            // A line every ten seconds; the first after one, when there is a rate to report.
             if seconds % 10 == 1 {
                 eprintln!("{}", so_far.line());
             }
@@ -275,7 +275,7 @@ impl Progress {
         self.added as f64 / self.seconds.max(0.1)
     }
 
-    /// For terminals that show no bar. Nothing added yet: nothing can be said of the time left.
+    /// For terminals that show no bar. Nothing added yet: the time left is unknown.
     fn line(&self) -> String {
         let there = self.added + self.found;
         let left = match self.added {
@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_left_is_told_once_it_is_known() {
+    fn the_time_left_is_shown_once_it_is_known() {
         let mut so_far = Progress { added: 0, found: 40, bytes: 0, total: 1040, seconds: 0.0 };
         assert!(so_far.line().ends_with("not known yet"), "{}", so_far.line());
         (so_far.added, so_far.bytes, so_far.seconds) = (200, 200_000, 10.0);

@@ -25,7 +25,7 @@ pub async fn arrive(shared: &Shared, lane: &Lane, number: usize, lanes: usize, r
         if !shared.phase.sleep_until(due).await {
             return;
         }
-        let account = random.below(u64::from(shared.options.accounts.count())) as u32;
+        let account = random.below(shared.options.receiving()) as u32;
         let address = shared.options.accounts.address(account);
         mail.clear();
         let serial = shared.compose(OUTSIDER, &address, &mut mail);

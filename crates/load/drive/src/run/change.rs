@@ -190,7 +190,8 @@ impl User {
                 self.identify_uid((&target.name, *validity), uid, message.serial)?;
             }
         }
-        // RFC 9051 §7.4.1: EXISTS announces messages of the selected mailbox; a listing shows them.
+        // RFC 9051 §7.4.1: EXISTS announces messages of the selected mailbox; a listing shows
+        // them.
         if self.model.current == Some(target) {
             return Ok(());
         }
@@ -303,13 +304,20 @@ impl User {
         let accounts = &shared.options.accounts;
         let recipient = match to {
             Recipient::Own => self.who.account,
-            Recipient::Random => self.random.below(u64::from(accounts.count())) as u32,
+            Recipient::Random => self.random.below(shared.options.receiving()) as u32,
         };
-        let address = accounts.address(recipient);
+        let outside = shared.options.pools.outside.as_ref().filter(|_| to == Recipient::Random);
+        let outside = outside.filter(|outside| self.random.unit() < outside.share);
+        let address = match outside {
+            Some(outside) => format!("user{recipient}@{}", outside.domain),
+            None => accounts.address(recipient),
+        };
+        // What leaves is in no account, so no audit will find it.
+        let ledger = shared.ledger.as_ref().filter(|_| outside.is_none());
         let mut mail = Vec::new();
         let serial = shared.compose(&self.who.address, &address, &mut mail);
         self.model.last_sent = serial;
-        if let Some(ledger) = &shared.ledger {
+        if let Some(ledger) = ledger {
             ledger.adding(recipient, serial);
         }
         let sent = match shared.send_by() {
@@ -326,7 +334,7 @@ impl User {
             Some(SendBy::Append) => self.send_by_append(recipient, &mail).await,
             None => Ok((0, 0)),
         };
-        match (&shared.ledger, &sent) {
+        match (ledger, &sent) {
             (Some(ledger), Ok(_)) => ledger.added(recipient, serial),
             (Some(ledger), Err(failure)) if failure.is_refusal() => ledger.not_added(recipient, serial),
             _ => {}

@@ -47,7 +47,8 @@ pub fn doubts(options: &RunOptions, result: &RunResult) -> Vec<String> {
             options.measure.as_secs_f64()
         ));
     }
-    // Where nothing was to end, as with idle sessions, there is no throughput to be steady.
+    // Where no transaction ends, as with idle sessions, there is no throughput that could be
+    // steady.
     if !window.steady && result.total.count > 0 {
         caveats.push(format!(
             "throughput was not steady in the window (drift {:.0} %, or too few seconds to tell)",
@@ -67,8 +68,8 @@ pub fn doubts(options: &RunOptions, result: &RunResult) -> Vec<String> {
     caveats
 }
 
-/// Users who were to be online and never all were: those who still wait to connect fail nothing and
-/// measure nothing.
+/// Fewer users online than the run has: those who still wait to connect fail nothing and measure
+/// nothing.
 fn absent(options: &RunOptions, series: &Series, window: &Window) -> Option<String> {
     let online = series.online.iter().skip(window.start_s as usize).max().copied()?;
     (options.workload.session == SessionKind::Online && online < u64::from(options.clients)).then(|| {

@@ -29,7 +29,7 @@ pub struct Ended {
     pub ledger: Option<Ledger>,
 }
 
-/// Runs. `ledger`: already holds what was there before, if there is to be an audit.
+/// Runs. `ledger`: already holds what was there before, if there is an audit.
 pub fn run(options: RunOptions, ledger: Option<Ledger>) -> io::Result<Ended> {
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     own::make_room_for(options.clients).map_err(io::Error::other)?;
@@ -125,11 +125,18 @@ fn conduct(
             tokio::select! {
                 () = tokio::time::sleep_until(moment.into()) => {}
                 () = interrupt::wait() => {}
+                () = phase.stopping() => {}
             }
         });
         let now = Instant::now();
         let at_s = phase.seconds(now);
+        let ends_early = || interrupt::happened() || phase.is_stopping();
         watched.own.push((at_s, own::now()));
+        if let Some(figures) = &shared.options.figures
+            && (moment == phase.measure_start() || moment == phase.measure_end() || ends_early())
+        {
+            watched.figures.push(figures.read().map_err(|e| e.to_string()));
+        }
         if let Some(monitor) = monitor.as_deref_mut().filter(|_| !lost)
             && let Err(error) = monitor.sample(at_s)
         {
@@ -152,6 +159,8 @@ fn conduct(
         });
         if interrupt::happened() {
             phase.interrupt();
+        }
+        if phase.is_stopping() {
             break;
         }
     }

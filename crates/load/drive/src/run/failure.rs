@@ -15,7 +15,7 @@ pub enum Failure {
     /// The connection cannot be used further.
     #[error("{0}")]
     Connection(#[from] Error),
-    /// The server said NO or BAD.
+    /// The server answered NO or BAD.
     #[error("{command} was refused: {text}")]
     Refused {
         /// The command.
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outage_is_told_from_a_fault() {
+    fn an_outage_differs_from_a_fault() {
         let refused = |text: &str| Failure::Refused { command: "NOOP".into(), text: text.into() };
         let away = refused("NO [UNAVAILABLE] Try again");
         assert!(away.is_outage() && away.ends_session() && !away.is_refusal());

@@ -10,6 +10,9 @@ use posthaste_load_workload::corpus::{Serial, Verdict, Verifier, serial_in_heade
 
 /// The system flags a client follows, as bits; keywords and `\Recent` are left out.
 pub fn flag_bits(flags: &[u8]) -> u8 {
+    if flags.is_empty() {
+        return 0;
+    }
     flags.split(|&b| b == b' ').fold(0, |bits, flag| {
         bits | match flag {
             b"\\Seen" => SEEN,
@@ -132,9 +135,8 @@ impl<'a> Follow<'a> {
         }
     }
 
-    fn fetch(&mut self, sequence: u32, items: &[u8]) {
+    fn fetch(&mut self, sequence: u32, summary: Summary<'_>) {
         self.fetched += 1;
-        let summary = Summary::of(items);
         if let Wanted::Count(sum) = &mut self.wanted {
             let bad = sum.add(sequence, &summary);
             if let Some(what) = bad {
@@ -320,7 +322,7 @@ impl Sum {
 impl Handler for Follow<'_> {
     fn response(&mut self, response: Response<'_>) {
         match response {
-            Response::Fetch(sequence, items) => self.fetch(sequence, items),
+            Response::Fetch(sequence, items) => self.fetch(sequence, Summary::of(items)),
             Response::Exists(n) => self.exists(n),
             Response::Expunge(n) => self.expunge(n),
             Response::Vanished(set) if !set.starts_with(b"(EARLIER)") => self.vanished(set),
@@ -338,6 +340,14 @@ impl Handler for Follow<'_> {
             }
             _ => {}
         }
+    }
+
+    fn takes_listings(&self) -> bool {
+        true
+    }
+
+    fn listed(&mut self, sequence: u32, uid: u32, flags: &[u8]) {
+        self.fetch(sequence, Summary { uid: Some(uid), flags: Some(flags), ..Summary::default() });
     }
 
     fn literal_starts(&mut self, _: &[u8], _: u64) {

@@ -22,12 +22,20 @@ impl User {
             }
         }
         let _ = self.close().await;
+        if self.has_done_all() {
+            self.shared.user_done();
+        }
+    }
+
+    /// Whether it has done as many transactions as it was asked for.
+    fn has_done_all(&self) -> bool {
+        self.shared.options.transactions_each.is_some_and(|most| self.done >= most)
     }
 
     /// One long session; a new one after a failure.
     async fn live_online(&mut self) {
         let mut backoff = BACKOFF.0;
-        while !self.shared.phase.is_stopping() {
+        while !self.shared.phase.is_stopping() && !self.has_done_all() {
             if self.link.client.is_none() {
                 self.link.sessions += 1;
                 if let Err(failure) = self.open().await {
@@ -55,13 +63,14 @@ impl User {
     /// A session per transaction.
     async fn live_in_sessions(&mut self) {
         let mut backoff = BACKOFF.0;
-        while !self.shared.phase.is_stopping() {
+        while !self.shared.phase.is_stopping() && !self.has_done_all() {
             let Some(due) = self.next_task().await else { return };
             self.link.sessions += 1;
             let drawn = self.chooser.draw(&self.shared.options.workload.choice, &mut self.random);
             self.chooser.took(drawn);
             let done = self.whole_session(drawn).await;
             let failed = done.is_err();
+            self.done += 1;
             self.record(drawn, due, done);
             self.give_up_session();
             if failed && !self.pause(backoff.as_secs_f64()).await {
@@ -126,6 +135,7 @@ impl User {
             let due = if shared.options.arrivals.is_some() { due } else { Instant::now() };
             let done = self.steps(drawn).await;
             let ends = done.as_ref().is_err_and(Failure::ends_session);
+            self.done += 1;
             self.record(drawn, due, done);
             if ends {
                 self.give_up_session();

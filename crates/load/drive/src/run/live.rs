@@ -64,7 +64,7 @@ impl Live {
                 bar.set_message(line(state));
             }
             Self::Lines { every } => {
-                // The line of the first second is the first with a rate to tell.
+                // The line of the first second is the first with a rate.
                 if state.at_s as u64 == 1 || (state.at_s as u64).is_multiple_of(*every) {
                     eprintln!("{:>6.0} s of {:.0} s  {}", state.at_s, state.total_s, line(state));
                 }

@@ -10,6 +10,7 @@
 //! Threads share nothing while measuring but counters: each has its own runtime, its own users, its
 //! own recorder.
 
+mod answering;
 mod arrivals;
 mod change;
 mod doubts;
@@ -36,10 +37,11 @@ mod times;
 mod user;
 mod watched;
 
+pub use answering::refuse_wrong_protocols;
 pub use engine::{Ended, run};
 pub use failure::Failure;
 pub use ledger::{Ledger, Span};
 pub(crate) use mailer::Mailer;
 pub use mailer::MailerError;
 pub(crate) use model::folder_name;
-pub use options::{Arrivals, ClusterOptions, RunOptions, SendBy};
+pub use options::{Arrivals, ClusterOptions, Outside, Pools, RunOptions, SendBy};

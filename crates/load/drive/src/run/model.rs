@@ -113,7 +113,7 @@ pub struct AccountModel {
     pub same: Vec<u32>,
     /// Whether the selected mailbox was opened by EXAMINE.
     pub read_only: bool,
-    /// Whether a CREATE, DELETE or RENAME failed: nobody can say which names there are.
+    /// Whether a CREATE, DELETE or RENAME failed: then the names are unknown.
     pub uncertain_names: bool,
     /// The message sent last; 0 for none.
     pub last_sent: Serial,

@@ -54,7 +54,7 @@ impl Lane {
         f(&mut self.recorder.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The next task, when there is one: when it was due.
+    /// Waits for the next task. Returns its due time.
     pub async fn next_task(&self) -> Instant {
         loop {
             let next = self.tasks.borrow_mut().pop_front();

@@ -3,7 +3,7 @@
 use crate::accounts::Accounts;
 use crate::target::Target;
 use posthaste_imap_client::net::Dialer;
-use posthaste_load_measure::WatchTarget;
+use posthaste_load_measure::{Figures, WatchTarget};
 use posthaste_load_workload::{Think, Workload};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,6 +46,25 @@ pub struct ClusterOptions {
     pub tolerate_outages: bool,
 }
 
+/// Whom mail is sent to, beside the users at work.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pools {
+    /// Mail goes to the first of the accounts, so many; to all without it. Accounts beyond those of
+    /// the users at work only receive.
+    pub receiving: Option<u32>,
+    /// The part of the mail that users send to another server.
+    pub outside: Option<Outside>,
+}
+
+/// Mail for another server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outside {
+    /// The domain of its recipients.
+    pub domain: String,
+    /// The share of what users send to anybody, 0 to 1.
+    pub share: f64,
+}
+
 /// A run, decided.
 #[derive(Clone)]
 pub struct RunOptions {
@@ -59,6 +78,8 @@ pub struct RunOptions {
     pub send: Option<SendBy>,
     /// The accounts.
     pub accounts: Accounts,
+    /// Whom mail is sent to.
+    pub pools: Pools,
     /// Virtual users.
     pub clients: u32,
     /// Think time, overriding the workload's.
@@ -71,9 +92,12 @@ pub struct RunOptions {
     pub warmup: Duration,
     /// Then everything is.
     pub measure: Duration,
+    /// The run ends when each user has done this many transactions: for counts of instructions,
+    /// that must be of the same work. `measure` is the longest then.
+    pub transactions_each: Option<u32>,
     /// Threads of the generator.
     pub threads: usize,
-    /// Of all randomness.
+    /// The seed of all randomness.
     pub seed: u64,
     /// Enumerate before, account for every message after.
     pub audit: bool,
@@ -81,6 +105,8 @@ pub struct RunOptions {
     pub dialer: Dialer,
     /// What to watch of the server.
     pub watch: WatchTarget,
+    /// Where the server gives its own figures, if the run reads them.
+    pub figures: Option<Figures>,
     /// Megahertz by which CPU seconds become megacycles, if the user says.
     pub mhz: Option<f64>,
     /// What the server is called.
@@ -101,6 +127,12 @@ impl RunOptions {
             Some(other) => others.get(other).unwrap_or(&self.server),
             None => &self.server,
         }
+    }
+
+    /// Accounts that get mail.
+    pub fn receiving(&self) -> u64 {
+        let all = self.accounts.count();
+        u64::from(self.pools.receiving.map_or(all, |n| n.clamp(1, all)))
     }
 
     /// The think time that holds.

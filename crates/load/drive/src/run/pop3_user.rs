@@ -24,7 +24,7 @@ impl User {
         let shared = self.shared.clone();
         let options = &shared.options;
         let start = Instant::now();
-        let mut pop3 = Pop3::connect(&options.dialer, &self.server().endpoint, self.source()).await?;
+        let mut pop3 = Pop3::connect(&self.dialer(), &self.server().endpoint, self.source()).await?;
         pop3.login(&self.who.name, &self.who.password).await?;
         self.note_command("login", start, true);
         self.went_online();

@@ -19,9 +19,9 @@ const SECONDS_MAX: usize = 86_400;
 /// Times and counts of one kind of thing, in the window.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Of those that ended well.
+    /// Times of those that ended well.
     pub latency: Latency,
-    /// Those that did not.
+    /// The number of those that failed.
     pub errors: u64,
     /// Bytes from and to the server.
     pub bytes: (u64, u64),

@@ -62,6 +62,7 @@ impl Ending<'_> {
             generator: self.generator(total.count, server_cpu_s),
             total,
             server,
+            counted: self.watched.counted(),
             audit: None,
         };
         result.caveats = doubts(options, &result);

@@ -45,8 +45,7 @@ pub struct Asking {
 impl User {
     /// Connects, logs in, does the opening steps.
     pub async fn open(&mut self) -> Result<(), Failure> {
-        let options = &self.shared.options;
-        let mut client = Client::connect(&options.dialer, &self.server().endpoint, self.source()).await?;
+        let mut client = Client::connect(&self.dialer(), &self.server().endpoint, self.source()).await?;
         client.login(&self.who.name, &self.who.password).await?;
         client.learn_capabilities().await?;
         self.link.bytes_before = (0, 0);

@@ -19,12 +19,13 @@ pub struct Shared {
     pub phase: Phase,
     /// The mail.
     pub corpus: Corpus,
-    /// What an audit will expect, if there is to be one.
+    /// What the audit will expect, if there is one.
     pub ledger: Option<Ledger>,
     /// Open loop: tasks due and not finished.
     pub unfinished: AtomicI64,
     /// The most there were.
     pub unfinished_max: AtomicU64,
+    users_done: AtomicU32,
     nonce: u32,
     next_serial: AtomicU32,
     baselines: Baselines,
@@ -39,6 +40,7 @@ impl Shared {
             ledger,
             unfinished: AtomicI64::new(0),
             unfinished_max: AtomicU64::new(0),
+            users_done: AtomicU32::new(0),
             nonce,
             next_serial: AtomicU32::new(1),
             baselines: Mutex::default(),
@@ -71,6 +73,13 @@ impl Shared {
     /// How SEND sends.
     pub fn send_by(&self) -> Option<&SendBy> {
         self.options.send.as_ref()
+    }
+
+    /// A user has done all that it was asked for. With the last one the run ends.
+    pub fn user_done(&self) {
+        if self.users_done.fetch_add(1, Ordering::Relaxed) + 1 >= self.options.clients {
+            self.phase.stop();
+        }
     }
 
     /// Open loop: a task is due.

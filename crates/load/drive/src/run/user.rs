@@ -9,6 +9,7 @@ use super::open_loop::Lane;
 use super::shared::Shared;
 use crate::Target;
 use posthaste_imap_client::Client;
+use posthaste_imap_client::net::Dialer;
 use posthaste_load_workload::{Chooser, Random, SessionKind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct User {
     pub(super) model: AccountModel,
     pub(super) link: Link,
     pub(super) used: Used,
+    /// Transactions it has done, well or not.
+    pub(super) done: u32,
 }
 
 /// Which user it is, and how it logs in.
@@ -85,6 +88,7 @@ impl User {
             model: AccountModel::default(),
             link: Link::default(),
             used: Used::default(),
+            done: 0,
             shared,
             lane,
         }
@@ -94,6 +98,18 @@ impl User {
     /// ports in TIME_WAIT never run out.
     pub(super) fn source(&self) -> u32 {
         self.who.index.wrapping_add(self.link.sessions.wrapping_mul(7919))
+    }
+
+    /// How it connects: those on a modem read no faster than that.
+    pub(super) fn dialer(&self) -> Dialer {
+        let mut dialer = self.shared.options.dialer.clone();
+        if let Some(modem) = self.shared.options.workload.modem {
+            // Spread evenly over the users: a share of 0.9 are nine of each ten.
+            let before = (f64::from(self.who.index) * modem.share).floor();
+            let after = (f64::from(self.who.index.saturating_add(1)) * modem.share).floor();
+            dialer.pace = (after > before).then_some(modem.bytes_per_s);
+        }
+        dialer
     }
 
     /// The server it is at: its own by its number, another one after that failed.

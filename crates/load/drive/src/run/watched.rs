@@ -1,7 +1,9 @@
 //! What the main thread sees while a run runs: its own cost, and how far the users are.
 
 use super::recorder::{Recorder, Second};
+use posthaste_load_measure::Reading;
 use posthaste_load_measure::own::Own;
+use posthaste_load_results::{Counted, Offered};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Samples of the main thread, one a second and one at each end of the window.
@@ -11,6 +13,8 @@ pub struct Watched {
     pub own: Vec<(f64, Own)>,
     /// Second, users online, tasks unfinished.
     pub states: Vec<(f64, u64, u64)>,
+    /// The server's own figures at the start of the window and at its end.
+    pub figures: Vec<Result<Reading, String>>,
 }
 
 impl Watched {
@@ -18,6 +22,16 @@ impl Watched {
     pub fn own_rate(&self) -> f64 {
         let [.., (t0, a), (t1, b)] = self.own.as_slice() else { return 0.0 };
         (b.user_s + b.system_s - a.user_s - a.system_s) / (t1 - t0).max(1e-3)
+    }
+
+    /// What the server counted between both ends of the window; `None` if it was not asked.
+    pub fn counted(&self) -> Option<Offered<Counted>> {
+        Some(match self.figures.as_slice() {
+            [] => return None,
+            [Ok(before), .., Ok(after)] => Offered::Value(after.since(Some(before))),
+            [.., Err(why)] | [Err(why), ..] => Offered::NotOffered(why.clone()),
+            [_] => Offered::NotOffered("the run ended before the window did".into()),
+        })
     }
 
     /// The samples nearest to both ends of a window.

@@ -33,7 +33,7 @@ const STRANGERS_MAX: usize = 64;
 /// has no descriptor left, short enough for an instrument that waits.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// Who is connected.
+/// The peer that is connected.
 #[derive(Default)]
 struct Guests {
     strangers: Mutex<VecDeque<(u64, TcpStream)>>,

@@ -1,12 +1,12 @@
 //! Seed 001's figures: CPU against users for each mailbox size, fits, users at the limit, daily
 //! users.
 
-use super::{Points, cpu_ms_per_user, figure, plot};
+use super::{Points, cpu_ms_per_user, figure, plot, versions};
 use posthaste_load_results::capacity::{
     CPU_LIMIT_PERCENT, HEAVY_USER_MESSAGES_PER_SECOND, PEAK_LOAD_FACTOR, Projection, daily_users, project,
 };
 use posthaste_load_results::fit::Polynomial;
-use posthaste_load_results::{Analysis, Curve, RunResult, Table};
+use posthaste_load_results::{Analysis, Curve, RunResult, StudyPoint, Table};
 
 /// Points of a fitted curve.
 const STEPS: u32 = 24;
@@ -17,18 +17,29 @@ pub fn analyse(points: Points) -> Analysis {
         points.measured().filter_map(|(p, _)| p.at.get("mailbox_mb").copied()).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
-    let curve = |server: &str, mb: f64, of: &dyn Fn(&RunResult) -> Option<f64>| {
-        let pass = |p: &posthaste_load_results::StudyPoint| {
-            p.server == server && p.at.get("mailbox_mb") == Some(&mb)
+    // Each size without deliveries, and with them if they were swept.
+    let delivered = |p: &StudyPoint| p.at.get("arrivals_per_hour").copied().filter(|rate| *rate > 0.0);
+    let mut rates: Vec<Option<f64>> = points.measured().map(|(p, _)| delivered(p)).collect();
+    rates.sort_by(|a, b| a.unwrap_or(0.0).total_cmp(&b.unwrap_or(0.0)));
+    rates.dedup();
+    let sizes: Vec<(f64, Option<f64>)> =
+        sizes.iter().flat_map(|mb| rates.iter().map(move |rate| (*mb, *rate))).collect();
+    let curve = |server: &str, (mb, rate): (f64, Option<f64>), of: &dyn Fn(&RunResult) -> Option<f64>| {
+        let pass = |p: &StudyPoint| {
+            p.server == server && p.at.get("mailbox_mb") == Some(&mb) && delivered(p) == rate
         };
-        points.curve(&format!("{server}, {mb} MB"), "clients", pass, of)
+        let mail = rate.map_or(String::new(), |rate| format!(", {rate} messages a user and hour delivered"));
+        points.curve(&format!("{server}, {mb} MB{mail}"), "clients", pass, of)
     };
     let (mut cpu, mut findings, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     for server in points.servers() {
-        for mb in &sizes {
-            let measured = curve(server, *mb, &|r| Some(r.server.as_ref()?.cpu_percent));
+        for place in &sizes {
+            let measured = curve(server, *place, &|r| Some(r.server.as_ref()?.cpu_percent));
             let projection = project(&measured.points, CPU_LIMIT_PERCENT);
-            let fetches = curve(server, *mb, &fetch_rate).points.last().map(|p| p.1);
+            if measured.points.is_empty() {
+                continue;
+            }
+            let fetches = curve(server, *place, &fetch_rate).points.last().map(|p| p.1);
             if let Some(projection) = &projection {
                 findings.push(sentence(&measured.name, projection));
                 cpu.extend(fitted(&measured, projection));
@@ -40,8 +51,8 @@ pub fn analyse(points: Points) -> Analysis {
     let each = |of: &dyn Fn(&RunResult) -> Option<f64>| -> Vec<Curve> {
         points
             .servers()
-            .flat_map(|s| sizes.iter().map(move |mb| (s, *mb)))
-            .map(|(s, mb)| curve(s, mb, of))
+            .flat_map(|s| sizes.iter().map(move |place| (s, *place)))
+            .map(|(s, place)| curve(s, place, of))
             .collect()
     };
     // Measured curves first: fits take their colours.
@@ -52,6 +63,19 @@ pub fn analyse(points: Points) -> Analysis {
     let plots = vec![
         against_users,
         plot("Server CPU per user", x, "CPU per user (ms per second)", each(&cpu_ms_per_user)),
+        plot("MHz per user", x, "megacycles per second and user", each(&versions::mhz_per_user)),
+        plot(
+            "Store operations per user (the server's own count)",
+            x,
+            "operations per user and second",
+            each(&versions::store_operations),
+        ),
+        plot(
+            "Directory look-ups per user (the server's own count)",
+            x,
+            "look-ups per user and second",
+            each(&versions::look_ups),
+        ),
         plot(
             "Server memory",
             x,
@@ -82,7 +106,11 @@ pub fn analyse(points: Points) -> Analysis {
     Analysis {
         findings,
         plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(),
-        tables: vec![table],
+        tables: if points.servers().count() > 1 {
+            std::iter::once(table).chain(versions::tables(points)).collect()
+        } else {
+            vec![table]
+        },
     }
 }
 

@@ -1,8 +1,8 @@
 //! Seed 000's figures: megacycles per session and per message against items, sessions, and the
 //! knee.
 
-use super::{Points, figure, plot, whole};
-use posthaste_load_results::{Analysis, Curve, Table};
+use super::{Points, bottleneck, figure, plot, whole};
+use posthaste_load_results::{Analysis, Curve, RunResult, ServerCost, StudyPoint, Table};
 
 /// How much dearer than in the flat part a message may be up to the knee.
 const KNEE_FACTOR: f64 = 1.2;
@@ -46,6 +46,7 @@ pub fn analyse(points: Points) -> Analysis {
             ));
         }
     }
+    findings.extend(bottlenecks(points));
     let mut per_message_log = per_message.clone();
     per_message_log.title = "Megacycles per message, both axes logarithmic".into();
     per_message_log.log_y = true;
@@ -63,7 +64,69 @@ pub fn analyse(points: Points) -> Analysis {
     Analysis {
         findings,
         plots: vec![per_session, per_message, per_message_log, rate, listing, load],
-        tables: vec![table("Megacycles per session", &sessions), table("Megacycles per message", &messages)],
+        tables: vec![
+            columns(points),
+            table("Megacycles per session", &sessions),
+            table("Megacycles per message", &messages),
+        ],
+    }
+}
+
+/// For each server at its largest count: what limited it, and what is excluded.
+fn bottlenecks(points: Points) -> Vec<String> {
+    let items = |point: &StudyPoint| point.at.get("items").copied().unwrap_or(0.0);
+    let largest = |server: &str| {
+        let mine = points.measured().filter(|(p, _)| p.server == server);
+        mine.max_by(|a, b| items(a.0).total_cmp(&items(b.0)))
+    };
+    let said = points.servers().filter_map(|server| {
+        let (point, run) = largest(server)?;
+        let sentence = bottleneck::sentence(run)?;
+        Some(format!("{server} at {} messages: {sentence}", whole(items(point))))
+    });
+    said.collect()
+}
+
+/// The article's columns, with what it only says in words: disk, network, memory.
+fn columns(points: Points) -> Table {
+    let head = [
+        "Server",
+        "messages in the folder",
+        "virtual users",
+        "sessions per s",
+        "measured (s)",
+        "CPU (%)",
+        "megacycles per session",
+        "megacycles per message",
+        "network (MB/s)",
+        "disk operations per s",
+        "read (MB/s)",
+        "memory, PSS (MB)",
+    ];
+    let row = |(point, run): (&StudyPoint, &RunResult)| {
+        let server = run.server.as_ref();
+        let show = |value: Option<f64>| value.map_or("–".to_owned(), figure);
+        let rate =
+            |of: fn(&ServerCost) -> Option<&u64>| server.and_then(|s| Some(*of(s)? as f64 / s.seconds));
+        vec![
+            point.server.clone(),
+            point.at.get("items").map_or("–".to_owned(), |n| whole(*n)),
+            run.clients.to_string(),
+            figure(run.total.rate_per_s),
+            show(server.map(|s| s.seconds)),
+            show(server.map(|s| s.cpu_percent)),
+            show(server.and_then(|s| s.megacycles_per_session)),
+            show(server.and_then(|s| s.megacycles_per_message)),
+            show(bottleneck::network_bytes_per_s(run).map(|b| b / 1e6)),
+            show(rate(|s| s.disk_operations.value())),
+            show(rate(|s| s.disk_read_bytes.value()).map(|b| b / 1e6)),
+            show(server.and_then(|s| s.pss_max_bytes.value()).map(|b| *b as f64 / 1e6)),
+        ]
+    };
+    Table {
+        title: "What was measured at each size".into(),
+        head: head.map(str::to_owned).to_vec(),
+        rows: points.measured().map(row).collect(),
     }
 }
 

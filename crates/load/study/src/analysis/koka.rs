@@ -3,7 +3,7 @@
 //! offered.
 
 use super::{Points, figure, plot};
-use posthaste_load_results::{Analysis, Curve, Offered, Plot, RunResult, StudyPoint, Table};
+use posthaste_load_results::{Analysis, Curve, Offered, Plot, RunResult, SimulatedCounts, StudyPoint, Table};
 
 /// Functions of each server and mix in the table of the hottest.
 const HOTTEST: usize = 10;
@@ -74,10 +74,16 @@ pub fn analyse(points: Points) -> Analysis {
     ];
     let scale = each("cpus", Part::Scale, |r| Some(r.total.rate_per_s));
     findings.extend(scale.iter().filter_map(scale_up));
+    let efficiency = scale.iter().map(efficiencies).collect();
+    let scaled = scale_table(&scale);
     plots.push(plot("Scale-up", "processors of the server", "transactions per second", scale));
+    plots.push(plot("Efficiency", "processors of the server", "speed-up ÷ processors", efficiency));
+    plots.extend(each_transaction(points));
     let mut tables = times(points);
+    tables.extend(scaled);
     tables.push(split(points));
     tables.extend(hottest(points));
+    tables.extend(simulated(points));
     Analysis { findings, plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(), tables }
 }
 
@@ -89,7 +95,7 @@ fn memory(run: &RunResult) -> Option<f64> {
     run.server.as_ref()?.pss_max_bytes.value().map(|b| *b as f64 / 1e6)
 }
 
-fn kernel_percent(run: &RunResult) -> Option<f64> {
+pub(super) fn kernel_percent(run: &RunResult) -> Option<f64> {
     let s = run.server.as_ref()?;
     let all = s.cpu_user_s + s.cpu_system_s;
     (all > 0.0).then(|| s.cpu_system_s / all * 100.0)
@@ -111,6 +117,64 @@ fn scale_up(curve: &Curve) -> Option<String> {
         let (many, few) = (processors(many), processors(few));
         format!("{}: {many} bring {} × the throughput of {few}", curve.name, figure(fast / slow))
     })
+}
+
+/// Throughput for each processor, with the fewest as 1.
+fn efficiencies(curve: &Curve) -> Curve {
+    let first = curve.points.first().filter(|(_, rate)| *rate > 0.0).copied();
+    let points = first.map_or_else(Vec::new, |(few, slow)| {
+        curve.points.iter().map(|(cpus, rate)| (*cpus, rate / slow * few / cpus)).collect()
+    });
+    Curve { name: curve.name.clone(), points, fitted: false }
+}
+
+/// Figure 5 in figures: throughput, speed-up over the fewest processors, efficiency. Nothing if one
+/// number of processors alone was measured.
+fn scale_table(curves: &[Curve]) -> Option<Table> {
+    let mut rows = Vec::new();
+    for curve in curves.iter().filter(|c| c.points.len() > 1) {
+        for ((cpus, rate), (_, efficiency)) in curve.points.iter().zip(efficiencies(curve).points) {
+            let fewest = curve.points.first().map_or(1.0, |p| p.0);
+            rows.push(vec![
+                curve.name.clone(),
+                figure(*cpus),
+                figure(*rate),
+                figure(efficiency * cpus / fewest),
+                format!("{} %", figure(efficiency * 100.0)),
+            ]);
+        }
+    }
+    let head = ["Server, mix", "processors", "transactions per s", "speed-up", "efficiency"];
+    let title = "Scale-up: speed-up and efficiency".to_owned();
+    (!rows.is_empty()).then(|| Table { title, head: head.map(str::to_owned).to_vec(), rows })
+}
+
+/// Figures 2 and 3: the mean response time of each transaction against the users, a plot for each
+/// mix and server.
+fn each_transaction(points: Points) -> Vec<Plot> {
+    let mut plots = Vec::new();
+    for workload in points.workloads() {
+        for server in points.servers() {
+            let pass =
+                |p: &StudyPoint| p.server == server && p.workload == workload && part(p) == Part::Throughput;
+            let first = points.measured().find(|(p, _)| pass(p));
+            let names =
+                first.map_or_else(Vec::new, |(_, r)| r.transactions.iter().map(|t| t.name.clone()).collect());
+            let curve = |name: &String| {
+                points.curve(name, "clients", pass, |run| {
+                    let times = &run.transactions.iter().find(|t| t.name == *name)?.summary;
+                    (times.count > 0).then_some(times.mean_ms)
+                })
+            };
+            let title = format!("Response time of each transaction, {} mix, {server}", short(workload));
+            // One number of users makes no curve; the tables have it.
+            let curves = names.iter().map(curve).filter(|c| c.points.len() > 1).collect();
+            let mut plot = plot(&title, "virtual users", "response time, mean (ms)", curves);
+            plot.log_y = true;
+            plots.push(plot);
+        }
+    }
+    plots
 }
 
 /// For each mix: times of each transaction on each server, at the most users without think time and
@@ -186,6 +250,62 @@ fn hottest(points: Points) -> Option<Table> {
     (!rows.is_empty()).then(|| Table { title, head: head.map(str::to_owned).to_vec(), rows })
 }
 
+/// Figures 6 to 10 by a simulated processor; nothing if the study has no such step.
+fn simulated(points: Points) -> Option<Table> {
+    let head = [
+        "Server",
+        "mix",
+        "transactions",
+        "instructions per transaction",
+        "loads and stores (%)",
+        "branches (%)",
+        "others (%)",
+        "mispredicted (% of branches)",
+        "L1 instruction misses per 1,000",
+        "L1 data misses per 1,000",
+        "last-level misses per 1,000",
+    ];
+    let mut rows = Vec::new();
+    for server in points.servers {
+        for simulated in &server.simulated {
+            let mut row = vec![server.name.clone(), short(&simulated.workload).to_owned()];
+            match &simulated.counts {
+                Offered::NotOffered(why) => row.push(format!("not offered here: {why}")),
+                Offered::Value(counts) => row.extend(simulated_row(counts)),
+            }
+            row.resize(head.len(), String::new());
+            rows.push(row);
+        }
+    }
+    if rows.is_empty() {
+        return None;
+    }
+    let article = ["the article, IMAP", "both", "", "", "60", "11", "29", "", "", "", ""];
+    rows.push(article.map(str::to_owned).to_vec());
+    let title = "A simulated processor (cachegrind), user mode: instructions, their mix, misses".to_owned();
+    Some(Table { title, head: head.map(str::to_owned).to_vec(), rows })
+}
+
+fn simulated_row(counts: &SimulatedCounts) -> Vec<String> {
+    let all = counts.instructions.max(1) as f64;
+    let share = |n: u64| n as f64 / all * 100.0;
+    let thousand = |n: u64| figure(n as f64 / all * 1000.0);
+    let branches = counts.branches + counts.indirect_branches;
+    let (memory, branching) = (share(counts.loads + counts.stores), share(branches));
+    vec![
+        counts.transactions.to_string(),
+        figure(all / counts.transactions.max(1) as f64),
+        figure(memory),
+        figure(branching),
+        // An instruction that loads and branches is counted in both.
+        figure((100.0 - memory - branching).max(0.0)),
+        figure(counts.mispredicted as f64 / branches.max(1) as f64 * 100.0),
+        thousand(counts.l1_instruction_misses),
+        thousand(counts.l1_data_misses),
+        thousand(counts.last_level_misses),
+    ]
+}
+
 /// What is not the default: `2 processors`, `4 s`.
 fn setting(point: &StudyPoint) -> String {
     let cpus = point.at.get("cpus").map(|n| processors(*n));
@@ -229,5 +349,83 @@ fn split(points: Points) -> Table {
         title: "What the server's CPU was spent on".into(),
         head: head.map(str::to_owned).to_vec(),
         rows: rows.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::operations::tests::run;
+    use super::*;
+    use posthaste_load_results::{ServerFacts, Summary, Transaction};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn speed_up_and_efficiency_are_of_the_fewest_processors() {
+        let curve = Curve {
+            name: "A, browse".into(),
+            points: vec![(2.0, 100.0), (4.0, 180.0), (8.0, 200.0)],
+            fitted: false,
+        };
+        let efficiency: Vec<f64> = efficiencies(&curve).points.iter().map(|p| p.1).collect();
+        assert_eq!(efficiency, [1.0, 0.9, 0.5]);
+        let table = scale_table(std::slice::from_ref(&curve)).unwrap();
+        assert_eq!(table.rows[1], ["A, browse", "4.00", "180", "1.80", "90.0 %"]);
+        let alone = Curve { points: vec![(2.0, 100.0)], ..curve };
+        assert!(scale_table(&[alone]).is_none());
+    }
+
+    #[test]
+    fn a_simulated_processor_has_a_row_beside_the_articles() {
+        use posthaste_load_results::Simulated;
+        let counts = SimulatedCounts {
+            transactions: 10,
+            instructions: 1000,
+            loads: 300,
+            stores: 200,
+            branches: 90,
+            indirect_branches: 10,
+            mispredicted: 5,
+            l1_data_misses: 20,
+            ..SimulatedCounts::default()
+        };
+        let of = |name: &str, counts| ServerFacts {
+            name: name.into(),
+            simulated: vec![Simulated { workload: "koka-browse-frequencies".into(), counts }],
+            ..ServerFacts::default()
+        };
+        let servers = [of("A", Offered::Value(counts)), of("B", Offered::NotOffered("no".into()))];
+        let table = simulated(Points { servers: &servers, points: &[] }).unwrap();
+        assert_eq!(table.rows[0][1..8], ["browse", "10", "100", "50.0", "10.0", "40.0", "5.00"]);
+        assert_eq!((table.rows[0][9].as_str(), table.rows[1][2].as_str()), ("20.0", "not offered here: no"));
+        assert_eq!((table.rows.len(), table.rows[2][4].as_str()), (3, "60"));
+        assert!(simulated(Points { servers: &[], points: &[] }).is_none());
+    }
+
+    #[test]
+    fn each_transaction_has_a_curve_against_the_users() {
+        let servers = [ServerFacts { name: "A".into(), ..ServerFacts::default() }];
+        let point = |clients: f64, mean_ms: f64, count: u64| {
+            let mut run = run(1.0, 10);
+            let times = |name: &str, count| Transaction {
+                name: name.into(),
+                summary: Summary { count, mean_ms, ..Summary::default() },
+                ..Transaction::default()
+            };
+            run.transactions = vec![times("SELT", 5), times("CRTE", count)];
+            StudyPoint {
+                server: "A".into(),
+                at: BTreeMap::from([("clients".to_owned(), clients)]),
+                workload: "koka-browse-frequencies".into(),
+                round: 0,
+                run: Ok(Box::new(run)),
+            }
+        };
+        // CRTE was done at one point alone.
+        let points = [point(10.0, 2.0, 0), point(30.0, 6.0, 1)];
+        let plots = each_transaction(Points { servers: &servers, points: &points });
+        assert_eq!(plots[0].title, "Response time of each transaction, browse mix, A");
+        let curves: Vec<(&str, &[(f64, f64)])> =
+            plots[0].curves.iter().map(|c| (c.name.as_str(), &c.points[..])).collect();
+        assert_eq!(curves, [("SELT", &[(10.0, 2.0), (30.0, 6.0)][..])]);
     }
 }

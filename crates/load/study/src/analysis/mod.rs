@@ -1,16 +1,22 @@
-//! What the points of a study say: curves, tables, sentences.
+//! The results of a study's points: curves, tables, sentences.
 
+mod bottleneck;
 mod capacity;
 mod compare;
 mod items;
 mod koka;
 mod memory;
 mod operations;
+mod pop3;
+mod regress;
+mod versions;
+
+pub use regress::Judgement;
 
 use crate::file;
-use posthaste_load_results::{Analysis, Curve, Plot, RunResult, ServerFacts, StudyPoint};
+use posthaste_load_results::{Analysis, Curve, Plot, RunResult, ServerFacts, StudyPoint, StudyResult};
 
-/// Everything that can be said of these points.
+/// The whole analysis of these points.
 pub fn analyse(which: file::Analysis, servers: &[ServerFacts], points: &[StudyPoint]) -> Analysis {
     let points = Points { servers, points };
     match which {
@@ -18,9 +24,17 @@ pub fn analyse(which: file::Analysis, servers: &[ServerFacts], points: &[StudyPo
         file::Analysis::MailboxSize => capacity::analyse(points),
         file::Analysis::Koka => koka::analyse(points),
         file::Analysis::Memory => memory::analyse(points),
+        file::Analysis::Pop3 => pop3::analyse(points),
         file::Analysis::Compare => compare::analyse(points),
         file::Analysis::Operations => operations::analyse(points),
+        file::Analysis::Regress => regress::analyse(points),
     }
+}
+
+/// Whether the second server of a study costs more than the first. `None` if too little was
+/// measured.
+pub fn judge(study: &StudyResult) -> Option<Judgement> {
+    regress::judge(Points { servers: &study.servers, points: &study.points })
 }
 
 /// The points, and ways to pick curves from them.

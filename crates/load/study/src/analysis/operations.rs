@@ -125,12 +125,12 @@ fn dearer_than_a_peer(points: Points, items: Option<f64>) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use posthaste_load_results::{Offered, ServerCost, ServerFacts, Summary};
     use std::collections::BTreeMap;
 
-    fn run(cpu_s: f64, count: u64) -> RunResult {
+    pub fn run(cpu_s: f64, count: u64) -> RunResult {
         let server = ServerCost {
             source: String::new(),
             seconds: 1.0,
@@ -148,6 +148,7 @@ mod tests {
             pss_own_max_bytes: Offered::default(),
             processes: 1,
             disk_operations: Offered::default(),
+            disk_read_operations: Offered::default(),
             disk_read_bytes: Offered::default(),
             disk_write_bytes: Offered::default(),
             context_switches: Offered::default(),

@@ -4,6 +4,7 @@
 //! what was measured is kept.
 
 mod point;
+mod simulate;
 mod turns;
 mod work;
 
@@ -62,8 +63,8 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
     ));
     if plan.stages.iter().any(|stage| stage.memory_mb.is_some()) {
         caveats.push(
-            "memory is Posthaste's budget for its cache, and other servers' control group limit, the system's cache of their \
-             files included: the curves show each server's knee, and are not one scale"
+            "memory is the limit of each server's control group, the system's cache of its files included; the caches of \
+             files are emptied before each start"
                 .into(),
         );
     }
@@ -122,6 +123,9 @@ impl Work<'_> {
                 break;
             }
         }
+        if let Some(facts) = &mut facts {
+            facts.simulated = self.simulated(which, &folder, &accounts);
+        }
         self.clear(&folder);
         Ok(facts.unwrap_or_else(|| ServerFacts { name: which.name().into(), ..ServerFacts::default() }))
     }
@@ -150,11 +154,12 @@ impl Work<'_> {
             cpus: stage.cpus,
             memory_mb: stage.memory_mb,
             posthaste: self.options.posthaste.clone(),
+            counts: None,
         };
         server::start(which, &setting)
     }
 
-    /// Removes a server's data, unless it is to stay.
+    /// Removes a server's data, unless the options keep it.
     fn clear(&self, folder: &Path) {
         if !self.options.keep
             && let Err(error) = std::fs::remove_dir_all(folder)

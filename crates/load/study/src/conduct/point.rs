@@ -5,11 +5,11 @@ use crate::plan::{PlannedPoint, Stage};
 use crate::server::{Instance, Which};
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
-use posthaste_load_drive::run::{ClusterOptions, RunOptions, SendBy, run};
+use posthaste_load_drive::run::{ClusterOptions, Pools, RunOptions, SendBy, run};
 use posthaste_load_measure::{self as measure, WatchTarget};
 use posthaste_load_results::{HotFunction, Offered, RunResult, StudyPoint};
 use posthaste_load_text::quantity::show_duration;
-use posthaste_load_workload::Think;
+use posthaste_load_workload::{Protocol, Think};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -40,9 +40,10 @@ impl Work<'_> {
         let place = format!("{}/{}{rounds}", number + 1, stage.points.len());
         self.say(&format!("{} {place}: {name}, {}", which.name(), at.join(", ")));
         let options = self.run_options(which, stage, point, instance, &accounts[point.population]);
-        let mut run = match point.clients {
-            Some(_) => measure(options.clone()),
-            None => self.raised(options.clone()),
+        let mut run = match (&options, point.clients) {
+            (Err(why), _) => Err(why.clone()),
+            (Ok(options), Some(_)) => measure(options.clone()),
+            (Ok(options), None) => self.raised(options.clone()),
         };
         self.interrupted |= interrupt::happened();
         if run.as_ref().is_ok_and(|r| r.outcome.interrupted && r.window.end_s <= r.window.start_s) {
@@ -50,7 +51,9 @@ impl Work<'_> {
         }
         if let Ok(run) = &mut run {
             self.say(&summary(run));
-            if let (Some(length), Some(server), false) = (point.profile, &mut run.server, self.interrupted) {
+            if let (Some(length), Some(server), Ok(options), false) =
+                (point.profile, &mut run.server, options, self.interrupted)
+            {
                 self.say("  once more, sampling the server's functions");
                 server.hottest = Some(hottest(instance.pid, options, length));
             }
@@ -94,14 +97,14 @@ impl Work<'_> {
         Ok(result)
     }
 
-    fn run_options(
+    pub(super) fn run_options(
         &self,
         which: &Which,
         stage: &Stage,
         point: &PlannedPoint,
         instance: &Instance,
         accounts: &Accounts,
-    ) -> RunOptions {
+    ) -> Result<RunOptions, String> {
         let workload = point.workload(self.study);
         let send = match &instance.send {
             _ if !workload.sends() => None,
@@ -130,8 +133,15 @@ impl Work<'_> {
             Some(SendBy::Append) => settings.insert("mail by".into(), "append".into()),
             None => None,
         };
-        RunOptions {
-            server: if workload.tls { instance.imaps.clone() } else { instance.imap.clone() },
+        let server = match (workload.protocol, workload.tls) {
+            (Protocol::Imap, true) => instance.imaps.clone(),
+            (Protocol::Imap, false) => instance.imap.clone(),
+            (Protocol::Pop3, _) => instance.pop3.clone().ok_or_else(|| {
+                format!("{}: POP3 is not offered (Debian: apt-get install dovecot-pop3d)", which.name())
+            })?,
+        };
+        Ok(RunOptions {
+            server,
             cluster: ClusterOptions::default(),
             send,
             accounts: accounts.clone(),
@@ -149,21 +159,24 @@ impl Work<'_> {
                 Some(pid) => WatchTarget::Local { pid: Some(pid), cgroup: instance.cgroup.clone() },
                 None => WatchTarget::Nothing,
             },
+            pools: Pools::default(),
+            transactions_each: None,
+            figures: instance.figures.clone(),
             mhz: None,
             label: which.name().to_owned(),
             command: self.options.command.clone(),
             settings,
             live: false,
             workload,
-        }
+        })
     }
 }
 
-fn measure(options: RunOptions) -> Result<RunResult, String> {
+pub(super) fn measure(options: RunOptions) -> Result<RunResult, String> {
     run(options, None).map(|ended| ended.result).map_err(|e| e.to_string())
 }
 
-/// The same run once more while the server's functions are sampled; only they are kept of it.
+/// Repeats the run while the server's functions are sampled. Only the samples are kept.
 fn hottest(pid: Option<u32>, mut options: RunOptions, length: Duration) -> Offered<Vec<HotFunction>> {
     let Some(root) = pid else { return Offered::NotOffered("needs the server's process".into()) };
     let before = options.ramp + options.warmup;

@@ -76,7 +76,7 @@ fn begin(work: &mut Work, player: &mut Player, stage: &Stage, accounts: &[Accoun
             Some(instance)
         }
         Err(why) => {
-            // Other processors or memory may be what this server cannot be given.
+            // The stage may need processors or memory that this server cannot get.
             if stage.cpus.is_none() && stage.memory_mb.is_none() {
                 player.failed = Some(why.clone());
             }

@@ -1,4 +1,4 @@
-//! A study under way, and how it is to be conducted.
+//! A study under way, and how to conduct it.
 
 use crate::file::Study;
 use crate::plan::Plan;

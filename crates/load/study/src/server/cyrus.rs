@@ -75,9 +75,11 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     Ok(Instance {
         imap: loopback("imap", imap)?,
         imaps: loopback("imaps", imaps)?,
+        pop3: None,
         send: Some(loopback("lmtp", lmtp)?),
         pid: Some(child.pid()),
         cgroup: child.cgroup(),
+        figures: None,
         facts: ServerFacts {
             name: "Cyrus".into(),
             version: format!("Cyrus {}", programs.version),
@@ -85,6 +87,7 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
                 "{}\n\n# cyrus.conf\n{master_text}\n# imapd.conf (a test's: every password is right)\n{imapd_text}",
                 words.join(" ")
             ),
+            ..ServerFacts::default()
         },
         _child: Some(child),
     })
@@ -229,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn every_program_is_told_its_configuration() {
+    fn every_program_gets_its_configuration() {
         let text = master_settings(Path::new("/p/bin"), Path::new("/s/imapd.conf"), [1, 2, 3]);
         let commands: Vec<&str> = text.lines().filter(|l| l.contains("cmd=")).collect();
         assert_eq!(commands.len(), 6);

@@ -25,9 +25,15 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     std::os::unix::fs::chown(folder.join("mail"), Some(uid), Some(gid)).map_err(fail)?;
     certificate(folder)?;
     let (imap, imaps, lmtp) = (free_port()?, free_port()?, free_port()?);
-    let has_lmtp =
-        ["/usr/lib/dovecot/lmtp", "/usr/libexec/dovecot/lmtp"].iter().any(|p| Path::new(p).exists());
+    let has_lmtp = helper("lmtp");
+    let pop3 = match helper("pop3") {
+        true => Some(free_port()?),
+        false => None,
+    };
     let mut text = settings(folder, (uid, gid), imap, imaps);
+    if let Some(port) = pop3 {
+        text.push_str(&pop3_settings(port));
+    }
     if has_lmtp {
         text.push_str(&lmtp_settings(lmtp));
     }
@@ -47,13 +53,16 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     Ok(Instance {
         imap: loopback("imap", imap)?,
         imaps: loopback("imaps", imaps)?,
+        pop3: pop3.map(|port| loopback("pop3", port)).transpose()?,
         send: if has_lmtp { Some(loopback("lmtp", lmtp)?) } else { None },
         pid: Some(child.pid()),
         cgroup: child.cgroup(),
+        figures: None,
         facts: ServerFacts {
             name: "Dovecot".into(),
             version: format!("Dovecot {version}"),
             settings: format!("{}\n\n# dovecot.conf\n{text}", words.join(" ")),
+            ..ServerFacts::default()
         },
         _child: Some(child),
     })
@@ -102,9 +111,27 @@ service anvil {{
     )
 }
 
+/// Whether Debian's package of a protocol is installed.
+fn helper(name: &str) -> bool {
+    ["/usr/lib/dovecot", "/usr/libexec/dovecot"].iter().any(|dir| Path::new(dir).join(name).exists())
+}
+
+fn pop3_settings(port: u16) -> String {
+    format!(
+        "protocols = $protocols pop3
+service pop3-login {{
+  inet_listener pop3 {{
+    address = 127.0.0.1
+    port = {port}
+  }}
+}}
+"
+    )
+}
+
 fn lmtp_settings(port: u16) -> String {
     format!(
-        "protocols = imap lmtp
+        "protocols = $protocols lmtp
 service lmtp {{
   inet_listener lmtp {{
     address = 127.0.0.1

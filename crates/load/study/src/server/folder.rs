@@ -1,6 +1,7 @@
 //! The folder of a server whose processes change users: they must get through to it.
 
 use std::fs::{self, Metadata, Permissions};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
@@ -36,6 +37,23 @@ pub fn open_to_all(folder: &Path) -> Result<(), String> {
     fs::set_permissions(folder, Permissions::from_mode(OPEN)).map_err(fail)
 }
 
+/// Empties the system's cache of a server's files, so that what it reads next comes from the disk
+/// and is its own. Files that are not synced are synced first. What cannot be opened stays.
+pub fn forget(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() {
+            forget(&entry.path());
+        } else if kind.is_file()
+            && let Ok(file) = fs::File::open(entry.path())
+        {
+            let _ = file.sync_data();
+            // SAFETY: a descriptor that is open; this is advice about it, and touches no memory.
+            unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+        }
+    }
+}
+
 fn is_ours(metadata: &Metadata) -> bool {
     // SAFETY: returns a number and cannot fail.
     metadata.uid() == unsafe { libc::geteuid() }
@@ -63,6 +81,18 @@ mod tests {
         let said = open_to_all(&folder).unwrap_err();
         assert!(said.contains("chmod o+x") && said.contains("--work"), "{said}");
         assert_eq!(mode(work.path()), 0o700);
+    }
+
+    #[test]
+    fn files_stay_whole_when_their_cache_is_emptied() {
+        let work = tempfile::tempdir().unwrap();
+        fs::create_dir(work.path().join("below")).unwrap();
+        let file = work.path().join("below/mail");
+        fs::write(&file, vec![7; 100_000]).unwrap();
+        std::os::unix::fs::symlink(work.path(), work.path().join("round")).unwrap();
+        forget(work.path());
+        forget(&work.path().join("missing"));
+        assert_eq!(fs::read(&file).unwrap(), vec![7; 100_000]);
     }
 
     #[test]

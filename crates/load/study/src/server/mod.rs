@@ -10,6 +10,7 @@ mod process;
 
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::{Scheme, Target};
+use posthaste_load_measure::Figures;
 use posthaste_load_results::ServerFacts;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -28,8 +29,19 @@ pub enum Which {
     Dovecot,
     /// Debian's Cyrus.
     Cyrus,
+    /// A build of ours: its name and its binary.
+    Build(Build),
     /// One that runs: its name, addresses and process.
     Running(Running),
+}
+
+/// A build of ours, started like [`Which::Posthaste`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Build {
+    /// Its name in plots.
+    pub name: String,
+    /// Its binary.
+    pub program: PathBuf,
 }
 
 /// A server that already runs.
@@ -39,6 +51,8 @@ pub struct Running {
     pub name: String,
     /// Where mail is read.
     pub imap: Target,
+    /// Where mail is read by POP3, if it is.
+    pub pop3: Option<Target>,
     /// Where mail is sent, if it can be.
     pub send: Option<Target>,
     /// The root of its process tree, if it is on this machine.
@@ -48,7 +62,8 @@ pub struct Running {
 impl FromStr for Which {
     type Err = String;
 
-    /// `posthaste`, `dovecot`, `cyrus`, or `NAME=imap://HOST:PORT[,lmtp://HOST:PORT][,pid=N]`.
+    /// `posthaste`, `dovecot`, `cyrus`, `NAME=/path/to/posthaste`, or
+    /// `NAME=imap://HOST:PORT[,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "posthaste" => return Ok(Self::Posthaste),
@@ -58,20 +73,31 @@ impl FromStr for Which {
         }
         let wrong = || {
             format!(
-                "`{text}` is not posthaste, dovecot, cyrus or NAME=imap://HOST:PORT[,lmtp://HOST:PORT][,pid=N]"
+                "`{text}` is not posthaste, dovecot, cyrus, NAME=/path/to/posthaste or \
+                 NAME=imap://HOST:PORT[,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]"
             )
         };
         let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
+        if rest.contains('/') && !rest.contains("://") && !name.is_empty() {
+            return Ok(Self::Build(Build { name: name.to_owned(), program: rest.into() }));
+        }
         let mut parts = rest.split(',');
         let imap: Target = parts.next().ok_or_else(wrong)?.parse()?;
         if imap.scheme != Scheme::Imap || name.is_empty() {
             return Err(wrong());
         }
-        let mut running = Running { name: name.to_owned(), imap, send: None, pid: None };
+        let mut running = Running { name: name.to_owned(), imap, pop3: None, send: None, pid: None };
         for part in parts {
             match part.strip_prefix("pid=") {
                 Some(pid) => running.pid = Some(pid.parse().map_err(|_| wrong())?),
-                None => running.send = Some(part.parse()?),
+                None => {
+                    let target: Target = part.parse()?;
+                    match target.scheme {
+                        Scheme::Pop3 => running.pop3 = Some(target),
+                        Scheme::Imap => return Err(wrong()),
+                        Scheme::Smtp | Scheme::Lmtp | Scheme::Submission => running.send = Some(target),
+                    }
+                }
             }
         }
         Ok(Self::Running(running))
@@ -85,6 +111,7 @@ impl Which {
             Self::Posthaste => "Posthaste",
             Self::Dovecot => "Dovecot",
             Self::Cyrus => "Cyrus",
+            Self::Build(build) => &build.name,
             Self::Running(running) => &running.name,
         }
     }
@@ -99,10 +126,12 @@ pub struct Setting<'a> {
     pub accounts: &'a [Accounts],
     /// Processors it may use.
     pub cpus: Option<u32>,
-    /// Memory it may use for caches.
+    /// Memory that its control group may use, the system's cache of its files included.
     pub memory_mb: Option<u32>,
     /// The binary of ours.
     pub posthaste: Option<PathBuf>,
+    /// Run it under cachegrind, which writes its counts to this file.
+    pub counts: Option<PathBuf>,
 }
 
 /// A server that accepts connections.
@@ -111,12 +140,16 @@ pub struct Instance {
     pub imap: Target,
     /// IMAP with TLS.
     pub imaps: Target,
+    /// POP3 without TLS, if it is offered.
+    pub pop3: Option<Target>,
     /// LMTP.
     pub send: Option<Target>,
     /// The root of its process tree.
     pub pid: Option<u32>,
     /// Its control group, if it was given one.
     pub cgroup: Option<PathBuf>,
+    /// Where it gives its own figures, if it does.
+    pub figures: Option<Figures>,
     /// What the report says of it.
     pub facts: ServerFacts,
     /// Stops it when dropped.
@@ -125,10 +158,26 @@ pub struct Instance {
 
 /// Starts a server, or looks at one that runs.
 pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
+    if setting.memory_mb.is_some() {
+        // What an earlier start has read is in the cache of the system, and no longer in a group.
+        folder::forget(setting.folder);
+    }
+    if setting.counts.is_some() && !matches!(which, Which::Posthaste | Which::Build(_)) {
+        return Err(format!(
+            "{} starts processes that change users and end with their sessions: cachegrind does not follow them",
+            which.name()
+        ));
+    }
     match which {
         Which::Posthaste => posthaste::start(setting),
-        Which::Dovecot => dovecot::start(setting),
-        Which::Cyrus => cyrus::start(setting),
+        Which::Dovecot => with_other_ports(|| dovecot::start(setting)),
+        Which::Cyrus => with_other_ports(|| cyrus::start(setting)),
+        Which::Build(build) => {
+            let setting = Setting { posthaste: Some(build.program.clone()), ..setting.clone() };
+            let mut instance = posthaste::start(&setting)?;
+            instance.facts.name.clone_from(&build.name);
+            Ok(instance)
+        }
         Which::Running(running) => match (setting.cpus, setting.memory_mb) {
             (None, None) => Ok(of_running(running)),
             _ => Err("a server that already runs is not given other processors or memory".into()),
@@ -136,20 +185,38 @@ pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
     }
 }
 
+/// Starts of a server that is given its ports.
+const STARTS_MAX: u32 = 3;
+
+/// Starts a server that cannot choose its ports itself. Another program may take one of them before
+/// the server does, so it is tried again with others.
+fn with_other_ports(start: impl Fn() -> Result<Instance, String>) -> Result<Instance, String> {
+    let mut started = start();
+    for _ in 1..STARTS_MAX {
+        if started.is_ok() {
+            break;
+        }
+        started = start();
+    }
+    started
+}
+
 fn of_running(running: &Running) -> Instance {
     Instance {
         imap: running.imap.clone(),
         imaps: running.imap.clone(),
+        pop3: running.pop3.clone(),
         send: running.send.clone(),
         pid: running.pid,
         cgroup: None,
+        figures: None,
         facts: ServerFacts {
             name: running.name.clone(),
             version: format!(
                 "already running at {}:{}",
                 running.imap.endpoint.host, running.imap.endpoint.port
             ),
-            settings: String::new(),
+            ..ServerFacts::default()
         },
         _child: None,
     }
@@ -170,16 +237,44 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_server_whose_port_was_taken_is_started_again_and_not_for_ever() {
+        let starts = std::cell::Cell::new(0);
+        let start = |fails: u32| {
+            starts.set(0);
+            with_other_ports(|| {
+                starts.set(starts.get() + 1);
+                match starts.get() > fails {
+                    true => Ok(of_running(&Running {
+                        name: "x".into(),
+                        imap: loopback("imap", 1)?,
+                        pop3: None,
+                        send: None,
+                        pid: None,
+                    })),
+                    false => Err("address in use".into()),
+                }
+            })
+        };
+        assert!(start(0).is_ok() && starts.get() == 1);
+        assert!(start(2).is_ok() && starts.get() == 3);
+        assert!(start(9).is_err() && starts.get() == 3);
+    }
+
+    #[test]
     fn servers_by_name() {
         assert_eq!("dovecot".parse::<Which>(), Ok(Which::Dovecot));
-        let Which::Running(r) = "mine=imaps://mail:993,lmtp://mail:24,pid=7".parse().unwrap() else {
+        let Which::Running(r) = "mine=imaps://mail:993,pop3://mail,lmtp://mail:24,pid=7".parse().unwrap()
+        else {
             panic!()
         };
         assert_eq!(
             (r.name.as_str(), r.imap.endpoint.port, r.send.unwrap().endpoint.port, r.pid),
             ("mine", 993, 24, Some(7))
         );
-        for wrong in ["dovecote", "x=smtp://h", "=imap://h", "x=imap://h,pid=y"] {
+        assert_eq!(r.pop3.unwrap().endpoint.port, 110);
+        let build = Which::Build(Build { name: "new".into(), program: "./posthaste".into() });
+        assert_eq!("new=./posthaste".parse(), Ok(build));
+        for wrong in ["dovecote", "x=smtp://h", "=imap://h", "x=imap://h,pid=y", "=/bin/posthaste"] {
             assert!(wrong.parse::<Which>().is_err(), "{wrong}");
         }
     }

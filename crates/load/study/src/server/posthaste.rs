@@ -2,6 +2,7 @@
 
 use super::process::{Child, output};
 use super::{Instance, PASSWORD, Setting, loopback, pinned};
+use posthaste_load_measure::Figures;
 use posthaste_load_results::ServerFacts;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -17,18 +18,24 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     let config = folder.join("posthaste.toml");
     let mut text = String::new();
     if let Some(memory) = setting.memory_mb {
-        text.push_str(&format!("[store]\ncache = \"{memory} MB\"\n"));
+        text.push_str(&memory_settings(memory));
     }
     std::fs::write(&config, &text).map_err(|e| format!("{}: {e}", config.display()))?;
     make_accounts(&program, &data, setting)?;
     let mut words = pinned(setting.cpus);
+    if let Some(counts) = &setting.counts {
+        words.extend(simulated(counts)?);
+    }
     words.extend([&binary, "serve", "--config"].map(str::to_owned));
     words.extend([config.display().to_string(), "--data".into(), data]);
-    for protocol in ["imap", "imaps", "lmtp"] {
+    for protocol in ["imap", "imaps", "pop3", "lmtp"] {
         words.extend(["--listen".to_owned(), format!("{protocol}=127.0.0.1:0")]);
     }
     let log = folder.join("posthaste.log");
-    let mut child = Child::spawn(&words, &log, None)?;
+    let mut child = Child::spawn(&words, &log, setting.memory_mb)?;
+    if setting.memory_mb.is_some() && !child.is_memory_limited() {
+        return Err("control groups that limit memory are not offered here".into());
+    }
     let ready =
         ready_line(&mut child).ok_or_else(|| format!("posthaste did not start: see {}", log.display()))?;
     let port = |protocol: &str| {
@@ -40,16 +47,38 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     Ok(Instance {
         imap: loopback("imap", port("imap")?)?,
         imaps: loopback("imaps", port("imaps")?)?,
+        pop3: Some(loopback("pop3", port("pop3")?)?),
         send: Some(loopback("lmtp", port("lmtp")?)?),
         pid: Some(child.pid()),
         cgroup: child.cgroup(),
+        figures: Some(Figures::Socket(folder.join("data").join("metrics.sock"))),
         facts: ServerFacts {
             name: "Posthaste".into(),
             version: output(&[&binary, "--version"])?,
             settings: format!("{}\n\n# posthaste.toml\n{text}", words.join(" ")),
+            ..ServerFacts::default()
         },
         _child: Some(child),
     })
+}
+
+/// The words that run a command on a simulated processor.
+fn simulated(counts: &Path) -> Result<Vec<String>, String> {
+    output(&["valgrind", "--version"])
+        .map_err(|e| format!("valgrind is not installed ({e}); Debian: apt-get install valgrind"))?;
+    let words = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--branch-sim=yes"];
+    let file = format!("--cachegrind-out-file={}", counts.display());
+    Ok(words.map(str::to_owned).into_iter().chain([file]).collect())
+}
+
+/// The least that `limits.memory` may be: the sum of what all parts of the server may use in the
+/// worst case, of which it uses a fraction here. The control group is what limits it.
+const MEMORY_MB_LEAST: u32 = 1024;
+
+/// A cache of an eighth of the memory, as by default. `limits.memory` must name the worst case.
+fn memory_settings(memory_mb: u32) -> String {
+    let (all, cache) = (memory_mb.max(MEMORY_MB_LEAST), memory_mb / 8);
+    format!("[limits]\nmemory = \"{all} MB\"\n\n[store]\ncache = \"{cache} MB\"\n")
 }
 
 /// The binary: the one named, the one beside this program, or the one in the path.

@@ -53,7 +53,7 @@ pub enum Verdict {
 #[derive(Debug, Default)]
 pub struct Verifier {
     head: Vec<u8>,
-    /// After the digest's line: what it said, and the serial above it.
+    /// After the digest's line: its digest, and the serial above it.
     announced: Option<(String, Option<Serial>)>,
     foreign: bool,
     crc: u32,

@@ -181,7 +181,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
-        fn whole_messages_are_good_however_they_come(serial in 1u64.., piece in 1usize..5000) {
+        fn whole_messages_are_read_from_any_pieces(serial in 1u64.., piece in 1usize..5000) {
             let mail = message(serial, &Sizes::Fixed(6_000));
             let traced = [&b"Return-Path: <x@y>\r\nReceived: from there\r\n"[..], &mail].concat();
             prop_assert_eq!(verdict(traced.chunks(piece)), Verdict::Good(serial));

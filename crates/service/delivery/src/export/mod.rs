@@ -7,6 +7,7 @@
 
 mod maildir;
 mod mbox;
+mod path;
 
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Flag, MailboxName, NumSet, Uid};
@@ -18,6 +19,8 @@ use std::sync::Arc;
 
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
+pub use path::ExportForm;
+use path::path_of;
 
 /// Messages whose rows are looked up at a time.
 const ROWS: usize = 256;
@@ -25,15 +28,6 @@ const ROWS: usize = 256;
 const GATHER_BYTES: usize = 4 << 20;
 /// Faults reported with their text.
 const FAULTS_MAX: usize = 100;
-
-/// What to write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExportForm {
-    /// A file per mailbox.
-    Mbox,
-    /// A folder per mailbox, a file per message.
-    Maildir,
-}
 
 /// The progress of an export, and in the end its result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -229,32 +223,4 @@ async fn on_disk<T: Send + 'static>(
 ) -> Result<T, ExportError> {
     let done = tokio::task::spawn_blocking(work).await.map_err(io::Error::other).and_then(|result| result);
     done.map_err(|error| ExportError::File { path: path.to_owned(), error })
-}
-
-/// The path for a mailbox when a whole account is exported. A level whose name would be hidden or
-/// ambiguous gets a `_` in front.
-fn path_of(target: &Path, name: &MailboxName, form: ExportForm) -> PathBuf {
-    let mut path = target.to_owned();
-    for level in name.as_str().split('/') {
-        let special = level.starts_with('.') || matches!(level, "cur" | "new" | "tmp");
-        path.push(if special { format!("_{level}") } else { level.to_owned() });
-    }
-    if form == ExportForm::Mbox {
-        path.as_mut_os_string().push(".mbox");
-    }
-    path
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_mailbox_has_a_place_inside_the_target() {
-        let path = |name: &str, form| path_of(Path::new("/x"), &MailboxName::new(name).unwrap(), form);
-        assert_eq!(path("Archive/2024", ExportForm::Mbox), Path::new("/x/Archive/2024.mbox"));
-        assert_eq!(path("Archive/2024", ExportForm::Maildir), Path::new("/x/Archive/2024"));
-        assert_eq!(path("a/cur/.b/...", ExportForm::Maildir), Path::new("/x/a/_cur/_.b/_..."));
-        assert_eq!(path("v1.2", ExportForm::Mbox), Path::new("/x/v1.2.mbox"));
-    }
 }

@@ -2,7 +2,7 @@
 //! summaries, and collects them into batches of one mailbox each.
 
 use bytes::Bytes;
-use posthaste_directory::{Account, Format};
+use posthaste_directory::Account;
 use posthaste_store::IncomingMessage;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -43,7 +43,7 @@ pub(super) struct Batch {
     /// Relative name.
     pub mailbox: String,
     pub messages: Vec<IncomingMessage>,
-    /// Of each message.
+    /// The digest of each message.
     pub digests: Vec<Digest>,
     /// Octets of all.
     pub bytes: usize,
@@ -61,9 +61,8 @@ pub(super) struct Present {
 
 pub(super) struct Batcher {
     delivery: Delivery,
-    /// Whose mail it becomes, and how it is kept.
-    account: String,
-    format: Format,
+    /// Whose mail it becomes, and how it is stored.
+    account: Account,
     events: mpsc::Sender<Event>,
     batch: Option<Batch>,
     present: Present,
@@ -73,9 +72,8 @@ pub(super) struct Batcher {
 
 impl Batcher {
     pub fn new(delivery: Delivery, account: &Account, events: mpsc::Sender<Event>) -> Self {
-        let (account, format) = (account.name.clone(), account.format);
         let (present, known) = (Present::default(), HashMap::new());
-        Self { delivery, account, format, events, batch: None, present, known }
+        Self { delivery, account: account.clone(), events, batch: None, present, known }
     }
 
     /// Sends what is left.
@@ -146,8 +144,7 @@ impl Sink for Batcher {
         if known.lock().unwrap_or_else(PoisonError::into_inner).take(digest) {
             return self.count_present(len);
         }
-        let bytes = self.delivery.in_format_blocking(self.format, &self.account, Bytes::from(bytes));
-        match self.delivery.incoming_blocking(bytes, flags, date) {
+        match self.delivery.incoming_blocking(&self.account, Bytes::from(bytes), flags, date) {
             Ok(message) => {
                 let batch = self.batch.get_or_insert_with(|| Batch {
                     mailbox,

@@ -16,7 +16,7 @@ pub(super) const DIGEST_LEN: usize = 16;
 pub(super) struct Digest(pub [u8; DIGEST_LEN]);
 
 impl Digest {
-    /// Of a message.
+    /// The digest of a message.
     pub fn of(message: &[u8]) -> Self {
         let whole = Sha256::digest(message);
         let mut short = [0; DIGEST_LEN];

@@ -21,7 +21,9 @@
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
-use posthaste_store::{CommitOutcome, DirectoryChange, Engine, Places, Store, StoreError};
+use posthaste_store::{
+    CommitOutcome, DirectoryChange, DirectoryPages, Engine, Places, Store, StoreError, set_directory_entry,
+};
 use std::sync::Arc;
 
 use super::Alone;
@@ -53,7 +55,7 @@ pub(super) struct Journal {
     engine: Arc<dyn Engine>,
     account: AccountId,
     mailbox: MailboxId,
-    /// Of the mailbox's record.
+    /// The version of the mailbox's record.
     version: u64,
     /// Entries that are certain.
     entries: u32,
@@ -166,20 +168,22 @@ pub(super) async fn forget(
     keep: impl Fn(MailboxId) -> bool,
 ) -> Result<(), StoreError> {
     let prefix = format!("import/{account}/");
-    let mut after: Option<String> = None;
-    loop {
-        let page = engine.directory_scan(&prefix, after.as_deref(), PAGE).await?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = Some(last.name.clone());
+    let mut pages = DirectoryPages::new(engine, prefix.as_str(), PAGE);
+    while let Some(page) = pages.next().await? {
         for record in page {
-            let mailbox = record.name.strip_prefix(&prefix).and_then(Id::parse).map(MailboxId);
-            let mailbox = mailbox.ok_or_else(|| damaged(&record.name))?;
+            let mailbox = mailbox_of(&prefix, &record.name)?;
             if !keep(mailbox) {
                 forget_mailbox(engine, mailbox).await?;
                 remove(engine, record.name, record.version).await?;
             }
         }
     }
+    Ok(())
+}
+
+fn mailbox_of(prefix: &str, name: &str) -> Result<MailboxId, StoreError> {
+    let id = name.strip_prefix(prefix).and_then(Id::parse);
+    id.map(MailboxId).ok_or_else(|| damaged(name))
 }
 
 /// Copies what was imported into an account's mailboxes to another store, where account and
@@ -192,18 +196,14 @@ pub(crate) async fn copy(
     places: &Places,
 ) -> Result<(), StoreError> {
     let prefix = format!("import/{account}/");
-    let (mut kept, mut after) = (Vec::new(), None::<String>);
-    loop {
-        let page = from.directory_scan(&prefix, after.as_deref(), PAGE).await?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.name.clone());
+    let (mut kept, mut pages) = (Vec::new(), DirectoryPages::new(from, prefix.as_str(), PAGE));
+    while let Some(page) = pages.next().await? {
         for record in &page {
-            let mailbox = record.name.strip_prefix(&prefix).and_then(Id::parse).map(MailboxId);
-            let mailbox = mailbox.ok_or_else(|| damaged(&record.name))?;
+            let mailbox = mailbox_of(&prefix, &record.name)?;
             let place = places.mailbox(mailbox);
             // The mailbox's record first: it is what the entries are found by when they are
             // removed.
-            make_same(to, head_name(places.account, place), &record.value).await?;
+            set_directory_entry(to, &head_name(places.account, place), Some(record.value.clone())).await?;
             copy_entries(from, mailbox, to, place).await?;
             kept.push(place);
         }
@@ -219,24 +219,13 @@ async fn copy_entries(
 ) -> Result<(), StoreError> {
     for number in 0..u32::MAX {
         match from.directory_entry(&entry_name(mailbox, number)).await? {
-            Some(entry) => make_same(to, entry_name(place, number), &entry.value).await?,
+            Some(entry) => {
+                set_directory_entry(to, &entry_name(place, number), Some(entry.value.clone())).await?
+            }
             None => break,
         }
     }
     Ok(())
-}
-
-/// Gives a record this content.
-async fn make_same(engine: &dyn Engine, name: String, value: &Bytes) -> Result<(), StoreError> {
-    let there = engine.directory_entry(&name).await?;
-    if there.as_ref().is_some_and(|there| there.value == *value) {
-        return Ok(());
-    }
-    let expected = there.map_or(0, |there| there.version);
-    match engine.directory_commit(DirectoryChange { name, expected, value: Some(value.clone()) }).await? {
-        CommitOutcome::Done => Ok(()),
-        CommitOutcome::Conflict => Err(StoreError::Busy),
-    }
 }
 
 /// Removes the entries of a mailbox, the last one first: what a crash leaves is a journal without

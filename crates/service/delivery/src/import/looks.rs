@@ -85,8 +85,8 @@ fn begins_with_field(text: &[u8]) -> bool {
     name > 0 && colon == Some(&b':')
 }
 
-/// A file, or a link, which is to be refused by name. Pipes and devices are no mail, and reading
-/// one may never end.
+/// Whether an entry is a file, or a link, which is refused by name. Pipes and devices are no mail,
+/// and reading one may never end.
 pub(super) fn is_file_or_link(entry: &fs::DirEntry) -> io::Result<bool> {
     let kind = entry.file_type()?;
     Ok(kind.is_file() || kind.is_symlink())

@@ -1,8 +1,8 @@
 //! mbox files, as RFC 4155 describes them and as programs write them.
 //!
-//! A message begins with a line `From sender date` after an empty line (or at the start of the
-//! file), and ends with an empty line that is not part of it. Lines of the message that would look
-//! so are quoted with `>`: once in mboxo, once more each time in mboxrd; one `>` is taken away from
+//! A message begins with a line `From sender date`, after an empty line or at the start of the
+//! file. It ends with an empty line that is not part of it. Lines of the message that would look so
+//! are quoted with `>`: once in mboxo, once more each time in mboxrd; one `>` is taken away from
 //! every `>…>From ` line, which is right for mboxrd and, unless a message itself held `>From `,
 //! for mboxo. mboxcl2 quotes nothing and says in Content-Length how long the body is. That is
 //! believed only where a message or the file does end there, since programs that edit messages
@@ -73,7 +73,7 @@ struct Reader<'a> {
     source: &'a Source<'a>,
     message_len_max: u64,
     sink: &'a mut dyn Sink,
-    /// Of the current piece.
+    /// Where the current piece begins in the file.
     offset: u64,
     /// No message was finished yet.
     first: bool,
@@ -82,7 +82,7 @@ struct Reader<'a> {
 
 /// A message that has begun.
 struct Building {
-    /// Of its `From ` line.
+    /// Where its `From ` line begins in the file.
     offset: u64,
     date: Option<u32>,
     bytes: Vec<u8>,
@@ -208,7 +208,7 @@ impl Source<'_> {
     /// that cannot be read there says nothing.
     fn ends_at(&self, end: u64) -> bool {
         let mut buffer = [0; PEEK_LEN];
-        // With the octet before, which tells the end of the file from what lies behind it.
+        // With the octet before: reading it succeeds at the end of the file and fails beyond it.
         let Some(before) = end.checked_sub(1) else { return false };
         let Some(seen) = (self.peek)(before, &mut buffer).ok().and_then(|len| buffer.get(..len)) else {
             return false;

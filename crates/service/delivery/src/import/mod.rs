@@ -58,7 +58,7 @@ const BATCHES_AHEAD: usize = 2;
 /// must not fill memory.
 const FAULTS_MAX: usize = 100;
 
-/// How an import is to be done.
+/// How to import.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
     /// The mailbox for what lies at the top, and the level above all else.

@@ -227,7 +227,7 @@ fn folders_of_many_programs() {
 }
 
 #[test]
-fn files_that_are_no_mail_are_told_with_a_remedy() {
+fn files_that_are_no_mail_are_reported_with_a_remedy() {
     let dir = tree(&[
         ("a.eml", &format!("{FROM}A: 1\n\n>From x\n\n{FROM}B: 2\n")),
         ("b.mbox.gz", "\u{1f}\u{8b}"),

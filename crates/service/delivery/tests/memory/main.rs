@@ -5,6 +5,7 @@ mod bounds;
 
 use bounds::summary_within_bounds;
 use posthaste_mime_summary::{Section, SummaryRef};
+use posthaste_testkit::fuzz_seeds;
 use proptest::prelude::*;
 
 /// Fails if it is over its bounds; says what it takes.
@@ -39,6 +40,11 @@ fn nested_messages_with_many_addresses() {
     assert!(first.span.of(&message).starts_with(b"From: a,a,"));
     let (last, beyond) = (summary.parts().count() as u32, summary.locate(&[2000], Section::Body));
     assert!(last < 2000 && beyond.is_none());
+}
+
+#[test]
+fn any_bytes_are_summarised_within_the_bounds() {
+    fuzz_seeds("summarize", 500, |message| drop(summary_within_bounds(message)));
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use posthaste_mail_model::AccountId;
-use posthaste_store::{CommitOutcome, DirectoryChange, Engine, Places, StoreError};
+use posthaste_store::{Engine, Places, set_directory_entry};
 
-use super::{Acl, grant, key, mailbox_of, note_change, prefix, scan};
+use super::changes::{Entries, note};
+use super::{Acl, grant, key, mailbox_of, prefix, scan};
 use crate::account::Account;
 use crate::error::Result;
 
@@ -15,7 +15,7 @@ async fn lists(engine: &dyn Engine, account: AccountId, places: &Places) -> Resu
     let mut found = BTreeMap::new();
     scan(engine, &prefix(account), |entry| {
         if let Some(mailbox) = mailbox_of(account, &entry.name) {
-            // A list without entries is as good as none.
+            // A list without entries equals no list.
             let acl = Some(Acl::read(entry)?).filter(|acl| !acl.is_empty());
             found.extend(acl.map(|acl| (key(places.account, places.mailbox(mailbox)), acl)));
         }
@@ -30,7 +30,7 @@ fn in_place(account: AccountId) -> Places {
 }
 
 /// Makes the lists of an account in another store, where it has this name and is at these places,
-/// what they are here. Rights that other accounts have here, they have there.
+/// the same as here. Rights that other accounts have here, they have there.
 pub async fn copy_acls(
     from: &dyn Engine,
     account: &Account,
@@ -47,33 +47,20 @@ pub async fn copy_acls(
     for (record, acl) in &here {
         for who in acl.named() {
             let (key, value) = grant(who, &owner)?;
-            put(to, &key, Some(value)).await?;
+            set_directory_entry(to, &key, Some(value)).await?;
         }
         if there.get(record) != Some(acl) {
-            put(to, record, Some(acl.print(record)?)).await?;
+            set_directory_entry(to, record, Some(acl.print(record)?)).await?;
         }
     }
     for record in there.keys().filter(|record| !here.contains_key(*record)) {
-        put(to, record, None).await?;
+        set_directory_entry(to, record, None).await?;
     }
-    note_change(to).await
+    note(to, places.account, Entries::Unknown).await
 }
 
 /// Whether an account has the same lists in both stores, where it has the same ids.
 pub async fn same_acls(from: &dyn Engine, account: AccountId, to: &dyn Engine) -> Result<bool> {
     let places = in_place(account);
     Ok(lists(from, account, &places).await? == lists(to, account, &places).await?)
-}
-
-async fn put(engine: &dyn Engine, name: &str, value: Option<Bytes>) -> Result<()> {
-    let entry = engine.directory_entry(name).await?;
-    if entry.as_ref().map(|entry| &entry.value) == value.as_ref() {
-        return Ok(());
-    }
-    let expected = entry.map_or(0, |entry| entry.version);
-    let change = DirectoryChange { name: name.to_owned(), expected, value };
-    match engine.directory_commit(change).await? {
-        CommitOutcome::Done => Ok(()),
-        CommitOutcome::Conflict => Err(StoreError::Busy.into()),
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! The record is JSON: `{"v":1,"entries":{"ana@example.org":"lr","-bo@example.org":"w"}}`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use bytes::Bytes;
@@ -24,7 +24,7 @@ pub enum Who {
 }
 
 /// The identifier of everybody: RFC 4314 §2.
-const ANYONE: &str = "anyone";
+pub(super) const ANYONE: &str = "anyone";
 
 impl Who {
     /// As it is written.
@@ -47,8 +47,9 @@ pub struct Identifier {
 
 impl Identifier {
     /// An identifier as a user writes it. It need not be the name of an account: nobody learns from
-    /// the answer which accounts there are. Groups of the directory are lists for mail. Whoever may
-    /// change one decides who gets mail, and not who reads a mailbox. So they are no identifiers.
+    /// the answer which accounts there are. Groups of the directory are lists for mail. A user who
+    /// may change one decides who gets mail, and not who reads a mailbox. So they are no
+    /// identifiers.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let (negative, name) = match text.strip_prefix('-') {
             Some(name) => (true, name),
@@ -122,9 +123,17 @@ impl Acl {
     }
 
     /// Whom the entries name, those that take rights included: they are found when an account is
-    /// removed.
+    /// removed. What is taken from everybody leads nobody here.
     pub(super) fn named(&self) -> impl Iterator<Item = &Who> {
-        self.entries.keys().map(|identifier| &identifier.who)
+        let leads =
+            self.entries.keys().filter(|identifier| !identifier.negative || identifier.who != Who::Anyone);
+        leads.map(|identifier| &identifier.who)
+    }
+
+    /// Whom the entries name that another list does not name.
+    pub(super) fn named_beside<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a Who> {
+        let known: HashSet<&Who> = other.named().collect();
+        self.named().filter(move |who| !known.contains(who))
     }
 
     /// How many entries there are.

@@ -4,20 +4,25 @@
 //! | --- | --- |
 //! | `acl/<account id>/<mailbox id>` | the list of a mailbox: identifiers and their rights |
 //! | `grant/<hash of an identifier>/<account id>` | the account's name. Its mailboxes may have lists that name the identifier |
+//! | `sharing/of/<account id>` | how many entries the account's lists have; its version counts their changes |
 //! | `sharing/changes` | empty: its version counts the changes of all lists |
 //!
 //! A list is named by the mailbox's id, so it stays with a mailbox that gets another name. A
 //! `grant` is written before the list that it leads to, and stays when the list changes: it may
-//! lead to nothing, and nothing is found without it. A change is counted last. So whoever sees the
-//! count sees the change.
+//! lead to an account without such a list, but each account with one has it. A change is counted
+//! last, for its owner and then for all. So a reader that sees the count sees the change. A change
+//! that could not be counted is counted when it is made again.
 //!
-//! The owner has every right, and no list says so.
+//! The owner has every right without an entry in a list.
 //!
 //! Not in here: which rights a command needs, and names of mailboxes.
 
+mod changes;
 mod copy;
 mod list;
+mod read;
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use bytes::Bytes;
@@ -36,13 +41,16 @@ pub use list::{Acl, Identifier, Who};
 
 /// Entries of a list at most. It is read for each change of who may see what, and sent in one line.
 pub const ACL_ENTRIES_MAX: usize = 200;
+/// Entries at most in all lists of one account. Each account that sees one of its mailboxes reads
+/// them all after each change of one of them: some MB, and some ten milliseconds.
+pub const ACCOUNT_ENTRIES_MAX: usize = 20_000;
 /// Accounts whose mailboxes one account is shown at most. Without a limit, many who share a mailbox
 /// with everybody would slow down each LIST.
 pub const SHARING_ACCOUNTS_MAX: usize = 1_000;
 
-const CHANGES: &str = "sharing/changes";
-/// Records per engine call: they have some KiB.
-const PAGE: usize = 64;
+/// Records per engine call, and between two pauses for other tasks: a list of the most entries with
+/// short names has 6 KiB, and with the longest 80 KiB.
+const PAGE: usize = 32;
 
 /// Why a list was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +58,11 @@ pub enum AclError {
     /// Over [`ACL_ENTRIES_MAX`].
     #[error("an access control list has at most {ACL_ENTRIES_MAX} entries: remove some first")]
     TooMany,
+    /// Over [`ACCOUNT_ENTRIES_MAX`].
+    #[error(
+        "the access control lists of an account have at most {ACCOUNT_ENTRIES_MAX} entries in all: remove some first"
+    )]
+    TooManyInAll,
     /// The store, or a record.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
@@ -59,6 +72,14 @@ impl From<posthaste_store::StoreError> for AclError {
     fn from(error: posthaste_store::StoreError) -> Self {
         Self::Directory(error.into())
     }
+}
+
+/// An account that may share mailboxes with another one.
+#[derive(Debug, Clone)]
+pub struct Sharer {
+    /// Whose lists may name the other one.
+    pub id: AccountId,
+    name: String,
 }
 
 /// An account that shares mailboxes with another one.
@@ -120,6 +141,8 @@ async fn scan(
             Some(last) if page.len() == PAGE => after = Some(last.name.clone()),
             _ => return Ok(()),
         }
+        // An engine that answers at once would never let another task in.
+        tokio::task::yield_now().await;
     }
 }
 
@@ -143,13 +166,18 @@ impl Directory {
         Ok(found)
     }
 
-    /// A number that is another one after each change of a list of anyone.
+    /// A number that grows with each change of a list of anyone.
     pub async fn sharing_changes(&self) -> Result<u64> {
-        Ok(self.engine.directory_entry(CHANGES).await?.map_or(0, |entry| entry.version))
+        changes::all(&*self.engine).await
     }
 
-    /// Gives an identifier other rights in a mailbox. No right at all removes its entry. Whether
-    /// the mailbox exists is the caller's to know.
+    /// A number that grows with each change of a list of this account.
+    pub async fn sharing_changes_of(&self, owner: AccountId) -> Result<u64> {
+        changes::of_owner(&*self.engine, owner).await
+    }
+
+    /// Gives an identifier other rights in a mailbox. No right at all removes its entry. The caller
+    /// checks that the mailbox exists.
     pub async fn set_rights(
         &self,
         owner: &Account,
@@ -160,10 +188,10 @@ impl Directory {
         self.change_acl(owner, mailbox, |acl| acl.set(identifier, rights(acl.get(identifier)))).await
     }
 
-    /// Gives a mailbox the list of another one of its account.
+    /// Gives a mailbox the list of another one of its account, if there is room for it.
     pub async fn inherit_acl(&self, owner: &Account, mailbox: MailboxId, acl: &Acl) -> Result<()> {
         match self.change_acl(owner, mailbox, |own| *own = acl.clone()).await {
-            Ok(()) | Err(AclError::TooMany) => Ok(()),
+            Ok(()) | Err(AclError::TooMany | AclError::TooManyInAll) => Ok(()),
             Err(AclError::Directory(error)) => Err(error),
         }
     }
@@ -181,24 +209,37 @@ impl Directory {
             let old = entry.as_ref().map_or_else(|| Ok(Acl::default()), Acl::read)?;
             let mut new = old.clone();
             change(&mut new);
+            let entries = changes::Entries::FromTo(old.len(), new.len());
             if new == old {
-                return Ok(());
+                // An earlier attempt may have changed it and failed before it was counted.
+                return Ok(changes::note(&*self.engine, owner.id, entries).await?);
             }
-            if new.len() > old.len() && new.len() > ACL_ENTRIES_MAX {
-                return Err(AclError::TooMany);
-            }
-            for who in new.named() {
+            self.check_entries(owner, &old, &new).await?;
+            for who in new.named_beside(&old) {
                 self.make_sure(grant(who, owner)?).await?;
             }
             // A list without entries is kept, too: removed and made again, it would have a version
             // that someone else has read before.
             let value = Some(new.print(&key)?);
             if self.put(key.clone(), expected, value).await? == CommitOutcome::Done {
-                self.note_sharing_change().await?;
-                return Ok(());
+                return Ok(changes::note(&*self.engine, owner.id, entries).await?);
             }
         }
         Err(DirectoryError::Busy(key).into())
+    }
+
+    async fn check_entries(&self, owner: &Account, old: &Acl, new: &Acl) -> Result<(), AclError> {
+        let more = new.len().saturating_sub(old.len());
+        if more == 0 {
+            return Ok(());
+        }
+        if new.len() > ACL_ENTRIES_MAX {
+            return Err(AclError::TooMany);
+        }
+        match changes::has_room(&*self.engine, owner.id, more, ACCOUNT_ENTRIES_MAX).await? {
+            true => Ok(()),
+            false => Err(AclError::TooManyInAll),
+        }
     }
 
     /// Writes a record unless it says the same already.
@@ -218,55 +259,77 @@ impl Directory {
 
     /// Removes the list of a mailbox that was deleted.
     pub async fn remove_acl(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
+        let engine = &*self.engine;
+        match self.take_acl(owner, mailbox).await? {
+            Some(entries) => changes::note(engine, owner, changes::Entries::FromTo(entries, 0)).await,
+            // An earlier attempt may have failed before it was counted. Who never shared anything
+            // has nothing to count.
+            None if changes::of_owner(engine, owner).await? == 0 => Ok(()),
+            None => changes::note(engine, owner, changes::Entries::FromTo(0, 0)).await,
+        }
+    }
+
+    /// Removes a list, which had so many entries. Its change is the caller's to count.
+    async fn take_acl(&self, owner: AccountId, mailbox: MailboxId) -> Result<Option<usize>> {
         let key = key(owner, mailbox);
         for _ in 0..TRIES {
-            let Some(entry) = self.engine.directory_entry(&key).await? else { return Ok(()) };
+            let Some(entry) = self.engine.directory_entry(&key).await? else { return Ok(None) };
             if self.put(key.clone(), entry.version, None).await? == CommitOutcome::Done {
-                return self.note_sharing_change().await;
+                return read::count_in(&entry).map(Some);
             }
         }
         Err(DirectoryError::Busy(key))
     }
 
-    /// What others share with an account. At most [`SHARING_ACCOUNTS_MAX`] of them, those who name
-    /// the account before those who name everybody.
-    pub async fn shared_with(&self, reader: &Account) -> Result<Vec<Sharing>> {
-        let reader_name = Who::User(reader.name.clone());
-        let mut owners: Vec<(AccountId, String)> = Vec::new();
-        for who in [&reader_name, &Who::Anyone] {
+    /// The accounts whose lists may name an account, or everybody. At most
+    /// [`SHARING_ACCOUNTS_MAX`], those who name the account before those who name everybody.
+    pub async fn sharers(&self, reader: &Account) -> Result<Vec<Sharer>> {
+        let mut found: Vec<Sharer> = Vec::new();
+        let mut known = HashSet::from([reader.id]);
+        for who in [&Who::User(reader.name.clone()), &Who::Anyone] {
             let prefix = grants_of(who);
             scan(&*self.engine, &prefix, |entry| {
                 let id = entry.name.strip_prefix(&prefix).and_then(Id::parse).map(AccountId);
                 if let Some(id) = id
-                    && id != reader.id
-                    && owners.len() < SHARING_ACCOUNTS_MAX
-                    && !owners.iter().any(|(known, _)| *known == id)
+                    && found.len() < SHARING_ACCOUNTS_MAX
+                    && known.insert(id)
                 {
-                    owners.push((id, record::parse::<GrantRecord>(entry)?.owner));
+                    found.push(Sharer { id, name: record::parse::<GrantRecord>(entry)?.owner });
                 }
                 Ok(())
             })
             .await?;
         }
+        Ok(found)
+    }
+
+    /// What an account shares with another one; `None` if it shares nothing.
+    pub async fn shared_by(&self, sharer: &Sharer, reader: &Account) -> Result<Option<Sharing>> {
+        // Another account may have got the name since.
+        let owner = Stored::find(&*self.engine, &sharer.name).await?.map(|stored| stored.account);
+        let Some(owner) = owner.filter(|owner| owner.id == sharer.id) else { return Ok(None) };
+        let mut mailboxes = Vec::new();
+        scan(&*self.engine, &prefix(owner.id), |entry| {
+            let rights = read::rights_in(entry, &reader.name)?;
+            let mailbox = mailbox_of(owner.id, &entry.name).filter(|_| !rights.is_empty());
+            mailboxes.extend(mailbox.map(|mailbox| (mailbox, rights)));
+            Ok(())
+        })
+        .await?;
+        Ok(Some(Sharing { owner, mailboxes }).filter(|sharing| !sharing.mailboxes.is_empty()))
+    }
+
+    /// What others share with an account.
+    pub async fn shared_with(&self, reader: &Account) -> Result<Vec<Sharing>> {
         let mut found = Vec::new();
-        for (id, name) in owners {
-            // Another account may have got the name since.
-            let Some(owner) = Stored::find(&*self.engine, &name).await? else { continue };
-            if owner.account.id != id {
-                continue;
-            }
-            let lists = self.acls(id).await?;
-            let rights = lists.into_iter().map(|(mailbox, acl)| (mailbox, acl.rights_of(&reader.name)));
-            let mailboxes: Vec<_> = rights.filter(|(_, rights)| !rights.is_empty()).collect();
-            if !mailboxes.is_empty() {
-                found.push(Sharing { owner: owner.account, mailboxes });
-            }
+        for sharer in self.sharers(reader).await? {
+            found.extend(self.shared_by(&sharer, reader).await?);
         }
         Ok(found)
     }
 
-    /// Removes an account from all lists, and its mailboxes' own lists: whoever gets its name later
-    /// gets none of its rights.
+    /// Removes an account from all lists, and its mailboxes' own lists: a later account of that
+    /// name gets none of its rights.
     pub async fn forget_sharing(&self, account: &Account) -> Result<()> {
         let who = Who::User(account.name.clone());
         let mut owners = Vec::new();
@@ -281,7 +344,7 @@ impl Directory {
                 if acl.named().any(|named| *named == who) {
                     let outcome = self.change_acl(&owner.account, mailbox, |acl| acl.forget(&who)).await;
                     outcome.or_else(|error| match error {
-                        AclError::TooMany => Ok(()),
+                        AclError::TooMany | AclError::TooManyInAll => Ok(()),
                         AclError::Directory(error) => Err(error),
                     })?;
                 }
@@ -292,29 +355,20 @@ impl Directory {
 
     /// Removes the lists of all mailboxes of an account.
     pub async fn remove_acls(&self, owner: AccountId) -> Result<()> {
-        for (mailbox, _) in self.acls(owner).await? {
-            self.remove_acl(owner, mailbox).await?;
+        let mut mailboxes = Vec::new();
+        scan(&*self.engine, &prefix(owner), |entry| {
+            mailboxes.extend(mailbox_of(owner, &entry.name));
+            Ok(())
+        })
+        .await?;
+        for mailbox in &mailboxes {
+            self.take_acl(owner, *mailbox).await?;
         }
-        Ok(())
-    }
-
-    async fn note_sharing_change(&self) -> Result<()> {
-        note_change(&*self.engine).await
-    }
-}
-
-/// Counts a change. After [`TRIES`] conflicts others have counted since the change was made:
-/// whoever looks sees it.
-async fn note_change(engine: &dyn Engine) -> Result<()> {
-    for _ in 0..TRIES {
-        let expected = engine.directory_entry(CHANGES).await?.map_or(0, |entry| entry.version);
-        let (name, value) = (CHANGES.to_owned(), Some(Bytes::new()));
-        let change = posthaste_store::DirectoryChange { name, expected, value };
-        if engine.directory_commit(change).await? == CommitOutcome::Done {
-            return Ok(());
+        match mailboxes.is_empty() && changes::of_owner(&*self.engine, owner).await? == 0 {
+            true => Ok(()),
+            false => changes::note(&*self.engine, owner, changes::Entries::Unknown).await,
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

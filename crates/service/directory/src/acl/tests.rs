@@ -61,10 +61,19 @@ async fn others_see_what_is_shared_and_each_change_counts() {
     assert_ne!(count, 0);
     assert_eq!(seen(&other, &bo).await, "ana@example.org 1 lrs; ana@example.org 2 l");
     assert_eq!(seen(&other, &cy).await, "ana@example.org 2 l");
+    // What is taken from everybody leads nobody there; what is given later does.
+    set(&directory, &cy, 3, "anyone", "lr").await;
+    assert_eq!(seen(&other, &bo).await, "ana@example.org 1 lrs; ana@example.org 2 l; cy@example.org 3 r");
+    set(&directory, &cy, 3, "anyone", "").await;
+    let count = other.sharing_changes().await.unwrap();
     assert_eq!(seen(&other, &ana).await, "");
-    // What changes nothing is not counted.
+    // Each owner's changes are counted for himself, too.
+    let of_ana = other.sharing_changes_of(ana.id).await.unwrap();
+    let of_cy = other.sharing_changes_of(cy.id).await.unwrap();
+    set(&directory, &ana, 2, "anyone", "lr").await;
+    assert!(other.sharing_changes_of(ana.id).await.unwrap() > of_ana);
+    assert_eq!(other.sharing_changes_of(cy.id).await.unwrap(), of_cy);
     set(&directory, &ana, 2, "anyone", "l").await;
-    assert_eq!(other.sharing_changes().await.unwrap(), count);
     set(&directory, &ana, 1, "bo@example.org", "").await;
     directory.remove_acl(ana.id, mailbox(2)).await.unwrap();
     assert_ne!(other.sharing_changes().await.unwrap(), count);
@@ -135,4 +144,95 @@ async fn lists_go_along_to_another_store() {
     let places = Places { account: eve.id, mailboxes: BTreeMap::from([(mailbox(1), mailbox(7))]) };
     copy_acls(&*here.engine, &ana, &*there.engine, &eve.name, &places).await.unwrap();
     assert_eq!(seen(&there, &bo).await, "eve@example.org 7 lr");
+}
+
+/// The store fails between the list and the count: the client gets an error, and tries again.
+#[tokio::test]
+async fn a_change_made_again_is_counted_if_it_was_not() {
+    let (records, directory) = directory();
+    let ana = add(&directory, "ana@example.org", "pencil").await;
+    let bo = Identifier::parse("bo@example.org").unwrap();
+    set(&directory, &ana, 1, "bo@example.org", "lr").await;
+    let (count, of_ana) = (directory.sharing_changes().await, directory.sharing_changes_of(ana.id).await);
+    records.fail_on("sharing/");
+    let failed = directory.set_rights(&ana, mailbox(1), &bo, |_| Rights::NONE).await;
+    assert!(matches!(failed, Err(AclError::Directory(DirectoryError::Store(_)))), "{failed:?}");
+    assert!(directory.acl(ana.id, mailbox(1)).await.unwrap().is_empty(), "it was made");
+    records.fail_on("");
+    directory.set_rights(&ana, mailbox(1), &bo, |_| Rights::NONE).await.unwrap();
+    assert!(directory.sharing_changes().await.unwrap() > count.unwrap());
+    assert!(directory.sharing_changes_of(ana.id).await.unwrap() > of_ana.unwrap());
+
+    set(&directory, &ana, 1, "bo@example.org", "lr").await;
+    let count = directory.sharing_changes().await.unwrap();
+    records.fail_on("sharing/");
+    directory.remove_acl(ana.id, mailbox(1)).await.unwrap_err();
+    records.fail_on("");
+    directory.remove_acl(ana.id, mailbox(1)).await.unwrap();
+    assert!(directory.sharing_changes().await.unwrap() > count);
+    // An account that never shared anything: deleting a mailbox changes no count.
+    let cy = add(&directory, "cy@example.org", "pencil").await;
+    let count = directory.sharing_changes().await.unwrap();
+    directory.remove_acl(cy.id, mailbox(1)).await.unwrap();
+    assert_eq!(directory.sharing_changes().await.unwrap(), count);
+}
+
+#[tokio::test]
+async fn all_lists_of_an_account_are_bounded_together() {
+    let (records, directory) = directory();
+    let ana = add(&directory, "ana@example.org", "pencil").await;
+    let bo = Identifier::parse("bo@example.org").unwrap();
+    // As many as there may be, put there by a program without the bound.
+    let mut full = Acl::default();
+    for n in 0..ACL_ENTRIES_MAX {
+        full.set(&Identifier::parse(&format!("u{n}@example.org")).unwrap(), Rights::LOOKUP);
+    }
+    let lists = (ACCOUNT_ENTRIES_MAX / ACL_ENTRIES_MAX) as u64;
+    for n in 1..=lists {
+        let key = key(ana.id, mailbox(n));
+        records.put(&key, full.print(&key).unwrap());
+    }
+    let refused = directory.set_rights(&ana, mailbox(lists + 1), &bo, |_| Rights::LOOKUP).await;
+    assert!(matches!(refused, Err(AclError::TooManyInAll)), "{refused:?}");
+    // A new mailbox has none then, rather than not being made.
+    directory.inherit_acl(&ana, mailbox(lists + 1), &full).await.unwrap();
+    assert!(directory.acl(ana.id, mailbox(lists + 1)).await.unwrap().is_empty());
+    // An entry less, an entry more; again and again, also past the numbers where all are counted.
+    let u7 = Identifier::parse("u7@example.org").unwrap();
+    for _ in 0..100 {
+        directory.set_rights(&ana, mailbox(1), &u7, |_| Rights::NONE).await.unwrap();
+        directory.set_rights(&ana, mailbox(lists + 1), &bo, |_| Rights::LOOKUP).await.unwrap();
+        let refused = directory.set_rights(&ana, mailbox(1), &u7, |_| Rights::LOOKUP).await;
+        assert!(matches!(refused, Err(AclError::TooManyInAll)), "{refused:?}");
+        directory.remove_acl(ana.id, mailbox(lists + 1)).await.unwrap();
+        directory.set_rights(&ana, mailbox(1), &u7, |_| Rights::LOOKUP).await.unwrap();
+    }
+}
+
+#[test]
+fn a_record_says_without_its_list_what_the_list_says() {
+    let entry = |json: &str| DirectoryEntry {
+        name: "acl/x".into(),
+        version: 1,
+        value: Bytes::copy_from_slice(json.as_bytes()),
+    };
+    for json in [
+        r#"{"v":1,"entries":{}}"#,
+        r#"{"v":1,"entries":{"ana@example.org":"lr","-ana@example.org":"r","anyone":"w","-anyone":"l"}}"#,
+        r#"{"entries":{"bo@example.org":"lr","-bo@example.org":"w"},"v":1}"#,
+        // A name that JSON escapes.
+        r#"{"v":1,"entries":{"\u0061na@example.org":"lr","bo@example.org":"i"}}"#,
+        r#"{ "v" : 1, "entries" : { "anyone" : "lrswipkxtea" } }"#,
+    ] {
+        let entry = entry(json);
+        let acl = Acl::read(&entry).unwrap();
+        for reader in ["ana@example.org", "bo@example.org", "cy@example.org"] {
+            assert_eq!(read::rights_in(&entry, reader).unwrap(), acl.rights_of(reader), "{json} {reader}");
+        }
+        assert_eq!(read::count_in(&entry).unwrap(), acl.len(), "{json}");
+    }
+    for json in ["", "{}", r#"{"v":1,"entries":{},"x":1}"#, r#"{"v":1,"entries":{}}x"#] {
+        assert!(read::rights_in(&entry(json), "ana@example.org").is_err(), "{json}");
+        assert!(read::count_in(&entry(json)).is_err(), "{json}");
+    }
 }

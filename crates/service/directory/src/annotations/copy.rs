@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use posthaste_mail_model::AccountId;
-use posthaste_store::{CommitOutcome, DirectoryChange, Engine, Places, StoreError};
+use posthaste_store::{DirectoryChange, Engine, Places, set_directory_entry};
 use std::collections::BTreeMap;
 
 use super::{Annotated, PAGE, annotated, key, prefix, scan};
@@ -43,11 +43,11 @@ pub async fn copy_annotations(
     let there = records(to, places.account, &in_place(places.account)).await?;
     for (name, value) in &here {
         if there.get(name) != Some(value) {
-            put(to, name, Some(value.clone())).await?;
+            set_directory_entry(to, name, Some(value.clone())).await?;
         }
     }
     for name in there.keys().filter(|name| !here.contains_key(*name)) {
-        put(to, name, None).await?;
+        set_directory_entry(to, name, None).await?;
     }
     Ok(())
 }
@@ -56,15 +56,6 @@ pub async fn copy_annotations(
 pub async fn same_annotations(from: &dyn Engine, account: AccountId, to: &dyn Engine) -> Result<bool> {
     let places = in_place(account);
     Ok(records(from, account, &places).await? == records(to, account, &places).await?)
-}
-
-async fn put(engine: &dyn Engine, name: &str, value: Option<Bytes>) -> Result<()> {
-    let expected = engine.directory_entry(name).await?.map_or(0, |entry| entry.version);
-    let change = DirectoryChange { name: name.to_owned(), expected, value };
-    match engine.directory_commit(change).await? {
-        CommitOutcome::Done => Ok(()),
-        CommitOutcome::Conflict => Err(StoreError::Busy.into()),
-    }
 }
 
 /// Removes every record about an account's annotations.

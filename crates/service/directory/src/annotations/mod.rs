@@ -8,7 +8,7 @@
 //!
 //! A record is named by the mailbox's id, so it stays with a mailbox that gets another name. A
 //! change is written on the condition that nobody else changed the record, and then counted. So
-//! whoever sees the count sees the change.
+//! a reader that sees the count sees the change.
 //!
 //! Not in here: which entries there are, and who may change them.
 
@@ -18,7 +18,7 @@ mod record;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, MailboxId};
-use posthaste_store::{CommitOutcome, DirectoryEntry, Engine};
+use posthaste_store::{CommitOutcome, DirectoryEntry, DirectoryPages, Engine};
 
 use crate::directory::{Directory, TRIES};
 use crate::error::{DirectoryError, Result};
@@ -26,10 +26,10 @@ use crate::error::{DirectoryError, Result};
 pub use copy::{copy_annotations, same_annotations};
 pub use record::{Annotations, Entry};
 
-/// Octets of one value at most. RFC 5464 §4.1 asks for 1,024; a picture for a folder may have some
+/// Octets of one value at most. RFC 5464 §4.1 requires 1,024; a picture for a folder may have some
 /// 10,000. A literal of a command has no more.
 pub const ANNOTATION_BYTES_MAX: usize = 64 * 1024;
-/// Annotations of one mailbox at most: RFC 5464 §4.1 asks for 10, and clients set one or two each.
+/// Annotations of one mailbox at most: RFC 5464 §4.1 requires 10, and clients set one or two each.
 pub const ANNOTATIONS_MAX: usize = 100;
 /// Octets of names and values of one mailbox at most: four of the longest. They are one record,
 /// which is written as a whole for each change.
@@ -109,20 +109,15 @@ async fn scan(
     account: AccountId,
     mut each: impl FnMut(Annotated, &DirectoryEntry) -> Result<()>,
 ) -> Result<()> {
-    let prefix = prefix(account);
-    let mut after: Option<String> = None;
-    loop {
-        let page = engine.directory_scan(&prefix, after.as_deref(), PAGE).await?;
+    let mut pages = DirectoryPages::new(engine, prefix(account), PAGE);
+    while let Some(page) = pages.next().await? {
         for entry in &page {
             if let Some(of) = annotated(account, &entry.name) {
                 each(of, entry)?;
             }
         }
-        match page.last() {
-            Some(last) if page.len() == PAGE => after = Some(last.name.clone()),
-            _ => return Ok(()),
-        }
     }
+    Ok(())
 }
 
 impl Directory {
@@ -261,7 +256,7 @@ impl Directory {
                 return Ok(());
             }
         }
-        // Others counted meanwhile, after this change: whoever looks sees it.
+        // Others counted meanwhile, after this change: the next look sees it.
         Ok(())
     }
 }

@@ -28,7 +28,7 @@ pub(super) enum Form {
 pub(super) struct Message {
     /// Whom it wants to be; empty for the one that the token names.
     pub name: String,
-    /// `None` for one that only asks where to get one: RFC 7628 §4.3.
+    /// `None` for one that only wants to know where to get one: RFC 7628 §4.3.
     pub token: Option<Secret<String>>,
 }
 
@@ -116,8 +116,8 @@ impl<'a> Iterator for Pairs<'a> {
     }
 }
 
-/// `Bearer b64token` (RFC 6750 §2.1); `Some(None)` for an empty value or an empty token. `None` for
-/// another scheme, or what is no token.
+/// `Bearer b64token` (RFC 6750 §2.1); `Some(None)` for an empty value or an empty token. `None`
+/// for another scheme, or what is no token.
 fn bearer(value: &str) -> Option<Option<Secret<String>>> {
     let value = value.trim();
     if value.is_empty() {
@@ -147,7 +147,7 @@ struct Refusal<'a> {
     discovery: Option<&'a str>,
 }
 
-/// What the client's program is told of a refusal; `None` if the token was not looked at.
+/// What the client's program gets with a refusal; `None` if the token was not looked at.
 pub(super) fn challenge(form: Form, why: &LoginFailure, tokens: Option<&dyn TokenCheck>) -> Option<Vec<u8>> {
     let status = match why {
         LoginFailure::Scope => "insufficient_scope",

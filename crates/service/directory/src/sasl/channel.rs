@@ -15,7 +15,7 @@ pub struct TlsBindings {
     pub server_end_point: Option<Vec<u8>>,
 }
 
-/// Whether mechanisms of a kind are to be had on a channel without TLS.
+/// Whether a channel without TLS offers mechanisms of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plaintext {
     /// On loopback, or where the configuration says so.
@@ -35,12 +35,12 @@ pub struct Channel {
     pub certificate: Option<ClientCertificate>,
     /// Whether passwords may be sent without TLS.
     pub plaintext: Plaintext,
-    /// Whether SCRAM may run without TLS. Who listens can try passwords against what he heard.
+    /// Whether SCRAM may run without TLS. An eavesdropper can try passwords against what he read.
     pub scram: Plaintext,
 }
 
 impl Channel {
-    /// The channel of a connection. What it may carry without TLS is the protocol's to say.
+    /// The channel of a connection. The protocol decides what it may carry without TLS.
     pub fn of(connection: &Connection, service: Service, plaintext: Plaintext, scram: Plaintext) -> Self {
         let tls = connection.is_encrypted().then(|| TlsBindings {
             exporter: connection.channel_binding(ChannelBinding::TlsExporter),
@@ -60,14 +60,14 @@ impl Channel {
         self.protects_passwords() || self.scram == Plaintext::Allowed
     }
 
-    /// Whether -PLUS is offered. Not in TLS 1.2: there clients bind to `tls-unique` if to anything
-    /// (RFC 5929 §3), which cannot be had, and one that says so with `y` must not be taken for the
-    /// victim of a downgrade.
+    /// Whether -PLUS is offered. Not in TLS 1.2: there clients bind to `tls-unique` (RFC 5929 §3),
+    /// which rustls does not offer. If -PLUS were offered, a client that sends `y` would look like
+    /// the victim of a downgrade.
     pub(super) fn can_bind(&self) -> bool {
         self.tls.as_ref().is_some_and(|b| b.exporter.is_some())
     }
 
-    /// Whether the client has a certificate that is good now.
+    /// Whether the client has a certificate that is valid now.
     pub(super) fn has_certificate(&self) -> bool {
         self.certificate.as_ref().is_some_and(|certificate| !certificate.has_ended(SystemTime::now()))
     }

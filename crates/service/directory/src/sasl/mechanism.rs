@@ -71,9 +71,10 @@ pub struct Mechanisms(u16);
 impl Mechanisms {
     /// These.
     pub fn of(mechanisms: &[Mechanism]) -> Self {
-        mechanisms.iter().fold(Self::default(), |all, one| all.with(*one, true))
+        Self(mechanisms.iter().fold(0, |bits, one| bits | one.bit()))
     }
 
+    /// These, and one more if it is offered.
     pub(super) const fn with(self, mechanism: Mechanism, offered: bool) -> Self {
         if offered { Self(self.0 | mechanism.bit()) } else { self }
     }

@@ -69,8 +69,8 @@ pub enum Step {
     Done(Box<Login>),
     /// Refused; the exchange is over.
     Fail(LoginError),
-    /// Refused, which the challenge tells the client's program. It answers, with nothing that
-    /// counts, and the exchange is over: RFC 7628 §3.2.3.
+    /// Refused. The challenge reports this to the client, whose next response is ignored, and the
+    /// exchange is over: RFC 7628 §3.2.3.
     Refuse {
         /// To be sent after the error's delay.
         challenge: Vec<u8>,

@@ -7,8 +7,8 @@
 //! server-final   "v=" signature, which the client answers with an empty response
 //! ```
 //!
-//! A name that nobody has gets a salt like any other, the same each time it asks, and fails only at
-//! the end (RFC 5802 §7 leaves the order open; this one tells a stranger nothing).
+//! An unknown name gets a salt like any other, the same each time, and fails only at the end
+//! (RFC 5802 §7 leaves the order open; this one reveals nothing to a stranger).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -292,7 +292,7 @@ fn binding_data<'c>(flag: &str, binding: Binding, channel: &'c Channel) -> Resul
         (flag, _) if flag.starts_with("p=") => None,
         _ => return Err(LoginFailure::Malformed("a SCRAM message begins with n, y or p=")),
     }
-    .ok_or(LoginFailure::ChannelBinding("that type of channel binding is not to be had here"))
+    .ok_or(LoginFailure::ChannelBinding("that type of channel binding is not supported"))
 }
 
 /// `client-final-message`, RFC 5802 §7.

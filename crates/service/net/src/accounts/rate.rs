@@ -1,4 +1,4 @@
-//! How much in which time, as a bucket that leaks: whoever was quiet may do all that one period
+//! How much in which time, as a leaky bucket. An account that was idle may use all that one period
 //! allows at once, and from then on as much as flows off.
 //!
 //! A bucket is one number: the time by which all that was poured into it has flowed off (the

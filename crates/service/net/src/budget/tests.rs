@@ -6,7 +6,7 @@ const KIB: usize = 1024;
 const ANA: Holder = Holder::Account([1; 16]);
 const BEN: Holder = Holder::Account([2; 16]);
 
-/// A budget in which whoever does not move at this very moment is slow.
+/// A budget in which a holder that does not move at this very moment is slow.
 fn impatient(bytes: usize) -> ByteBudget {
     ByteBudget::new(bytes).with_pause_max(Duration::ZERO)
 }
@@ -28,7 +28,7 @@ fn reserves_grows_and_gives_back() {
     assert_eq!((one.bytes(), budget.available()), (4 * KIB, 36 * KIB));
     drop(one);
     assert_eq!(budget.available(), 40 * KIB);
-    assert!(budget.lock().holders.is_empty() && budget.lock().messages.is_empty());
+    assert!(budget.lock().groups.is_empty() && budget.lock().messages.is_empty());
 }
 
 #[test]
@@ -134,10 +134,112 @@ async fn waits_no_longer_than_it_may_and_never_for_the_impossible() {
 }
 
 #[tokio::test]
-async fn one_who_loses_bytes_learns_of_it() {
+async fn a_holder_that_loses_bytes_learns_of_it() {
     let budget = impatient(KIB).with_share_of_at_least(KIB);
     let (slow, new) = (budget.begin(ANA), budget.begin(BEN));
     slow.grow_to(KIB).unwrap();
     new.grow_to(KIB).unwrap();
     slow.revoked().await;
+}
+
+/// A command that reads on after it was given its bytes for good.
+#[test]
+fn a_complete_message_that_grows_gives_back_all_of_it() {
+    let budget = ByteBudget::new(400);
+    let permit = budget.begin(Holder::Account([1; 16]));
+    permit.grow_to(40).unwrap();
+    permit.complete();
+    permit.grow_to(100).unwrap();
+    assert_eq!((permit.bytes(), budget.available(), budget.attainable()), (100, 300, 100));
+    permit.complete();
+    let other = budget.begin(Holder::Account([2; 16]));
+    other.grow_to(100).unwrap();
+    other.complete();
+    let third = budget.begin(Holder::Account([3; 16]));
+    third.grow_to(100).unwrap();
+    third.complete();
+    // 300 of 400 are of complete messages.
+    let fourth = budget.begin(Holder::Account([4; 16]));
+    assert_eq!(budget.attainable(), 100);
+    fourth.grow_to(60).unwrap();
+    fourth.complete();
+    fourth.grow_to(80).unwrap();
+    assert_eq!(budget.attainable(), 20);
+    drop((permit, other, third, fourth));
+    assert_eq!((budget.available(), budget.attainable()), (400, 100));
+}
+
+fn host(address: &str) -> Holder {
+    Holder::Address(address.parse().unwrap())
+}
+
+/// What messages from these hosts get, each as much as it can in steps of a KiB.
+fn greedy(budget: &ByteBudget, hosts: impl Iterator<Item = String>) -> (Vec<BytePermit>, usize) {
+    let permits: Vec<_> = hosts.map(|address| budget.begin(host(&address))).collect();
+    for permit in &permits {
+        let mut bytes = KIB;
+        while permit.grow_to(bytes).is_ok() {
+            bytes += KIB;
+        }
+    }
+    let held = permits.iter().map(BytePermit::bytes).sum();
+    (permits, held)
+}
+
+#[test]
+fn a_network_has_its_share_however_many_addresses_it_has() {
+    let held =
+        |address: &dyn Fn(u32) -> String| greedy(&ByteBudget::new(800 * KIB), (0..40).map(address)).1 / KIB;
+    assert_eq!(held(&|n| format!("2001:db8:1:1::{n:x}")), 200, "a /64");
+    assert_eq!(held(&|n| format!("2001:db8:1:1{n:02x}::1")), 300, "a /56");
+    assert_eq!(held(&|n| format!("2001:db8:1:{n:02x}00::1")), 400, "a /48");
+    assert_eq!(held(&|n| format!("192.0.2.{n}")), 400, "a /24");
+    assert_eq!(held(&|n| format!("::ffff:192.0.2.{}", n / 40)), 200, "an IPv4 address");
+}
+
+#[test]
+fn strangers_leave_a_quarter_to_those_who_logged_in() {
+    let budget = ByteBudget::new(800 * KIB);
+    let (_held, bytes) = greedy(&budget, (0..40).map(|n| format!("2001:db8:{n:x}::1")));
+    assert_eq!(bytes, 600 * KIB);
+    // Loopback is no stranger.
+    let (local, account) = (budget.begin(host("127.0.0.1")), budget.begin(ANA));
+    local.grow_to(100 * KIB).unwrap();
+    account.grow_to(100 * KIB).unwrap();
+}
+
+#[tokio::test]
+async fn in_order_a_large_one_is_not_overtaken_by_small_ones() {
+    const LONG: Duration = Duration::from_secs(60);
+    let budget = ByteBudget::new(100).with_share_of_at_least(100).in_order();
+    let held = budget.begin(ANA);
+    held.grow_to_within(60, LONG).await.unwrap();
+    held.complete();
+    let (large, small) = (budget.begin(BEN), budget.begin(BEN));
+    let mut large_grows = Box::pin(large.grow_to_within(80, LONG));
+    assert!(futures_poll(large_grows.as_mut()).await.is_none());
+    let mut small_grows = Box::pin(small.grow_to_within(30, LONG));
+    assert!(futures_poll(small_grows.as_mut()).await.is_none(), "there is room for it, and one before it");
+    drop(held);
+    large_grows.as_mut().await.unwrap();
+    assert!(futures_poll(small_grows.as_mut()).await.is_none());
+    drop(large_grows);
+    drop(large);
+    small_grows.as_mut().await.unwrap();
+    // One who gives up is nobody's obstacle.
+    let (all, again) = (budget.begin(ANA), budget.begin(ANA));
+    assert!(all.grow_to_within(100, Duration::ZERO).await.is_err());
+    again.grow_to_within(70, LONG).await.unwrap();
+    assert!(budget.lock().waiting.is_empty());
+}
+
+/// What a future has at once, if anything.
+async fn futures_poll<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    std::future::poll_fn(|context| {
+        std::task::Poll::Ready(match std::pin::Pin::new(&mut future).poll(context) {
+            std::task::Poll::Ready(output) => Some(output),
+            std::task::Poll::Pending => None,
+        })
+    })
+    .await
 }

@@ -66,7 +66,7 @@ pub(crate) struct ByName {
 }
 
 impl ByName {
-    /// The certificate that a client which asks for `name` is shown.
+    /// The certificate that is shown to a client which names `name`.
     pub(crate) fn choose(&self, name: Option<&str>) -> &Shown {
         if self.others.is_empty() {
             return &self.first;

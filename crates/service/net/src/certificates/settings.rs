@@ -34,9 +34,9 @@ pub enum ClientCertificates {
     /// They are not asked for any.
     #[default]
     Off,
-    /// They may show one. One that is not good ends the handshake.
+    /// They may show one. One that is not valid ends the handshake.
     Optional(PathBuf),
-    /// A handshake without a good one fails.
+    /// A handshake without a valid one fails.
     Required(PathBuf),
 }
 

@@ -35,7 +35,7 @@ pub(crate) enum Header {
 
 /// What some bytes begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Prefix {
     /// A header of this many bytes.
     Whole { length: usize, header: Header },
     /// The beginning of one. All bytes belong to it.
@@ -63,7 +63,7 @@ pub enum Malformed {
 }
 
 /// Reads the header that `bytes` begin with.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Found, Malformed> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Prefix, Malformed> {
     if begins(bytes, V2_SIGNATURE) {
         binary(bytes)
     } else if begins(bytes, V1_START) {
@@ -80,10 +80,10 @@ fn begins(bytes: &[u8], mark: &[u8]) -> bool {
 }
 
 /// §2.1: `PROXY TCP4 192.0.2.1 198.51.100.1 56324 443` CRLF, parted by single spaces.
-fn line(bytes: &[u8]) -> Result<Found, Malformed> {
+fn line(bytes: &[u8]) -> Result<Prefix, Malformed> {
     let within = &bytes[..bytes.len().min(V1_LENGTH_MAX)];
     let Some(end) = within.iter().position(|byte| *byte == b'\n') else {
-        return if within.len() < V1_LENGTH_MAX { Ok(Found::Part) } else { Err(Malformed::Line) };
+        return if within.len() < V1_LENGTH_MAX { Ok(Prefix::Part) } else { Err(Malformed::Line) };
     };
     let text = within[..end].strip_suffix(b"\r").ok_or(Malformed::Line)?;
     let text = str::from_utf8(text).map_err(|_| Malformed::Line)?;
@@ -105,7 +105,7 @@ fn line(bytes: &[u8]) -> Result<Found, Malformed> {
         }
         _ => return Err(Malformed::Line),
     };
-    Ok(Found::Whole { length: end + 1, header })
+    Ok(Prefix::Whole { length: end + 1, header })
 }
 
 fn ip(family: &str, text: &str) -> Result<IpAddr, Malformed> {
@@ -121,8 +121,8 @@ fn port(text: &str) -> Result<u16, Malformed> {
 
 /// §2.2: the fixed part, addresses as the family has them, and extensions (TLV), which are passed
 /// over.
-fn binary(bytes: &[u8]) -> Result<Found, Malformed> {
-    let Some((fixed, rest)) = bytes.split_first_chunk::<V2_FIXED>() else { return Ok(Found::Part) };
+fn binary(bytes: &[u8]) -> Result<Prefix, Malformed> {
+    let Some((fixed, rest)) = bytes.split_first_chunk::<V2_FIXED>() else { return Ok(Prefix::Part) };
     let [.., version_command, family, high, low] = *fixed;
     let length = usize::from(u16::from_be_bytes([high, low]));
     if !matches!(version_command, 0x20 | 0x21) {
@@ -144,13 +144,13 @@ fn binary(bytes: &[u8]) -> Result<Found, Malformed> {
     if length < needed {
         return Err(Malformed::Binary);
     }
-    let Some(block) = rest.get(..length) else { return Ok(Found::Part) };
+    let Some(block) = rest.get(..length) else { return Ok(Prefix::Part) };
     let header = match needed {
         IPV4_ADDRESSES => addresses::<4, IPV4_ADDRESSES>(block, |ip| Ipv4Addr::from_octets(ip).into())?,
         IPV6_ADDRESSES => addresses::<16, IPV6_ADDRESSES>(block, |ip| Ipv6Addr::from_octets(ip).into())?,
         _ => Header::Own,
     };
-    Ok(Found::Whole { length: V2_FIXED + length, header })
+    Ok(Prefix::Whole { length: V2_FIXED + length, header })
 }
 
 /// Both IP addresses of `N` bytes, then both ports.
@@ -237,10 +237,10 @@ mod tests {
             for printed in [print_v1(&header), print_v2(&header, &extensions)] {
                 let length = printed.len();
                 for part in 0..length {
-                    prop_assert_eq!(parse(&printed[..part]), Ok(Found::Part));
+                    prop_assert_eq!(parse(&printed[..part]), Ok(Prefix::Part));
                 }
                 let all = [printed, following.clone()].concat();
-                prop_assert_eq!(parse(&all), Ok(Found::Whole { length, header }));
+                prop_assert_eq!(parse(&all), Ok(Prefix::Whole { length, header }));
             }
         }
 
@@ -252,8 +252,8 @@ mod tests {
         ) {
             let bytes = [start, rest].concat();
             match parse(&bytes) {
-                Ok(Found::Whole { length, .. }) => prop_assert!(length <= bytes.len()),
-                Ok(Found::Part) => prop_assert!(bytes.len() < LENGTH_MAX),
+                Ok(Prefix::Whole { length, .. }) => prop_assert!(length <= bytes.len()),
+                Ok(Prefix::Part) => prop_assert!(bytes.len() < LENGTH_MAX),
                 Err(_) => {}
             }
         }
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn lines_are_read_strictly() {
         let longest = "PROXY UNKNOWN ffff:f...f:ffff ffff:f...f:ffff 65535 65535 ignored\r\n";
-        assert!(matches!(parse(longest.as_bytes()), Ok(Found::Whole { header: Header::Own, .. })));
+        assert!(matches!(parse(longest.as_bytes()), Ok(Prefix::Whole { header: Header::Own, .. })));
         for bad in [
             "PROXY TCP4 192.0.2.1 198.51.100.1 1 2\n",
             "PROXY TCP4 192.0.2.1 198.51.100.1 1 2 3\r\n",
@@ -280,7 +280,7 @@ mod tests {
         }
         let endless = [b'x'; V1_LENGTH_MAX];
         let endless = [V1_START, &endless[V1_START.len()..]].concat();
-        assert_eq!(parse(&endless[..V1_LENGTH_MAX - 1]), Ok(Found::Part));
+        assert_eq!(parse(&endless[..V1_LENGTH_MAX - 1]), Ok(Prefix::Part));
         assert_eq!(parse(&endless), Err(Malformed::Line));
         for other in ["a LOGIN x y\r\n", "proxy TCP4", "PROXYX", "\r\n\r\nx", "\x16\x03\x01"] {
             assert_eq!(parse(other.as_bytes()), Err(Malformed::Other), "{other:?}");
@@ -296,7 +296,7 @@ mod tests {
             bytes.resize(bytes.len() + usize::from(length), 7);
             parse(&bytes)
         };
-        let own = |length| Ok(Found::Whole { length, header: Header::Own });
+        let own = |length| Ok(Prefix::Whole { length, header: Header::Own });
         assert_eq!(of(0x20, 0x11, 0), own(16));
         assert_eq!(of(0x20, 0xff, 12), own(28));
         assert_eq!(of(0x21, 0x00, 5), own(21));

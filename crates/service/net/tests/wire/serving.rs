@@ -159,7 +159,7 @@ async fn the_last_answer_survives_unread_input() {
 }
 
 #[tokio::test]
-async fn a_peer_over_the_limit_is_told_why() {
+async fn a_peer_over_the_limit_gets_the_reason() {
     let refusal = b"* BYE Too many connections\r\n";
     let limits = ConnectionLimits::new(1, 100);
     let counted = limits.clone();

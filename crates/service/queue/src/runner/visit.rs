@@ -49,6 +49,11 @@ impl Runner {
         Ok(())
     }
 
+    /// KiB of memory that an item's message takes.
+    fn kib_of(&self, item: &Item) -> u32 {
+        u32::try_from(item.size.div_ceil(1024)).unwrap_or(u32::MAX).min(self.bodies_max)
+    }
+
     /// Sends one message; whether the connection can be used for another.
     async fn send(&self, id: ItemId, channel: &mut dyn Channel) -> Result<bool, QueueError> {
         let item = self.queue().item(id).await?.filter(|item| !item.held);
@@ -56,6 +61,22 @@ impl Runner {
             self.schedule.lock().remove(id);
             return Ok(true);
         };
+        let kib = self.kib_of(&item);
+        let mut room = self.bodies.try_acquire_many(kib).ok();
+        if room.is_none() {
+            room = self.bodies.acquire_many(kib).await.ok();
+            // Meanwhile it may have been changed, and another node may send the queue's mail.
+            if !self.may_send() {
+                return Ok(true);
+            }
+            let Some(now) = self.queue().item(id).await?.filter(|item| !item.held) else {
+                self.schedule.lock().remove(id);
+                return Ok(true);
+            };
+            item = now;
+        }
+        // Until the outcome is written down: a report may quote the message.
+        let _room = room;
         let message = self.queue().message(&item).await?;
         let sent = channel.send(&item, message.clone()).await;
         let now = self.now();
@@ -67,7 +88,7 @@ impl Runner {
                 Ok(()) => {
                     tracing::info!(item = id, from = item.from, to, "sent");
                     recipient.outcome = Outcome::Sent;
-                    // RFC 3461 §5.2.2: a host without DSN will say nothing of its success.
+                    // RFC 3461 §5.2.2: a host without DSN will not report its success.
                     if recipient.wants_success() && !sent.reports {
                         relayed.push(recipient.clone());
                     }
@@ -128,7 +149,7 @@ impl Runner {
                 Ok(()) if item.is_done() => self.schedule.lock().remove(item.id),
                 // The next reading of the queue has it again once it is released.
                 Ok(()) if item.held => self.schedule.lock().remove(item.id),
-                Ok(()) => self.schedule.lock().put(item.id, &item.destination, item.next),
+                Ok(()) => self.schedule.lock().put(item.id, &item.destination, item.turn()),
                 Err(QueueError::Busy(_)) => {
                     let Some(now) = self.queue().item(item.id).await? else {
                         // It was dropped meanwhile.

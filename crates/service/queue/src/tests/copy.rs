@@ -27,7 +27,7 @@ async fn a_store_that_was_moved_sends_what_waited() {
     world.accept("ana@example.org", &["c@x.test"]).await;
     let to = memory();
     assert_eq!(copy(&world, &to, Arrive::AsTheyAre).await, 3);
-    // The first store's servers go on meanwhile.
+    // The first store's servers continue meanwhile.
     world.script("y.test", [Script::Unreachable(busy())]);
     world.run_at(START, 4).await;
     world.accept("ana@example.org", &["d@z.test"]).await;

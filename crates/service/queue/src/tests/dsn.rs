@@ -10,7 +10,7 @@ async fn accept(world: &World, to: &[(&str, &str)]) {
         to: to.iter().map(recipient).collect(),
         ret: Some(Return::Headers),
         envid: EnvelopeId::parse("id+2B1"),
-        ..Envelope::new("ana@example.org", &[], false)
+        ..Envelope::new("ana@example.org", &[])
     };
     world.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await.unwrap();
 }
@@ -60,6 +60,19 @@ async fn failures_are_reported_to_those_who_want_them() {
     assert!(world.items().await.is_empty());
 }
 
+/// The message counts as done: else it would be sent again and again.
+#[tokio::test]
+async fn a_report_that_finds_the_folder_full_is_dropped() {
+    let mut world = World::with_folders_of(Some(1)).await;
+    for _ in 0..2 {
+        accept(&world, &[("a@x.test", "FAILURE")]).await;
+        world.script("x.test", [Script::Answers(vec![Err(no_such_user())])]);
+        world.run_at(START, 2).await;
+        assert!(world.items().await.is_empty());
+    }
+    assert_eq!(only_report(&world).await, ["a@x.test", "failed"]);
+}
+
 #[tokio::test]
 async fn delays_are_reported_to_those_who_want_them() {
     let mut world = World::new().await;
@@ -83,7 +96,7 @@ async fn a_delivery_here_is_reported_once_for_all_who_asked() {
             To::new("cy@example.org"),
         ],
         envid: EnvelopeId::parse("id+2B1"),
-        ..Envelope::new("ana@example.org", &[], false)
+        ..Envelope::new("ana@example.org", &[])
     };
     world.relay.report_delivered(MESSAGE, &envelope).await.unwrap();
     assert_eq!(only_report(&world).await, ["bo@example.org", "delivered"]);

@@ -68,7 +68,8 @@ async fn calls(items: u32, spans: &[(u64, u64)]) -> Vec<u64> {
     }
     let begin = tokio::time::Instant::now();
     let clock: Clock = Arc::new(move || START + i64::try_from(begin.elapsed().as_secs()).unwrap());
-    let runner = Runner::new(world.relay.clone(), Arc::new(Dead), RetryTimes::default(), clock, None);
+    let runner =
+        Runner::new(world.relay.clone(), Arc::new(Dead), RetryTimes::default(), clock, None, BODIES_BYTES);
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(runner.run(async move {
         let _ = stopped.await;
@@ -86,7 +87,7 @@ async fn calls(items: u32, spans: &[(u64, u64)]) -> Vec<u64> {
     counts
 }
 
-/// Before senders are told that their messages are late, and after.
+/// Before senders get a report that their messages are late, and after.
 #[tokio::test(start_paused = true)]
 async fn a_hundred_thousand_messages_cost_what_one_costs() {
     let spans = [(0, 1), (1, 3), (14, 30)];

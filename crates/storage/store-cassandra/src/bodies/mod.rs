@@ -1,9 +1,9 @@
 //! Bodies: in chunks in Cassandra, or as objects of an S3-compatible store.
 //!
 //! Which of the two a keyspace uses is decided when it is made, and recorded in it. Both keep the
-//! same promises: a body is written before the commit that refers to it, a part of it is read
-//! without the rest, what is read was checked against its checksum, and what the sweep removes no
-//! commit can still come to refer to.
+//! same promises. A body is written before the commit that refers to it. A part of it is read
+//! without the rest, and checked against its checksum. The sweep removes nothing that a commit can
+//! still come to refer to.
 //!
 //! | | chunks | objects |
 //! | --- | --- | --- |

@@ -37,7 +37,7 @@ pub(crate) fn bucket(uid: u32) -> i32 {
 }
 
 impl Mailboxes {
-    /// Visits summaries in UID order; answers with the UIDs that have a row and no good summary.
+    /// Visits summaries in UID order; answers with the UIDs that have a row and no intact summary.
     pub(crate) async fn visit_summaries(
         &self,
         mailbox: MailboxId,
@@ -83,8 +83,8 @@ impl Mailboxes {
         Ok(unreadable)
     }
 
-    /// Visits the summaries of these UIDs, rising, each of its commit. UIDs without a good one are
-    /// added to `unreadable`.
+    /// Visits the summaries of these UIDs, rising, each of its commit. UIDs without an intact one
+    /// are added to `unreadable`.
     pub(crate) async fn visit_wanted(
         &self,
         mailbox: MailboxId,

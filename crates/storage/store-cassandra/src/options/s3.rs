@@ -2,8 +2,8 @@
 //!
 //! What the configuration leaves open is taken from the standard variables (`AWS_ENDPOINT_URL`,
 //! `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`,
-//! `AWS_ALLOW_HTTP` and their like), then from the machine's role (web identity,
-//! container and instance roles), as other S3 clients do.
+//! `AWS_ALLOW_HTTP` and their like). After those, the machine's role is used (web identity,
+//! container and instance roles), as in other S3 clients.
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::{BackoffConfig, Certificate, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};

@@ -3,7 +3,7 @@
 //! Text, so that a person who finds the directory knows what it is:
 //!
 //! ```text
-//! posthaste-store 6
+//! posthaste-store 7
 //! id 0123456789abcdefghijklmnop
 //! ```
 //!
@@ -16,7 +16,8 @@
 //! Version 1 had no links in its index. Version 2 had log records that were not bound to their
 //! place, no commits on two mailboxes, and did not log which packs were retired. Version 3 had no
 //! packs that were cut. Version 4 had no checkpoints of mailboxes. Version 5 had no
-//! checkpoints of ranges. A store of any of them becomes one of version 6 when it is opened. Older
+//! checkpoints of ranges. Some programs of version 6 know no bodies in another form and no segments
+//! of a search index. A store of any of them becomes one of version 7 when it is opened. Older
 //! programs refuse it then.
 
 use posthaste_mail_model::Id;
@@ -31,7 +32,7 @@ use crate::log::disk::failed;
 use crate::log::number_of;
 
 /// The version of everything below the data directory.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 /// The first version that this program reads.
 const OLDEST: u32 = 1;
 
@@ -139,7 +140,7 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<(u32, Id)> {
         Some(other) if other > VERSION => {
             return Err(StoreError::Corrupt(format!(
                 "{}: the store has format {other}, this program knows {VERSION}; use a newer program. If there never was \
-                 one, the file is damaged: its first line is to be `posthaste-store {VERSION}`",
+                 one, the file is damaged: its first line must be `posthaste-store {VERSION}`",
                 path.display()
             )));
         }
@@ -158,7 +159,7 @@ pub(crate) fn write_again(dir: &Path, id: Id) -> Result<()> {
     write().map_err(unavailable(dir))
 }
 
-/// The file as it is to be, under another name.
+/// The file as it shall be, under another name.
 fn write_draft(dir: &Path, id: Id) -> std::io::Result<PathBuf> {
     let draft = dir.join(format!("format.{}", std::process::id()));
     let mut file = File::create(&draft)?;

@@ -1,7 +1,7 @@
 //! The serve lock: one server per data directory, whatever becomes of the one before.
 //!
 //! `flock` on the file `lock` and on the directory itself, which the kernel gives up when the
-//! process ends in any way. Whoever removes `lock` by hand has removed a name, and the directory is
+//! process ends in any way. Removing `lock` by hand removes a name only, and the directory is
 //! still locked. The process id in the file is for the error message alone. Other processes
 //! (`account`, `import`, `check`) work beside the server and do not take it.
 
@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Held by the serving process; given up when dropped.
 #[derive(Debug)]
@@ -39,6 +40,13 @@ pub enum LockError {
         source: std::io::Error,
     },
 }
+
+/// Milliseconds for which a directory that is locked may be that of a store that another process is
+/// about to have made: it has the lock until the names are synced. More would keep an administrator
+/// waiting who starts a second server after somebody removed the lock file.
+const MAKING: u64 = 1_000;
+/// Milliseconds between two looks.
+const LOOK: u64 = 20;
 
 impl EngineLock {
     /// Takes the lock of a data directory, which is made if it is not there.
@@ -74,19 +82,23 @@ impl EngineLock {
 
     /// Locks the directory itself, if that was not done yet.
     ///
-    /// Called once there is a store: whoever makes one locks the directory for that long.
+    /// Called once there is a store. The process that makes one locks the directory until then.
     pub fn hold_directory(&self) -> Result<(), LockError> {
         if self.itself.get().is_some() {
             return Ok(());
         }
         let io = |source| LockError::Io { path: self.dir.clone(), source };
         let itself = File::open(&self.dir).map_err(io)?;
-        match itself.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(LockError::Held { dir: self.dir.clone(), pid: "unknown".to_owned() });
+        let mut tries = MAKING / LOOK;
+        while let Err(error) = itself.try_lock() {
+            match error {
+                TryLockError::WouldBlock if tries > 0 => std::thread::sleep(Duration::from_millis(LOOK)),
+                TryLockError::WouldBlock => {
+                    return Err(LockError::Held { dir: self.dir.clone(), pid: "unknown".to_owned() });
+                }
+                TryLockError::Error(error) => return Err(io(error)),
             }
-            Err(TryLockError::Error(error)) => return Err(io(error)),
+            tries -= 1;
         }
         // Somebody else's thread may have been first: then this one's is not needed.
         let _ = self.itself.set(itself);
@@ -104,13 +116,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_is_told_who_the_first_is() {
+    fn the_second_process_learns_the_id_of_the_first() {
         let dir = tempfile::tempdir().unwrap();
         let first = EngineLock::acquire(dir.path()).unwrap();
         let error = EngineLock::acquire(dir.path()).unwrap_err();
         assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
         drop(first);
         EngineLock::acquire(dir.path()).unwrap();
+    }
+
+    /// A command makes the store while a server starts.
+    #[test]
+    fn who_makes_the_store_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("format"), "").unwrap();
+        let making = File::open(dir.path()).unwrap();
+        making.lock().unwrap();
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| EngineLock::acquire(dir.path()));
+            // It has the lock file, and looks at the directory.
+            let lock = dir.path().join("lock");
+            while std::fs::read(&lock).map_or(true, |id| id.is_empty()) {
+                assert!(!server.is_finished(), "the server was refused");
+                std::thread::yield_now();
+            }
+            making.unlock().unwrap();
+            server.join().unwrap().unwrap();
+        });
     }
 
     #[test]

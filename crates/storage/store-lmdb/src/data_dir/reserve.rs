@@ -11,8 +11,8 @@
 //! - The file is made whole again when the disk has room: before new messages take it, and by
 //!   maintenance.
 //!
-//! It is as large as the packs, within limits: what deletions need follows what there is to delete,
-//! and a store that only keeps accounts stays small. Its bytes are random, lest a file system
+//! It is as large as the packs, within limits: what deletions need follows the amount of mail, and
+//! a store that only keeps accounts stays small. Its bytes are random, so that no file system can
 //! compress them.
 
 use posthaste_store::{Result, StoreError};
@@ -64,7 +64,7 @@ impl Reserve {
         std::fs::metadata(&self.path).map_or(0, |found| found.len().min(found.blocks() * 512))
     }
 
-    /// Bytes that it is to have, beside packs of `packs` bytes.
+    /// Bytes that it should have, beside packs of `packs` bytes.
     fn target(&self, packs: u64) -> u64 {
         let max = self.disk.room(&self.dir).map_or(self.max, |(all, _)| self.max.min(all / SHARE));
         packs.checked_next_power_of_two().unwrap_or(max).clamp(MIN.min(max), max)

@@ -25,9 +25,9 @@ fn recent_key(body: BodyId) -> [u8; 17] {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BodyPlace {
     pub(crate) pack: u32,
-    /// Of the record in the pack.
+    /// Offset of the record in the pack.
     pub(crate) offset: u64,
-    /// Of the content.
+    /// Length of the content.
     pub(crate) len: u64,
     pub(crate) refs: u32,
 }

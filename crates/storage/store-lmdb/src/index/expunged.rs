@@ -2,7 +2,7 @@
 //! remove of it.
 //!
 //! Key: mailbox (16), mod-sequence (8). Value: sum (4), set of UIDs. In `expunging`, the
-//! mod-sequence [`ALL_OF_MAILBOX`] stands for all of a removed mailbox.
+//! mod-sequence [`ALL_OF_MAILBOX`] means all of a removed mailbox.
 
 use heed::RwTxn;
 use posthaste_mail_model::{MailboxId, NumSet};
@@ -12,7 +12,7 @@ use posthaste_store::octets::put_set;
 use super::{Db, Hex, Index, Indexed, damaged};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 
-/// Stands for "every UID" in `expunging`: above every mod-sequence, which has 63 bits.
+/// Means "every UID" in `expunging`: above every mod-sequence, which has 63 bits.
 pub(crate) const ALL_OF_MAILBOX: u64 = u64::MAX;
 
 impl Index {

@@ -1,8 +1,8 @@
 //! The table `lists`: mailbox lists.
 //!
 //! A list is one record for its version and the number of the others, one per mailbox and one per
-//! subscribed name, so that a change costs the same in an account of ten thousand mailboxes as in
-//! one of ten. Keys of `lists` are the account and a tag: 0 version, 1 mailbox (and its id), 2
+//! subscribed name. So a change costs the same in an account of ten thousand mailboxes as in one of
+//! ten. Keys of `lists` are the account and a tag: 0 version, 1 mailbox (and its id), 2
 //! subscription (and the checksum of the name: names are longer than LMDB's keys may be).
 
 use heed::{RoTxn, RwTxn};
@@ -39,7 +39,7 @@ pub(crate) fn read_entry(read: &mut Octets<'_>) -> Option<MailboxEntry> {
     Some(MailboxEntry { id, name, uid_validity, special_use })
 }
 
-/// What a mailbox list says of itself.
+/// The head of a mailbox list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ListHead {
     pub(crate) version: ModSeq,
@@ -84,7 +84,7 @@ fn subscribed_key(account: AccountId, name: &MailboxName) -> [u8; 21] {
     key
 }
 
-/// What an account's list says of itself. An account without a list has an empty one.
+/// The head of an account's list. An account without a list has an empty one.
 fn list_head(index: &Index, txn: &RoTxn, account: AccountId) -> Result<ListHead> {
     if let Some(value) = index.lists.get(txn, &version_key(account)).indexed()? {
         return list_from(account, value)
@@ -123,7 +123,7 @@ pub(crate) fn count_all(index: &Index, txn: &mut RwTxn) -> Result<()> {
 }
 
 /// The names under one subscription key.
-fn names_from(key: &[u8], value: &[u8]) -> Option<BTreeSet<MailboxName>> {
+pub(crate) fn names_from(key: &[u8], value: &[u8]) -> Option<BTreeSet<MailboxName>> {
     let mut read: Octets<'_> = unseal(seed_of_key(key), value)?;
     let mut names = BTreeSet::new();
     while !read.is_empty() {
@@ -288,7 +288,7 @@ fn subscription(
 /// The mailbox answers `NoMailbox` from now on; what it held is left to maintenance.
 fn remove_mailbox(index: &Index, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
     let key = mailbox.0.to_bytes();
-    // A damaged head tells nothing of the log.
+    // A damaged head does not show where its log is.
     if let Ok(Some(stored)) = index.head(txn, mailbox) {
         index.add_dead(txn, stored.logged.places.iter())?;
     }

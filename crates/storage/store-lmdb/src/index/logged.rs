@@ -3,6 +3,7 @@
 //! Kept in the mailbox's head, which every commit writes anyway. From it follow when a checkpoint
 //! is due, and how much of each pack is dead when it is written.
 
+use crate::log::PackBytes;
 use posthaste_store::octets::{Octets, put_varint};
 
 /// Bytes of commits for each byte of a checkpoint, from which on another one is due. The log of a
@@ -20,11 +21,11 @@ const PLACES: usize = 8;
 
 /// Bytes of log records, by pack.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct ByPack([(u32, u64); PLACES]);
+pub(crate) struct ByPack([PackBytes; PLACES]);
 
 impl ByPack {
     /// Packs, and the bytes in each.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u64)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = PackBytes> {
         self.0.iter().copied().filter(|(_, bytes)| *bytes > 0)
     }
 
@@ -90,7 +91,7 @@ impl Logged {
     /// Counts a commit's record. Answers whether the mailbox wants a checkpoint now: its commits
     /// come to another multiple of what that would take. `least`: no checkpoint for fewer bytes; 0
     /// has one after each commit.
-    pub(crate) fn grew(&mut self, (pack, bytes): (u32, u64), messages: u32, least: u64) -> bool {
+    pub(crate) fn grew(&mut self, (pack, bytes): PackBytes, messages: u32, least: u64) -> bool {
         let step = match least {
             0 => 1,
             least => least.max(MULTIPLE * self.size.max(u64::from(messages) * MESSAGE)),
@@ -102,7 +103,7 @@ impl Logged {
     }
 
     /// After a checkpoint was written that has all that was counted when it was `before`.
-    pub(crate) fn after(&self, before: &Self, seq: u64, upto: u64, (pack, size): (u32, u64)) -> Self {
+    pub(crate) fn after(&self, before: &Self, seq: u64, upto: u64, (pack, size): PackBytes) -> Self {
         let mut places = self.places.since(&before.places);
         places.add(pack, size);
         let commits = self.commits.saturating_sub(before.commits);

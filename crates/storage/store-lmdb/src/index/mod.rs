@@ -182,12 +182,12 @@ impl Index {
         let path = dir.join("data.mdb");
         PageFile::prove_metas(&path)?;
         lock_file::allocate(dir, readers)?;
-        // SAFETY: LMDB asks that nothing else changes the pages of the environment while they are
-        // mapped, and that no file system without coherent maps lies below. The directory is ours
-        // by its format file, every process opens it through this call, and no flag that weakens
-        // locking is set. What we write to the file ourselves (`room`) makes it longer: zeroes
-        // behind its end, inside the one write transaction. No page that a transaction has named
-        // lies there, so nothing that LMDB or we have read through the map changes.
+        // SAFETY: LMDB requires that nothing else changes the pages of the environment while they
+        // are mapped, and that no file system without coherent maps lies below. The directory is
+        // ours by its format file, every process opens it through this call, and no flag that
+        // weakens locking is set. What we write to the file ourselves (`room`) makes it longer:
+        // zeroes behind its end, inside the one write transaction. No page that a transaction has
+        // named lies there, so nothing that LMDB or we have read through the map changes.
         let env = unsafe { options.open(dir) }.indexed()?;
         env.clear_stale_readers().indexed()?;
         let map = suspicion::note_map(&path);

@@ -6,7 +6,7 @@ use posthaste_store::Result;
 use super::{FORM_KEY, Index, Indexed, SEQ_KEY, damaged, lists};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 
-/// The form of the index: 5 in format 5, 6 in format 6. An index without one is older.
+/// The form of the index: 5 in format 5, 6 in formats 6 and 7. An index without one is older.
 const FORM: u32 = 6;
 
 impl Index {

@@ -12,6 +12,7 @@ use posthaste_store::Result;
 
 use super::{FORM_KEY, Index, Indexed, NEXT_PACK_KEY, SEQ_KEY, damaged};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
+use crate::log::PackBytes;
 
 /// The first byte of the keys of retired packs.
 const RETIRED: u8 = 2;
@@ -80,7 +81,7 @@ impl Index {
     }
 
     /// Counts bytes of packs that are needed no more. A pack that was retired since is passed over.
-    pub(crate) fn add_dead(&self, txn: &mut RwTxn, dead: impl Iterator<Item = (u32, u64)>) -> Result<()> {
+    pub(crate) fn add_dead(&self, txn: &mut RwTxn, dead: impl Iterator<Item = PackBytes>) -> Result<()> {
         for (pack, bytes) in dead {
             if let Some(state) = self.pack(txn, pack)? {
                 let dead = state.dead.saturating_add(bytes).min(state.end);

@@ -18,9 +18,10 @@ use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
 use super::{Index, Indexed, damaged};
 use crate::index::logged::ByPack;
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
+use crate::log::PackBytes;
 use crate::log::range::{Place, Table};
 
-const PASSES_KEY: [u8; 1] = [3];
+pub(crate) const PASSES_KEY: [u8; 1] = [3];
 const RETIRED_KEY: [u8; 1] = [4];
 
 /// Bytes of changes for each byte of a pass, from which on another pass is due. As two passes are
@@ -112,7 +113,7 @@ impl Passes {
         self.next = None;
     }
 
-    fn to_value(&self) -> Vec<u8> {
+    pub(crate) fn to_value(&self) -> Vec<u8> {
         let mut out = open_value();
         for number in [self.begun, self.before, self.superseded, self.size, self.changes] {
             put_varint(&mut out, number);
@@ -122,7 +123,7 @@ impl Passes {
         seal(seed_of_key(&PASSES_KEY), out)
     }
 
-    fn from_value(value: &[u8]) -> Option<Self> {
+    pub(crate) fn from_value(value: &[u8]) -> Option<Self> {
         let mut read: Octets<'_> = unseal(seed_of_key(&PASSES_KEY), value)?;
         let mut number = || read.varint();
         let (begun, before, superseded) = (number()?, number()?, number()?);
@@ -156,7 +157,7 @@ impl Index {
         &self,
         txn: &mut RwTxn,
         seq: u64,
-        (pack, bytes): (u32, u64),
+        (pack, bytes): PackBytes,
         is_change: bool,
     ) -> Result<()> {
         let mut passes = self.passes(txn)?;
@@ -192,7 +193,7 @@ impl Index {
 mod tests {
     use super::*;
 
-    fn bytes(places: &ByPack) -> Vec<(u32, u64)> {
+    fn bytes(places: &ByPack) -> Vec<PackBytes> {
         places.iter().collect()
     }
 

@@ -26,9 +26,9 @@ pub(crate) fn prefetch(value: &[u8]) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let there = value.as_ptr().cast::<i8>().wrapping_add(PAGES * PAGE);
         let ask = |at: *const i8| {
-            // SAFETY: a prefetch reads nothing as far as the program can tell, and an address that
-            // is not mapped is passed over; the address is computed without claiming that it lies
-            // in any object.
+            // SAFETY: a prefetch has no effect that the program can observe, and an address that is
+            // not mapped is passed over; the address is computed without claiming that it lies in
+            // any object.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
         };
         ask(there.wrapping_sub(there.addr() % PAGE));

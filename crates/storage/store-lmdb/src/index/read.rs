@@ -1,4 +1,4 @@
-//! What is read of mailboxes, but for their summaries (`summaries`). Each call is one reading
+//! What is read of mailboxes, except for their summaries (`summaries`). Each call is one reading
 //! transaction, from its first byte to its last.
 
 use heed::RoTxn;

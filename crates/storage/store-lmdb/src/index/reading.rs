@@ -32,7 +32,7 @@ impl Index {
                 self.readable.fetch_max(id, Ordering::AcqRel);
                 id
             }
-            // Whoever reads next meets the error. An older number only makes them look again.
+            // The next read meets the error. An older number only makes it look again.
             Err(_) => self.readable.load(Ordering::Acquire),
         }
     }

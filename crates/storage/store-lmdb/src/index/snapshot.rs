@@ -1,9 +1,9 @@
 //! The store at one instant: what a backup reads beside a running server.
 //!
 //! A snapshot is one reading transaction of the index, and every pack that this index names, held
-//! open. Both stay as they are: LMDB reuses no page that the transaction sees, bytes of a pack
-//! below its recorded end never change, an open file outlives its name when maintenance removes it,
-//! and no pack is cut while a snapshot lives.
+//! open. Both stay as they are. LMDB reuses no page that the transaction sees, and bytes of a pack
+//! below its recorded end never change. An open file outlives its name when maintenance removes it.
+//! No pack is cut while a snapshot lives.
 //!
 //! The instant is that of the index's last transaction when the snapshot begins. Opening the store
 //! comes before it. That brings the index up to what a process left behind, and waits for a server

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a check is good for. A minute spreads the cost of one check over all listings of a busy
+/// How long a check is valid. A minute spreads the cost of one check over all listings of a busy
 /// minute; ten would gain nothing more and leave a failing disk unnoticed ten times as long.
 const TRUSTED_FOR: Duration = Duration::from_secs(60);
 /// UIDs of one span of bits: 8 KiB, so that a folder of a million is sixteen of them.
@@ -63,7 +63,7 @@ impl Verified {
 }
 
 impl Walk<'_> {
-    /// Whether the summary of a UID is good: known to be, or proved by `check` now.
+    /// Whether the summary of a UID is intact: verified before, or by `check` now.
     #[inline]
     pub(crate) fn is_good(&mut self, uid: u32, check: impl FnOnce() -> bool) -> bool {
         let (number, at) = (uid / SPAN_UIDS, uid % SPAN_UIDS);

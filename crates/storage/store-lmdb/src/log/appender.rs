@@ -17,12 +17,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::record::{Batch, Form, Kind, PACK_HEADER, record_len};
-use super::scan::pack_form;
+use super::scan::{pack_form, tail_form};
+use super::search::Search;
 use super::{number_of, path_of};
 use crate::data_dir::format::REMEDY;
 use crate::index::Index;
 use crate::index::packs::PackState;
 use crate::log::Ahead;
+use crate::log::PackOffset;
 use crate::log::disk::{Disk, DiskFile, failed};
 use crate::log::entry::{abandon_content, retire_content};
 
@@ -45,13 +47,40 @@ struct Current {
     fresh: bool,
 }
 
+impl Current {
+    fn ended(self) -> Ended {
+        Ended { number: self.number, end: self.end, _file: self.file }
+    }
+}
+
+/// A pack that this process has ended, and the index does not know it yet. Its file is kept open,
+/// and with it the lock: another process would take a pack without a tail over, write to it, and
+/// lose that when this process has it sealed.
+struct Ended {
+    number: u32,
+    end: u64,
+    _file: Arc<dyn DiskFile>,
+}
+
+/// What a process left of a pack beyond the end that the index has.
+pub(crate) enum Left {
+    /// There is no such file.
+    Missing,
+    /// A process writes to it.
+    InUse,
+    /// Zeroes, up to this size.
+    Zero(Arc<dyn DiskFile>, u64),
+    /// What a crash cut off, or what never happened.
+    Torn(Arc<dyn DiskFile>),
+}
+
 /// What the next transaction must record of packs, beside where it ends itself.
 #[derive(Default)]
 struct Marks {
     /// Packs to seal.
-    seal: Vec<u32>,
-    /// Packs to seal whose tails may hold what never happened, and where they end.
-    abandon: Vec<(u32, u64)>,
+    seal: Vec<Ended>,
+    /// Packs to seal whose tails may hold what never happened.
+    abandon: Vec<Ended>,
     /// Packs that programs before this one emptied without logging it.
     retire: Vec<u32>,
 }
@@ -75,7 +104,7 @@ impl Appender {
     }
 
     /// The current pack and where what was acknowledged ends.
-    pub(crate) fn place(&self) -> Option<(u32, u64)> {
+    pub(crate) fn place(&self) -> Option<PackOffset> {
         self.current.as_ref().map(|c| (c.number, c.end))
     }
 
@@ -92,7 +121,7 @@ impl Appender {
 
     /// Whether this process writes the pack, or gave it up.
     pub(crate) fn owns(&self, pack: u32) -> bool {
-        self.current() == Some(pack) || self.marks.abandon.iter().any(|(n, _)| *n == pack)
+        self.current() == Some(pack) || self.marks.abandon.iter().any(|ended| ended.number == pack)
     }
 
     /// Ends the current pack with the next transaction.
@@ -100,7 +129,7 @@ impl Appender {
         if let Some(current) = self.current.take() {
             // The rest is zero. Cutting it off only returns its room, so a failure harms nothing.
             let _ = current.file.truncate(current.end);
-            self.marks.seal.push(current.number);
+            self.marks.seal.push(current.ended());
         }
     }
 
@@ -115,7 +144,11 @@ impl Appender {
     /// transaction has anything to commit.
     pub(crate) fn acquire(&mut self, index: &Index, txn: &mut RwTxn) -> Result<bool> {
         if !self.recovered {
-            self.recover(index, txn)?;
+            if let Err(error) = self.recover(index, txn) {
+                // What it chose before that must not be written to.
+                (self.current, self.marks) = (None, Marks::default());
+                return Err(error);
+            }
             self.recovered = true;
         }
         if self.current.as_ref().is_some_and(|c| c.end < self.pack_bytes) {
@@ -150,11 +183,11 @@ impl Appender {
             batch.record(kind, *seq, Id::from_bytes([0; 16]), content);
             *seq += 1;
         };
-        for (pack, end) in &mut self.marks.abandon {
+        for Ended { number, end, .. } in &mut self.marks.abandon {
             // Another process may have redone part of the tail meanwhile.
-            let known = index.pack(txn, *pack)?.map_or(0, |s| s.end);
+            let known = index.pack(txn, *number)?.map_or(0, |s| s.end);
             *end = known.max(*end);
-            log(Kind::Abandon, abandon_content(*pack, *end));
+            log(Kind::Abandon, abandon_content(*number, *end));
         }
         for pack in &self.marks.retire {
             log(Kind::Retire, retire_content(*pack));
@@ -162,8 +195,8 @@ impl Appender {
         Ok(batch)
     }
 
-    /// The acquired pack did not make it into the index: its file is removed, lest a full disk
-    /// gather one with every try.
+    /// The acquired pack did not make it into the index: its file is removed, so that a full disk
+    /// cannot gather one with every try.
     pub(crate) fn not_acquired(&mut self) {
         if let Some(current) = self.current.take().filter(|c| c.fresh) {
             // If it stays, it stays empty, and the next process that writes removes it.
@@ -178,7 +211,7 @@ impl Appender {
     fn recover(&mut self, index: &Index, txn: &RoTxn) -> Result<()> {
         let packs = index.all_packs(txn)?;
         for &(number, state) in packs.iter().rev().filter(|(_, s)| !s.sealed) {
-            self.recover_pack(number, state)?;
+            self.recover_pack(index, txn, (number, state))?;
         }
         if index.next_pack(txn)?.is_none() {
             let known = |n: &u32| packs.binary_search_by_key(n, |(n, _)| *n).is_ok();
@@ -200,33 +233,61 @@ impl Appender {
         Ok(())
     }
 
-    /// The same for one pack, also while this process writes to another one: who wrote it may
-    /// have ended since. Returns whether no process has it. Before the first
-    /// [`Appender::acquire`] it does nothing: that call looks through all packs.
-    pub(crate) fn recover_left(&mut self, number: u32, state: PackState) -> Result<bool> {
-        let is_ended = self.marks.seal.contains(&number);
-        if self.recovered && !is_ended { self.recover_pack(number, state) } else { Ok(is_ended) }
+    /// The same for one pack, also while this process writes to another one: its writer may have
+    /// ended since. Returns whether no process has it. Before the first [`Appender::acquire`] it
+    /// does nothing: that call looks through all packs.
+    pub(crate) fn recover_left(
+        &mut self,
+        index: &Index,
+        txn: &RoTxn,
+        pack: (u32, PackState),
+    ) -> Result<bool> {
+        let is_ended = self.marks.seal.iter().any(|ended| ended.number == pack.0);
+        if self.recovered && !is_ended { self.recover_pack(index, txn, pack) } else { Ok(is_ended) }
     }
 
-    fn recover_pack(&mut self, number: u32, state: PackState) -> Result<bool> {
+    fn recover_pack(&mut self, index: &Index, txn: &RoTxn, pack: (u32, PackState)) -> Result<bool> {
+        let (number, state) = pack;
+        match self.left(number, state.end, index.seq(txn)?)? {
+            // The check reports a pack that is missing. Writing can go on without it.
+            Left::Missing => {}
+            Left::InUse => return Ok(false),
+            Left::Torn(file) => self.marks.abandon.push(Ended { number, end: state.end, _file: file }),
+            Left::Zero(file, _) if !self.can_append(number, &*file, state.end) => {
+                self.marks.seal.push(Ended { number, end: state.end, _file: file });
+            }
+            Left::Zero(file, reserved) if self.current.is_none() && state.end < self.pack_bytes => {
+                self.current = Some(Current { number, file, end: state.end, reserved, fresh: false });
+            }
+            Left::Zero(..) => {}
+        }
+        Ok(true)
+    }
+
+    /// What a process left of a pack beyond the end that the index has. Fails if it is damaged and
+    /// acknowledged commits follow: to go on in another pack would lose them.
+    pub(crate) fn left(&self, number: u32, end: u64, next_seq: u64) -> Result<Left> {
         let path = path_of(&self.dir, number);
         let file = match self.disk.open(&path) {
-            // The check reports a pack that is missing. Writing can go on without it.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Left::Missing),
             other => other.map_err(failed(path.display()))?,
         };
         if !file.try_lock().map_err(failed(path.display()))? {
-            return Ok(false);
+            return Ok(Left::InUse);
         }
-        let reserved = file.size().map_err(failed(path.display()))?;
-        if !tail_is_zero(&*file, state.end, reserved).map_err(failed(path.display()))? {
-            self.marks.abandon.push((number, state.end));
-        } else if !self.can_append(number, &*file, state.end) {
-            self.marks.seal.push(number);
-        } else if self.current.is_none() && state.end < self.pack_bytes {
-            self.current = Some(Current { number, file, end: state.end, reserved, fresh: false });
+        let size = file.size().map_err(failed(path.display()))?;
+        if tail_is_zero(&*file, end, size).map_err(failed(path.display()))? {
+            return Ok(Left::Zero(file, size));
         }
-        Ok(true)
+        let search = Search { file: &*file, form: tail_form(&*file, number, self.store), size };
+        match search.damage_from(end.max(PACK_HEADER as u64), next_seq) {
+            None => Ok(Left::Torn(file)),
+            Some(at) => Err(StoreError::Corrupt(format!(
+                "{} is damaged at byte {at}, and acknowledged commits follow that the index lacks; nothing is \
+                 written. {REMEDY}",
+                path.display()
+            ))),
+        }
     }
 
     /// Whether new records may follow in this pack: not in one of an older form.
@@ -296,9 +357,7 @@ impl Appender {
     /// Records the state of all packs this transaction touches: its own ends at `end`.
     pub(crate) fn record(&self, index: &Index, txn: &mut RwTxn, pack: u32, end: u64) -> Result<()> {
         self.record_ended(index, txn)?;
-        for &(pack, _) in &self.marks.abandon {
-            seal(index, txn, pack)?;
-        }
+        self.marks.abandon.iter().try_for_each(|ended| seal(index, txn, ended.number))?;
         self.count_marks(index, txn, pack)?;
         let state = index.pack(txn, pack)?.unwrap_or_default();
         index.put_pack(txn, pack, PackState { end, ..state })
@@ -319,7 +378,7 @@ impl Appender {
     /// Records the packs that were ended. Unlike what else there is to record it needs no record in
     /// the log.
     pub(crate) fn record_ended(&self, index: &Index, txn: &mut RwTxn) -> Result<()> {
-        self.marks.seal.iter().try_for_each(|&pack| seal(index, txn, pack))
+        self.marks.seal.iter().try_for_each(|ended| seal(index, txn, ended.number))
     }
 
     /// The index has the packs that were ended.
@@ -342,7 +401,7 @@ impl Appender {
     /// A write failed: the pack is given up at the end it had.
     pub(crate) fn abandon(&mut self) {
         if let Some(current) = self.current.take() {
-            self.marks.abandon.push((current.number, current.end));
+            self.marks.abandon.push(current.ended());
         }
     }
 }
@@ -405,4 +464,82 @@ fn tail_is_zero(file: &dyn DiskFile, end: u64, size: u64) -> io::Result<bool> {
         at += n as u64;
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::disk::RealDisk;
+    use std::path::Path;
+
+    const STORE: Id = Id::new(1, 1);
+
+    fn appender(dir: &Path) -> Appender {
+        Appender::new(Arc::new(RealDisk), dir.join("packs"), STORE, 1 << 20)
+    }
+
+    /// Acquires a pack, as the writer does; its number.
+    fn acquire(appender: &mut Appender, index: &Index) -> u32 {
+        let mut txn = index.env.write_txn().unwrap();
+        assert!(appender.acquire(index, &mut txn).unwrap() || appender.current().is_some());
+        txn.commit().unwrap();
+        appender.acquired();
+        appender.current().unwrap()
+    }
+
+    /// Appends a batch that the index does not get.
+    fn write(appender: &mut Appender, index: &Index, seq: u64) {
+        let mut next = seq;
+        let mut batch = appender.begin(index, &index.read().unwrap(), &mut next).unwrap();
+        batch.record(Kind::Directory, next, Id::from_bytes([0; 16]), vec![1; 100]);
+        appender.write(&batch, || Ok(Ahead::Step)).unwrap();
+        appender.advance(batch.start + batch.len());
+    }
+
+    /// A command left a pack that could be taken over. Where the server left another one that is
+    /// damaged, nobody writes to either, however often it is tried.
+    #[test]
+    fn beside_a_damaged_pack_no_other_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("packs")).unwrap();
+        let index = Index::open(&dir.path().join("index"), 1 << 20, 8).unwrap();
+        let (mut server, mut command) = (appender(dir.path()), appender(dir.path()));
+        assert_eq!((acquire(&mut server, &index), acquire(&mut command, &index)), (1, 2));
+        write(&mut server, &index, 1);
+        write(&mut server, &index, 2);
+        drop((server, command));
+        let pack = path_of(&dir.path().join("packs"), 1);
+        let mut bytes = std::fs::read(&pack).unwrap();
+        bytes[PACK_HEADER + 20] ^= 1;
+        std::fs::write(&pack, bytes).unwrap();
+        let mut next = appender(dir.path());
+        for _ in 0..3 {
+            let mut txn = index.env.write_txn().unwrap();
+            let refusal = next.acquire(&index, &mut txn).unwrap_err();
+            assert!(matches!(refusal, StoreError::Corrupt(_)), "{refusal}");
+            assert!(next.current().is_none() && !next.has_marks());
+        }
+    }
+
+    /// A server ends a pack, and before its index has that, a command begins to write. It must not
+    /// go on in that pack: maintenance compacts and removes it.
+    #[test]
+    fn a_pack_that_was_ended_is_taken_over_by_nobody() {
+        for end in [Appender::rotate, Appender::abandon] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::create_dir(dir.path().join("packs")).unwrap();
+            let index = Index::open(&dir.path().join("index"), 1 << 20, 8).unwrap();
+            let (mut server, mut command) = (appender(dir.path()), appender(dir.path()));
+            assert_eq!(acquire(&mut server, &index), 1);
+            end(&mut server);
+            assert_eq!(acquire(&mut command, &index), 2);
+            assert_eq!(acquire(&mut server, &index), 3);
+            let mut txn = index.env.write_txn().unwrap();
+            server.record(&index, &mut txn, 3, 64).unwrap();
+            txn.commit().unwrap();
+            server.marked();
+            let sealed = |pack| index.pack(&index.read().unwrap(), pack).unwrap().unwrap().sealed;
+            assert_eq!([sealed(1), sealed(2), sealed(3)], [true, false, false]);
+        }
+    }
 }

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use crate::index::heads::{put_head, read_head};
 use crate::index::lists::{put_entry, read_entry};
+use crate::log::PackOffset;
 use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
 
 /// The form of all contents here.
@@ -196,7 +197,7 @@ pub(crate) fn abandon_content(pack: u32, end: u64) -> Vec<u8> {
 }
 
 /// Reads where a pack permanently ends.
-pub(crate) fn abandon_from(content: &[u8]) -> Option<(u32, u64)> {
+pub(crate) fn abandon_from(content: &[u8]) -> Option<PackOffset> {
     let mut read = Octets(content);
     if read.u8()? != VERSION {
         return None;

@@ -14,8 +14,19 @@ pub(crate) mod reader;
 pub(crate) mod readers;
 pub(crate) mod record;
 pub(crate) mod scan;
+pub(crate) mod search;
 
 use std::path::{Path, PathBuf};
+
+/// Commits in one batch. The time of a batch is that of its slowest client's patience; 512 appends
+/// of 4 KiB take some 5 ms.
+pub(crate) const GROUP_MAX: usize = 512;
+
+/// A pack, and an offset in it.
+pub(crate) type PackOffset = (u32, u64);
+
+/// A pack, and a count of bytes in it.
+pub(crate) type PackBytes = (u32, u64);
 
 /// How far a file is written ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

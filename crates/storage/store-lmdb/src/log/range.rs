@@ -24,6 +24,7 @@ use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
 use posthaste_store::{DirectoryEntry, MailboxEntry, MailboxList};
 
 use crate::index::lists::{put_entry, read_entry};
+use crate::log::PackOffset;
 use crate::log::entry::{many, put_names};
 
 /// The form of the content.
@@ -97,7 +98,7 @@ pub(crate) struct Packs {
     /// Packs whose files may be missing.
     pub(crate) retired: NumSet,
     /// Sealed packs, and where each ends.
-    pub(crate) sealed: Vec<(u32, u64)>,
+    pub(crate) sealed: Vec<PackOffset>,
 }
 
 /// A checkpoint of a range.

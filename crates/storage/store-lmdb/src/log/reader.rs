@@ -28,7 +28,7 @@ const FILES_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) enum ReadFault {
     /// The pack is no longer there: look the place up again.
-    Gone,
+    Missing,
     /// The disk said no.
     Io(io::Error),
     /// What is there is not the body.
@@ -38,7 +38,7 @@ pub(crate) enum ReadFault {
 impl std::fmt::Display for ReadFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Gone => f.write_str("the file is missing"),
+            Self::Missing => f.write_str("the file is missing"),
             Self::Io(error) => error.fmt(f),
             Self::Damaged(why) => f.write_str(why),
         }
@@ -47,7 +47,7 @@ impl std::fmt::Display for ReadFault {
 
 impl From<io::Error> for ReadFault {
     fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::NotFound { Self::Gone } else { Self::Io(error) }
+        if error.kind() == io::ErrorKind::NotFound { Self::Missing } else { Self::Io(error) }
     }
 }
 
@@ -151,7 +151,15 @@ impl PackReader {
         Ok(blocks.slice(skip..skip + (end - start) as usize))
     }
 
-    fn check_head(&self, body: BodyId, place: BodyPlace, head: &[u8]) -> Result<(), ReadFault> {
+    /// The sequence number of a body's record.
+    pub(crate) fn seq(&self, body: BodyId, place: BodyPlace) -> Result<u64, ReadFault> {
+        let prefix = RECORD_HEADER + table_len(place.len) as usize;
+        let head = read_exactly(&*self.file(place.pack)?, place.offset, prefix)?;
+        self.check_head(body, place, &head)
+    }
+
+    /// The sequence number of a body's record, if it is that.
+    fn check_head(&self, body: BodyId, place: BodyPlace, head: &[u8]) -> Result<u64, ReadFault> {
         // The index names the place, so a head of either form proves it.
         let header = [Form::bound(self.store, place.pack), Form::Unbound]
             .into_iter()
@@ -163,7 +171,7 @@ impl PackReader {
         if crc32c(&head[RECORD_HEADER..]) != header.content_crc {
             return Err(ReadFault::Damaged("the block table's checksum does not match"));
         }
-        Ok(())
+        Ok(header.seq)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Keeps packs from being cut while somebody reads one state of the index for long.
 //!
 //! A snapshot and a check read packs as one state of the index names them. They hold a shared
-//! `flock` on the directory of the packs, taken before that state is. Who cuts a pack takes the
-//! lock alone, and leaves the pack as it is if he cannot. A pack that is removed needs no lock: an
-//! open file outlives its name.
+//! `flock` on the directory of the packs, taken before that state is. A process that cuts a pack
+//! takes the lock exclusively, and leaves the pack as it is if it cannot. A pack that is removed
+//! needs no lock: an open file outlives its name.
 
 use std::fs::File;
 use std::io;

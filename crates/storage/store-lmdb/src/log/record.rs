@@ -17,7 +17,7 @@
 //! | --- | --- |
 //! | 0–3 | `PHR1` |
 //! | 4 | kind |
-//! | 5–7 | zero |
+//! | 5–7 | steps of 8 bytes from its batch's begin, plus one; 0 if that is not known |
 //! | 8–15 | sequence number, rising over the whole store |
 //! | 16–23 | length of the content |
 //! | 24–39 | id: of the body, mailbox or account; zero for other kinds |
@@ -25,6 +25,10 @@
 //! | 44–47 | CRC-32C of the store's id (16), the pack's number (4), the record's offset (8) and bytes 0–43; in form 1 of bytes 0–43 alone |
 //! | 48–… | a body's table: CRC-32C of each 64 KiB block of the content |
 //! | … | content, then zeroes to a multiple of eight |
+//!
+//! A batch is written and synced before the next one begins. So each record shows that the disk
+//! once had everything before its batch: what is missing there is damage, and not what a crash cut
+//! off. Older programs wrote 0 there, and so do batches of over 128 MiB.
 //!
 //! The checksum of a head covers the place of the record. A rebuild can therefore search a damaged
 //! pack for records. The bytes of a record in another place do not pass, and a message that
@@ -42,6 +46,8 @@ pub(crate) const RECORD_HEADER: usize = 48;
 /// end; half would double the table of large bodies for little, twice as much would make a preview
 /// of 2 KiB cost 10 µs.
 pub(crate) const BLOCK: usize = 64 * 1024;
+/// What the three bytes of [`Header::steps`] can hold: batches of up to 128 MiB.
+const STEPS_MAX: u32 = (1 << 24) - 1;
 const PACK_MAGIC: &[u8; 8] = b"PHPACK\r\n";
 const RECORD_MAGIC: &[u8; 4] = b"PHR1";
 
@@ -127,6 +133,8 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
+    /// Steps of 8 bytes from the begin of its batch, plus one; 0 if that is not known.
+    pub(crate) steps: u32,
     pub(crate) seq: u64,
     pub(crate) len: u64,
     pub(crate) id: Id,
@@ -139,6 +147,7 @@ impl Header {
         let mut out = [0; RECORD_HEADER];
         out[..4].copy_from_slice(RECORD_MAGIC);
         out[4] = self.kind as u8;
+        out[5..8].copy_from_slice(&self.steps.to_le_bytes()[..3]);
         out[8..16].copy_from_slice(&self.seq.to_le_bytes());
         out[16..24].copy_from_slice(&self.len.to_le_bytes());
         out[24..40].copy_from_slice(&self.id.to_bytes());
@@ -159,11 +168,23 @@ impl Header {
         }
         Some(Self {
             kind: Kind::from_byte(bytes[4])?,
+            steps: u32::from_le_bytes([bytes[5], bytes[6], bytes[7], 0]),
             seq: u64::from_le_bytes(*bytes[8..].first_chunk()?),
             len: u64::from_le_bytes(*bytes[16..].first_chunk()?),
             id: Id::from_bytes(*bytes[24..].first_chunk()?),
             content_crc: u32::from_le_bytes(*bytes[40..].first_chunk()?),
         })
+    }
+
+    /// Whether both are heads of the same record, which maintenance copied from batch to batch.
+    pub(crate) fn is_copy_of(&self, other: &Self) -> bool {
+        Self { steps: 0, ..*self } == Self { steps: 0, ..*other }
+    }
+
+    /// Where the batch of the record at `offset` begins, if that is known.
+    pub(crate) fn batch_at(&self, offset: u64) -> Option<u64> {
+        let steps = u64::from(self.steps).checked_sub(1)?;
+        offset.checked_sub(steps * 8)
     }
 
     /// Bytes of the table between head and content.
@@ -240,7 +261,8 @@ const LARGE: usize = 64 * 1024;
 
 impl Batch {
     pub(crate) fn new(store: Id, pack: u32, start: u64) -> Self {
-        Self { pack, start, form: Form::bound(store, pack), len: 0, parts: Vec::new(), small: Vec::new() }
+        let form = Form::bound(store, pack);
+        Self { pack, start, form, len: 0, parts: Vec::new(), small: Vec::new() }
     }
 
     /// Bytes so far.
@@ -260,11 +282,9 @@ impl Batch {
 
     /// Adds a body and returns where its record will lie.
     pub(crate) fn body(&mut self, seq: u64, body: BodyId, content: &Bytes) -> u64 {
-        let at = self.next();
         let table = table_of(content);
         let len = content.len() as u64;
-        let header = Header { kind: Kind::Body, seq, len, id: body.0, content_crc: crc32c(&table) };
-        self.copy(&header.to_bytes(self.form, at));
+        let at = self.head(Kind::Body, seq, body.0, len, crc32c(&table));
         self.copy(&table);
         self.share(content);
         self.pad();
@@ -274,8 +294,7 @@ impl Batch {
     /// Adds a record of another kind.
     pub(crate) fn record(&mut self, kind: Kind, seq: u64, id: Id, content: impl Into<Bytes>) {
         let content = content.into();
-        let header = Header { kind, seq, len: content.len() as u64, id, content_crc: crc32c(&content) };
-        self.copy(&header.to_bytes(self.form, self.next()));
+        self.head(kind, seq, id, content.len() as u64, crc32c(&content));
         self.share(&content);
         self.pad();
     }
@@ -283,10 +302,19 @@ impl Batch {
     /// Adds a record that was read whole from another pack, under a new head, and returns where it
     /// will lie.
     pub(crate) fn moved(&mut self, header: Header, record: &Bytes) -> u64 {
-        let at = self.next();
-        self.copy(&header.to_bytes(self.form, at));
+        let Header { kind, seq, len, id, content_crc, .. } = header;
+        let at = self.head(kind, seq, id, len, content_crc);
         self.share(&record.slice(RECORD_HEADER..));
         self.pad();
+        at
+    }
+
+    /// Adds the head of a record and returns where it will lie.
+    fn head(&mut self, kind: Kind, seq: u64, id: Id, len: u64, content_crc: u32) -> u64 {
+        let at = self.next();
+        let steps = u32::try_from(self.len / 8 + 1).ok().filter(|steps| *steps <= STEPS_MAX);
+        let header = Header { kind, steps: steps.unwrap_or(0), seq, len, id, content_crc };
+        self.copy(&header.to_bytes(self.form, at));
         at
     }
 
@@ -333,7 +361,8 @@ mod tests {
 
     #[test]
     fn a_head_comes_back_at_its_place_alone_and_damage_is_seen() {
-        let header = Header { kind: Kind::List, seq: 7, len: 13, id: Id::new(3, 4), content_crc: 5 };
+        let id = Id::new(3, 4);
+        let header = Header { kind: Kind::List, steps: STEPS_MAX, seq: 7, len: 13, id, content_crc: 5 };
         let form = Form::bound(Id::new(1, 1), 2);
         let mut bytes = header.to_bytes(form, 640);
         assert_eq!(Header::from_bytes(&bytes, form, 640), Some(header));
@@ -375,7 +404,10 @@ mod tests {
         assert_eq!((first, second), (64, 64 + body_record_len(5)));
         let all: Vec<u8> = batch.pieces().flatten().copied().collect();
         assert_eq!(all.len() as u64, batch.len());
+        let head = Header::from_bytes(&all, form, first).unwrap();
         let header = Header::from_bytes(&all[(second - 64) as usize..], form, second).unwrap();
+        assert_eq!((head.batch_at(first), header.batch_at(second)), (Some(64), Some(64)));
+        assert_eq!(Header { steps: 0, ..header }.batch_at(second), None);
         assert_eq!(
             (header.len, header.record_len()),
             (large.len() as u64, body_record_len(large.len() as u64))
@@ -394,7 +426,8 @@ mod tests {
         let mut second = Batch::new(Id::new(9, 9), 2, 4096);
         let to = second.moved(header, &Bytes::from(record.clone()));
         let bytes: Vec<u8> = second.pieces().flatten().copied().collect();
-        assert_eq!(Header::from_bytes(&bytes, Form::bound(Id::new(9, 9), 2), to), Some(header));
+        let there = Header::from_bytes(&bytes, Form::bound(Id::new(9, 9), 2), to).unwrap();
+        assert_eq!((there, there.batch_at(to)), (header, Some(4096)));
         assert_eq!(bytes[RECORD_HEADER..], record[RECORD_HEADER..]);
     }
 }

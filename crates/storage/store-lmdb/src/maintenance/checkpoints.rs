@@ -76,7 +76,7 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Vec<Prepared>> {
     Ok(prepared)
 }
 
-/// A damaged mailbox keeps its log: the next rebuild makes it good from there.
+/// A damaged mailbox keeps its log: the next rebuild repairs it from there.
 fn intact(content: Result<Vec<u8>>) -> Result<Option<Bytes>> {
     match content {
         Ok(content) => Ok(Some(content.into())),

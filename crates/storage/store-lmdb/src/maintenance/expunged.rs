@@ -1,15 +1,14 @@
 //! Step 2: what expunges and removed mailboxes left.
 
 use heed::RwTxn;
-use posthaste_mail_model::{BodyId, MailboxId, NumSet};
+use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::{Report, Result};
 use std::collections::BTreeMap;
 
 use super::holders::{Holder, holders};
 use crate::index::bodies::BodyPlace;
 use crate::index::chunk::uid_key;
-use crate::index::expunged::ALL_OF_MAILBOX;
-use crate::index::expunged::{number_of_key, numbered_key, set_from};
+use crate::index::expunged::{ALL_OF_MAILBOX, number_of_key, numbered_key, set_from};
 use crate::index::heads::StoredHead;
 use crate::index::links;
 use crate::index::{Index, Indexed, between, damaged};
@@ -119,15 +118,67 @@ fn finish_note(index: &Index, txn: &mut RwTxn, mailbox: MailboxId, modseq: u64) 
 fn forget_old_expunges(index: &Index, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
     let mut modseqs = Vec::new();
     for item in index.expunged.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()? {
-        modseqs.extend(number_of_key(item.indexed()?.0));
+        let number = number_of_key(item.indexed()?.0).and_then(ModSeq::new);
+        modseqs.push(number.ok_or_else(damaged("key of a note of expunges"))?);
     }
     if modseqs.len() <= NOTES_MAX {
         return Ok(());
     }
     let Some(stored) = index.head(txn, mailbox)? else { return Ok(()) };
-    let upto = modseqs.get(modseqs.len() / 2).copied().unwrap_or(0);
-    let (low, high) = (numbered_key(mailbox, 0), numbered_key(mailbox, upto));
+    let Some(forgotten) = modseqs.get(modseqs.len() / 2).copied() else { return Ok(()) };
+    let (low, high) = (numbered_key(mailbox, 0), numbered_key(mailbox, forgotten.value()));
     index.expunged.delete_range(txn, &between(&low, &high)).indexed()?;
-    let forgotten = posthaste_mail_model::ModSeq::new(upto).unwrap_or(stored.forgotten);
     index.put_head(txn, mailbox, &StoredHead { forgotten, ..stored })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::logged::Logged;
+    use posthaste_mail_model::Id;
+    use posthaste_store::StoreError;
+
+    const MAILBOX: MailboxId = MailboxId(Id::from_bytes([7; 16]));
+
+    /// An index with a mailbox and a note of an expunge for each of these mod-sequences.
+    fn index(dir: &std::path::Path, modseqs: impl Iterator<Item = u64>) -> Index {
+        let index = Index::open(dir, 1 << 24, 8).unwrap();
+        let mut txn = index.env.write_txn().unwrap();
+        let head = posthaste_store::suite::sample_head();
+        let stored = StoredHead { head, forgotten: ModSeq::ZERO, logged: Logged::default() };
+        index.put_head(&mut txn, MAILBOX, &stored).unwrap();
+        for modseq in modseqs {
+            index.expunged.put(&mut txn, &numbered_key(MAILBOX, modseq), &[]).unwrap();
+        }
+        txn.commit().unwrap();
+        index
+    }
+
+    #[test]
+    fn the_older_half_of_too_many_notes_is_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = index(dir.path(), 1..=NOTES_MAX as u64 + 1);
+        let mut txn = index.env.write_txn().unwrap();
+        forget_old_expunges(&index, &mut txn, MAILBOX).unwrap();
+        let stored = index.head(&txn, MAILBOX).unwrap().unwrap();
+        assert_eq!(stored.forgotten.value(), NOTES_MAX as u64 / 2 + 1);
+        assert_eq!(index.expunged.len(&txn).unwrap(), NOTES_MAX as u64 / 2);
+        // There is room again.
+        forget_old_expunges(&index, &mut txn, MAILBOX).unwrap();
+        assert_eq!(index.expunged.len(&txn).unwrap(), NOTES_MAX as u64 / 2);
+    }
+
+    /// Else notes would be removed, and the head would not say that they are forgotten.
+    #[test]
+    fn a_key_without_a_mod_sequence_is_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let beyond = u64::MAX - NOTES_MAX as u64;
+        let index = index(dir.path(), beyond..=u64::MAX);
+        let mut txn = index.env.write_txn().unwrap();
+        let outcome = forget_old_expunges(&index, &mut txn, MAILBOX);
+        assert!(
+            matches!(outcome, Err(StoreError::Corrupt(why)) if why.contains("key of a note of expunges"))
+        );
+        assert_eq!(index.expunged.len(&txn).unwrap(), NOTES_MAX as u64 + 1);
+    }
 }

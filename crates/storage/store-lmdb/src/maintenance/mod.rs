@@ -6,7 +6,7 @@
 //! 2. `expunged`: summaries of expunged messages are removed, and their bodies lose a reference.
 //!    Copies that link to such a summary get one of their own first. A body without references
 //!    leaves the index and is dead weight in its pack.
-//! 3. `checkpoints`: a mailbox of which the log says much more than there is to say gets a
+//! 3. `checkpoints`: a mailbox whose records in the log are much larger than its state gets a
 //!    checkpoint. What was logged of it before is dead weight. `ranges`: so do mailbox lists, the
 //!    directory and packs, all of them a range at a time.
 //! 4. `packs`: live records of packs that are more than half dead are copied to the current pack.
@@ -31,6 +31,7 @@ use posthaste_store::{Report, Result};
 
 use self::copies::count_copies;
 use self::expunged::remove_expunged;
+pub(crate) use self::packs::COPY_MAX;
 use self::packs::{Room, compact, end_wasteful, next_pack, remove_retired};
 use self::shrink::shrink;
 use crate::index::Indexed;

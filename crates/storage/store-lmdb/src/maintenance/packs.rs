@@ -18,7 +18,7 @@ use crate::writer::Writer;
 use crate::writer::apply::Apply;
 
 /// Bytes copied out of a pack in one round: some 10 ms.
-const COPY_MAX: u64 = 4 << 20;
+pub(crate) const COPY_MAX: u64 = 4 << 20;
 /// Records passed over in one round.
 const RECORDS_MAX: u64 = 20_000;
 /// Dead bytes from which the current pack is ended early, so that it can be compacted: a step by

@@ -24,8 +24,8 @@ pub(super) enum Standing {
     Superseded,
 }
 
-/// Whether a log record is needed. It is not if it speaks of a removed mailbox, if a checkpoint of
-/// its mailbox or two passes over its table have what it says, or if it is an older version of a
+/// Whether a log record is needed. It is not needed if its mailbox was removed, if a checkpoint of
+/// its mailbox or two passes over its table contain it, or if there is a newer version of its
 /// directory record.
 pub(super) fn standing(
     index: &Index,

@@ -25,7 +25,7 @@ impl Entry {
 
     /// Whether both are the same record, of which maintenance made a copy.
     pub(crate) fn is_copy_of(&self, other: &Self) -> bool {
-        self.found.header == other.found.header
+        self.found.header.is_copy_of(&other.found.header)
     }
 }
 
@@ -50,7 +50,7 @@ impl Catalog {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(map_bytes).max_dbs(2).max_readers(READERS);
         lock_file::allocate(dir, READERS)?;
-        // SAFETY: LMDB asks that nothing but LMDB changes the files while they are mapped. The
+        // SAFETY: LMDB requires that nothing but LMDB changes the files while they are mapped. The
         // directory was made a moment ago by this process, which holds the store alone and opens it
         // once.
         let env = unsafe { options.open(dir) }.indexed()?;

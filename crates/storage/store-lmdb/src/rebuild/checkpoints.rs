@@ -15,7 +15,7 @@ use super::catalog::Entry;
 pub(super) struct Checkpoints {
     /// The checkpoints of each mailbox, by sequence number.
     pub(super) found: HashMap<MailboxId, Vec<Entry>>,
-    /// Of each mailbox that has one: records before this sequence number are in it.
+    /// By mailbox: records before this sequence number are in its checkpoint.
     pub(super) upto: HashMap<MailboxId, u64>,
     /// Bytes of superseded records, by pack.
     pub(super) superseded: HashMap<u32, u64>,

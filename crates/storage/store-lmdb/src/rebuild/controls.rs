@@ -60,6 +60,16 @@ impl Controls {
         self.ends.entry(pack).and_modify(|known| *known = end.min(*known)).or_insert(end);
     }
 
+    /// Whether anything found so far may end a pack before this place.
+    pub(super) fn may_be_ended(&self, pack: u32, offset: u64) -> bool {
+        let is_before = |says: &Says| match *says {
+            Says::GivenUp(of, end) | Says::Cut(of, end) => of == pack && offset >= end,
+            Says::Retired(_) | Says::Damaged(_) => false,
+        };
+        self.ends.get(&pack).is_some_and(|end| offset >= *end)
+            || self.all.iter().any(|control| is_before(&control.says))
+    }
+
     /// Judges all records. `packs` are those of the old index.
     pub(super) fn judge(mut self, packs: &[(u32, PackState)]) -> Judged {
         self.refuse(packs);
@@ -125,9 +135,10 @@ struct Judgement<'c> {
 }
 
 impl Judgement<'_> {
-    /// Whether no record that counts ends the pack of this one before it. Who gives a pack up
-    /// writes that later than what lies there, so no record depends on itself. The last of several
-    /// is looked at first: after repeated failures it is the one that was committed.
+    /// Whether no record that counts ends the pack of this one before it. The record that gives a
+    /// pack up is written later than the records in the pack, so no record depends on itself. The
+    /// last of several is looked at first: after repeated failures it is the one that was
+    /// committed.
     fn counts(&mut self, at: usize) -> bool {
         if let Some(counts) = self.counts.get(at).copied().flatten() {
             return counts;
@@ -166,7 +177,7 @@ mod tests {
         all.judge(packs)
     }
 
-    fn ends(judged: &Judged) -> Vec<(u32, u64)> {
+    fn ends(judged: &Judged) -> Vec<crate::log::PackOffset> {
         let mut ends: Vec<_> = judged.ends.iter().map(|(pack, end)| (*pack, *end)).collect();
         ends.sort_unstable();
         ends

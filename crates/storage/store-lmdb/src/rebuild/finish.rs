@@ -109,7 +109,7 @@ impl Summaries<'_> {
     }
 
     /// The summary of a message, made from its body; else the one in the old index; else an empty
-    /// one, which whoever reads the message tries to make again.
+    /// one, which each read of the message tries to make again.
     fn summary(&mut self, txn: &mut RwTxn, message: &Bare) -> Result<Vec<u8>> {
         let Bare { mailbox, uid, body, .. } = *message;
         let why = match self.index.body(txn, body)? {

@@ -16,12 +16,15 @@ mod catalog;
 mod checkpoints;
 mod controls;
 mod finish;
+mod pack;
 mod ranges;
 mod replay;
 mod restore;
 mod restore_ranges;
 mod salvage;
+mod says;
 mod survey;
+mod torn_round;
 mod unended;
 
 use posthaste_store::{Report, Result, StoreError};
@@ -179,7 +182,7 @@ fn build(
 }
 
 /// UIDVALIDITYs are given by the clock where it is ahead of those given before (RFC 9051 §2.3.1.1
-/// asks that they rise).
+/// requires that they rise).
 fn now_unix_s() -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
     u32::try_from(now).unwrap_or(u32::MAX)
@@ -203,8 +206,8 @@ fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String
     }
 }
 
-/// Names what is damaged, and returns whether the log is known to be complete: whether no record
-/// was lost of which neither an intact head nor the old index tells.
+/// Names what is damaged, and returns whether the log is known to be complete: whether every lost
+/// record is named by an intact head or by the old index.
 fn damaged_parts(
     found: &Survey,
     old: &[(u32, crate::index::packs::PackState)],
@@ -240,14 +243,20 @@ fn sync_packs(found: &Survey, old: &[(u32, crate::index::packs::PackState)]) -> 
     Ok(())
 }
 
+/// Where the next rebuild keeps the index that it replaces: `index.old` in the data directory, or
+/// `index.old.1` and so on while that is there.
+pub fn kept_index(dir: &Path) -> PathBuf {
+    (0..)
+        .map(|n| if n == 0 { dir.join("index.old") } else { dir.join(format!("index.old.{n}")) })
+        .find(|path| !path.exists())
+        .unwrap_or_else(|| dir.join("index.old"))
+}
+
 /// The new index takes the old one's place, in one step where the system has one. The old one is
 /// kept.
 fn put_in_place(dir: &Path, new: &Path) -> Result<()> {
     let index = dir.join("index");
-    let saved = (0..)
-        .map(|n| if n == 0 { dir.join("index.old") } else { dir.join(format!("index.old.{n}")) })
-        .find(|path| !path.exists())
-        .unwrap_or_else(|| dir.join("index.old"));
+    let saved = kept_index(dir);
     if !index.exists() {
         std::fs::rename(new, &index).map_err(unavailable(new))?;
         return format::sync_directory(dir).map_err(unavailable(dir));

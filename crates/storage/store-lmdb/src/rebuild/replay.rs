@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::catalog::{Catalog, Entry};
 use super::checkpoints::Checkpoints;
+use super::pack::Pack;
 use super::ranges::Ranges;
 use super::salvage::OldIndex;
-use super::survey::Pack;
 use crate::index::chunk::{self, uid_of};
 use crate::index::directory;
 use crate::index::expunged::ALL_OF_MAILBOX;
@@ -24,6 +24,7 @@ use crate::index::lists;
 use crate::index::packs::PackState;
 use crate::index::rows::{RowWalk, Scratch};
 use crate::index::{Index, Indexed, damaged};
+use crate::log::PackBytes;
 use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
 use crate::log::range::Table;
@@ -311,7 +312,7 @@ impl<'a> Replay<'a> {
         txn: &mut RwTxn,
         mailbox: MailboxId,
         logged: LoggedMailbox,
-        record: (u32, u64),
+        record: PackBytes,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let mut redo = Redo::new(self.index, txn, Summaries::AtTheEnd, scratch);

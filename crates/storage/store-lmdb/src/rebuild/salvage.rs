@@ -53,7 +53,7 @@ impl OldIndex {
         self.read().and_then(|txn| self.index.all_packs(&txn)).unwrap_or_default()
     }
 
-    /// Packs whose files were to be removed.
+    /// Packs whose files were due for removal.
     pub(crate) fn retired(&self) -> Vec<u32> {
         self.read().and_then(|txn| self.index.retired_packs(&txn)).unwrap_or_default()
     }

@@ -28,9 +28,9 @@ impl LastBodies {
 /// The bodies with which packs end of which no old index says where they do.
 #[derive(Default)]
 pub(super) struct Unended {
-    /// Of the last pack that something was written to.
+    /// Bodies of the last pack that something was written to.
     newest: Option<(u32, Vec<Found>)>,
-    /// Of those before it: bodies that may belong to the last batch of a process.
+    /// Bodies of the packs before it that may belong to the last batch of a process.
     older: Vec<(u32, Vec<Found>)>,
     /// The highest sequence number of all records that are no bodies.
     seq: u64,
@@ -45,6 +45,11 @@ impl Unended {
         }
         self.older.retain(|(_, bodies)| !bodies.is_empty());
         self.newest = Some((pack, last.bodies)).filter(|_| is_unended);
+    }
+
+    /// The highest sequence number of the packs noted so far.
+    pub(super) fn seq(&self) -> u64 {
+        self.seq
     }
 
     /// Bodies whose commits never came. In a pack before the newest one they are those with

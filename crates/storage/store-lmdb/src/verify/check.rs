@@ -8,29 +8,30 @@
 //!
 //! A reading transaction keeps LMDB from using freed pages again, so none is held for long: the
 //! check reads in slices, each in a transaction of its own. Between two pages' slices, two packs or
-//! two mailboxes it may begin another; one mailbox is judged within one. What is true of one moment
-//! only (references against holders, records that belong to no one) is judged if all mailboxes were
-//! read in one slice, or no commit came between the slices. Until the pages are known to be in
-//! order, LMDB reads nothing: it might not survive. Memory: 24 bytes a body, 28 a message of the
-//! largest mailbox.
+//! two mailboxes it may begin another; one mailbox is judged within one. Some properties hold at
+//! one moment only: references against holders, and records that belong to no one. They are judged
+//! if all mailboxes were read in one slice, or no commit came between the slices. Until the pages
+//! are known to be in order, LMDB reads nothing: it might not survive. Memory: 24 bytes a body, 28
+//! a message of the largest mailbox.
 
 use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id, MailboxId, NumSet};
 use posthaste_store::{Counts, Report, Result, Row, StoreError};
 use std::collections::{BTreeSet, HashMap};
+use std::io::ErrorKind;
 
 use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
 use crate::index::chunk::{self, uid_key, uid_of};
 use crate::index::copied::copied_from;
 use crate::index::directory::directory_from;
-use crate::index::expunged::ALL_OF_MAILBOX;
-use crate::index::expunged::number_of_key;
+use crate::index::expunged::{ALL_OF_MAILBOX, number_of_key};
 use crate::index::links;
 use crate::index::lists;
 use crate::index::packs::PackState;
 use crate::index::read;
 use crate::index::summaries::record::{RecordKind, summary_from};
 use crate::index::{Index, Indexed, Reading, between, damaged};
+use crate::log::disk::failed;
 use crate::log::reader::ReadFault;
 use crate::log::record::{Form, Kind};
 use crate::log::scan::{Found, Scan, pack_form};
@@ -211,13 +212,18 @@ impl Check<'_> {
     /// Packs that have records and are not in the index. Maintenance removes retired ones.
     fn packs_not_in_index(&self) -> Result<Vec<u32>> {
         let disk = &self.shared.disk;
-        let names = disk.list(&self.shared.packs).unwrap_or_default();
+        let names = disk.list(&self.shared.packs).map_err(failed(self.shared.packs.display()))?;
         let txn = self.index.read()?;
         let retired = self.index.retired_packs(&txn)?;
         let mut unknown = Vec::new();
         for number in names.iter().filter_map(|name| number_of(name)) {
-            let size =
-                disk.open(&path_of(&self.shared.packs, number)).and_then(|file| file.size()).unwrap_or(0);
+            let path = path_of(&self.shared.packs, number);
+            let size = match disk.open(&path).and_then(|file| file.size()) {
+                Ok(size) => size,
+                // Removed since it was listed.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed(path.display())(error)),
+            };
             if size > 0 && !retired.contains(&number) && self.index.pack(&txn, number)?.is_none() {
                 unknown.push(number);
             }
@@ -270,8 +276,8 @@ impl Check<'_> {
                 Ok(Some(found)) => self.pack_record(number, &scan, &found),
                 Ok(None) => return Ok(()),
                 Err(fault) => {
-                    // Records have no marks between them that a message could not hold too; but the
-                    // index knows where bodies lie.
+                    // A message may contain any marker, so no marker shows where the next record
+                    // begins. The index does, for bodies.
                     let next = self.next_body_in(number, at)?;
                     let until = next.unwrap_or(state.end);
                     self.fault(format!(
@@ -336,8 +342,8 @@ impl Check<'_> {
                 let (low, high) = (uid_key(mailbox, low), uid_key(mailbox, high));
                 for item in self.index.summaries.range(&self.txn, &between(&low, &high)).indexed()? {
                     let (key, value) = item.indexed()?;
-                    let uid = uid_of(mailbox, key).unwrap_or(0);
-                    if let Some(found) = summary_from(seed(mailbox.0), uid, value) {
+                    let uid = uid_of(mailbox, key);
+                    if let Some(found) = uid.and_then(|uid| summary_from(seed(mailbox.0), uid, value)) {
                         self.bodies_used.entry(found.body).or_default().holders -= 1;
                     }
                 }
@@ -388,7 +394,7 @@ impl Check<'_> {
         Ok(rows)
     }
 
-    /// Each row has its summary, each summary a row, or a note that it is to be removed.
+    /// Each row has its summary, each summary a row, or a note that it must be removed.
     fn summaries(&mut self, mailbox: MailboxId, rows: &[Row], leftovers: &NumSet) -> Result<()> {
         let index = self.index;
         let seed = seed(mailbox.0);
@@ -427,6 +433,7 @@ impl Check<'_> {
             match row {
                 Some(row) => match index.body(&self.txn, found.body) {
                     Ok(Some(place)) if place.len == u64::from(row.size()) => {}
+                    Ok(Some(_)) if self.shared.is_served_as(found.body, row.size()) => {}
                     Ok(Some(place)) => faults.push(format!(
                         "mailbox {mailbox}: UID {uid} says {} octets, its body has {}",
                         row.size(),
@@ -504,7 +511,7 @@ impl Check<'_> {
     fn bodies_not_met(&mut self, bodies: &[(BodyId, BodyPlace)]) {
         for (body, place) in bodies {
             match self.shared.reader.read(*body, *place, 0..u64::MAX) {
-                Ok(_) | Err(ReadFault::Gone) => {}
+                Ok(_) | Err(ReadFault::Missing) => {}
                 Err(fault) => self.fault(format!("body {body} in pack {}: {}", place.pack, said(&fault))),
             }
         }
@@ -532,7 +539,7 @@ impl Check<'_> {
         faults.into_iter().for_each(|f| self.fault(f));
         if noted != self.links_met {
             let lost = noted.abs_diff(self.links_met);
-            self.fault(format!("{lost} copies have their summaries where nothing is known of them"));
+            self.fault(format!("{lost} links do not match the links noted at their origins"));
         }
         Ok(())
     }
@@ -586,7 +593,7 @@ fn id_of(key: &[u8]) -> Option<Id> {
 
 fn said(fault: &ReadFault) -> String {
     match fault {
-        ReadFault::Gone => "the file is missing".into(),
+        ReadFault::Missing => "the file is missing".into(),
         ReadFault::Io(error) => error.to_string(),
         ReadFault::Damaged(why) => (*why).into(),
     }

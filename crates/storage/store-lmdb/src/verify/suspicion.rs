@@ -2,13 +2,13 @@
 //!
 //! LMDB follows what a page of the index says. If the page is damaged, or the disk cannot give it,
 //! the process is ended by a signal: by SIGBUS or SIGSEGV, or by SIGABRT where a debug build of
-//! LMDB noticed. Without a word, whoever starts the server again gets the same end at the next
+//! LMDB noticed. Without a note of it, the next start ends the same way at the next
 //! read. So:
 //!
 //! - a handler writes one line to standard error and makes the file `index/suspect`, then lets the
 //!   signal do what it did before;
-//! - whoever opens the index and finds that file judges every page (`pages`) before LMDB touches
-//!   one, and refuses a damaged index. If all pages are in order, the file is removed.
+//! - a process that opens the index and finds that file checks every page (`pages`) before LMDB
+//!   touches one, and refuses a damaged index. If all pages are in order, the file is removed.
 //!
 //! A rebuild replaces the folder, and the file with it.
 
@@ -72,7 +72,7 @@ fn install(marker: CString) {
     let zero: libc::sigaction = unsafe { std::mem::zeroed() };
     let mut prepared = Box::new(Prepared { marker, before: [zero; SIGNALS.len()] });
     for (signal, before) in SIGNALS.iter().zip(&mut prepared.before) {
-        // SAFETY: `before` is a valid place for an action, and a null pointer asks for no change.
+        // SAFETY: `before` is a valid place for an action, and a null pointer means no change.
         unsafe { libc::sigaction(*signal, ptr::null(), before) };
     }
     // RecordKind for as long as the process lives: a signal may come at any moment.

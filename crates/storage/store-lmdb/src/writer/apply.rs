@@ -1,8 +1,8 @@
-//! Applies commits to an index transaction and gathers what the pack will say of them.
+//! Applies commits to an index transaction and gathers their records for the pack.
 //!
-//! Each call first proves that the commit can be applied and only then writes, so that one that
-//! cannot leaves the transaction as it was and the others in the group go on. An error after that
-//! point ends the whole transaction.
+//! Each call first proves that the commit can be applied and only then writes. So a commit that
+//! cannot be applied leaves the transaction as it was, and the others in the group go on. An error
+//! after that point ends the whole transaction.
 
 use heed::RwTxn;
 use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq, NumSet};
@@ -29,10 +29,11 @@ use crate::index::summaries::record::{
     Origin, RecordKind, SummaryRef, add_summary, put_summary, summary_from,
 };
 use crate::index::{Index, Indexed};
+use crate::log::PackBytes;
 use crate::log::entry;
 use crate::log::pair;
 use crate::log::range::{Place, Table};
-use crate::log::record::{Batch, Kind, record_len};
+use crate::log::record::{Batch, Kind, body_record_len, record_len};
 use crate::shared::Shared;
 
 /// What became of one commit of a group.
@@ -233,7 +234,7 @@ impl Apply<'_, '_> {
         self.index.add_dead(&mut self.txn, dead.iter())
     }
 
-    /// Takes an emptied pack out of the index and logs that it is to be removed.
+    /// Takes an emptied pack out of the index and logs that it must be removed.
     pub(crate) fn retire(&mut self, pack: u32) -> Result<()> {
         self.log_counted(Kind::Retire, Id::from_bytes([0; 16]), entry::retire_content(pack))?;
         let mut passes = self.index.passes(&self.txn)?;
@@ -328,6 +329,20 @@ impl Apply<'_, '_> {
         Ok(())
     }
 
+    /// A body in another form. Its record has the number of the one before, as if maintenance had
+    /// moved it: a redo takes it over, and a rebuild takes either.
+    pub(crate) fn recode(&mut self, body: BodyId, bytes: &bytes::Bytes) -> Result<Applied> {
+        let Some(place) = self.index.body(&self.txn, body)? else { return Ok(Applied::Conflict) };
+        let unreadable = |fault| StoreError::Corrupt(format!("body {body} in pack {}: {fault}", place.pack));
+        let seq = self.shared.reader.seq(body, place).map_err(unreadable)?;
+        let offset = self.batch.body(seq, body, bytes);
+        let now = BodyPlace { pack: self.batch.pack, offset, len: bytes.len() as u64, ..place };
+        self.index.put_body(&mut self.txn, body, now)?;
+        let dead = (place.pack, body_record_len(place.len));
+        self.index.add_dead(&mut self.txn, std::iter::once(dead))?;
+        Ok(Applied::Done)
+    }
+
     /// Messages that are copied: many neighbours are linked to where their summaries are, others
     /// have them made over.
     fn copies(&mut self, to: MailboxId, copies: &[NewMessage]) -> Result<()> {
@@ -394,7 +409,7 @@ impl Apply<'_, '_> {
         Ok(())
     }
 
-    /// Notes of what goes: for those who ask later, and for maintenance.
+    /// Notes of what is removed: for later readers, and for maintenance.
     fn expunged(&mut self, commit: &MailboxCommit) -> Result<()> {
         for (modseq, set) in &commit.expunged {
             let key = numbered_key(commit.mailbox, modseq.value());
@@ -440,7 +455,7 @@ pub(crate) struct MailboxChange<'c> {
     pub(crate) changed: &'c [Row],
     pub(crate) expunged: &'c [(ModSeq, NumSet)],
     /// The pack of its log record, and the record's bytes.
-    pub(crate) record: (u32, u64),
+    pub(crate) record: PackBytes,
 }
 
 /// Writes rows and head of a mailbox.

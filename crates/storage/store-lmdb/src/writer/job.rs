@@ -1,6 +1,7 @@
 //! What can be asked of the writer.
 
-use posthaste_mail_model::FlagSet;
+use bytes::Bytes;
+use posthaste_mail_model::{BodyId, FlagSet};
 use posthaste_store::{CommitOutcome, Content, DirectoryChange, ListCommit, MailboxCommit, Report, Result};
 use tokio::sync::oneshot;
 
@@ -34,11 +35,16 @@ pub(crate) enum Change {
     List(ListCommit),
     /// On the directory.
     Directory(DirectoryChange),
+    /// A body in another form.
+    Recode(BodyId, Bytes),
 }
 
 impl Change {
     /// Bytes of new messages.
     pub(super) fn weight(&self) -> usize {
+        if let Self::Recode(_, bytes) = self {
+            return bytes.len();
+        }
         let bytes = |c: &Content| if let Content::New { bytes, .. } = c { bytes.len() } else { 0 };
         self.on_mailboxes().iter().flat_map(|commit| &commit.appended).map(|m| bytes(&m.content)).sum()
     }
@@ -49,7 +55,7 @@ impl Change {
         match self {
             Self::Mailbox(commit) => std::slice::from_ref(commit),
             Self::Pair(pair) => &pair[..],
-            Self::List(_) | Self::Directory(_) => &[],
+            Self::List(_) | Self::Directory(_) | Self::Recode(..) => &[],
         }
     }
 
@@ -62,7 +68,7 @@ impl Change {
             Self::Pair(pair) if self.weight() == 0 => {
                 pair.iter().map(deletes).max().unwrap_or(Purpose::Content)
             }
-            Self::Pair(_) => Purpose::Content,
+            Self::Pair(_) | Self::Recode(..) => Purpose::Content,
             Self::List(_) => Purpose::Deletion,
             Self::Directory(change) => match &change.value {
                 None => Purpose::Deletion,

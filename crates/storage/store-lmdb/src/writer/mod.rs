@@ -15,7 +15,7 @@
 //! **A serving process answers before the index commits**: the synced pack has all that the commit
 //! is, and what the index lacks of it is applied again should the process end (`redo`). It *holds*
 //! the index transaction open, for some milliseconds at most, and puts the next groups into it;
-//! whoever wants to read what is in it has it committed first (`unindexed`). So a durable commit is
+//! a reader of what is in it has it committed first (`unindexed`). So a durable commit is
 //! one sync of the disk, and the index's two are shared by all that come within those milliseconds.
 //! While a transaction is open no other process writes: what follows a pack's recorded end under
 //! the index's next sequence number is therefore always what an ended process left.
@@ -40,16 +40,14 @@ pub(crate) use self::state::Writer;
 use self::transaction::Wrote;
 use self::wait::{Received, receive};
 use crate::data_dir::reserve::Purpose;
+use crate::log::GROUP_MAX;
 use crate::maintenance;
 use crate::writer::apply::Applied;
 
-/// Commits in one transaction. A transaction's time is that of its slowest client's patience; 512
-/// appends of 4 KiB take some 5 ms.
-pub(crate) const GROUP_MAX: usize = 512;
 /// Bytes of new messages in one transaction, which are in memory anyway; more would keep other
 /// processes from writing.
 const GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Commits that may wait; whoever comes then waits for room.
+/// Commits that may wait. Further ones wait for room.
 pub(crate) const QUEUE_MAX: usize = 1024;
 
 impl Writer<'_> {
@@ -152,7 +150,9 @@ impl Writer<'_> {
     }
 
     fn alone(&mut self, change: &Change) -> Result<CommitOutcome> {
-        self.transaction(&[change])?.pop().unwrap_or(Err(StoreError::Busy))
+        let outcome = self.transaction(&[change])?.pop();
+        debug_assert!(outcome.is_some(), "a transaction has an outcome for each change");
+        outcome.unwrap_or(Err(StoreError::Busy))
     }
 
     /// One transaction: each change's outcome, or why none was made.
@@ -165,6 +165,7 @@ impl Writer<'_> {
                     Change::Pair(pair) => apply.pair(pair)?,
                     Change::List(commit) => apply.list(commit)?,
                     Change::Directory(change) => apply.directory(change)?,
+                    Change::Recode(body, bytes) => apply.recode(*body, bytes)?,
                 };
                 outcomes.push(match applied {
                     Applied::Done => Ok(CommitOutcome::Done),

@@ -11,12 +11,13 @@ use posthaste_store::{Result, StoreError};
 use std::sync::Arc;
 
 use super::redo::{Redo, Summaries, Tail, TailEnd, first_of_tail, given_up_by_tail};
-use super::state::{OtherPack, Others, Place, Writer};
+use super::state::{OtherPack, Others, Writer};
 use super::transaction::{ahead, commit, end_if_dead};
 
 use crate::data_dir::reserve::Purpose;
 use crate::index::Indexed;
 use crate::index::packs::PackState;
+use crate::log::PackOffset;
 use crate::log::disk::{DiskFile, failed};
 use crate::log::entry;
 use crate::log::pair;
@@ -38,7 +39,7 @@ impl Writer<'_> {
         let shared = self.shared;
         // Most often there is nothing, and the write lock need not be waited for.
         let (pack, limit) = match self.tail_of_others(&*shared.index.read()?) {
-            Ok(None) => return Ok(()),
+            Ok(None) => return self.report_damage(),
             Ok(Some(place)) => place,
             Err(error @ StoreError::Unavailable(_)) => {
                 tracing::error!(%error, "whether there are commits that the index lacks cannot be known; nothing is \
@@ -50,6 +51,20 @@ impl Writer<'_> {
         if let Err(error) = self.begin() {
             tracing::error!(%error, pack, "commits in a pack are not in the index; nothing is written until they are");
             self.note_tail(pack, limit)?;
+        }
+        Ok(())
+    }
+
+    /// Says at once what the first write would fail with.
+    fn report_damage(&self) -> Result<()> {
+        let index = &self.shared.index;
+        let txn = &*index.read()?;
+        let next_seq = index.seq(txn)?;
+        for OtherPack { number, .. } in &self.others.packs {
+            let Some(state) = index.pack(txn, *number)? else { continue };
+            if let Err(error) = self.appender.left(*number, state.end, next_seq) {
+                tracing::error!(%error, "the log cannot be continued");
+            }
         }
         Ok(())
     }
@@ -77,7 +92,7 @@ impl Writer<'_> {
     }
 
     /// Commits the index with the commits that a pack holds beyond the end the index has of it.
-    pub(super) fn redo_tail(&mut self, mut txn: RwTxn<'_>, (pack, limit): Place) -> Result<()> {
+    pub(super) fn redo_tail(&mut self, mut txn: RwTxn<'_>, (pack, limit): PackOffset) -> Result<()> {
         let shared = self.shared;
         let index = &shared.index;
         let state = index.pack(&txn, pack)?.unwrap_or_default();
@@ -153,7 +168,7 @@ impl Writer<'_> {
 
     /// A pack of another process with records beyond its end that begin with the index's next
     /// sequence number.
-    pub(super) fn tail_of_others(&mut self, txn: &RoTxn) -> Result<Option<Place>> {
+    pub(super) fn tail_of_others(&mut self, txn: &RoTxn) -> Result<Option<PackOffset>> {
         let shared = self.shared;
         let epoch = shared.own.foreign(|| shared.index.last_readable());
         if self.others.epoch != Some(epoch) {
@@ -200,7 +215,7 @@ impl Writer<'_> {
             }
             let state = self.shared.index.pack(txn, other.number)?.filter(|state| !state.sealed);
             if let Some(state) = state {
-                other.is_left = self.appender.recover_left(other.number, state)?;
+                other.is_left = self.appender.recover_left(&self.shared.index, txn, (other.number, state))?;
             }
         }
         Ok(())

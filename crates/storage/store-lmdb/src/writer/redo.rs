@@ -27,6 +27,7 @@ use crate::index::packs::PackState;
 use crate::index::rows::Scratch;
 use crate::index::summaries::record::put_summary;
 use crate::index::{Index, Indexed, damaged};
+use crate::log::PackBytes;
 use crate::log::disk::DiskFile;
 use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
@@ -81,14 +82,14 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         &mut self,
         mailbox: MailboxId,
         logged: &LoggedMailbox,
-        record: (u32, u64),
+        record: PackBytes,
     ) -> Result<Redone> {
         let redone = self.apply(mailbox, logged, record)?;
         self.new_bodies.clear();
         Ok(redone)
     }
 
-    fn apply(&mut self, mailbox: MailboxId, logged: &LoggedMailbox, record: (u32, u64)) -> Result<Redone> {
+    fn apply(&mut self, mailbox: MailboxId, logged: &LoggedMailbox, record: PackBytes) -> Result<Redone> {
         let Some(stored) = self.index.head(self.txn, mailbox)? else { return Ok(Redone::OtherState) };
         if stored.head.modseq != logged.expected {
             return Ok(Redone::OtherState);
@@ -103,7 +104,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     }
 
     /// Commits on two mailboxes, both or neither.
-    fn pair(&mut self, parts: [(MailboxId, &[u8]); 2], record: (u32, u64)) -> Result<Redone> {
+    fn pair(&mut self, parts: [(MailboxId, &[u8]); 2], record: PackBytes) -> Result<Redone> {
         let mut pair = Vec::with_capacity(2);
         for (mailbox, content) in parts {
             let logged = entry::mailbox_from(content).ok_or_else(damaged("a commit on two mailboxes"))?;
@@ -135,7 +136,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     }
 
     /// Counts one more reference to a body and makes its summary. The summary of a body that cannot
-    /// be read is empty: whoever reads the message tries again.
+    /// be read is empty: each read of the message tries again.
     fn hold(&mut self, body: BodyId, reader: &PackReader, summarize: Summarize) -> Result<Vec<u8>> {
         let place = match self.index.body(self.txn, body)? {
             Some(place) => BodyPlace { refs: place.refs.saturating_add(1), ..place },
@@ -324,8 +325,8 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
         Ok(redone == Redone::Done)
     }
 
-    /// A body that maintenance copied here lies here from now on. Copied log records are in the
-    /// index already.
+    /// A body that maintenance copied here lies here from now on, or one that has another form.
+    /// Copied log records are in the index already.
     fn moved(&mut self, found: &Found) -> Result<()> {
         let body = BodyId(found.header.id);
         if found.header.kind != Kind::Body {
@@ -333,7 +334,8 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
         }
         let (index, pack) = (self.redo.index, self.pack);
         let Some(place) = index.body(self.redo.txn, body)? else { return Ok(()) };
-        index.put_body(self.redo.txn, body, BodyPlace { pack, offset: found.offset, ..place })
+        let len = found.header.len;
+        index.put_body(self.redo.txn, body, BodyPlace { pack, offset: found.offset, len, ..place })
     }
 
     fn abandoned(&mut self, content: &[u8]) -> Result<Redone> {

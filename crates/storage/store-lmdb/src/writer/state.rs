@@ -6,12 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::data_dir::reserve::Purpose;
 use crate::index::rows::Scratch;
+use crate::log::PackOffset;
 use crate::log::appender::Appender;
 use crate::log::disk::DiskFile;
 use crate::shared::Shared;
-
-/// A pack and where in it what was acknowledged ends.
-pub(super) type Place = (u32, u64);
 
 /// The writer's own state.
 pub(crate) struct Writer<'e> {
@@ -23,12 +21,12 @@ pub(crate) struct Writer<'e> {
     /// What the current work wants room for.
     pub(super) purpose: Purpose,
     /// What was acknowledged and then failed to reach the index.
-    pub(super) redo: Option<Place>,
+    pub(super) redo: Option<PackOffset>,
     /// Packs whose tails hold no commit that can be redone.
     pub(super) dead_tails: Vec<u32>,
     pub(super) others: Others,
     pub(super) scratch: Scratch,
-    /// Acknowledged commits that the index is to have, and those that are about to be acknowledged.
+    /// Acknowledged commits that the index lacks, and those that are about to be acknowledged.
     pub(super) open: Option<OpenTransaction<'e>>,
 }
 
@@ -63,7 +61,7 @@ pub(super) struct OpenTransaction<'e> {
     pub(super) commits: usize,
     /// Bytes they need in the index.
     pub(super) demand: u64,
-    /// When the index is to have them.
+    /// When the index must have them.
     pub(super) due: Instant,
 }
 

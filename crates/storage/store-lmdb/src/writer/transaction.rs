@@ -118,8 +118,8 @@ impl<'e> Writer<'e> {
         }
     }
 
-    /// Whether the index may follow by itself with what commits ask of it. What is to be said of
-    /// packs it must have at once.
+    /// Whether the index may follow later with this much of commits. Changes of packs must reach it
+    /// at once.
     fn may_be_held(&self, demand: u64) -> bool {
         self.checkpoint_within.is_some() && !self.appender.has_marks() && demand < HELD_BYTES
     }
@@ -172,7 +172,7 @@ impl<'e> Writer<'e> {
             };
             if let Some(place) = place {
                 match self.redo_tail(txn, place) {
-                    // What was acknowledged may use the reserve, whoever comes upon it.
+                    // Acknowledged commits may use the reserve, in a server and in a command.
                     Err(StoreError::Full(_)) if release(shared, Purpose::Deletion) => {}
                     redone => redone?,
                 }

@@ -1,10 +1,10 @@
 //! Processes write in turn.
 //!
-//! LMDB gives its write lock to whoever is quicker. A server that begins its next transaction at
+//! LMDB gives its write lock to the quickest process. A server that begins its next transaction at
 //! once is quicker than a process that has to wake up first, and a command beside it could wait for
 //! ever.
 //!
-//! So whoever wants to write takes the `flock` of the file `turn` first, keeps it while it waits
+//! So a writer takes the `flock` of the file `turn` first, keeps it while it waits
 //! for LMDB's lock, and gives it back when it has that. A process that waits for LMDB's lock
 //! therefore holds the turn, and the one that has just written waits behind it. Where nobody waits
 //! this costs two system calls and no sleep. A process that ends gives its turn back.
@@ -48,9 +48,9 @@ mod tests {
     use super::*;
     use parking_lot::Mutex;
 
-    /// A mutex stands for LMDB's lock: it, too, is given to whoever is quicker.
+    /// A mutex plays LMDB's lock: the quickest thread gets it, too.
     #[test]
-    fn who_waits_comes_before_who_has_just_written() {
+    fn a_process_that_waits_comes_before_one_that_has_just_written() {
         let dir = tempfile::tempdir().unwrap();
         let probe = File::create(dir.path().join("turn")).unwrap();
         let written = Mutex::new(Vec::new());
@@ -65,7 +65,7 @@ mod tests {
                     probe.unlock().unwrap();
                     std::thread::yield_now();
                     looks += 1;
-                    assert!(looks < 5_000_000, "who waits does not hold the turn");
+                    assert!(looks < 5_000_000, "the waiting process does not hold the turn");
                 }
                 held.push(("server", round));
                 drop(held);

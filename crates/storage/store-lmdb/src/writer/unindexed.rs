@@ -14,7 +14,7 @@ struct Sets {
 }
 
 /// Mailboxes and bodies the index is behind on. Filled before a commit is acknowledged, emptied
-/// after the index has it: whoever asks after the acknowledgement finds the one or the other.
+/// after the index has it. A reader after the acknowledgement finds the commit in one of both.
 #[derive(Default)]
 pub(crate) struct Unindexed {
     /// Whether there are any: what a reader of all else pays for.

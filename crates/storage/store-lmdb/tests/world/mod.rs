@@ -6,6 +6,7 @@ use bytes::Bytes;
 use posthaste_mail_model::{
     AccountId, BodyId, FlagSet, Id, MailboxId, MailboxName, ModSeq, NumSet, UidValidity,
 };
+use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{
     CommitOutcome, Content, Counts, DirectoryChange, Engine, ListCommit, MailboxCommit, MailboxEntry,
     MailboxHead, MailboxList, NewMessage, Result, Row,
@@ -17,8 +18,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What delivery would make of a message.
+/// What clients see of a stored body.
+pub fn seen(stored: &[u8]) -> &[u8] {
+    match FormHeader::of(stored) {
+        Some(_) => &stored[FormHeader::LEN..],
+        None => stored,
+    }
+}
+
+/// What delivery would make of a message, in either form.
 pub fn summarize(bytes: &[u8]) -> Vec<u8> {
+    let bytes = seen(bytes);
     let head = &bytes[..bytes.len().min(24)];
     format!("{} octets, begins {head:?}", bytes.len()).into_bytes()
 }
@@ -81,8 +91,7 @@ impl World {
         Self { list, boxes, directory, removed: Vec::new(), doubt: None, ids: n << 32 }
     }
 
-    /// Takes over what was to be, if the engine says that it was done, or notes it as what might
-    /// be.
+    /// Takes over the new state if the engine reports success, or notes it as possible.
     fn outcome(&mut self, after: Self, outcome: Result<CommitOutcome>) -> Result<CommitOutcome> {
         match &outcome {
             Ok(CommitOutcome::Done) => *self = Self { doubt: None, ..after },
@@ -159,6 +168,19 @@ impl World {
         commit.upsert.push(MailboxEntry { id, name, uid_validity, special_use: None });
         self.commit_list(engine, commit).await?;
         Ok(id)
+    }
+
+    /// Gives the body of a message a header, or takes it away. Clients see the same.
+    pub async fn recode(&self, engine: &LmdbEngine, mailbox: MailboxId, uid: u32) -> Result<CommitOutcome> {
+        let message = &self.boxes[&mailbox].messages[&uid];
+        let served_len = message.bytes.len() as u32;
+        let header = FormHeader { form: Form::Plain, served_len, digest: [0; 8] };
+        let stored = engine.read_body(message.body, 0..u64::MAX).await?;
+        let other = match FormHeader::of(&stored) {
+            Some(_) => message.bytes.clone(),
+            None => header.before(&message.bytes),
+        };
+        engine.recode(message.body, other).await
     }
 
     pub async fn remove(&mut self, engine: &LmdbEngine, id: MailboxId) -> Result<CommitOutcome> {
@@ -342,6 +364,18 @@ impl World {
     }
 
     /// Everything is in the store as it must be, and the store finds nothing wrong with itself.
+    /// Loses the index, rebuilds it without a fault, finds all mail, and adds a message: twice.
+    pub async fn lose_index_twice(&mut self, dir: &Path, inbox: MailboxId, first: u32) {
+        for number in [first, first + 1] {
+            std::fs::remove_dir_all(dir.join("index")).unwrap();
+            rebuild_whole(dir, &small());
+            let engine = LmdbEngine::open(dir, small()).unwrap();
+            self.verify(&engine).await;
+            self.append(&engine, inbox, &[body(number, 300)]).await.unwrap();
+            engine.close();
+        }
+    }
+
     pub async fn verify(&self, engine: &LmdbEngine) {
         self.verify_contents(engine).await;
         let report = engine.check(&mut |_| {}).await.unwrap();
@@ -367,18 +401,18 @@ impl World {
         let head = engine.load(id, &mut |slice| rows.extend_from_slice(slice)).await.unwrap();
         assert_eq!(head, held.head);
         assert_eq!(rows, held.messages.values().map(|m| m.row).collect::<Vec<_>>());
-        let mut seen = Vec::new();
+        let mut stored = Vec::new();
         let mut visit = |s: posthaste_store::Stored<'_>| {
-            seen.push((s.uid.value(), s.body, s.saved, s.summary.to_vec()));
+            stored.push((s.uid.value(), s.body, s.saved, s.summary.to_vec()));
             ControlFlow::Continue(())
         };
         engine.summaries(id, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap().refuse().unwrap();
         let expected: Vec<_> =
             held.messages.iter().map(|(uid, m)| (*uid, m.body, m.saved, summarize(&m.bytes))).collect();
-        assert_eq!(seen, expected);
+        assert_eq!(stored, expected);
         for message in held.messages.values() {
             let bytes = engine.read_body(message.body, 0..u64::MAX).await.unwrap();
-            assert!(bytes == message.bytes, "body {}", message.body);
+            assert!(seen(&bytes) == message.bytes, "body {}", message.body);
         }
         let changes = engine.changes_since(id, ModSeq::ZERO).await.unwrap();
         let expunged = held.expunged.iter().flat_map(|(_, set)| set.ranges().iter().copied());

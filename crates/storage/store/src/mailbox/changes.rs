@@ -39,6 +39,31 @@ impl Mailbox {
         Ok(FlagsStored { modified, changed, modseq, view })
     }
 
+    /// Raises the mod-sequences of those of `uids` that exist: something changed of them that is
+    /// kept elsewhere. With `unchanged_since` as in [`Mailbox::store_flags`].
+    pub async fn touch(&self, uids: &NumSet, unchanged_since: Option<ModSeq>) -> Result<FlagsStored> {
+        let uids = uids.clone();
+        let resolve = move |draft: &mut Draft, view: &View| {
+            let next = draft.next_modseq();
+            let (mut modified, mut changed, mut rows) = (NumSet::new(), NumSet::new(), Vec::new());
+            for (_, row) in view.rows_of_uids(&uids) {
+                if unchanged_since.is_some_and(|since| row.modseq() > since) {
+                    modified.push(row.uid().value());
+                } else {
+                    changed.push(row.uid().value());
+                    rows.push(row.with_flags(row.flags(), next));
+                }
+            }
+            if rows.is_empty() {
+                return Ok((modified, changed, view.modseq()));
+            }
+            draft.change(draft.slots(), rows);
+            Ok((modified, changed, next))
+        };
+        let ((modified, changed, modseq), view) = self.state.submit(resolve).await?;
+        Ok(FlagsStored { modified, changed, modseq, view })
+    }
+
     /// Removes messages that have `\Deleted`: all of them (RFC 9051 §6.4.3), or those among `uids`
     /// (§6.4.9).
     pub async fn expunge(&self, uids: Option<&NumSet>) -> Result<Expunged> {
@@ -54,6 +79,16 @@ impl Mailbox {
     pub async fn remove(&self, uids: &NumSet) -> Result<Expunged> {
         let uids = uids.clone();
         self.remove_where(move |view| view.existing(&uids)).await
+    }
+
+    /// The same for those that did not change after a mod-sequence.
+    pub async fn remove_unchanged(&self, uids: &NumSet, since: ModSeq) -> Result<Expunged> {
+        let uids = uids.clone();
+        self.remove_where(move |view| {
+            let unchanged = view.rows_of_uids(&uids).filter(|(_, row)| row.modseq() <= since);
+            unchanged.map(|(_, row)| row.uid().value()).collect()
+        })
+        .await
     }
 
     async fn remove_where(&self, choose: impl Fn(&View) -> NumSet + Send + 'static) -> Result<Expunged> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::draft::{Arrival, Draft};
 use super::slots::Slots;
-use super::{Copied, Destination, Mailbox, MailboxState};
+use super::{Copied, Destination, Kept, Mailbox, MailboxState};
 use crate::change::Content;
 use crate::error::{Result, StoreError};
 use crate::row::Row;
@@ -22,7 +22,8 @@ impl Destination {
     /// of this process changes either, so it is not overtaken again. `Busy` if other processes
     /// change them time after time.
     pub async fn copy_from(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
-        let originals = Originals::gather(&source.state, &source.view(), uids).await?.keeping(self.kept);
+        let originals =
+            Originals::gather(&source.state, &source.view(), uids).await?.keeping(self.kept.clone());
         match self.state.submit_arrivals(move |draft| originals.resolve(draft)).await {
             Err(StoreError::Busy) => self.copy_led(source, uids).await,
             outcome => outcome,
@@ -44,7 +45,7 @@ pub(super) struct Originals {
     messages: Vec<(Row, BodyId)>,
     now: i64,
     /// Flags that the copies keep.
-    kept: FlagSet,
+    kept: Kept,
 }
 
 impl Originals {
@@ -71,12 +72,12 @@ impl Originals {
             keywords: Arc::clone(&view.head().keywords),
             messages,
             now,
-            kept: FlagSet::ALL,
+            kept: Kept::ALL,
         })
     }
 
     /// The same, where copies keep only these flags.
-    pub fn keeping(mut self, kept: FlagSet) -> Self {
+    pub fn keeping(mut self, kept: Kept) -> Self {
         self.kept = kept;
         self
     }
@@ -99,7 +100,7 @@ impl Originals {
             arrivals.push(Arrival {
                 size: row.size(),
                 date: row.date(),
-                flags: map.map(row.flags().intersection(self.kept), &mut slots),
+                flags: map.map(self.kept.of(row), &mut slots),
                 body: *body,
                 // SAVEDATE is when the message came into this mailbox: RFC 8514 §1.
                 saved: self.now,

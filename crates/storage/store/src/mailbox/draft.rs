@@ -12,6 +12,7 @@ use super::base::Base;
 use super::slots::Slots;
 use crate::change::{Content, MailboxCommit, NewMessage};
 use crate::error::{Result, StoreError};
+use crate::form::served_len;
 use crate::head::MailboxHead;
 use crate::row::Row;
 use crate::view::View;
@@ -228,8 +229,8 @@ fn merged(older: &[Row], newer: &[Row]) -> Vec<Row> {
     out
 }
 
-/// The octets of a message as a row keeps them.
+/// The octets of a message as a row keeps them: those that clients see.
 pub(super) fn size_of(bytes: &Bytes) -> Result<u32> {
-    u32::try_from(bytes.len())
+    u32::try_from(served_len(bytes))
         .map_err(|_| StoreError::TooLarge { what: "message in bytes", limit: u64::from(u32::MAX) })
 }

@@ -28,6 +28,9 @@ use crate::view::View;
 /// one commit of a cluster.
 const BATCH_MAX: usize = 256;
 
+/// Rows that are looked at between two pauses: some milliseconds' work.
+const ROWS_AT_ONCE: u32 = 50_000;
+
 /// How often a commit is retried after others changed the mailbox. The pauses add up to about half
 /// a second. After that the client is asked to try again.
 pub(super) const ATTEMPTS_MAX: u32 = 12;
@@ -184,9 +187,7 @@ impl MailboxState {
         let mut base = self.prepare(needs).await?;
         for attempt in 0..ATTEMPTS_MAX {
             let mut draft = self.draft(&base);
-            for intent in batch.iter_mut() {
-                intent.resolve(&mut draft);
-            }
+            resolve(batch, &mut draft).await;
             if draft.wants_rows() {
                 base = self.prepare(Needs::Rows).await?;
                 continue;
@@ -227,6 +228,22 @@ impl MailboxState {
             let pause_us = (self.context.random() as u64) % most_us;
             tokio::time::sleep(Duration::from_micros(pause_us)).await;
         }
+    }
+}
+
+/// Resolves one intent after the other. It yields between them once they may have looked at many
+/// rows.
+async fn resolve(batch: &mut [Box<dyn Intent>], draft: &mut Draft) {
+    let mut rows = 0;
+    for intent in batch {
+        if rows >= ROWS_AT_ONCE {
+            rows = 0;
+            tokio::task::yield_now().await;
+        }
+        if intent.needs() != Needs::Head {
+            rows += draft.head().counts.messages;
+        }
+        intent.resolve(draft);
     }
 }
 
@@ -351,5 +368,33 @@ impl Drop for Unstoppable {
         if let (Some(work), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(work);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::Waker;
+
+    use super::*;
+    use crate::mailbox::tests::{filled, store};
+
+    #[tokio::test]
+    async fn changes_of_many_rows_are_resolved_in_pieces() {
+        const CHANGES: u32 = 256;
+        let store = store();
+        let mailbox = filled(&store, 1000).await;
+        let mut draft = mailbox.state.draft(&Base::View(mailbox.view()));
+        let change = || -> Box<dyn Intent> {
+            let resolve = |_: &mut Draft| Ok(());
+            Box::new(Waiting { resolve, needs: Needs::Rows, result: None, answer: oneshot::channel().0 })
+        };
+        let mut batch: Vec<_> = (0..CHANGES).map(|_| change()).collect();
+        let mut work = pin!(resolve(&mut batch, &mut draft));
+        let mut pauses = 0;
+        while work.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending() {
+            pauses += 1;
+        }
+        assert_eq!(pauses, CHANGES * 1000 / ROWS_AT_ONCE, "a pause each 50 changes");
     }
 }

@@ -12,7 +12,7 @@
 //! first and leave the source second. A crash in between leaves them in both. If another process
 //! expunges or moves some of them in between, their copies are expunged from the target.
 
-use posthaste_mail_model::{FlagSet, NumSet, Uid};
+use posthaste_mail_model::{NumSet, Uid};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ use super::copy::Originals;
 use super::draft::Draft;
 use super::leader::{ATTEMPTS_MAX, Unstoppable, resign};
 use super::state::Role;
-use super::{Copied, Destination, Expunged, IncomingMessage, Mailbox, MailboxState, Moved};
+use super::{Copied, Destination, Expunged, IncomingMessage, Kept, Mailbox, MailboxState, Moved};
 use crate::change::CommitOutcome;
 use crate::error::{Result, StoreError};
 use crate::view::View;
@@ -96,12 +96,16 @@ struct Ends {
     source: Arc<MailboxState>,
     target: Arc<MailboxState>,
     /// Flags that the messages keep.
-    kept: FlagSet,
+    kept: Kept,
 }
 
 impl Ends {
     fn new(source: &Mailbox, target: &Destination) -> Self {
-        Self { source: Arc::clone(&source.state), target: Arc::clone(&target.state), kept: target.kept }
+        Self {
+            source: Arc::clone(&source.state),
+            target: Arc::clone(&target.state),
+            kept: target.kept.clone(),
+        }
     }
 
     /// Runs `work` with both leads. A dropped caller stops neither it nor the tasks that wait for
@@ -154,7 +158,7 @@ impl Ends {
         for attempt in 0..ATTEMPTS_MAX {
             let source = self.source.prepare(Needs::Rows).await?;
             let Base::View(view) = &source else { return Err(StoreError::Busy) };
-            let originals = Originals::gather(&self.source, view, uids).await?.keeping(self.kept);
+            let originals = Originals::gather(&self.source, view, uids).await?.keeping(self.kept.clone());
             let (enters, copied) = self.entering(&originals).await?;
             let Some((commit, target)) = enters.finish() else { return Ok(copied) };
             match self.target.context.engine.commit(commit).await {
@@ -175,7 +179,7 @@ impl Ends {
         for attempt in 0..ATTEMPTS_MAX {
             let source = self.source.prepare(Needs::Rows).await?;
             let Base::View(view) = &source else { return Err(StoreError::Busy) };
-            let originals = Originals::gather(&self.source, view, uids).await?.keeping(self.kept);
+            let originals = Originals::gather(&self.source, view, uids).await?.keeping(self.kept.clone());
             if originals.is_empty() {
                 return Ok(nothing(view));
             }

@@ -147,9 +147,23 @@ impl MailboxState {
         Uid::new(self.first_recent.load(Ordering::Acquire)).map_or(at_least, |uid| uid.max(at_least))
     }
 
+    /// Notes that messages came or went, unless this is the first that is known of the mailbox.
+    fn note_messages(&self, next: &MailboxHead) {
+        let brief = |head: &MailboxHead| (head.uid_next, head.counts.messages);
+        let before = match self.published.get() {
+            Some(published) => Some(brief(published.view.load().head())),
+            None => self.head.lock().as_ref().map(brief),
+        };
+        // A mailbox that is nobody's folder is not looked at.
+        if before.is_some_and(|before| before != brief(next)) && !self.unlimited.load(Ordering::Relaxed) {
+            self.context.changed.note(self.id);
+        }
+    }
+
     /// Makes this the newest known state, unless a newer one is known. The caller must lead.
     pub(super) fn publish(&self, next: Base) -> Base {
         self.context.followers.note(self.id, next.head());
+        self.note_messages(next.head());
         self.first_recent.fetch_max(next.head().first_recent.value(), Ordering::AcqRel);
         match (next, self.published.get()) {
             (Base::View(view), Some(published)) => {

@@ -40,7 +40,7 @@ impl Gated {
         Self { inner, gate, commits: AtomicU32::new(0), fail: Mutex::new(None), pairs }
     }
 
-    /// Waits until a commit is let through. The error it is to end with although it is applied:
+    /// Waits until a commit is let through. The error that it ends with although it is applied:
     /// worse than a failure.
     async fn passed(&self) -> Option<StoreError> {
         self.gate.acquire().await.unwrap().forget();
@@ -77,7 +77,7 @@ async fn mailbox(store: &Store) -> Arc<Mailbox> {
     store.open(id).await.unwrap()
 }
 
-fn store() -> Store {
+pub(super) fn store() -> Store {
     Store::new(Arc::new(MemoryEngine::new()), StoreOptions::default())
 }
 
@@ -100,7 +100,7 @@ fn set(text: &[(u32, u32)]) -> NumSet {
     NumSet::from_ranges(text.iter().copied())
 }
 
-async fn filled(store: &Store, messages: usize) -> Arc<Mailbox> {
+pub(super) async fn filled(store: &Store, messages: usize) -> Arc<Mailbox> {
     let mailbox = mailbox(store).await;
     mailbox.append((0..messages).map(|n| message(n, &[])).collect()).await.unwrap();
     mailbox
@@ -212,7 +212,7 @@ async fn copies_carry_flags_by_name() {
 }
 
 #[tokio::test]
-async fn copying_what_is_gone_copies_the_rest() {
+async fn copying_skips_expunged_messages() {
     let engine = MemoryEngine::new();
     let other = engine.another_process();
     let store = Store::new(Arc::new(engine), StoreOptions::default());

@@ -1,4 +1,4 @@
-//! Follows accounts for sessions that want to be told of changes (RFC 5465), whoever makes them.
+//! Follows accounts for sessions that want reports of all changes in them (RFC 5465).
 
 use posthaste_mail_model::{AccountId, MailboxId};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const HEADS_MAX: usize = 1000;
 /// mailboxes, changes by others are seen a few rounds later.
 const HEADS_PER_ROUND: usize = 20_000;
 /// What an account costs beside the heads of its mailboxes, in heads: two round trips of a cluster.
-/// So a round looks at 300 accounts at most, and does not keep IDLE of others waiting.
+/// So a round looks at 300 accounts at most, and does not delay IDLE of others.
 const HEADS_PER_ACCOUNT: usize = 64;
 
 impl Store {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changes_are_told_once_and_mailboxes_once_each() {
+    async fn changes_are_reported_once_and_mailboxes_once_each() {
         let (here, _, account) = world(&["a", "b", "c"]).await;
         append(&here, account, "a", 1).await;
         let mut watch = here.follow(account).await.unwrap();
@@ -127,7 +127,7 @@ mod tests {
         let opened = here.open(here.list(account).await.unwrap().find(&name("b")).unwrap().id).await.unwrap();
         opened.store_flags(&NumSet::range(1, 2), FlagChange::Add, &[Flag::Seen], None).await.unwrap();
         assert_eq!(taken(&mut watch, &[]), ["b flags"]);
-        // Who looks later hears of the same mailboxes, not of each change.
+        // A later look reports the same mailboxes, not each change.
         assert_eq!(taken(&mut other, &[]), ["a messages", "b messages"]);
         append(&here, account, "c", 1).await;
         append(&here, account, "a", 1).await;
@@ -176,9 +176,9 @@ mod tests {
         append(&there, account, "c", 1).await;
         assert!(!watch.has_changed());
         assert_eq!(here.look_at_followed(None).await.unwrap(), None);
-        let mut told = taken(&mut watch, &[]);
-        told.sort();
-        assert_eq!(told, ["b messages", "c messages"]);
+        let mut reported = taken(&mut watch, &[]);
+        reported.sort();
+        assert_eq!(reported, ["b messages", "c messages"]);
         assert_eq!(here.look_at_followed(None).await.unwrap(), None);
         assert!(!watch.has_changed());
         there.delete(account, &name("b")).await.unwrap();

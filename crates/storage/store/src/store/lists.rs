@@ -174,6 +174,7 @@ impl Store {
     /// Notifies sessions that have these mailboxes selected that they were deleted.
     fn forget(&self, removed: &[MailboxId]) {
         for id in removed {
+            self.changed().note(*id);
             let state = self.shared.mailboxes.lock().remove_if(id, |_| true);
             if let Some(state) = state {
                 state.mark_deleted();

@@ -49,13 +49,29 @@ impl Store {
     /// INBOX moves its messages to a new mailbox and leaves it empty, and those below it alone
     /// (RFC 9051 §6.3.6).
     pub async fn rename(&self, account: AccountId, from: &MailboxName, to: &MailboxName) -> Result<()> {
+        self.rename_if(account, from, to, |_| Ok(())).await
+    }
+
+    /// [`Store::rename`], if `permit` agrees. It sees the list that the change is made against, so
+    /// nothing is renamed that it has not seen. After a conflict it is asked again.
+    pub async fn rename_if(
+        &self,
+        account: AccountId,
+        from: &MailboxName,
+        to: &MailboxName,
+        mut permit: impl FnMut(&MailboxList) -> Result<()> + Send,
+    ) -> Result<()> {
         if from.is_inbox() {
-            return self.rename_inbox(account, to).await;
+            return self.rename_inbox(account, to, permit).await;
         }
         if to.is_below(from) {
             return Err(StoreError::Refused("a mailbox cannot be moved below itself"));
         }
-        self.change_list(account, |list, draft| self.draft_rename(list, draft, from, to)).await
+        self.change_list(account, |list, draft| {
+            permit(list)?;
+            self.draft_rename(list, draft, from, to)
+        })
+        .await
     }
 
     fn draft_rename(
@@ -85,9 +101,15 @@ impl Store {
         self.draft_parents(list, draft, to)
     }
 
-    async fn rename_inbox(&self, account: AccountId, to: &MailboxName) -> Result<()> {
+    async fn rename_inbox(
+        &self,
+        account: AccountId,
+        to: &MailboxName,
+        mut permit: impl FnMut(&MailboxList) -> Result<()> + Send,
+    ) -> Result<()> {
         let (inbox, target) = self
             .change_list(account, |list, draft| {
+                permit(list)?;
                 let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id;
                 if list.find(to).is_some() {
                     return Err(StoreError::NameTaken);

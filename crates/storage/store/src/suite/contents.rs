@@ -7,6 +7,8 @@ use std::ops::ControlFlow;
 use super::folder::contents;
 use super::{Factory, World, maintain, new_body_id};
 use crate::change::{CommitOutcome, Content};
+use crate::error::StoreError;
+use crate::form::{Form, FormHeader};
 
 /// Summaries of any set, in UID order, until the visitor has enough.
 pub async fn summaries_come_in_uid_order(factory: &dyn Factory) {
@@ -129,4 +131,33 @@ pub async fn copies_share_their_body(factory: &dyn Factory) {
     a.verify().await;
     world.check().await;
     c.verify().await;
+}
+
+/// A body takes another form and the first one again, also after its neighbours were moved. Engines
+/// that cannot do this say so.
+pub async fn a_body_takes_another_form(factory: &dyn Factory) {
+    let world = World::new(factory).await;
+    let mut folder = world.folder().await;
+    folder.commit(folder.appending(&[3_000, 200_000, 100])).await;
+    let kept: Vec<_> = folder.kept.values().map(|kept| (kept.body, kept.bytes.clone())).collect();
+    let (body, bytes) = &kept[1];
+    let header = FormHeader { form: Form::Plain, served_len: bytes.len() as u32, digest: [7; 8] };
+    let other = header.before(b"shorter");
+    match world.engine.recode(*body, other.clone()).await {
+        Err(StoreError::Refused(_)) => return,
+        outcome => assert_eq!(outcome.unwrap(), CommitOutcome::Done),
+    }
+    for again in [&other, bytes, &header.before(bytes), bytes] {
+        assert_eq!(world.engine.recode(*body, again.clone()).await.unwrap(), CommitOutcome::Done);
+        assert!(world.engine.read_body(*body, 0..u64::MAX).await.unwrap() == *again);
+        assert!(world.engine.read_body(*body, 5..9).await.unwrap() == again.slice(5..9));
+        maintain(&*world.engine).await;
+        world.check().await;
+        for (body, bytes) in [&kept[0], &kept[2]] {
+            assert!(world.engine.read_body(*body, 0..u64::MAX).await.unwrap() == *bytes);
+        }
+    }
+    let none = world.engine.recode(new_body_id(), other).await.unwrap();
+    assert_eq!(none, CommitOutcome::Conflict);
+    world.check().await;
 }

@@ -77,6 +77,9 @@ pub trait Layer: Send + Sync + 'static {
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         self.inner().read_body(body, range).await
     }
+    async fn recode(&self, body: BodyId, bytes: Bytes) -> Result<CommitOutcome> {
+        self.inner().recode(body, bytes).await
+    }
 }
 
 #[async_trait]
@@ -136,6 +139,9 @@ impl<L: Layer> Engine for L {
     }
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         Layer::read_body(self, body, range).await
+    }
+    async fn recode(&self, body: BodyId, bytes: Bytes) -> Result<CommitOutcome> {
+        Layer::recode(self, body, bytes).await
     }
     async fn maintain(&self) -> Result<Report> {
         self.inner().maintain().await

@@ -75,7 +75,7 @@ pub async fn lists_are_conditional(factory: &dyn Factory) {
 
 /// A mailbox taken off the list answers `NoMailbox`, at once and after its contents were swept
 /// away.
-pub async fn removed_mailboxes_are_gone(factory: &dyn Factory) {
+pub async fn removed_mailboxes_cannot_be_read(factory: &dyn Factory) {
     let world = World::new(factory).await;
     let (mut folder, mut kept) = (world.folder().await, world.folder().await);
     folder.commit(folder.appending(&[100, 200, 70_000])).await;

@@ -158,7 +158,7 @@ fn check_queries(view: &View, model: &Model, sample: &NumSet) {
 }
 
 /// A client that gets only differences.
-fn tell(client: &mut Vec<Row>, diff: &Difference, new: &View) {
+fn apply(client: &mut Vec<Row>, diff: &Difference, new: &View) {
     for seq in diff.expunged_descending() {
         let expunged = client.remove(seq.value() as usize - 1);
         assert!(diff.expunged_uids.contains(expunged.uid().value()));
@@ -190,13 +190,13 @@ proptest! {
         // From every earlier state to the last, and to each next one.
         for (rows, old) in &history {
             let mut client = rows.clone();
-            tell(&mut client, &view.difference_from(old), &view);
+            apply(&mut client, &view.difference_from(old), &view);
             prop_assert_eq!(&client, &model.rows);
         }
     }
 
     #[test]
-    fn held_expunges_are_told_later(steps in steps(), hold in prop::collection::vec(any::<bool>(), 14)) {
+    fn held_expunges_are_reported_later(steps in steps(), hold in prop::collection::vec(any::<bool>(), 14)) {
         let (mut model, mut view) = (Model::default(), View::default());
         let mut known = Arc::new(view.clone());
         let mut client: Vec<Row> = Vec::new();
@@ -208,10 +208,10 @@ proptest! {
             check_shape(&next);
             let step = next.difference_from(&known);
             prop_assert!(!hold || step.expunged.is_empty());
-            tell(&mut client, &step, &next);
+            apply(&mut client, &step, &next);
             known = next;
         }
-        tell(&mut client, &view.difference_from(&known), &view);
+        apply(&mut client, &view.difference_from(&known), &view);
         prop_assert_eq!(client, model.rows);
     }
 

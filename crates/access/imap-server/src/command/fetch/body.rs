@@ -210,7 +210,7 @@ async fn fields(
 ) -> Result<(), Failure> {
     let (Step::Fields(fields) | Step::NestedFields(fields)) = step else { return Ok(()) };
     let header = reader.header(range).await?;
-    let text = reader.fields(header, &fields.mask, pace).await.map_err(|why| reader.broken(&why))?;
+    let text = reader.fields(wire, header, &fields.mask, pace).await.map_err(|why| reader.broken(&why))?;
     let part = cut(text.len() as u64, fields.partial);
     print::literal_head(wire.out(), part.end - part.start);
     put_plain(wire, &text.slice(part.start as usize..part.end as usize)).await

@@ -30,6 +30,7 @@ use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::message_limit::MessageLimit;
 use crate::reply::{Failure, Reply};
+use crate::seen::{self, FlagOrder};
 use crate::selected::Selected;
 use crate::service::ImapService;
 use crate::session::Ctx;
@@ -53,7 +54,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     let numbering = set.numbering();
     if modifiers.vanished && !ctx.enabled.qresync {
         // RFC 7162 §3.2.6
-        return Err(Reply::bad("QRESYNC is to be enabled first").into());
+        return Err(Reply::bad("Enable QRESYNC first").into());
     }
     modifiers.changed_since = modifiers.changed_since.map(since_modseq);
     // RFC 9051 §6.4.9. UIDFETCH has the UID before the items (RFC 9586 §3.3).
@@ -132,8 +133,8 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     Ok(Reply::ok(""))
 }
 
-/// FETCH of new messages for a client that is notified of them (RFC 5465 §5.2). Sets no `\\Seen`. A
-/// message that was expunged or cannot be read is left out: a FETCH of the client tells it.
+/// FETCH of new messages for a client that is notified of them (RFC 5465 §5.2). Sets no `\\Seen`.
+/// A message that was expunged or cannot be read is left out: a FETCH of the client reports it.
 pub(crate) async fn report_new(
     ctx: &mut Ctx<'_>,
     mut items: Vec<FetchItem>,
@@ -190,10 +191,11 @@ async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet, items: &mut Vec<FetchItem>)
         return Ok(());
     }
     let uids = view.uids_of_seqs(&unseen);
-    match ctx.selected.mailbox.store_flags(&uids, FlagChange::Add, &[Flag::Seen], None).await {
+    let (change, flags) = (FlagChange::Add, &[Flag::Seen]);
+    let order = FlagOrder { uids: &uids, change, flags, unchanged_since: None };
+    match seen::store_flags(ctx.service, ctx.selected, order).await {
         Ok(_) => {
-            let change = FlagChange::Add;
-            let seen = OwnChange { uids: &uids, change, flags: &[Flag::Seen], with_modseq: false };
+            let seen = OwnChange { uids: &uids, change, flags, with_modseq: false };
             ctx.announce(Numbers::Held, Some(&seen)).await?;
             // RFC 7162 §3.2.4: MODSEQ and UID with any change, once CONDSTORE is enabled.
             let wanted = [
@@ -206,12 +208,12 @@ async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet, items: &mut Vec<FetchItem>)
             items.splice(0..0, missing);
             Ok(())
         }
-        Err(StoreError::Full(why) | StoreError::Unavailable(why)) => {
+        Err(Failure::Store(StoreError::Full(why) | StoreError::Unavailable(why))) => {
             // A full disk must not prevent reading.
             tracing::warn!(%why, "cannot set \\Seen on messages that were read");
             Ok(())
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 

@@ -18,6 +18,7 @@ use posthaste_store::{Mailbox, Row, StoreError};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::service::ImapService;
+use crate::wire::Wire;
 
 /// Messages up to this size are read whole in one system call, whatever items are requested.
 pub(super) const WHOLE_BYTES_MAX: u64 = 128 * 1024;
@@ -27,6 +28,9 @@ pub(super) const WHOLE_BYTES_MAX: u64 = 128 * 1024;
 const PIECE_BYTES: u64 = 256 * 1024;
 /// Bytes decoded at a time on another thread: some milliseconds' work.
 const DECODED_AT_ONCE: u64 = 4 << 20;
+
+/// Steps of selecting fields between two pauses: some tens of milliseconds.
+const HEADER_STEPS: u64 = 8_000_000;
 
 /// Where bodies are read, and whose memory budget pays for them.
 #[derive(Clone, Copy)]
@@ -212,25 +216,37 @@ impl<'m> Reader<'m> {
         held.map(|held| held.bytes.clone())
     }
 
-    /// The fields of a header that a mask selects.
+    /// The fields of a header that a mask selects. A large header is read on another thread, in
+    /// pieces, for as long as the client stays connected.
     pub(super) async fn fields(
         &self,
+        wire: &mut Wire,
         header: Bytes,
         mask: &FieldMask,
         pace: &mut Pace,
     ) -> Result<Bytes, Failure> {
         let cost = header.len() as u64 * mask.comparisons();
-        let selected = |header: &[u8], mask: &FieldMask| {
-            let mut text = Vec::new();
-            mask.append_from_header(header, &mut text);
-            Bytes::from(text)
-        };
+        let mut text = Vec::new();
         if cost <= SLICE_STEPS {
             pace.worked(cost).await;
-            return Ok(selected(&header, mask));
+            mask.append_from_header(&header, &mut text);
+            return Ok(Bytes::from(text));
         }
-        let mask = mask.clone();
-        self.bodies.service.heavy.run(self.bodies.account, move || selected(&header, &mask)).await
+        let Bodies { service, account, .. } = self.bodies;
+        let piece_bytes = (HEADER_STEPS / mask.comparisons()).max(1) as usize;
+        let work = async {
+            let mut at = Some(0);
+            while let Some(from) = at {
+                let (header, mask) = (header.clone(), mask.clone());
+                let piece = move || {
+                    let next = mask.append_piece(&header, from..from + piece_bytes, &mut text);
+                    (next, text)
+                };
+                (at, text) = service.heavy.run(account, piece).await?;
+            }
+            Ok(Bytes::from(text))
+        };
+        Box::pin(wire.while_there(work)).await?
     }
 
     /// The error when reading a body fails in the middle of a response. It can only end the

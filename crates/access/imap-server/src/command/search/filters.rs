@@ -17,10 +17,10 @@ use crate::table::names_numbers;
 
 /// Where filters are kept: those of the user come first (RFC 5466 §3.1).
 const PLACES: [&str; 2] = ["/private/filters/values/", "/shared/filters/values/"];
-/// Filters that name filters, at most so deep. A filter that names itself ends here.
+/// Levels of filters that name filters. The limit ends a filter that names itself.
 const FILTERS_DEEP_MAX: usize = 8;
 
-/// For whom filters are replaced.
+/// An account, whose filters are put in place of their names.
 #[derive(Clone, Copy)]
 pub(crate) struct Replacing<'s> {
     pub(crate) service: &'s ImapService,
@@ -68,7 +68,7 @@ pub(crate) fn names_filters(key: &SearchKey) -> bool {
 
 struct Replacer<L> {
     lookup: L,
-    /// Keys that may still come.
+    /// How many keys may still be added.
     left: usize,
 }
 

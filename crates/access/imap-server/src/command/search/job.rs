@@ -6,16 +6,16 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use posthaste_imap_codec::PageRange;
 use posthaste_imap_codec::response::Code;
+use posthaste_indexing::{Collecting, Lent};
 use posthaste_mail_model::{AccountId, FlagSet, NumSet};
 use posthaste_mime_summary::{TextKey, TextSearch};
-use posthaste_search_index::Grams;
 use posthaste_store::{View, named_ranges};
 
 use super::criteria::{Answer, Criterion, Message, Question};
+use super::rows::RowFilter;
 use crate::command::gather::Source;
 use crate::command::walk::{Handled, Pass, SetAside, Unanswered, Visited, Walk};
 use crate::heavy::{Pace, SLICE_STEPS};
-use crate::index::Collecting;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
@@ -24,16 +24,16 @@ use crate::service::ImapService;
 const WHOLE_BYTES_MAX: u64 = 128 * 1024;
 
 /// What a search found.
-pub(crate) struct Found {
+pub(crate) struct Matches {
     /// The sequence numbers of the messages that match.
     pub(crate) seqs: NumSet,
     /// How many messages others had expunged when their data was needed.
     pub(crate) expunged: u32,
 }
 
-impl From<NumSet> for Found {
+impl From<NumSet> for Matches {
     fn from(seqs: NumSet) -> Self {
-        Found { seqs, expunged: 0 }
+        Matches { seqs, expunged: 0 }
     }
 }
 
@@ -62,7 +62,7 @@ impl<'j> Job<'j> {
     }
 
     /// The sequence numbers of the messages that match, or of one page of them.
-    pub(crate) async fn find(&mut self, page: Option<PageRange>) -> Result<Found, Failure> {
+    pub(crate) async fn find(&mut self, page: Option<PageRange>) -> Result<Matches, Failure> {
         self.ask_index().await;
         if let Some(page) = page {
             return self.find_page(page).await;
@@ -89,9 +89,12 @@ impl<'j> Job<'j> {
     }
 
     /// Those of the candidates that match.
-    pub(crate) async fn matching(&mut self, candidates: &NumSet) -> Result<Found, Failure> {
+    pub(crate) async fn matching(&mut self, candidates: &NumSet) -> Result<Matches, Failure> {
         let question = Arc::clone(&self.question);
         let (view, criterion) = (Arc::clone(&self.selected.announced), &question.criterion);
+        if let Some(filter) = RowFilter::of(criterion) {
+            return Ok(filter.matching(&view, candidates, &mut self.pace).await.into());
+        }
         let (mut found, mut open) = (NumSet::new(), NumSet::new());
         for (seq, row) in view.rows(candidates) {
             match criterion.evaluate(Message { seq, row, stored: None, texts: None }) {
@@ -106,14 +109,14 @@ impl<'j> Job<'j> {
         if open.is_empty() {
             return Ok(found.into());
         }
-        self.begin_collecting(&open);
-        let Found { seqs: more, expunged } = self.by_summary(&view, &open).await?;
+        self.begin_collecting(&open).await;
+        let Matches { seqs: more, expunged } = self.by_summary(&view, &open).await?;
         self.end_collecting().await;
         let seqs = if found.is_empty() { more } else { found.union(&more) };
-        Ok(Found { seqs, expunged })
+        Ok(Matches { seqs, expunged })
     }
 
-    async fn by_summary(&mut self, view: &View, open: &NumSet) -> Result<Found, Failure> {
+    async fn by_summary(&mut self, view: &View, open: &NumSet) -> Result<Matches, Failure> {
         let question = Arc::clone(&self.question);
         let mut found = NumSet::new();
         // Matches stay in order: what is found behind a message set aside waits for it.
@@ -157,7 +160,7 @@ impl<'j> Job<'j> {
                 format!("Stored data of UID {named} is damaged and cannot be searched; search without them");
             return Err(Reply::no(Code::Corruption, text).into());
         }
-        Ok(Found { seqs: found, expunged })
+        Ok(Matches { seqs: found, expunged })
     }
 
     /// Evaluates a message with its body, if its summary does not decide. A search holds one body
@@ -191,14 +194,14 @@ impl<'j> Job<'j> {
     /// Searches a body for all keys in one pass.
     async fn look(&mut self, bytes: &Bytes, message: &Visited<'_>) -> Result<Vec<bool>, Failure> {
         let mut search = TextSearch::new(&self.question.texts, &message.stored.summary);
-        let (uid, mut grams) = (message.row.uid().value(), self.lend(message).await);
+        let (uid, mut lent) = (message.row.uid().value(), self.lend(message).await);
         self.service.opened.fetch_add(1, Ordering::Relaxed);
         if self.question.body_steps(bytes.len() as u64) <= SLICE_STEPS {
-            while let Some(steps) = step(&mut search, &self.question.texts, bytes, &mut grams) {
+            while let Some(steps) = step(&mut search, &self.question.texts, bytes, &mut lent) {
                 self.pace.worked(steps.min(SLICE_STEPS)).await;
             }
-            if let Some(grams) = grams {
-                self.collected(uid, grams).await;
+            if let Some(lent) = lent {
+                self.collected(uid, lent).await;
             }
             return Ok(search.into_found());
         }
@@ -207,18 +210,18 @@ impl<'j> Job<'j> {
             let work = move || {
                 let mut steps = 0;
                 while steps < HEAVY_STEPS {
-                    match step(&mut search, &question.texts, &bytes, &mut grams) {
+                    match step(&mut search, &question.texts, &bytes, &mut lent) {
                         Some(more) => steps += more,
-                        None => return (search, grams, true),
+                        None => return (search, lent, true),
                     }
                 }
-                (search, grams, false)
+                (search, lent, false)
             };
             let is_done;
-            (search, grams, is_done) = self.service.heavy.run(self.account, work).await?;
+            (search, lent, is_done) = self.service.heavy.run(self.account, work).await?;
             if is_done {
-                if let Some(grams) = grams {
-                    self.collected(uid, grams).await;
+                if let Some(lent) = lent {
+                    self.collected(uid, lent).await;
                 }
                 return Ok(search.into_found());
             }
@@ -243,10 +246,10 @@ impl<'j> Job<'j> {
     }
 }
 
-/// A step of a search through a body, which collects grams if there is a place for them.
-fn step(search: &mut TextSearch, texts: &[TextKey], bytes: &[u8], grams: &mut Option<Grams>) -> Option<u64> {
-    match grams {
-        Some(grams) => search.step_tapped(texts, bytes, Some(&mut |text| grams.add(text))),
+/// A step of a search through a body, which collects terms if there is a place for them.
+fn step(search: &mut TextSearch, texts: &[TextKey], bytes: &[u8], lent: &mut Option<Lent>) -> Option<u64> {
+    match lent {
+        Some(lent) => lent.step(search, texts, bytes),
         None => search.step(texts, bytes),
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn apply(ctx: &mut Ctx<'_>, key: &mut SearchKey) -> Result<(), Failur
     {
         ctx.selected.stopped = Some((limit.get(), lowest));
         let whole = std::mem::replace(key, SearchKey::All);
-        // An upper end that is a number: a result that is kept up to date goes on with new mail.
+        // The upper end is a number, not `*`: new mail must not enter this set later.
         let ends = Bound::number(lowest.value()).zip(Bound::number(u32::MAX));
         let newest =
             ends.map(|(from, to)| SearchKey::Uid(UidSet(SequenceSet::Ranges(vec![SetRange { from, to }]))));
@@ -29,7 +29,7 @@ pub(crate) fn apply(ctx: &mut Ctx<'_>, key: &mut SearchKey) -> Result<(), Failur
     Ok(())
 }
 
-/// Refuses SORT and THREAD of too many messages: a part of an order or of a forest is none.
+/// Refuses SORT and THREAD of too many messages: they cannot answer for a part of the messages.
 pub(crate) fn refuse(ctx: &mut Ctx<'_>, key: &SearchKey) -> Result<(), Failure> {
     match (ctx.message_limit().process(), searched(ctx, key)?) {
         (Some(limit), Some(searched)) => Ok(MessageLimit::refuse(limit, searched.count(), None)?),
@@ -44,7 +44,7 @@ fn searched(ctx: &Ctx<'_>, key: &SearchKey) -> Result<Option<NumSet>, Failure> {
         Some(limit) if view.exists() > limit.get() => {}
         _ => return Ok(None),
     }
-    // The clock decides none of the sets.
+    // The sets do not depend on the time.
     let question = Question::compile(key, ctx.selected, 0)?;
     let within = question.criterion.within(ctx.selected);
     Ok(Some(within.map_or_else(|| view.all(), |seqs| seqs.intersection(&view.all()))))

@@ -19,6 +19,7 @@ pub(crate) mod job;
 pub(super) mod limit;
 mod page;
 mod proposed;
+mod rows;
 pub(super) mod scores;
 
 use std::sync::Arc;
@@ -30,8 +31,9 @@ use posthaste_mail_model::{ModSeq, NumSet};
 use posthaste_store::View;
 
 use self::criteria::Question;
-use self::job::{Found, Job};
-use self::scores::{NUMBERS_PER_RELIEF, Scores};
+use self::job::{Job, Matches};
+pub(super) use self::scores::NUMBERS_PER_RELIEF;
+use self::scores::Scores;
 use super::gather::Source;
 use crate::contexts::open::{self, Asked};
 use crate::contexts::update::Searcher;
@@ -55,14 +57,15 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> R
     let saving = args.returns.is_some_and(|r| r.save);
     // A page can be found without the rest only if nothing else of the result is wanted.
     let page = args.returns.and_then(|r| r.partial.filter(|_| !(r.min || r.max || r.count || r.update)));
-    let Found { seqs: found, expunged } = find_saving(ctx, tag, &args.key, saving, page).await?;
+    let Matches { seqs: found, expunged } = find_saving(ctx, tag, &args.key, saving, page).await?;
     let returns = match args.returns {
         Some(returns) => returns,
         // RFC 9051 §6.4.4: in IMAP4rev2 the answer is always ESEARCH.
         None if ctx.enabled.rev2 => SearchReturn { all: true, ..SearchReturn::default() },
         None => {
             let modseq = by_modseq.then(|| highest(&ctx.selected.announced, &found)).flatten();
-            search(ctx, args.numbering, &found, modseq).await?;
+            let numbers = numbers(ctx.selected, args.numbering, &found);
+            plain(ctx, "SEARCH", numbers.iter(), modseq).await?;
             return Ok(done(args.numbering, expunged));
         }
     };
@@ -76,42 +79,20 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> R
     if let Some(asked) = asked {
         let uids = ctx.selected.announced.uids_of_seqs(&found);
         let by = Searcher { service: ctx.service, account: ctx.login.id };
-        asked.open(ctx.wire, ctx.selected, by, open::Found { uids, order: None }).await;
+        asked.open(ctx.wire, ctx.selected, by, open::InitialResult { uids, order: None }).await;
     }
     Ok(done(numbering, expunged))
 }
 
-/// Finds the messages that match, or one page of them: what SEARCH, SORT and THREAD have in common.
-/// `saving` says whether the result becomes `$`.
+/// [`find`], for a command that may save its result as `$`.
 pub(super) async fn find_saving(
     ctx: &mut Ctx<'_>,
     tag: &Tag,
     key: &SearchKey,
     saving: bool,
     page: Option<PageRange>,
-) -> Result<Found, Failure> {
-    if names_modseq(key) {
-        // RFC 7162 §3.1
-        ctx.enable_condstore();
-    }
-    let now = (ctx.service.store.unix_ms() / 1000) as i64;
-    let found = match Question::compile(key, ctx.selected, now) {
-        Ok(question) => {
-            let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
-            let progress = match page {
-                // Windows are searched until the page is full.
-                Some(_) => Progress::in_parts(),
-                None => Progress::default(),
-            };
-            let progress = Arc::new(progress);
-            let reports = Reports { tag, progress: &progress, times: ctx.service.options.progress };
-            let mut job = Job::new(source, question, Pace::reporting(Arc::clone(&progress)));
-            // Boxed: no other command needs as much memory, and without the box every command would
-            // reserve as much.
-            Box::pin(ctx.wire.while_reporting(reports, job.find(page))).await?
-        }
-        Err(error) => Err(error),
-    };
+) -> Result<Matches, Failure> {
+    let found = find(ctx, tag, key, page).await;
     found.inspect_err(|error| {
         // RFC 5182 §2.1: a SEARCH that ends in NO empties `$`, one that ends in BAD leaves it.
         let is_bad = matches!(error, Failure::Reply(reply) if reply.kind == StatusKind::Bad);
@@ -119,6 +100,33 @@ pub(super) async fn find_saving(
             ctx.selected.saved_search = NumSet::new();
         }
     })
+}
+
+/// Finds the messages that match, or one page of them: what SEARCH, SORT and THREAD have in common.
+pub(super) async fn find(
+    ctx: &mut Ctx<'_>,
+    tag: &Tag,
+    key: &SearchKey,
+    page: Option<PageRange>,
+) -> Result<Matches, Failure> {
+    if names_modseq(key) {
+        // RFC 7162 §3.1
+        ctx.enable_condstore();
+    }
+    let now = (ctx.service.store.unix_ms() / 1000) as i64;
+    let question = Question::compile(key, ctx.selected, now)?;
+    let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
+    let progress = match page {
+        // Windows are searched until the page is full.
+        Some(_) => Progress::in_parts(),
+        None => Progress::default(),
+    };
+    let progress = Arc::new(progress);
+    let reports = Reports { tag, progress: &progress, times: ctx.service.options.progress };
+    let mut job = Job::new(source, question, Pace::reporting(Arc::clone(&progress)));
+    // Boxed: no other command needs as much memory, and without the box every command would reserve
+    // as much.
+    Box::pin(ctx.wire.while_reporting(reports, job.find(page))).await?
 }
 
 /// The reply. An expunged message whose data the search needs does not match (RFC 2180 §4.3). The
@@ -148,20 +156,21 @@ pub(super) fn highest(view: &View, seqs: &NumSet) -> Option<ModSeq> {
     view.rows(seqs).map(|(_, row)| row.modseq()).max()
 }
 
-/// `* SEARCH 2 5`: RFC 3501 §7.2.5, RFC 7162 §3.1.5.
-async fn search(
+/// `* SEARCH 2 5` (RFC 3501 §7.2.5) or `* SORT 5 2` (RFC 5256 §4), with the highest mod-sequence
+/// if the command names one (RFC 7162 §3.1.5).
+pub(super) async fn plain(
     ctx: &mut Ctx<'_>,
-    numbering: Numbering,
-    found: &NumSet,
+    name: &str,
+    numbers: impl Iterator<Item = u32>,
     modseq: Option<ModSeq>,
 ) -> Result<(), Failure> {
-    let numbers = numbers(ctx.selected, numbering, found);
-    ctx.wire.out().extend_from_slice(b"* SEARCH");
-    for (i, number) in numbers.iter().enumerate() {
+    ctx.wire.out().extend_from_slice(b"* ");
+    ctx.wire.out().extend_from_slice(name.as_bytes());
+    for (i, number) in numbers.enumerate() {
         let out = ctx.wire.out();
         out.push(b' ');
         print::number(out, u64::from(number));
-        if i % NUMBERS_PER_RELIEF == 0 {
+        if i.is_multiple_of(NUMBERS_PER_RELIEF) {
             ctx.wire.relieve().await?;
         }
     }
@@ -271,6 +280,7 @@ pub(super) fn answer(selected: &Selected, tag: &Tag, wanted: Wanted, found: &Num
         all: (returns.all && !numbers.is_empty()).then(|| numbers.ranges().to_vec()),
         partial,
         modseq,
+        relevancy: None,
         updates: Vec::new(),
     };
     let listed = page_seqs.or_else(|| returns.all.then(|| found.clone()));

@@ -12,7 +12,7 @@ use posthaste_imap_codec::PageRange;
 use posthaste_mail_model::NumSet;
 
 use super::criteria::Criterion;
-use super::job::{Found, Job};
+use super::job::{Job, Matches};
 use crate::reply::Failure;
 
 /// Messages of the first window, at least: a key may read a body for each.
@@ -22,7 +22,7 @@ const WINDOW_MAX: u32 = 4096;
 
 impl Job<'_> {
     /// The sequence numbers of the messages on a page.
-    pub(super) async fn find_page(&mut self, page: PageRange) -> Result<Found, Failure> {
+    pub(super) async fn find_page(&mut self, page: PageRange) -> Result<Matches, Failure> {
         let (view, question) = (Arc::clone(&self.selected.announced), Arc::clone(&self.question));
         let criterion = &question.criterion;
         if matches!(criterion, Criterion::All) {
@@ -53,7 +53,7 @@ impl Job<'_> {
             window = window.saturating_mul(2);
         }
         // What was not looked at lies beyond the page.
-        Ok(Found { seqs: page.of(&found), expunged })
+        Ok(Matches { seqs: page.of(&found), expunged })
     }
 }
 

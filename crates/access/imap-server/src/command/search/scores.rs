@@ -16,7 +16,7 @@ use crate::reply::Failure;
 use crate::session::Ctx;
 
 /// Numbers printed between two checks of the output buffer.
-pub(super) const NUMBERS_PER_RELIEF: usize = 4096;
+pub(in crate::command) const NUMBERS_PER_RELIEF: usize = 4096;
 
 /// How well the messages of a result match.
 pub(crate) struct Scores {
@@ -77,7 +77,7 @@ async fn matching(ctx: &mut Ctx<'_>, tag: &Tag, key: &SearchKey, within: &NumSet
     let now = (ctx.service.store.unix_ms() / 1000) as i64;
     let question = Question::compile(key, ctx.selected, now)?;
     let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
-    // The search counted the messages. This part counts none, so that no count falls.
+    // The search has reported its progress. This part reports none: a count must not fall.
     let progress = Arc::new(Progress::default());
     let reports = Reports { tag, progress: &progress, times: ctx.service.options.progress };
     let mut job = Job::new(source, question, Pace::default());

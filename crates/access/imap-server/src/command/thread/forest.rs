@@ -75,11 +75,17 @@ impl Forest {
         Self { messages, roots, starts, children }
     }
 
+    /// How many of the nodes are messages.
+    pub(super) fn messages(&self) -> usize {
+        self.messages
+    }
+
     fn children(&self, node: u32) -> &[u32] {
         let node = node as usize;
-        let start = self.starts.get(node).copied().unwrap_or(0) as usize;
-        let end = self.starts.get(node + 1).copied().unwrap_or(0) as usize;
-        self.children.get(start..end).unwrap_or_default()
+        let bounds = || Some(*self.starts.get(node)? as usize..*self.starts.get(node + 1)? as usize);
+        let children = bounds().and_then(|bounds| self.children.get(bounds));
+        debug_assert!(children.is_some(), "no node {node} in the forest");
+        children.unwrap_or_default()
     }
 
     /// Puts the threads in the order of their messages with the highest rank. Each message has a

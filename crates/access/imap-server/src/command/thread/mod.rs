@@ -17,7 +17,7 @@ use self::references::{Message, link, merge_subjects};
 use super::gather::{Gathered, Source, Wanted, dates, gather};
 use super::search;
 use crate::heavy::Pace;
-use crate::keys::{Link, Order, TextKey};
+use crate::keys::{Direction, Order, TextKey, without_key};
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
 use crate::session::Ctx;
@@ -30,7 +30,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: ThreadArgs) -> R
     let by = search::filters::Replacing::of(ctx);
     search::filters::replace(by, &mut args.key).await?;
     search::limit::refuse(ctx, &args.key)?;
-    let found = search::find_saving(ctx, tag, &args.key, false, None).await?;
+    let found = search::find(ctx, tag, &args.key, None).await?;
     let (gathered, forest) = {
         let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
         // The search counted the messages. This part counts none, so that no count falls.
@@ -49,9 +49,17 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: ThreadArgs) -> R
         Numbering::Seq => &seqs,
         Numbering::Uid => &gathered.uids,
     };
+    // `gather` counts as many sequence numbers as UIDs, and `Forest` has a node for each.
+    if numbers.len() != forest.messages() {
+        return Err(without_key("place in its thread").into());
+    }
     ctx.wire.out().extend_from_slice(b"* THREAD");
     let mut printer = ThreadPrinter::default();
-    let nodes = forest.nodes(|message| numbers.get(message).copied().unwrap_or_default());
+    let nodes = forest.nodes(|message| {
+        let number = numbers.get(message).copied();
+        debug_assert!(number.is_some(), "a thread has message {message} of {}", numbers.len());
+        number.unwrap_or_default()
+    });
     for (i, node) in nodes.enumerate() {
         let out = ctx.wire.out();
         if i == 0 {
@@ -80,7 +88,8 @@ async fn threads(
     let subjects = gathered.table.text(TextKey::Subject);
     let mut numbers = subjects.numbers.of(&gathered.uids);
     if algorithm == ThreadAlgorithm::OrderedSubject {
-        let numbers: Vec<u32> = numbers.map(|number| number.unwrap_or_default()).collect();
+        let numbers: Option<Vec<u32>> = numbers.collect();
+        let numbers = numbers.ok_or_else(|| without_key("subject"))?;
         let parents = ordered_subject(&numbers, subjects.texts.len(), &ordered, pace).await;
         let forest = Forest::new(&parents, &ordered, pace).await;
         return Ok((gathered, forest));
@@ -88,8 +97,12 @@ async fn threads(
     let column = &gathered.table.links;
     let mut messages = Vec::with_capacity(gathered.uids.len());
     for link in column.links.of(&gathered.uids) {
-        let subject = numbers.next().flatten().unwrap_or_default();
-        messages.push(Message { link: link.unwrap_or(Link::NONE), subject });
+        let subject = match algorithm {
+            // REFS ignores subjects, so none was read.
+            ThreadAlgorithm::Refs => 0,
+            _ => numbers.next().flatten().ok_or_else(|| without_key("subject"))?,
+        };
+        messages.push(Message { link: link.ok_or_else(|| without_key("references"))?, subject });
         if pace.note(NODE_STEPS) {
             pace.rest().await;
         }
@@ -116,7 +129,7 @@ async fn threads(
 /// The messages by these dates; those of one date by sequence number (RFC 5256 §2.2).
 async fn by_date(dates: &[u64], pace: &mut Pace) -> Vec<u32> {
     let mut order = Order::new(dates.len());
-    order.by(dates, false, pace).await;
+    order.by(dates, Direction::Ascending, pace).await;
     order.places().map(|place| place as u32).collect()
 }
 

@@ -8,7 +8,7 @@ use super::forest::{NODE_STEPS, NONE, Parents};
 use crate::heavy::Pace;
 use crate::keys::{LinkColumn, Texts};
 
-/// What a message of the result is to others.
+/// How a message of the result relates to others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     /// What it is called and refers to.

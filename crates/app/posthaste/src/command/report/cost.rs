@@ -197,7 +197,7 @@ fn write_account(
             out,
             "\nIf its folders had at most {cut} messages: {then:.3} s of CPU instead of {now:.3} ({:.0} % less).\n\
              The estimate is the line {:.3} ms + {:.3} ms for every 100,000 messages, through the mean cost of a \
-             command in all accounts' folders of each size. It does not tell one command from another.",
+             command in all accounts' folders of each size. It has one cost for all commands.",
             if now > 0.0 { 100.0 * (now - then) / now } else { 0.0 },
             line.base / 1e6,
             line.slope * 1e5 / 1e6,

@@ -2,8 +2,8 @@
 //! directory, which `posthaste report cost` reads.
 //!
 //! `GET /metrics` answers with OpenMetrics text, which Prometheus reads; `GET /cost` with the same
-//! sums as JSON. There is no login: who reaches an address reads the names of accounts. The socket
-//! is open to the server's own user alone, as the data directory is.
+//! sums as JSON. There is no login: everybody who reaches an address can read the names of
+//! accounts. The socket is open to the server's own user alone, as the data directory is.
 
 mod text;
 
@@ -21,7 +21,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use posthaste_metrics::Registry;
+use posthaste_indexing::SearchIndex;
+use posthaste_metrics::{Metered, Registry};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
@@ -32,12 +33,24 @@ use crate::failure::{Failure, Result};
 /// The socket's name in the data directory.
 pub const SOCKET: &str = "metrics.sock";
 
-/// Requests at once: a monitor needs one.
+/// Requests at once on one listener: a monitor needs one.
 const CONNECTIONS_MAX: usize = 16;
 /// Time for a request and for its answer.
 const REQUEST_WITHIN: Duration = Duration::from_secs(10);
 /// Between two attempts to accept when the system has no files left.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// For so long the size of the search index is not counted again: a count reads a record for each
+/// mailbox, and a monitor asks several times a minute.
+const INDEX_COUNTED_FOR: Duration = Duration::from_secs(10 * 60);
+
+/// What is asked for the figures.
+pub struct Sources {
+    /// What sessions and tasks cost.
+    pub registry: Arc<Registry>,
+    /// The search index.
+    pub index: SearchIndex,
+}
 
 /// Answers until it is dropped.
 pub struct Metrics {
@@ -50,9 +63,9 @@ pub struct Metrics {
 impl Metrics {
     /// Listens at these addresses, and on the socket in `data`. A socket that cannot be made is
     /// logged: the server runs without it.
-    pub async fn start(registry: &Arc<Registry>, addresses: &[SocketAddr], data: &Path) -> Result<Self> {
+    pub async fn start(sources: Sources, addresses: &[SocketAddr], data: &Path) -> Result<Self> {
+        let sources = Arc::new(sources);
         let mut listeners = JoinSet::new();
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut bound = Vec::new();
         for address in addresses {
             let failed =
@@ -62,16 +75,16 @@ impl Metrics {
             if !address.ip().is_loopback() {
                 tracing::warn!(%address, "metrics have no login: who reaches this address reads the names of accounts");
             }
-            let (registry, places) = (Arc::clone(registry), Arc::clone(&places));
+            let sources = Arc::clone(&sources);
             listeners.spawn(async move {
-                accept(&registry, &places, &Socket::Tcp(listener)).await;
+                accept(&sources, &Socket::Tcp(listener)).await;
             });
         }
         let socket = match unix_listener(data) {
             Ok((listener, path)) => {
-                let registry = Arc::clone(registry);
+                let sources = Arc::clone(&sources);
                 listeners.spawn(async move {
-                    accept(&registry, &places, &Socket::Unix(listener)).await;
+                    accept(&sources, &Socket::Unix(listener)).await;
                 });
                 Some(path)
             }
@@ -129,46 +142,64 @@ impl Socket {
     }
 }
 
-async fn accept(registry: &Arc<Registry>, places: &Arc<Semaphore>, socket: &Socket) {
+/// Each listener has places of its own: slow peers of an address do not keep the socket busy.
+async fn accept(sources: &Arc<Sources>, socket: &Socket) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
     loop {
         // Never closed.
-        let Ok(place) = Arc::clone(places).acquire_owned().await else { return };
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let Ok(stream) = socket.next().await else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let registry = Arc::clone(registry);
-        connections.spawn(async move {
+        let metered = Arc::clone(&sources.registry);
+        let sources = Arc::clone(sources);
+        let connection = async move {
             let _place = place;
             let answer = service_fn(move |request| {
-                let answer = answer(&registry, &request);
-                async { Ok::<_, Infallible>(answer) }
+                let sources = Arc::clone(&sources);
+                async move { Ok::<_, Infallible>(answer(&sources, &request).await) }
             });
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(REQUEST_WITHIN).keep_alive(false);
             let served = http.serve_connection(TokioIo::new(stream), answer);
             // A monitor that goes away needs no word.
             let _ = tokio::time::timeout(2 * REQUEST_WITHIN, served).await;
-        });
+        };
+        connections.spawn(Metered::background(metered, "metrics", connection));
         while connections.try_join_next().is_some() {}
     }
 }
 
-fn answer(registry: &Registry, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+async fn answer(sources: &Sources, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     if request.method() != Method::GET {
         let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "GET alone is answered\n");
         response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET"));
         return response;
     }
     match request.uri().path() {
-        "/metrics" => match text::open_metrics(&registry.snapshot()) {
-            Ok(text) => of_type("application/openmetrics-text; version=1.0.0; charset=utf-8", text),
-            Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "The metrics cannot be written\n"),
-        },
-        "/cost" => of_type("application/json", text::json(&registry.snapshot())),
+        "/metrics" => {
+            match text::open_metrics(&sources.registry.snapshot(), index_size(&sources.index).await) {
+                Ok(text) => of_type("application/openmetrics-text; version=1.0.0; charset=utf-8", text),
+                Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "The metrics cannot be written\n"),
+            }
+        }
+        "/cost" => of_type("application/json", text::json(&sources.registry.snapshot())),
         _ => plain(StatusCode::NOT_FOUND, "There are /metrics and /cost\n"),
     }
+}
+
+/// What the search index takes. Without the store, the other figures are sent.
+async fn index_size(index: &SearchIndex) -> text::IndexSize {
+    let stored = match index.totals(INDEX_COUNTED_FOR).await {
+        Ok(totals) => Some(totals),
+        Err(error) => {
+            tracing::warn!(%error, "the size of the search index cannot be counted");
+            None
+        }
+    };
+    text::IndexSize { stored, memory_bytes: index.memory_bytes() }
 }
 
 fn of_type(kind: &'static str, text: String) -> Response<Full<Bytes>> {

@@ -41,11 +41,19 @@ impl Outgoing {
         let transport = transport.with_reports(reporter.tls());
         let queue = Queue::open(opened.delivery.clone()).await?;
         let relay = Relay::new(queue, opened.delivery.clone(), &host).rewriting(config.relay.srs);
+        let relay = relay.naming_members(config.relay.verp);
         // The embedded engine has one server; a cluster has several, of which one sends.
         let is_cluster = opened.store.engine().epoch().is_none();
         let lease_times = is_cluster.then(LeaseTimes::default);
         let times = config.relay.times();
-        let runner = Runner::new(relay.clone(), Arc::new(transport), times, Arc::new(unix_s), lease_times);
+        let runner = Runner::new(
+            relay.clone(),
+            Arc::new(transport),
+            times,
+            Arc::new(unix_s),
+            lease_times,
+            budgets.queue,
+        );
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         let run = runner.run(asked(stopped.clone()));
@@ -74,9 +82,9 @@ impl Outgoing {
     }
 }
 
-/// Returns when the server is to stop.
+/// Returns when the server stops.
 async fn asked(mut stopped: watch::Receiver<bool>) {
-    // An error is a sender that is gone.
+    // An error: the sender has ended.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 

@@ -1,6 +1,6 @@
 //! `listen.https`: the MTA-STS policy of our domains (RFC 8461 §3.3), and nothing else.
 //!
-//! One request is read and answered, and the connection ends: whoever asks wants one page.
+//! One request is read and answered. Then the connection ends, as a client wants one page.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use posthaste_authentication::DomainKeys;
 use posthaste_net::{Connection, NetError, Shutdown};
 use posthaste_store::Engine;
 
-/// Time for a request, and for its answer to be taken.
+/// Time for a request as a whole, and for its answer to be taken.
 const WITHIN: Duration = Duration::from_secs(10);
 /// Octets of a request: a line and some fields.
 const REQUEST_LEN_MAX: usize = 8 * 1024;
@@ -19,12 +19,13 @@ const PATH: &str = "/.well-known/mta-sts.txt";
 pub struct Policies {
     engine: Arc<dyn Engine>,
     text: String,
+    within: Duration,
 }
 
 impl Policies {
     /// Serves this text for the domains that are set up in a store.
     pub fn new(text: String, engine: Arc<dyn Engine>) -> Self {
-        Self { engine, text }
+        Self { engine, text, within: WITHIN }
     }
 
     /// Answers one request.
@@ -41,20 +42,18 @@ impl Policies {
     }
 
     async fn answer(&self, connection: &mut Connection) -> Result<(), NetError> {
-        let head = loop {
-            if let Some(end) = find_end(connection.input()) {
-                break String::from_utf8_lossy(connection.input().get(..end).unwrap_or_default())
-                    .into_owned();
-            }
-            if connection.input().len() >= REQUEST_LEN_MAX {
-                let text =
-                    response("431 Request Header Fields Too Large", "The request is too long\n", Body::Sent);
-                return connection.write_all_within(text.as_bytes(), WITHIN).await;
-            }
-            if connection.fill(REQUEST_LEN_MAX, WITHIN).await? == 0 {
-                return Ok(());
-            }
+        let head = match tokio::time::timeout(self.within, head(connection)).await {
+            Ok(head) => head?,
+            Err(_) => return Err(NetError::TimedOut(self.within)),
         };
+        let Some(head) = head else {
+            let text =
+                response("431 Request Header Fields Too Large", "The request is too long\n", Body::Sent);
+            return connection.write_all_within(text.as_bytes(), WITHIN).await;
+        };
+        if head.is_empty() {
+            return Ok(());
+        }
         let text = self.response(&head).await;
         connection.write_all_within(text.as_bytes(), WITHIN).await
     }
@@ -87,6 +86,27 @@ impl Policies {
     }
 }
 
+/// Reads the head of a request: empty if the client leaves, `None` if it is too long.
+async fn head(connection: &mut Connection) -> Result<Option<String>, NetError> {
+    let mut searched = 0;
+    loop {
+        let input = connection.input();
+        // The end may have begun in what was searched.
+        let from = usize::saturating_sub(searched, 3);
+        if let Some(end) = find_end(input.get(from..).unwrap_or_default()) {
+            let head = input.get(..from + end).unwrap_or_default();
+            return Ok(Some(String::from_utf8_lossy(head).into_owned()));
+        }
+        searched = input.len();
+        if searched >= REQUEST_LEN_MAX {
+            return Ok(None);
+        }
+        if connection.fill(REQUEST_LEN_MAX, WITHIN).await? == 0 {
+            return Ok(Some(String::new()));
+        }
+    }
+}
+
 /// Whether the body that is announced is sent: not to HEAD (RFC 9110 §9.3.2).
 #[derive(Clone, Copy)]
 enum Body {
@@ -107,7 +127,7 @@ fn response(status: &str, text: &str, body: Body) -> String {
     )
 }
 
-/// What a request asks for.
+/// What a request is for.
 struct Request<'h> {
     method: &'h str,
     path: &'h str,
@@ -145,6 +165,8 @@ fn find_end(input: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     #[test]
@@ -163,6 +185,28 @@ mod tests {
         ] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_request_byte_by_byte_has_a_deadline() {
+        let engine = Arc::new(posthaste_store::MemoryEngine::new());
+        let mut policies = Policies::new("version: STSv1".to_owned(), engine);
+        policies.within = Duration::from_millis(50);
+        let (client, server) = tokio::io::duplex(64);
+        let address = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
+        let stream = posthaste_net::Stream::over(server, address(40_000), address(443));
+        let (_trigger, shutdown) = Shutdown::new();
+        let (mut reader, mut writer) = tokio::io::split(client);
+        // Each byte comes long before a read of its own would time out.
+        let trickle = async {
+            while writer.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let mut said = Vec::new();
+        let served = policies.serve(Connection::new(stream), shutdown);
+        tokio::join!(served, trickle, async { reader.read_to_end(&mut said).await.unwrap_or(0) });
+        assert!(said.is_empty(), "the request did not end: {:?}", String::from_utf8_lossy(&said));
     }
 
     #[test]

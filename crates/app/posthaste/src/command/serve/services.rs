@@ -7,7 +7,8 @@ use std::time::Duration;
 use posthaste_authentication::{Verifier, VerifierOptions};
 use posthaste_directory::Network;
 use posthaste_filter::Filter;
-use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService, KeyCache, SearchIndex};
+use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService, KeyCache};
+use posthaste_indexing::SearchIndex;
 use posthaste_managesieve_server::{self as managesieve, ManageSieveOptions, ManageSieveService};
 use posthaste_metrics::Registry;
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Shutdown};
@@ -16,12 +17,14 @@ use posthaste_reporting::{Reporter, ReportingOptions};
 use posthaste_screening::{Screening, ScreeningOptions, Seen};
 use posthaste_smtp_client::Dns;
 use posthaste_smtp_server::{
-    IfUnscanned, MailSink, Milters, PlaintextAuth, Role, Scanning, SmtpOptions, SmtpService, Verification,
+    IfUnscanned, MailSink, Milters, PlaintextAuth, Role, Scanning, SenderRule, SmtpOptions, SmtpService,
+    Verification,
 };
+use posthaste_store::Store;
 
 use super::policies::Policies;
 use crate::cli::Protocol;
-use crate::config::{Config, Plaintext, RspamdFailure};
+use crate::config::{self, Config, Plaintext, RspamdFailure};
 use crate::memory::Plan;
 use crate::open::Opened;
 
@@ -34,13 +37,15 @@ pub const HTTP_ALPN: &str = "http/1.1";
 
 /// What all sessions share, also after a reload.
 pub struct Budgets {
-    /// Of messages that come in.
+    /// Bytes of messages that come in.
     pub incoming: ByteBudget,
-    /// Of large messages that are read.
+    /// Bytes of large messages that are read.
     pub reading: ByteBudget,
+    /// Bytes of messages on their way to other domains.
+    pub queue: u64,
     /// What SORT and THREAD compare.
     pub keys: KeyCache,
-    /// Of results that are kept up to date.
+    /// Bytes of results that are kept up to date.
     pub contexts: ByteBudget,
     /// Which messages may hold a word.
     pub index: SearchIndex,
@@ -55,15 +60,20 @@ pub struct Budgets {
 }
 
 impl Budgets {
-    pub fn new(plan: &Plan, config: &Config) -> Self {
+    pub fn new(plan: &Plan, config: &Config, store: &Store) -> Self {
         let budget = |bytes| ByteBudget::new(usize::try_from(bytes).unwrap_or(usize::MAX));
         let accounts = Accounts::new(config.limits.of_accounts());
         let metrics = Arc::default();
         let keys = KeyCache::new(usize::try_from(plan.keys).unwrap_or(usize::MAX));
-        let index = SearchIndex::new(usize::try_from(plan.index).unwrap_or(usize::MAX));
+        let reading = budget(plan.reading);
+        let index = match usize::try_from(plan.index).unwrap_or(usize::MAX) {
+            bytes if config.search.index => SearchIndex::with_reads(store.clone(), bytes, reading.clone()),
+            _ => SearchIndex::off(store.clone()),
+        };
         Self {
             incoming: budget(plan.incoming),
-            reading: budget(plan.reading),
+            reading,
+            queue: plan.queue,
             keys,
             contexts: budget(plan.contexts),
             index,
@@ -116,12 +126,21 @@ impl Services {
         .with_contexts(budgets.contexts.clone())
         .with_index(budgets.index.clone())
         .with_accounts(budgets.accounts.clone());
+        // RFC 6785: only with a place where scripts can be stored.
+        let imap = match sieve_url(config) {
+            Some(url) => imap.with_scripts(filter.clone(), url),
+            None => imap,
+        };
         let pop3_certificates = Some(certificates.for_protocol(POP3_ALPN));
         let pop3 = Pop3Service::new(pop3_options(config), opened.delivery.clone(), pop3_certificates)
             .with_accounts(budgets.accounts.clone());
         // Without a way out nobody would get a report.
         let reports = filter.relay().and_then(|_| budgets.reporter.dmarc());
-        let verification = verification(config).map(|verification| Verification { reports, ..verification });
+        let verification = verification(config).map(|verification| Verification {
+            verifier: verification.verifier.with_memory(opened.delivery.summaries().clone()),
+            reports,
+            ..verification
+        });
         let screening = screening(config, &budgets.seen);
         let scanning = scanning(config);
         let milters = milters(config);
@@ -181,7 +200,7 @@ pub fn refusal(protocol: Protocol) -> &'static [u8] {
         Protocol::Submission => posthaste_smtp_server::refusal(Role::Submission),
         Protocol::Smtp => posthaste_smtp_server::refusal(Role::Smtp),
         Protocol::Sieve => managesieve::REFUSAL,
-        // Nothing can be said before a handshake.
+        // Nothing can be sent before a handshake.
         Protocol::Imaps | Protocol::Pop3s | Protocol::Submissions | Protocol::Https => b"",
     }
 }
@@ -232,8 +251,8 @@ fn imap_options(config: &Config) -> ImapOptions {
         hostname: hostname(config),
         clear_text_login: clear_text(config.login.plaintext),
         clear_text_scram: clear_text(config.login.scram),
-        append_bytes_max: limits.message_size.as_u64(),
-        append_total_bytes_max: limits.message_size.as_u64().saturating_mul(2),
+        append_bytes_max: limits.message_len(),
+        append_total_bytes_max: limits.message_len().saturating_mul(2),
         unauthenticate: config.login.unauthenticate,
         gmail: config.imap.gmail,
         pre_login_within: limits.login_timeout,
@@ -266,9 +285,15 @@ fn pop3_options(config: &Config) -> Pop3Options {
 fn smtp_options(config: &Config, opened: &Opened) -> SmtpOptions {
     SmtpOptions {
         relay_domains: opened.directory.shared_domains(),
-        message_size_max: usize::try_from(config.limits.message_size.as_u64()).unwrap_or(usize::MAX),
+        message_size_max: usize::try_from(config.limits.message_len()).unwrap_or(usize::MAX),
+        domain: Some(config.domain.clone()),
         plaintext_auth: plaintext_auth(config.login.plaintext),
         plaintext_scram: plaintext_auth(config.login.scram),
+        sender: match config.submission.sender {
+            config::SenderRule::Own => SenderRule::Own,
+            config::SenderRule::Envelope => SenderRule::Envelope,
+            config::SenderRule::Any => SenderRule::Any,
+        },
         ..SmtpOptions::new(hostname(config))
     }
 }
@@ -339,6 +364,16 @@ fn milters(config: &Config) -> Milters {
         trusted_networks: config.authentication.trusted_networks.clone(),
     }
 }
+
+/// Where scripts are managed (RFC 5804 §3), if anywhere.
+fn sieve_url(config: &Config) -> Option<String> {
+    let port = config.listen.sieve.first()?.port();
+    let port = if port == SIEVE_PORT { String::new() } else { format!(":{port}") };
+    Some(format!("sieve://{}{port}", hostname(config)))
+}
+
+/// RFC 5804 §1.8.
+const SIEVE_PORT: u16 = 4190;
 
 /// RFC 5804 §1.2: a client that logged in may be silent for 30 minutes.
 const SIEVE_SILENCE_MIN: Duration = Duration::from_secs(30 * 60);

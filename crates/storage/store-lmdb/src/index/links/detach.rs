@@ -26,7 +26,7 @@ pub(crate) fn detach(
                 note.linked &= !(1 << (origin - note.first.1));
                 match detach_one(index, txn, (mailbox, origin), (note.copy.0, copy))? {
                     Detached::Done => done += 1,
-                    Detached::Gone => {}
+                    Detached::Unlinked => {}
                     Detached::Damaged => faults.push(format!(
                         "UID {copy} of mailbox {} has its summary at UID {origin} of mailbox {mailbox}, which is damaged",
                         note.copy.0
@@ -39,7 +39,7 @@ pub(crate) fn detach(
     Ok((done, faults))
 }
 
-/// Forgets links of a mailbox that are to be removed, each with its UID.
+/// Forgets links of a mailbox that must be removed, each with its UID.
 pub(crate) fn forget(
     index: &Index,
     txn: &mut RwTxn,
@@ -64,8 +64,8 @@ pub(crate) fn forget(
 
 enum Detached {
     Done,
-    /// The copy is no more, or links no more.
-    Gone,
+    /// The copy was expunged, or has its own summary.
+    Unlinked,
     Damaged,
 }
 
@@ -73,7 +73,7 @@ fn detach_one(index: &Index, txn: &mut RwTxn, origin: Origin, (to, uid): Origin)
     let key = uid_key(to, uid);
     let link = index.summaries.get(txn, &key).indexed()?.filter(|value| is_link_to(value, origin));
     let Some(link) = link.and_then(|value| summary_from(seed(to.0), uid, value)) else {
-        return Ok(Detached::Gone);
+        return Ok(Detached::Unlinked);
     };
     let value = index.summaries.get(txn, &uid_key(origin.0, origin.1)).indexed()?;
     let found = value.and_then(|value| summary_from(seed(origin.0.0), origin.1, value));
@@ -86,7 +86,7 @@ fn detach_one(index: &Index, txn: &mut RwTxn, origin: Origin, (to, uid): Origin)
     Ok(Detached::Done)
 }
 
-/// Whether a link's origin has a good summary of its own, of the same body.
+/// Whether a link's origin has an intact summary of its own, of the same body.
 pub(crate) fn has_origin(index: &Index, txn: &RoTxn, (mailbox, uid): Origin, body: BodyId) -> Result<bool> {
     let value = index.summaries.get(txn, &uid_key(mailbox, uid)).indexed()?;
     let found = value.and_then(|value| summary_from(seed(mailbox.0), uid, value));

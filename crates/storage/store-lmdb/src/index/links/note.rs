@@ -21,7 +21,7 @@ pub(super) struct Note {
     pub(super) copy: (MailboxId, u32),
     /// Bit `i`: the origin `i` UIDs further on was copied, to the UID after that of the one before.
     copied: u64,
-    /// Of these, what still links.
+    /// Those of them that still link.
     pub(super) linked: u64,
 }
 

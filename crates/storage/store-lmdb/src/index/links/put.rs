@@ -12,7 +12,7 @@ use crate::index::summaries::record::{Origin, put_link, summary_from, summary_pa
 use crate::index::{Index, Indexed, between};
 
 /// Appends to `origins` those of a run of messages that are copied: the message itself, or what it
-/// links to. `bodies`: theirs, as whoever copies them has read.
+/// links to. `bodies`: theirs, as the copy has read them.
 pub(crate) fn origins_of(
     index: &Index,
     txn: &RoTxn,
@@ -25,8 +25,8 @@ pub(crate) fn origins_of(
     let mut there = index.summaries.range(txn, &between(&low, &high)).indexed()?;
     for (&(_, uid), body) in run.iter().zip(bodies) {
         let value = next_of(&mut there, from, uid)?;
-        // What a summary of its own says is proved by whoever reads it; a link is copied, and so
-        // proved now.
+        // A summary is verified when it is read. A link is copied, and so
+        // verified now.
         let found = match summary_parts(value).ok_or_else(bad(from, uid))? {
             link if link.kind.origin().is_some() => {
                 summary_from(seed(from.0), uid, value).ok_or_else(bad(from, uid))?

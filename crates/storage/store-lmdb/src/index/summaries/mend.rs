@@ -1,12 +1,12 @@
-//! A summary that the walk did not find good: looked for once more, then made again from the body.
+//! A summary that the walk found damaged: looked for once more, then made again from the body.
 //!
 //! | record | what is believed | answer |
 //! | --- | --- | --- |
-//! | good, and so is its origin if it is a link | all of it | the summary as it is stored |
-//! | good link, origin damaged or missing | its body and its date saved | made from the body |
+//! | intact, and so is its origin if it is a link | all of it | the summary as it is stored |
+//! | intact link, origin damaged or missing | its body and its date saved | made from the body |
 //! | damaged, and its checksum fits once the summary is made again from the body that it names | all but its summary | made from the body |
 //! | damaged, and its summary is what is made from the body that it names | that body; not the date saved, for which the internal date stands | made from the body |
-//! | damaged link, whose origin is good and names the same body | the same | made from the body |
+//! | damaged link, whose origin is intact and names the same body | the same | made from the body |
 //! | anything else, or none | nothing | the message is named as unreadable |
 //!
 //! A body is considered only if it is as long as the message's row says. To believe a damaged
@@ -18,6 +18,7 @@ use posthaste_store::{Result, Row, StoreError, Stored, Visit};
 use std::ops::ControlFlow;
 
 use crate::index::Indexed;
+use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
 use crate::index::rows::RowWalk;
@@ -27,7 +28,7 @@ use crate::index::summaries::record::{
 };
 use crate::shared::Shared;
 
-/// Damaged messages of one call that are logged one by one: twenty tell what happened, and a ruined
+/// Damaged messages of one call that are logged one by one: twenty show what happened, and a ruined
 /// mailbox does not fill the log.
 const LOGGED_MAX: usize = 20;
 
@@ -182,7 +183,7 @@ impl<'m> Mend<'m> {
         Ok(lost("no summary of the body that it names fits what is left of it"))
     }
 
-    /// The summary of an origin, if that is good and of this body.
+    /// The summary of an origin, if that is intact and of this body.
     fn summary_at<'t>(
         &self,
         txn: &'t RoTxn,
@@ -201,7 +202,10 @@ impl<'m> Mend<'m> {
     /// The summary of a body that is as long as the row says; or why there is none.
     fn made(&self, txn: &RoTxn, body: BodyId, row: &Row) -> Result<Vec<u8>, String> {
         let place = self.shared.index.body(txn, body).map_err(|error| error.to_string())?;
-        if place.is_none_or(|place| place.len != u64::from(row.size())) {
+        let is_right = |place: BodyPlace| {
+            place.len == u64::from(row.size()) || self.shared.is_served_as(body, row.size())
+        };
+        if !place.is_some_and(is_right) {
             return Err(format!("body {body} is not there, or not of this length"));
         }
         let bytes = self.shared.read_body(body, 0..u64::MAX).map_err(|error| error.to_string())?;

@@ -122,7 +122,7 @@ pub(crate) fn summary_from(seed: u64, uid: u32, value: &[u8]) -> Option<SummaryR
     if is_summary_good(seed, uid, value) { summary_parts(value) } else { None }
 }
 
-/// Reads a summary record that was proved good; `None` if it is not one.
+/// Reads a summary record that was verified; `None` if it is not one.
 #[inline]
 pub(crate) fn summary_parts(value: &[u8]) -> Option<SummaryRef<'_>> {
     let (header, content) = value.split_first_chunk::<SUMMARY_HEADER>()?;

@@ -56,7 +56,7 @@ pub(super) fn judge<'p>(page: Page<'p>, place: Place<'_>) -> Result<Vec<Node<'p>
     for at in 0..count {
         let node = page.node(at).ok_or("a node reaches beyond it, or is of no known kind")?;
         space += node.space;
-        // The first key of a branch stands for everything below the second.
+        // The first key of a branch covers everything below the second.
         if place.is_leaf || at > 0 {
             let before = nodes.last().filter(|_| place.is_leaf || at > 1).map(|node| node.key);
             key_fault(node.key, before, place).map_or(Ok(()), Err)?;

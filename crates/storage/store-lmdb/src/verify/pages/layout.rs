@@ -160,7 +160,7 @@ impl Meta {
         let tree = |at: usize| body.get(at..at + TREE_LEN).and_then(Tree::read).ok_or(SHORT);
         let last_page = u64_at(body, 120).ok_or(SHORT)?;
         let meta = Self { page_size, free: tree(24)?, main: tree(72)?, last_page, transaction };
-        // LMDB would map as many bytes as the last page asks for.
+        // LMDB would map as many bytes as the number of the last page makes necessary.
         if u64_at(body, 16).is_none_or(|map| last_page >= map / u64::from(page_size)) {
             return Err("its last page lies beyond the map");
         }
@@ -217,7 +217,7 @@ impl<'p> Page<'p> {
         u16_at(self.bytes, 10)
     }
 
-    /// Of the first page of a run of overflow pages: how many they are.
+    /// The number of pages in the run of overflow pages that begins here.
     pub(super) fn overflow_pages(self) -> Option<u32> {
         u32_at(self.bytes, 12)
     }

@@ -2,10 +2,10 @@
 //!
 //! LMDB believes its pages: it follows page numbers, offsets and lengths without a look, and a
 //! flipped bit in one of them ends the process with a signal or makes records vanish. Pages carry
-//! no checksum, so damage to *contents* is left to the records' own sums; what is judged here is
-//! the *structure*, which has enough redundancy to be judged: every page knows its number, keys
-//! rise, nodes fill their page without gaps, a tree knows its depth and how many pages and records
-//! it has, and every page below the last is in one tree or in one list of free pages.
+//! no checksum, so damage to *contents* is left to the records' own sums. What is judged here is
+//! the *structure*, which has enough redundancy. Every page has its number, keys rise, and nodes
+//! fill their page without gaps. A tree has its depth and the numbers of its pages and records.
+//! Every page below the last is in one tree or in one list of free pages.
 //!
 //! `layout` reads one page, and cannot be made to read beyond it; `file` reads pages of one
 //! snapshot; `judge` says what is wrong with one page; `walk` goes through whole trees,

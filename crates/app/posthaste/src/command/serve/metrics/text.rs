@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use posthaste_indexing::Totals;
 use posthaste_metrics::{AccountCost, Amounts, Counter, FolderSize, Snapshot, threads};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -30,23 +31,33 @@ const fn described(counter: Counter) -> (&'static str, Option<Unit>, &'static st
         Counter::DirectoryReads => {
             ("directory_reads", None, "Records of accounts and aliases that were looked up")
         }
+        Counter::Conversions => ("conversions", None, "Messages of rich mail that were converted"),
         Counter::LargeFolders => {
             ("large_folders", None, "Openings of folders with more messages than limits.folder_messages_warn")
         }
     }
 }
 
+/// What the search index takes.
+#[derive(Debug, Clone, Copy)]
+pub struct IndexSize {
+    /// In the store, if that can be counted.
+    pub stored: Option<Totals>,
+    /// Bytes in memory.
+    pub memory_bytes: usize,
+}
+
 /// The text that Prometheus reads.
-pub fn open_metrics(snapshot: &Snapshot) -> Result<String, fmt::Error> {
+pub fn open_metrics(snapshot: &Snapshot, index: IndexSize) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Sums(snapshot.clone())));
+    registry.register_collector(Box::new(Sums(snapshot.clone(), index)));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)?;
     Ok(text)
 }
 
 #[derive(Debug)]
-struct Sums(Snapshot);
+struct Sums(Snapshot, IndexSize);
 
 impl prometheus_client::collector::Collector for Sums {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -75,8 +86,26 @@ impl prometheus_client::collector::Collector for Sums {
         for (name, amounts) in clients {
             value(amounts, Counter::Cpu).encode(family.encode_family(&[("client", escaped(name))])?)?;
         }
+        encode_index(&mut encoder, self.1)?;
         encode_threads(encoder)
     }
+}
+
+/// The size of the search index, and what of it is in memory.
+fn encode_index(encoder: &mut DescriptorEncoder<'_>, index: IndexSize) -> Result<(), fmt::Error> {
+    let mut gauge = |name, help, unit: Option<Unit>, value: f64| {
+        let family = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
+        ConstGauge::new(value).encode(family)
+    };
+    if let Some(Totals { mailboxes, segments, bytes }) = index.stored {
+        let help = "Search index in the store, as of at most ten minutes ago";
+        gauge("posthaste_search_index", help, Some(Unit::Bytes), bytes as f64)?;
+        gauge("posthaste_search_index_segments", "Segments of the search index", None, segments as f64)?;
+        let help = "Mailboxes that have a search index in the store";
+        gauge("posthaste_search_index_mailboxes", help, None, mailboxes as f64)?;
+    }
+    let help = "Search index in memory";
+    gauge("posthaste_search_index_memory", help, Some(Unit::Bytes), index.memory_bytes as f64)
 }
 
 /// A label's value (OpenMetrics 1.0, "escaped-string"): the library writes it as it is, and clients
@@ -180,7 +209,8 @@ mod tests {
             accounts: vec![("a\"n\\a\n".to_owned(), AccountCost::default())],
             clients: vec![("aerc".to_owned(), amounts)],
         };
-        let text = open_metrics(&snapshot).unwrap();
+        let text =
+            open_metrics(&snapshot, IndexSize { stored: Some(Totals::default()), memory_bytes: 7 }).unwrap();
         let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
         has(r#"posthaste_cpu_seconds_total{protocol="imap",command="FETCH",folder="100000"} 1.5"#);
         has(r#"posthaste_commands_total{protocol="imap",command="FETCH",folder="100000"} 3.0"#);

@@ -10,7 +10,7 @@ const HELD_LOOKED_AT_MAX: usize = 16;
 /// The cost of an entry besides the cost given for it: its places in both maps.
 const OVERHEAD_BYTES: usize = 128;
 
-pub(super) struct Cache<K, V> {
+pub(crate) struct Cache<K, V> {
     entries: HashMap<K, Entry<V>>,
     /// By time of last use.
     order: BTreeMap<u64, K>,

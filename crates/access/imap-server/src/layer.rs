@@ -1,0 +1,136 @@
+//! A view of a mailbox of another account as one user sees it: `\Seen` is the user's own, all other
+//! flags are the mailbox's. `seen` says why.
+
+use std::sync::Arc;
+
+use posthaste_directory::{Directory, Reading};
+use posthaste_mail_model::{FlagSet, ModSeq, NumSet};
+use posthaste_store::{FlagChange, Row, View};
+
+use crate::reply::Failure;
+
+/// Messages from which a view is laid over on another thread: some 5 ms.
+const LARGE: u32 = 100_000;
+
+/// What a user has seen in the selected mailbox, over the mailbox's own views.
+pub(crate) struct Layer {
+    pub(crate) reading: Reading,
+    /// The store's view that was laid over last.
+    under: Arc<View>,
+    shown: Arc<View>,
+    /// The session's own last change.
+    own: Option<OwnMark>,
+}
+
+/// What the session has just marked: it need not be read again.
+struct OwnMark {
+    /// The mod-sequence of the change. A message that has a higher one was changed since, perhaps
+    /// by another session of the user.
+    modseq: ModSeq,
+    uids: NumSet,
+    is_seen: bool,
+}
+
+impl Layer {
+    /// Lays over the view that a mailbox was opened with.
+    pub(crate) async fn begin(
+        directory: &Directory,
+        reading: Reading,
+        under: Arc<View>,
+    ) -> Result<Self, Failure> {
+        let seen = directory.all_seen(reading).await?;
+        let below = Arc::clone(&under);
+        let shown = match under.exists() < LARGE {
+            true => laid_over(&below, &seen),
+            false => tokio::task::spawn_blocking(move || laid_over(&below, &seen))
+                .await
+                .map_err(|_| posthaste_store::StoreError::Busy)?,
+        };
+        Ok(Self { reading, under, shown, own: None })
+    }
+
+    /// The view as the user sees it.
+    pub(crate) fn shown(&self) -> Arc<View> {
+        Arc::clone(&self.shown)
+    }
+
+    /// Remembers a change of the session's own, which has this mod-sequence.
+    pub(crate) fn mark_own(&mut self, modseq: ModSeq, uids: NumSet, change: FlagChange) {
+        let is_seen = change == FlagChange::Add;
+        self.own = Some(OwnMark { modseq, uids, is_seen });
+    }
+
+    /// A newer view as the user sees it. The cost follows the change: what the user has seen is
+    /// read again for changed messages alone.
+    pub(crate) async fn follow(
+        &mut self,
+        directory: &Directory,
+        newest: Arc<View>,
+    ) -> Result<Arc<View>, Failure> {
+        if Arc::ptr_eq(&newest, &self.under) {
+            return Ok(self.shown());
+        }
+        let diff = newest.difference_from(&self.under);
+        let rows = |seqs: &NumSet| newest.rows(seqs).map(|(_, row)| *row).collect::<Vec<Row>>();
+        let (mut changed, mut arrived) = (rows(&diff.changed), rows(&diff.arrived));
+        let own = self.own.take();
+        let known = |row: &Row| {
+            let own = own.as_ref().filter(|own| own.modseq == row.modseq())?;
+            own.uids.contains(row.uid().value()).then_some(own.is_seen)
+        };
+        let unknown = changed.iter().chain(&arrived).filter(|row| known(row).is_none());
+        let unknown = NumSet::from_ranges(unknown.map(|row| (row.uid().value(), row.uid().value())));
+        let seen = directory.seen_among(self.reading, &unknown).await?;
+        for row in changed.iter_mut().chain(&mut arrived) {
+            *row = marked(row, known(row).unwrap_or_else(|| seen.contains(row.uid().value())));
+        }
+        let head = newest.head().clone();
+        self.shown = Arc::new(self.shown.edited(head, &changed, &diff.expunged_uids, &arrived));
+        self.under = newest;
+        Ok(self.shown())
+    }
+}
+
+/// A view in which these messages have `\Seen`, and no others.
+fn laid_over(under: &Arc<View>, seen: &NumSet) -> Arc<View> {
+    let has = under.uids_of_seqs(&under.with_flags(FlagSet::SEEN, FlagSet::EMPTY));
+    let wanted = under.existing(seen);
+    let differ = has.difference(&wanted).union(&wanted.difference(&has));
+    if differ.is_empty() {
+        return Arc::clone(under);
+    }
+    let rows: Vec<Row> = under
+        .rows_of_uids(&differ)
+        .map(|(_, row)| marked(row, !row.flags().contains(FlagSet::SEEN)))
+        .collect();
+    Arc::new(under.edited(under.head().clone(), &rows, &NumSet::new(), &[]))
+}
+
+fn marked(row: &Row, is_seen: bool) -> Row {
+    let flags = row.flags().difference(FlagSet::SEEN);
+    row.with_flags(if is_seen { flags.union(FlagSet::SEEN) } else { flags }, row.modseq())
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_mail_model::Uid;
+    use posthaste_store::{MailboxHead, ViewBuilder};
+
+    use super::*;
+
+    #[test]
+    fn only_seen_differs_and_what_is_the_same_is_shared() {
+        let row = |uid: u32, flags| {
+            Row::new(Uid::new(uid).unwrap(), 1, 1, flags, ModSeq::new(u64::from(uid)).unwrap())
+        };
+        let mut builder = ViewBuilder::default();
+        let flagged = FlagSet::FLAGGED;
+        builder.push_rows(&[row(1, FlagSet::SEEN), row(2, flagged), row(5, flagged.union(FlagSet::SEEN))]);
+        let under = Arc::new(builder.finish(MailboxHead::default()));
+        let shown = laid_over(&under, &NumSet::from_ranges([(2, 3), (5, 9)]));
+        let flags: Vec<_> = shown.rows(&shown.all()).map(|(_, row)| row.flags()).collect();
+        assert_eq!(flags, [FlagSet::EMPTY, flagged.union(FlagSet::SEEN), flagged.union(FlagSet::SEEN)]);
+        assert_eq!(shown.head().counts.unseen, 1);
+        assert!(Arc::ptr_eq(&under, &laid_over(&under, &NumSet::from_ranges([(1, 1), (5, 5)]))));
+    }
+}

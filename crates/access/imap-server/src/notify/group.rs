@@ -1,0 +1,23 @@
+//! What a client wants of one group of mailboxes (RFC 5465 §3.1).
+
+use posthaste_mail_model::MailboxName;
+use posthaste_store::MailboxList;
+
+use crate::mailbox_filter::Filter;
+
+/// What is wanted of some mailboxes.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) filter: Filter,
+    /// MessageNew and MessageExpunge, which go together.
+    pub(super) messages: bool,
+    pub(super) flags: bool,
+    pub(super) names: bool,
+    pub(super) subscriptions: bool,
+    pub(super) metadata: bool,
+}
+
+/// The first group that names a mailbox decides for it. `own` is the user's own list.
+pub(super) fn group_of<'g>(groups: &'g [Group], name: &MailboxName, own: &MailboxList) -> Option<&'g Group> {
+    groups.iter().find(|group| group.filter.has(name, own))
+}

@@ -1,0 +1,168 @@
+//! `\Seen` in mailboxes of others: each user has their own there (RFC 4314 §4).
+//!
+//! A session in such a mailbox works with views that are *laid over* those of the store: all flags
+//! but `\Seen` are the mailbox's. FETCH, SEARCH, SORT, and the reports of changes read such a view
+//! as any other. A session in its user's own mailbox has no layer, and pays nothing.
+//!
+//! What always holds: what a user has seen is written first, then the mod-sequences of these
+//! messages rise. So a session that reports a mod-sequence has read what it means. A crash between
+//! both leaves a change that QRESYNC does not report.
+
+use std::sync::Arc;
+
+use posthaste_directory::{Account, Reading};
+use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Rights};
+use posthaste_store::{Copied, Destination, FlagChange, FlagsStored};
+
+use crate::layer::Layer;
+use crate::reply::Failure;
+use crate::rights::changeable;
+use crate::selected::Selected;
+use crate::service::ImapService;
+
+/// Lays what the user has seen over a mailbox of another account that was just opened.
+pub(crate) async fn lay_over(
+    service: &ImapService,
+    reading: Reading,
+    selected: &mut Selected,
+) -> Result<(), Failure> {
+    let layer = Layer::begin(&service.directory, reading, Arc::clone(&selected.announced)).await?;
+    selected.announced = layer.shown();
+    selected.layer = Some(Box::new(layer));
+    Ok(())
+}
+
+/// How many messages of another account's mailbox a user has not seen: UNSEEN of STATUS.
+pub(crate) async fn unseen(service: &ImapService, reading: Reading, messages: u32) -> Result<u32, Failure> {
+    let seen = service.directory.all_seen(reading).await?;
+    if seen.is_empty() {
+        return Ok(messages);
+    }
+    let view = service.store.open(reading.mailbox).await?.current().await?;
+    let seen = view.existing(&seen).count();
+    Ok(view.exists() - u32::try_from(seen).unwrap_or(u32::MAX).min(view.exists()))
+}
+
+/// Flags that STORE adds or removes.
+pub(crate) struct FlagOrder<'o> {
+    pub(crate) uids: &'o NumSet,
+    pub(crate) change: FlagChange,
+    pub(crate) flags: &'o [Flag],
+    pub(crate) unchanged_since: Option<ModSeq>,
+}
+
+/// Changes flags of the selected mailbox; in a mailbox of another account `\Seen` for the user
+/// alone, and then nothing is replaced.
+pub(crate) async fn store_flags(
+    service: &ImapService,
+    selected: &mut Selected,
+    order: FlagOrder<'_>,
+) -> Result<FlagsStored, Failure> {
+    let FlagOrder { uids, change, flags, unchanged_since } = order;
+    let Selected { mailbox, layer, .. } = selected;
+    let Some(layer) = layer else {
+        return Ok(mailbox.store_flags(uids, change, flags, unchanged_since).await?);
+    };
+    debug_assert_ne!(change, FlagChange::Replace);
+    let others: Vec<Flag> = flags.iter().filter(|flag| **flag != Flag::Seen).cloned().collect();
+    let mut stored = if others.is_empty() && unchanged_since.is_none() {
+        let view = mailbox.current().await?;
+        FlagsStored { modified: NumSet::new(), changed: NumSet::new(), modseq: view.modseq(), view }
+    } else {
+        // Without other flags, this finds those that others have changed.
+        mailbox.store_flags(uids, change, &others, unchanged_since).await?
+    };
+    if others.len() == flags.len() {
+        return Ok(stored);
+    }
+    let rest = stored.view.existing(uids).difference(&stored.modified);
+    let seen = service.directory.seen_among(layer.reading, &rest).await?;
+    let mut differ = match change {
+        FlagChange::Remove => seen,
+        FlagChange::Add | FlagChange::Replace => rest.difference(&seen),
+    };
+    if unchanged_since.is_some() {
+        // RFC 7162 §3.1.3: the test and the change are one step. Seen records are apart, so the
+        // mod-sequences rise before they are written: a later test fails.
+        let tested = mailbox.touch(&differ.difference(&stored.changed), unchanged_since).await?;
+        differ = differ.difference(&tested.modified);
+        stored.modified = stored.modified.union(&tested.modified);
+    }
+    if differ.is_empty() {
+        return Ok(stored);
+    }
+    service.directory.set_seen(layer.reading, &differ, change == FlagChange::Add).await?;
+    let touched = mailbox.touch(&differ, None).await?;
+    layer.mark_own(touched.modseq, touched.changed.clone(), change);
+    Ok(FlagsStored {
+        modified: stored.modified,
+        changed: stored.changed.union(&touched.changed),
+        modseq: touched.modseq,
+        view: touched.view,
+    })
+}
+
+/// What becomes of `\Seen` when messages of the selected mailbox are copied or moved.
+pub(crate) struct Carried {
+    /// UIDs in the source of messages that the user has seen, if they must be noted afterwards.
+    noted: Option<(Reading, NumSet)>,
+}
+
+/// Prepares the mailbox that messages are copied to. `reading`: if it is another account's.
+pub(crate) fn carry(
+    selected: &Selected,
+    uids: &NumSet,
+    (target, rights): (Destination, Rights),
+    reading: Option<Reading>,
+) -> (Destination, Carried) {
+    if selected.layer.is_none() && reading.is_none() {
+        return (target, Carried { noted: None });
+    }
+    let rows = selected.announced.rows_of_uids(uids);
+    let seen = rows.filter(|(_, row)| row.flags().contains(FlagSet::SEEN));
+    let seen: NumSet = seen.map(|(_, row)| row.uid().value()).collect();
+    let target = target.keeping(changeable(rights).difference(FlagSet::SEEN));
+    match reading {
+        // One's own: the copies have the flag itself.
+        None => (target.seeing(seen), Carried { noted: None }),
+        Some(_) if !rights.contains(Rights::SEEN) => (target, Carried { noted: None }),
+        Some(reading) => (target, Carried { noted: Some((reading, seen)) }),
+    }
+}
+
+impl Carried {
+    /// Notes which copies the user has seen. They are there, whatever becomes of the note.
+    pub(crate) async fn note(self, service: &ImapService, copied: &Copied) {
+        let Some((reading, seen)) = self.noted else { return };
+        let pairs = copied.source.iter().zip(copied.uids.iter());
+        let uids: NumSet = pairs.filter(|(from, _)| seen.contains(*from)).map(|(_, to)| to).collect();
+        note(service, reading, &uids).await;
+    }
+}
+
+/// Takes `\Seen` out of the flags of a message that is added to a mailbox of another account.
+/// Returns whether it was there.
+pub(crate) fn take_out(flags: &mut Vec<Flag>) -> bool {
+    let before = flags.len();
+    flags.retain(|flag| *flag != Flag::Seen);
+    flags.len() < before
+}
+
+/// Notes that a user has seen messages that were just added.
+pub(crate) async fn note(service: &ImapService, reading: Reading, uids: &NumSet) {
+    if uids.is_empty() {
+        return;
+    }
+    if let Err(error) = service.directory.set_seen(reading, uids, true).await {
+        tracing::warn!(%error, "new messages of a shared mailbox are unseen for who added them");
+    }
+}
+
+/// A user's reading of a mailbox, if it is another account's.
+pub(crate) fn reading(
+    login: &Account,
+    owner: Option<&Account>,
+    mailbox: posthaste_mail_model::MailboxId,
+) -> Option<Reading> {
+    owner.map(|owner| Reading { owner: owner.id, mailbox, reader: login.id })
+}

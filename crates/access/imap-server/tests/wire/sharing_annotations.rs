@@ -1,0 +1,86 @@
+//! Annotations of mailboxes of others: the user's own, and those that all users share.
+
+use crate::sharing::{BO, SHARED, server};
+
+#[test]
+fn each_user_has_private_annotations_and_all_share_the_others() {
+    let server = server("lr");
+    server.login().run(
+        r#"
+        C: a SETMETADATA P (/private/comment "ana's own" /shared/comment "for all")
+        S: a OK …
+        "#,
+    );
+    let mut bo = server.login_as(BO);
+    bo.run(&format!(
+        r#"
+        C: a GETMETADATA (DEPTH infinity) {SHARED} (/private /shared)
+        S: * METADATA {SHARED} (/shared/comment "for all")
+        S: a OK …
+        C: b SETMETADATA {SHARED} (/private/comment "bo's own")
+        S: b OK …
+        C: c GETMETADATA {SHARED} (/private/comment /shared/comment)
+        S: * METADATA {SHARED} (/private/comment "bo's own" /shared/comment "for all")
+        S: c OK …
+        C: d SETMETADATA {SHARED} (/shared/comment "mine")
+        S: d NO [NOPERM] …
+        C: e SETMETADATA {SHARED} (/private/specialuse "\\Junk")
+        S: e NO [USEATTR] …
+        C: f LIST "" "O*" RETURN (METADATA (/private/comment /shared/comment))
+        S: * LIST (\HasNoChildren) "/" {SHARED}
+        S: * METADATA {SHARED} (/private/comment "bo's own" /shared/comment "for all")
+        S: f OK …
+        "#
+    ));
+    server.login().run(
+        "C: a GETMETADATA P (/private/comment)\nS: * METADATA P (/private/comment \"ana's own\")\nS: a OK …",
+    );
+}
+
+/// RFC 5464 §4.3: all of it or nothing, also where the two scopes are two accounts' records.
+#[test]
+fn what_is_set_in_both_scopes_is_set_in_both_or_in_none() {
+    let server = server("lrw");
+    let full = |scope: &str| {
+        let many: Vec<String> = (0..100).map(|n| format!("/{scope}/{n} \"\"")).collect();
+        format!("SETMETADATA {SHARED} ({})", many.join(" "))
+    };
+    let mut bo = server.login_as(BO);
+    for (scope, other) in [("shared", "private"), ("private", "shared")] {
+        bo.send(format!("a {}\r\n", full(scope)).as_bytes());
+        bo.run(&format!(
+            r#"
+            S: a OK …
+            C: b SETMETADATA {SHARED} (/{other}/comment "half" /{scope}/comment "half")
+            S: b NO [METADATA TOOMANY] …
+            C: c SETMETADATA {SHARED} (/{scope}/comment "half" /{other}/comment "half")
+            S: c NO [METADATA TOOMANY] …
+            C: d GETMETADATA {SHARED} (/private/comment /shared/comment)
+            S: * METADATA {SHARED} (/private/comment NIL /shared/comment NIL)
+            S: d OK …
+            "#
+        ));
+        let empty = full(scope).replace("\"\"", "NIL");
+        bo.send(format!("e {empty}\r\n").as_bytes());
+        bo.expect("e OK …");
+    }
+    // What was there before is there again.
+    bo.run(&format!(
+        r#"
+        C: f SETMETADATA {SHARED} (/private/comment "mine" /shared/comment "ours")
+        S: f OK …
+        "#
+    ));
+    let more: Vec<String> = (0..99).map(|n| format!("/shared/{n} \"\"")).collect();
+    bo.send(format!("g SETMETADATA {SHARED} ({})\r\n", more.join(" ")).as_bytes());
+    bo.run(&format!(
+        r#"
+        S: g OK …
+        C: h SETMETADATA {SHARED} (/private/comment "other" /shared/more "x")
+        S: h NO [METADATA TOOMANY] …
+        C: i GETMETADATA {SHARED} (/private/comment /shared/comment)
+        S: * METADATA {SHARED} (/private/comment "mine" /shared/comment "ours")
+        S: i OK …
+        "#
+    ));
+}

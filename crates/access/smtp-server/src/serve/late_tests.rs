@@ -1,0 +1,96 @@
+//! How long a client may give commands without a message or a login, by a clock that the test
+//! advances.
+
+#![allow(clippy::unwrap_used)]
+
+use std::net::SocketAddr;
+
+use posthaste_net::{Clock, ClockHand, Stream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+use super::test_service::service_with_ana;
+use super::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+struct Talk {
+    client: DuplexStream,
+    hand: ClockHand,
+    _trigger: posthaste_net::ShutdownTrigger,
+}
+
+impl Talk {
+    async fn begin(role: Role) -> Self {
+        let service = service_with_ana(role).await;
+        let (client, server) = tokio::io::duplex(4096);
+        let (clock, hand) = Clock::manual();
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let stream = Stream::over(server, address(40_000), address(25));
+        let (trigger, shutdown) = Shutdown::new();
+        tokio::spawn(service.serve(Connection::with_clock(stream, clock), shutdown));
+        let mut talk = Self { client, hand, _trigger: trigger };
+        talk.expect("220 ").await;
+        talk
+    }
+
+    /// Reads a reply, which must begin like this.
+    async fn expect(&mut self, start: &str) {
+        let mut reply = Vec::new();
+        while !(reply.ends_with(b"\r\n") && last_line(&reply).get(3) == Some(&b' ')) {
+            let read = tokio::time::timeout(Duration::from_secs(30), self.client.read_u8());
+            reply.push(read.await.expect("a reply comes").expect("the session goes on"));
+        }
+        let reply = String::from_utf8(last_line(&reply).to_vec()).unwrap();
+        assert!(reply.starts_with(start), "{reply:?} instead of {start:?}");
+    }
+
+    async fn ask(&mut self, line: &str, start: &str) {
+        self.client.write_all(format!("{line}\r\n").as_bytes()).await.unwrap();
+        self.expect(start).await;
+    }
+
+    /// Says NOOP for so long.
+    async fn idle_for(&mut self, minutes: u32) {
+        for _ in 0..minutes {
+            self.hand.advance(MINUTE).await;
+            self.ask("NOOP", "250 ").await;
+        }
+    }
+}
+
+fn last_line(reply: &[u8]) -> &[u8] {
+    let text = reply.strip_suffix(b"\r\n").unwrap_or(reply);
+    &text[text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)..]
+}
+
+#[tokio::test]
+async fn commands_alone_hold_no_connection() {
+    for role in [Role::Lmtp, Role::Submission, Role::Smtp] {
+        let mut talk = Talk::begin(role).await;
+        talk.idle_for(14).await;
+        talk.hand.advance(MINUTE).await;
+        talk.expect("421 4.4.2 ").await;
+    }
+}
+
+#[tokio::test]
+async fn a_message_or_a_login_begins_the_time_again() {
+    let mut talk = Talk::begin(Role::Lmtp).await;
+    talk.idle_for(14).await;
+    talk.ask("LHLO client.example", "250 ").await;
+    // An envelope alone does not.
+    talk.ask("MAIL FROM:<>", "250 ").await;
+    talk.ask("RCPT TO:<ana@example.org>", "250 ").await;
+    talk.ask("DATA", "354 ").await;
+    talk.ask("A: b\r\n\r\n.", "250 ").await;
+    talk.idle_for(14).await;
+    talk.ask("MAIL FROM:<>", "250 ").await;
+    talk.hand.advance(MINUTE).await;
+    talk.expect("421 4.4.2 ").await;
+
+    let mut talk = Talk::begin(Role::Submission).await;
+    talk.ask("EHLO client.example", "250 ").await;
+    // "\0ana@example.org\0correct horse"
+    talk.ask("AUTH PLAIN AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl", "235 ").await;
+    talk.idle_for(40).await;
+}

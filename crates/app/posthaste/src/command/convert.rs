@@ -1,0 +1,172 @@
+//! `posthaste convert`: stored mail in the form of another format, beside a server that runs.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bytesize::ByteSize;
+use indicatif::{ProgressBar, ProgressStyle};
+use posthaste_delivery::{ConvertMode, ConvertOptions, ConvertReport, Loss};
+use posthaste_directory::{Account, Format};
+use posthaste_store::MailboxEntry;
+
+use crate::cli::{self, Convert};
+use crate::command::{full_name, mailbox_name};
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+use crate::open::{self, Opened};
+
+/// Messages that are looked at for the estimate: some tenths of a second.
+const SAMPLE: u64 = 100;
+
+/// A mailbox to convert.
+struct Place {
+    account: Account,
+    mailbox: MailboxEntry,
+}
+
+pub async fn run(config: Config, command: Convert) -> Result<()> {
+    let opened = open::existing(&config).await?;
+    if open::cluster(&config)?.is_some() && !command.dry_run {
+        let why =
+            "the engine on a cluster cannot change the form of stored mail; --dry-run says what would change";
+        return Err(Failure::Usage(why.into()));
+    }
+    let places = places(&opened, &config, &command).await?;
+    let _lock = if command.dry_run { None } else { Some(lock(&config.data)?) };
+    let options = ConvertOptions {
+        to: match command.to {
+            cli::Format::Mime => Format::Mime,
+            cli::Format::Rich => Format::Rich,
+            cli::Format::Keep => Format::Keep,
+        },
+        mode: if command.dry_run { ConvertMode::DryRun } else { ConvertMode::Apply },
+        loss: if command.lossy { Loss::Allow } else { Loss::Refuse },
+    };
+    let total = estimate(&opened, &places, options).await?;
+    let bar = bar(total);
+    let pause = command.rate.map(|rate| Duration::from_secs(1) / rate);
+    let mut sum = ConvertReport::default();
+    for place in &places {
+        let report = one(&opened, place, options, (&bar, pause)).await?;
+        sum = sum.plus(report);
+    }
+    bar.finish_and_clear();
+    print(&sum, options);
+    if sum.failed > 0 {
+        let why = format!("{} messages cannot be read or converted; the log names them", sum.failed);
+        return Err(Failure::Incomplete(why));
+    }
+    Ok(())
+}
+
+/// The mailboxes that the command names.
+async fn places(opened: &Opened, config: &Config, command: &Convert) -> Result<Vec<Place>> {
+    let wanted = command.mailbox.as_deref().map(mailbox_name).transpose()?;
+    let mut places = Vec::new();
+    for name in &command.accounts {
+        let account = opened.found(&full_name(name, config)).await?;
+        let list = opened.store.list(account.id).await?;
+        let before = places.len();
+        for entry in list.entries.iter().filter(|e| wanted.as_ref().is_none_or(|name| *name == e.name)) {
+            places.push(Place { account: account.clone(), mailbox: entry.clone() });
+        }
+        if let Some(wanted) = wanted.as_ref().filter(|_| places.len() == before) {
+            let account = &account.name;
+            return Err(Failure::Usage(format!(
+                "{account} has no mailbox {wanted}; leave --mailbox out for all"
+            )));
+        }
+    }
+    Ok(places)
+}
+
+/// Keeps other conversions out until it is dropped.
+fn lock(data: &Path) -> Result<File> {
+    let path = data.join("convert.lock");
+    let failed = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let why = "another conversion is running; wait for its end, then run this one again";
+            Err(Failure::Incomplete(why.into()))
+        }
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+/// Says how long it may take and what it may save, by a sample that changes nothing. Answers with
+/// the number of messages.
+async fn estimate(opened: &Opened, places: &[Place], options: ConvertOptions) -> Result<u64> {
+    let ids: Vec<_> = places.iter().map(|place| place.mailbox.id).collect();
+    let heads = opened.store.status(&ids).await?;
+    let total: u64 = heads.iter().flatten().map(|head| u64::from(head.counts.messages)).sum();
+    let (began, mut sample) = (Instant::now(), ConvertReport::default());
+    for place in places {
+        let mailbox = opened.store.open(place.mailbox.id).await?;
+        let dry = ConvertOptions { mode: ConvertMode::DryRun, ..options };
+        let mut converter = opened.delivery.converter(&place.account, mailbox, dry).await?;
+        while sample.examined + converter.report().examined < SAMPLE && converter.advance().await? {}
+        sample = sample.plus(*converter.report());
+        if sample.examined >= SAMPLE {
+            break;
+        }
+    }
+    let share = total as f64 / sample.examined.max(1) as f64;
+    let seconds = (began.elapsed().as_secs_f64() * share).ceil();
+    let bytes = |bytes: u64| ByteSize::b((bytes as f64 * share) as u64).display().iec().to_string();
+    eprintln!(
+        "{total} messages; by a sample of {}, about {} to convert, {} stored now and {} then, in at least {}",
+        sample.examined,
+        ((sample.converted + sample.renumbered) as f64 * share).round(),
+        bytes(sample.bytes_before),
+        bytes(sample.bytes_after),
+        humantime::format_duration(Duration::from_secs_f64(seconds)),
+    );
+    Ok(total)
+}
+
+async fn one(
+    opened: &Opened,
+    place: &Place,
+    options: ConvertOptions,
+    (bar, pause): (&ProgressBar, Option<Duration>),
+) -> Result<ConvertReport> {
+    let mailbox = opened.store.open(place.mailbox.id).await?;
+    let mut converter = opened.delivery.converter(&place.account, mailbox, options).await?;
+    let mut examined = 0;
+    while converter.advance().await? {
+        bar.inc(converter.report().examined - examined);
+        examined = converter.report().examined;
+        if let Some(pause) = pause {
+            tokio::time::sleep(pause).await;
+        }
+    }
+    Ok(*converter.report())
+}
+
+fn print(sum: &ConvertReport, options: ConvertOptions) {
+    let ConvertReport { examined, converted, renumbered, would_lose, bytes_before, bytes_after, .. } = *sum;
+    let size = |bytes| ByteSize::b(bytes).display().iec().to_string();
+    println!("examined    {examined}");
+    println!("converted   {converted}");
+    println!("new UIDs    {renumbered}");
+    println!("octets      {} before, {} after", size(bytes_before), size(bytes_after));
+    if would_lose > 0 {
+        println!(
+            "unchanged   {would_lose}: their rich originals would be lost. `posthaste account set NAME --keep-original true` \
+             keeps them, --lossy gives them up"
+        );
+    }
+    if options.mode == ConvertMode::DryRun {
+        println!("nothing was changed: leave --dry-run out to do it");
+    }
+}
+
+fn bar(messages: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} messages  {eta} left");
+    let bar = ProgressBar::new(messages).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}

@@ -1,0 +1,42 @@
+//! The section `imap`: what IMAP clients read of the server, and limits of commands.
+
+use serde::Deserialize;
+
+/// RFC 9738 §3: a limit of messages for each command should not be lower.
+pub const COMMAND_LIMIT_MIN: u32 = 1000;
+
+/// What IMAP clients read of the server, and limits of their commands.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Imap {
+    pub comment: String,
+    pub admin: String,
+    pub gmail: bool,
+    pub message_limit: u32,
+    pub save_limit: u32,
+}
+
+impl Imap {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let is_scheme = |scheme: &str| {
+            scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+                && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
+        };
+        let is_uri =
+            self.admin.split_once(':').is_some_and(|(scheme, rest)| is_scheme(scheme) && !rest.is_empty())
+                && self.admin.chars().all(|c| c.is_ascii_graphic());
+        if !self.admin.is_empty() && !is_uri {
+            return Err(
+                "`imap.admin` must be a URI, such as \"mailto:postmaster@example.org\", or empty".into()
+            );
+        }
+        for (key, limit) in [("message_limit", self.message_limit), ("save_limit", self.save_limit)] {
+            if (1..COMMAND_LIMIT_MIN).contains(&limit) {
+                return Err(format!("`imap.{key}` must be at least {COMMAND_LIMIT_MIN}, or 0 for no limit"));
+            }
+        }
+        if self.comment.contains('\0') {
+            return Err("`imap.comment` must be text without NUL".into());
+        }
+        Ok(())
+    }
+}

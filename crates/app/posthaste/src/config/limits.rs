@@ -1,0 +1,79 @@
+//! The section `limits`: memory, connections, and what an account may do.
+
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use posthaste_net::AccountLimits;
+use serde::Deserialize;
+
+use super::{Auto, duration};
+
+/// The largest message where nothing says how much memory there is.
+const MESSAGE_LEN_DEFAULT: u64 = 64 << 20;
+/// Least bytes an hour for an account: at this rate one buffer of 64 KiB takes 3.5 s.
+const ACCOUNT_BYTES_LEAST: u64 = 64 << 20;
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct Limits {
+    pub memory: Auto<ByteSize>,
+    pub connections: Auto<usize>,
+    pub connections_per_address: usize,
+    pub message_size: Auto<ByteSize>,
+    pub incoming_bytes: Auto<ByteSize>,
+    pub reading_bytes: Auto<ByteSize>,
+    pub summary_bytes: Auto<ByteSize>,
+    pub account_size: ByteSize,
+    pub account_messages: u64,
+    pub folder_messages_warn: u64,
+    pub folder_messages_max: u32,
+    pub account_connections: usize,
+    pub account_commands_per_minute: u64,
+    pub account_received_per_hour: ByteSize,
+    pub account_sent_per_hour: ByteSize,
+    pub submitted_messages_per_hour: u64,
+    pub submitted_messages_per_day: u64,
+    pub submitted_recipients_per_hour: u64,
+    pub submitted_recipients_per_day: u64,
+    #[serde(deserialize_with = "duration")]
+    pub idle_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub login_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub pop3_login_delay: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub shutdown_timeout: Duration,
+}
+
+impl Limits {
+    /// Octets of the largest message. "auto" counts as what large machines have.
+    pub fn message_len(&self) -> u64 {
+        self.message_size.map(ByteSize::as_u64).unwrap_or(MESSAGE_LEN_DEFAULT)
+    }
+
+    /// What each account may do in a time.
+    pub fn of_accounts(&self) -> AccountLimits {
+        AccountLimits {
+            connections: self.account_connections,
+            commands_per_minute: self.account_commands_per_minute,
+            messages_per_hour: self.submitted_messages_per_hour,
+            messages_per_day: self.submitted_messages_per_day,
+            recipients_per_hour: self.submitted_recipients_per_hour,
+            recipients_per_day: self.submitted_recipients_per_day,
+            received_per_hour: self.account_received_per_hour.as_u64(),
+            sent_per_hour: self.account_sent_per_hour.as_u64(),
+        }
+    }
+
+    /// Limits so low that a single answer would take minutes.
+    pub(super) fn check_accounts(&self) -> Result<(), String> {
+        for (key, set) in [
+            ("limits.account_received_per_hour", self.account_received_per_hour),
+            ("limits.account_sent_per_hour", self.account_sent_per_hour),
+        ] {
+            if (1..ACCOUNT_BYTES_LEAST).contains(&set.as_u64()) {
+                return Err(format!("`{key}` must be at least 64 MiB, or 0 for no limit"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,197 @@
+//! The server in a control group of the size that its plan has: it is not killed, whatever its
+//! clients do. It takes root and a machine that lets us make such a group.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use posthaste_testkit::{LineClient, Server, ServerBuilder, script};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
+const USER: &str = "ana@example.org";
+const PASSWORD: &str = "correct horse";
+const MIB: usize = 1 << 20;
+
+/// A control group below the one that this process is in, so that all limits which hold for the
+/// test hold for the server, too. Removed when dropped, after all processes in it.
+struct Group(PathBuf);
+
+impl Group {
+    /// With so much memory; why not, if it cannot be made.
+    fn make(name: &str, bytes: usize) -> Result<Self, String> {
+        let (own, limit) = own_group().ok_or("there are no control groups for memory")?;
+        let name = format!("posthaste-test-{name}-{}", std::process::id());
+        let group = Self(own.join(name));
+        fs::create_dir(&group.0).map_err(|error| format!("{}: {error}", group.0.display()))?;
+        let file = group.0.join(limit);
+        fs::write(&file, bytes.to_string()).map_err(|error| format!("{}: {error}", file.display()))?;
+        // Swap must not take what is too much; not every machine has it.
+        let _ = fs::write(group.0.join("memory.swap.max"), "0");
+        let _ = fs::write(group.0.join("memory.memsw.limit_in_bytes"), bytes.to_string());
+        Ok(group)
+    }
+
+    /// A program that enters the group and becomes the server.
+    fn server(&self, dir: &Path) -> ServerBuilder {
+        let program = dir.join("in-group");
+        let procs = self.0.join("cgroup.procs");
+        script(&program, &format!("echo $$ > {} || exit 1\nexec {BINARY} \"$@\"", procs.display()));
+        ServerBuilder::new(program)
+    }
+
+    /// The most memory that the group had, files included, if the machine says so.
+    fn most(&self) -> Option<usize> {
+        ["memory.max_usage_in_bytes", "memory.peak"]
+            .iter()
+            .find_map(|file| fs::read_to_string(self.0.join(file)).ok()?.trim().parse().ok())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The last process may take a moment to end.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() || !self.0.exists() {
+                return;
+            }
+            thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+/// The group of this process that counts memory, and the name of the file with its limit.
+fn own_group() -> Option<(PathBuf, &'static str)> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    groups.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            names if names.split(',').any(|name| name == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => return None,
+        };
+        let own = Path::new(root).join(path.trim_start_matches('/'));
+        // The first group of the machine has no limit, but groups below it have.
+        (own.join("cgroup.procs").exists() && (controllers.is_empty() || own.join(file).exists()))
+            .then_some((own, file))
+    })
+}
+
+fn login(server: &Server) -> LineClient {
+    let mut client = LineClient::connect(server.address("imap")).unwrap();
+    client.line().unwrap();
+    let answer = client.imap(&format!("LOGIN {USER} \"{PASSWORD}\"")).unwrap();
+    assert!(answer.last().unwrap().starts_with("t OK"), "{answer:?}");
+    client
+}
+
+/// Lines of text, so many bytes.
+fn large(len: usize) -> Vec<u8> {
+    let mut message = b"Subject: large\r\n\r\n".to_vec();
+    while message.len() < len {
+        message.extend_from_slice(format!("{:076}\r\n", message.len()).as_bytes());
+    }
+    message
+}
+
+/// The tagged answer.
+fn append(client: &mut LineClient, message: &[u8]) -> String {
+    client.send(format!("t APPEND INBOX {{{}}}\r\n", message.len()).as_bytes()).unwrap();
+    let answer = client.line().unwrap();
+    if !answer.starts_with('+') {
+        return answer;
+    }
+    client.send(message).unwrap();
+    client.send(b"\r\n").unwrap();
+    loop {
+        let line = client.line().unwrap();
+        if line.starts_with("t ") {
+            return line;
+        }
+    }
+}
+
+/// What the server says at its start: the configuration fits, or it would not start.
+fn start(group: &Group, dir: &Path, settings: &str) -> Server {
+    let server = group.server(dir).settings(&dir.join("posthaste.toml"), settings).start();
+    server.add_account(USER, PASSWORD);
+    server
+}
+
+/// The group, or a message and `None` where there can be none.
+fn group(name: &str, bytes: usize) -> Option<Group> {
+    match Group::make(name, bytes) {
+        Ok(group) => Some(group),
+        Err(why) => {
+            eprintln!("skipped: no control group with a limit of memory can be made here: {why}");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_server_in_a_group_of_its_planned_size_is_not_killed() {
+    const SIZE: usize = 640 * MIB;
+    let Some(group) = group("planned", SIZE) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let settings = format!("[limits]\nmemory = \"{} MiB\"\naccount_connections = 0\n", SIZE / MIB);
+    let server = start(&group, dir.path(), &settings);
+    let mut client = login(&server);
+    let message = large(50 * MIB);
+    let answer = append(&mut client, &message);
+    assert!(answer.starts_with("t OK"), "{answer}");
+    // Sessions that stay, with the mailbox open.
+    let mut sessions: Vec<LineClient> = (0..40).map(|_| login(&server)).collect();
+    for session in &mut sessions {
+        assert!(session.imap("SELECT INBOX").unwrap().last().unwrap().starts_with("t OK"));
+    }
+    // Beside each other: large messages come in, and the large one is searched and read.
+    thread::scope(|scope| {
+        for mut session in sessions.drain(..6) {
+            let message = large(20 * MIB);
+            scope.spawn(move || {
+                let tagged = append(&mut session, &message);
+                // Without memory it is refused for now: the server lives all the same.
+                assert!(tagged.starts_with("t OK") || tagged.starts_with("t NO"), "{tagged}");
+            });
+        }
+        for mut session in sessions.drain(..4) {
+            scope.spawn(move || {
+                let answer = session.imap("SEARCH 1 BODY \"no such words\"").unwrap();
+                assert!(answer.last().unwrap().starts_with("t OK"), "{answer:?}");
+            });
+        }
+        for mut session in sessions.drain(..4) {
+            let len = message.len();
+            scope.spawn(move || {
+                let (literals, tagged) = session.literals("FETCH 1 BODY.PEEK[]").unwrap();
+                assert!(tagged.starts_with("t OK"), "{tagged}");
+                assert_eq!(literals[0].1.len(), len);
+            });
+        }
+    });
+    for session in &mut sessions {
+        assert!(session.imap("NOOP").unwrap().last().unwrap().starts_with("t OK"));
+    }
+    println!("the group had at most {:?} of {SIZE} bytes", group.most());
+    drop(server);
+}
+
+#[test]
+fn the_defaults_start_in_a_group_of_256_mib() {
+    let Some(group) = group("small", 256 * MIB) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(&group, dir.path(), "");
+    let plan = server.logged("memory: at most");
+    assert!(plan.iter().any(|line| line.contains("192.0 MiB")), "the group's limit was not seen: {plan:?}");
+    let mut client = login(&server);
+    let answer = append(&mut client, &large(256 << 10));
+    assert!(answer.starts_with("t OK"), "{answer}");
+    let answer = append(&mut client, &large(20 * MIB));
+    assert!(answer.starts_with("t NO [TOOBIG]") || answer.starts_with("t NO [LIMIT]"), "{answer}");
+    drop(server);
+}

@@ -1,0 +1,293 @@
+//! The instrument against this server: what the server counts itself, workloads made of it, POP3,
+//! addresses of another protocol, two builds compared.
+//!
+//! Runs are short and say nothing about speed: what is compared are counts.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use posthaste_imap_client::net::{Dialer, Trust};
+use posthaste_load_drive::populate::{PopulateOptions, Wish, populate};
+use posthaste_load_drive::run::{
+    ClusterOptions, Outside, Pools, RunOptions, SendBy, refuse_wrong_protocols, run,
+};
+use posthaste_load_drive::{Accounts, Target, observed};
+use posthaste_load_measure::{Figures, WatchTarget};
+use posthaste_load_null_server::sink;
+use posthaste_load_results::{Counted, RunResult};
+use posthaste_load_study::{Build, Options, Which, conduct, judge, load};
+use posthaste_load_workload::learned::{Profile, learn};
+use posthaste_load_workload::{Think, Workload, parse};
+use posthaste_testkit::{Server, ServerBuilder};
+use std::time::Duration;
+
+const USERS: u32 = 2;
+
+/// A server with accounts.
+fn server() -> Server {
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).start();
+    for n in 0..USERS {
+        server.add_account(&format!("user{n}@example.org"), "measured");
+    }
+    server
+}
+
+fn accounts() -> Accounts {
+    Accounts::parse(&format!("user{{0..{}}}@example.org", USERS - 1)).unwrap().with_password("measured")
+}
+
+fn dialer() -> Dialer {
+    Dialer::new(Trust::Anyone, Duration::from_secs(60)).unwrap()
+}
+
+fn target(server: &Server, protocol: &str) -> Target {
+    format!("{protocol}://{}", server.address(protocol)).parse().unwrap()
+}
+
+fn figures(server: &Server) -> Figures {
+    server.data().to_str().unwrap().parse().unwrap()
+}
+
+fn fill(server: &Server, workload: &Workload) {
+    let fill = &workload.fill;
+    let done = populate(PopulateOptions {
+        imap: target(server, "imap"),
+        lmtp: None,
+        accounts: accounts(),
+        // Small: what is measured here is nothing but counts.
+        wish: Wish::new(
+            fill.inbox.min(60),
+            fill.folders,
+            fill.per_folder.min(20),
+            "fixed:1k".parse().unwrap(),
+        ),
+        seed: 1,
+        mail: None,
+        parallel: 2,
+        dialer: dialer(),
+        live: false,
+    });
+    assert_eq!(done.unwrap().failed, 0);
+}
+
+/// A run of so many seconds.
+fn options(server: &Server, workload: &Workload, protocol: &str, seconds: u64) -> RunOptions {
+    RunOptions {
+        workload: workload.clone(),
+        server: target(server, protocol),
+        cluster: ClusterOptions::default(),
+        send: workload.sends().then(|| SendBy::Mail(target(server, "lmtp"))),
+        accounts: accounts(),
+        pools: Pools::default(),
+        clients: USERS,
+        think: Some(Think::Fixed(0.005)),
+        arrivals: None,
+        ramp: Duration::ZERO,
+        warmup: Duration::ZERO,
+        measure: Duration::from_secs(seconds),
+        transactions_each: None,
+        threads: 1,
+        seed: 1,
+        audit: false,
+        dialer: dialer(),
+        watch: WatchTarget::Local { pid: Some(server.pid()), cgroup: None },
+        figures: Some(figures(server)),
+        mhz: None,
+        label: "Posthaste".into(),
+        command: Vec::new(),
+        settings: Default::default(),
+        live: false,
+    }
+}
+
+fn clean(options: RunOptions) -> RunResult {
+    let result = run(options, None).unwrap().result;
+    assert!(result.outcome.clean, "{}: {:?}", result.outcome.headline, result.errors);
+    result
+}
+
+/// Runs a workload for a second, and longer if the machine is so busy that nothing ended in it.
+fn measured(server: &Server, workload: &Workload, protocol: &str) -> RunResult {
+    let runs = [1, 5, 20].into_iter().map(|seconds| clean(options(server, workload, protocol, seconds)));
+    runs.into_iter().find(|result| result.total.count > 0).expect("something ends in 20 s")
+}
+
+fn count(counted: &Counted, command: &str) -> u64 {
+    counted.commands.iter().filter(|c| c.command == command).map(|c| c.amounts.commands).sum()
+}
+
+fn profile(counted: &Counted) -> Profile {
+    Profile {
+        source: counted.source.clone(),
+        seconds: Some(counted.seconds),
+        users: counted.accounts,
+        commands: observed(counted),
+        clients: Vec::new(),
+    }
+}
+
+#[test]
+fn the_servers_own_figures_are_read_at_both_ends_of_the_window() {
+    let server = server();
+    let workload = posthaste_load_workload::load("koka-manage-frequencies").unwrap();
+    fill(&server, &workload);
+    let before = figures(&server).read().unwrap();
+    let result = measured(&server, &workload, "imap");
+    let counted = result.counted.unwrap();
+    let counted = counted.value().unwrap_or_else(|| panic!("{counted:?}"));
+    assert!(counted.seconds > 0.5 && counted.source.ends_with("metrics.sock"), "{counted:?}");
+    // What was done before the window is not in it: filling took APPENDs.
+    assert!(count(&before.since(None), "APPEND") > 0);
+    assert_eq!(count(counted, "APPEND"), 0);
+    assert!(counted.total().commands > 0 && counted.total().cpu_ns > 0);
+    assert!(counted.threads.iter().any(|t| t.role == "writer"), "{:?}", counted.threads);
+}
+
+#[test]
+fn a_workload_learnt_from_a_server_is_done_without_errors_and_makes_the_same_commands() {
+    let server = server();
+    let sync = posthaste_load_workload::load("inbox-sync").unwrap();
+    fill(&server, &sync);
+    let before = figures(&server).read().unwrap();
+    measured(&server, &sync, "imap");
+    let counted = figures(&server).read().unwrap().since(Some(&before));
+    let learned = learn("mine", &profile(&counted), None).unwrap();
+    let workload = parse(&learned.toml, "mine").unwrap_or_else(|e| panic!("{e}\n{}", learned.toml));
+    // LOGIN, SELECT and a whole listing of the flags: the session that was done.
+    let steps: Vec<_> = workload.transactions.iter().flat_map(|t| &t.steps).map(|s| s.verb()).collect();
+    assert!(steps.starts_with(&["SELECT", "FETCH"]), "{}", learned.toml);
+    assert!(learned.toml.contains("items = \"UID FLAGS\""), "{}", learned.toml);
+    let before = figures(&server).read().unwrap();
+    measured(&server, &workload, "imap");
+    let again = figures(&server).read().unwrap().since(Some(&before));
+    let (logins, selects) = (count(&again, "LOGIN"), count(&again, "SELECT"));
+    // A session more or less may be open at either reading.
+    assert!(logins > 0 && logins.abs_diff(selects) <= 2 * u64::from(USERS), "{again:?}");
+}
+
+#[test]
+fn a_workload_that_changes_mail_can_be_learnt_and_done() {
+    let server = server();
+    let koka = posthaste_load_workload::load("koka-browse-frequencies").unwrap();
+    fill(&server, &koka);
+    let before = figures(&server).read().unwrap();
+    measured(&server, &koka, "imap");
+    let counted = figures(&server).read().unwrap().since(Some(&before));
+    let learned = learn("mine", &profile(&counted), None).unwrap();
+    let workload = parse(&learned.toml, "mine").unwrap_or_else(|e| panic!("{e}\n{}", learned.toml));
+    measured(&server, &workload, "imap");
+}
+
+#[test]
+fn pop3_users_take_what_arrived_and_the_server_counts_them() {
+    let server = server();
+    let workload = posthaste_load_workload::load("pop3-check").unwrap();
+    fill(&server, &workload);
+    // Mail arrives 600 times as fast. All read at once: a modem would hold sessions for seconds.
+    let mut workload = workload.hurried(600.0);
+    workload.modem = None;
+    let result = measured(&server, &workload, "pop3");
+    let counted = result.counted.unwrap();
+    let counted = counted.value().unwrap_or_else(|| panic!("{counted:?}"));
+    assert!(count(counted, "STAT") + count(counted, "QUIT") > 0, "{counted:?}");
+}
+
+#[test]
+fn an_address_of_another_protocol_is_refused_before_the_run() {
+    let server = server();
+    let refused = |address: &str, scheme: &str| {
+        let target: Target = format!("{scheme}://{}", server.address(address)).parse().unwrap();
+        refuse_wrong_protocols(&dialer(), [&target])
+    };
+    for right in ["imap", "pop3", "lmtp", "imaps", "pop3s"] {
+        assert_eq!(refused(right, right), Ok(()));
+    }
+    let said = refused("imap", "pop3").unwrap_err();
+    assert!(said.contains("a server of IMAP answers there") && said.contains("POP3 is asked for"), "{said}");
+    assert!(refused("pop3", "imap").unwrap_err().contains("a server of POP3 answers there"));
+    assert!(refused("lmtp", "smtp").unwrap_err().contains("write lmtp://"));
+    assert!(refused("imap", "imaps").unwrap_err().contains("write imap://"));
+}
+
+#[test]
+fn a_run_of_a_fixed_number_of_transactions_ends_with_the_last() {
+    let server = server();
+    let sync = posthaste_load_workload::load("inbox-sync").unwrap();
+    fill(&server, &sync);
+    // An hour, which is not waited for.
+    let all = RunOptions { transactions_each: Some(3), ..options(&server, &sync, "imap", 3600) };
+    let result = clean(all);
+    assert_eq!(result.total.count, 3 * u64::from(USERS));
+    assert!(!result.outcome.interrupted);
+    let counted = result.counted.unwrap();
+    assert!(counted.value().is_some_and(|c| count(c, "LOGIN") > 0), "{counted:?}");
+}
+
+#[test]
+fn what_users_send_to_another_server_arrives_there_unaltered() {
+    let (address, taken) = sink("127.0.0.1:0").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("posthaste.toml");
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+        .settings(&config, format!("[relay]\nenabled = true\nsmarthost = \"{address}\"\n"))
+        .start();
+    for n in 0..USERS {
+        server.add_account(&format!("user{n}@example.org"), "measured");
+    }
+    let text = "name = 'send'\ndescription = 'x'\n[session]\nopen = [{ do = 'select', mailbox = 'inbox' }]\n\
+                [mail]\nsizes = 'fixed:3k'\n[choose]\nby = 'sequence'\n[[transaction]]\nname = 'SEND'\n\
+                steps = [{ do = 'send', to = 'random' }]\n";
+    let workload = parse(text, "send").unwrap_or_else(|e| panic!("{e}"));
+    let outside = Outside { domain: "elsewhere.example.net".into(), share: 1.0 };
+    let result = clean(RunOptions {
+        send: Some(SendBy::Mail(target(&server, "submissions"))),
+        pools: Pools { receiving: Some(1), outside: Some(outside) },
+        transactions_each: Some(3),
+        ..options(&server, &workload, "imap", 3600)
+    });
+    let sent = result.total.count;
+    assert_eq!(sent, 3 * u64::from(USERS));
+    // The queue sends when it can. The deadline is for a server that never does.
+    let deadline = std::time::Instant::now() + Duration::from_secs(120);
+    while taken.messages() < sent {
+        assert!(std::time::Instant::now() < deadline, "{taken:?} of {sent}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!((taken.messages(), taken.altered(), taken.foreign()), (sent, 0, 0));
+}
+
+/// Two rounds of two builds that are one: measured in turns, and judged one way or another.
+#[test]
+fn two_builds_take_turns_and_are_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("study.toml");
+    let text = "name = 'regress'\ndescription = 'x'\nanalysis = 'regress'\nworkloads = ['inbox-sync']\nthink = '5ms'\n\
+                sizes = 'fixed:1k'\nrounds = 2\nsweep = [{ items = [20], clients = [1] }]\n\
+                time = { ramp = '0s', warmup = '0s', measure = '1s' }\n";
+    std::fs::write(&file, text).unwrap();
+    let study = load(file.to_str().unwrap(), false).unwrap_or_else(|e| panic!("{e}"));
+    let build = |name: &str| {
+        Which::Build(Build { name: name.into(), program: env!("CARGO_BIN_EXE_posthaste").into() })
+    };
+    let options = Options {
+        servers: vec![build("old"), build("new")],
+        folder: folder.path().join("work"),
+        keep: false,
+        posthaste: None,
+        command: Vec::new(),
+        threads: 1,
+        seed: 1,
+        live: false,
+    };
+    let result = conduct(&study, &options).unwrap();
+    let order: Vec<(&str, u32)> = result.points.iter().map(|p| (p.server.as_str(), p.round)).collect();
+    assert_eq!(order, [("old", 0), ("new", 0), ("new", 1), ("old", 1)]);
+    for point in &result.points {
+        let run = point.run.as_ref().unwrap_or_else(|why| panic!("{why}"));
+        assert!(run.outcome.clean, "{:?}", run.errors);
+        assert!(run.counted.as_ref().is_some_and(|c| c.value().is_some()), "{:?}", run.counted);
+    }
+    if result.points.iter().all(|p| p.run.as_ref().is_ok_and(|r| r.total.count > 0)) {
+        assert!(judge(&result).is_some(), "{:?}", result.analysis.findings);
+        assert_eq!(result.analysis.tables[0].rows.len(), 1);
+    }
+}

@@ -1,0 +1,212 @@
+//! Makes a segment of the terms of many messages.
+
+use crate::Scope;
+use crate::segment::{MESSAGES_MAX, Segment};
+use crate::terms::{Terms, WordSet, words};
+use crate::write::{Head, Writer};
+
+/// Pairs of word and message after which a builder is full: 16 MiB. A full segment of messages with
+/// 4 KiB of text has some 2 million.
+const PAIRS_MAX: usize = 4 << 20;
+
+/// Bytes of different words after which a builder is full.
+const WORD_BYTES_MAX: usize = 16 << 20;
+
+/// Bits of an ordinal in a pair. The rest is the number of a word.
+const ORDINAL_BITS: u32 = MESSAGES_MAX.ilog2();
+
+/// A segment takes at most 35 % of its text, and 96 bytes a message. So the messages with the most
+/// words that no other one has are not indexed, but always proposed: long random texts.
+const TEXT_SHARE: (u64, u64) = (35, 100);
+const SLACK_BYTES: u64 = 96;
+
+/// What a word takes beside its own bytes: its separator, the length of its list, and its shares of
+/// a block and of the rows.
+const WORD_BYTES: u64 = 7;
+
+/// Words, each with a number, and which messages have them.
+#[derive(Debug, Default)]
+struct Lexicon {
+    set: WordSet,
+    /// The numbers of words as pairs with an ordinal.
+    pairs: Vec<u32>,
+}
+
+impl Lexicon {
+    /// Adds a word of a message. Returns false if there is no number left for it.
+    fn add(&mut self, word: &[u8], ordinal: u32) -> bool {
+        let number = self.set.add(word);
+        let has_number = number >> (32 - ORDINAL_BITS) == 0;
+        if has_number {
+            self.pairs.push(number << ORDINAL_BITS | ordinal);
+        }
+        has_number
+    }
+}
+
+/// Collects messages for a segment.
+#[derive(Debug, Default)]
+pub struct Builder {
+    uids: Vec<u32>,
+    /// How long the text of each message is.
+    texts: Vec<u64>,
+    opaque: Vec<bool>,
+    lexicons: [Lexicon; 2],
+}
+
+impl Builder {
+    /// Adds a message; UIDs ascend. Returns false, and adds nothing, if the message does not come
+    /// after the others or the builder is full.
+    pub fn add(&mut self, uid: u32, terms: &Terms) -> bool {
+        if self.is_full() || self.uids.last().is_some_and(|last| *last >= uid) {
+            return false;
+        }
+        let ordinal = self.push(uid, terms.text_bytes());
+        let mut is_opaque = terms.is_opaque();
+        for (scope, lexicon) in Scope::ALL.into_iter().zip(&mut self.lexicons) {
+            for word in words(terms.words(scope)) {
+                is_opaque |= !lexicon.add(word, ordinal);
+            }
+        }
+        if let Some(last) = self.opaque.last_mut() {
+            *last = is_opaque;
+        }
+        true
+    }
+
+    fn push(&mut self, uid: u32, text: u64) -> u32 {
+        self.uids.push(uid);
+        self.texts.push(text);
+        self.opaque.push(false);
+        self.uids.len() as u32 - 1
+    }
+
+    /// Whether it takes no further message.
+    pub fn is_full(&self) -> bool {
+        let [envelope, texts] = &self.lexicons;
+        self.uids.len() >= MESSAGES_MAX
+            || envelope.pairs.len() + texts.pairs.len() >= PAIRS_MAX
+            || envelope.set.bytes().len() + texts.set.bytes().len() >= WORD_BYTES_MAX
+    }
+
+    /// How many messages it has.
+    pub fn messages(&self) -> usize {
+        self.uids.len()
+    }
+
+    /// Makes the segment. `scanned`: ranges of UIDs that were looked at, ascending; its messages
+    /// are among them. It sorts words and lists: that is long work.
+    pub fn build(self, scanned: &[(u32, u32)]) -> Segment {
+        let Self { uids, texts, mut opaque, lexicons } = self;
+        let lists = lexicons.each_ref().map(Lists::of);
+        leave_out_noise(&lexicons, &lists, &texts, &mut opaque);
+        let head = Head { uids: &uids, opaque: &opaque, scanned, text_bytes: texts.iter().sum() };
+        let mut writer = Writer::new(&head);
+        for (lexicon, lists) in lexicons.iter().zip(&lists) {
+            let mut order: Vec<u32> = (0..lexicon.set.len() as u32).collect();
+            order.sort_unstable_by(|a, b| lexicon.set.word(*a).cmp(lexicon.set.word(*b)));
+            let mut kept = Vec::new();
+            for number in order {
+                kept.clear();
+                let all = lists.list(number).iter().copied();
+                kept.extend(
+                    all.filter(|ordinal| !opaque.get(usize::from(*ordinal)).copied().unwrap_or(false)),
+                );
+                writer.word(lexicon.set.word(number), &kept);
+            }
+            writer.end_scope();
+        }
+        writer.finish()
+    }
+}
+
+/// The messages of each word.
+struct Lists {
+    /// Where the list of each word ends.
+    ends: Vec<u32>,
+    ordinals: Vec<u16>,
+}
+
+impl Lists {
+    /// Sorts pairs by their words in one pass.
+    fn of(lexicon: &Lexicon) -> Self {
+        let mut ends = vec![0_u32; lexicon.set.len()];
+        let number = |pair: u32| (pair >> ORDINAL_BITS) as usize;
+        for pair in &lexicon.pairs {
+            if let Some(count) = ends.get_mut(number(*pair)) {
+                *count += 1;
+            }
+        }
+        let mut sum = 0;
+        for count in &mut ends {
+            // For now, where the list begins.
+            sum += std::mem::replace(count, sum);
+        }
+        let mut ordinals = vec![0_u16; lexicon.pairs.len()];
+        for pair in &lexicon.pairs {
+            if let Some(at) = ends.get_mut(number(*pair)) {
+                if let Some(slot) = ordinals.get_mut(*at as usize) {
+                    *slot = (pair & (MESSAGES_MAX as u32 - 1)) as u16;
+                }
+                *at += 1;
+            }
+        }
+        Self { ends, ordinals }
+    }
+
+    /// The ordinals of a word, ascending.
+    fn list(&self, number: u32) -> &[u16] {
+        let number = number as usize;
+        let start = number.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        let end = self.ends.get(number).copied().unwrap_or(start);
+        self.ordinals.get(start as usize..end as usize).unwrap_or_default()
+    }
+}
+
+/// Bytes of a list as varints.
+fn list_bytes(list: &[u16]) -> u64 {
+    let (mut bytes, mut next) = (0, 0);
+    for &ordinal in list {
+        bytes += if ordinal - next < 0x80 { 1 } else { 2 };
+        next = ordinal + 1;
+    }
+    bytes
+}
+
+/// Marks messages as opaque until the segment is small enough.
+fn leave_out_noise(lexicons: &[Lexicon; 2], lists: &[Lists; 2], texts: &[u64], opaque: &mut [bool]) {
+    // What leaves the segment with each message: words that no other has.
+    let mut charges = vec![0_u64; texts.len()];
+    let mut total = 0;
+    let map_len = texts.len().div_ceil(8) as u64;
+    for (lexicon, lists) in lexicons.iter().zip(lists) {
+        for number in 0..lexicon.set.len() as u32 {
+            let (word, list) = (lexicon.set.word(number).len() as u64 + WORD_BYTES, lists.list(number));
+            total += word + list_bytes(list).min(map_len);
+            if let [only] = list
+                && let Some(charge) = charges.get_mut(usize::from(*only))
+            {
+                *charge += word + list_bytes(list).min(map_len);
+            }
+        }
+    }
+    let text: u64 = texts.iter().sum();
+    let (part, whole) = TEXT_SHARE;
+    let mut over = total.saturating_sub(text * part / whole + texts.len() as u64 * SLACK_BYTES);
+    if over == 0 {
+        return;
+    }
+    let mut by_noise: Vec<(u64, usize)> =
+        charges.iter().zip(texts).map(|(charge, text)| charge * 1000 / (text + 1)).zip(0..).collect();
+    by_noise.sort_unstable_by(|a, b| b.cmp(a));
+    for (_, ordinal) in by_noise {
+        let (Some(charge), Some(is_opaque)) = (charges.get(ordinal), opaque.get_mut(ordinal)) else {
+            continue;
+        };
+        if over == 0 {
+            break;
+        }
+        over = over.saturating_sub(*charge);
+        *is_opaque = true;
+    }
+}

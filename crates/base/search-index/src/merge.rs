@@ -1,0 +1,76 @@
+//! Several segments as one, without the messages that are expunged. No text is read for it.
+
+use crate::Scope;
+use crate::segment::{MAP_WORDS, MESSAGES_MAX, Map, Segment, add_list, ones};
+use crate::write::{Head, Writer};
+
+/// No message of the new segment.
+const LEFT_OUT: u16 = u16::MAX;
+
+/// One segment of the messages of these that are `kept`. A message that several have is taken from
+/// each: its terms are those of all. `scanned`: the ranges of UIDs that were looked at. `None` if
+/// the messages are more than a segment has. This is long work.
+pub fn merge(segments: &[&Segment], scanned: &[(u32, u32)], kept: impl Fn(u32) -> bool) -> Option<Segment> {
+    let mut uids: Vec<u32> =
+        segments.iter().flat_map(|segment| segment.uids()).filter(|uid| kept(*uid)).collect();
+    uids.sort_unstable();
+    uids.dedup();
+    if uids.len() > MESSAGES_MAX {
+        return None;
+    }
+    let place = |uid| uids.binary_search(&uid).map_or(LEFT_OUT, |at| at as u16);
+    let places: Vec<Vec<u16>> = segments.iter().map(|segment| segment.uids().map(place).collect()).collect();
+    let mut opaque = vec![false; uids.len()];
+    for (segment, places) in segments.iter().zip(&places) {
+        for place in ones(&segment.opaque()).filter_map(|ordinal| places.get(ordinal)) {
+            if let Some(slot) = opaque.get_mut(usize::from(*place)) {
+                *slot = true;
+            }
+        }
+    }
+    let text_bytes = text_bytes(segments, uids.len());
+    let mut writer = Writer::new(&Head { uids: &uids, opaque: &opaque, scanned, text_bytes });
+    for scope in Scope::ALL {
+        merge_scope(segments, &places, scope, &mut writer);
+    }
+    Some(writer.finish())
+}
+
+/// Bytes of the text of so many of the messages. How long each text is was not kept: all count as
+/// the mean.
+fn text_bytes(segments: &[&Segment], left: usize) -> u64 {
+    let was: usize = segments.iter().map(|segment| segment.messages()).sum();
+    let text = segments.iter().fold(0_u64, |sum, segment| sum.saturating_add(segment.text_bytes()));
+    (u128::from(text) * left as u128 / was.max(1) as u128) as u64
+}
+
+/// Writes the words of one scope. Those of each segment ascend, so only one of each is held.
+fn merge_scope(segments: &[&Segment], places: &[Vec<u16>], scope: Scope, writer: &mut Writer) {
+    let mut inputs: Vec<_> = segments
+        .iter()
+        .zip(places)
+        .map(|(segment, places)| (segment.map_len(), places, segment.words(scope).peekable()))
+        .collect();
+    let mut ordinals = Vec::new();
+    while let Some(word) = inputs.iter_mut().filter_map(|(_, _, words)| Some(words.peek()?.0)).min() {
+        let mut held: Map = [0; MAP_WORDS];
+        for (map_len, places, words) in &mut inputs {
+            // A damaged one may have a word twice, or out of order.
+            while let Some((_, list)) = words.next_if(|(other, _)| *other == word) {
+                let mut map: Map = [0; MAP_WORDS];
+                add_list(list, *map_len, &mut map);
+                for place in ones(&map).filter_map(|ordinal| places.get(ordinal)) {
+                    // What is left out is beyond the map.
+                    let place = usize::from(*place);
+                    if let Some(bits) = held.get_mut(place / 64) {
+                        *bits |= 1 << (place % 64);
+                    }
+                }
+            }
+        }
+        ordinals.clear();
+        ordinals.extend(ones(&held).map(|ordinal| ordinal as u16));
+        writer.word(word, &ordinals);
+    }
+    writer.end_scope();
+}

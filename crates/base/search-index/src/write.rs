@@ -1,0 +1,146 @@
+//! Writes the bytes of a segment, word by word.
+
+use crate::query::SEPARATOR;
+use crate::segment::{BLOCK, HEAD_LEN, MAGIC, RANGES_MAX, ROWS, Segment, row_of};
+
+/// What stands before the words.
+pub(crate) struct Head<'h> {
+    pub(crate) uids: &'h [u32],
+    pub(crate) opaque: &'h [bool],
+    pub(crate) scanned: &'h [(u32, u32)],
+    pub(crate) text_bytes: u64,
+}
+
+/// A segment on its way: the words of each scope come in their order.
+pub(crate) struct Writer {
+    bytes: Vec<u8>,
+    messages: usize,
+    /// Where the numbers of the next scope are in the head.
+    counts_at: usize,
+    scope: Parts,
+}
+
+/// The parts of the scope under way.
+#[derive(Default)]
+struct Parts {
+    count: usize,
+    words: Vec<u8>,
+    lists: Vec<u8>,
+    blocks: Vec<u8>,
+    /// The rows of each block that it is in.
+    rows: Vec<Vec<u16>>,
+}
+
+impl Writer {
+    pub(crate) fn new(head: &Head<'_>) -> Self {
+        // Messages of ranges that are left out are looked at again.
+        let scanned = head.scanned.get(..head.scanned.len().min(RANGES_MAX)).unwrap_or_default();
+        let mut bytes = vec![0; HEAD_LEN];
+        put(&mut bytes, 0, &MAGIC);
+        put(&mut bytes, 12, &(head.uids.len() as u32).to_le_bytes());
+        put(&mut bytes, 16, &(scanned.len() as u32).to_le_bytes());
+        put(&mut bytes, 20, &head.text_bytes.to_le_bytes());
+        for (low, high) in scanned {
+            bytes.extend_from_slice(&low.to_le_bytes());
+            bytes.extend_from_slice(&high.to_le_bytes());
+        }
+        head.uids.iter().for_each(|uid| bytes.extend_from_slice(&uid.to_le_bytes()));
+        for eight in head.opaque.chunks(8) {
+            bytes.push(eight.iter().zip(0..).fold(0, |bits, (opaque, bit)| bits | u8::from(*opaque) << bit));
+        }
+        Self { bytes, messages: head.uids.len(), counts_at: 28, scope: Parts::default() }
+    }
+
+    /// Adds a word with the ordinals of its messages, ascending. A word without any is left out.
+    pub(crate) fn word(&mut self, word: &[u8], ordinals: &[u16]) {
+        if ordinals.is_empty() {
+            return;
+        }
+        let parts = &mut self.scope;
+        if parts.words.is_empty() {
+            parts.words.push(SEPARATOR);
+        }
+        if parts.count.is_multiple_of(BLOCK) {
+            parts.blocks.extend_from_slice(&(parts.words.len() as u32 - 1).to_le_bytes());
+            parts.blocks.extend_from_slice(&(parts.lists.len() as u32).to_le_bytes());
+            parts.rows.push(Vec::new());
+        }
+        parts.count += 1;
+        let start = parts.words.len() - 1;
+        parts.words.extend_from_slice(word);
+        parts.words.push(SEPARATOR);
+        if let Some(rows) = parts.rows.last_mut() {
+            let triples = parts.words.get(start..).unwrap_or_default().array_windows::<3>();
+            rows.extend(triples.map(|triple| row_of(*triple) as u16));
+        }
+        put_list(ordinals, self.messages.div_ceil(8), &mut parts.lists);
+    }
+
+    /// Ends the words of a scope.
+    pub(crate) fn end_scope(&mut self) {
+        let Parts { count, mut words, mut lists, mut blocks, rows } = std::mem::take(&mut self.scope);
+        for number in [count, words.len(), lists.len()] {
+            put(&mut self.bytes, self.counts_at, &(number as u32).to_le_bytes());
+            self.counts_at += 4;
+        }
+        self.bytes.append(&mut words);
+        self.bytes.append(&mut lists);
+        self.bytes.append(&mut blocks);
+        let (at, row_len) = (self.bytes.len(), rows.len().div_ceil(8));
+        self.bytes.resize(at + ROWS * row_len, 0);
+        for (block, rows) in rows.iter().enumerate() {
+            for row in rows {
+                if let Some(byte) = self.bytes.get_mut(at + usize::from(*row) * row_len + block / 8) {
+                    *byte |= 1 << (block % 8);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Segment {
+        let sum = crc32c::crc32c(self.bytes.get(12..).unwrap_or_default());
+        put(&mut self.bytes, 8, &sum.to_le_bytes());
+        let segment = Segment::laid_out(self.bytes);
+        debug_assert!(segment.is_some(), "the parts of a segment do not fill it");
+        segment.unwrap_or_else(Segment::empty)
+    }
+}
+
+fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    if let Some(place) = bytes.get_mut(at..at + value.len()) {
+        place.copy_from_slice(value);
+    }
+}
+
+/// Appends the list of one word, with its length before it.
+fn put_list(ordinals: &[u16], map_len: usize, lists: &mut Vec<u8>) {
+    let mut gaps = Vec::with_capacity(ordinals.len().min(map_len) + 2);
+    let mut next = 0;
+    for &ordinal in ordinals {
+        // Gaps are below 4,096, so two bytes suffice.
+        let gap = ordinal - next;
+        if gap < 0x80 {
+            gaps.push(gap as u8);
+        } else {
+            gaps.extend_from_slice(&[0x80 | (gap & 0x7F) as u8, (gap >> 7) as u8]);
+        }
+        next = ordinal + 1;
+        if gaps.len() >= map_len {
+            break;
+        }
+    }
+    if gaps.len() >= map_len {
+        gaps.clear();
+        gaps.resize(map_len, 0);
+        for &ordinal in ordinals {
+            if let Some(byte) = gaps.get_mut(usize::from(ordinal) / 8) {
+                *byte |= 1 << (ordinal % 8);
+            }
+        }
+    }
+    match gaps.len() {
+        len @ ..0x80 => lists.push(len as u8),
+        len => lists.extend_from_slice(&[0x80 | (len & 0x7F) as u8, (len >> 7) as u8]),
+    }
+    lists.append(&mut gaps);
+}

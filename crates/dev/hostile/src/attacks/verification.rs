@@ -1,0 +1,72 @@
+//! Mail from a host that nobody believes, which is verified: signatures of as many names as a
+//! header holds, over as many fields, and headers of nothing but fields.
+
+use std::io::Write;
+use std::net::TcpStream;
+
+use super::{Outcome, text};
+use crate::stage::{ATTACKER, SIGNER, Stage, last_words};
+
+/// The hash of an empty body (RFC 6376 §3.4.4), so that the covered fields are looked for.
+const EMPTY: &str = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
+
+pub fn headers(stage: &Stage) -> Outcome {
+    let names: Vec<String> = (0..20_000).map(|name| format!("x{name}")).collect();
+    let signed = |names: &str| {
+        let signature = "A".repeat(86);
+        format!(
+            "a=ed25519-sha256; c=relaxed/relaxed; d={SIGNER}; s=s; h={names}; bh={EMPTY}; b={signature}==\r\n"
+        )
+    };
+    let names = names.join(":");
+    let (dkim, arc) = (signed(&names), signed(&names));
+    let fields = "y:\r\n".repeat(9_000);
+    let domain = format!("DKIM-Signature: v=1; {}", signed("from"))
+        .replace(SIGNER, &"d".repeat(stage.of(100_000, 900_000)));
+    let kinds = [
+        ("20,000 names", format!("DKIM-Signature: v=1; {dkim}{fields}"), "250"),
+        (
+            "a chain of 20,000 names",
+            format!(
+                "ARC-Seal: i=1; a=ed25519-sha256; cv=none; d={SIGNER}; s=s; b=AAAA\r\n\
+                 ARC-Message-Signature: i=1; {arc}ARC-Authentication-Results: i=1; a.example; spf=pass\r\n{fields}"
+            ),
+            "250",
+        ),
+        ("4,000 signatures", format!("DKIM-Signature: v=1; {}", signed("from:to")).repeat(4_000), "250"),
+        ("9,000 that are none", "DKIM-Signature: v=1; a=x\r\n".repeat(9_000), "250"),
+        ("a long domain", domain, "250"),
+        ("authors", format!("From: {}\r\n", "a@b,\r\n ".repeat(100_000)), "250"),
+        ("lines", "a\r\n".repeat(stage.of(1_000_000, 20_000_000)), "552"),
+    ];
+    let mut said = Vec::new();
+    for (kind, header, expected) in &kinds {
+        let mut open = Vec::new();
+        for _ in 0..stage.of(2, 16) {
+            let mut socket = stage.stranger("smtp").map_err(text)?;
+            deliver(&mut socket, header)?;
+            open.push(socket);
+        }
+        for mut socket in open {
+            let last = last_words(&mut socket).map_err(text)?;
+            let reply = last.lines().rev().find(|line| !line.starts_with("221")).unwrap_or_default();
+            // One who sends too much at a time may be asked to come again.
+            if !reply.starts_with(expected) && !reply.starts_with('4') {
+                return Err(format!("{kind}: {reply:?}"));
+            }
+        }
+        said.push(*kind);
+        stage.bystander_gets_mail()?;
+    }
+    stage.hold()?;
+    Ok(said.join(", "))
+}
+
+/// Sends a message of this header and no body.
+fn deliver(socket: &mut TcpStream, header: &str) -> Result<(), String> {
+    let envelope = format!("EHLO a.example\r\nMAIL FROM:<a@{SIGNER}>\r\nRCPT TO:<{ATTACKER}>\r\nDATA\r\n");
+    for piece in [envelope.as_str(), header, "\r\n.\r\nQUIT\r\n"] {
+        socket.write_all(piece.as_bytes()).map_err(text)?;
+    }
+    Ok(())
+}

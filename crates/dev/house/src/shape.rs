@@ -1,0 +1,128 @@
+//! The shape of files and functions: a file has one idea, and a call shows what its arguments mean.
+
+use std::collections::BTreeSet;
+
+/// Lines of a file: some dozen screens. Longer ones have more than one idea, as a rule.
+const LINES_MAX: usize = 600;
+
+/// Files that may be longer, each with the lines that it may have and the reason.
+const LONGER: &[(&str, usize, &str)] = &[
+    ("crates/base/imap-codec/src/print/command.rs", 760, "one printer with an arm for each command"),
+    ("crates/base/imap-codec/src/print/response.rs", 760, "one printer with an arm for each response"),
+    ("crates/base/imap-codec/src/url.rs", 680, "parser and printer of one grammar, with their tests"),
+    ("crates/dev/simulator/src/record.rs", 700, "one table of operations and all that they need"),
+    ("crates/storage/store-lmdb/tests/aftermath.rs", 700, "a list of scenarios"),
+];
+
+/// A file that is too long.
+pub fn too_long(file: &str, text: &str) -> Option<String> {
+    let lines = text.lines().count();
+    let most = LONGER.iter().find(|(longer, ..)| *longer == file).map_or(LINES_MAX, |(_, most, _)| *most);
+    (lines > most).then(|| format!("{file}: {lines} lines, over {most}: split it by idea"))
+}
+
+/// Functions that take a bool, each as `path: name`, in code without comments and tests.
+///
+/// A function type or a pair with a bool in it does not count.
+pub fn bool_takers(file: &str, code: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (at, _) in code.match_indices("fn ") {
+        let is_keyword = !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let Some((name, parameters)) = signature(&code[at + "fn ".len()..]).filter(|_| is_keyword) else {
+            continue;
+        };
+        if parameters.split(": ").skip(1).any(|of| of == "bool" || of.starts_with("bool,")) {
+            found.insert(format!("{file}: {name}"));
+        }
+    }
+    found
+}
+
+/// The name of a function, and its parameters on one line.
+fn signature(code: &str) -> Option<(&str, String)> {
+    let end = code.find(|c: char| !c.is_alphanumeric() && c != '_')?;
+    let (name, rest) = code.split_at(end);
+    if name.is_empty() {
+        return None;
+    }
+    let rest = &rest[generics(rest)..];
+    let rest = rest.strip_prefix('(')?;
+    let mut depth = 1;
+    let close = rest.find(|c: char| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        depth == 0
+    })?;
+    let parameters: Vec<&str> = rest[..close].split_whitespace().collect();
+    Some((name, parameters.join(" ").trim_end_matches(',').to_owned()))
+}
+
+/// The length of `<…>` at the front. The arrow of a function type closes nothing.
+fn generics(code: &str) -> usize {
+    let (mut depth, mut before) = (0, ' ');
+    for (at, c) in code.char_indices() {
+        depth += i32::from(c == '<') - i32::from(c == '>' && before != '-');
+        if depth == 0 {
+            return if c == '>' { at + 1 } else { 0 };
+        }
+        before = c;
+    }
+    0
+}
+
+/// Functions that take a bool and are not in the list of those that may.
+pub fn new_bool_takers(found: &BTreeSet<String>, may: &str) -> Vec<String> {
+    let may: BTreeSet<&str> = may.lines().filter(|line| !line.starts_with('#')).collect();
+    let new = found.iter().filter(|taker| !may.contains(taker.as_str()));
+    new.map(|taker| format!("{taker} takes a bool: make it an enum, or two functions")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_file_is_too_long() {
+        let files = crate::files();
+        let sources = files.iter().filter(|file| file.ends_with(".rs"));
+        let faults: Vec<String> = sources.filter_map(|file| too_long(file, &crate::read(file))).collect();
+        assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+    }
+
+    #[test]
+    fn no_new_function_takes_a_bool() {
+        let mut found = BTreeSet::new();
+        for (krate, sources) in crate::sources() {
+            for (file, code) in crate::imports::shipped(&sources) {
+                found.extend(bool_takers(&format!("{krate}/src/{file}"), &code));
+            }
+        }
+        let faults = new_bool_takers(&found, &crate::read("crates/dev/house/bools.txt"));
+        let remedy = "where the call shows what it means, add the line to crates/dev/house/bools.txt";
+        assert!(faults.is_empty(), "\n{}\n{remedy}\n", faults.join("\n"));
+    }
+
+    #[test]
+    fn a_long_file_is_a_fault() {
+        assert_eq!(too_long("a.rs", &"x\n".repeat(LINES_MAX)), None);
+        assert!(too_long("a.rs", &"x\n".repeat(LINES_MAX + 1)).is_some());
+        for (file, most, _) in LONGER {
+            assert_eq!(too_long(file, &"x\n".repeat(*most)), None);
+            assert!(too_long(file, &"x\n".repeat(most + 1)).is_some());
+        }
+    }
+
+    #[test]
+    fn parameters_are_found_in_any_form() {
+        let code = "pub fn a(x: bool) {}\n    async fn b<F: Fn(u8) -> bool>(\n        &self,\n        y: bool,\n    ) -> u8 {}\n\
+                    fn c(f: impl Fn(u8) -> bool, z: &[bool], p: (bool, bool)) -> bool { let x: bool = true; x }\n\
+                    type T = fn(bool) -> u8;\nfn d(p: (u8, u8), x: bool, z: u8) {}\n";
+        assert_eq!(Vec::from_iter(bool_takers("a.rs", code)), ["a.rs: a", "a.rs: b", "a.rs: d"]);
+    }
+
+    #[test]
+    fn a_function_that_is_not_in_the_list_is_a_fault() {
+        let found = BTreeSet::from(["a.rs: a".to_owned(), "a.rs: b".to_owned()]);
+        assert_eq!(new_bool_takers(&found, "# why\na.rs: a\n").len(), 1);
+        assert_eq!(new_bool_takers(&found, "a.rs: a\na.rs: b\na.rs: c"), [""; 0]);
+    }
+}

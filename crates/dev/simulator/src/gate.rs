@@ -1,0 +1,117 @@
+//! Where a process that acts beside others asks before each operation, each lock and some reads,
+//! and waits until it may go on. The process that decides sees what each of them is about to do,
+//! and lets one of them go on at a time: so the seed decides how they interleave.
+
+use parking_lot::Mutex;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// One read in this many is asked for. A check reads hundreds of records.
+const READS: usize = 5;
+
+/// How an operation fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// Nothing is done.
+    Whole,
+    /// Half of a write is done.
+    Half,
+}
+
+/// What a process is about to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum At {
+    /// An operation that is recorded.
+    Operation,
+    /// Taking a lock.
+    Lock,
+    /// Taking a lock that somebody had a moment ago.
+    TakenLock,
+    /// Reading a file.
+    Read,
+}
+
+/// The answer to a process that asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// Go on.
+    Go,
+    /// Go on; the operation fails.
+    Fail(Failure),
+    /// Go on; the disk is full for the operation.
+    Full,
+}
+
+/// The process's end of the line to the one that decides.
+pub(crate) struct Gate {
+    line: Mutex<UnixStream>,
+    reads: AtomicUsize,
+}
+
+impl Gate {
+    /// Connects to the one that decides.
+    pub(crate) fn connect(path: &Path) -> io::Result<Self> {
+        let line = Mutex::new(UnixStream::connect(path)?);
+        Ok(Self { line, reads: AtomicUsize::new(0) })
+    }
+
+    /// Says a line and goes on.
+    pub(crate) fn say(&self, line: &str) {
+        // Nobody there: this process is about to be killed.
+        let _ = self.line.lock().write_all(format!("{}\n", line.replace('\n', " ")).as_bytes());
+    }
+
+    /// Asks, and waits for the answer.
+    pub(crate) fn ask(&self, at: At) -> Leave {
+        let mut line = self.line.lock();
+        let word = match at {
+            At::Operation => "operation\n",
+            At::Lock => "lock\n",
+            At::TakenLock => "taken\n",
+            At::Read => "read\n",
+        };
+        let mut answer = [0];
+        if line.write_all(word.as_bytes()).is_err() || line.read_exact(&mut answer).is_err() {
+            // The one that decides has ended, and nobody is interested any more.
+            std::process::exit(1);
+        }
+        match answer {
+            [b'f'] => Leave::Fail(Failure::Whole),
+            [b'h'] => Leave::Fail(Failure::Half),
+            [b's'] => Leave::Full,
+            _ => Leave::Go,
+        }
+    }
+
+    /// Whether this read is one to ask for.
+    pub(crate) fn is_read_asked(&self) -> bool {
+        self.reads.fetch_add(1, Ordering::Relaxed).is_multiple_of(READS)
+    }
+}
+
+impl At {
+    /// From the word of [`Gate::ask`].
+    pub(crate) fn from_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "operation" => Self::Operation,
+            "lock" => Self::Lock,
+            "taken" => Self::TakenLock,
+            "read" => Self::Read,
+            _ => return None,
+        })
+    }
+}
+
+impl Leave {
+    /// The byte that says it.
+    pub(crate) fn byte(self) -> u8 {
+        match self {
+            Self::Go => b'g',
+            Self::Fail(Failure::Whole) => b'f',
+            Self::Fail(Failure::Half) => b'h',
+            Self::Full => b's',
+        }
+    }
+}

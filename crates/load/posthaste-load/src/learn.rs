@@ -1,0 +1,152 @@
+//! `posthaste-load learn`.
+
+use crate::Trouble;
+use clap::{Args, ValueEnum};
+use posthaste_load_drive::{interrupt, observed};
+use posthaste_load_measure::{Figures, Reading};
+use posthaste_load_results::Counted;
+use posthaste_load_text::quantity;
+use posthaste_load_workload::Protocol;
+use posthaste_load_workload::learned::{Profile, learn, of_dovecot_log};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Flags of `learn`.
+#[derive(Args)]
+pub struct LearnArgs {
+    /// The server's own figures: http://HOST:PORT of its metrics, or its data directory
+    /// (Posthaste).
+    #[arg(long, value_name = "ADDRESS", group = "source")]
+    server_metrics: Option<Figures>,
+    /// The same from a file: the JSON that GET /cost answers.
+    #[arg(long, value_name = "FILE", group = "source")]
+    cost: Option<PathBuf>,
+    /// A log of Dovecot: its lines of logins, ended sessions and deliveries.
+    #[arg(long, value_name = "FILE", group = "source", required_unless_present_any = ["server_metrics", "cost"])]
+    dovecot_log: Option<PathBuf>,
+    /// Count for this long, so that the workload has the rates too. Without it: all since the
+    /// server's start, without rates.
+    #[arg(long = "for", value_name = "TIME", requires = "server_metrics", value_parser = quantity::duration)]
+    length: Option<Duration>,
+    /// An earlier file of the same server: what it had counted then is taken off.
+    #[arg(long, value_name = "FILE", requires = "cost")]
+    since: Option<PathBuf>,
+    /// The time between both files, or that a file is of.
+    #[arg(long, value_name = "TIME", requires = "cost", value_parser = quantity::duration)]
+    time: Option<Duration>,
+    /// Whose users [default: the protocol with more commands].
+    #[arg(long)]
+    protocol: Option<Spoken>,
+    /// The workload's name.
+    #[arg(long, value_name = "NAME", default_value = "learned")]
+    name: String,
+    /// Write the workload to this file [default: standard output].
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Overwrite it.
+    #[arg(long)]
+    force: bool,
+}
+
+/// A protocol in which mail is read.
+#[derive(Clone, Copy, ValueEnum)]
+enum Spoken {
+    /// IMAP.
+    Imap,
+    /// POP3.
+    Pop3,
+}
+
+/// Makes the workload.
+pub fn main(args: &LearnArgs) -> Result<(), Trouble> {
+    if let Some(out) = args.out.as_deref().filter(|out| out.exists() && !args.force) {
+        return Err(Trouble::failed(format!("{} exists; --force overwrites it", out.display())));
+    }
+    let profile = profile(args)?;
+    let protocol = args.protocol.map(|p| match p {
+        Spoken::Imap => Protocol::Imap,
+        Spoken::Pop3 => Protocol::Pop3,
+    });
+    let learned = learn(&args.name, &profile, protocol).map_err(Trouble::failed)?;
+    for note in &learned.notes {
+        eprintln!("note: {note}");
+    }
+    match &args.out {
+        Some(out) => {
+            std::fs::write(out, &learned.toml)
+                .map_err(|e| Trouble::failed(format!("{}: {e}", out.display())))?;
+            println!("written to {}; run it by --workload {0}", out.display());
+        }
+        None => print!("{}", learned.toml),
+    }
+    Ok(())
+}
+
+fn profile(args: &LearnArgs) -> Result<Profile, Trouble> {
+    if let Some(log) = &args.dovecot_log {
+        let text = std::fs::read(log).map_err(|e| Trouble::failed(format!("{}: {e}", log.display())))?;
+        return of_dovecot_log(&String::from_utf8_lossy(&text), &log.display().to_string())
+            .map_err(Trouble::failed);
+    }
+    let counted = match (&args.server_metrics, &args.cost) {
+        (Some(figures), _) => watched(figures, args.length)?,
+        (None, Some(file)) => {
+            let earlier = args.since.as_deref().map(read).transpose()?;
+            let mut counted = read(file)?.since(earlier.as_ref());
+            counted.seconds = args.time.map_or(0.0, |t| t.as_secs_f64());
+            counted
+        }
+        (None, None) => return Err(Trouble::usage("give --server-metrics, --cost or --dovecot-log")),
+    };
+    Ok(of_counted(&counted))
+}
+
+fn read(file: &Path) -> Result<Reading, Trouble> {
+    let name = file.display().to_string();
+    let text = std::fs::read(file).map_err(|e| Trouble::failed(format!("{name}: {e}")))?;
+    Reading::parse(&text, &name).map_err(|e| Trouble::failed(format!("{name}: {e}")))
+}
+
+/// What a running server counts in this time, or has counted so far. Ctrl-C ends it early.
+fn watched(figures: &Figures, length: Option<Duration>) -> Result<Counted, Trouble> {
+    let before = figures.read().map_err(Trouble::failed)?;
+    let Some(length) = length else { return Ok(before.since(None)) };
+    eprintln!("counting for {}; Ctrl-C ends it", quantity::show_duration(length));
+    interrupt::listen();
+    let end = Instant::now() + length;
+    while let Some(left) = end.checked_duration_since(Instant::now()).filter(|_| !interrupt::happened()) {
+        std::thread::sleep(left.min(Duration::from_millis(200)));
+    }
+    Ok(figures.read().map_err(Trouble::failed)?.since(Some(&before)))
+}
+
+/// The figures as the workload's maker takes them.
+fn of_counted(counted: &Counted) -> Profile {
+    Profile {
+        source: counted.source.clone(),
+        seconds: (counted.seconds > 0.0).then_some(counted.seconds),
+        users: counted.accounts,
+        commands: observed(counted),
+        clients: counted.clients.iter().map(|c| (c.client.clone(), c.amounts.commands)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use posthaste_load_results::{Amounts, CountedCommand};
+
+    #[test]
+    fn classes_of_folders_are_understood() {
+        let command = |folder: &str| CountedCommand {
+            folder: folder.into(),
+            amounts: Amounts { commands: 1, ..Amounts::default() },
+            ..CountedCommand::default()
+        };
+        let commands = ["none", "100", "+Inf"].map(command).to_vec();
+        let profile = of_counted(&Counted { commands, ..Counted::default() });
+        let classes: Vec<Option<u32>> = profile.commands.iter().map(|c| c.folder_most).collect();
+        assert_eq!(classes, [None, Some(100), Some(u32::MAX)]);
+        assert_eq!(profile.seconds, None);
+    }
+}

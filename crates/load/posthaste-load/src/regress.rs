@@ -1,0 +1,129 @@
+//! `posthaste-load regress`.
+
+use crate::run::default_threads;
+use crate::study::{Temporary, room};
+use crate::{Trouble, command_line};
+use clap::Args;
+use posthaste_load_measure::machine;
+use posthaste_load_report::files;
+use posthaste_load_results::Results;
+use posthaste_load_study::{Analysis, Build, Judgement, Options, Plan, Study, Which, conduct, judge, load};
+use posthaste_load_text::quantity;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Flags of `regress`.
+#[derive(Args)]
+pub struct RegressArgs {
+    /// The `posthaste` of before.
+    #[arg(value_name = "OLD")]
+    old: PathBuf,
+    /// The `posthaste` that may be worse.
+    #[arg(value_name = "NEW")]
+    new: PathBuf,
+    /// A study whose analysis is `regress`: what is compared [default: the built-in one].
+    #[arg(long, value_name = "FILE", default_value = "regress")]
+    study: String,
+    /// A version that takes three minutes.
+    #[arg(long)]
+    quick: bool,
+    /// Rounds: how often each build is measured at each point [default: the study's].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=99))]
+    rounds: Option<u32>,
+    /// How long each build is measured in each round [default: the study's].
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    measure: Option<Duration>,
+    /// Write results.json, CSV and report.html into this directory [default: study-regress].
+    #[arg(long, value_name = "DIR", default_value = "study-regress")]
+    out: PathBuf,
+    /// Overwrite existing files in it.
+    #[arg(long)]
+    force: bool,
+    /// Keep both builds' data here instead of in a temporary directory.
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+    /// Threads of the generator [default: half the processors].
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Print nothing while running.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Compares.
+pub fn main(args: &RegressArgs) -> Result<(), Trouble> {
+    let mut study = load(&args.study, args.quick).map_err(Trouble::usage)?;
+    if study.analysis != Analysis::Regress {
+        return Err(Trouble::usage(format!("{}: its analysis is not `regress`", args.study)));
+    }
+    study.rounds = args.rounds.unwrap_or(study.rounds).max(2);
+    study.times.measure = args.measure.unwrap_or(study.times.measure);
+    let servers = [("old", &args.old), ("new", &args.new)].map(|(name, program)| build(name, program));
+    let servers = servers.into_iter().collect::<Result<Vec<_>, _>>()?;
+    files::prepare(&args.out, args.force).map_err(Trouble::failed)?;
+    let temporary = match &args.work {
+        Some(_) => None,
+        None => Some(Temporary::new().map_err(Trouble::failed)?),
+    };
+    let folder = args.work.clone().or(temporary.as_ref().map(|t| t.0.clone())).unwrap_or_default();
+    let options = Options {
+        servers,
+        folder,
+        keep: args.work.is_some(),
+        posthaste: None,
+        command: command_line(),
+        threads: args.threads.unwrap_or_else(default_threads),
+        seed: 1,
+        live: !args.quiet,
+    };
+    conclude(args, &study, &options)
+}
+
+/// A server to start. A file that is not there is an error before anything is measured.
+fn build(name: &str, program: &std::path::Path) -> Result<Which, Trouble> {
+    let found = program.canonicalize().ok().filter(|p| p.is_file());
+    let program = found.ok_or_else(|| {
+        Trouble::usage(format!("{}: no such file; name the `posthaste` of each build", program.display()))
+    })?;
+    Ok(Which::Build(Build { name: name.into(), program }))
+}
+
+fn conclude(args: &RegressArgs, study: &Study, options: &Options) -> Result<(), Trouble> {
+    let plan = Plan::of(study, machine::facts(None).cpus);
+    room(&plan, &options.folder).map_err(Trouble::failed)?;
+    if !args.quiet {
+        eprint!("{}", plan.describe(study, &["old".into(), "new".into()]));
+    }
+    let result = conduct(study, options).map_err(Trouble::failed)?;
+    let clean = result.points.iter().all(|p| p.run.as_ref().is_ok_and(|r| r.outcome.clean));
+    for finding in &result.analysis.findings {
+        println!("{finding}");
+    }
+    let judgement = judge(&result);
+    files::write(&args.out, &Results::Study(Box::new(result))).map_err(Trouble::failed)?;
+    println!("report: {}", args.out.join("report.html").display());
+    if !clean {
+        return Err(Trouble::failed("some rounds had errors or could not be measured: see the report"));
+    }
+    match judgement {
+        Some(Judgement::Worse) => {
+            println!("WORSE: {} costs more than {}", args.new.display(), args.old.display());
+            Err(Trouble::Said)
+        }
+        Some(Judgement::Better) => {
+            println!("BETTER");
+            Ok(())
+        }
+        Some(Judgement::Same) => {
+            println!("SAME");
+            Ok(())
+        }
+        Some(Judgement::Undecided) => {
+            println!(
+                "NOT DECIDED: no point is shown to be worse, and some intervals are too wide; raise --rounds or --measure"
+            );
+            Err(Trouble::Undecided)
+        }
+        None => Err(Trouble::failed("too few rounds were measured on both builds")),
+    }
+}

@@ -1,0 +1,36 @@
+//! `posthaste-load sink`.
+
+use crate::Trouble;
+use clap::Args;
+use posthaste_load_drive::interrupt;
+use posthaste_load_null_server::sink;
+use posthaste_load_text::quantity::show_bytes;
+use std::time::Duration;
+
+/// Flags of `sink`.
+#[derive(Args)]
+pub struct SinkArgs {
+    /// Address to listen on.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2525")]
+    listen: String,
+}
+
+/// Takes mail until Ctrl-C, and says what it has taken.
+pub fn main(args: &SinkArgs) -> Result<(), Trouble> {
+    let (address, taken) =
+        sink(&args.listen).map_err(|e| Trouble::failed(format!("{}: {e}", args.listen)))?;
+    println!("ready {address}");
+    interrupt::listen();
+    while !interrupt::happened() {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    println!(
+        "{} messages ({}) for {} recipients; {} altered, {} not of the instrument",
+        taken.messages(),
+        show_bytes(taken.bytes()),
+        taken.recipients(),
+        taken.altered(),
+        taken.foreign()
+    );
+    if taken.altered() > 0 { Err(Trouble::Said) } else { Ok(()) }
+}

@@ -1,0 +1,148 @@
+//! What a server itself counted in the window: the sums of its `/cost` and `/metrics` at the end of
+//! the window, less those at its start.
+
+use serde::{Deserialize, Serialize};
+use std::ops::AddAssign;
+
+/// The server's own figures of a window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Where they were read.
+    pub source: String,
+    /// Between the two readings.
+    pub seconds: f64,
+    /// Accounts that gave commands.
+    pub accounts: u64,
+    /// By protocol, command and class of folder.
+    pub commands: Vec<CountedCommand>,
+    /// Commands and CPU by client program, the costliest first.
+    pub clients: Vec<CountedClient>,
+    /// CPU of the server's threads by their role; empty where the server does not report it.
+    pub threads: Vec<CountedThread>,
+}
+
+/// Sums of one kind of work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Amounts {
+    /// CPU time.
+    pub cpu_ns: u64,
+    /// Commands that ended.
+    pub commands: u64,
+    /// Octets from clients.
+    pub received: u64,
+    /// Octets to clients.
+    pub sent: u64,
+    /// Changes of mailboxes.
+    pub commits: u64,
+    /// Reads of messages' bytes from the store.
+    pub body_reads: u64,
+    /// Records of accounts and aliases that were looked up.
+    pub directory_reads: u64,
+    /// Conversions of rich mail.
+    pub conversions: u64,
+}
+
+impl Amounts {
+    /// These less earlier ones. A server that started again meanwhile counts from zero.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        let less = |now: u64, then: u64| if now >= then { now - then } else { now };
+        Self {
+            cpu_ns: less(self.cpu_ns, earlier.cpu_ns),
+            commands: less(self.commands, earlier.commands),
+            received: less(self.received, earlier.received),
+            sent: less(self.sent, earlier.sent),
+            commits: less(self.commits, earlier.commits),
+            body_reads: less(self.body_reads, earlier.body_reads),
+            directory_reads: less(self.directory_reads, earlier.directory_reads),
+            conversions: less(self.conversions, earlier.conversions),
+        }
+    }
+
+    /// Reads of bodies and changes of mailboxes: what the server asked of its store.
+    pub fn store_operations(&self) -> u64 {
+        self.body_reads + self.commits
+    }
+}
+
+impl AddAssign for Amounts {
+    fn add_assign(&mut self, more: Self) {
+        self.cpu_ns += more.cpu_ns;
+        self.commands += more.commands;
+        self.received += more.received;
+        self.sent += more.sent;
+        self.commits += more.commits;
+        self.body_reads += more.body_reads;
+        self.directory_reads += more.directory_reads;
+        self.conversions += more.conversions;
+    }
+}
+
+/// What one command did in folders of one class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountedCommand {
+    /// `imap`, `pop3`, `lmtp`, …
+    pub protocol: String,
+    /// Its name, or `session` for what belongs to no command, or `background`.
+    pub command: String,
+    /// The class of the selected folder: the most messages of it, `none`, or `+Inf`.
+    pub folder: String,
+    /// The sums.
+    #[serde(flatten)]
+    pub amounts: Amounts,
+}
+
+/// What a client program did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountedClient {
+    /// Its name by ID.
+    pub client: String,
+    /// The sums.
+    #[serde(flatten)]
+    pub amounts: Amounts,
+}
+
+/// CPU of the threads of one role.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CountedThread {
+    /// The role.
+    pub role: String,
+    /// CPU time.
+    pub cpu_s: f64,
+}
+
+impl Counted {
+    /// All commands together, work in the background included.
+    pub fn total(&self) -> Amounts {
+        let mut total = Amounts::default();
+        self.commands.iter().for_each(|c| total += c.amounts);
+        total
+    }
+
+    /// So many a second and user.
+    pub fn per_user(&self, count: u64, users: u32) -> Option<f64> {
+        (self.seconds > 0.0 && users > 0).then(|| count as f64 / self.seconds / f64::from(users))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_the_difference_and_a_new_start_counts_from_zero() {
+        let then = Amounts { commands: 10, sent: 500, ..Amounts::default() };
+        let now = Amounts { commands: 12, sent: 40, commits: 3, body_reads: 2, ..Amounts::default() };
+        let window = now.since(then);
+        assert_eq!((window.commands, window.sent, window.store_operations()), (2, 40, 5));
+    }
+
+    #[test]
+    fn figures_of_each_user() {
+        let counted = Counted { seconds: 10.0, ..Counted::default() };
+        assert_eq!(counted.per_user(200, 4), Some(5.0));
+        assert_eq!(counted.per_user(200, 0), None);
+        assert_eq!(Counted::default().per_user(200, 4), None);
+    }
+}

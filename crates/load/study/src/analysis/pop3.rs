@@ -1,0 +1,152 @@
+//! Seed 004's comparison: a POP3 workload beside the IMAP mixes.
+
+use super::koka::kernel_percent;
+use super::{Points, figure, plot};
+use posthaste_load_results::{Analysis, RunResult, Table};
+
+/// The share of kernel time that the article has of POP3 (SPECmail2001) and of IMAP, in percent.
+const ARTICLE_KERNEL: [(&str, f64); 2] = [("pop3", 4.4), ("koka", 15.0)];
+
+/// All of it.
+pub fn analyse(points: Points) -> Analysis {
+    let x = "times as fast as users are";
+    let each = |of: fn(&RunResult) -> Option<f64>| {
+        let mut curves = Vec::new();
+        for workload in points.workloads() {
+            for server in points.servers() {
+                let name = format!("{server}, {workload}");
+                curves.push(points.curve(
+                    &name,
+                    "speed",
+                    |p| p.server == server && p.workload == workload,
+                    of,
+                ));
+            }
+        }
+        curves
+    };
+    let mut plots = vec![
+        plot("Throughput", x, "transactions per second", each(|r| Some(r.total.rate_per_s))),
+        plot(
+            "Server CPU per transaction",
+            x,
+            "megacycles per transaction",
+            each(|r| r.server.as_ref()?.megacycles_per_transaction),
+        ),
+        plot("Kernel's share of server CPU", x, "kernel time (% of CPU)", each(kernel_percent)),
+        plot("Median response time", x, "response time (ms)", each(|r| Some(r.total.p50_ms))),
+    ];
+    plots.retain(|p| !p.curves.is_empty());
+    plots.iter_mut().for_each(|p| p.log_x = true);
+    Analysis { findings: findings(points), plots, tables: vec![table(points)] }
+}
+
+/// What a POP3 transaction costs beside one of the first IMAP mix, at the highest speed of both.
+fn findings(points: Points) -> Vec<String> {
+    let mut findings = Vec::new();
+    for server in points.servers() {
+        let fastest = |wanted: &dyn Fn(&str) -> bool| {
+            let mine = points.measured().filter(|(p, _)| p.server == server && wanted(&p.workload));
+            let speed =
+                |at: &std::collections::BTreeMap<String, f64>| at.get("speed").copied().unwrap_or(0.0);
+            mine.max_by(|a, b| speed(&a.0.at).total_cmp(&speed(&b.0.at)))
+        };
+        let pop3 = fastest(&|name| name.starts_with("pop3"));
+        let imap = fastest(&|name| !name.starts_with("pop3"));
+        let (Some((_, pop3)), Some((point, imap))) = (pop3, imap) else { continue };
+        let of = |r: &RunResult| r.server.as_ref()?.megacycles_per_transaction;
+        let (Some(a), Some(b)) = (of(pop3), of(imap)) else { continue };
+        let kernel = |r: &RunResult| kernel_percent(r).map_or("–".to_owned(), figure);
+        findings.push(format!(
+            "{server}: a POP3 check costs {} megacycles, {} % of them in the kernel; a transaction of {} costs {}, {} % \
+             in the kernel",
+            figure(a),
+            kernel(pop3),
+            point.workload,
+            figure(b),
+            kernel(imap)
+        ));
+    }
+    findings
+}
+
+fn table(points: Points) -> Table {
+    let head = [
+        "Workload",
+        "Server",
+        "users",
+        "speed",
+        "transactions per s",
+        "median (ms)",
+        "99 % (ms)",
+        "CPU (%)",
+        "megacycles per transaction",
+        "kernel (%)",
+        "kernel, the article's (%)",
+        "memory, PSS (MB)",
+    ];
+    let mut rows = Vec::new();
+    for workload in points.workloads() {
+        for (point, run) in points.measured().filter(|(p, _)| p.workload == workload) {
+            let server = run.server.as_ref();
+            let show = |value: Option<f64>| value.map_or("–".to_owned(), figure);
+            let article = ARTICLE_KERNEL.iter().find(|(prefix, _)| workload.starts_with(prefix)).map(|a| a.1);
+            let memory = server.and_then(|s| s.pss_max_bytes.value()).map(|b| *b as f64 / 1e6);
+            rows.push(vec![
+                workload.to_owned(),
+                point.server.clone(),
+                run.clients.to_string(),
+                show(point.at.get("speed").copied()),
+                figure(run.total.rate_per_s),
+                figure(run.total.p50_ms),
+                figure(run.total.p99_ms),
+                show(server.map(|s| s.cpu_percent)),
+                show(server.and_then(|s| s.megacycles_per_transaction)),
+                show(kernel_percent(run)),
+                show(article),
+                show(memory),
+            ]);
+        }
+    }
+    Table { title: "POP3 beside IMAP".into(), head: head.map(str::to_owned).to_vec(), rows }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::operations::tests::run;
+    use super::*;
+    use posthaste_load_results::{ServerFacts, StudyPoint};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn both_protocols_have_rows_and_a_sentence() {
+        let servers = [ServerFacts { name: "A".into(), ..ServerFacts::default() }];
+        let point = |workload: &str, speed: f64, megacycles: f64| {
+            let mut run = run(2.0, 1000);
+            if let Some(server) = &mut run.server {
+                (server.cpu_system_s, server.megacycles_per_transaction) = (0.5, Some(megacycles));
+            }
+            StudyPoint {
+                server: "A".into(),
+                at: BTreeMap::from([("speed".to_owned(), speed)]),
+                workload: workload.into(),
+                round: 0,
+                run: Ok(Box::new(run)),
+            }
+        };
+        let points = [
+            point("pop3-check", 1.0, 9.0),
+            point("pop3-check", 60.0, 0.5),
+            point("koka-browse-frequencies", 60.0, 2.0),
+        ];
+        let analysis = analyse(Points { servers: &servers, points: &points });
+        assert_eq!(
+            analysis.findings,
+            ["A: a POP3 check costs 0.500 megacycles, 20.0 % of them in the kernel; a transaction of \
+              koka-browse-frequencies costs 2.00, 20.0 % in the kernel"]
+        );
+        let rows = &analysis.tables[0].rows;
+        assert_eq!((rows.len(), rows[0][10].as_str(), rows[2][10].as_str()), (3, "4.40", "15.0"));
+        assert_eq!(analysis.plots[0].curves.len(), 2);
+    }
+}

@@ -1,0 +1,154 @@
+//! Seed 001's comparison of a server with the version before it: CPU per FETCH, memory,
+//! connections, FETCH rate, and the change of each.
+
+use super::{Points, figure};
+use posthaste_load_results::{RunResult, StudyPoint, Table};
+
+/// A row: its name, its figure, and what the article has.
+type Row = (&'static str, fn(&RunResult) -> Option<f64>, &'static str);
+
+const ROWS: [Row; 7] = [
+    ("CPU per FETCH (megacycles)", |r| megacycles(r).zip(fetches(r)).map(|(m, f)| m / f), "–"),
+    ("CPU per user (MHz)", mhz_per_user, "-40 %"),
+    ("memory, highest (MB)", |r| r.server.as_ref()?.pss_max_bytes.value().map(|b| *b as f64 / 1e6), "-30 %"),
+    ("connections, mean", connections, "fewer"),
+    ("FETCH per second", |r| Some(fetches(r)? / (r.window.end_s - r.window.start_s)), "more"),
+    ("store operations per user and second", store_operations, "–"),
+    ("directory look-ups per user and second", look_ups, "–"),
+];
+
+fn megacycles(run: &RunResult) -> Option<f64> {
+    run.server.as_ref().map(|s| s.megacycles)
+}
+
+fn fetches(run: &RunResult) -> Option<f64> {
+    let fetch = run.commands.iter().find(|c| c.name == "FETCH")?;
+    (fetch.summary.count > 0).then_some(fetch.summary.count as f64)
+}
+
+/// Megacycles a second and user.
+pub fn mhz_per_user(run: &RunResult) -> Option<f64> {
+    let server = run.server.as_ref()?;
+    (server.seconds > 0.0).then(|| server.megacycles / server.seconds / f64::from(run.clients.max(1)))
+}
+
+fn connections(run: &RunResult) -> Option<f64> {
+    let from = run.window.start_s.ceil() as usize;
+    let online: Vec<f64> = run.series.online.iter().skip(from).map(|n| *n as f64).collect();
+    (!online.is_empty()).then(|| online.iter().sum::<f64>() / online.len() as f64)
+}
+
+/// Reads of bodies and changes of mailboxes, as the server counts them.
+pub fn store_operations(run: &RunResult) -> Option<f64> {
+    let counted = run.counted.as_ref()?.value()?;
+    counted.per_user(counted.total().store_operations(), run.clients)
+}
+
+/// Records of the directory, as the server counts them.
+pub fn look_ups(run: &RunResult) -> Option<f64> {
+    let counted = run.counted.as_ref()?.value()?;
+    counted.per_user(counted.total().directory_reads, run.clients)
+}
+
+/// For each size, at the most users all servers were measured with: a column for each server, and
+/// the change to it from the server before.
+pub fn tables(points: Points) -> Vec<Table> {
+    let mut places: Vec<&StudyPoint> = Vec::new();
+    for (point, _) in points.measured() {
+        match places.iter_mut().find(|p| key(p) == key(point)) {
+            Some(known) if clients(known) < clients(point) && everywhere(points, point) => *known = point,
+            Some(_) => {}
+            None if everywhere(points, point) => places.push(point),
+            None => {}
+        }
+    }
+    places.into_iter().map(|place| table(points, place)).collect()
+}
+
+/// What is swept beside the users.
+fn key(point: &StudyPoint) -> Vec<(&String, u64)> {
+    point.at.iter().filter(|(k, _)| *k != "clients").map(|(k, v)| (k, v.to_bits())).collect()
+}
+
+fn clients(point: &StudyPoint) -> f64 {
+    point.at.get("clients").copied().unwrap_or(0.0)
+}
+
+fn everywhere(points: Points, place: &StudyPoint) -> bool {
+    points.servers().all(|server| points.measured().any(|(p, _)| p.server == server && p.at == place.at))
+}
+
+fn table(points: Points, place: &StudyPoint) -> Table {
+    let mut head = vec!["at the same actions".to_owned()];
+    for (n, server) in points.servers().enumerate() {
+        head.push(server.to_owned());
+        if n > 0 {
+            head.push("change".to_owned());
+        }
+    }
+    head.push("the article's change".to_owned());
+    let row = |(name, of, article): &Row| {
+        let mut row = vec![(*name).to_owned()];
+        let mut before = None;
+        for (n, server) in points.servers().enumerate() {
+            let curve = points.curve(server, "clients", |p| p.server == server && p.at == place.at, of);
+            let value = curve.points.last().map(|p| p.1);
+            row.push(value.map_or("–".into(), figure));
+            if n > 0 {
+                let change = value.zip(before).filter(|(_, b)| *b > 0.0);
+                row.push(change.map_or("–".into(), |(v, b)| format!("{:+.0} %", (v / b - 1.0) * 100.0)));
+            }
+            before = value;
+        }
+        row.push((*article).to_owned());
+        row
+    };
+    let at: Vec<String> = place.at.iter().map(|(k, v)| format!("{k} {v}")).collect();
+    Table { title: format!("Versions, {}", at.join(", ")), rows: ROWS.iter().map(row).collect(), head }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::operations::tests::run;
+    use super::*;
+    use posthaste_load_results::{Amounts, Counted, CountedCommand, Offered, ServerFacts};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_version_beside_the_one_before() {
+        let servers = ["2007", "2010"].map(|n| ServerFacts { name: n.into(), ..ServerFacts::default() });
+        let point = |server: &str, clients: u32, megacycles: f64| {
+            let mut run = run(1.0, 1000);
+            run.clients = clients;
+            if let Some(server) = &mut run.server {
+                server.megacycles = megacycles;
+            }
+            let amounts = Amounts { body_reads: 100, directory_reads: 50, ..Amounts::default() };
+            let commands = vec![CountedCommand { amounts, ..CountedCommand::default() }];
+            run.counted = Some(Offered::Value(Counted { seconds: 10.0, commands, ..Counted::default() }));
+            StudyPoint {
+                server: server.into(),
+                at: BTreeMap::from([("clients".into(), f64::from(clients)), ("mailbox_mb".into(), 100.0)]),
+                workload: "outlook-express".into(),
+                round: 0,
+                run: Ok(Box::new(run)),
+            }
+        };
+        let points = [
+            point("2007", 10, 500.0),
+            point("2007", 20, 1000.0),
+            point("2010", 10, 300.0),
+            point("2010", 20, 600.0),
+            // Alone: there is nothing to compare it with.
+            point("2010", 40, 2000.0),
+        ];
+        let tables = tables(Points { servers: &servers, points: &points });
+        assert_eq!(tables.len(), 1);
+        assert_eq!(tables[0].title, "Versions, clients 20, mailbox_mb 100");
+        let row = |name: &str| tables[0].rows.iter().find(|r| r[0].starts_with(name)).unwrap().clone();
+        assert_eq!(row("CPU per user")[1..], ["50.0", "30.0", "-40 %", "-40 %"]);
+        assert_eq!(row("store operations")[1..], ["0.500", "0.500", "+0 %", "–"]);
+        assert_eq!(row("directory look-ups")[1], "0.250");
+        assert_eq!(row("CPU per FETCH")[1..4], ["–", "–", "–"]);
+    }
+}

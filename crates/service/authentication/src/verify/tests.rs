@@ -1,0 +1,136 @@
+//! Tests of [`super`]: SPF, DKIM, ARC and DMARC of messages, against a name server of their own.
+
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use posthaste_testkit::{DnsRecord, DnsServer};
+
+use super::*;
+
+const TRACE: &str = "Return-Path: <x@sender.test>\r\nReceived: from a by mx.test; now\r\n";
+
+/// A verifier that asks a name server of its own.
+fn verifier(dns: &DnsServer, policy: Policy) -> Verifier {
+    let mut connection = ConnectionConfig::udp();
+    let address = dns.address();
+    connection.port = address.port();
+    let server = NameServerConfig::new(address.ip(), true, vec![connection]);
+    let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+    let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+    let within = Duration::from_secs(20);
+    let options = VerifierOptions { host: "mx.test".to_owned(), policy, within };
+    Verifier::new(builder.build().unwrap(), options)
+}
+
+fn name_server() -> DnsServer {
+    let key = "v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
+    DnsServer::start([("s._domainkey.sender.test", DnsRecord::Txt(key.to_owned()))])
+}
+
+fn client() -> Client {
+    let address = "192.0.2.1".parse().unwrap();
+    Client { address, helo: "a.sender.test".to_owned(), from: "x@sender.test".to_owned() }
+}
+
+async fn verify(verifier: &Verifier, header: &str) -> Verified {
+    let message = Bytes::from(format!("{TRACE}{header}\r\nHi\r\n"));
+    let verified = verifier.verify(&client(), &message, TRACE.len()).await.unwrap();
+    let text = String::from_utf8_lossy(&verified.message);
+    let field = &verified.verdict.field;
+    assert!(field.len() <= FIELD_LEN_MAX, "{} octets of results", field.len());
+    let rest = format!("{}{header}\r\nHi\r\n", &TRACE[TRACE.find("Received").unwrap()..]);
+    assert!(text.starts_with(&TRACE[..TRACE.find("Received").unwrap()]) && text.ends_with(&rest));
+    verified
+}
+
+/// A signature whose body hash is right, so that the covered fields are looked for.
+fn signature(names: &str) -> String {
+    let mut hash = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
+    hash.update(b"Hi\r\n");
+    use base64::Engine as _;
+    let hash = base64::engine::general_purpose::STANDARD.encode(hash.finish());
+    format!(
+        "DKIM-Signature: v=1; a=ed25519-sha256; c=relaxed/relaxed; d=sender.test; s=s;\r\n h={names};\r\n \
+         bh={hash}; b={}\r\n",
+        "A".repeat(86) + "=="
+    )
+}
+
+#[tokio::test]
+async fn a_signature_of_too_many_fields_is_not_compared_with_the_header() {
+    let dns = name_server();
+    let verifier = verifier(&dns, Policy::Honour);
+    // As many different names as fit a header, and as many fields to compare them with.
+    let names: Vec<String> = (0..20_000).map(|name| format!("x{name}")).collect();
+    let header = signature(&names.join(":")) + &"y:\r\n".repeat(9_000);
+    let verified = verify(&verifier, &header).await;
+    let field = verified.verdict.field;
+    assert!(field.contains("dkim=policy (a signature is too long)"), "{field}");
+    // One that covers what others do is looked at.
+    let field = verify(&verifier, &signature("from:to:subject")).await.verdict.field;
+    assert!(field.contains("dkim=fail") && field.contains("header.d=sender.test"), "{field}");
+}
+
+#[tokio::test]
+async fn a_chain_of_too_many_fields_is_not_compared_with_the_header() {
+    let dns = name_server();
+    let verifier = verifier(&dns, Policy::Honour);
+    let names: Vec<String> = (0..20_000).map(|name| format!("x{name}")).collect();
+    let signature =
+        signature(&names.join(":")).replace("DKIM-Signature: v=1;", "ARC-Message-Signature: i=1;");
+    let header = format!(
+        "ARC-Seal: i=1; a=ed25519-sha256; cv=none; d=sender.test; s=s; b=AAAA\r\n{signature}\
+         ARC-Authentication-Results: i=1; a.test; spf=pass\r\n"
+    );
+    let field = verify(&verifier, &header).await.verdict.field;
+    assert!(field.contains("arc=fail (a signature is too long)"), "{field}");
+}
+
+#[tokio::test]
+async fn what_is_written_about_a_message_has_a_bound() {
+    let dns = name_server();
+    let verifier = verifier(&dns, Policy::Honour);
+    let long = "d".repeat(100_000);
+    for header in [
+        "DKIM-Signature: v=1; a=none\r\n".repeat(9_000),
+        signature("from").replace("d=sender.test", &format!("d={long}")).repeat(5),
+        signature("from").replace("s=s;", &format!("s={long};")).repeat(5),
+        signature("from").replace("s=s;", &format!("s=s; i={long}@sender.test;")).repeat(5),
+        signature("from").replace("d=sender.test", &format!("d={}", "d".repeat(253))).repeat(500),
+        format!("From: {}\r\n", "a@b,\r\n ".repeat(100_000)),
+        format!("From: x@{long}\r\n"),
+        format!("From: {}\r\n", "x@\u{e9}\u{e9}\u{e9}, ".repeat(50_000)),
+        "ARC-Seal: i=x\r\n".repeat(9_000),
+    ] {
+        // The assertions are there.
+        verify(&verifier, &header).await;
+    }
+}
+
+#[tokio::test]
+async fn a_header_over_the_bounds_is_not_read() {
+    let dns = name_server();
+    let header = "a\r\n".repeat(posthaste_mime_summary::HEADER_FIELDS_MAX + 1);
+    for (policy, action) in [(Policy::Honour, Action::Quarantine), (Policy::Report, Action::Deliver)] {
+        let verdict = verify(&verifier(&dns, policy), &header).await.verdict;
+        assert!(verdict.field.contains("dkim=policy (the header is too large)"), "{}", verdict.field);
+        assert_eq!(verdict.action, action);
+    }
+}
+
+#[tokio::test]
+async fn a_message_waits_for_memory_and_not_for_ever() {
+    let dns = name_server();
+    let budget = ByteBudget::new(1 << 20).with_share_of_at_least(usize::MAX);
+    let mut verifier = verifier(&dns, Policy::Honour).with_memory(budget.clone());
+    verifier.place_within = Duration::ZERO;
+    let held = budget.begin(Holder::Account([1; 16]));
+    held.grow_to(1 << 20).unwrap();
+    held.complete();
+    let message = Bytes::from(format!("{TRACE}From: x@sender.test\r\n\r\nHi\r\n"));
+    assert_eq!(verifier.verify(&client(), &message, TRACE.len()).await.err(), Some(Busy));
+    drop(held);
+    let verified = verifier.verify(&client(), &message, TRACE.len()).await.unwrap();
+    assert!(budget.available() < 1 << 20, "the copy is paid for");
+    drop(verified);
+    assert_eq!(budget.available(), 1 << 20);
+}

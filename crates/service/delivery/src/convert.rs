@@ -1,0 +1,351 @@
+//! Stored mail in another form: what `posthaste convert` does, beside a server that runs.
+//!
+//! | stored | to `keep` | to `mime` | to `rich` |
+//! | --- | --- | --- | --- |
+//! | as MIME | stays | stays | TNEF that gives it back |
+//! | as MIME, with the rich original | the original | stays | the original |
+//! | rich, as sent | stays | MIME; with `keep_original`, the original behind it, else a loss | stays |
+//! | TNEF made of MIME | the MIME | the MIME | stays |
+//! | rich, served as sent (by programs before these forms) | a new message | a new message | a new message |
+//!
+//! In all lines but the last, clients see the same bytes before and after: the body takes another
+//! form, and the message keeps its UID ([`posthaste_store::Engine::recode`]). In the last one they
+//! see MIME instead of `winmail.dat`. IMAP's messages never change (RFC 9051 §2.3.1.1), so the
+//! message is added again with its flags and dates, and the old one is expunged after that.
+//!
+//! Each step is durable by itself and finds what the steps before it did. So a run that is cut off
+//! loses nothing, and the next one goes on.
+
+use bytes::Bytes;
+use posthaste_directory::{Account, Format};
+use posthaste_mail_model::{BodyId, Id, NumSet, Uid};
+use posthaste_store::form::{Form, FormHeader};
+use posthaste_store::{CommitOutcome, FlagChange, IncomingMessage, Mailbox, StoreError};
+use posthaste_tnef::might_be_rich;
+use sha2::{Digest, Sha256};
+use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::conversions::{as_plain, enriched, header_of, original_of, served, with_original};
+use crate::deliver::Delivery;
+use crate::error::DeliveryError;
+use crate::rich::{Shape, as_mime_blocking};
+
+/// Messages whose bodies are looked up at a time.
+const BATCH: u32 = 500;
+/// Times that a message is looked at again because a client changes its flags meanwhile.
+const TRIES_MAX: usize = 20;
+
+/// Whether stored mail is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConvertMode {
+    /// Nothing is changed.
+    DryRun,
+    /// It is.
+    Apply,
+}
+
+/// What becomes of rich originals that the new form has no place for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// Their messages stay as they are.
+    Refuse,
+    /// They are given up.
+    Allow,
+}
+
+/// How to convert stored mail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConvertOptions {
+    /// The form in which this format stores it.
+    pub to: Format,
+    /// Whether it is done.
+    pub mode: ConvertMode,
+    /// What may be lost.
+    pub loss: Loss,
+}
+
+/// What became of the messages of a mailbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ConvertReport {
+    /// Messages examined.
+    pub examined: u64,
+    /// Messages whose bodies have another form now.
+    pub converted: u64,
+    /// Messages that are new ones now, because clients see other bytes.
+    pub renumbered: u64,
+    /// Messages that stay because their rich originals would be lost.
+    pub would_lose: u64,
+    /// Messages that cannot be read or converted.
+    pub failed: u64,
+    /// Octets that the converted and renumbered messages took.
+    pub bytes_before: u64,
+    /// Octets that they take now.
+    pub bytes_after: u64,
+}
+
+impl ConvertReport {
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            examined: self.examined + other.examined,
+            converted: self.converted + other.converted,
+            renumbered: self.renumbered + other.renumbered,
+            would_lose: self.would_lose + other.would_lose,
+            failed: self.failed + other.failed,
+            bytes_before: self.bytes_before + other.bytes_before,
+            bytes_after: self.bytes_after + other.bytes_after,
+        }
+    }
+}
+
+/// How a stored body changes.
+enum Step {
+    Stays,
+    WouldLose,
+    /// Clients see the same.
+    Recode(Bytes),
+    /// Clients see other bytes: the new stored body, and what they see.
+    Renumber {
+        stored: Bytes,
+        served: Bytes,
+    },
+}
+
+/// A message to examine.
+#[derive(Clone, Copy)]
+struct Found {
+    uid: Uid,
+    body: BodyId,
+    saved: i64,
+}
+
+/// A mailbox that is being converted, one message after the other.
+pub struct Converter<'d> {
+    delivery: &'d Delivery,
+    account: Account,
+    mailbox: Arc<Mailbox>,
+    options: ConvertOptions,
+    /// UIDs that are not read yet, and what was read of those before.
+    rest: NumSet,
+    found: VecDeque<Found>,
+    /// The bodies of the mailbox, once they are needed.
+    bodies: Option<HashMap<BodyId, Uid>>,
+    report: ConvertReport,
+}
+
+impl Delivery {
+    /// Begins to convert the messages that a mailbox of an account has at this moment.
+    pub async fn converter(
+        &self,
+        account: &Account,
+        mailbox: Arc<Mailbox>,
+        options: ConvertOptions,
+    ) -> Result<Converter<'_>, DeliveryError> {
+        let view = mailbox.current().await?;
+        let rest = view.uids_of_seqs(&view.all());
+        Ok(Converter {
+            delivery: self,
+            account: account.clone(),
+            mailbox,
+            options,
+            rest,
+            found: VecDeque::new(),
+            bodies: None,
+            report: ConvertReport::default(),
+        })
+    }
+}
+
+impl Converter<'_> {
+    /// What was done so far.
+    pub const fn report(&self) -> &ConvertReport {
+        &self.report
+    }
+
+    /// Looks at the next message, and converts it; `false` if there is none left. What cannot be
+    /// converted is counted and logged. An error is one of the store, and may end by itself.
+    pub async fn advance(&mut self) -> Result<bool, DeliveryError> {
+        if self.found.is_empty() && !self.look_up().await? {
+            return Ok(false);
+        }
+        let Some(found) = self.found.pop_front() else { return Ok(true) };
+        self.report.examined += 1;
+        match self.convert(found).await {
+            Ok(()) => Ok(true),
+            Err(DeliveryError::Store(error)) if error.is_temporary() => Err(error.into()),
+            Err(error) => {
+                let (account, uid) = (&self.account.name, found.uid);
+                tracing::error!(account, %uid, %error, "a message was not converted");
+                self.report.failed += 1;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Reads the bodies' ids of the next messages; `false` if there are none.
+    async fn look_up(&mut self) -> Result<bool, DeliveryError> {
+        let Some(first) = self.rest.iter().next() else { return Ok(false) };
+        let some: NumSet = self.rest.iter().take(BATCH as usize).collect();
+        let last = some.iter().last().unwrap_or(first);
+        self.rest = self.rest.difference(&NumSet::range(first, last));
+        let found = &mut self.found;
+        let mut visit = |stored: posthaste_store::Stored<'_>| {
+            found.push_back(Found { uid: stored.uid, body: stored.body, saved: stored.saved });
+            ControlFlow::Continue(())
+        };
+        let unreadable = self.mailbox.summaries(&some, &mut visit).await?;
+        self.report.examined += unreadable.0.count();
+        self.report.failed += unreadable.0.count();
+        Ok(true)
+    }
+
+    async fn convert(&mut self, found: Found) -> Result<(), DeliveryError> {
+        let stored = self.delivery.store().engine().read_body(found.body, 0..u64::MAX).await?;
+        let before = stored.len() as u64;
+        let Some(permit) = self.delivery.room_to_convert(stored.len()).await? else {
+            let why = "its conversion may take more memory than `limits.summary_bytes` allows";
+            return Err(DeliveryError::Interrupted(why.to_owned()));
+        };
+        let (account, options) = (self.account.clone(), self.options);
+        let len_max = self.delivery.options().message_len_max;
+        let work = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            step(&stored, &account, options, len_max)
+        });
+        let step = work.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))?;
+        let after = match &step.map_err(DeliveryError::Interrupted)? {
+            Step::Stays => return Ok(()),
+            Step::WouldLose => {
+                self.report.would_lose += 1;
+                return Ok(());
+            }
+            Step::Recode(bytes) => {
+                if self.options.mode == ConvertMode::Apply && !self.recode(found.body, bytes).await? {
+                    return Ok(());
+                }
+                self.report.converted += 1;
+                bytes.len()
+            }
+            Step::Renumber { stored, served } => {
+                if self.options.mode == ConvertMode::Apply {
+                    self.renumber(found, stored, served).await?;
+                }
+                self.report.renumbered += 1;
+                stored.len()
+            }
+        };
+        self.report.bytes_before += before;
+        self.report.bytes_after += after as u64;
+        Ok(())
+    }
+
+    /// `false` if the body was removed meanwhile.
+    async fn recode(&self, body: BodyId, bytes: &Bytes) -> Result<bool, DeliveryError> {
+        let outcome = self.delivery.store().engine().recode(body, bytes.clone()).await?;
+        Ok(outcome == CommitOutcome::Done)
+    }
+
+    /// Adds a message again, with the flags and dates that it has, and expunges the old one. A run
+    /// before this one may have added it.
+    async fn renumber(&mut self, old: Found, stored: &Bytes, served: &Bytes) -> Result<(), DeliveryError> {
+        let body = twin_of(old.body);
+        for _ in 0..TRIES_MAX {
+            let view = self.mailbox.current().await?;
+            let uids = NumSet::range(old.uid.value(), old.uid.value());
+            let Some((_, row)) = view.rows_of_uids(&uids).next() else { return Ok(()) };
+            let flags: Vec<_> = view.head().keywords.flags_of(row.flags()).collect();
+            match self.bodies().await?.get(&body).copied() {
+                Some(uid) => {
+                    let new = NumSet::range(uid.value(), uid.value());
+                    self.mailbox.store_flags(&new, FlagChange::Replace, &flags, None).await?;
+                }
+                None => {
+                    let message = IncomingMessage {
+                        bytes: stored.clone(),
+                        summary: crate::summarize(served).into(),
+                        body,
+                        flags,
+                        date: row.date(),
+                        saved: Some(old.saved),
+                    };
+                    let appended = self.mailbox.destination().append(vec![message]).await?;
+                    let uid = appended.uids.first().copied();
+                    self.bodies().await?.extend(uid.map(|uid| (body, uid)));
+                }
+            }
+            // Only if nobody has changed its flags since they were read.
+            if !self.mailbox.remove_unchanged(&uids, row.modseq()).await?.uids.is_empty() {
+                return Ok(());
+            }
+        }
+        Err(StoreError::Busy.into())
+    }
+
+    /// The bodies of the mailbox: those that an earlier run added are among them.
+    async fn bodies(&mut self) -> Result<&mut HashMap<BodyId, Uid>, DeliveryError> {
+        let mut bodies = HashMap::new();
+        if self.bodies.is_none() {
+            let mut visit = |stored: posthaste_store::Stored<'_>| {
+                bodies.insert(stored.body, stored.uid);
+                ControlFlow::Continue(())
+            };
+            // Without all of them, what an earlier run added would be added again.
+            self.mailbox.summaries(&NumSet::range(1, u32::MAX), &mut visit).await?.refuse()?;
+        }
+        Ok(self.bodies.get_or_insert(bodies))
+    }
+}
+
+/// The id of the body that takes another one's place. It is always the same, so that a run that
+/// goes on after an interruption finds it.
+fn twin_of(body: BodyId) -> BodyId {
+    let mut id = body.0.to_bytes();
+    let hash = Sha256::new().chain_update(b"posthaste: converted ").chain_update(id).finalize();
+    // The first six bytes are the time.
+    id.iter_mut().skip(6).zip(hash).for_each(|(byte, random)| *byte = random);
+    BodyId(Id::from_bytes(id))
+}
+
+/// How a stored body changes.
+fn step(stored: &Bytes, account: &Account, options: ConvertOptions, len_max: u64) -> Result<Step, String> {
+    let ConvertOptions { to, loss, .. } = options;
+    let form = FormHeader::of(stored).map_or(Form::Plain, |header| header.form);
+    let seen = served(stored)?;
+    if form == Form::Plain
+        && might_be_rich(&seen)
+        && let Some(rich) = as_mime_blocking(&account.name, &seen, len_max)
+    {
+        let shape = Shape::of_rich(to, account.keep_original);
+        if shape == Shape::Mime && loss == Loss::Refuse {
+            return Ok(Step::WouldLose);
+        }
+        let stored = rich.stored(shape, &seen).unwrap_or_else(|| as_plain(rich.mime.clone()));
+        return Ok(Step::Renumber { stored, served: rich.mime });
+    }
+    let new = match (form, to) {
+        (Form::Plain, Format::Rich) => enriched(&seen),
+        (Form::Rich, Format::Mime) if account.keep_original => {
+            original_of(stored).and_then(|original| with_original(&seen, &original))
+        }
+        (Form::Rich, Format::Mime) if loss == Loss::Refuse => return Ok(Step::WouldLose),
+        (Form::Rich, Format::Mime) | (Form::Enriched, Format::Mime | Format::Keep) => {
+            Some(as_plain(seen.clone()))
+        }
+        (Form::WithOriginal, Format::Keep | Format::Rich) => {
+            original_of(stored).and_then(|original| Some(header_of(Form::Rich, &seen)?.before(&original)))
+        }
+        _ => None,
+    };
+    match new {
+        None => Ok(Step::Stays),
+        Some(new) if served(&new)? == seen => Ok(Step::Recode(new)),
+        Some(_) => Err("clients would see other bytes after its conversion".to_owned()),
+    }
+}
+
+#[cfg(test)]
+#[path = "convert_tests.rs"]
+mod tests;

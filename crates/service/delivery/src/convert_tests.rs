@@ -1,0 +1,172 @@
+//! Stored mail from each form to each other, on the in-memory engine.
+
+use posthaste_directory::AccountChange;
+use posthaste_mail_model::Flag;
+use posthaste_tnef::samples;
+
+use super::*;
+use crate::tests::{content, delivery, open};
+
+const PLAIN: &[u8] = b"Subject: plain\r\n\r\nbody\r\n";
+const SIGNED: &[u8] =
+    b"Subject: signed\r\nContent-Type: multipart/signed; boundary=b\r\n\r\n--b\r\n\r\nx\r\n--b--\r\n";
+
+/// Delivers mail that is plain, rich, and signed, in a format.
+async fn deliver(delivery: &Delivery, account: &Account, (format, keep_original): (Format, bool)) -> Account {
+    let change = AccountChange {
+        format: Some(format),
+        keep_original: Some(keep_original),
+        ..AccountChange::default()
+    };
+    let account = delivery.directory().set(&account.name, change).await.unwrap();
+    let recipients = [delivery.resolve(&account.name).await.unwrap()];
+    for message in [PLAIN.to_vec(), samples::mail(&samples::note()), SIGNED.to_vec()] {
+        delivery.deliver(Bytes::from(message), &recipients).await.remove(0).unwrap();
+    }
+    account
+}
+
+async fn run(delivery: &Delivery, account: &Account, options: ConvertOptions) -> ConvertReport {
+    let mailbox = open(delivery, account, "INBOX").await;
+    let mut converter = delivery.converter(account, mailbox, options).await.unwrap();
+    while converter.advance().await.unwrap() {}
+    assert!(delivery.store().engine().check(&mut |_| {}).await.unwrap().faults.is_empty());
+    *converter.report()
+}
+
+const fn to(to: Format) -> ConvertOptions {
+    ConvertOptions { to, mode: ConvertMode::Apply, loss: Loss::Refuse }
+}
+
+/// The stored forms of the messages, in the order of their UIDs.
+async fn forms(delivery: &Delivery, account: &Account) -> Vec<Form> {
+    let mailbox = open(delivery, account, "INBOX").await;
+    let mut bodies = Vec::new();
+    let mut visit = |stored: posthaste_store::Stored<'_>| {
+        bodies.push(stored.body);
+        ControlFlow::Continue(())
+    };
+    mailbox.summaries(&NumSet::range(1, u32::MAX), &mut visit).await.unwrap().refuse().unwrap();
+    let mut forms = Vec::new();
+    for body in bodies {
+        let stored = delivery.store().engine().read_body(body, 0..u64::MAX).await.unwrap();
+        forms.push(FormHeader::of(&stored).map_or(Form::Plain, |header| header.form));
+    }
+    forms
+}
+
+#[tokio::test]
+async fn every_format_stores_its_form_and_shows_the_same() {
+    use Form::{Enriched, Plain, Rich, WithOriginal};
+    let mut shown = Vec::new();
+    for (format, expected) in [
+        ((Format::Keep, false), [Plain, Rich, Plain]),
+        ((Format::Mime, false), [Plain, Plain, Plain]),
+        ((Format::Mime, true), [Plain, WithOriginal, Plain]),
+        ((Format::Rich, false), [Enriched, Rich, Plain]),
+    ] {
+        let (delivery, ana) = delivery().await;
+        let ana = deliver(&delivery, &ana, format).await;
+        assert_eq!(forms(&delivery, &ana).await, expected, "{format:?}");
+        let texts = content(&delivery, &ana, "INBOX").await.into_iter().map(|(_, _, text)| text);
+        shown.push(texts.collect::<Vec<_>>());
+    }
+    assert!(shown.iter().all(|texts| *texts == shown[0]));
+    assert_eq!((shown[0][0].as_bytes(), shown[0][2].as_bytes()), (PLAIN, SIGNED));
+}
+
+#[tokio::test]
+async fn there_and_back_gives_the_same_bytes_and_keeps_uids() {
+    use Form::{Enriched, Plain, Rich, WithOriginal};
+    let (delivery, ana) = delivery().await;
+    let ana = deliver(&delivery, &ana, (Format::Mime, true)).await;
+    let before = content(&delivery, &ana, "INBOX").await;
+    let view = open(&delivery, &ana, "INBOX").await.view();
+    for (format, expected, converted) in [
+        (Format::Rich, [Enriched, Rich, Plain], 2),
+        (Format::Rich, [Enriched, Rich, Plain], 0),
+        (Format::Mime, [Plain, WithOriginal, Plain], 2),
+        (Format::Keep, [Plain, Rich, Plain], 1),
+        (Format::Rich, [Enriched, Rich, Plain], 1),
+        (Format::Keep, [Plain, Rich, Plain], 1),
+    ] {
+        let dry = run(&delivery, &ana, ConvertOptions { mode: ConvertMode::DryRun, ..to(format) }).await;
+        let report = run(&delivery, &ana, to(format)).await;
+        assert_eq!((report.examined, report.converted, report.failed), (3, converted, 0), "{format:?}");
+        assert_eq!(dry, report, "a dry run says what happens");
+        assert_eq!(forms(&delivery, &ana).await, expected);
+        assert_eq!(content(&delivery, &ana, "INBOX").await, before);
+    }
+    let after = open(&delivery, &ana, "INBOX").await.view();
+    assert_eq!(
+        (after.uids_of_seqs(&after.all()), after.modseq()),
+        (view.uids_of_seqs(&view.all()), view.modseq())
+    );
+}
+
+#[tokio::test]
+async fn a_loss_is_refused_unless_it_is_wanted() {
+    use Form::{Plain, Rich};
+    let (delivery, ana) = delivery().await;
+    let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
+    let before = content(&delivery, &ana, "INBOX").await;
+    let report = run(&delivery, &ana, to(Format::Mime)).await;
+    assert_eq!((report.would_lose, report.converted), (1, 0));
+    assert_eq!(forms(&delivery, &ana).await, [Plain, Rich, Plain]);
+    let report = run(&delivery, &ana, ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) }).await;
+    assert_eq!((report.would_lose, report.converted), (0, 1));
+    assert_eq!(forms(&delivery, &ana).await, [Plain, Plain, Plain]);
+    assert_eq!(content(&delivery, &ana, "INBOX").await, before);
+}
+
+/// Rich mail of a program before these forms: it is stored, summarised and seen as sent.
+async fn append_as_before(delivery: &Delivery, mailbox: &Mailbox, flags: Vec<Flag>) {
+    let sent = Bytes::from(samples::mail(&samples::note()));
+    let message = delivery.incoming(sent, flags, Some(1_700_000_000)).await.unwrap();
+    mailbox.destination().append(vec![message]).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_clients_see_otherwise_is_a_new_message() {
+    let (delivery, ana) = delivery().await;
+    let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    append_as_before(&delivery, &mailbox, vec![Flag::Seen, Flag::Flagged]).await;
+    let mime = content(&delivery, &ana, "INBOX").await[1].2.clone();
+    let dry = run(&delivery, &ana, ConvertOptions { mode: ConvertMode::DryRun, ..to(Format::Keep) }).await;
+    let report = run(&delivery, &ana, to(Format::Keep)).await;
+    assert_eq!((report.examined, report.converted, report.renumbered), (4, 0, 1));
+    assert_eq!(dry, report);
+    let view = mailbox.current().await.unwrap();
+    assert_eq!(view.uids_of_seqs(&view.all()).to_string(), "1:3,5");
+    let all = content(&delivery, &ana, "INBOX").await;
+    assert_eq!(all[3], (1_700_000_000, "\\Flagged \\Seen".to_owned(), mime));
+    assert_eq!(run(&delivery, &ana, to(Format::Keep)).await.renumbered, 0);
+}
+
+#[tokio::test]
+async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
+    let (delivery, ana) = delivery().await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    append_as_before(&delivery, &mailbox, vec![]).await;
+    let body = mailbox.body_of(Uid::MIN).await.unwrap().unwrap();
+    // What the run had done: the new message is there, the old one too, and got a flag since.
+    let sent = Bytes::from(samples::mail(&samples::note()));
+    let rich = as_mime_blocking(&ana.name, &sent, 1 << 20).unwrap();
+    let twin = IncomingMessage {
+        bytes: rich.stored(Shape::AsSent, &sent).unwrap(),
+        summary: crate::summarize(&rich.mime).into(),
+        body: twin_of(body),
+        flags: vec![],
+        date: 1_700_000_000,
+        saved: None,
+    };
+    mailbox.destination().append(vec![twin]).await.unwrap();
+    mailbox.store_flags(&NumSet::range(1, 1), FlagChange::Add, &[Flag::Answered], None).await.unwrap();
+    let report = run(&delivery, &ana, to(Format::Keep)).await;
+    assert_eq!((report.examined, report.renumbered), (2, 1));
+    let all = content(&delivery, &ana, "INBOX").await;
+    assert_eq!(all.len(), 1);
+    assert_eq!((all[0].1.as_str(), all[0].2.as_bytes()), ("\\Answered", &rich.mime[..]));
+}

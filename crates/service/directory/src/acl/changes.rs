@@ -1,0 +1,116 @@
+//! Counts the changes of access control lists, and their entries, for each owner.
+//!
+//! The count of all changes says at the price of one read that nothing has changed. Behind it, the
+//! count of one owner says whether his lists have. So one owner's change makes nobody read the
+//! lists of others again.
+
+use posthaste_mail_model::AccountId;
+use posthaste_store::{CommitOutcome, DirectoryChange, Engine};
+use serde::{Deserialize, Serialize};
+
+use super::read::count_in;
+use super::{prefix, scan};
+use crate::directory::TRIES;
+use crate::error::Result;
+use crate::record;
+
+/// Its version counts the changes of all lists.
+const ALL: &str = "sharing/changes";
+/// After this many changes of an owner, his entries are counted again, because a crash or a lost
+/// race loses what one change added. Not more often: each count reads all his lists.
+const COUNT_AGAIN_EVERY: u64 = 64;
+
+/// `sharing/of/<account id>`: its version counts the changes of one owner's lists.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnerRecord {
+    v: u32,
+    /// Entries in all lists of the owner, about.
+    entries: usize,
+}
+
+fn of(owner: AccountId) -> String {
+    format!("sharing/of/{owner}")
+}
+
+/// How many changes of lists of anyone there were.
+pub(super) async fn all(engine: &dyn Engine) -> Result<u64> {
+    Ok(engine.directory_entry(ALL).await?.map_or(0, |entry| entry.version))
+}
+
+/// How many changes of an owner's lists there were.
+pub(super) async fn of_owner(engine: &dyn Engine, owner: AccountId) -> Result<u64> {
+    Ok(engine.directory_entry(&of(owner)).await?.map_or(0, |entry| entry.version))
+}
+
+/// Whether an owner's lists may have this many entries more than they have.
+pub(super) async fn has_room(
+    engine: &dyn Engine,
+    owner: AccountId,
+    more: usize,
+    limit: usize,
+) -> Result<bool> {
+    let entry = engine.directory_entry(&of(owner)).await?;
+    let noted = entry.as_ref().map(record::parse::<OwnerRecord>).transpose()?;
+    // What was noted may be too much: nothing is refused by it alone.
+    match noted {
+        Some(noted) if noted.entries + more <= limit => Ok(true),
+        _ => Ok(count(engine, owner).await? + more <= limit),
+    }
+}
+
+/// All entries of an owner's lists.
+async fn count(engine: &dyn Engine, owner: AccountId) -> Result<usize> {
+    let mut entries = 0;
+    scan(engine, &prefix(owner), |entry| {
+        entries += count_in(entry)?;
+        Ok(())
+    })
+    .await?;
+    Ok(entries)
+}
+
+/// How a change changed the number of entries.
+#[derive(Clone, Copy)]
+pub(super) enum Entries {
+    /// From one number to another one.
+    FromTo(usize, usize),
+    /// In more than one list.
+    Unknown,
+}
+
+/// Counts a change of an owner's lists that was made. After [`TRIES`] conflicts others have counted
+/// since: the next look sees it.
+pub(super) async fn note(engine: &dyn Engine, owner: AccountId, change: Entries) -> Result<()> {
+    let name = of(owner);
+    for _ in 0..TRIES {
+        let entry = engine.directory_entry(&name).await?;
+        let expected = entry.as_ref().map_or(0, |entry| entry.version);
+        let noted = entry.as_ref().map(record::parse::<OwnerRecord>).transpose()?;
+        let entries = match (noted, change) {
+            (Some(noted), Entries::FromTo(from, to)) if expected % COUNT_AGAIN_EVERY != 0 => {
+                (noted.entries + to).saturating_sub(from)
+            }
+            _ => count(engine, owner).await?,
+        };
+        let value = Some(record::print(&name, &OwnerRecord { v: record::VERSION, entries })?);
+        let change = DirectoryChange { name: name.clone(), expected, value };
+        if engine.directory_commit(change).await? == CommitOutcome::Done {
+            break;
+        }
+    }
+    // Last: a reader that sees this count also sees the one of the owner.
+    note_all(engine).await
+}
+
+async fn note_all(engine: &dyn Engine) -> Result<()> {
+    for _ in 0..TRIES {
+        let expected = all(engine).await?;
+        let (name, value) = (ALL.to_owned(), Some(bytes::Bytes::new()));
+        let change = DirectoryChange { name, expected, value };
+        if engine.directory_commit(change).await? == CommitOutcome::Done {
+            return Ok(());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,271 @@
+//! What users have seen in mailboxes of others: `\Seen` is each user's own there (RFC 4314 §4).
+//!
+//! | record | content |
+//! | --- | --- |
+//! | `seen/<owner's id>/<mailbox id>/<reader's id>/<block>` | 1 octet, the version 1; a bit for each UID of the block, the lowest first, without the zeros at the end |
+//!
+//! A block has 4,096 UIDs, so a record has at most 513 octets, and a change costs the same however
+//! many messages the mailbox has. UIDs of expunged messages stay in it: none is given twice.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
+use posthaste_store::{
+    CommitOutcome, DirectoryChange, DirectoryEntry, DirectoryPages, Engine, Places, set_directory_entry,
+};
+
+use crate::directory::{Directory, TRIES};
+use crate::error::{DirectoryError, Result};
+
+/// The form of a record.
+const VERSION: u8 = 1;
+/// UIDs of a block. Twice as many would double what each change writes; half as many, the records
+/// that opening a mailbox reads.
+const BLOCK: u32 = 4096;
+/// Records per engine call: 64 KiB.
+const PAGE: usize = 128;
+
+/// A mailbox, and who reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Whose mailbox it is.
+    pub owner: AccountId,
+    /// Which one.
+    pub mailbox: MailboxId,
+    /// The account that reads it.
+    pub reader: AccountId,
+}
+
+impl Reading {
+    fn prefix(self) -> String {
+        format!("{}{}/", of_mailbox(self.owner, self.mailbox), self.reader)
+    }
+
+    fn record(self, block: u32) -> String {
+        format!("{}{block:05x}", self.prefix())
+    }
+}
+
+fn of_owner(owner: AccountId) -> String {
+    format!("seen/{owner}/")
+}
+
+fn of_mailbox(owner: AccountId, mailbox: MailboxId) -> String {
+    format!("{}{mailbox}/", of_owner(owner))
+}
+
+fn unreadable(record: &str) -> DirectoryError {
+    let why = "it has another form, or is damaged: restore it from a backup".into();
+    DirectoryError::Record { record: record.to_owned(), why }
+}
+
+/// The bits of a record.
+fn bits(entry: &DirectoryEntry) -> Result<&[u8]> {
+    let bits = entry.value.strip_prefix(&[VERSION]).filter(|bits| bits.len() <= BLOCK as usize / 8);
+    bits.ok_or_else(|| unreadable(&entry.name))
+}
+
+/// Adds the UIDs of a block to those that rise up to it.
+fn push(seen: &mut NumSet, block: u32, bits: &[u8]) {
+    for (at, octet) in (0_u32..).zip(bits) {
+        for bit in (0..8).filter(|bit| octet & (1 << bit) != 0) {
+            let uid = block * BLOCK + at * 8 + bit;
+            if uid > 0 {
+                seen.push(uid);
+            }
+        }
+    }
+}
+
+/// A record with these UIDs added or taken away.
+fn edited(old: &[u8], block: u32, uids: &NumSet, is_seen: bool) -> Vec<u8> {
+    let mut bits = old.to_vec();
+    bits.resize(BLOCK as usize / 8, 0);
+    for uid in uids.iter() {
+        let at = (uid - block * BLOCK) as usize;
+        if let Some(octet) = bits.get_mut(at / 8) {
+            let bit = 1_u8 << (at % 8);
+            *octet = if is_seen { *octet | bit } else { *octet & !bit };
+        }
+    }
+    let len = bits.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
+    bits.truncate(len);
+    bits
+}
+
+/// The blocks of UIDs, each with its part of them.
+fn blocks(uids: &NumSet) -> BTreeMap<u32, NumSet> {
+    let mut blocks = BTreeMap::<u32, NumSet>::new();
+    for &(low, high) in uids.ranges() {
+        for block in low / BLOCK..=high / BLOCK {
+            let (first, last) = (block * BLOCK, block * BLOCK + (BLOCK - 1));
+            blocks.entry(block).or_default().push_range(low.max(first), high.min(last));
+        }
+    }
+    blocks
+}
+
+impl Directory {
+    /// UIDs of all messages that a reader has seen.
+    pub async fn all_seen(&self, reading: Reading) -> Result<NumSet> {
+        let (prefix, mut seen) = (reading.prefix(), NumSet::new());
+        let mut pages = DirectoryPages::new(&*self.engine, prefix.clone(), PAGE);
+        while let Some(page) = pages.next().await? {
+            for entry in &page {
+                let block = entry.name.strip_prefix(&prefix).and_then(|n| u32::from_str_radix(n, 16).ok());
+                let block = block.filter(|block| *block <= u32::MAX / BLOCK);
+                push(&mut seen, block.ok_or_else(|| unreadable(&entry.name))?, bits(entry)?);
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Those of these UIDs whose messages a reader has seen. Reads a record for each 4,096 UIDs.
+    pub async fn seen_among(&self, reading: Reading, uids: &NumSet) -> Result<NumSet> {
+        let mut seen = NumSet::new();
+        for block in blocks(uids).keys() {
+            if let Some(entry) = self.engine.directory_entry(&reading.record(*block)).await? {
+                push(&mut seen, *block, bits(&entry)?);
+            }
+        }
+        Ok(seen.intersection(uids))
+    }
+
+    /// Remembers that a reader has seen messages, or has not.
+    pub async fn set_seen(&self, reading: Reading, uids: &NumSet, is_seen: bool) -> Result<()> {
+        for (block, uids) in blocks(uids) {
+            self.set_seen_in(&reading.record(block), block, &uids, is_seen).await?;
+        }
+        Ok(())
+    }
+
+    async fn set_seen_in(&self, name: &str, block: u32, uids: &NumSet, is_seen: bool) -> Result<()> {
+        for _ in 0..TRIES {
+            let entry = self.engine.directory_entry(name).await?;
+            let old = entry.as_ref().map(bits).transpose()?.unwrap_or_default();
+            let new = edited(old, block, uids, is_seen);
+            if new == old {
+                return Ok(());
+            }
+            let value = (!new.is_empty()).then(|| Bytes::from([&[VERSION], new.as_slice()].concat()));
+            let expected = entry.as_ref().map_or(0, |entry| entry.version);
+            if self.put(name.to_owned(), expected, value).await? == CommitOutcome::Done {
+                return Ok(());
+            }
+        }
+        Err(DirectoryError::Busy(name.to_owned()))
+    }
+
+    /// Forgets what readers have seen in a mailbox that was deleted.
+    pub async fn forget_seen(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
+        self.forget_all(&of_mailbox(owner, mailbox)).await
+    }
+
+    /// The same for all mailboxes of an account.
+    pub(crate) async fn forget_seen_of(&self, owner: AccountId) -> Result<()> {
+        self.forget_all(&of_owner(owner)).await
+    }
+
+    async fn forget_all(&self, prefix: &str) -> Result<()> {
+        loop {
+            let page = self.engine.directory_scan(prefix, None, PAGE).await?;
+            for entry in &page {
+                let (name, expected) = (entry.name.clone(), entry.version);
+                // After a conflict with another change, the next page shows the record again.
+                self.engine.directory_commit(DirectoryChange { name, expected, value: None }).await?;
+            }
+            if page.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Makes what readers have seen in an account's mailboxes the same in another store, where these
+/// are at these places. Readers have the same ids there.
+pub async fn copy_seen(from: &dyn Engine, owner: AccountId, to: &dyn Engine, places: &Places) -> Result<()> {
+    let mut pages = DirectoryPages::new(from, of_owner(owner), PAGE);
+    while let Some(page) = pages.next().await? {
+        for entry in &page {
+            let (mailbox, rest) = parts(owner, &entry.name)?;
+            let name = format!("{}{rest}", of_mailbox(places.account, places.mailbox(mailbox)));
+            set_directory_entry(to, &name, Some(entry.value.clone())).await?;
+        }
+    }
+    // What was taken back here since an earlier copy.
+    let here: BTreeMap<MailboxId, MailboxId> = places.mailboxes.iter().map(|(a, b)| (*b, *a)).collect();
+    let mut pages = DirectoryPages::new(to, of_owner(places.account), PAGE);
+    while let Some(page) = pages.next().await? {
+        for entry in &page {
+            let (mailbox, rest) = parts(places.account, &entry.name)?;
+            let mailbox = here.get(&mailbox).copied().unwrap_or(mailbox);
+            let name = format!("{}{rest}", of_mailbox(owner, mailbox));
+            if from.directory_entry(&name).await?.is_none() {
+                set_directory_entry(to, &entry.name, None).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The mailbox of a record, and what follows it in the name.
+fn parts(owner: AccountId, name: &str) -> Result<(MailboxId, &str)> {
+    let rest = name.strip_prefix(of_owner(owner).as_str()).and_then(|rest| rest.split_once('/'));
+    let parts = rest.and_then(|(mailbox, rest)| Some((MailboxId(Id::parse(mailbox)?), rest)));
+    parts.ok_or_else(|| unreadable(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::directory;
+
+    fn reading(reader: u64) -> Reading {
+        let id = |n| Id::new(n, 0);
+        Reading { owner: AccountId(id(1)), mailbox: MailboxId(id(2)), reader: AccountId(id(reader)) }
+    }
+
+    #[tokio::test]
+    async fn what_was_seen_is_read_again() {
+        let (_, directory) = directory();
+        let (ana, bo) = (reading(3), reading(4));
+        let far = u32::MAX - 1;
+        let uids = NumSet::from_ranges([(1, 3), (4090, 4100), (far, far)]);
+        directory.set_seen(ana, &uids, true).await.unwrap();
+        assert_eq!(directory.all_seen(ana).await.unwrap(), uids);
+        assert!(directory.all_seen(bo).await.unwrap().is_empty());
+        let some = NumSet::from_ranges([(2, 2), (4097, 5000)]);
+        let expected = NumSet::from_ranges([(2, 2), (4097, 4100)]);
+        assert_eq!(directory.seen_among(ana, &some).await.unwrap(), expected);
+        directory.set_seen(ana, &some, false).await.unwrap();
+        let left = NumSet::from_ranges([(1, 1), (3, 3), (4090, 4096), (far, far)]);
+        assert_eq!(directory.all_seen(ana).await.unwrap(), left);
+        // A record without a bit is none.
+        directory.set_seen(ana, &left, false).await.unwrap();
+        assert!(directory.engine.directory_scan("seen/", None, 9).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn it_goes_with_its_mailbox_and_follows_its_account() {
+        let (_, directory) = directory();
+        let (ana, uids) = (reading(3), NumSet::range(1, 9000));
+        directory.set_seen(ana, &uids, true).await.unwrap();
+        let (_, other) = crate::testing::directory();
+        let there = Reading { owner: AccountId(Id::new(7, 7)), mailbox: MailboxId(Id::new(8, 8)), ..ana };
+        let mailboxes = BTreeMap::from([(ana.mailbox, there.mailbox)]);
+        let places = Places { account: there.owner, mailboxes };
+        for _ in 0..2 {
+            copy_seen(&*directory.engine, ana.owner, &*other.engine, &places).await.unwrap();
+            assert_eq!(other.all_seen(there).await.unwrap(), uids);
+        }
+        directory.set_seen(ana, &NumSet::range(5000, 9000), false).await.unwrap();
+        copy_seen(&*directory.engine, ana.owner, &*other.engine, &places).await.unwrap();
+        assert_eq!(other.all_seen(there).await.unwrap(), NumSet::range(1, 4999));
+        directory.set_seen(ana, &uids, true).await.unwrap();
+        directory.forget_seen(ana.owner, MailboxId(Id::new(9, 9))).await.unwrap();
+        assert_eq!(directory.all_seen(ana).await.unwrap(), uids);
+        directory.forget_seen(ana.owner, ana.mailbox).await.unwrap();
+        assert!(directory.all_seen(ana).await.unwrap().is_empty());
+    }
+}

@@ -1,0 +1,41 @@
+//! Groups in memory. A session that needs a group which another one still has gets the same one.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+/// An address with members.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its address in normal form; `@example.org` for all others of a domain.
+    pub address: String,
+    /// Its members: accounts, aliases and groups here, and addresses elsewhere.
+    pub members: Vec<String>,
+    /// Who gets reports about mail that a member does not get. Without one its sender does.
+    pub owner: Option<String>,
+}
+
+/// The groups that somebody has just now, by address.
+#[derive(Debug, Default)]
+pub(crate) struct SharedGroups(pub(crate) Mutex<HashMap<String, Weak<Group>>>);
+
+impl SharedGroups {
+    /// Groups that are noted before those that nobody has any more are forgotten.
+    pub(crate) const NOTED_MAX: usize = 64;
+
+    /// The group that somebody has, if it is still the same; else this one.
+    pub(crate) fn share(&self, group: Group) -> Arc<Group> {
+        let mut groups = self.0.lock();
+        if let Some(known) = groups.get(&group.address).and_then(Weak::upgrade)
+            && *known == group
+        {
+            return known;
+        }
+        if groups.len() >= Self::NOTED_MAX && groups.len() == groups.capacity() {
+            groups.retain(|_, group| group.strong_count() > 0);
+        }
+        let group = Arc::new(group);
+        groups.insert(group.address.clone(), Arc::downgrade(&group));
+        group
+    }
+}

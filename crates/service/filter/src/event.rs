@@ -1,0 +1,218 @@
+//! Scripts that run when a user adds messages to a mailbox or changes their flags (IMAP events,
+//! RFC 6785).
+//!
+//! The annotation `/shared/imapsieve/script` of a mailbox names the script, which is one of the
+//! account that the mailbox belongs to. The message is there already, so `keep` leaves it where it
+//! is. A run that does not keep it marks it as `\Deleted`. What a script does is no event itself.
+
+use bytes::Bytes;
+use posthaste_delivery::DeliveryError;
+use posthaste_directory::{Account, Address, Annotated, DirectoryError, Recipient};
+use posthaste_mail_model::{Flag, MailboxId, NumSet, Uid};
+use posthaste_sieve::{Effect, Outcome, Script};
+use posthaste_store::{FlagChange, Mailbox, Row, StoreError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use crate::chain::Chain;
+use crate::file::{Filing, flags};
+use crate::filter::Filter;
+use crate::mail::{Home, Mail};
+use crate::run::run_script;
+use crate::scripts::Scripts;
+use crate::world::{Cause, Happened, World};
+
+/// The entry that names the script (RFC 6785 §2).
+const ENTRY: &str = "/shared/imapsieve/script";
+/// Messages of one event that scripts see: the command waits for their runs, some milliseconds
+/// each.
+const MESSAGES_MAX: usize = 1_000;
+
+/// An event, for all messages of one command.
+#[derive(Debug, Clone, Copy)]
+pub struct Event<'e> {
+    /// Whose mailbox it is.
+    pub owner: &'e Account,
+    /// Who sent the command.
+    pub user: &'e Account,
+    /// The mailbox.
+    pub mailbox: MailboxId,
+    /// What happened.
+    pub cause: Cause,
+    /// The messages.
+    pub uids: &'e NumSet,
+    /// The flags that STORE was about.
+    pub flags: &'e [Flag],
+}
+
+/// Why a script did not run, or not to its end.
+#[derive(Debug, thiserror::Error)]
+enum NotRun {
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
+    #[error("{0}")]
+    Script(String),
+}
+
+/// One message of an event.
+struct Seen {
+    uid: Uid,
+    date: u32,
+    flags: Vec<String>,
+}
+
+impl Filter {
+    /// Runs the script of a mailbox, if it has one, for each message of an event. A failure is
+    /// logged and changes nothing: the command was done.
+    pub async fn on_event(&self, event: Event<'_>) {
+        if event.uids.is_empty() {
+            return;
+        }
+        let account = event.owner.name.as_str();
+        if let Err(error) = self.run_event(event).await {
+            tracing::warn!(account, mailbox = %event.mailbox, %error, "the Sieve script of a mailbox did not run");
+        }
+    }
+
+    async fn run_event(&self, event: Event<'_>) -> Result<(), NotRun> {
+        let directory = self.delivery.directory();
+        let all = directory.annotations(event.owner.id, Annotated::Mailbox(event.mailbox)).await?;
+        let Some(name) =
+            all.get(ENTRY).and_then(|value| str::from_utf8(value).ok()).filter(|name| !name.is_empty())
+        else {
+            return Ok(());
+        };
+        // As it is now: its scripts may have changed since the login.
+        let Some(account) = directory.account(&event.owner.name).await? else { return Ok(()) };
+        let address = Address::parse(&account.name).map_err(|error| NotRun::Script(error.to_string()))?;
+        let scripts = self.events.of(directory, &account, name).await;
+        let scripts = scripts.map_err(|error| NotRun::Script(error.to_string()))?;
+        let script = scripts.active.clone();
+        let script = script.map_err(|error| NotRun::Script(format!("script {name:?}: {error}")))?;
+        let mailbox = self.delivery.store().open(event.mailbox).await?;
+        let list = self.delivery.mailboxes(account.id).await?;
+        let entry = list.entries.iter().find(|entry| entry.id == event.mailbox);
+        let shown = entry.map(|entry| entry.name.to_string()).unwrap_or_default();
+        let recipient = Recipient { account, address, detail: None };
+        for seen in seen(&mailbox, event.uids).await? {
+            let happened = Happened {
+                user: event.user.name.clone(),
+                mailbox: shown.clone(),
+                cause: event.cause,
+                changed: event.flags.iter().map(Flag::to_string).collect::<Vec<_>>().join(" "),
+                flags: seen.flags.clone(),
+            };
+            let run = EventRun { mailbox: &mailbox, recipient: &recipient, seen };
+            let uid = run.seen.uid;
+            let done = self.run_one(&run, (&script, &scripts), happened).await;
+            if let Err(error) = done {
+                let account = recipient.account.name.as_str();
+                tracing::warn!(account, mailbox = shown, %uid, %error, "a Sieve script failed: the message is as it was");
+            }
+        }
+        Ok(())
+    }
+
+    async fn run_one(
+        &self,
+        run: &EventRun<'_>,
+        (script, scripts): (&Arc<Script>, &Arc<Scripts>),
+        happened: Happened,
+    ) -> Result<(), NotRun> {
+        let EventRun { mailbox, recipient, seen } = run;
+        let Some(body) = mailbox.body_of(seen.uid).await? else { return Ok(()) };
+        let text = mailbox.read_body(seen.uid, body, 0..u64::MAX).await?;
+        let current = flags(&seen.flags);
+        let message = self.delivery.incoming(text.clone(), current, Some(seen.date)).await?;
+        let list = self.delivery.mailboxes(recipient.account.id).await?;
+        let sends = AtomicUsize::new(0);
+        let from = recipient.account.name.as_str();
+        let chain = Chain::default().counted(&sends);
+        let (served, sent) = (&text, &text);
+        let mail = Mail { message: &message, served, sent, from, chain, home: Home::Inbox };
+        let world = self.world(recipient, Arc::clone(scripts), &list, mail);
+        let world = World { happened: Some(happened), ..world };
+        let Some(room) = self.room_to_run(recipient, text.len()).await else {
+            return Err(NotRun::Script("too many Sieve scripts run".into()));
+        };
+        let outcome = run_script((Arc::clone(script), world), text.clone(), room).await;
+        let mut outcome = outcome.map_err(NotRun::Script)?;
+        // Nobody waits for an answer.
+        let is_answer = |effect: &Effect| matches!(effect, Effect::Reject { .. } | Effect::Vacation(_));
+        if outcome.effects.iter().any(is_answer) {
+            return Err(NotRun::Script("\"reject\" and \"vacation\" are for mail that comes in".into()));
+        }
+        let mut filing = Filing::new(&self.delivery, &recipient.account, list, mail);
+        let stays = file(&mut filing, mailbox.id(), &outcome, &text).await?;
+        outcome.effects.retain(|effect| !matches!(effect, Effect::Keep { .. } | Effect::FileInto { .. }));
+        let sent = self.send_all(&mut filing, recipient, &outcome, mail).await;
+        sent.map_err(|error| NotRun::Script(error.to_string()))?;
+        self.remember_all(recipient, &outcome).await;
+        let uids: NumSet = std::iter::once(seen.uid.value()).collect();
+        match stays {
+            Stays::WithFlags(names) if names == seen.flags => {}
+            Stays::WithFlags(names) => {
+                mailbox.store_flags(&uids, FlagChange::Replace, &flags(&names), None).await?;
+            }
+            // A client that expunges takes it away.
+            Stays::Not => {
+                mailbox.store_flags(&uids, FlagChange::Add, &[Flag::Deleted], None).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A run for one message.
+struct EventRun<'r> {
+    mailbox: &'r Arc<Mailbox>,
+    recipient: &'r Recipient,
+    seen: Seen,
+}
+
+/// What becomes of the message where it is.
+enum Stays {
+    WithFlags(Vec<String>),
+    Not,
+}
+
+/// Files copies. Returns what becomes of the message itself.
+async fn file(
+    filing: &mut Filing<'_>,
+    here: MailboxId,
+    outcome: &Outcome,
+    text: &[u8],
+) -> Result<Stays, DeliveryError> {
+    let mut stays = Stays::Not;
+    for effect in &outcome.effects {
+        let (names, version) = match effect {
+            Effect::Keep { flags, version, .. } => (flags, *version),
+            Effect::FileInto { target, version } if filing.is(target, here).await? => {
+                (&target.flags, *version)
+            }
+            Effect::FileInto { target, version } => {
+                filing.file_into(target, *version, outcome).await?;
+                continue;
+            }
+            _ => continue,
+        };
+        match outcome.edited(version, text) {
+            // A message never changes (RFC 9051 §2.3.1.1), so another one comes into its place.
+            Some(edited) => filing.put_edited(here, Bytes::from(edited), names).await?,
+            None => stays = Stays::WithFlags(names.clone()),
+        }
+    }
+    Ok(stays)
+}
+
+/// The messages of an event that are still there.
+async fn seen(mailbox: &Arc<Mailbox>, uids: &NumSet) -> Result<Vec<Seen>, StoreError> {
+    let view = mailbox.current().await?;
+    let rows = view.rows_of_uids(uids).take(MESSAGES_MAX);
+    let names = |row: &Row| view.head().keywords.flags_of(row.flags()).map(|flag| flag.to_string()).collect();
+    Ok(rows.map(|(_, row)| Seen { uid: row.uid(), date: row.date(), flags: names(row) }).collect())
+}

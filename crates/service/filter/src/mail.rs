@@ -1,0 +1,28 @@
+//! A message on its way to its recipients.
+
+use bytes::Bytes;
+use posthaste_store::IncomingMessage;
+
+use crate::chain::Chain;
+
+/// Where a message is kept if no script files it elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Home {
+    Inbox,
+    /// Its author's domain wants it there.
+    Junk,
+}
+
+/// A message under way.
+#[derive(Clone, Copy)]
+pub(crate) struct Mail<'m> {
+    /// As the account keeps it.
+    pub(crate) message: &'m IncomingMessage,
+    /// As its clients see it, and its script.
+    pub(crate) served: &'m Bytes,
+    /// As it came.
+    pub(crate) sent: &'m Bytes,
+    pub(crate) from: &'m str,
+    pub(crate) chain: Chain<'m>,
+    pub(crate) home: Home,
+}

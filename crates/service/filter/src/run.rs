@@ -1,0 +1,72 @@
+//! One run of a script: where it computes, and the memory that it may take.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use posthaste_mail_model::AccountId;
+use posthaste_net::{ByteBudget, BytePermit, Holder, Places, WorkPlace, processors_for_work};
+use posthaste_sieve::{Outcome, Script};
+
+use crate::world::World;
+
+/// How long a message waits until a script can run, and then for memory. Senders wait ten minutes
+/// for an answer to their data (RFC 5321 §4.5.3.2.6).
+const RUN_WITHIN: Duration = Duration::from_secs(60);
+/// Memory of a run for each byte of its message: a part decoded, and its text in UTF-8, which may
+/// take three bytes for one, in a buffer that doubles. See [`posthaste_sieve::Script::run`].
+const RUN_FACTOR: usize = 8;
+/// Memory of a run beside that: the fields and parts of a message, variables, what it makes.
+const RUN_BESIDE: usize = 4 << 20;
+
+/// What a run needs; given back when dropped.
+pub(crate) struct RoomToRun {
+    _place: WorkPlace<AccountId>,
+    _memory: BytePermit,
+}
+
+/// Where scripts run: one at a time for an account, and on fewer threads than there are processors.
+#[derive(Clone)]
+pub(crate) struct Runs(Places<AccountId>);
+
+impl Runs {
+    pub(crate) fn new() -> Self {
+        Self(Places::new(processors_for_work(), 1))
+    }
+
+    /// A place for a run over so many bytes, and the memory that it may take; none if that takes
+    /// too long.
+    pub(crate) async fn room(
+        &self,
+        budget: &ByteBudget,
+        account: AccountId,
+        len: usize,
+    ) -> Option<Arc<RoomToRun>> {
+        let place = self.0.take(account, RUN_WITHIN).await?;
+        let memory = budget.begin(Holder::Account(account.0.to_bytes()));
+        let wanted = (len * RUN_FACTOR + RUN_BESIDE).min(budget.largest());
+        memory.grow_to_within(wanted, RUN_WITHIN).await.ok()?;
+        memory.complete();
+        Some(Arc::new(RoomToRun { _place: place, _memory: memory }))
+    }
+}
+
+/// Runs a script; why not, if it fails.
+pub(crate) async fn run_script(
+    (script, world): (Arc<Script>, World),
+    bytes: Bytes,
+    room: Arc<RoomToRun>,
+) -> Result<Outcome, String> {
+    // A run may take a large part of a second, and may wait for the engine.
+    let session = posthaste_metrics::current();
+    let run = tokio::task::spawn_blocking(move || {
+        // The run holds its room, not the task that waits for it.
+        let _room = room;
+        session.run(|| script.run(&bytes, &world))
+    });
+    let outcome = run.await.map_err(|error| error.to_string())?;
+    match &outcome.error {
+        Some(error) => Err(error.to_string()),
+        None => Ok(outcome),
+    }
+}

@@ -1,0 +1,111 @@
+//! Scripts of the administrator: before and after those of all accounts, and those that accounts
+//! may include (RFC 6609, `:global`).
+//!
+//! They run as one with the account's script: `include` one after the other. So `stop` in one ends
+//! all, `return` ends one, and what a later one does comes on top.
+
+use posthaste_sieve::{CompileErrors, Script};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::scripts::compile;
+
+/// The name under which the account's own script is included. No account can give a script such a
+/// name.
+pub(crate) const OWN: &str = "own/active";
+/// Scripts of one folder: a run includes 64 at most.
+const SCRIPTS_MAX: usize = 20;
+const ENDING: &str = ".sieve";
+
+/// The folders.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SiteFolders {
+    /// Scripts that run before that of the account, in the order of their names.
+    pub before: Option<PathBuf>,
+    /// Those that run after it.
+    pub after: Option<PathBuf>,
+    /// Those that accounts may include.
+    pub global: Option<PathBuf>,
+}
+
+/// What is in the folders, compiled.
+#[derive(Debug)]
+pub struct SiteScripts {
+    /// All, with the account's own in the middle.
+    pub(crate) with_own: Arc<Script>,
+    /// All, without it.
+    pub(crate) alone: Arc<Script>,
+    /// Whether any runs for each message.
+    pub(crate) runs: bool,
+    /// By the name that `include :global` has for them.
+    pub(crate) scripts: HashMap<String, Arc<Script>>,
+}
+
+/// Why the folders cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SiteError {
+    /// A folder or file cannot be read.
+    #[error("{0}: {1}")]
+    Read(PathBuf, std::io::Error),
+    /// A script does not compile.
+    #[error("{0}: {1}")]
+    Compile(PathBuf, CompileErrors),
+    /// There are too many.
+    #[error("{0} has more than {SCRIPTS_MAX} scripts: join some")]
+    TooMany(PathBuf),
+}
+
+impl SiteScripts {
+    /// Reads the files `*.sieve` of the folders. All must compile.
+    pub fn read(folders: &SiteFolders) -> Result<Self, SiteError> {
+        let mut scripts = HashMap::new();
+        let before = read_folder(folders.before.as_deref(), "before/", &mut scripts)?;
+        let after = read_folder(folders.after.as_deref(), "after/", &mut scripts)?;
+        read_folder(folders.global.as_deref(), "", &mut scripts)?;
+        let main = |own: &str| {
+            let mut text = "require \"include\";\r\n".to_owned();
+            before.iter().for_each(|name| include(&mut text, "global", name));
+            if !own.is_empty() {
+                include(&mut text, "personal", own);
+            }
+            after.iter().for_each(|name| include(&mut text, "global", name));
+            compile(&text).map(Arc::new).map_err(|errors| SiteError::Compile("sieve.before".into(), errors))
+        };
+        let runs = !before.is_empty() || !after.is_empty();
+        Ok(Self { with_own: main(OWN)?, alone: main("")?, runs, scripts })
+    }
+}
+
+fn include(text: &mut String, location: &str, name: &str) {
+    let name = name.replace('\\', "\\\\").replace('"', "\\\"");
+    let _ = write!(text, "include :{location} \"{name}\";\r\n");
+}
+
+/// The names of a folder's scripts, in their order.
+fn read_folder(
+    folder: Option<&Path>,
+    prefix: &str,
+    scripts: &mut HashMap<String, Arc<Script>>,
+) -> Result<Vec<String>, SiteError> {
+    let Some(folder) = folder else { return Ok(Vec::new()) };
+    let failed = |error| SiteError::Read(folder.to_owned(), error);
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        names.extend(name.to_str().and_then(|name| name.strip_suffix(ENDING)).map(str::to_owned));
+    }
+    names.sort_unstable();
+    if names.len() > SCRIPTS_MAX {
+        return Err(SiteError::TooMany(folder.to_owned()));
+    }
+    for name in &mut names {
+        let file = folder.join(format!("{name}{ENDING}"));
+        let text = std::fs::read_to_string(&file).map_err(|error| SiteError::Read(file.clone(), error))?;
+        let script = compile(&text).map_err(|errors| SiteError::Compile(file, errors))?;
+        name.insert_str(0, prefix);
+        scripts.insert(name.clone(), Arc::new(script));
+    }
+    Ok(names)
+}

@@ -1,0 +1,59 @@
+//! What one search collects of the messages that it reads anyway.
+
+use std::sync::Arc;
+
+use posthaste_mail_model::NumSet;
+use posthaste_search_index::{Builder, Segment};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::SEGMENT_MESSAGES_MIN;
+use crate::terms::Lent;
+
+/// The messages that one search collects.
+pub struct Collecting {
+    covered: Arc<NumSet>,
+    full: Full,
+    /// Lent while a message is read.
+    lent: Option<Lent>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Messages that become a segment.
+#[derive(Default)]
+pub struct Full {
+    builder: Builder,
+    uids: NumSet,
+}
+
+impl Full {
+    /// Makes the segment: that is long work.
+    pub fn build(self) -> Segment {
+        self.builder.build(self.uids.ranges())
+    }
+}
+
+impl Collecting {
+    pub(crate) fn new(covered: Arc<NumSet>, place: OwnedSemaphorePermit) -> Self {
+        Self { covered, full: Full::default(), lent: Some(Lent::default()), _place: place }
+    }
+
+    /// The place for a message's terms, if it is in no segment. It comes back with
+    /// [`Collecting::add`].
+    pub fn lend(&mut self, uid: u32) -> Option<Lent> {
+        if self.covered.contains(uid) { None } else { self.lent.take() }
+    }
+
+    /// Adds a message that was read. Returns what is full.
+    pub fn add(&mut self, uid: u32, mut lent: Lent) -> Option<Full> {
+        if self.full.builder.add(uid, &lent.finish()) {
+            self.full.uids.push(uid);
+        }
+        self.lent = Some(lent);
+        self.full.builder.is_full().then(|| std::mem::take(&mut self.full))
+    }
+
+    /// The messages at the end, if they are enough for a segment.
+    pub fn end(self) -> Option<Full> {
+        Some(self.full).filter(|full| full.builder.messages() >= SEGMENT_MESSAGES_MIN)
+    }
+}

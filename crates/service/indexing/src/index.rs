@@ -1,0 +1,295 @@
+//! The index as SEARCH sees it: asked for words, and given what a search collected.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_net::ByteBudget;
+use posthaste_search_index::{Query, Segment};
+use posthaste_store::{Result, Store, StoreError};
+use tokio::sync::Semaphore;
+
+use crate::collecting::Collecting;
+use crate::memory::{Kept, Known, Memory};
+use crate::{places, stored};
+
+/// Questions to segments between two pauses. One takes some 10 µs, and about 1 ms for a piece that
+/// is in many words.
+const QUESTIONS_PER_SLICE: usize = 8;
+
+/// Bytes of the words of recent messages that are looked through between two pauses: some 1 ms.
+const BYTES_PER_SLICE: usize = 4 << 20;
+
+/// Mailboxes whose records are read at a time.
+const PAGE: usize = 256;
+
+/// The search index of a store. Clones are the same index.
+#[derive(Clone)]
+pub struct SearchIndex {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    /// Memory for messages that are read; `None` for no bound.
+    pub(crate) reads: Option<ByteBudget>,
+    pub(crate) is_on: bool,
+    pub(crate) memory: Mutex<Memory>,
+    /// One search collects at a time. That bounds the memory of builders.
+    place: Arc<Semaphore>,
+    /// The totals, and when they were counted.
+    pub(crate) counted: tokio::sync::Mutex<Option<(Instant, Totals)>>,
+}
+
+impl std::fmt::Debug for SearchIndex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SearchIndex").field("is_on", &self.shared.is_on).finish_non_exhaustive()
+    }
+}
+
+/// What the index says of a mailbox.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// UIDs of the messages that it knows.
+    pub covered: Arc<NumSet>,
+    /// For each query the UIDs of those that may match it.
+    pub proposed: Vec<NumSet>,
+}
+
+/// What the segments of a mailbox take in the store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Segments.
+    pub segments: u64,
+    /// Messages in them, expunged ones included.
+    pub messages: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Bytes of the text that they cover.
+    pub text_bytes: u64,
+}
+
+impl std::ops::AddAssign for Size {
+    fn add_assign(&mut self, other: Self) {
+        self.segments += other.segments;
+        self.messages += other.messages;
+        self.bytes += other.bytes;
+        self.text_bytes += other.text_bytes;
+    }
+}
+
+/// What the segments of all mailboxes take in the store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Mailboxes that have segments.
+    pub mailboxes: u64,
+    /// Segments.
+    pub segments: u64,
+    /// Their bytes, some 40 for each included that stand before it in the store.
+    pub bytes: u64,
+}
+
+impl SearchIndex {
+    /// The index of a store, which has so many bytes in memory.
+    pub fn new(store: Store, bytes_max: usize) -> Self {
+        Self::with(store, bytes_max, None)
+    }
+
+    /// The same. Messages over 128 KiB take memory from a budget while they are read.
+    pub fn with_reads(store: Store, bytes_max: usize, reads: ByteBudget) -> Self {
+        Self::with(store, bytes_max, Some(reads))
+    }
+
+    fn with(store: Store, bytes_max: usize, reads: Option<ByteBudget>) -> Self {
+        let memory = Mutex::new(Memory::new(bytes_max));
+        let place = Arc::new(Semaphore::new(1));
+        let counted = tokio::sync::Mutex::default();
+        let shared = Shared { store, reads, is_on: bytes_max > 0, memory, place, counted };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// No index: each search reads the texts, and nothing is stored.
+    pub fn off(store: Store) -> Self {
+        Self::new(store, 0)
+    }
+
+    /// Bytes in memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.shared.memory.lock().bytes()
+    }
+
+    /// Which messages of a mailbox may match queries. `None` if the index knows none of its
+    /// messages.
+    pub async fn ask(&self, mailbox: MailboxId, queries: &[Query]) -> Option<Answer> {
+        if !self.shared.is_on || queries.is_empty() {
+            return None;
+        }
+        // What is not indexed yet will be, for the next search.
+        self.shared.store.changed().note(mailbox);
+        match self.try_ask(mailbox, queries).await {
+            Ok(answer) => Some(answer).filter(|answer| !answer.covered.is_empty()),
+            Err(error) => {
+                tracing::debug!(%error, "a search reads all texts: the index cannot be asked");
+                None
+            }
+        }
+    }
+
+    async fn try_ask(&self, mailbox: MailboxId, queries: &[Query]) -> Result<Answer> {
+        let known = self.refresh(mailbox).await?;
+        let mut proposed = vec![Vec::new(); queries.len()];
+        let mut asked = 0;
+        let mut covered = known.covered();
+        for kept in known.stored() {
+            match self.load(mailbox, kept).await? {
+                Some(segment) => ask(&segment, queries, &mut proposed, &mut asked).await,
+                // It was damaged after it was listed: its messages are read.
+                None => covered = Arc::new(covered.difference(&kept.meta.indexed)),
+            }
+        }
+        for segment in &known.unsaved {
+            ask(segment, queries, &mut proposed, &mut asked).await;
+        }
+        let mut bytes = 0;
+        for (uid, terms) in known.recent.messages() {
+            for (query, uids) in queries.iter().zip(&mut proposed) {
+                if terms.may_match(query) {
+                    uids.push(*uid);
+                }
+                bytes += terms.memory_bytes();
+                if bytes >= BYTES_PER_SLICE {
+                    bytes = 0;
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        let proposed = proposed.into_iter().map(NumSet::from_iter).collect();
+        Ok(Answer { covered, proposed })
+    }
+
+    /// Begins to collect a mailbox. `None` if another search does it.
+    pub async fn collect(&self, mailbox: MailboxId) -> Option<Collecting> {
+        if !self.shared.is_on {
+            return None;
+        }
+        let place = Arc::clone(&self.shared.place).try_acquire_owned().ok()?;
+        let known = self.refresh(mailbox).await.ok()?;
+        Some(Collecting::new(known.covered(), place))
+    }
+
+    /// Adds a segment that a search made. It is stored in the background.
+    pub fn add(&self, mailbox: MailboxId, segment: Segment) {
+        let segment = Arc::new(segment);
+        self.shared.memory.lock().change(mailbox, |known| known.unsaved.push(segment));
+        self.shared.store.changed().note(mailbox);
+    }
+
+    /// What is known of a mailbox, after a look at what is in the store.
+    pub(crate) async fn refresh(&self, mailbox: MailboxId) -> Result<Known> {
+        let known = self.shared.memory.lock().known(mailbox);
+        let heads = self.shared.store.status(&[places::of(mailbox)]).await?;
+        let Some(head) = heads.into_iter().flatten().next() else {
+            if known.listed_at().is_some() {
+                self.shared.memory.lock().forget(mailbox);
+                return Ok(Known::default());
+            }
+            return Ok(known);
+        };
+        if known.listed_at() == Some(head.modseq) {
+            return Ok(known);
+        }
+        match self.list(mailbox, &known).await {
+            Ok(stored) => {
+                let mut memory = self.shared.memory.lock();
+                memory.change(mailbox, |known| known.list(head.modseq, stored));
+                Ok(memory.known(mailbox))
+            }
+            // It was deleted meanwhile.
+            Err(StoreError::NoMailbox(_)) => Ok(Known::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lists the segments in the store, and reads those that are new here.
+    async fn list(&self, mailbox: MailboxId, known: &Known) -> Result<Vec<Kept>> {
+        let (listed, mut damaged) = stored::list(&self.shared.store, mailbox).await?;
+        let mut all = Vec::with_capacity(listed.len());
+        let mut room = self.shared.memory.lock().bytes_max();
+        for (uid, body) in listed {
+            let was = known.stored().iter().find(|kept| kept.meta.uid == uid && kept.meta.body == body);
+            let kept = match was {
+                Some(kept) => Some(kept.clone()),
+                None => stored::read(&self.shared.store, body).await?.map(|segment| Kept {
+                    meta: Arc::new(stored::Meta::of(uid, body, &segment)),
+                    segment: Some(Arc::new(segment)),
+                }),
+            };
+            let Some(mut kept) = kept else {
+                damaged = damaged.union(&NumSet::range(uid.value(), uid.value()));
+                continue;
+            };
+            // What does not fit into memory is read again by each search.
+            match usize::try_from(kept.meta.bytes).ok().and_then(|bytes| room.checked_sub(bytes)) {
+                Some(left) => room = left,
+                None => kept.segment = None,
+            }
+            all.push(kept);
+            tokio::task::yield_now().await;
+        }
+        if !damaged.is_empty() {
+            tracing::warn!(
+                %mailbox,
+                "segments of the search index are damaged or of another version; they are made again"
+            );
+            stored::remove(&self.shared.store, mailbox, &damaged).await?;
+            self.shared.store.changed().note(mailbox);
+        }
+        Ok(all)
+    }
+
+    /// A segment, from memory or from the store; `None` if it is damaged.
+    pub(crate) async fn load(&self, mailbox: MailboxId, kept: &Kept) -> Result<Option<Arc<Segment>>> {
+        if let Some(segment) = &kept.segment {
+            return Ok(Some(Arc::clone(segment)));
+        }
+        let segment = stored::read(&self.shared.store, kept.meta.body).await?;
+        if segment.is_none() {
+            // Listed again, it is found and removed.
+            self.shared.memory.lock().forget(mailbox);
+            self.shared.store.changed().note(mailbox);
+        }
+        tokio::task::yield_now().await;
+        Ok(segment.map(Arc::new))
+    }
+
+    /// The mailboxes that have segments, and what these take: those after `after`, in order.
+    pub async fn sizes(&self, after: Option<MailboxId>) -> Result<Vec<(MailboxId, Size)>> {
+        let mut sizes = Vec::new();
+        for mailbox in stored::marked(&self.shared.store, after, PAGE).await? {
+            let mut size = Size::default();
+            for kept in self.refresh(mailbox).await?.stored() {
+                size += Size {
+                    segments: 1,
+                    messages: kept.meta.indexed.count(),
+                    bytes: kept.meta.bytes,
+                    text_bytes: kept.meta.text_bytes,
+                };
+            }
+            sizes.push((mailbox, size));
+        }
+        Ok(sizes)
+    }
+}
+
+/// Asks a segment, with pauses. `asked`: how many questions there were since the last one.
+async fn ask(segment: &Segment, queries: &[Query], proposed: &mut [Vec<u32>], asked: &mut usize) {
+    for (query, uids) in queries.iter().zip(proposed) {
+        uids.append(&mut segment.propose(query));
+        *asked += 1;
+        if *asked >= QUESTIONS_PER_SLICE {
+            *asked = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Keeps the search index of mailboxes: made in the background, stored beside the mail, asked by
+//! SEARCH.
+//!
+//! [`SearchIndex::run`] is the task in the background. It reads the texts of new messages, and
+//! keeps their terms in memory. As soon as there are 256 of them it stores a segment. It merges
+//! small segments, drops expunged messages, and removes the segments of deleted mailboxes.
+//! [`SearchIndex::ask`] names the messages that may hold a word.
+//!
+//! What always holds: nothing depends on the index. A message that is in no segment is read by each
+//! search. A segment that is lost or damaged is removed and made again. A message's text never
+//! changes, so a segment is right for every view of its mailbox, on every node. UIDs of expunged
+//! messages are in no view, so proposals of them do no harm. docs/search.md has the form, the
+//! reasons and the figures.
+
+mod collecting;
+mod index;
+mod memory;
+mod places;
+mod recent;
+mod stored;
+mod terms;
+#[cfg(test)]
+mod tests;
+mod tidy;
+mod totals;
+mod work;
+
+pub use collecting::{Collecting, Full};
+pub use index::{Answer, SearchIndex, Size, Totals};
+pub use posthaste_search_index::{Query, Scope};
+pub use terms::{Lent, summary_steps};
+
+/// Messages that a segment has at least, and that a search has to read before it collects. The
+/// words would take more than their lists in a smaller one. So up to 255 messages behind the
+/// last segment are known from memory, or read by each search.
+pub const SEGMENT_MESSAGES_MIN: usize = 256;

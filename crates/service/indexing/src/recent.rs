@@ -1,0 +1,57 @@
+//! Messages that are in no segment yet, with their terms.
+
+use std::sync::Arc;
+
+use posthaste_mail_model::NumSet;
+use posthaste_search_index::Terms;
+
+/// See the module.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Recent {
+    /// UIDs that were looked at.
+    pub(crate) scanned: NumSet,
+    /// Their messages, by UID. One that cannot be read is not here.
+    messages: Vec<(u32, Arc<Terms>)>,
+    terms: usize,
+}
+
+impl Recent {
+    /// Adds a message. Those of one look at a mailbox come in the order of their UIDs.
+    pub(crate) fn add(&mut self, uid: u32, terms: Terms) {
+        self.terms += terms.count();
+        self.messages.push((uid, Arc::new(terms)));
+    }
+
+    /// Adds the messages of a later look.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.scanned = self.scanned.union(&other.scanned);
+        self.messages.extend(other.messages);
+        self.messages.sort_unstable_by_key(|(uid, _)| *uid);
+        self.messages.dedup_by_key(|(uid, _)| *uid);
+        self.terms = self.messages.iter().map(|(_, terms)| terms.count()).sum();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Terms of all its messages.
+    pub(crate) fn terms(&self) -> usize {
+        self.terms
+    }
+
+    pub(crate) fn messages(&self) -> &[(u32, Arc<Terms>)] {
+        &self.messages
+    }
+
+    /// The UIDs of its messages.
+    pub(crate) fn indexed(&self) -> NumSet {
+        self.messages.iter().map(|(uid, _)| *uid).collect()
+    }
+
+    /// What it takes in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let messages: usize = self.messages.iter().map(|(_, terms)| 32 + terms.memory_bytes()).sum();
+        std::mem::size_of::<Self>() + self.scanned.ranges().len() * 8 + messages
+    }
+}

@@ -1,0 +1,173 @@
+//! Segments in the store: each is the body of a message, in a mailbox that clients do not see.
+//!
+//! So segments are kept, checked, rebuilt and removed as all mail is, on every engine. The body
+//! begins with a header field, so that what delivery and a redo compute of it is small.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use posthaste_mail_model::{BodyId, MailboxId, MailboxName, NumSet, Uid};
+use posthaste_search_index::Segment;
+use posthaste_store::{
+    CommitOutcome, DirectoryChange, IncomingMessage, MailboxEntry, Result, Store, StoreError, Stored,
+};
+
+use crate::places;
+
+/// What stands before a segment.
+const HEAD: &[u8] = b"Content-Type: application/octet-stream\r\n\r\n";
+
+/// How often a marker is written again after someone else changed it.
+const TRIES: usize = 16;
+
+/// What is known of a segment in the store.
+#[derive(Debug)]
+pub(crate) struct Meta {
+    /// The message that it is.
+    pub(crate) uid: Uid,
+    pub(crate) body: BodyId,
+    /// Bytes of the segment.
+    pub(crate) bytes: u64,
+    /// Bytes of the text that it covers.
+    pub(crate) text_bytes: u64,
+    /// UIDs that it has looked at.
+    pub(crate) scanned: NumSet,
+    /// UIDs of the messages that it has.
+    pub(crate) indexed: NumSet,
+}
+
+impl Meta {
+    pub(crate) fn of(uid: Uid, body: BodyId, segment: &Segment) -> Self {
+        let mut indexed = NumSet::new();
+        segment.uids().for_each(|uid| indexed.push(uid));
+        let bytes = segment.as_bytes().len() as u64;
+        let scanned = NumSet::from_ranges(segment.scanned());
+        Self { uid, body, bytes, text_bytes: segment.text_bytes(), scanned, indexed }
+    }
+
+    /// What it takes in memory without the segment.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        std::mem::size_of::<Self>() + (self.scanned.ranges().len() + self.indexed.ranges().len()) * 8
+    }
+}
+
+/// The messages that are segments of a mailbox, with their bodies; and those that cannot be read.
+pub(crate) async fn list(store: &Store, mailbox: MailboxId) -> Result<(Vec<(Uid, BodyId)>, NumSet)> {
+    let opened = store.open(places::of(mailbox)).await?;
+    let view = opened.current().await?;
+    let uids = view.uids_of_seqs(&view.all());
+    let mut found = Vec::new();
+    let mut visit = |stored: Stored<'_>| {
+        found.push((stored.uid, stored.body));
+        ControlFlow::Continue(())
+    };
+    let unreadable = opened.summaries(&uids, &mut visit).await?;
+    Ok((found, unreadable.0))
+}
+
+/// Reads a segment. `None` if it is damaged or lost.
+pub(crate) async fn read(store: &Store, body: BodyId) -> Result<Option<Segment>> {
+    match store.engine().read_body(body, 0..u64::MAX).await {
+        Ok(bytes) => {
+            let segment = bytes.strip_prefix(HEAD).map(|bytes| Segment::read(bytes.to_vec()));
+            Ok(segment.and_then(|segment| segment.ok()))
+        }
+        Err(StoreError::Corrupt(_) | StoreError::Body { .. } | StoreError::Unreadable(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes a segment. The first one of a mailbox makes the place for it.
+pub(crate) async fn add(store: &Store, mailbox: MailboxId, segment: &Arc<Segment>) -> Result<()> {
+    let place = places::of(mailbox);
+    if store.status(&[place]).await?.into_iter().flatten().next().is_none() {
+        make_place(store, mailbox).await?;
+    }
+    let segment = Arc::clone(segment);
+    let session = posthaste_metrics::current();
+    let work = move || {
+        session.run(|| {
+            let message = Bytes::from([HEAD, segment.as_bytes()].concat());
+            let summary = Bytes::from(posthaste_delivery::summarize(&message));
+            (message, summary)
+        })
+    };
+    let (bytes, summary) = tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Busy)?;
+    let message = IncomingMessage {
+        bytes,
+        summary,
+        body: store.new_body_id(),
+        flags: Vec::new(),
+        date: u32::try_from(store.unix_ms() / 1000).unwrap_or(u32::MAX),
+        saved: None,
+    };
+    store.destination(place).without_limit().append(vec![message]).await?;
+    Ok(())
+}
+
+/// Removes segments of a mailbox.
+pub(crate) async fn remove(store: &Store, mailbox: MailboxId, uids: &NumSet) -> Result<()> {
+    if !uids.is_empty() {
+        // Nobody's folder, so what comes and goes there is not looked at.
+        let _ = store.destination(places::of(mailbox)).without_limit();
+        store.open(places::of(mailbox)).await?.remove(uids).await?;
+    }
+    Ok(())
+}
+
+/// Removes all that is stored for a mailbox.
+pub(crate) async fn remove_place(store: &Store, mailbox: MailboxId) -> Result<()> {
+    let place = places::of(mailbox);
+    store
+        .change_list(places::account(mailbox), |list, draft| {
+            if list.entries.iter().any(|entry| entry.id == place) {
+                draft.remove(place);
+            }
+            Ok(())
+        })
+        .await?;
+    // Last: as long as there is a place, the record leads to it.
+    mark(store, mailbox, false).await
+}
+
+async fn make_place(store: &Store, mailbox: MailboxId) -> Result<()> {
+    mark(store, mailbox, true).await?;
+    let place = places::of(mailbox);
+    let name = MailboxName::inbox();
+    store
+        .change_list(places::account(mailbox), |list, draft| {
+            if !list.entries.iter().any(|entry| entry.id == place) {
+                let uid_validity = draft.new_uid_validity()?;
+                let name = name.clone();
+                draft.upsert(MailboxEntry { id: place, name, uid_validity, special_use: None });
+            }
+            Ok(())
+        })
+        .await
+}
+
+/// Writes or removes the record that says that a mailbox has segments.
+async fn mark(store: &Store, mailbox: MailboxId, is_marked: bool) -> Result<()> {
+    let name = places::marker(mailbox);
+    for _ in 0..TRIES {
+        let entry = store.engine().directory_entry(&name).await?;
+        if entry.is_some() == is_marked {
+            return Ok(());
+        }
+        let expected = entry.map_or(0, |entry| entry.version);
+        let value = is_marked.then(Bytes::new);
+        let change = DirectoryChange { name: name.clone(), expected, value };
+        if store.engine().directory_commit(change).await? == CommitOutcome::Done {
+            return Ok(());
+        }
+    }
+    Err(StoreError::Busy)
+}
+
+/// Mailboxes that have segments, after this one, in order; at most `limit`.
+pub(crate) async fn marked(store: &Store, after: Option<MailboxId>, limit: usize) -> Result<Vec<MailboxId>> {
+    let after = after.map(places::marker);
+    let entries = store.engine().directory_scan(places::MARKERS, after.as_deref(), limit).await?;
+    Ok(entries.iter().filter_map(|entry| places::marked(&entry.name)).collect())
+}

@@ -1,0 +1,321 @@
+//! The index against a naive scan, over additions, expunges, crashes and damage.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use posthaste_mail_model::{AccountId, Id, MailboxId, MailboxName, NumSet};
+use posthaste_store::{IncomingMessage, Mailbox, MemoryEngine, Store, StoreOptions};
+use proptest::prelude::*;
+
+use super::*;
+use crate::index::SearchIndex;
+use crate::{places, stored};
+
+const MEMORY: usize = 64 << 20;
+
+/// A mailbox whose messages have these texts, by UID.
+struct World {
+    store: Store,
+    account: AccountId,
+    mailbox: Arc<Mailbox>,
+    texts: Vec<String>,
+}
+
+impl World {
+    async fn new() -> Self {
+        let store = Store::new(Arc::new(MemoryEngine::new()), StoreOptions::default());
+        let account = AccountId(Id::new(1_700_000_000_000, 7));
+        let entry = store.create(account, &MailboxName::new("a").unwrap(), None).await.unwrap();
+        let mailbox = store.open(entry.id).await.unwrap();
+        Self { store, account, mailbox, texts: Vec::new() }
+    }
+
+    fn id(&self) -> MailboxId {
+        self.mailbox.id()
+    }
+
+    async fn add(&mut self, texts: impl IntoIterator<Item = String>) {
+        let mut messages = Vec::new();
+        for text in texts {
+            let bytes = Bytes::from(format!("Subject: s\r\nX-Own: field\r\n\r\n{text}\r\n"));
+            let summary = Bytes::from(posthaste_delivery::summarize(&bytes));
+            let body = self.store.new_body_id();
+            messages.push(IncomingMessage { bytes, summary, body, flags: Vec::new(), date: 1, saved: None });
+            self.texts.push(text);
+        }
+        self.mailbox.append(messages).await.unwrap();
+    }
+
+    /// Another process or the next start: nothing is in memory.
+    fn index(&self) -> SearchIndex {
+        SearchIndex::new(self.store.clone(), MEMORY)
+    }
+
+    /// What the index proposes is compared with a scan of the texts. Returns how many messages the
+    /// search would read.
+    async fn ask(&self, index: &SearchIndex, word: &str) -> u64 {
+        let view = self.mailbox.current().await.unwrap();
+        let live = view.uids_of_seqs(&view.all());
+        let query = Query::new(Scope::Texts, word.as_bytes()).unwrap();
+        let answer = index.ask(self.id(), &[query]).await;
+        let answer =
+            answer.unwrap_or_else(|| Answer { covered: Arc::default(), proposed: vec![NumSet::new()] });
+        let proposed = &answer.proposed[0];
+        let read = live.difference(&answer.covered.difference(proposed));
+        for (text, uid) in self.texts.iter().zip(1..) {
+            let holds = text.contains(word) && live.contains(uid);
+            assert!(!holds || read.contains(uid), "{word} in UID {uid}");
+        }
+        read.count()
+    }
+
+    /// Segments in the store, and their messages.
+    async fn stored(&self) -> (usize, u64) {
+        let known = self.index().refresh(self.id()).await.unwrap();
+        let messages = known.stored().iter().map(|kept| kept.meta.indexed.count()).sum();
+        (known.stored().len(), messages)
+    }
+}
+
+fn texts(numbers: std::ops::Range<u32>) -> impl Iterator<Item = String> {
+    numbers.map(|n| format!("common word{n}x {}", if n % 100 == 7 { "needle" } else { "hay" }))
+}
+
+#[tokio::test]
+async fn messages_are_known_at_once_and_stored_once_they_are_enough() {
+    let mut world = World::new().await;
+    let index = world.index();
+    world.add(texts(0..200)).await;
+    assert_eq!(world.ask(&index, "needle").await, 200, "nothing is indexed yet");
+    index.update(world.id()).await.unwrap();
+    assert_eq!(world.ask(&index, "needle").await, 2);
+    assert_eq!(world.stored().await, (0, 0));
+    assert_eq!(world.ask(&world.index(), "needle").await, 200);
+    world.add(texts(200..300)).await;
+    index.update(world.id()).await.unwrap();
+    assert_eq!(world.stored().await, (1, 300));
+    assert_eq!(world.ask(&world.index(), "needle").await, 3, "as after a start");
+    assert_eq!(world.ask(&index, "word2").await, 100 + 10 + 1);
+    assert_eq!(world.ask(&index, "absent").await, 0);
+    world.mailbox.remove(&NumSet::range(8, 8)).await.unwrap();
+    world.add(texts(300..310)).await;
+    assert_eq!(world.ask(&index, "needle").await, 2 + 10);
+    index.update(world.id()).await.unwrap();
+    assert_eq!(world.ask(&index, "needle").await, 3);
+}
+
+#[tokio::test]
+async fn segments_are_merged_and_lose_expunged_messages() {
+    let mut world = World::new().await;
+    let index = world.index();
+    for n in 0..9 {
+        world.add(texts(n * 300..n * 300 + 300)).await;
+        index.update(world.id()).await.unwrap();
+    }
+    let (segments, messages) = world.stored().await;
+    assert!(segments <= 4, "{segments} segments");
+    assert_eq!(messages, 2700);
+    assert_eq!(world.ask(&index, "needle").await, 27);
+    world.mailbox.remove(&NumSet::range(1, 2400)).await.unwrap();
+    index.update(world.id()).await.unwrap();
+    let (_, messages) = world.stored().await;
+    assert!(messages <= 600 + SEGMENT_MESSAGES_MIN as u64, "{messages} messages");
+    assert_eq!(world.ask(&index, "needle").await, 3);
+    // What was expunged is not looked at again.
+    assert_eq!(index.shared.memory.lock().known(world.id()).scanned(), NumSet::range(1, 2700));
+}
+
+#[tokio::test]
+async fn a_deleted_mailbox_leaves_nothing() {
+    let mut world = World::new().await;
+    let index = world.index();
+    world.add(texts(0..300)).await;
+    index.update(world.id()).await.unwrap();
+    let place = places::of(world.id());
+    assert!(world.store.status(&[place]).await.unwrap()[0].is_some());
+    let sizes = index.sizes(None).await.unwrap();
+    assert_eq!(sizes.len(), 1);
+    let totals = index.totals(Duration::ZERO).await.unwrap();
+    assert_eq!((totals.mailboxes, totals.segments), (1, sizes[0].1.segments));
+    assert!((1..100).contains(&(totals.bytes - sizes[0].1.bytes)), "{totals:?} {sizes:?}");
+    world.store.delete(world.account, &MailboxName::new("a").unwrap()).await.unwrap();
+    index.update(world.id()).await.unwrap();
+    assert!(world.store.status(&[place]).await.unwrap()[0].is_none());
+    assert!(index.sizes(None).await.unwrap().is_empty());
+    // What was counted is counted again when it is old.
+    assert_eq!(index.totals(Duration::MAX).await.unwrap(), totals);
+    assert_eq!(index.totals(Duration::ZERO).await.unwrap(), Totals::default());
+    assert_eq!(index.memory_bytes(), 0);
+}
+
+#[tokio::test]
+async fn segments_of_mailboxes_deleted_elsewhere_are_swept() {
+    let mut world = World::new().await;
+    let index = world.index();
+    world.add(texts(0..300)).await;
+    index.update(world.id()).await.unwrap();
+    world.store.delete(world.account, &MailboxName::new("a").unwrap()).await.unwrap();
+    index.sweep().await;
+    assert!(world.store.status(&[places::of(world.id())]).await.unwrap()[0].is_none());
+    assert!(index.sizes(None).await.unwrap().is_empty());
+}
+
+/// A segment with other bytes takes the place of the right one.
+async fn replace_the_segment(world: &World, change: impl Fn(&mut Vec<u8>)) {
+    let (segments, _) = stored::list(&world.store, world.id()).await.unwrap();
+    let (uid, body) = segments[0];
+    let mut bytes = world.store.read_body(body, 0..u64::MAX).await.unwrap().to_vec();
+    change(&mut bytes);
+    let bytes = Bytes::from(bytes);
+    let summary = Bytes::from(posthaste_delivery::summarize(&bytes));
+    let body = world.store.new_body_id();
+    let damaged = IncomingMessage { bytes, summary, body, flags: Vec::new(), date: 1, saved: None };
+    world.store.destination(places::of(world.id())).append(vec![damaged]).await.unwrap();
+    stored::remove(&world.store, world.id(), &NumSet::range(uid.value(), uid.value())).await.unwrap();
+}
+
+/// A flipped bit, and the version of segments that had trigrams.
+#[tokio::test]
+async fn a_damaged_or_old_segment_is_removed_and_made_again() {
+    let flipped = |bytes: &mut Vec<u8>| {
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+    };
+    let old = |bytes: &mut Vec<u8>| {
+        let at = bytes.windows(8).position(|eight| eight == b"PHSEARC\x03").unwrap();
+        bytes[at + 7] = 2;
+    };
+    for change in [&flipped as &dyn Fn(&mut Vec<u8>), &old] {
+        let mut world = World::new().await;
+        let index = world.index();
+        world.add(texts(0..300)).await;
+        index.update(world.id()).await.unwrap();
+        replace_the_segment(&world, change).await;
+        let next = world.index();
+        assert_eq!(world.ask(&next, "needle").await, 300, "all are read");
+        next.update(world.id()).await.unwrap();
+        assert_eq!(world.ask(&next, "needle").await, 3);
+        assert_eq!(world.stored().await, (1, 300));
+    }
+}
+
+#[tokio::test]
+async fn what_a_crash_left_twice_is_removed() {
+    let mut world = World::new().await;
+    let index = world.index();
+    world.add(texts(0..300)).await;
+    index.update(world.id()).await.unwrap();
+    let known = index.refresh(world.id()).await.unwrap();
+    let segment = index.load(world.id(), &known.stored()[0]).await.unwrap().unwrap();
+    index.store_segment(world.id(), segment).await.unwrap();
+    assert_eq!(world.stored().await, (2, 600));
+    index.update(world.id()).await.unwrap();
+    assert_eq!(world.stored().await, (1, 300));
+    assert_eq!(world.ask(&index, "needle").await, 3);
+}
+
+#[tokio::test]
+async fn a_rebuild_replaces_all_segments() {
+    let mut world = World::new().await;
+    let index = world.index();
+    world.add(texts(0..300)).await;
+    index.update(world.id()).await.unwrap();
+    let (before, _) = stored::list(&world.store, world.id()).await.unwrap();
+    world.index().rebuild(world.id()).await.unwrap();
+    let (after, _) = stored::list(&world.store, world.id()).await.unwrap();
+    assert!(after.len() == 1 && after[0].1 != before[0].1);
+    assert_eq!(world.ask(&index, "needle").await, 3);
+}
+
+#[tokio::test]
+async fn the_task_indexes_what_comes_and_removes_what_is_deleted() {
+    let mut world = World::new().await;
+    let index = world.index();
+    let task = tokio::spawn(index.clone().run());
+    // Until the task has begun, nothing is noted.
+    while !world.store.changed().is_wanted() {
+        tokio::task::yield_now().await;
+    }
+    world.add(texts(0..300)).await;
+    while world.stored().await != (1, 300) {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    world.store.delete(world.account, &MailboxName::new("a").unwrap()).await.unwrap();
+    while world.store.status(&[places::of(world.id())]).await.unwrap()[0].is_some() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    task.abort();
+}
+
+#[tokio::test]
+async fn with_little_memory_searches_read_segments_from_the_store() {
+    let mut world = World::new().await;
+    let index = SearchIndex::new(world.store.clone(), 4000);
+    world.add(texts(0..300)).await;
+    index.update(world.id()).await.unwrap();
+    assert_eq!(world.ask(&index, "needle").await, 3);
+    assert!(index.memory_bytes() <= 4000);
+    // A delivery is not read while there is no room for it.
+    world.add(texts(300..301)).await;
+    index.update(world.id()).await.unwrap();
+    assert_eq!(world.ask(&index, "needle").await, 3 + 1);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Add(u32, u32),
+    Expunge(u32, u32),
+    Update,
+    Restart,
+    Ask(String),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (1_u32..400, 0_u32..50).prop_map(|(count, seed)| Step::Add(count, seed)),
+        2 => (1_u32..2000, 1_u32..900).prop_map(|(first, count)| Step::Expunge(first, count)),
+        3 => Just(Step::Update),
+        1 => Just(Step::Restart),
+        4 => "[abc]{3,5}".prop_map(Step::Ask),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever happened: every message that holds the word is read by the search.
+    #[test]
+    fn the_index_never_leaves_out_a_message_that_matches(steps in prop::collection::vec(step(), 1..24)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let mut world = World::new().await;
+            let mut index = world.index();
+            for step in steps {
+                match step {
+                    Step::Add(count, seed) => {
+                        let text = |n: u32| {
+                            let mut bits = (n + 1).wrapping_mul(0x9E37_79B1).wrapping_add(seed * 7919);
+                            let letter = |_| {
+                                bits = bits.wrapping_mul(0x2C1B_3C6D).rotate_left(9) ^ 0x55;
+                                ['a', 'b', 'c', ' '][bits as usize % 4]
+                            };
+                            (0..24).map(letter).collect::<String>()
+                        };
+                        world.add((0..count).map(text)).await;
+                    }
+                    Step::Expunge(first, count) => {
+                        world.mailbox.remove(&NumSet::range(first, first + count)).await.unwrap();
+                    }
+                    Step::Update => index.update(world.id()).await.unwrap(),
+                    Step::Restart => index = world.index(),
+                    Step::Ask(word) => {
+                        world.ask(&index, &word).await;
+                    }
+                }
+            }
+            index.update(world.id()).await.unwrap();
+            world.ask(&index, "abca").await;
+        });
+    }
+}

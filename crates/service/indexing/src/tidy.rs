@@ -1,0 +1,149 @@
+//! Segments are merged as they come, and lose the messages that were expunged.
+
+use std::sync::Arc;
+
+use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_search_index::{MESSAGES_MAX, Segment, merge};
+use posthaste_store::{MailboxHead, Result};
+
+use crate::SEGMENT_MESSAGES_MIN;
+use crate::index::SearchIndex;
+use crate::memory::{Kept, Known};
+use crate::stored;
+use crate::work::{Turn, blocking};
+
+/// Small segments that are merged at once. So each message is written some four times on its way to
+/// a full segment, and a mailbox of 100,000 messages has some 30 segments.
+const MERGED: usize = 4;
+
+/// Bytes of segments that are merged at once.
+const MERGED_BYTES_MAX: u64 = 32 << 20;
+
+/// Mailboxes that are compared with their records at a time.
+const PAGE: usize = 256;
+
+impl SearchIndex {
+    /// Does one piece of work on the segments of a mailbox, if there is any.
+    pub(crate) async fn tidy(&self, mailbox: MailboxId, head: &MailboxHead, known: Known) -> Result<Turn> {
+        if let Some(doubled) = doubled(known.stored()) {
+            stored::remove(&self.shared.store, mailbox, &doubled).await?;
+            return Ok(Turn::Again);
+        }
+        let covered: u64 = known.stored().iter().map(|kept| kept.meta.indexed.count()).sum();
+        let live = u64::from(head.counts.messages);
+        // More than half of the messages are expunged: what is left is written again.
+        if covered > live * 2 + SEGMENT_MESSAGES_MIN as u64 {
+            return self.compact(mailbox, known.stored()).await;
+        }
+        let Some(group) = to_merge(known.stored()) else { return Ok(Turn::Done) };
+        self.replace(mailbox, &group, None).await
+    }
+
+    /// Writes segments again without the messages that were expunged.
+    async fn compact(&self, mailbox: MailboxId, all: &[Kept]) -> Result<Turn> {
+        let opened = self.shared.store.open(mailbox).await?;
+        let view = opened.current().await?;
+        let live = view.uids_of_seqs(&view.all());
+        // Those with the most expunged messages first.
+        let mut by_left: Vec<(u64, &Kept)> = all
+            .iter()
+            .map(|kept| (kept.meta.indexed.intersection(&live).count(), kept))
+            .filter(|(left, kept)| *left < kept.meta.indexed.count())
+            .collect();
+        by_left.sort_by_key(|(left, kept)| left * 1000 / kept.meta.indexed.count().max(1));
+        let (mut messages, mut group) = (0, Vec::new());
+        for (left, kept) in by_left.into_iter().take(MERGED) {
+            messages += left;
+            if messages > MESSAGES_MAX as u64 {
+                break;
+            }
+            group.push(kept.clone());
+        }
+        if group.is_empty() {
+            return Ok(Turn::Done);
+        }
+        self.replace(mailbox, &group, Some(live)).await
+    }
+
+    /// Stores one segment in place of these. With `live`, it has only messages of these UIDs.
+    async fn replace(&self, mailbox: MailboxId, group: &[Kept], live: Option<NumSet>) -> Result<Turn> {
+        let mut segments = Vec::with_capacity(group.len());
+        for kept in group {
+            // A damaged one is removed when it is listed again.
+            let Some(segment) = self.load(mailbox, kept).await? else { return Ok(Turn::Again) };
+            segments.push(segment);
+        }
+        let ranges = group.iter().flat_map(|kept| kept.meta.scanned.ranges().iter().copied());
+        let scanned = NumSet::from_ranges(ranges);
+        let merged = blocking(move || {
+            let segments: Vec<&Segment> = segments.iter().map(Arc::as_ref).collect();
+            let kept = |uid| live.as_ref().is_none_or(|live| live.contains(uid));
+            merge(&segments, scanned.ranges(), kept)
+        });
+        // The new one first: a crash in between leaves both, and the old ones are removed later.
+        let Some(merged) = merged.await? else {
+            debug_assert!(false, "more messages than a segment has were merged");
+            return Ok(Turn::Done);
+        };
+        self.store_segment(mailbox, Arc::new(merged)).await?;
+        let uids: NumSet = group.iter().map(|kept| kept.meta.uid.value()).collect();
+        stored::remove(&self.shared.store, mailbox, &uids).await?;
+        Ok(Turn::Again)
+    }
+
+    /// Removes the segments of mailboxes that another process deleted.
+    pub(crate) async fn sweep(&self) {
+        if let Err(error) = self.try_sweep().await {
+            tracing::warn!(%error, "segments of deleted mailboxes are not looked for");
+        }
+    }
+
+    async fn try_sweep(&self) -> Result<()> {
+        let (store, mut after) = (&self.shared.store, None);
+        loop {
+            let marked = stored::marked(store, after, PAGE).await?;
+            let Some(last) = marked.last() else { return Ok(()) };
+            after = Some(*last);
+            for (mailbox, head) in marked.iter().zip(store.engine().heads(&marked).await?) {
+                if head.is_none() {
+                    self.shared.memory.lock().forget(*mailbox);
+                    stored::remove_place(store, *mailbox).await?;
+                }
+            }
+        }
+    }
+}
+
+/// Segments all of whose messages another one has: two nodes made them, or a crash left them.
+fn doubled(all: &[Kept]) -> Option<NumSet> {
+    let mut by_size: Vec<&Kept> = all.iter().collect();
+    by_size.sort_by_key(|kept| (std::cmp::Reverse(kept.meta.indexed.count()), kept.meta.uid));
+    let (mut indexed, mut scanned) = (NumSet::new(), NumSet::new());
+    let mut doubled = NumSet::new();
+    for (number, kept) in by_size.into_iter().enumerate() {
+        let meta = &kept.meta;
+        let is_new =
+            !meta.scanned.difference(&scanned).is_empty() || !meta.indexed.difference(&indexed).is_empty();
+        if !is_new && number > 0 {
+            doubled = doubled.union(&NumSet::range(meta.uid.value(), meta.uid.value()));
+        }
+        (indexed, scanned) = (indexed.union(&meta.indexed), scanned.union(&meta.scanned));
+    }
+    Some(doubled).filter(|doubled| !doubled.is_empty())
+}
+
+/// Small segments that fit into one.
+fn to_merge(all: &[Kept]) -> Option<Vec<Kept>> {
+    let mut by_size: Vec<&Kept> = all.iter().collect();
+    by_size.sort_by_key(|kept| kept.meta.indexed.count());
+    let (mut messages, mut bytes, mut group) = (0, 0, Vec::new());
+    for kept in by_size {
+        messages += kept.meta.indexed.count();
+        bytes += kept.meta.bytes;
+        if messages > MESSAGES_MAX as u64 || bytes > MERGED_BYTES_MAX {
+            break;
+        }
+        group.push(kept.clone());
+    }
+    (group.len() >= MERGED).then_some(group)
+}

@@ -1,0 +1,104 @@
+//! Takes the lines of commands off a connection's input.
+//!
+//! A line ends with CR LF and with nothing else. A line over the limit is skipped up to its end;
+//! one that goes on for too long is an error.
+
+use bytes::{Buf, BytesMut};
+use memchr::memchr;
+
+use crate::NetError;
+
+/// What is at the front of the input.
+#[derive(Debug, PartialEq, Eq)]
+pub enum TakenLine {
+    /// A line, without CR LF.
+    Whole(BytesMut),
+    /// A line that ends with a bare LF. It is removed.
+    BareLf,
+    /// A line over the limit. It is removed.
+    TooLong,
+    /// No line yet: read more.
+    Unfinished,
+}
+
+/// Reads one line.
+#[derive(Debug)]
+pub struct LineReader {
+    line_max: usize,
+    skip_max: usize,
+    skipped: usize,
+}
+
+impl LineReader {
+    /// A reader of a line of at most `line_max` octets, CR LF included. Of a longer one, it skips
+    /// about `skip_max` octets.
+    pub fn new(line_max: usize, skip_max: usize) -> Self {
+        Self { line_max, skip_max, skipped: 0 }
+    }
+
+    /// Takes the line off the input.
+    pub fn take(&mut self, input: &mut BytesMut) -> Result<TakenLine, NetError> {
+        loop {
+            let len = input.len().min(self.line_max);
+            match memchr(b'\n', input.get(..len).unwrap_or(input)) {
+                Some(at) if self.skipped > 0 => {
+                    input.advance(at + 1);
+                    return Ok(TakenLine::TooLong);
+                }
+                Some(at) => {
+                    let mut line = input.split_to(at + 1);
+                    if !line.ends_with(b"\r\n") {
+                        return Ok(TakenLine::BareLf);
+                    }
+                    line.truncate(at - 1);
+                    return Ok(TakenLine::Whole(line));
+                }
+                None if len < self.line_max => return Ok(TakenLine::Unfinished),
+                None => {
+                    self.skipped += len;
+                    input.advance(len);
+                    if self.skipped > self.skip_max {
+                        return Err(NetError::InputFull { max: self.skip_max });
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines of an input that comes in pieces of `step` octets, and an error as text.
+    fn lines(input: &[u8], step: usize) -> Vec<String> {
+        let (mut read, mut lines) = (BytesMut::new(), Vec::new());
+        let mut reader = LineReader::new(6, 12);
+        for piece in input.chunks(step) {
+            read.extend_from_slice(piece);
+            loop {
+                lines.push(match reader.take(&mut read) {
+                    Ok(TakenLine::Unfinished) => break,
+                    Ok(TakenLine::Whole(line)) => String::from_utf8(line.to_vec()).expect("ASCII"),
+                    Ok(other) => format!("{other:?}"),
+                    Err(error) => return [lines, vec![error.to_string()]].concat(),
+                });
+                reader = LineReader::new(6, 12);
+            }
+        }
+        lines
+    }
+
+    #[test]
+    fn lines_end_with_crlf_and_have_a_limit() {
+        let error = NetError::InputFull { max: 12 }.to_string();
+        for step in [1, 2, 5, 100] {
+            assert_eq!(lines(b"a\r\n\r\nbcde\r\nf", step), ["a", "", "bcde"], "{step}");
+            assert_eq!(lines(b"a\n\nb\r\n", step), ["BareLf", "BareLf", "b"], "{step}");
+            // Six octets with CR LF are the most.
+            assert_eq!(lines(b"abcde\r\nx\r\n", step), ["TooLong", "x"], "{step}");
+            assert_eq!(lines(b"abcdefghijk\r\nx\r\n", step), ["TooLong", "x"], "{step}");
+            assert_eq!(lines(b"x\r\nabcdefghijklmnopqrs\r\n", step), ["x", error.as_str()], "{step}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The mailboxes that each account sees, as of a change.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use posthaste_directory::{Account, Directory, Result};
+use posthaste_mail_model::AccountId;
+
+use crate::visible::{Owner, Visible};
+
+/// Accounts whose view of others is kept. Most accounts share nothing, and take some 300 bytes.
+const READERS_MAX: usize = 10_000;
+/// Mailboxes in all these views: some 20 MB. A view that is dropped is read again.
+const MAILBOXES_MAX: usize = 200_000;
+/// Mailboxes of others that one account sees at most: five times as many as LIST shows. They take
+/// some 100 bytes each.
+const VISIBLE_MAX: usize = 50_000;
+/// Owners between two pauses for other tasks. Each costs a read of a record or two.
+const OWNERS_AT_ONCE: usize = 32;
+
+/// What is known, by account.
+#[derive(Default)]
+pub(crate) struct KnownReaders(Mutex<Readers>);
+
+#[derive(Default)]
+struct Readers {
+    by_account: HashMap<AccountId, Arc<KnownReader>>,
+    /// Mailboxes in all their views.
+    mailboxes: usize,
+}
+
+/// What is known of one account.
+#[derive(Default)]
+pub(crate) struct KnownReader {
+    /// Held by the session that reads for all sessions of the account.
+    pub(crate) turn: tokio::sync::Mutex<()>,
+    seen: Mutex<Option<Arc<Seen>>>,
+}
+
+/// What an account sees, by the lists at one time.
+struct Seen {
+    /// How many changes there were before they were read.
+    changes: u64,
+    /// Those who may share with it, and what. They may have shared something before, or may do so
+    /// with others.
+    sharers: HashMap<AccountId, Shared>,
+    visible: Arc<Visible>,
+}
+
+#[derive(Clone)]
+struct Shared {
+    /// How many changes of the owner's lists there were before they were read.
+    changes: u64,
+    owner: Option<Arc<Owner>>,
+}
+
+impl KnownReaders {
+    pub(crate) fn of(&self, reader: AccountId) -> Arc<KnownReader> {
+        Arc::clone(self.0.lock().by_account.entry(reader).or_default())
+    }
+
+    /// Drops all views if there are too many, after one had so many mailboxes and has others now.
+    pub(crate) fn keep_within_bounds(&self, had: usize, has: usize) {
+        let mut readers = self.0.lock();
+        readers.mailboxes = (readers.mailboxes + has).saturating_sub(had);
+        if readers.by_account.len() > READERS_MAX || readers.mailboxes > MAILBOXES_MAX {
+            *readers = Readers::default();
+        }
+    }
+}
+
+impl KnownReader {
+    /// What the account sees, if it was read after so many changes.
+    pub(crate) fn as_of(&self, changes: u64) -> Option<Arc<Visible>> {
+        let seen = self.seen.lock();
+        seen.as_ref().filter(|seen| seen.changes >= changes).map(|seen| Arc::clone(&seen.visible))
+    }
+
+    /// Reads the lists of those who changed them.
+    pub(crate) async fn read(&self, directory: &Directory, reader: &Account) -> Result<Arc<Visible>> {
+        let before = self.seen.lock().clone();
+        // Before the lists are read: a change meanwhile is found by the next look.
+        let changes = directory.sharing_changes().await?;
+        let mut sharers = HashMap::new();
+        let (mut owners, mut room) = (Vec::new(), VISIBLE_MAX);
+        for (n, sharer) in directory.sharers(reader).await?.into_iter().enumerate() {
+            if n % OWNERS_AT_ONCE == OWNERS_AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
+            let changes = directory.sharing_changes_of(sharer.id).await?;
+            let kept = before.as_ref().and_then(|seen| seen.sharers.get(&sharer.id));
+            let shared = match kept.filter(|kept| kept.changes == changes) {
+                Some(kept) => kept.clone(),
+                None => {
+                    let sharing = directory.shared_by(&sharer, reader).await?;
+                    Shared { changes, owner: sharing.map(|sharing| Arc::new(Owner::new(sharing))) }
+                }
+            };
+            let mailboxes = shared.owner.as_ref().map_or(0, |owner| owner.mailboxes());
+            match room.checked_sub(mailboxes) {
+                Some(left) => room = left,
+                None => {
+                    tracing::warn!(
+                        reader = reader.name,
+                        "sees {VISIBLE_MAX} mailboxes of others, and no more"
+                    );
+                    continue;
+                }
+            }
+            owners.extend(shared.owner.clone());
+            sharers.insert(sharer.id, shared);
+        }
+        let visible = Arc::new(Visible::new(owners));
+        *self.seen.lock() = Some(Arc::new(Seen { changes, sharers, visible: Arc::clone(&visible) }));
+        Ok(visible)
+    }
+
+    pub(crate) fn mailboxes(&self) -> usize {
+        self.seen.lock().as_ref().map_or(0, |seen| seen.visible.mailboxes())
+    }
+}

@@ -1,0 +1,125 @@
+//! What is read of the lists, and how often.
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use posthaste_directory::{Account, Directory, Identifier, NewAccount, Policy};
+use posthaste_mail_model::{Id, MailboxId, Rights, Secret};
+use posthaste_store::suite::layer::Layer;
+use posthaste_store::{DirectoryEntry, Engine, MemoryEngine, Result};
+use std::sync::Arc;
+
+use crate::SharedMailboxes;
+
+/// Notes which lists are read, and lets other tasks run meanwhile.
+#[derive(Default)]
+struct Noting {
+    memory: MemoryEngine,
+    scanned: Mutex<Vec<String>>,
+}
+
+#[async_trait]
+impl Layer for Noting {
+    type Inner = MemoryEngine;
+
+    fn inner(&self) -> &MemoryEngine {
+        &self.memory
+    }
+
+    async fn directory_scan(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        self.scanned.lock().push(prefix.to_owned());
+        tokio::task::yield_now().await;
+        self.memory.directory_scan(prefix, after, limit).await
+    }
+}
+
+struct World {
+    engine: Arc<Noting>,
+    directory: Arc<Directory>,
+    shared: Arc<SharedMailboxes>,
+}
+
+impl World {
+    fn new() -> Self {
+        let engine = Arc::new(Noting::default());
+        let directory = Directory::with_policy(engine.clone(), Policy::cheap_for_tests()).unwrap();
+        let directory = Arc::new(directory);
+        let shared = Arc::new(SharedMailboxes::new(Arc::clone(&directory)));
+        Self { engine, directory, shared }
+    }
+
+    async fn account(&self, name: &str) -> Account {
+        let password = Secret::new("pencil".to_owned());
+        self.directory.add(name, &password, NewAccount::default()).await.unwrap()
+    }
+
+    async fn grant(&self, owner: &Account, n: u64, who: &str, letters: &str) {
+        let (who, rights) = (Identifier::parse(who).unwrap(), Rights::parse(letters.as_bytes()).unwrap());
+        self.directory.set_rights(owner, mailbox(n), &who, |_| rights).await.unwrap();
+    }
+
+    /// Whose lists were read since the last call.
+    fn read(&self) -> Vec<String> {
+        let scanned = std::mem::take(&mut *self.engine.scanned.lock());
+        scanned.iter().filter_map(|prefix| prefix.strip_prefix("acl/").map(str::to_owned)).collect()
+    }
+}
+
+fn mailbox(n: u64) -> MailboxId {
+    MailboxId(Id::new(n, 1))
+}
+
+#[tokio::test]
+async fn a_change_makes_nobody_read_the_lists_of_others_again() {
+    let world = World::new();
+    let (ana, bo) = (world.account("ana@example.org").await, world.account("bo@example.org").await);
+    let (cy, dan) = (world.account("cy@example.org").await, world.account("dan@example.org").await);
+    world.grant(&ana, 1, "bo@example.org", "lr").await;
+    world.grant(&cy, 2, "bo@example.org", "lri").await;
+    world.read();
+    let rights = async |n| world.shared.visible_to(&bo).await.unwrap().rights(mailbox(n)).to_string();
+    assert_eq!((rights(1).await, rights(2).await), ("lr".into(), "lri".into()));
+    assert_eq!(world.read().len(), 2);
+    // One that concerns another reader of the same owner, too: his lists alone are read.
+    world.grant(&cy, 3, "dan@example.org", "lr").await;
+    world.grant(&cy, 2, "bo@example.org", "l").await;
+    world.read();
+    assert_eq!((rights(1).await, rights(2).await), ("lr".into(), "l".into()));
+    assert_eq!(world.read(), [format!("{}/", cy.id)]);
+    // One of somebody who shares nothing with bo: nothing is read.
+    world.grant(&dan, 4, "ana@example.org", "lr").await;
+    world.read();
+    assert_eq!(rights(1).await, "lr");
+    assert_eq!(world.read(), [""; 0]);
+    // One more who shares, and one who ends it.
+    world.grant(&dan, 4, "anyone", "r").await;
+    world.grant(&ana, 1, "bo@example.org", "").await;
+    world.read();
+    assert_eq!((rights(1).await, rights(2).await, rights(4).await), ("".into(), "l".into(), "r".into()));
+    assert_eq!(world.read().len(), 2);
+    world.directory.remove("cy@example.org").await.unwrap();
+    assert_eq!(rights(2).await, "");
+}
+
+#[tokio::test]
+async fn sessions_of_one_account_read_the_lists_once() {
+    let world = World::new();
+    let (ana, bo) = (world.account("ana@example.org").await, world.account("bo@example.org").await);
+    for n in 0..40 {
+        world.grant(&ana, n, "bo@example.org", "lr").await;
+    }
+    world.read();
+    let sessions = (0..20).map(|_| {
+        let (shared, bo) = (Arc::clone(&world.shared), bo.clone());
+        tokio::spawn(async move { shared.visible_to(&bo).await.unwrap().rights(mailbox(39)) })
+    });
+    for session in sessions.collect::<Vec<_>>() {
+        assert_eq!(session.await.unwrap(), Rights::LOOKUP.union(Rights::READ));
+    }
+    // Two pages of one scan.
+    assert_eq!(world.read().len(), 2);
+}

@@ -1,0 +1,228 @@
+//! Looks for records in a pack that may be damaged.
+
+use super::GROUP_MAX;
+use super::disk::DiskFile;
+use super::record::{Form, Header, Kind, RECORD_HEADER};
+use super::scan::{Found, Scan};
+
+/// Bytes searched at a time.
+const WINDOW: usize = 1 << 20;
+/// What a disk writes whole or not at all, and what is passed over where it cannot read.
+pub(crate) const SECTOR: u64 = 512;
+
+/// Looks for records in one pack.
+pub(crate) struct Search<'f> {
+    pub(crate) file: &'f dyn DiskFile,
+    pub(crate) form: Form,
+    pub(crate) size: u64,
+}
+
+impl Search<'_> {
+    /// The record at `at`, or else the next one after it.
+    pub(crate) fn next(&self, at: u64) -> Option<Found> {
+        let mut head = [0; RECORD_HEADER];
+        if self.file.read_at(&mut head, at).is_ok_and(|n| n == RECORD_HEADER)
+            && let Some(found) = self.record(&head, at)
+        {
+            return Some(found);
+        }
+        // A record of form 1 does not say where it belongs: a message may hold the bytes of one.
+        if self.form == Form::Unbound {
+            return None;
+        }
+        let mut from = at + 8;
+        while from + RECORD_HEADER as u64 <= self.size {
+            let (window, next) = self.window(from);
+            let heads = window.len().saturating_sub(RECORD_HEADER - 1);
+            for skip in (0..heads).step_by(8) {
+                let offset = from + skip as u64;
+                let head = window.get(skip..).unwrap_or_default();
+                if let Some(found) = self.record(head, offset) {
+                    return Some(found);
+                }
+            }
+            from = next;
+        }
+        None
+    }
+
+    /// Whether the pack was cut off at `at`, in its tail. `found` is the next record.
+    ///
+    /// A server acknowledges commits when its pack is synced, so of a tail only the last batch can
+    /// be in pieces: a crash lost some of its sectors, which are zero then, as they were written
+    /// ahead. Whole commits of the same batch may follow. None of the batch was acknowledged. An
+    /// opening does not use it either.
+    ///
+    /// If commits follow, it is damage, and they count, where records of a later batch follow, or
+    /// no sector is missing. Records of older programs do not say where their batch begins: there
+    /// it is damage as well if more commits follow than a batch has.
+    pub(crate) fn is_cut_off(&self, at: u64, found: &Found, next_seq: u64) -> bool {
+        let is_whole = found.offset == at && self.is_whole(found);
+        !is_whole && !self.has_later_batch(at) && self.is_torn(at, found, next_seq)
+    }
+
+    /// The same where no later batch follows and the record at `at` is not whole.
+    fn is_torn(&self, at: u64, found: &Found, next_seq: u64) -> bool {
+        let is_new = |found: &Found| found.header.kind != Kind::Body && found.header.seq >= next_seq;
+        let commits = self.records_from(at).filter(|found| is_new(found) && self.is_whole(found)).count();
+        let is_last_batch = commits <= GROUP_MAX;
+        commits == 0 || (is_last_batch && (self.lacks_sector(at, found.offset) || self.lacks_part(at, found)))
+    }
+
+    /// Where damage begins that an opening must not pass over; `None` if all records from `at` on
+    /// are whole, or what follows was never acknowledged. A last batch that maintenance wrote was
+    /// not: what it copied is still where it was.
+    pub(crate) fn damage_from(&self, mut at: u64, next_seq: u64) -> Option<u64> {
+        self.last_byte(at)?;
+        let found = loop {
+            let found = self.next(at)?;
+            if found.offset > at || !self.is_whole(&found) {
+                break found;
+            }
+            at = found.end();
+        };
+        let is_change = |found: &Found| {
+            let kind = found.header.kind;
+            matches!(kind, Kind::Mailbox | Kind::Pair | Kind::List | Kind::Directory)
+                && found.header.seq >= next_seq
+        };
+        let is_damage = self.has_later_batch(at)
+            || (self.records_from(at).any(|found| is_change(&found)) && !self.is_torn(at, &found, next_seq));
+        is_damage.then_some(at)
+    }
+
+    /// All records from `at` on whose heads are intact.
+    fn records_from(&self, at: u64) -> impl Iterator<Item = Found> {
+        std::iter::successors(self.next(at), |found| self.next(found.end()))
+    }
+
+    /// Whether a batch follows that began after `at`: all before it was synced.
+    pub(crate) fn has_later_batch(&self, at: u64) -> bool {
+        self.records_from(at).any(|found| found.header.batch_at(found.offset).is_some_and(|batch| batch > at))
+    }
+
+    /// Whether a sector of the record at `at` is missing. A large body is written apart from its
+    /// head: the sector that both share may have the head alone.
+    fn lacks_part(&self, at: u64, found: &Found) -> bool {
+        let content = at + RECORD_HEADER as u64 + found.header.table_len();
+        found.offset == at && (self.lacks_sector(at, found.end()) || self.lacks_sector(content, content + 1))
+    }
+
+    /// Whether one of the sectors from `from` to `to` is zero, as far as it is not before `from`.
+    fn lacks_sector(&self, from: u64, to: u64) -> bool {
+        let mut at = from;
+        while at < to.min(self.size) {
+            let end = (at + 1).next_multiple_of(SECTOR).min(self.size);
+            let mut sector = [0; SECTOR as usize];
+            let sector = sector.get_mut(..(end - at) as usize).unwrap_or_default();
+            if self.file.read_at(sector, at).is_ok_and(|n| n == sector.len())
+                && sector.iter().all(|b| *b == 0)
+            {
+                return true;
+            }
+            at = end;
+        }
+        false
+    }
+
+    /// Whether the disk can read everything from `from` on.
+    pub(crate) fn is_readable(&self, from: u64) -> bool {
+        let (mut at, mut bytes) = (from, vec![0; self.window_len(from)]);
+        while at < self.size {
+            match self.file.read_at(&mut bytes, at) {
+                Ok(0) => return true,
+                Ok(read) => at += read as u64,
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Whether a record's content is intact, too.
+    pub(crate) fn is_whole(&self, found: &Found) -> bool {
+        Scan::new(self.file, self.form, 0, self.size).whole(found).is_ok()
+    }
+
+    fn record(&self, head: &[u8], offset: u64) -> Option<Found> {
+        let header = Header::from_bytes(head, self.form, offset)?;
+        let found = Found { offset, header };
+        (found.end() <= self.size).then_some(found)
+    }
+
+    /// How much is read at a time from `from` on.
+    fn window_len(&self, from: u64) -> usize {
+        usize::try_from(self.size.saturating_sub(from)).unwrap_or(WINDOW).min(WINDOW)
+    }
+
+    /// Bytes from `from` on and where to go on; none where the disk cannot read.
+    fn window(&self, from: u64) -> (Vec<u8>, u64) {
+        let mut bytes = vec![0; self.window_len(from)];
+        let read = self.file.read_at(&mut bytes, from).unwrap_or_else(|_| self.readable(from, &mut bytes));
+        bytes.truncate(read);
+        if read == 0 {
+            return (bytes, (from + 1).next_multiple_of(SECTOR));
+        }
+        // Heads that begin in the last bytes are looked at with the next window.
+        let heads = (read.saturating_sub(RECORD_HEADER) & !7) as u64;
+        (bytes, from + (heads + 8))
+    }
+
+    /// Reads what lies before the first sector that the disk cannot read.
+    fn readable(&self, from: u64, bytes: &mut [u8]) -> usize {
+        let mut read = 0;
+        while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
+            let at = from + read as u64;
+            let len = ((SECTOR - at % SECTOR) as usize).min(rest.len());
+            match self.file.read_at(rest.get_mut(..len).unwrap_or_default(), at) {
+                Ok(n) if n > 0 => read += n,
+                _ => break,
+            }
+        }
+        read
+    }
+
+    /// Whether nothing was ever written. A byte that cannot be read is not zero. A pack in use is
+    /// known by its first bytes.
+    pub(crate) fn is_zero(&self) -> bool {
+        let mut first = [0; SECTOR as usize];
+        let read = self.file.read_at(&mut first, 0).unwrap_or(0);
+        used(first.get(..read).unwrap_or_default()) == 0 && self.last_byte(0).is_none()
+    }
+
+    /// Where the last byte from `from` on that is not zero ends; none if all are. A byte that
+    /// cannot be read is not zero.
+    pub(crate) fn last_byte(&self, from: u64) -> Option<u64> {
+        let (mut at, mut last) = (from, None);
+        let mut bytes = vec![0; self.window_len(from)];
+        while at < self.size {
+            let buffer = bytes.get_mut(..self.window_len(at)).unwrap_or_default();
+            match self.file.read_at(buffer, at) {
+                Ok(0) => break,
+                Ok(read) => {
+                    let used = used(buffer.get(..read).unwrap_or_default());
+                    last = if used > 0 { Some(at + used as u64) } else { last };
+                    at += read as u64;
+                }
+                Err(_) => {
+                    at = (at + 1).next_multiple_of(SECTOR).min(self.size);
+                    last = Some(at);
+                }
+            }
+        }
+        last
+    }
+}
+
+/// Bytes up to the last that is not zero. Packs are made long in advance, so that most of the last
+/// one is zeroes: they are compared by the page.
+fn used(bytes: &[u8]) -> usize {
+    const ZEROES: [u8; 4096] = [0; 4096];
+    let mut rest = bytes;
+    while let Some((before, page)) =
+        rest.len().checked_sub(ZEROES.len()).and_then(|n| rest.split_at_checked(n))
+        && page == ZEROES
+    {
+        rest = before;
+    }
+    rest.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1)
+}

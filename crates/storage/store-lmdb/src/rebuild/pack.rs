@@ -1,0 +1,53 @@
+//! A pack of which a rebuild uses the records.
+
+use std::sync::Arc;
+
+use crate::log::disk::DiskFile;
+use crate::log::record::Form;
+use crate::log::scan::{Found, Scan};
+use crate::log::search::SECTOR;
+
+/// A pack that takes part.
+pub(crate) struct Pack {
+    pub(crate) file: Arc<dyn DiskFile>,
+    pub(crate) form: Form,
+    /// Every record lies below.
+    pub(crate) end: u64,
+    /// Where a later process gave the pack up: records from there on never happened. Or where
+    /// maintenance cut it: they lie elsewhere.
+    pub(crate) abandoned: Option<u64>,
+}
+
+impl Pack {
+    /// The content of one of its records, verified; why not, if it is not available.
+    pub(crate) fn content(&self, found: &Found) -> std::result::Result<bytes::Bytes, String> {
+        let scan = Scan::new(&*self.file, self.form, 0, self.end);
+        scan.content(found).map_err(|fault| fault.to_string())
+    }
+
+    /// Where what counts of it ends.
+    pub(crate) fn counted_end(&self) -> u64 {
+        self.abandoned.map_or(self.end, |end| end.min(self.end))
+    }
+
+    /// Makes what counts from `from` on durable, as a redo does: the process that wrote it may have
+    /// ended before its sync, or its sync may have failed. So the same bytes are written again.
+    /// What cannot be read is left as it is.
+    pub(crate) fn make_durable(&self, from: u64) -> std::io::Result<()> {
+        let (mut at, end) = (from, self.counted_end());
+        let mut sector = [0; SECTOR as usize];
+        while at < end {
+            let next = (at + 1).next_multiple_of(SECTOR).min(end);
+            let piece = sector.get_mut(..(next - at) as usize).unwrap_or_default();
+            if self.file.read_at(piece, at).is_ok_and(|read| read == piece.len()) {
+                self.file.write_at(piece, at)?;
+            }
+            at = next;
+        }
+        self.file.sync()
+    }
+
+    pub(crate) fn counts(&self, offset: u64) -> bool {
+        self.abandoned.is_none_or(|end| offset < end)
+    }
+}

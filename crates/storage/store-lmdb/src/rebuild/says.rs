@@ -1,0 +1,36 @@
+//! What records say of packs.
+
+use super::controls::Says;
+use crate::log::entry;
+use crate::log::range::{self, Rows, Table};
+use crate::log::record::{Header, Kind};
+use crate::log::scan::{Found, Scan};
+use crate::log::search::Search;
+
+/// What a record says of packs; nothing if it is about something else.
+pub(super) fn says(search: &Search<'_>, found: &Found) -> Vec<Says> {
+    let Header { kind, id, .. } = found.header;
+    let is_of_packs = match kind {
+        Kind::Abandon | Kind::Retire | Kind::Cut => true,
+        Kind::Range => id.to_bytes()[0] == Table::Packs as u8,
+        _ => false,
+    };
+    if !is_of_packs {
+        return Vec::new();
+    }
+    let content = Scan::new(search.file, search.form, 0, search.size).content(found).ok();
+    let says = content.and_then(|content| match kind {
+        Kind::Abandon => entry::abandon_from(&content).map(|(pack, end)| vec![Says::GivenUp(pack, end)]),
+        Kind::Cut => entry::abandon_from(&content).map(|(pack, end)| vec![Says::Cut(pack, end)]),
+        Kind::Range => said_of_packs(&content),
+        _ => entry::retire_from(&content).map(|pack| vec![Says::Retired(pack)]),
+    });
+    says.unwrap_or_else(|| vec![Says::Damaged(kind)])
+}
+
+/// What a checkpoint of the table of packs says.
+fn said_of_packs(content: &[u8]) -> Option<Vec<Says>> {
+    let Rows::Packs(packs) = range::from_content(content)?.rows else { return None };
+    let retired = packs.retired.iter().map(Says::Retired);
+    Some(retired.chain(packs.sealed.iter().map(|(pack, end)| Says::GivenUp(*pack, *end))).collect())
+}

@@ -1,0 +1,132 @@
+//! Rounds of maintenance that a crash tore, where no index says that they never happened.
+//!
+//! A round copies records of one pack to the end of another, under the sequence numbers that they
+//! have. Its last record may retire or cut the first pack. All of it is one batch: if a part is
+//! missing, nothing of it was committed, and the records are still where they were. A round that
+//! was committed, and damaged later, may be cut off as well as long as they are.
+
+use posthaste_store::Result;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use super::catalog::{Catalog, Entry};
+use super::controls::{Controls, Says};
+use super::pack::Pack;
+use super::says::says;
+use crate::log::record::Kind;
+use crate::log::scan::Found;
+use crate::log::search::Search;
+use crate::maintenance::COPY_MAX;
+
+/// What may be the last round of maintenance that wrote to a pack.
+pub(super) struct LastRound {
+    /// Records with which the pack ends: bodies, and others with numbers below those of a commit
+    /// before them. At their end, at most one that retires or cuts a pack.
+    records: VecDeque<Found>,
+    /// Their bytes.
+    len: u64,
+    /// The highest sequence number of a record before them that is no body.
+    seq: u64,
+}
+
+impl LastRound {
+    /// Of a pack. `seq`: the highest sequence number in the packs before it.
+    pub(super) fn after(seq: u64) -> Self {
+        Self { records: VecDeque::new(), len: 0, seq }
+    }
+
+    pub(super) fn note(&mut self, found: Found) {
+        // That was the end of a batch.
+        if self.records.back().is_some_and(is_closing) {
+            self.clear();
+        }
+        if found.header.kind != Kind::Body && found.header.seq > self.seq {
+            self.seq = found.header.seq;
+            if !is_closing(&found) {
+                return self.clear();
+            }
+        }
+        let last = found.header.record_len();
+        // A round ends with the record with which it reaches its limit.
+        while self.len >= COPY_MAX
+            && let Some(first) = self.records.pop_front()
+        {
+            self.len -= first.header.record_len();
+        }
+        self.records.push_back(found);
+        self.len += last;
+    }
+
+    fn clear(&mut self) {
+        self.records.clear();
+        self.len = 0;
+    }
+
+    /// The part that follows a torn record of it.
+    pub(super) fn torn(self, pack: u32, search: &Search<'_>) -> Option<TornRound> {
+        let at = self.records.iter().position(|found| !search.is_whole(found))?;
+        let mut records = Vec::from(self.records).split_off(at);
+        let closing = records.pop_if(|last| is_closing(last));
+        let says = closing.map(|closing| says(search, &closing)).unwrap_or_default();
+        let first = records.first()?.offset;
+        let is_last = search.is_readable(first) && !search.has_later_batch(first);
+        is_last.then_some(TornRound { pack, from: first, records, says })
+    }
+}
+
+fn is_closing(found: &Found) -> bool {
+    matches!(found.header.kind, Kind::Retire | Kind::Cut)
+}
+
+/// A round that was written in part.
+pub(super) struct TornRound {
+    pub(super) pack: u32,
+    /// Where its first torn record begins.
+    pub(super) from: u64,
+    /// All records from there on but the last one.
+    records: Vec<Found>,
+    /// What the last one says.
+    says: Vec<Says>,
+}
+
+impl TornRound {
+    /// Whether nothing is lost if the pack ends before the torn record: each record from there on
+    /// is whole in another place that counts, and the pack that they were copied from is there.
+    pub(super) fn is_needless(
+        &self,
+        packs: &BTreeMap<u32, Pack>,
+        catalog: &Catalog,
+        controls: &Controls,
+    ) -> Result<bool> {
+        let is_there = |says: &Says| match says {
+            Says::Retired(pack) | Says::Cut(pack, _) => packs.contains_key(pack),
+            Says::GivenUp(..) => false,
+            Says::Damaged(_) => true,
+        };
+        let mut missing: HashMap<u64, &Found> = self.records.iter().map(|r| (r.header.seq, r)).collect();
+        if !self.says.iter().all(is_there) || missing.len() < self.records.len() {
+            return Ok(false);
+        }
+        let is_original = |entry: &Entry, missing: &HashMap<u64, &Found>| {
+            let is_kept = entry.pack != self.pack || entry.found.offset < self.from;
+            let is_same =
+                missing.get(&entry.seq()).is_some_and(|copy| copy.header.is_copy_of(&entry.found.header));
+            is_same
+                && is_kept
+                && !controls.may_be_ended(entry.pack, entry.found.offset)
+                && packs.get(&entry.pack).is_some_and(|pack| pack.content(&entry.found).is_ok())
+        };
+        let txn = catalog.read()?;
+        let lowest = missing.keys().min().copied().unwrap_or(0);
+        let highest = missing.keys().max().copied().unwrap_or(0);
+        for entry in catalog.bodies(&txn)?.chain(catalog.log(&txn, lowest)?) {
+            let entry = entry?;
+            if entry.found.header.kind != Kind::Body && entry.seq() > highest {
+                break;
+            }
+            if is_original(&entry, &missing) {
+                missing.remove(&entry.seq());
+            }
+        }
+        Ok(missing.is_empty())
+    }
+}

@@ -1,0 +1,134 @@
+//! Damage in the part of the log that the index does not have yet: after a crash that is the last
+//! batches, and with an old index all since. The commits behind it were acknowledged.
+
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use posthaste_mail_model::{MailboxId, Uid};
+use posthaste_store::{Engine, Row, StoreError};
+use posthaste_store_lmdb::{EngineLock, LmdbEngine, Rebuild, rebuild};
+use std::path::{Path, PathBuf};
+use world::{World, body, flip, records, small};
+
+const BODY: u8 = 1;
+const COMMIT: u8 = 2;
+/// Messages that the index has, and those behind its end, each a batch of its own.
+const KNOWN: u32 = 2;
+const LATER: u32 = 6;
+
+#[derive(Debug, Clone, Copy)]
+enum Damage {
+    /// A bit of the record's head.
+    Head,
+    /// A bit of its content.
+    Content,
+    /// The disk lost the sectors in which the record lies.
+    Sectors,
+}
+
+fn pack(dir: &Path) -> PathBuf {
+    dir.join("packs/00000001.pack")
+}
+
+/// A closed store whose index lacks the last messages; what it holds with and without the last one.
+async fn behind(dir: &Path) -> (World, MailboxId, World) {
+    let engine = LmdbEngine::open(dir, small()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    for n in 0..KNOWN {
+        world.append(&engine, inbox, &[body(n, 900)]).await.unwrap();
+    }
+    engine.close();
+    let saved = std::fs::read(dir.join("index/data.mdb")).unwrap();
+    let engine = LmdbEngine::open(dir, small()).unwrap();
+    let mut before_last = world.clone();
+    for n in KNOWN..KNOWN + LATER {
+        before_last = world.clone();
+        world.append(&engine, inbox, &[body(n, 1_500)]).await.unwrap();
+    }
+    engine.close();
+    std::fs::write(dir.join("index/data.mdb"), saved).unwrap();
+    (world, inbox, before_last)
+}
+
+fn damage(dir: &Path, at: usize, damage: Damage) {
+    match damage {
+        Damage::Head => flip(&pack(dir), at + 12),
+        Damage::Content => flip(&pack(dir), at + 56),
+        Damage::Sectors => {
+            let first = at / 512 * 512;
+            lose(dir, first, first + 1024);
+        }
+    }
+}
+
+fn lose(dir: &Path, from: usize, to: usize) {
+    let mut bytes = std::fs::read(pack(dir)).unwrap();
+    bytes[from..to].fill(0);
+    std::fs::write(pack(dir), bytes).unwrap();
+}
+
+async fn uids(engine: &LmdbEngine, mailbox: MailboxId) -> Vec<u32> {
+    let mut uids = Vec::new();
+    let mut note = |rows: &[Row]| {
+        uids.extend(rows.iter().map(|row| row.uid().value()));
+    };
+    engine.load(mailbox, &mut note).await.unwrap();
+    uids
+}
+
+#[tokio::test]
+async fn an_opening_does_not_end_the_log_at_damage_that_acknowledged_commits_follow() {
+    for kind in [BODY, COMMIT] {
+        for hit in KNOWN..KNOWN + LATER - 1 {
+            for how in [Damage::Head, Damage::Content, Damage::Sectors] {
+                let dir = tempfile::tempdir().unwrap();
+                let (mut world, inbox, _) = behind(dir.path()).await;
+                damage(dir.path(), records(dir.path(), kind)[hit as usize].1, how);
+                let packs = std::fs::read(pack(dir.path())).unwrap();
+                for _ in 0..2 {
+                    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+                    let refusal = world.append(&engine, inbox, &[body(90, 100)]).await.unwrap_err();
+                    assert!(matches!(refusal, StoreError::Corrupt(_)), "{refusal}");
+                    assert!(world.append(&engine, inbox, &[body(91, 100)]).await.is_err());
+                    let text = refusal.to_string();
+                    assert!(
+                        text.contains("damaged at byte") && text.contains("check --rebuild"),
+                        "{kind} {hit} {how:?}: {text}"
+                    );
+                    engine.close();
+                }
+                assert!(std::fs::read(pack(dir.path())).unwrap() == packs, "the log stays as it is");
+                let lock = EngineLock::acquire(dir.path()).unwrap();
+                let report = rebuild(&lock, &small(), Rebuild::Force, &mut |_| {}).unwrap();
+                assert!(!report.faults.is_empty());
+                drop(lock);
+                // The damaged record costs its message alone, and no UID is given twice.
+                let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+                let found = uids(&engine, inbox).await;
+                let last = KNOWN + LATER;
+                assert!(found.contains(&last), "{kind} {hit} {how:?}: {found:?}");
+                assert!(found.len() as u32 >= last - 2, "{kind} {hit} {how:?}: {found:?}");
+                let head = engine.heads(&[inbox]).await.unwrap().remove(0).unwrap();
+                assert!(head.uid_next > Uid::new(last).unwrap(), "{:?}", head.uid_next);
+            }
+        }
+    }
+}
+
+/// What a crash leaves of the last batch is no reason to refuse anything.
+#[tokio::test]
+async fn a_last_batch_that_a_crash_tore_is_given_up() {
+    for kind in [BODY, COMMIT] {
+        let dir = tempfile::tempdir().unwrap();
+        let (_, inbox, mut before_last) = behind(dir.path()).await;
+        // The batch before it was synced: the sector that both share has that part.
+        let at = records(dir.path(), kind).last().unwrap().1;
+        lose(dir.path(), at, (at + 1).next_multiple_of(512));
+        let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+        before_last.verify_contents(&engine).await;
+        before_last.append(&engine, inbox, &[body(90, 100)]).await.unwrap();
+        before_last.verify(&engine).await;
+    }
+}
