@@ -64,6 +64,7 @@ impl Form {
         self.place_of(if self.is_first { record::FIRST_NUMBERS } else { record::NUMBERS })
     }
 
+    #[inline]
     fn sections(self) -> usize {
         if self.is_first { record::FIRST_SECTIONS } else { record::SECTIONS }
     }
@@ -182,6 +183,7 @@ impl<'s> SummaryRef<'s> {
     }
 
     /// Subject, decoded and folded (see [`crate::fold_into`]).
+    #[inline]
     pub fn subject_folded(&self) -> &'s [u8] {
         self.section(record::SUBJECT)
     }
@@ -207,6 +209,7 @@ impl<'s> SummaryRef<'s> {
     }
 
     /// How many bytes the folded texts have together.
+    #[inline]
     pub fn folded_len(&self) -> usize {
         (self.number(record::FIRST_END + record::BCC) as usize).saturating_sub(self.form.head_len())
     }

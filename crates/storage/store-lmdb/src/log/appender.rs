@@ -95,12 +95,16 @@ pub(crate) struct Appender {
     current: Option<Current>,
     /// Looked through the packs of processes that ended.
     recovered: bool,
+    /// Why nothing is written until the store was rebuilt. It is found by reading whole tails, so
+    /// that is done once.
+    refusal: Option<String>,
     marks: Marks,
 }
 
 impl Appender {
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf, store: Id, pack_bytes: u64) -> Self {
-        Self { disk, dir, store, pack_bytes, current: None, recovered: false, marks: Marks::default() }
+        let (recovered, marks) = (false, Marks::default());
+        Self { disk, dir, store, pack_bytes, current: None, recovered, refusal: None, marks }
     }
 
     /// The current pack and where what was acknowledged ends.
@@ -248,7 +252,14 @@ impl Appender {
 
     fn recover_pack(&mut self, index: &Index, txn: &RoTxn, pack: (u32, PackState)) -> Result<bool> {
         let (number, state) = pack;
-        match self.left(number, state.end, index.seq(txn)?)? {
+        if let Some(refusal) = &self.refusal {
+            return Err(StoreError::Corrupt(refusal.clone()));
+        }
+        let left = self.left(number, state.end, index.seq(txn)?);
+        if let Err(StoreError::Corrupt(refusal)) = &left {
+            self.refusal = Some(refusal.clone());
+        }
+        match left? {
             // The check reports a pack that is missing. Writing can go on without it.
             Left::Missing => {}
             Left::InUse => return Ok(false),
@@ -264,8 +275,9 @@ impl Appender {
         Ok(true)
     }
 
-    /// What a process left of a pack beyond the end that the index has. Fails if it is damaged and
-    /// acknowledged commits follow: to go on in another pack would lose them.
+    /// What a process left of a pack beyond the end that the index has. Fails if acknowledged
+    /// commits follow that cannot be redone, because of damage there or in another pack: to go on
+    /// in another pack would lose them. Call it when no tail is left to redo.
     pub(crate) fn left(&self, number: u32, end: u64, next_seq: u64) -> Result<Left> {
         let path = path_of(&self.dir, number);
         let file = match self.disk.open(&path) {
@@ -280,14 +292,17 @@ impl Appender {
             return Ok(Left::Zero(file, size));
         }
         let search = Search { file: &*file, form: tail_form(&*file, number, self.store), size };
-        match search.damage_from(end.max(PACK_HEADER as u64), next_seq) {
-            None => Ok(Left::Torn(file)),
-            Some(at) => Err(StoreError::Corrupt(format!(
-                "{} is damaged at byte {at}, and acknowledged commits follow that the index lacks; nothing is \
-                 written. {REMEDY}",
-                path.display()
-            ))),
-        }
+        let from = end.max(PACK_HEADER as u64);
+        let lost = match search.damage_from(from, next_seq) {
+            Some(at) => format!("is damaged at byte {at}, and acknowledged commits follow"),
+            None if search.begins_later(from, next_seq) => {
+                format!("continues at byte {from}, but the commits before that, in another pack, are damaged")
+            }
+            None => return Ok(Left::Torn(file)),
+        };
+        let path = path.display();
+        let refusal = format!("{path} {lost}: the index lacks them, and nothing is written. {REMEDY}");
+        Err(StoreError::Corrupt(refusal))
     }
 
     /// Whether new records may follow in this pack: not in one of an older form.
@@ -467,79 +482,5 @@ fn tail_is_zero(file: &dyn DiskFile, end: u64, size: u64) -> io::Result<bool> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::log::disk::RealDisk;
-    use std::path::Path;
-
-    const STORE: Id = Id::new(1, 1);
-
-    fn appender(dir: &Path) -> Appender {
-        Appender::new(Arc::new(RealDisk), dir.join("packs"), STORE, 1 << 20)
-    }
-
-    /// Acquires a pack, as the writer does; its number.
-    fn acquire(appender: &mut Appender, index: &Index) -> u32 {
-        let mut txn = index.env.write_txn().unwrap();
-        assert!(appender.acquire(index, &mut txn).unwrap() || appender.current().is_some());
-        txn.commit().unwrap();
-        appender.acquired();
-        appender.current().unwrap()
-    }
-
-    /// Appends a batch that the index does not get.
-    fn write(appender: &mut Appender, index: &Index, seq: u64) {
-        let mut next = seq;
-        let mut batch = appender.begin(index, &index.read().unwrap(), &mut next).unwrap();
-        batch.record(Kind::Directory, next, Id::from_bytes([0; 16]), vec![1; 100]);
-        appender.write(&batch, || Ok(Ahead::Step)).unwrap();
-        appender.advance(batch.start + batch.len());
-    }
-
-    /// A command left a pack that could be taken over. Where the server left another one that is
-    /// damaged, nobody writes to either, however often it is tried.
-    #[test]
-    fn beside_a_damaged_pack_no_other_is_written() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("packs")).unwrap();
-        let index = Index::open(&dir.path().join("index"), 1 << 20, 8).unwrap();
-        let (mut server, mut command) = (appender(dir.path()), appender(dir.path()));
-        assert_eq!((acquire(&mut server, &index), acquire(&mut command, &index)), (1, 2));
-        write(&mut server, &index, 1);
-        write(&mut server, &index, 2);
-        drop((server, command));
-        let pack = path_of(&dir.path().join("packs"), 1);
-        let mut bytes = std::fs::read(&pack).unwrap();
-        bytes[PACK_HEADER + 20] ^= 1;
-        std::fs::write(&pack, bytes).unwrap();
-        let mut next = appender(dir.path());
-        for _ in 0..3 {
-            let mut txn = index.env.write_txn().unwrap();
-            let refusal = next.acquire(&index, &mut txn).unwrap_err();
-            assert!(matches!(refusal, StoreError::Corrupt(_)), "{refusal}");
-            assert!(next.current().is_none() && !next.has_marks());
-        }
-    }
-
-    /// A server ends a pack, and before its index has that, a command begins to write. It must not
-    /// go on in that pack: maintenance compacts and removes it.
-    #[test]
-    fn a_pack_that_was_ended_is_taken_over_by_nobody() {
-        for end in [Appender::rotate, Appender::abandon] {
-            let dir = tempfile::tempdir().unwrap();
-            std::fs::create_dir(dir.path().join("packs")).unwrap();
-            let index = Index::open(&dir.path().join("index"), 1 << 20, 8).unwrap();
-            let (mut server, mut command) = (appender(dir.path()), appender(dir.path()));
-            assert_eq!(acquire(&mut server, &index), 1);
-            end(&mut server);
-            assert_eq!(acquire(&mut command, &index), 2);
-            assert_eq!(acquire(&mut server, &index), 3);
-            let mut txn = index.env.write_txn().unwrap();
-            server.record(&index, &mut txn, 3, 64).unwrap();
-            txn.commit().unwrap();
-            server.marked();
-            let sealed = |pack| index.pack(&index.read().unwrap(), pack).unwrap().unwrap().sealed;
-            assert_eq!([sealed(1), sealed(2), sealed(3)], [true, false, false]);
-        }
-    }
-}
+#[path = "appender_tests.rs"]
+mod tests;

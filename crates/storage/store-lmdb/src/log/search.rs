@@ -10,6 +10,9 @@ const WINDOW: usize = 1 << 20;
 /// What a disk writes whole or not at all, and what is passed over where it cannot read.
 pub(crate) const SECTOR: u64 = 512;
 
+/// Sequence numbers that a commit takes before its own, for notes of its copies.
+pub(crate) const NOTES_MAX: u64 = 2;
+
 /// Looks for records in one pack.
 pub(crate) struct Search<'f> {
     pub(crate) file: &'f dyn DiskFile,
@@ -89,6 +92,13 @@ impl Search<'_> {
         let is_damage = self.has_later_batch(at)
             || (self.records_from(at).any(|found| is_change(&found)) && !self.is_torn(at, &found, next_seq));
         is_damage.then_some(at)
+    }
+
+    /// Whether the record at `at` follows others that no index has: a process writes only when the
+    /// index has all commits of others, so those before it were acknowledged. A commit with copies
+    /// takes up to [`NOTES_MAX`] numbers more than its own.
+    pub(crate) fn begins_later(&self, at: u64, next_seq: u64) -> bool {
+        self.next(at).is_some_and(|found| found.offset == at && found.header.seq > next_seq + NOTES_MAX)
     }
 
     /// All records from `at` on whose heads are intact.

@@ -1,0 +1,117 @@
+use super::*;
+use crate::log::disk::RealDisk;
+use std::path::Path;
+
+const STORE: Id = Id::new(1, 1);
+
+fn appender(dir: &Path) -> Appender {
+    Appender::new(Arc::new(RealDisk), dir.join("packs"), STORE, 1 << 20)
+}
+
+/// Acquires a pack, as the writer does; its number.
+fn acquire(appender: &mut Appender, index: &Index) -> u32 {
+    let mut txn = index.env.write_txn().unwrap();
+    assert!(appender.acquire(index, &mut txn).unwrap() || appender.current().is_some());
+    txn.commit().unwrap();
+    appender.acquired();
+    appender.current().unwrap()
+}
+
+/// Appends a batch that the index does not get.
+fn write(appender: &mut Appender, index: &Index, seq: u64) {
+    let mut next = seq;
+    let mut batch = appender.begin(index, &index.read().unwrap(), &mut next).unwrap();
+    batch.record(Kind::Directory, next, Id::from_bytes([0; 16]), vec![1; 100]);
+    appender.write(&batch, || Ok(Ahead::Step)).unwrap();
+    appender.advance(batch.start + batch.len());
+}
+
+/// A command left a pack that could be taken over. Where the server left another one that is
+/// damaged, nobody writes to either, however often it is tried.
+#[test]
+fn beside_a_damaged_pack_no_other_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("packs")).unwrap();
+    let index = Index::open(&dir.path().join("index"), 1 << 20, 8).unwrap();
+    let (mut server, mut command) = (appender(dir.path()), appender(dir.path()));
+    assert_eq!((acquire(&mut server, &index), acquire(&mut command, &index)), (1, 2));
+    write(&mut server, &index, 1);
+    write(&mut server, &index, 2);
+    drop((server, command));
+    let pack = path_of(&dir.path().join("packs"), 1);
+    let flip = || {
+        let mut bytes = std::fs::read(&pack).unwrap();
+        bytes[PACK_HEADER + 20] ^= 1;
+        std::fs::write(&pack, bytes).unwrap();
+    };
+    let refused = |appender: &mut Appender| {
+        let mut txn = index.env.write_txn().unwrap();
+        let refusal = appender.acquire(&index, &mut txn).unwrap_err();
+        assert!(matches!(refusal, StoreError::Corrupt(_)), "{refusal}");
+        assert!(appender.current().is_none() && !appender.has_marks());
+    };
+    flip();
+    let mut next = appender(dir.path());
+    (0..3).for_each(|_| refused(&mut next));
+    // The tail is not read again for each write: who mends it starts the server again.
+    flip();
+    refused(&mut next);
+    acquire(&mut appender(dir.path()), &index);
+}
+
+/// The index is older than two packs. The last batch of one is damaged, as a crash may leave it,
+/// but commits of the other follow it: they were acknowledged, and so was that batch.
+#[test]
+fn commits_that_follow_a_damaged_batch_of_another_pack_are_not_given_up() {
+    for damage in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("packs")).unwrap();
+        let index = Index::open(&dir.path().join("index"), 1 << 20, 8).unwrap();
+        let (mut server, mut command) = (appender(dir.path()), appender(dir.path()));
+        assert_eq!((acquire(&mut server, &index), acquire(&mut command, &index)), (1, 2));
+        let mut txn = index.env.write_txn().unwrap();
+        index.put_seq(&mut txn, 7).unwrap();
+        txn.commit().unwrap();
+        write(&mut server, &index, 7);
+        // Commits with copies take up to two numbers for their notes.
+        write(&mut command, &index, if damage { 10 } else { 9 });
+        drop((server, command));
+        let pack = path_of(&dir.path().join("packs"), 1);
+        let len = std::fs::metadata(&pack).unwrap().len();
+        std::fs::write(&pack, vec![0; len as usize]).unwrap();
+        let mut next = appender(dir.path());
+        let acquired = next.acquire(&index, &mut index.env.write_txn().unwrap());
+        match damage {
+            true => {
+                let refusal = acquired.unwrap_err().to_string();
+                assert!(
+                    refusal.contains("in another pack") && refusal.contains("check --rebuild"),
+                    "{refusal}"
+                );
+            }
+            false => assert!(acquired.is_ok()),
+        }
+    }
+}
+
+/// A server ends a pack, and before its index has that, a command begins to write. It must not
+/// go on in that pack: maintenance compacts and removes it.
+#[test]
+fn a_pack_that_was_ended_is_taken_over_by_nobody() {
+    for end in [Appender::rotate, Appender::abandon] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("packs")).unwrap();
+        let index = Index::open(&dir.path().join("index"), 1 << 20, 8).unwrap();
+        let (mut server, mut command) = (appender(dir.path()), appender(dir.path()));
+        assert_eq!(acquire(&mut server, &index), 1);
+        end(&mut server);
+        assert_eq!(acquire(&mut command, &index), 2);
+        assert_eq!(acquire(&mut server, &index), 3);
+        let mut txn = index.env.write_txn().unwrap();
+        server.record(&index, &mut txn, 3, 64).unwrap();
+        txn.commit().unwrap();
+        server.marked();
+        let sealed = |pack| index.pack(&index.read().unwrap(), pack).unwrap().unwrap().sealed;
+        assert_eq!([sealed(1), sealed(2), sealed(3)], [true, false, false]);
+    }
+}
