@@ -99,7 +99,8 @@ impl<'e> Transfer<'e> {
     }
 
     /// Messages that the source cannot read are left out, and everything else is copied: for a
-    /// restore, where there is no other source. [`Self::left_out`] names them.
+    /// backup, and for a restore, where there is no other source. [`Self::left_out`] names them. A
+    /// later run leaves them out as well, even if they can be read then.
     #[must_use]
     pub fn leaving_out_damage(mut self) -> Self {
         self.left_out = Some(Mutex::default());
@@ -129,18 +130,19 @@ impl<'e> Transfer<'e> {
     /// they may be left out. Returns whether there are any that were not known.
     async fn leave_out(&self, id: MailboxId) -> Result<bool> {
         let Some(left_out) = &self.left_out else { return Ok(false) };
-        let (_, rows) = self.source(id).await?;
+        let (_, mut rows) = self.source(id).await?;
         let (there, rows_there) = loaded(self.to, self.place(id)).await?;
         let known: NumSet = rows_there.iter().map(|row| row.uid().value()).collect();
-        // An earlier run that was cut off came past them.
-        let uids = rows.iter().filter(|row| row.uid() < there.uid_next).map(|row| row.uid().value());
-        let passed: NumSet = uids.filter(|uid| !known.contains(*uid)).collect();
+        rows.retain(|row| !known.contains(row.uid().value()));
+        // An earlier run came past those below UIDNEXT.
+        let (earlier, new) = rows.split_at(rows.partition_point(|row| row.uid() < there.uid_next));
+        let passed: NumSet = earlier.iter().map(|row| row.uid().value()).collect();
         let mut damaged = NumSet::new();
-        for batch in batches(&rows) {
+        for batch in batches(new) {
             if self.is_readable(id, batch).await? {
                 continue;
             }
-            for row in batch.iter().filter(|row| !known.contains(row.uid().value())) {
+            for row in batch {
                 if !self.is_readable(id, std::slice::from_ref(row)).await? {
                     damaged.push(row.uid().value());
                 }

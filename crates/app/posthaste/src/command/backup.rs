@@ -169,8 +169,9 @@ fn conclude(faults: &[String], damaged: &[String]) -> Result<()> {
     faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("differs: {fault}"));
     if !damaged.is_empty() {
         return Err(Failure::Incomplete(format!(
-            "{} accounts are not whole in the backup, for the reasons above; all others are. `posthaste check` names all that is damaged: restore \
-             those messages, or expunge them, and run the same command again",
+            "some accounts are not whole in the backup, for the {} reasons above; everything else is in it. `posthaste check` names all \
+             that is damaged: restore those messages, or expunge them, and run the same command again. If they can be read by now, \
+             back up into an empty directory",
             damaged.len()
         )));
     }
@@ -243,9 +244,15 @@ impl Job<'_> {
                 damaged.push(self.is_another(&account.name));
                 continue;
             }
-            match self.ends.mirror(account, &mut |n| bar.inc(n)).await {
-                Ok(()) => whole.push(account.clone()),
-                // One damaged message is no reason to leave out everybody else.
+            match self.ends.mirror_readable(account, &mut |n| bar.inc(n)).await {
+                Ok(left_out) if left_out.is_empty() => whole.push(account.clone()),
+                Ok(left_out) => damaged.extend(left_out.iter().map(|(mailbox, uids)| {
+                    format!(
+                        "damaged: {}: {mailbox}: UID {uids} cannot be read, or could not in an earlier run, and is left out",
+                        account.name
+                    )
+                })),
+                // What else is damaged is no reason to leave out everybody else.
                 Err(Failure::Store(error)) if error.is_damage() => {
                     self.ends.copy_account(account).await?;
                     damaged.push(format!("damaged: {}: {error}", account.name));

@@ -13,6 +13,7 @@ use posthaste_delivery::import::copy_journals;
 use posthaste_directory::{
     Account, Directory, copy_acls, copy_annotations, copy_seen, same_acls, same_annotations,
 };
+use posthaste_mail_model::NumSet;
 use posthaste_store::{
     Compare, DirectoryEntry, DirectoryPages, Engine, Places, Progress, Transfer, set_directory_entry,
 };
@@ -123,6 +124,26 @@ impl Ends {
 
     /// Makes an account at the other end what it is here: the same id, mail and record.
     pub async fn mirror(&self, account: &Account, progress: &mut Progress<'_>) -> Result<()> {
+        self.mirror_by(&self.transfer(), account, progress).await
+    }
+
+    /// The same without the messages that this end cannot read: their mailboxes and UIDs.
+    pub async fn mirror_readable(
+        &self,
+        account: &Account,
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<(String, NumSet)>> {
+        let transfer = self.transfer().leaving_out_damage();
+        self.mirror_by(&transfer, account, progress).await?;
+        Ok(transfer.left_out(account.id).await?)
+    }
+
+    async fn mirror_by(
+        &self,
+        transfer: &Transfer<'_>,
+        account: &Account,
+        progress: &mut Progress<'_>,
+    ) -> Result<()> {
         if let Some(other) = self.there.account(&account.name).await?
             && other.id != account.id
         {
@@ -138,7 +159,7 @@ impl Ends {
         copy_seen(&*self.from, account.id, &*self.to, &same).await?;
         copy_acls(&*self.from, account, &*self.to, &account.name, &same).await?;
         self.there.mirror_scripts(&self.here, account.id).await?;
-        self.transfer().copy(account.id, progress).await?;
+        transfer.copy(account.id, progress).await?;
         self.copy_account(account).await
     }
 
