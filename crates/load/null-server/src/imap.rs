@@ -1,11 +1,13 @@
 //! The null server's IMAP: only the commands that the instrument sends.
 
-use crate::store::{Mailbox, Numbers, flag_bits, flag_names};
-use crate::{Fault, Server};
 use std::io;
 use std::sync::Arc;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use crate::store::{Mailbox, Numbers, flag_bits, flag_names};
+use crate::{Fault, Server};
 
 const CAPABILITIES: &str = "IMAP4rev1 LITERAL+ MULTIAPPEND UIDPLUS MOVE IDLE UNSELECT NAMESPACE";
 
