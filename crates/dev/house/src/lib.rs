@@ -21,10 +21,11 @@ pub mod paths;
 pub mod shape;
 pub mod words;
 
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use serde_json::Value;
 
 /// The folder of the workspace.
 pub fn root() -> PathBuf {

@@ -173,7 +173,7 @@ async fn serve(
     let mut domain = std::pin::pin!(first_domain(config.relay.enabled, engine, account_look));
     let mut server = Server { config, common, options, level, opened, filter, certificates, budgets, plan };
     let mut listeners =
-        Listeners::new(server.services(), &server.config, &server.budgets, &server.plan, access, bound);
+        Listeners::new(server.services()?, &server.config, &server.budgets, &server.plan, access, bound);
     listeners.set(&server.wanted())?;
     let sources =
         Sources { registry: Arc::clone(&server.budgets.metrics), index: server.budgets.index.clone() };
@@ -231,8 +231,9 @@ struct Server {
 }
 
 impl Server {
-    fn services(&self) -> Services {
+    fn services(&self) -> Result<Services> {
         Services::new(&self.config, &self.opened, &self.filter, &self.certificates, &self.budgets)
+            .map_err(Failure::Usage)
     }
 
     fn wanted(&self) -> Vec<Listen> {
@@ -241,11 +242,15 @@ impl Server {
 
     /// A domain was set up while nothing was sent. New sessions may send to other domains.
     async fn begin_to_send(&mut self, listeners: &mut Listeners) -> Option<Outgoing> {
-        match Outgoing::start(&self.config, &self.opened, &self.budgets).await {
+        let started = Outgoing::start(&self.config, &self.opened, &self.budgets).await;
+        let served = started.and_then(|outgoing| {
+            let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
+            self.filter = self.filter.clone().with_relay(relay);
+            listeners.replace(self.services()?, &self.config, &self.plan);
+            Ok(outgoing)
+        });
+        match served {
             Ok(outgoing) => {
-                let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
-                self.filter = self.filter.clone().with_relay(relay);
-                listeners.replace(self.services(), &self.config, &self.plan);
                 tracing::info!("a domain is set up: mail is sent to other domains from now on");
                 outgoing
             }
@@ -260,7 +265,7 @@ impl Server {
     /// as it was.
     fn reload(&mut self, listeners: &mut Listeners) {
         let outcome = self.reload_config().and_then(|()| {
-            listeners.replace(self.services(), &self.config, &self.plan);
+            listeners.replace(self.services()?, &self.config, &self.plan);
             listeners.set(&self.wanted())
         });
         match outcome {
