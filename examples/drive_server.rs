@@ -4,11 +4,12 @@
 //! connections (Posthaste on loopback does). It logs in, appends two messages to INBOX in one
 //! packet, lists them, searches, and removes them again.
 
+use std::error::Error;
+use std::time::Duration;
+
 use posthaste_imap_client::fetch::{Value, items};
 use posthaste_imap_client::net::{Dialer, Endpoint, Security, Trust};
 use posthaste_imap_client::{Client, Completion, Handler, Response, listing};
-use std::error::Error;
-use std::time::Duration;
 
 /// How long the server may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(30);

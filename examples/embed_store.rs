@@ -6,16 +6,17 @@
 //! Three crates are enough: an engine (`store-lmdb`), the store over it (`store`), and the function
 //! that makes a message's summary (`delivery`).
 
+use std::error::Error;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use posthaste_delivery::summarize;
 use posthaste_mail_model::{AccountId, Flag, FlagSet, Id, MailboxName, NumSet, Uid};
 use posthaste_mime_summary::SummaryRef;
 use posthaste_store::{FlagChange, IncomingMessage, Mailbox, Store, StoreOptions, Stored};
 use posthaste_store_lmdb::{LmdbEngine, Options};
-use std::error::Error;
-use std::ops::ControlFlow;
-use std::path::Path;
-use std::sync::Arc;
 
 #[tokio::main]
 #[allow(dead_code, reason = "the test of the examples calls `run`")]

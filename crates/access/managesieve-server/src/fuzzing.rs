@@ -28,7 +28,7 @@ fn commands(stream: &[u8], step: usize) -> Vec<usize> {
                 }
                 Framed::Whole(length) => {
                     assert!((1..=input.len()).contains(&length));
-                    let command = input.get(..length).unwrap_or_default();
+                    let command = &input[..length];
                     let _ = (parse(command), parse_string(command));
                     at += length;
                     ends.push(at);

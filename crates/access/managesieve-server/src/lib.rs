@@ -5,7 +5,7 @@
 //! ```
 //!
 //! What always holds: a stranger sends at most [`STRANGER_LEN_MAX`] octets for one command, a user
-//! at most one script and a line; a script is compiled before it is stored; a failed login is
+//! at most one script and a line. A script is compiled before it is stored. A failed login is
 //! delayed and logged as in the other servers. Not in here: what scripts mean (`posthaste-sieve`),
 //! where they are kept (`posthaste-directory`).
 

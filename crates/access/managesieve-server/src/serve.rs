@@ -1,5 +1,9 @@
 //! The adapter: a connection, the clock and the directory on one side, the session on the other.
 
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use posthaste_directory::{
     Account, Directory, Lease, Login, LoginError, ScriptError, Service, Source, revoked,
@@ -9,9 +13,6 @@ use posthaste_net::{
     AccountLimit, Accounts, Certificates, Connection, NetError, Places, SessionFuture, Shutdown, WorkPlace,
     processors_for_work,
 };
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::reply::{Reply, literal, string};

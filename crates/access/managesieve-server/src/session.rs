@@ -1,9 +1,10 @@
 //! What a session may do in its state, without a socket.
 
+use std::fmt::Write as _;
+
 use posthaste_directory::sasl::Mechanisms;
 use posthaste_directory::{Account, LoginFailure, SCRIPT_BYTES_MAX, ScriptError};
 use posthaste_sieve::{ExtensionSet, Limits};
-use std::fmt::Write as _;
 
 use crate::reply::{Reply, string};
 use crate::syntax::{Command, STRANGER_LEN_MAX, USER_LEN_MAX};

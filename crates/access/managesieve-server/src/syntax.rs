@@ -29,7 +29,7 @@ pub(crate) fn frame(input: &[u8], max: usize) -> Framed {
         let Some(end) = memchr::memchr(b'\n', rest) else {
             return if at + rest.len() > max { Framed::TooLong(0) } else { Framed::Part };
         };
-        let line = rest.get(..=end).unwrap_or_default();
+        let line = &rest[..=end];
         at += line.len();
         let Some(octets) = literal_at_end(line) else {
             return if at > max { Framed::TooLong(0) } else { Framed::Whole(at) };
@@ -137,7 +137,7 @@ pub(crate) fn parse_string(bytes: &[u8]) -> Result<String, &'static str> {
 
 fn argument(bytes: &[u8]) -> Result<(Argument, &[u8]), &'static str> {
     match bytes.first() {
-        Some(b'"') => quoted(bytes.get(1..).unwrap_or_default()),
+        Some(b'"') => quoted(&bytes[1..]),
         Some(b'{') => literal(bytes),
         Some(byte) if byte.is_ascii_digit() => {
             let end = bytes.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(bytes.len());
@@ -173,7 +173,7 @@ fn quoted(bytes: &[u8]) -> Result<(Argument, &[u8]), &'static str> {
         }
     }
     let text = String::from_utf8(text).map_err(|_| "a string is written in UTF-8")?;
-    Ok((Argument::Text(text), bytes.get(at + 1..).unwrap_or_default()))
+    Ok((Argument::Text(text), &bytes[at + 1..]))
 }
 
 fn literal(bytes: &[u8]) -> Result<(Argument, &[u8]), &'static str> {

@@ -6,7 +6,7 @@
 //!                                       └── answers into one buffer
 //! ```
 //!
-//! [`command`], [`dots`], [`maildrop`] and [`Session`] know neither sockets nor clocks.
+//! `command`, `dots`, `maildrop` and [`Session`] know neither sockets nor clocks.
 //! The maildrop of an account is its INBOX. What always holds:
 //! * A session sees the INBOX as it was at its login: one shared view
 //!   ([`posthaste_store::View`]). It takes no lock, so IMAP and other POP3 sessions go on.
@@ -20,12 +20,12 @@
 //! Not in here: APOP. It needs every password in a form that can be read back, and the directory
 //! keeps none.
 
-pub mod command;
+mod command;
 mod delays;
-pub mod dots;
+mod dots;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
-pub mod maildrop;
+mod maildrop;
 mod options;
 mod print;
 mod serve;

@@ -10,15 +10,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a program of its own, where any failure ends the run")]
 
-use bytes::Bytes;
-use posthaste_delivery::{Delivery, DeliveryOptions, summarize};
-use posthaste_directory::{Directory, NewAccount, Policy};
-use posthaste_imap_codec::{NameEncoding, parse_command};
-use posthaste_imap_server::{ImapOptions, ImapService};
-use posthaste_mail_model::{Flag, MailboxName, Secret};
-use posthaste_net::{ByteBudget, Connection, Shutdown, Stream};
-use posthaste_store::{Engine, IncomingMessage, Store, StoreOptions};
-use posthaste_store_lmdb::{LmdbEngine, Options};
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::future::Future;
@@ -30,6 +21,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
+
+use bytes::Bytes;
+use posthaste_delivery::{Delivery, DeliveryOptions, summarize};
+use posthaste_directory::{Directory, NewAccount, Policy};
+use posthaste_imap_codec::{NameEncoding, parse_command};
+use posthaste_imap_server::{ImapOptions, ImapService};
+use posthaste_mail_model::{Flag, MailboxName, Secret};
+use posthaste_net::{ByteBudget, Connection, Shutdown, Stream};
+use posthaste_store::{Engine, IncomingMessage, Store, StoreOptions};
+use posthaste_store_lmdb::{LmdbEngine, Options};
 
 /// Memory of the arena: all that a run allocates, which is never given back.
 const ARENA_BYTES: usize = 1 << 30;

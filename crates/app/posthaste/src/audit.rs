@@ -69,49 +69,7 @@ impl Act {
 fn what(command: &Command) -> Option<String> {
     let path = |path: &Path| path.display().to_string();
     Some(match command {
-        Command::Account(Account::Add { name, settings, alias, shared, .. }) => {
-            let shared = if *shared { " --shared" } else { "" };
-            format!("account add {name}{shared}{}{}", of_settings(settings), options("--alias", alias))
-        }
-        Command::Account(Account::Set {
-            name,
-            settings,
-            disable,
-            enable,
-            alias,
-            remove_alias,
-            forwarding,
-            certificates,
-        }) => {
-            let state = match (disable, enable) {
-                (true, _) => " --disable",
-                (_, true) => " --enable",
-                _ => "",
-            };
-            let aliases = options("--alias", alias) + &options("--remove-alias", remove_alias);
-            let mut forward = options("--forward", &forwarding.forward);
-            forward += if forwarding.no_copy { " --no-copy" } else { "" };
-            forward += if forwarding.no_forward { " --no-forward" } else { "" };
-            let certificates = options("--certificate", &certificates.certificate)
-                + &options("--remove-certificate", &certificates.remove_certificate);
-            format!("account set {name}{}{state}{aliases}{forward}{certificates}", of_settings(settings))
-        }
-        Command::Account(Account::Passwd { name, .. }) => format!("account passwd {name}"),
-        Command::Account(Account::Referral { name, to: Some(to), admit, .. }) => {
-            format!("account referral {name} --to {to}{}", if *admit { " --admit" } else { "" })
-        }
-        Command::Account(Account::Referral { name, remove: true, .. }) => {
-            format!("account referral {name} --remove")
-        }
-        Command::Account(Account::Referral { .. }) => return None,
-        Command::Account(Account::AppPassword(AppPasswords::Add { name, label, .. })) => {
-            format!("account app-password add {name} {label}")
-        }
-        Command::Account(Account::AppPassword(AppPasswords::Remove { name, which })) => {
-            format!("account app-password remove {name} {which}")
-        }
-        Command::Account(Account::AppPassword(AppPasswords::List { .. })) => return None,
-        Command::Account(Account::Remove { name, .. }) => format!("account remove {name}"),
+        Command::Account(account) => of_account(account)?,
         Command::Acl(Acl::Set { owner, mailbox, who, rights }) => {
             format!("acl set {owner} {mailbox} {who} {rights}")
         }
@@ -170,8 +128,47 @@ fn what(command: &Command) -> Option<String> {
         // A server has a log of its own.
         Command::Serve(_) | Command::Check(_) | Command::Config(_) => return None,
         Command::Sieve(Sieve::Check { .. } | Sieve::Test(_) | Sieve::List { .. }) => return None,
-        Command::Account(Account::List { .. } | Account::Show { .. }) => return None,
         Command::Queue(Queue::List { .. } | Queue::Show { .. }) | Command::Report(_) => return None,
+    })
+}
+
+fn of_account(command: &Account) -> Option<String> {
+    Some(match command {
+        Account::Add { name, settings, alias, shared, .. } => {
+            let shared = if *shared { " --shared" } else { "" };
+            format!("account add {name}{shared}{}{}", of_settings(settings), options("--alias", alias))
+        }
+        Account::Set { name, settings, disable, enable, alias, remove_alias, forwarding, certificates } => {
+            let state = match (disable, enable) {
+                (true, _) => " --disable",
+                (_, true) => " --enable",
+                _ => "",
+            };
+            let aliases = options("--alias", alias) + &options("--remove-alias", remove_alias);
+            let mut forward = options("--forward", &forwarding.forward);
+            forward += if forwarding.no_copy { " --no-copy" } else { "" };
+            forward += if forwarding.no_forward { " --no-forward" } else { "" };
+            let certificates = options("--certificate", &certificates.certificate)
+                + &options("--remove-certificate", &certificates.remove_certificate);
+            format!("account set {name}{}{state}{aliases}{forward}{certificates}", of_settings(settings))
+        }
+        Account::Passwd { name, .. } => format!("account passwd {name}"),
+        Account::Referral { name, to: Some(to), admit, .. } => {
+            format!("account referral {name} --to {to}{}", if *admit { " --admit" } else { "" })
+        }
+        Account::Referral { name, remove: true, .. } => {
+            format!("account referral {name} --remove")
+        }
+        Account::Referral { .. } => return None,
+        Account::AppPassword(AppPasswords::Add { name, label, .. }) => {
+            format!("account app-password add {name} {label}")
+        }
+        Account::AppPassword(AppPasswords::Remove { name, which }) => {
+            format!("account app-password remove {name} {which}")
+        }
+        Account::AppPassword(AppPasswords::List { .. }) => return None,
+        Account::Remove { name, .. } => format!("account remove {name}"),
+        Account::List { .. } | Account::Show { .. } => return None,
     })
 }
 

@@ -1,8 +1,8 @@
 //! From root to the user that the server runs as.
 //!
 //! Root is needed for ports below 1024 and for nothing else. So the listeners of the start are
-//! bound first, then the process becomes `user` permanently, and only then it opens the store and
-//! reads what strangers send: what waits in a backlog until then is read by nobody.
+//! bound first, then the process becomes `user` permanently. Only then it opens the store and reads
+//! what strangers send. What waits in a backlog until then is read by nobody.
 //!
 //! What always holds: the change is made for all threads or the start fails; nothing that the
 //! process runs later gets privileges back (`no_new_privs`).

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use posthaste_testkit::{Mbox, Server, ServerBuilder, engine_of, skips_cluster};
+
 use seen::{PASSWORD, count, deliver_until, login, seen, serials};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
@@ -406,16 +407,22 @@ fn damage_message(data: &Path, number: usize) {
     file.write_all_at(&[needle[0] ^ 1], at as u64).unwrap();
 }
 
+/// A server as [`lived_in`], and the place of its backup, in which one message of ana's is damaged.
+fn damaged_backup(dir: &Path) -> (Server, String) {
+    let server = lived_in(dir);
+    let target = dir.join("backup").to_str().unwrap().to_owned();
+    done(&server.command(&["backup", &target], ""));
+    damage_message(Path::new(&target), 600);
+    (server, target)
+}
+
 #[test]
 fn a_damaged_backup_is_named_and_takes_what_is_new() {
     if skips_cluster(EMBEDDED) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let server = lived_in(dir.path());
-    let target = dir.path().join("backup").to_str().unwrap().to_owned();
-    done(&server.command(&["backup", &target], ""));
-    damage_message(Path::new(&target), 600);
+    let (server, target) = damaged_backup(dir.path());
     let mbox = dir.path().join("mail.mbox");
     let args = ["import", mbox.to_str().unwrap(), "--account", BEN, "--mailbox", "Later"];
     done(&server.command(&args, ""));
@@ -436,10 +443,7 @@ fn a_damaged_message_of_a_backup_is_left_out_of_a_restore_alone() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let server = lived_in(dir.path());
-    let target = dir.path().join("backup").to_str().unwrap().to_owned();
-    done(&server.command(&["backup", &target], ""));
-    damage_message(Path::new(&target), 600);
+    let (server, target) = damaged_backup(dir.path());
     let restored = dir.path().join("restored");
     let restore = || {
         let mut command = Command::new(BINARY);

@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use posthaste_testkit::{Mbox, Server, ServerBuilder, engine_of};
+
 use seen::{PASSWORD, count, deliver_until, login, serials};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");

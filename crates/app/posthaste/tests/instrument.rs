@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::time::Duration;
+
 use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::populate::{PopulateOptions, Wish, populate};
 use posthaste_load_drive::run::{
@@ -18,7 +20,6 @@ use posthaste_load_study::{Build, Options, Which, conduct, judge, load};
 use posthaste_load_workload::learned::{Profile, learn};
 use posthaste_load_workload::{Think, Workload, parse};
 use posthaste_testkit::{Server, ServerBuilder};
-use std::time::Duration;
 
 const USERS: u32 = 2;
 

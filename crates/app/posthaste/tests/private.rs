@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use posthaste_testkit::{LineClient, Server, ServerBuilder, dot_stuffed, message, script, skips_cluster};
+
 use seen::{PASSWORD, count, login};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");

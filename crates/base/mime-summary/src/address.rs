@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use crate::in_bounds::InBounds;
 use crate::params::read_quoted;
 use crate::scan::is_space;
 
@@ -155,7 +156,7 @@ impl<'m> Words<'m> {
             return (join(&mut self.all, is_spaced).unwrap_or_default(), Cow::Borrowed(b""));
         };
         let (local, domain) = self.all.split_at_mut(sign);
-        let domain = domain.get_mut(1..).unwrap_or_default();
+        let domain = &mut domain[1..];
         (join(local, is_spaced).unwrap_or_default(), join(domain, is_spaced).unwrap_or_default())
     }
 }
@@ -241,10 +242,10 @@ impl<'m> Reader<'m> {
 
     /// One atom or `@`; any byte that means nothing here counts as part of an atom.
     fn atom(&mut self) -> Cow<'m, [u8]> {
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let rest = self.bytes.in_bounds(self.at..);
         let is_end =
             |&b: &u8| is_space(b) || matches!(b, 0 | b'(' | b'"' | b'<' | b'>' | b',' | b';' | b':' | b'@');
-        let more = rest.get(1..).unwrap_or_default();
+        let more = rest.in_bounds(1..);
         let len = match rest.first() {
             Some(b'@') => 1,
             // A domain literal (RFC 5322 §3.4.1) may hold colons.
@@ -252,14 +253,14 @@ impl<'m> Reader<'m> {
             _ => 1 + more.iter().position(is_end).unwrap_or(more.len()),
         };
         self.at += len;
-        clean(rest.get(..len).unwrap_or_default())
+        clean(rest.in_bounds(..len))
     }
 
     /// A comment's content (RFC 5322 §3.2.2), quoted pairs resolved.
     fn comment(&mut self) -> Cow<'m, [u8]> {
         let start = self.at;
         self.at = comment_end(self.bytes, start);
-        let content = self.bytes.get(start + 1..self.at).unwrap_or_default();
+        let content = self.bytes.in_bounds(start + 1..self.at);
         let content = clean(content.strip_suffix(b")").unwrap_or(content));
         if !content.contains(&b'\\') {
             return content;
@@ -306,7 +307,7 @@ impl<'m> Reader<'m> {
                 }
                 b',' | b';' | b':' | b'<' => {
                     self.at += 1;
-                    let text = Cow::Borrowed(self.bytes.get(start..self.at).unwrap_or_default());
+                    let text = Cow::Borrowed(self.bytes.in_bounds(start..self.at));
                     self.words.push(Word { text, is_apart: false, is_quoted: false });
                 }
                 _ => {

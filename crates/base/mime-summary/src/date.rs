@@ -3,6 +3,7 @@
 use mail_parser::DateTime;
 
 use crate::header::skip_cfws;
+use crate::in_bounds::InBounds;
 use crate::scan::is_space;
 
 /// When a message says it was sent.
@@ -41,10 +42,10 @@ pub fn sent_date(value: &[u8]) -> Option<SentDate> {
     let (mut has_year, mut has_time, mut has_zone) = (false, false, false);
     let mut at = skip_cfws(value, 0);
     while at < value.len() {
-        let rest = value.get(at..).unwrap_or_default();
+        let rest = value.in_bounds(at..);
         let len =
             rest.iter().position(|&b| is_space(b) || matches!(b, b',' | b'(' | 0)).unwrap_or(rest.len());
-        let word = rest.get(..len).unwrap_or_default();
+        let word = rest.in_bounds(..len);
         if word.contains(&b':') && !has_time {
             // RFC 5256 §2.2: a time that is not valid "SHOULD be treated as 00:00:00".
             (date.hour, date.minute, date.second) = time_of(word).unwrap_or_default();

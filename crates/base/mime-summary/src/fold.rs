@@ -11,6 +11,8 @@ use std::sync::LazyLock;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::canonical_combining_class;
 
+use crate::in_bounds::InBounds;
+
 /// ASCII folded: lower case, and any white space a space.
 static ASCII: [u8; 256] = {
     let mut table = [0; 256];
@@ -29,7 +31,7 @@ static ASCII: [u8; 256] = {
 fn ascii_len(bytes: &[u8]) -> usize {
     const STEP: usize = 32;
     let whole = bytes.as_chunks::<STEP>().0.iter().take_while(|chunk| chunk.is_ascii()).count() * STEP;
-    let rest = bytes.get(whole..).unwrap_or_default();
+    let rest = bytes.in_bounds(whole..);
     whole + rest.iter().position(|b| !b.is_ascii()).unwrap_or(rest.len())
 }
 
@@ -65,7 +67,7 @@ impl Folder {
     fn fold_ascii(&mut self, bytes: &[u8], into: &mut Vec<u8>) {
         let start = into.len();
         into.resize(start + bytes.len(), 0);
-        let place = into.get_mut(start..).unwrap_or_default();
+        let place = &mut into[start..];
         let mut len = 0;
         let mut in_space = self.in_space;
         for &byte in bytes {
@@ -85,7 +87,7 @@ impl Folder {
     fn fold_foreign(&mut self, text: &str, into: &mut Vec<u8>) {
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
-            let after = rest.get(c.len_utf8()..).unwrap_or_default();
+            let after = rest.in_bounds(c.len_utf8()..);
             // A mark that follows is ordered together with those of this character.
             let stands_alone = after.chars().next().is_none_or(|next| lookup(next).is_some());
             match lookup(c).filter(|_| stands_alone) {

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use crate::in_bounds::InBounds;
 use crate::scan::{Span, is_blank, is_space, line_end, trim};
 
 /// Octets of the header of a message that comes in, at most. Mail with long lists of recipients has
@@ -25,7 +26,7 @@ pub fn bounded_header_len(message: &[u8]) -> Option<usize> {
     let (mut at, mut fields) = (0, 0);
     while at < bounded.len() {
         let end = line_end(bounded, at);
-        let line = bounded.get(at..end).unwrap_or_default();
+        let line = bounded.in_bounds(at..end);
         if is_blank(line) {
             return Some(at);
         }
@@ -60,7 +61,7 @@ pub struct Field {
 impl Field {
     /// The field starting with the line `start..end`.
     pub(crate) fn on_line(bytes: &[u8], start: usize, end: usize) -> Self {
-        let line = bytes.get(start..end).unwrap_or_default();
+        let line = bytes.in_bounds(start..end);
         let none =
             Field { start: start as u32, name_end: start as u32, value_start: start as u32, end: end as u32 };
         let Some(colon) = line.iter().position(|&b| b == b':' || b == b'\n') else { return none };
@@ -68,7 +69,7 @@ impl Field {
             return none;
         }
         // RFC 5322 §4.5: obsolete syntax allows white space before the colon.
-        let mut name = line.get(..colon).unwrap_or_default();
+        let mut name = line.in_bounds(..colon);
         while let [rest @ .., b' ' | b'\t'] = name {
             name = rest;
         }

@@ -10,8 +10,8 @@
 //!    the range of a part is a slice, never a parse. [`TransferDecoder`] and [`SearchKey`] serve
 //!    BINARY and SEARCH where a body has to be read after all.
 //!
-//! What always holds: no input panics; work and memory are linear in the message, and a summary is
-//! never longer than [`summary_len_max`]; every range of a part lies inside its parent's; every
+//! What always holds: no input panics. Work and memory are linear in the message, and a summary is
+//! never longer than [`summary_len_max`]. Every range of a part lies inside its parent's. Every
 //! byte of a message belongs to a line, and lines end at LF (with or without CR before it). What
 //! this is not: a composer, a validator, or a place that knows IMAP's syntax.
 
@@ -23,6 +23,7 @@ mod envelope;
 mod estimate;
 mod fold;
 mod header;
+mod in_bounds;
 mod known;
 mod media;
 mod params;
@@ -48,6 +49,7 @@ pub use fold::{Folder, fold_into, folded, order_into};
 pub use header::{
     Field, HEADER_FIELDS_MAX, HEADER_LEN_MAX, HeaderFields, bounded_header_len, is_header_bounded, unfold,
 };
+pub use in_bounds::InBounds;
 pub use known::{FieldId, FieldMask};
 pub use media::{Disposition, Media, TextKind, language_tags};
 pub use params::{Param, Params};

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::header::{skip_cfws, unfold};
+use crate::in_bounds::InBounds;
 use crate::params::{Params, read_quoted};
 use crate::scan::{is_space, trim_end};
 use crate::transfer::Encoding;
@@ -87,7 +88,7 @@ pub(crate) fn media_of(value: &[u8]) -> Option<Media<'_>> {
         return None;
     }
     let (sub, at) = token(value, at + 1)?;
-    Some(Media { top, sub, params: Params::parse(value.get(at..).unwrap_or_default()) })
+    Some(Media { top, sub, params: Params::parse(value.in_bounds(at..)) })
 }
 
 /// A token after comments and white space, and where it ends. RFC 2045 §5.1.
@@ -99,7 +100,7 @@ fn token(value: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let len = rest.iter().position(is_end).unwrap_or(rest.len());
     // RFC 6838 §4.2 for types; transfer encodings have no bound of their own, and a longer one is
     // unknown anyway.
-    ((1..=TOKEN_MAX).contains(&len)).then(|| (rest.get(..len).unwrap_or_default(), start + len))
+    ((1..=TOKEN_MAX).contains(&len)).then(|| (rest.in_bounds(..len), start + len))
 }
 
 /// Reads the value of a Content-Transfer-Encoding field. RFC 2045 §6.1; programs also write
@@ -156,7 +157,7 @@ impl<'m> Disposition<'m> {
             Some(b'"') => read_quoted(value, start),
             _ => token(value, start).map(|(kind, at)| (Cow::Borrowed(kind), at))?,
         };
-        Some(Disposition { kind, params: Params::parse(value.get(at..).unwrap_or_default()) })
+        Some(Disposition { kind, params: Params::parse(value.in_bounds(at..)) })
     }
 }
 

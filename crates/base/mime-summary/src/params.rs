@@ -13,6 +13,7 @@ use std::borrow::Cow;
 
 use crate::charset::decode_bytes;
 use crate::header::skip_cfws;
+use crate::in_bounds::InBounds;
 use crate::scan::{is_space, trim_end};
 use crate::words::decode_words;
 
@@ -47,7 +48,7 @@ impl<'m> Params<'m> {
             while bytes.get(at).is_some_and(|&b| !is_space(b) && !matches!(b, b'=' | b';' | b'(')) {
                 at += 1;
             }
-            let name = bytes.get(name_start..at).unwrap_or_default();
+            let name = bytes.in_bounds(name_start..at);
             at = skip_cfws(bytes, at);
             if bytes.get(at) != Some(&b'=') || name.is_empty() {
                 continue;
@@ -110,8 +111,7 @@ impl<'m> Params<'m> {
             value.extend_from_slice(b"''");
         }
         for &(_, is_piece_encoded, place) in &pieces {
-            let Some(param) = self.0.get(place) else { continue };
-            for &byte in param.value.as_ref() {
+            for &byte in self.0[place].value.as_ref() {
                 match byte {
                     b'%' if is_encoded && !is_piece_encoded => value.extend_from_slice(b"%25"),
                     _ => value.push(byte),
@@ -119,11 +119,9 @@ impl<'m> Params<'m> {
             }
         }
         // The name with the first `*`, or without it.
-        let first = self.0.get(at).map(|param| param.name).unwrap_or_default();
-        let name = first.get(..base.len() + usize::from(is_encoded)).unwrap_or(first);
-        if let Some(param) = self.0.get_mut(at) {
-            *param = Param { name, value: Cow::Owned(value) };
-        }
+        let param = &mut self.0[at];
+        let name = param.name.get(..base.len() + usize::from(is_encoded)).unwrap_or(param.name);
+        *param = Param { name, value: Cow::Owned(value) };
         let mut place = 0;
         self.0.retain(|_| {
             let is_joined = place != at && pieces.iter().any(|piece| piece.2 == place);
@@ -152,7 +150,7 @@ impl<'m> Params<'m> {
             if !head.eq_ignore_ascii_case(name.as_bytes()) || tail.first() != Some(&b'*') {
                 continue;
             }
-            let tail = tail.get(1..).unwrap_or_default();
+            let tail = tail.in_bounds(1..);
             let (digits, is_encoded) = match tail.strip_suffix(b"*") {
                 Some(digits) => (digits, true),
                 None => (tail, tail.is_empty()),
@@ -220,13 +218,13 @@ fn read_value(bytes: &[u8], at: usize) -> (Cow<'_, [u8]>, usize) {
     if bytes.get(at) == Some(&b'"') {
         return read_quoted(bytes, at);
     }
-    let rest = bytes.get(at..).unwrap_or_default();
+    let rest = bytes.in_bounds(at..);
     let token_len =
         rest.iter().position(|&b| is_space(b) || matches!(b, b';' | b'(' | 0)).unwrap_or(rest.len());
     let after = skip_cfws(rest, token_len);
     let is_whole = matches!(rest.get(after), None | Some(b';'));
     let len = if is_whole { token_len } else { memchr::memchr(b';', rest).unwrap_or(rest.len()) };
-    let value = trim_end(rest.get(..len).unwrap_or_default());
+    let value = trim_end(rest.in_bounds(..len));
     let value = if value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
         Cow::Owned(value.iter().copied().filter(|b| !matches!(b, b'\r' | b'\n' | 0)).collect())
     } else {
@@ -238,12 +236,12 @@ fn read_value(bytes: &[u8], at: usize) -> (Cow<'_, [u8]>, usize) {
 /// A quoted string that begins at `at`: its content without escapes and folding, and where it ends.
 pub(crate) fn read_quoted(bytes: &[u8], at: usize) -> (Cow<'_, [u8]>, usize) {
     let start = at + 1;
-    let rest = bytes.get(start..).unwrap_or_default();
+    let rest = bytes.in_bounds(start..);
     let plain = rest.iter().position(|b| matches!(b, b'"' | b'\\' | b'\r' | b'\n' | 0)).unwrap_or(rest.len());
     if rest.get(plain) == Some(&b'"') {
-        return (Cow::Borrowed(rest.get(..plain).unwrap_or_default()), start + plain + 1);
+        return (Cow::Borrowed(rest.in_bounds(..plain)), start + plain + 1);
     }
-    let mut content = rest.get(..plain).unwrap_or_default().to_vec();
+    let mut content = rest.in_bounds(..plain).to_vec();
     let mut at = start + plain;
     while let Some(&byte) = bytes.get(at) {
         at += 1;

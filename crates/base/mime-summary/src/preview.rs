@@ -1,6 +1,7 @@
 //! The preview of a message: the beginning of its text for people, HTML without its tags. RFC 8970.
 
 use crate::charset::CharsetReader;
+use crate::in_bounds::InBounds;
 use crate::media::{Disposition, Media, TextKind};
 use crate::structure::{Kind, Part, Structure};
 use crate::transfer::TransferDecoder;
@@ -152,7 +153,7 @@ impl Html<'_> {
                 char::from_u32(code)?
             }
         };
-        self.rest = self.rest.get(len + 2..).unwrap_or_default();
+        self.rest = self.rest.in_bounds(len + 2..);
         Some(c)
     }
 }
@@ -171,12 +172,12 @@ impl Iterator for Html<'_> {
             '&' => match self.entity() {
                 Some(c) => Some(c),
                 None => {
-                    self.rest = self.rest.get(1..).unwrap_or_default();
+                    self.rest = self.rest.in_bounds(1..);
                     Some('&')
                 }
             },
             _ => {
-                self.rest = self.rest.get(c.len_utf8()..).unwrap_or_default();
+                self.rest = self.rest.in_bounds(c.len_utf8()..);
                 Some(c)
             }
         }

@@ -14,10 +14,10 @@
 //! | 24 | 4 | Date: days since 1970 as written, signed |
 //! | 28 | 20 × 2 | numbers, see below; 20 × 4 with `FLAG_WIDE`, which a record over 65,535 bytes has |
 //!
-//! Numbers: where in the folded subject the base subject begins and ends; the ends of the 15
-//! sections, from the start of the record; where in ENVELOPE the list of From begins and ends that
-//! is sent twice more behind it, as Sender and Reply-To (nearly all mail has neither; both 0:
-//! nothing is repeated); how much of BODYSTRUCTURE BODY begins with.
+//! Numbers, in this order: where in the folded subject the base subject begins and ends. The ends
+//! of the 15 sections, from the start of the record. Where in ENVELOPE the list of From begins and
+//! ends that is sent twice more behind it, as Sender and Reply-To. (Nearly all mail has neither.
+//! Both are 0 if nothing is repeated.) How much of BODYSTRUCTURE BODY begins with.
 //!
 //! Sections: 0–4 folded subject, from, to, cc, bcc, 5 ENVELOPE, 6 field table, 7 kept fields, 8
 //! BODY without what it shares with BODYSTRUCTURE, 9 BODYSTRUCTURE, 10 preview, 11 thread, 12 sort
@@ -34,15 +34,18 @@
 //! A reader refuses versions that it does not know. New sections may be added only with a new
 //! version.
 //!
-//! Version 1, which is still read, is longer by a fifth: its head has 4 bytes of zero at 28, the
-//! bits of section 14 at 40 and 48, and from 56 on the numbers, 16 × 4, without those of section
-//! 14 and of what is repeated and shared; the field table has each field's place (4) behind its
+//! Version 1, which is still read, is longer by a fifth. Its head has 4 bytes of zero at 28 and the
+//! bits of section 14 at 40 and 48. From 56 on it has the numbers, 16 × 4, without those of section
+//! 14 and of what is repeated and shared. Its field table has each field's place (4) behind its
 //! length.
+
+use std::ops::Range;
 
 use crate::address::{ADDRESSES_MAX, Address, addresses_up_to, write_addresses};
 use crate::date::sent_date;
 use crate::fold::{fold_into, folded};
 use crate::header::Field;
+use crate::in_bounds::InBounds;
 use crate::known::{FieldId, is_kept, other_name_bit};
 use crate::preview::preview;
 use crate::scan::newline_before;
@@ -51,8 +54,6 @@ use crate::subject::base_subject;
 use crate::table::write_table;
 use crate::thread::{IDS_MAX, message_ids};
 use crate::words::decode_words;
-
-use std::ops::Range;
 
 /// The version that is written.
 pub const RECORD_VERSION: u16 = 2;
@@ -155,7 +156,7 @@ impl SummaryParts<'_> {
         out.put(ENVELOPE, &envelope);
         out.put(FIELD_TABLE, &[&digest.table]);
         out.put(FIELD_BYTES, &[&digest.kept]);
-        out.put(BODY, &[self.body.get(shared..).unwrap_or_default()]);
+        out.put(BODY, &[self.body.in_bounds(shared..)]);
         out.put(BODY_STRUCTURE, &[self.body_structure]);
         out.put(PREVIEW, &[preview(self.message, self.structure).as_bytes()]);
         digest.write_thread(&mut out.bytes);
@@ -230,9 +231,7 @@ impl SummaryParts<'_> {
         out.extend_from_slice(&unix_s.to_le_bytes());
         out.extend_from_slice(&local_day.to_le_bytes());
         for number in numbers {
-            out.extend_from_slice(
-                number.to_le_bytes().get(..if is_wide { 4 } else { 2 }).unwrap_or_default(),
-            );
+            out.extend_from_slice(&number.to_le_bytes()[..if is_wide { 4 } else { 2 }]);
         }
         out.extend_from_slice(sections);
         out

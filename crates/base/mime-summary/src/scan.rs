@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use crate::in_bounds::InBounds;
+
 /// A range of bytes of the message, from `start` up to but without `end`; `start <= end` always
 /// holds.
 ///
@@ -51,7 +53,7 @@ impl Span {
 
 /// One past the LF that ends the line starting at `at`, or the end of the bytes.
 pub(crate) fn line_end(bytes: &[u8], at: usize) -> usize {
-    let rest = bytes.get(at..).unwrap_or_default();
+    let rest = bytes.in_bounds(at..);
     memchr::memchr(b'\n', rest).map_or(bytes.len(), |lf| at + lf + 1)
 }
 

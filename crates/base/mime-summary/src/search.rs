@@ -9,6 +9,7 @@ use memchr::memmem::Finder;
 use crate::charset::CharsetReader;
 use crate::fold::{Folder, fold_into, folded};
 use crate::header::HeaderFields;
+use crate::in_bounds::InBounds;
 use crate::known::FieldMask;
 use crate::media::{Media, media_of};
 use crate::record::SEARCH_TEXT_MAX;
@@ -297,7 +298,7 @@ impl TextSearch {
                 note(keys, found, &mut self.in_body, |key| key.is_in(&text));
             }
             if has_fields {
-                let value = text.get(value_at..).unwrap_or_default();
+                let value = text.in_bounds(value_at..);
                 self.in_fields.retain(|&number| {
                     let Some(TextKey { key, within: Within::Fields(mask) }) = keys.get(number) else {
                         return false;
@@ -375,7 +376,7 @@ impl TextSearch {
             note(keys, &mut self.found, wanted, |key| key.is_in(&open.window.folded));
         }
         if let Some(tap) = &mut tap {
-            let text = open.window.folded.get(open.window.kept..).unwrap_or_default();
+            let text = open.window.folded.in_bounds(open.window.kept..);
             tap(Tapped { text, is_last });
         }
         open.window.keep(self.needle_max);

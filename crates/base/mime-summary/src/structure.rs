@@ -23,6 +23,7 @@
 use crate::content::ContentFields;
 use crate::estimate::{EnvelopeField, MESSAGE_BYTES, nested_estimate, part_estimate, printed_max};
 use crate::header::Field;
+use crate::in_bounds::InBounds;
 use crate::known::FieldId;
 use crate::media::{Media, encoding_token, media_of, parse_encoding};
 use crate::scan::{Span, count_lines, is_blank, line_end, newline_before, trim_end};
@@ -273,7 +274,7 @@ impl<'m> Pass<'m> {
                 self.open_part(open.part);
             }
         }
-        self.lines += count_lines(self.message.get(self.at..).unwrap_or_default());
+        self.lines += count_lines(self.message.in_bounds(self.at..));
         while !self.open.is_empty() {
             self.close_part(self.message.len(), self.lines);
         }
@@ -441,7 +442,7 @@ impl<'m> Pass<'m> {
         let mut current: Option<Field> = None;
         while self.at < self.message.len() {
             let end = line_end(self.message, self.at);
-            let line = self.message.get(self.at..end).unwrap_or_default();
+            let line = self.message.in_bounds(self.at..end);
             if line.starts_with(b"--") && self.match_delimiter(self.at, end).is_some() {
                 break;
             }
@@ -492,9 +493,9 @@ impl<'m> Pass<'m> {
     /// end.
     fn next_delimiter(&mut self) -> Option<Delimiter> {
         while self.boundaries > 0 {
-            let rest = self.message.get(self.at..).unwrap_or_default();
+            let rest = self.message.in_bounds(self.at..);
             let skip = if rest.starts_with(b"--") { 0 } else { memchr::memmem::find(rest, b"\n--")? + 1 };
-            self.lines += count_lines(rest.get(..skip).unwrap_or_default());
+            self.lines += count_lines(rest.in_bounds(..skip));
             self.at += skip;
             let end = line_end(self.message, self.at);
             if let Some(delimiter) = self.match_delimiter(self.at, end) {

@@ -3,6 +3,7 @@
 //! Taken from the folded subject, every step only ever cuts at its ends: the base subject is a
 //! range of it, and a summary stores two numbers and no second text.
 
+use crate::in_bounds::InBounds;
 use crate::scan::Span;
 
 /// Where the base subject lies in the folded subject.
@@ -39,7 +40,7 @@ struct Cut<'t> {
 
 impl Cut<'_> {
     fn rest(&self) -> &[u8] {
-        self.text.get(self.start..self.end).unwrap_or_default()
+        self.text.in_bounds(self.start..self.end)
     }
 
     /// `subj-trailer = "(fwd)" / WSP`
@@ -62,10 +63,10 @@ impl Cut<'_> {
             return true;
         }
         let mut at = 0;
-        while let Some(len) = blob_len(self.rest().get(at..).unwrap_or_default()) {
+        while let Some(len) = blob_len(self.rest().in_bounds(at..)) {
             at += len;
         }
-        match refwd_len(self.rest().get(at..).unwrap_or_default()) {
+        match refwd_len(self.rest().in_bounds(at..)) {
             Some(len) => {
                 self.start += at + len;
                 self.is_reply = true;
@@ -104,7 +105,7 @@ fn blob_len(text: &[u8]) -> Option<usize> {
     if inside.get(len) != Some(&b']') {
         return None;
     }
-    let after = inside.get(len + 1..).unwrap_or_default();
+    let after = inside.in_bounds(len + 1..);
     Some(len + 2 + after.iter().take_while(|&&b| b == b' ').count())
 }
 

@@ -5,14 +5,15 @@
 //! record gives wrong or empty answers, never a panic: that it is not damaged is what the store's
 //! checksum is for.
 
+use std::ops::Range;
+
 use crate::date::SentDate;
 use crate::header::HeaderFields;
+use crate::in_bounds::InBounds;
 use crate::known::FieldMask;
 use crate::record::{self, FIELD_ENTRY_LEN, RECORD_VERSION};
 use crate::scan::Span;
 use crate::table::{Located, PartRow, ROW_LEN, Section, locate};
-
-use std::ops::Range;
 
 /// A record that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -71,6 +72,9 @@ impl Form {
 }
 
 /// A stored summary.
+///
+/// Of its numbers, those that bound the sections are verified. Where another one points outside of
+/// its section, the record is damaged, and nothing is given for it.
 #[derive(Debug, Clone, Copy)]
 pub struct SummaryRef<'s> {
     bytes: &'s [u8],
@@ -141,7 +145,7 @@ impl<'s> SummaryRef<'s> {
     fn section(&self, place: usize) -> &'s [u8] {
         let end = record::FIRST_END + place;
         let start = if place == 0 { self.form.head_len() } else { self.number(end - 1) as usize };
-        self.bytes.get(start..self.number(end) as usize).unwrap_or_default()
+        self.bytes.in_bounds(start..self.number(end) as usize)
     }
 
     /// Size of the message in bytes.
@@ -381,7 +385,7 @@ impl<'s> SummaryRef<'s> {
     pub fn field_values<'q>(&self, mask: &'q FieldMask) -> impl Iterator<Item = &'s [u8]> + use<'s, 'q> {
         self.selected(mask).map(|field| {
             let colon = memchr::memchr(b':', field).map_or(field.len(), |at| at + 1);
-            field.get(colon..).unwrap_or_default()
+            field.in_bounds(colon..)
         })
     }
 
@@ -483,7 +487,7 @@ impl FieldMask {
                 return Some(end);
             }
         }
-        into.extend_from_slice(header.get(end..).unwrap_or_default());
+        into.extend_from_slice(header.in_bounds(end..));
         None
     }
 }

@@ -1,8 +1,8 @@
 //! The part table: where each part of a message lies, found without reading the message.
 //!
-//! One row of 24 bytes a part, little-endian, in breadth-first order: the children of a part are
-//! neighbours, so that the n-th child is one multiplication away, and a path of part numbers costs
-//! its length whatever the number of parts.
+//! One row of 24 bytes a part, little-endian, in breadth-first order. The children of a part are
+//! neighbours, so that the n-th child is one multiplication away. A path of part numbers costs its
+//! length, whatever the number of parts.
 //!
 //! | offset | size | what |
 //! | --- | --- | --- |

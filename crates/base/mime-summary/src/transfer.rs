@@ -5,6 +5,8 @@
 //! (§6.7). Only an encoding that we do not know is an error, for which IMAP has [UNKNOWN-CTE]
 //! (RFC 9051 §7.1).
 
+use crate::in_bounds::InBounds;
+
 /// How the content of a part is encoded for transfer. RFC 2045 §6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encoding {
@@ -169,7 +171,7 @@ fn quoted_printable(mut piece: &[u8], held: &mut Vec<u8>, into: &mut Vec<u8>) {
             into.extend_from_slice(trim_line(text));
             into.extend_from_slice(cr);
             into.push(b'\n');
-            piece = rest.get(1..).unwrap_or_default();
+            piece = rest.in_bounds(1..);
             continue;
         }
         into.extend_from_slice(text);
@@ -177,7 +179,7 @@ fn quoted_printable(mut piece: &[u8], held: &mut Vec<u8>, into: &mut Vec<u8>) {
             held.extend_from_slice(rest);
             return;
         };
-        piece = rest.get(done..).unwrap_or_default();
+        piece = rest.in_bounds(done..);
     }
     // What may turn out to be the end of a line waits for the next piece.
     let text = trim_line(piece.strip_suffix(b"\r").unwrap_or(piece));
@@ -200,9 +202,9 @@ const ESCAPE_MAX: usize = 1000;
 /// `=XY`, or a soft line break; returns how many bytes it took, none if the piece ends too early.
 fn escape(rest: &[u8], into: &mut Vec<u8>) -> Option<usize> {
     let hex = |at: usize| rest.get(at).map(|&b| (b as char).to_digit(16));
-    let after = rest.get(1..).unwrap_or_default();
+    let after = rest.in_bounds(1..);
     let padding = after.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
-    match after.get(padding..).unwrap_or_default() {
+    match after.in_bounds(padding..) {
         [b'\n', ..] => return Some(padding + 2),
         [b'\r', b'\n', ..] => return Some(padding + 3),
         [] | [b'\r'] if padding < ESCAPE_MAX => return None,

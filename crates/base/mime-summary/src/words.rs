@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use crate::charset::{decode_bytes, has_states};
 use crate::header::unfold;
+use crate::in_bounds::InBounds;
 use crate::scan::is_space;
 use crate::transfer::Encoding;
 use crate::transfer::TransferDecoder;
@@ -36,10 +37,10 @@ pub fn decode_words_into(value: &[u8], into: &mut String) {
     let mut pending: Option<(&[u8], Vec<u8>)> = None;
     while let Some(found) = value.get(at..).and_then(|rest| memchr::memmem::find(rest, b"=?")) {
         let start = at + found;
-        let between = value.get(at..start).unwrap_or_default();
+        let between = value.in_bounds(at..start);
         let Some((word, end)) = read_word(value, start) else {
             flush(&mut pending, into);
-            into.push_str(&decode_bytes(b"", value.get(at..start + 2).unwrap_or_default()));
+            into.push_str(&decode_bytes(b"", value.in_bounds(at..start + 2)));
             at = start + 2;
             continue;
         };
@@ -57,7 +58,7 @@ pub fn decode_words_into(value: &[u8], into: &mut String) {
         at = end;
     }
     flush(&mut pending, into);
-    into.push_str(&decode_bytes(b"", value.get(at..).unwrap_or_default()));
+    into.push_str(&decode_bytes(b"", value.in_bounds(at..)));
 }
 
 fn flush(pending: &mut Option<(&[u8], Vec<u8>)>, into: &mut String) {

@@ -1,13 +1,13 @@
 //! What holds for every sequence of bytes: nothing panics, ranges lie inside each other, records
 //! give back what went in, damaged records are refused or harmless.
 
+use std::ops::Range;
+
 use posthaste_mime_summary::{
     Encoding, Envelope, FieldMask, HeaderFields, Kind, SearchKey, Section, Structure, SummaryParts,
     SummaryRef, TransferDecoder, decode_transfer, decode_words, folded, sent_date,
 };
 use proptest::prelude::*;
-
-use std::ops::Range;
 
 /// Pieces from which messages are put together: the words that matter to MIME, and noise.
 fn piece() -> impl Strategy<Value = Vec<u8>> {

@@ -109,9 +109,7 @@ impl Builder {
             for number in order {
                 kept.clear();
                 let all = lists.list(number).iter().copied();
-                kept.extend(
-                    all.filter(|ordinal| !opaque.get(usize::from(*ordinal)).copied().unwrap_or(false)),
-                );
+                kept.extend(all.filter(|ordinal| !opaque[usize::from(*ordinal)]));
                 writer.word(lexicon.set.word(number), &kept);
             }
             writer.end_scope();
@@ -133,9 +131,7 @@ impl Lists {
         let mut ends = vec![0_u32; lexicon.set.len()];
         let number = |pair: u32| (pair >> ORDINAL_BITS) as usize;
         for pair in &lexicon.pairs {
-            if let Some(count) = ends.get_mut(number(*pair)) {
-                *count += 1;
-            }
+            ends[number(*pair)] += 1;
         }
         let mut sum = 0;
         for count in &mut ends {
@@ -144,12 +140,9 @@ impl Lists {
         }
         let mut ordinals = vec![0_u16; lexicon.pairs.len()];
         for pair in &lexicon.pairs {
-            if let Some(at) = ends.get_mut(number(*pair)) {
-                if let Some(slot) = ordinals.get_mut(*at as usize) {
-                    *slot = (pair & (MESSAGES_MAX as u32 - 1)) as u16;
-                }
-                *at += 1;
-            }
+            let at = &mut ends[number(*pair)];
+            ordinals[*at as usize] = (pair & (MESSAGES_MAX as u32 - 1)) as u16;
+            *at += 1;
         }
         Self { ends, ordinals }
     }
@@ -157,9 +150,8 @@ impl Lists {
     /// The ordinals of a word, ascending.
     fn list(&self, number: u32) -> &[u16] {
         let number = number as usize;
-        let start = number.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
-        let end = self.ends.get(number).copied().unwrap_or(start);
-        self.ordinals.get(start as usize..end as usize).unwrap_or_default()
+        let start = if number == 0 { 0 } else { self.ends[number - 1] };
+        &self.ordinals[start as usize..self.ends[number] as usize]
     }
 }
 

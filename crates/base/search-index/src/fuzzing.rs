@@ -42,7 +42,7 @@ fn built(data: &[u8]) {
     for (uid, text) in (1..).zip(&texts) {
         let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
         for (from, to) in places.iter().zip(places.iter().skip(7)).step_by(5) {
-            let query = Query::new(Scope::Texts, text.get(*from..*to).unwrap_or_default().as_bytes());
+            let query = Query::new(Scope::Texts, &text.as_bytes()[*from..*to]);
             assert!(query.is_none_or(|query| segment.propose(&query).contains(&uid)));
         }
     }

@@ -41,7 +41,7 @@ impl Query {
                 Class::Dense(_) => {
                     let mut characters = Vec::new();
                     while let Class::Dense(len) = class(key, at) {
-                        characters.push(key.get(at..at + len).unwrap_or_default());
+                        characters.push(&key[at..at + len]);
                         at += len;
                     }
                     dense(&characters, &mut needles);
@@ -68,7 +68,7 @@ impl Query {
 /// A run of letters and digits. Where something stands before it in the key, a word begins with it;
 /// where something stands behind it, a word ends with it.
 fn plain(key: &[u8], start: usize, end: usize, needles: &mut Vec<Vec<u8>>) {
-    let run = key.get(start..end).unwrap_or_default();
+    let run = &key[start..end];
     let before: &[u8] = if start > 0 { &[SEPARATOR] } else { &[] };
     let behind: &[u8] = if end < key.len() { &[SEPARATOR] } else { &[] };
     if run.len() <= WHOLE_MAX {
@@ -76,8 +76,8 @@ fn plain(key: &[u8], start: usize, end: usize, needles: &mut Vec<Vec<u8>>) {
         return;
     }
     // A longer one may lie across two chunks of a word: its ends are whole.
-    needles.push([before, run.get(..WHOLE_MAX).unwrap_or_default()].concat());
-    needles.push([run.get(run.len() - WHOLE_MAX..).unwrap_or_default(), behind].concat());
+    needles.push([before, &run[..WHOLE_MAX]].concat());
+    needles.push([&run[run.len() - WHOLE_MAX..], behind].concat());
 }
 
 /// A run of characters of scripts without spaces: each pair of them is a word.

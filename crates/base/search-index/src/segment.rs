@@ -191,7 +191,7 @@ impl Segment {
     pub(crate) fn opaque(&self) -> Map {
         let at = self.uids_at() + self.messages * 4;
         let mut map = [0; MAP_WORDS];
-        set_bits(self.bytes.get(at..at + self.map_len()).unwrap_or_default(), &mut map);
+        set_bits(&self.bytes[at..at + self.map_len()], &mut map);
         map
     }
 
@@ -241,7 +241,7 @@ impl Segment {
         let mut left = vec![u8::MAX; row_len];
         for triple in piece.array_windows::<3>() {
             let at = section.rows_at + row_of(*triple) * row_len;
-            let row = self.bytes.get(at..at + row_len).unwrap_or_default();
+            let row = &self.bytes[at..at + row_len];
             left.iter_mut().zip(row).for_each(|(left, row)| *left &= row);
         }
         let blocks = section.blocks();
@@ -275,7 +275,7 @@ impl Segment {
         let (mut mask, mut word, mut counted, mut from) = (0_u64, 0_u32, 0, 0);
         while let Some(found) = words.get(from..).and_then(|rest| needle.find(rest)) {
             let at = from + found;
-            let passed = words.get(counted..=at).unwrap_or_default();
+            let passed = &words[counted..=at];
             word += passed.iter().filter(|byte| **byte == SEPARATOR).count() as u32;
             counted = at + 1;
             // The first separator stands before the first word.
@@ -300,8 +300,8 @@ impl Segment {
     /// Each word of a scope with its list, ascending.
     pub(crate) fn words(&self, scope: Scope) -> impl Iterator<Item = (&[u8], &[u8])> + '_ {
         let section = self.section(scope);
-        let words = self.bytes.get(section.words_at..section.lists_at).unwrap_or_default();
-        let mut lists = self.bytes.get(section.lists_at..section.blocks_at).unwrap_or_default();
+        let words = &self.bytes[section.words_at..section.lists_at];
+        let mut lists = &self.bytes[section.lists_at..section.blocks_at];
         crate::terms::words(words).map_while(move |word| {
             let (list, rest) = first_list(lists)?;
             lists = rest;

@@ -45,18 +45,19 @@ impl WordSet {
 
     /// The word of this number.
     pub(crate) fn word(&self, number: u32) -> &[u8] {
-        let start = |number: u32| self.starts.get(number as usize).map(|at| *at as usize);
-        let (from, to) = (start(number).unwrap_or(0), start(number + 1).unwrap_or(self.bytes.len()));
-        self.bytes.get(from..to.saturating_sub(1)).unwrap_or_default()
+        let from = self.starts[number as usize] as usize;
+        let next = self.starts.get(number as usize + 1).map_or(self.bytes.len(), |next| *next as usize);
+        &self.bytes[from..next - 1]
     }
 
     /// Adds a word, unless it is there. Returns its number.
     pub(crate) fn add(&mut self, word: &[u8]) -> u32 {
         let mask = self.table.len() - 1;
         let mut place = self.hasher.hash_one(word) as usize & mask;
-        while let Some(&number) = self.table.get(place).filter(|number| **number != 0) {
-            if self.word(number - 1) == word {
-                return number - 1;
+        while self.table[place] != 0 {
+            let number = self.table[place] - 1;
+            if self.word(number) == word {
+                return number;
             }
             place = (place + 1) & mask;
         }
@@ -64,9 +65,7 @@ impl WordSet {
         self.bytes.extend_from_slice(word);
         self.bytes.push(SEPARATOR);
         let number = self.starts.len() as u32;
-        if let Some(slot) = self.table.get_mut(place) {
-            *slot = number;
-        }
+        self.table[place] = number;
         if self.starts.len() * 2 > self.table.len() {
             self.grow();
         }
@@ -78,12 +77,10 @@ impl WordSet {
         let mask = table.len() - 1;
         for number in 0..self.starts.len() as u32 {
             let mut place = self.hasher.hash_one(self.word(number)) as usize & mask;
-            while table.get(place).is_some_and(|number| *number != 0) {
+            while table[place] != 0 {
                 place = (place + 1) & mask;
             }
-            if let Some(slot) = table.get_mut(place) {
-                *slot = number + 1;
-            }
+            table[place] = number + 1;
         }
         self.table = table;
     }

@@ -37,7 +37,7 @@ pub(crate) fn class(text: &[u8], at: usize) -> Class {
     match byte {
         b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => Class::Plain,
         0..=0x7F => Class::Gap,
-        0xE0..=0xF4 => dense(byte, text.get(at + 1..).unwrap_or_default()),
+        0xE0..=0xF4 => dense(byte, &text[at + 1..]),
         _ => Class::Plain,
     }
 }
@@ -48,7 +48,7 @@ fn dense(first: u8, rest: &[u8]) -> Class {
     let Some(more) = rest.get(..len - 1).filter(|more| more.iter().all(|b| matches!(b, 0x80..=0xBF))) else {
         return Class::Plain;
     };
-    let second = more.first().copied().unwrap_or(0);
+    let second = more[0];
     let is_dense = match first {
         0xE0 => matches!(second, 0xB8..=0xBB),
         0xE1 => matches!(second, 0x80..=0x82 | 0x9E..=0x9F),
@@ -85,7 +85,7 @@ impl Splitter {
                     while at < text.len() && class(text, at) == Class::Plain {
                         at += 1;
                     }
-                    let run = text.get(start..at).unwrap_or_default();
+                    let run = &text[start..at];
                     if self.word.is_empty() && at < text.len() && run.len() <= WORD_MAX {
                         emit(run);
                     } else {
@@ -94,7 +94,7 @@ impl Splitter {
                 }
                 Class::Dense(len) => {
                     self.end_plain(emit);
-                    let character = text.get(at..at + len).unwrap_or_default();
+                    let character = &text[at..at + len];
                     if !self.last.is_empty() {
                         self.last.extend_from_slice(character);
                         emit(&self.last);
@@ -119,7 +119,7 @@ impl Splitter {
             self.word.extend_from_slice(step);
             // As long as another whole chunk follows.
             while self.word.len() >= WORD_MAX + STRIDE {
-                emit(self.word.get(..WORD_MAX).unwrap_or_default());
+                emit(&self.word[..WORD_MAX]);
                 self.word.drain(..STRIDE);
             }
         }
@@ -128,8 +128,8 @@ impl Splitter {
     fn end_plain(&mut self, emit: &mut dyn FnMut(&[u8])) {
         let mut rest = self.word.as_slice();
         while rest.len() > WORD_MAX {
-            emit(rest.get(..WORD_MAX).unwrap_or_default());
-            rest = rest.get(STRIDE..).unwrap_or_default();
+            emit(&rest[..WORD_MAX]);
+            rest = &rest[STRIDE..];
         }
         if !rest.is_empty() {
             emit(rest);

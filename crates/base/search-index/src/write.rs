@@ -34,7 +34,7 @@ struct Parts {
 impl Writer {
     pub(crate) fn new(head: &Head<'_>) -> Self {
         // Messages of ranges that are left out are looked at again.
-        let scanned = head.scanned.get(..head.scanned.len().min(RANGES_MAX)).unwrap_or_default();
+        let scanned = &head.scanned[..head.scanned.len().min(RANGES_MAX)];
         let mut bytes = vec![0; HEAD_LEN];
         put(&mut bytes, 0, &MAGIC);
         put(&mut bytes, 12, &(head.uids.len() as u32).to_le_bytes());
@@ -70,7 +70,7 @@ impl Writer {
         parts.words.extend_from_slice(word);
         parts.words.push(SEPARATOR);
         if let Some(rows) = parts.rows.last_mut() {
-            let triples = parts.words.get(start..).unwrap_or_default().array_windows::<3>();
+            let triples = parts.words[start..].array_windows::<3>();
             rows.extend(triples.map(|triple| row_of(*triple) as u16));
         }
         put_list(ordinals, self.messages.div_ceil(8), &mut parts.lists);
@@ -90,15 +90,13 @@ impl Writer {
         self.bytes.resize(at + ROWS * row_len, 0);
         for (block, rows) in rows.iter().enumerate() {
             for row in rows {
-                if let Some(byte) = self.bytes.get_mut(at + usize::from(*row) * row_len + block / 8) {
-                    *byte |= 1 << (block % 8);
-                }
+                self.bytes[at + usize::from(*row) * row_len + block / 8] |= 1 << (block % 8);
             }
         }
     }
 
     pub(crate) fn finish(mut self) -> Segment {
-        let sum = crc32c::crc32c(self.bytes.get(12..).unwrap_or_default());
+        let sum = crc32c::crc32c(&self.bytes[12..]);
         put(&mut self.bytes, 8, &sum.to_le_bytes());
         let segment = Segment::laid_out(self.bytes);
         debug_assert!(segment.is_some(), "the parts of a segment do not fill it");
@@ -107,9 +105,7 @@ impl Writer {
 }
 
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
-    if let Some(place) = bytes.get_mut(at..at + value.len()) {
-        place.copy_from_slice(value);
-    }
+    bytes[at..at + value.len()].copy_from_slice(value);
 }
 
 /// Appends the list of one word, with its length before it.
@@ -133,9 +129,7 @@ fn put_list(ordinals: &[u16], map_len: usize, lists: &mut Vec<u8>) {
         gaps.clear();
         gaps.resize(map_len, 0);
         for &ordinal in ordinals {
-            if let Some(byte) = gaps.get_mut(usize::from(ordinal) / 8) {
-                *byte |= 1 << (ordinal % 8);
-            }
+            gaps[usize::from(ordinal) / 8] |= 1 << (ordinal % 8);
         }
     }
     match gaps.len() {

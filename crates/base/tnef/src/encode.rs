@@ -86,7 +86,7 @@ fn write_attribute(
     out.extend(id.to_le_bytes());
     let from = write_later(out);
     data(out)?;
-    let sum = checksum(out.get(from..).unwrap_or_default());
+    let sum = checksum(&out[from..]);
     write_now(out, from)?;
     out.extend(sum.to_le_bytes());
     Ok(())

@@ -15,7 +15,7 @@
 //! ([`conversion_memory_max`]); `decode(encode(m))` is `m`, and the same model always gives the
 //! same bytes. What is damaged gives a [`Damage`], which says why.
 
-pub mod charset;
+mod charset;
 mod decode;
 mod encode;
 mod error;

@@ -1,5 +1,7 @@
 //! A cursor over bytes that a stranger sent: every read says whether there was enough.
 
+use posthaste_mime_summary::InBounds;
+
 use crate::error::Damage;
 use crate::tags::Guid;
 
@@ -23,7 +25,7 @@ impl<'b> Reader<'b> {
     }
 
     pub fn rest(&self) -> &'b [u8] {
-        self.bytes.get(self.at..).unwrap_or_default()
+        self.bytes.in_bounds(self.at..)
     }
 
     pub fn take(&mut self, len: usize, what: &'static str) -> Result<&'b [u8], Damage> {

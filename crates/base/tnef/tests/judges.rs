@@ -1,13 +1,14 @@
 //! Other people's decoders read what our encoder writes: Debian's `tnef` and `ytnef`. Each test
 //! says so and passes if its program is not installed, or if POSTHASTE_TEST_CLIENTS is `no`.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
 use posthaste_testkit::client_tests_wanted;
 use posthaste_tnef::samples::{self, FILE, FILE_NAME, IMAGE};
 use posthaste_tnef::tags::{attribute, property};
 use posthaste_tnef::{Attribute, Message, encode, rtf};
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
 
 /// A message whose attachments have names in ASCII, which every decoder reads, and all byte values.
 fn message() -> Message {

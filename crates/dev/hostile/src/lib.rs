@@ -12,7 +12,7 @@
 //! Counts, answers and memory decide in the test command. Times decide only in `scripts/hostile`,
 //! where nothing else runs on the machine.
 
-pub mod attacks;
+mod attacks;
 mod gauge;
 mod neighbour;
 mod row;

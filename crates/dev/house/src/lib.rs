@@ -8,7 +8,7 @@
 //! | [`paths`] | every file that a document names exists |
 //! | [`fuzz`] | every fuzz target reaches what it imports |
 //! | [`words`] | comments and documents use plain words |
-//! | [`shape`] | no file is too long, and no new function takes a bool |
+//! | [`shape`] | no file is too long or beside its folder, and no new function takes a bool |
 //!
 //! Each check is a function from texts to a list of faults. One test runs it on the project and
 //! expects no fault; others run it on wrong input and expect the fault.
@@ -21,10 +21,11 @@ pub mod paths;
 pub mod shape;
 pub mod words;
 
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use serde_json::Value;
 
 /// The folder of the workspace.
 pub fn root() -> PathBuf {

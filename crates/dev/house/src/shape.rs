@@ -14,6 +14,29 @@ const LONGER: &[(&str, usize, &str)] = &[
     ("crates/storage/store-lmdb/tests/aftermath.rs", 700, "a list of scenarios"),
 ];
 
+/// Modules that are a file beside the folder of their own files, each with the reason. Roots of
+/// tests are not meant: cargo finds them by their name.
+const BESIDE: &[(&str, &str)] = &[
+    ("crates/access/smtp-server/src/command.rs", "not moved yet"),
+    ("crates/access/smtp-server/src/serve.rs", "not moved yet"),
+    ("crates/access/smtp-server/src/session.rs", "not moved yet"),
+    ("crates/app/posthaste/src/config.rs", "its fuzz target names it, and it its parts, by path"),
+    ("crates/service/delivery/src/by_url.rs", "not moved yet"),
+    ("crates/service/queue/src/runner.rs", "not moved yet"),
+    ("crates/service/queue/src/tests.rs", "not moved yet"),
+];
+
+/// Modules `x.rs` that have a folder `x/` beside them, instead of being `x/mod.rs`.
+pub fn beside_their_folder(files: &[String]) -> Vec<String> {
+    let folders: BTreeSet<&str> = files.iter().filter_map(|file| Some(file.rsplit_once('/')?.0)).collect();
+    let is_beside = |file: &&String| {
+        let has_folder = file.strip_suffix(".rs").is_some_and(|folder| folders.contains(folder));
+        has_folder && file.contains("/src/") && !BESIDE.iter().any(|(beside, _)| beside == file)
+    };
+    let beside = files.iter().filter(is_beside);
+    beside.map(|file| format!("{file}: make it {}/mod.rs", file.trim_end_matches(".rs"))).collect()
+}
+
 /// A file that is too long.
 pub fn too_long(file: &str, text: &str) -> Option<String> {
     let lines = text.lines().count();
@@ -86,6 +109,21 @@ mod tests {
         let sources = files.iter().filter(|file| file.ends_with(".rs"));
         let faults: Vec<String> = sources.filter_map(|file| too_long(file, &crate::read(file))).collect();
         assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+    }
+
+    #[test]
+    fn modules_with_files_are_in_their_folder() {
+        let faults = beside_their_folder(&crate::files());
+        assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+    }
+
+    #[test]
+    fn a_module_beside_its_folder_is_a_fault() {
+        let files = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let faults = beside_their_folder(&files(&["a/src/x.rs", "a/src/x/y.rs"]));
+        assert_eq!(faults, ["a/src/x.rs: make it a/src/x/mod.rs"]);
+        assert_eq!(beside_their_folder(&files(&["a/src/x/mod.rs", "a/src/x/y.rs", "a/src/z.rs"])), [""; 0]);
+        assert_eq!(beside_their_folder(&files(&["a/tests/x.rs", "a/tests/x/y.rs"])), [""; 0]);
     }
 
     #[test]

@@ -9,8 +9,6 @@
 //! keeps the log follows them with a driver of the same seed ([`Actor::driver`]), so it knows what
 //! each may have left at every length of the log.
 
-use posthaste_store::StoreError;
-use posthaste_store_lmdb::{LmdbEngine, Rebuild};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -18,6 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
+
+use posthaste_store::StoreError;
+use posthaste_store_lmdb::{LmdbEngine, Rebuild};
 
 use crate::copying::{Way, copy};
 use crate::driver::{Driver, Opening, RemoteResult, StepResult, check, options, rebuild_index};

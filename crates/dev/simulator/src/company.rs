@@ -1,8 +1,9 @@
 //! Several processes that write to one store at the same time, and how the seed interleaves them.
 
-use posthaste_store_lmdb::Options;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use posthaste_store_lmdb::Options;
 
 use crate::actor::{Actor, Ended, State};
 use crate::copying::{Copy, Way, place_of};

@@ -3,11 +3,12 @@
 //! The copy lies in a directory of the first store, so that one log has the operations on both and
 //! a crash concerns both. Nothing else writes to the copy.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
 use posthaste_mail_model::{AccountId, Id, MailboxId};
 use posthaste_store::{Compare, Engine, MailboxList, Places, Result, Transfer};
 use posthaste_store_lmdb::{LmdbEngine, Options};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use crate::driver::{accounts_of, check};
 use crate::model::{Change, Held, Knowledge};

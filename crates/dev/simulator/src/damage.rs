@@ -2,7 +2,7 @@
 //! must notice.
 //!
 //! What must hold, for a damaged file, while the store is open: each message reads right or with an
-//! error, none is missing without one, and damage in a pack concerns only the messages whose bytes
+//! error, and none is missing without one. Damage in a pack concerns only the messages whose bytes
 //! lie there. `check` names a fault wherever a reader met one, and wherever a record of a pack was
 //! damaged. A rebuild keeps every message that the damage does not concern, and never gives a UID
 //! to another message.
@@ -10,9 +10,6 @@
 //! A damaged index may end a process with a signal. So the store is opened in a process of its own
 //! ([`child`]), which the sweep starts again when it has died ([`Sweep`]).
 
-use posthaste_mail_model::{BodyId, Id, NumSet};
-use posthaste_store::{Engine, Stored};
-use posthaste_store_lmdb::{LmdbEngine, Options, Rebuild};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
@@ -21,6 +18,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::str::FromStr;
 use std::sync::Arc;
+
+use posthaste_mail_model::{BodyId, Id, NumSet};
+use posthaste_store::{Engine, Stored};
+use posthaste_store_lmdb::{LmdbEngine, Options, Rebuild};
 
 use crate::driver::{Driver, Opening, options, rebuild_index};
 use crate::image::{Files, materialise};
@@ -126,12 +127,12 @@ impl Sample {
         let dir = tempfile::Builder::new().prefix("posthaste-damage").tempdir_in(base).map_err(fails)?;
         let recorder = Recorder::watch(dir.path()).map_err(fails)?;
         let options = options(seed);
-        let mut driver = Driver::new(Arc::clone(&recorder), Knowledge::default(), seed, 0, false)
-            .with_options(options.clone());
+        let mut driver =
+            Driver::new(Arc::clone(&recorder), Knowledge::default(), seed, 0).with_options(options.clone());
         for opening in [Opening::Serving, Opening::Command] {
             let engine = driver.open(opening)?.ok_or("the sample cannot be opened")?;
             runtime.block_on(driver.steps(Some(&engine), 40))?;
-            driver.end(engine, false);
+            driver.close(engine);
         }
         recorder.stop();
         let files = files_of(dir.path()).map_err(fails)?;

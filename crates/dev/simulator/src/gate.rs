@@ -2,11 +2,12 @@
 //! and waits until it may go on. The process that decides sees what each of them is about to do,
 //! and lets one of them go on at a time: so the seed decides how they interleave.
 
-use parking_lot::Mutex;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
 
 /// One read in this many is asked for. A check reads hundreds of records.
 const READS: usize = 5;

@@ -460,7 +460,7 @@ impl File {
         }
         let from = at / SECTOR * SECTOR;
         let to = end.next_multiple_of(SECTOR).min(self.live.len());
-        let data: Arc<[u8]> = self.live.get(from..to).unwrap_or_default().into();
+        let data: Arc<[u8]> = self.live[from..to].into();
         self.pending.push(Pending::Write { at: from, data, len: self.live.len(), number });
     }
 
@@ -578,18 +578,18 @@ pub fn materialise(files: &Files, root: &Path) -> io::Result<()> {
         file.set_len(bytes.len() as u64)?;
         let mut start = None;
         for at in (0..=bytes.len()).step_by(4096) {
-            let page = bytes.get(at..(at + 4096).min(bytes.len())).unwrap_or_default();
+            let page = &bytes[at..(at + 4096).min(bytes.len())];
             match (is_zero(page), start) {
                 (false, None) => start = Some(at),
                 (true, Some(from)) => {
-                    file.write_all_at(bytes.get(from..at).unwrap_or_default(), from as u64)?;
+                    file.write_all_at(&bytes[from..at], from as u64)?;
                     start = None;
                 }
                 _ => {}
             }
         }
         if let Some(from) = start {
-            file.write_all_at(bytes.get(from..).unwrap_or_default(), from as u64)?;
+            file.write_all_at(&bytes[from..], from as u64)?;
         }
     }
     Ok(())

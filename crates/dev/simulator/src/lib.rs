@@ -10,7 +10,7 @@
 
 pub mod actor;
 mod company;
-pub mod copying;
+mod copying;
 pub mod damage;
 pub mod driver;
 mod gate;
@@ -23,5 +23,5 @@ pub mod record;
 pub mod report;
 pub mod run;
 mod syscalls;
-pub mod verify;
+mod verify;
 mod wire;

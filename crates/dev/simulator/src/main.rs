@@ -2,6 +2,13 @@
 
 mod memory;
 
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
 use clap::Parser;
 use posthaste_simulator::actor::{Place, act};
 use posthaste_simulator::damage::{Sample, Sweep, child};
@@ -9,12 +16,6 @@ use posthaste_simulator::driver::Strict;
 use posthaste_simulator::process::visitor;
 use posthaste_simulator::report::Tally;
 use posthaste_simulator::run::{Settings, run};
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 /// Searches for crashes after which the embedded store breaks its promises.
 #[derive(Parser, Debug)]

@@ -1,11 +1,12 @@
 //! What a store must hold: what was acknowledged, and what was requested and not acknowledged,
 //! which may be there whole or not at all.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, NumSet};
 use posthaste_store::{Counts, MailboxHead, MailboxList, Row};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// A message.
 #[derive(Debug, Clone, PartialEq)]
@@ -244,7 +245,7 @@ impl Timeline {
         let answered = self.moments.partition_point(|m| m.end <= cut);
         let before = answered.checked_sub(1).and_then(|n| self.moments.get(n)).map(|m| &m.after);
         let mut known = (**before.unwrap_or(&self.initial)).clone();
-        let under_way = self.moments.get(answered..).unwrap_or_default().iter().filter(|m| m.start <= cut);
+        let under_way = self.moments[answered..].iter().filter(|m| m.start <= cut);
         under_way.for_each(|m| known.doubts.extend(m.requested.iter().cloned()));
         known
     }

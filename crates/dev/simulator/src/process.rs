@@ -7,7 +7,6 @@
 //! writes its operations to a file before it does them, and from there they enter the one log. So a
 //! killed visitor leaves the operations it did.
 
-use posthaste_store_lmdb::{LmdbEngine, Rebuild};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -15,6 +14,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
+
+use posthaste_store_lmdb::{LmdbEngine, Rebuild};
 
 use crate::driver::{Driver, Opening, RemoteResult, StepResult, check, options, rebuild_index};
 use crate::model::Knowledge;
@@ -211,8 +212,9 @@ pub fn visitor(root: &Path, sink: &Path, seed: u64, faulty: bool) -> Result<(), 
     let sink = std::fs::OpenOptions::new().append(true).open(sink).map_err(fails)?;
     let recorder = Recorder::watch_into(root, Some(sink)).map_err(fails)?;
     let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(fails)?;
-    let mut driver =
-        Driver::new(Arc::clone(&recorder), Knowledge::default(), seed, 0, faulty).with_options(options(seed));
+    let mut driver = Driver::new(Arc::clone(&recorder), Knowledge::default(), seed, 0)
+        .with_faults(faulty)
+        .with_options(options(seed));
     let listener = Arc::clone(&recorder);
     driver.set_listener(move |result| println!("result {} {}", listener.sunk(), result.word()));
     let mut engine: Option<LmdbEngine> = None;

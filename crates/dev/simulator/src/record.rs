@@ -5,9 +5,6 @@
 //! duplicated or renamed file keeps. The recorder's lock is held while the system call runs, so
 //! that the recorded order is the real one.
 
-use libc::{c_int, c_long};
-use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
-use posthaste_store::octets::{Octets, put_counted};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::fs::File;
@@ -19,12 +16,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use libc::{c_int, c_long};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use posthaste_store::octets::{Octets, put_counted};
+
+pub use crate::gate::Failure;
 use crate::gate::{At, Gate, Leave};
 use crate::op::{Data, FileId, Node, Op};
 use crate::syscalls::{self, Called, Change, Name, Watcher};
 use crate::wire;
-
-pub use crate::gate::Failure;
 
 /// Which operations fail. An operation's number is its place in the log.
 #[derive(Debug, Clone, Default)]

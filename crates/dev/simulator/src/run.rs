@@ -1,11 +1,12 @@
 //! One seed: lives a life, cuts it at many operations, and has the store opened and rebuilt after
 //! each cut.
 
-use parking_lot::Mutex;
-use posthaste_store_lmdb::{LmdbEngine, Options};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use parking_lot::Mutex;
+use posthaste_store_lmdb::{LmdbEngine, Options};
 
 use crate::company::{Company, Copied, copy_at, known_at};
 use crate::copying::{Copy, repeat};
@@ -215,7 +216,8 @@ impl Seed<'_> {
         if faulty {
             recorder.set_faults(some_faults(random));
         }
-        let mut driver = Driver::new(Arc::clone(&recorder), Knowledge::default(), self.seed, 0, faulty)
+        let mut driver = Driver::new(Arc::clone(&recorder), Knowledge::default(), self.seed, 0)
+            .with_faults(faulty)
             .with_options(self.options.clone());
         let violation = self.lives(&mut driver, random, self.settings.steps).err();
         recorder.stop();
@@ -279,7 +281,11 @@ impl Seed<'_> {
                 rebuilds: self.settings.rebuild,
             };
             let lived = self.runtime.block_on(life.live(&engine, now, random));
-            driver.end(engine, random.chance(50));
+            if random.chance(50) {
+                driver.kill(engine)
+            } else {
+                driver.close(engine)
+            }
             lived?;
         }
         Ok(())
@@ -388,7 +394,7 @@ impl Seed<'_> {
         let recorder = Recorder::watch(&dir)?;
         let mut random = Random::new(state.random.clone().draw(), 5);
         let seed = random.draw();
-        let mut driver = Driver::new(Arc::clone(&recorder), state.known.clone(), seed, state.ids, false)
+        let mut driver = Driver::new(Arc::clone(&recorder), state.known.clone(), seed, state.ids)
             .with_options(self.options.clone());
         let violation = self.go_on(&mut driver, state.copy.as_deref(), &mut random).err();
         recorder.stop();
@@ -412,7 +418,11 @@ impl Seed<'_> {
                 driver.verify(&engine).await?;
                 if round == 0 { driver.steps(Some(&engine), steps).await } else { Ok(()) }
             });
-            driver.end(engine, random.chance(50));
+            if random.chance(50) {
+                driver.kill(engine)
+            } else {
+                driver.close(engine)
+            }
             lived?;
             if round == 0 && self.settings.rebuild && random.chance(40) {
                 driver.rebuild(self.settings.strict)?;
@@ -440,7 +450,7 @@ impl Seed<'_> {
         let recorder = Recorder::watch(&dir)?;
         let mut random = Random::new(state.random.clone().draw(), 6);
         let seed = random.draw();
-        let mut driver = Driver::new(Arc::clone(&recorder), state.known.clone(), seed, state.ids, false)
+        let mut driver = Driver::new(Arc::clone(&recorder), state.known.clone(), seed, state.ids)
             .with_options(self.options.clone());
         let judged = driver.rebuild(self.settings.strict);
         let judged = judged.and_then(|()| self.go_on(&mut driver, state.copy.as_deref(), &mut random));
@@ -457,7 +467,7 @@ impl Seed<'_> {
         }
         let Some(engine) = driver.open(Opening::Command)? else { return Ok(()) };
         let judged = self.runtime.block_on(driver.verify(&engine));
-        driver.end(engine, false);
+        driver.close(engine);
         judged.map_err(|violation| format!("after the index was lost: {violation}"))
     }
 }

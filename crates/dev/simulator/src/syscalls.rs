@@ -12,9 +12,10 @@
 
 #![allow(clippy::missing_safety_doc, missing_docs)]
 
-use libc::{c_char, c_int, c_long, c_void, iovec, mode_t, off_t, size_t, ssize_t};
 use std::ffi::CStr;
 use std::sync::OnceLock;
+
+use libc::{c_char, c_int, c_long, c_void, iovec, mode_t, off_t, size_t, ssize_t};
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("the simulator needs Linux on x86-64 or aarch64");

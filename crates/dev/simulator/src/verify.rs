@@ -1,10 +1,11 @@
 //! Compares a store with what is known of it.
 
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, MailboxId, ModSeq, NumSet};
 use posthaste_store::{Engine, Result, Row, StoreError, Stored};
-use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 use crate::model::{Change, Held, Knowledge, Message, Unit};
 

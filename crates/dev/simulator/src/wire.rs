@@ -6,7 +6,7 @@ use posthaste_store::octets::{Octets, put_counted, put_varint};
 use crate::op::{Data, FileId, Node, Op};
 
 fn put_node(out: &mut Vec<u8>, ids: &[FileId], node: Node) {
-    let (device, inode) = ids.get(node as usize).copied().unwrap_or_default();
+    let (device, inode) = ids[node as usize];
     put_varint(out, device);
     put_varint(out, inode);
 }

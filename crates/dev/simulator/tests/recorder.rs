@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
 use posthaste_simulator::driver::{Driver, Opening, Strict, options};
 use posthaste_simulator::image::{Files, Image, Keep, Names};
 use posthaste_simulator::model::Knowledge;
@@ -10,7 +12,6 @@ use posthaste_simulator::op::Op;
 use posthaste_simulator::random::Random;
 use posthaste_simulator::record::Recorder;
 use posthaste_simulator::run::{Settings, run};
-use std::sync::Arc;
 
 /// What was recorded is what is there: the recorder misses no write.
 #[test]
@@ -19,13 +20,13 @@ fn the_log_makes_the_directory_again() {
     for seed in 1..6 {
         let dir = tempfile::tempdir_in(&base).unwrap();
         let recorder = Recorder::watch(dir.path()).unwrap();
-        let mut driver = Driver::new(Arc::clone(&recorder), Knowledge::default(), seed, 0, false)
-            .with_options(options(seed));
+        let mut driver =
+            Driver::new(Arc::clone(&recorder), Knowledge::default(), seed, 0).with_options(options(seed));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         for opening in [Opening::Serving, Opening::Command] {
             let engine = driver.open(opening).unwrap().unwrap();
             runtime.block_on(driver.steps(Some(&engine), 30)).unwrap();
-            driver.end(engine, false);
+            driver.close(engine);
         }
         driver.rebuild(Strict::Yes).unwrap();
         recorder.stop();

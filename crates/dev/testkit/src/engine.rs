@@ -6,12 +6,13 @@
 //! the directory, and so its own `ana@example.org`. All else is found by ids that are never given
 //! twice.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use async_trait::async_trait;
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, MemoryEngine, Result};
 use posthaste_store_cassandra::{CassandraEngine, Options, init};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::OnceCell;
 
 use crate::cluster;

@@ -3,17 +3,19 @@
 //!
 //! The audit uses sessions of its own and trusts no answer that the run's sessions got.
 
-use crate::accounts::Accounts;
-use crate::run::{Failure, Ledger, Span};
-use crate::target::Target;
+use std::collections::HashMap;
+use std::time::Duration;
+
 use posthaste_imap_client::command::quoted;
 use posthaste_imap_client::fetch::{Summary, Value};
 use posthaste_imap_client::net::Dialer;
 use posthaste_imap_client::{Client, Handler, Response, Status, listing};
 use posthaste_load_results::AuditResult;
 use posthaste_load_workload::corpus::{Serial, Verdict, Verifier, serial_in_header, serial_token};
-use std::collections::HashMap;
-use std::time::Duration;
+
+use crate::accounts::Accounts;
+use crate::run::{Failure, Ledger, Span};
+use crate::target::Target;
 
 /// Accounts looked at at the same time.
 const PARALLEL: usize = 16;

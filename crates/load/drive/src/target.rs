@@ -1,8 +1,9 @@
 //! Addresses of servers as URLs: `imap://`, `imaps://`, `imap+starttls://`, likewise pop3, smtp,
 //! lmtp, submission.
 
-use posthaste_imap_client::net::{Endpoint, Security};
 use std::str::FromStr;
+
+use posthaste_imap_client::net::{Endpoint, Security};
 
 /// A protocol and where it is spoken.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,11 +4,13 @@
 //! not used again; between commands an idle client keeps no more than [`READ_BYTES_IDLE`] of
 //! buffer.
 
+use std::time::Duration;
+
+use base64::Engine as _;
+
 use crate::net::{Dialer, Endpoint, Security, Wire};
 use crate::scan::{Response, Scanner, Stop};
 use crate::{Error, Handler, Status, Transcript, command, listing};
-use base64::Engine as _;
-use std::time::Duration;
 
 /// Room for one read while much arrives: 64 KiB, four TLS records.
 const READ_BYTES: usize = 64 * 1024;
@@ -353,7 +355,7 @@ impl Client {
             bye: &mut self.bye,
             responses: &mut self.responses,
         };
-        let input = self.input.get(self.used..).unwrap_or_default();
+        let input = &self.input[self.used..];
         match self.scanner.scan(input, &mut watch) {
             Ok((used, stop)) => {
                 self.used += used;
@@ -407,7 +409,7 @@ impl<H: Handler> Handler for Watch<'_, H> {
             }
             Response::Condition(Status::Ok | Status::PreAuth, text) if text.starts_with(b"[CAPABILITY ") => {
                 if let Some(end) = memchr::memchr(b']', text) {
-                    self.capabilities.set(text.get(12..end).unwrap_or_default());
+                    self.capabilities.set(&text[12..end]);
                 }
             }
             _ => {}

@@ -1,8 +1,9 @@
 //! What is inside LIST, STATUS and SEARCH responses, and in response codes.
 
+use posthaste_mail_model::NumSet;
+
 use crate::fetch::{Value, value};
 use crate::scan::{number, number64};
-use posthaste_mail_model::NumSet;
 
 /// One `* LIST (attributes) delimiter name`.
 #[derive(Clone, Debug, PartialEq, Eq)]

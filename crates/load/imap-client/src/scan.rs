@@ -240,7 +240,7 @@ fn leading_number(text: &[u8]) -> Option<(u32, &[u8])> {
         n = n * 10 + u32::from(digit - b'0');
         at += 1;
     }
-    (at > 0).then(|| (n, text.get(at..).unwrap_or_default()))
+    (at > 0).then(|| (n, &text[at..]))
 }
 
 /// The size announced by `{n}\r\n` at the end of `line`. Human-readable text may end so without

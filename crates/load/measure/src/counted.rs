@@ -3,8 +3,6 @@
 //!
 //! Two [`Reading`]s make a [`Counted`]. A server without `/cost` has no figures of its own.
 
-use posthaste_load_results::{Amounts, Counted, CountedClient, CountedCommand, CountedThread};
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -13,6 +11,9 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
+
+use posthaste_load_results::{Amounts, Counted, CountedClient, CountedCommand, CountedThread};
+use serde::Deserialize;
 
 /// The longest answer taken: 100,000 accounts take some 40 MB.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -124,7 +125,7 @@ fn ask(mut stream: impl Read + Write, host: &str, path: &str) -> io::Result<Vec<
     }
     let end = answer.windows(4).position(|w| w == b"\r\n\r\n");
     let end = end.ok_or_else(|| bad(format!("no HTTP server answers to {path}")))?;
-    let first = String::from_utf8_lossy(answer.get(..end).unwrap_or_default());
+    let first = String::from_utf8_lossy(&answer[..end]);
     let first = first.lines().next().unwrap_or_default().to_owned();
     if first.split(' ').nth(1) != Some("200") {
         return Err(bad(format!("GET {path} is answered `{first}`")));

@@ -4,11 +4,13 @@
 //! Sampling costs the machine something, so it is done in a run of its own whose other figures are
 //! not used.
 
-use crate::process::Tree;
-use posthaste_load_results::{HotFunction, Offered};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use posthaste_load_results::{HotFunction, Offered};
+
+use crate::process::Tree;
 
 /// Samples per second and processor: often enough to distinguish 1 % from 2 % in ten seconds, rare
 /// enough to cost little; odd, so that it does not beat with timers.

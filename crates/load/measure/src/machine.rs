@@ -1,10 +1,11 @@
 //! Facts of the machine a figure belongs to.
 
-use posthaste_load_results::Machine;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+
+use posthaste_load_results::Machine;
 
 /// This machine. `mhz` overrides the clock.
 pub fn facts(mhz: Option<f64>) -> Machine {

@@ -1,13 +1,15 @@
 //! Watches a server through a run: a sample a second, memory every few, and the cost between two of
 //! them.
 
+use std::io;
+
+use posthaste_load_results::{Counters as CounterResult, Machine, Offered, Role, ServerCost};
+
 use crate::agent::Remote;
 use crate::cgroup::Group;
 use crate::perf::Counters;
 use crate::process::{Pss, Tree, io_of, pss_of};
 use crate::sample::{Sample, WatchTarget};
-use posthaste_load_results::{Counters as CounterResult, Machine, Offered, Role, ServerCost};
-use std::io;
 
 /// PSS is read once in this many samples: the kernel walks all page tables of the process for it.
 const PSS_EVERY: u32 = 5;

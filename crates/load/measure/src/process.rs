@@ -1,9 +1,10 @@
 //! A process tree: who is in it and what it has used, from `/proc`.
 
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
+
+use serde::{Deserialize, Serialize};
 
 /// One process's times and parent, from `/proc/PID/stat` (proc(5)).
 #[derive(Clone, Debug, PartialEq)]

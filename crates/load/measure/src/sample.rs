@@ -1,9 +1,11 @@
 //! What is watched of a server, and its totals at one moment.
 
-use crate::process::Pss;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::process::Pss;
 
 /// What to watch of the server.
 #[derive(Clone, Debug, Default)]

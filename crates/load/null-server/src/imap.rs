@@ -1,11 +1,13 @@
 //! The null server's IMAP: only the commands that the instrument sends.
 
-use crate::store::{Mailbox, Numbers, flag_bits, flag_names};
-use crate::{Fault, Server};
 use std::io;
 use std::sync::Arc;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use crate::store::{Mailbox, Numbers, flag_bits, flag_names};
+use crate::{Fault, Server};
 
 const CAPABILITIES: &str = "IMAP4rev1 LITERAL+ MULTIAPPEND UIDPLUS MOVE IDLE UNSELECT NAMESPACE";
 
@@ -99,18 +101,7 @@ impl Session {
                 }
                 ok
             }
-            "STATUS" => {
-                let name = quoted_name(args);
-                let status = self.server.store.with(&self.user, |a| {
-                    a.get(&name).map(|m| (m.mails.len(), m.next_uid, m.search("UNSEEN").len()))
-                });
-                let Some((messages, next, unseen)) = status else {
-                    return Ok(Some("NO no such mailbox".into()));
-                };
-                let items = format!("MESSAGES {messages} UIDNEXT {next} UNSEEN {unseen}");
-                self.out.extend_from_slice(format!("* STATUS \"{name}\" ({items})\r\n").as_bytes());
-                ok
-            }
+            "STATUS" => self.status(&quoted_name(args)),
             "SELECT" | "EXAMINE" => self.select(&quoted_name(args)),
             "UNSELECT" | "CLOSE" => {
                 self.selected = None;
@@ -123,19 +114,7 @@ impl Session {
             "FETCH" => self.fetch(args, Numbers::Sequence),
             "UID" => {
                 let (verb, args) = args.split_once(' ').unwrap_or((args, ""));
-                match verb {
-                    "FETCH" => self.fetch(args, Numbers::Uids),
-                    "STORE" => self.store(args),
-                    "SEARCH" => {
-                        let found = self.here(|m| m.search(args)).unwrap_or_default();
-                        let numbers: Vec<String> = found.iter().map(u32::to_string).collect();
-                        self.out.extend_from_slice(format!("* SEARCH {}\r\n", numbers.join(" ")).as_bytes());
-                        ok
-                    }
-                    "COPY" => self.copy(args, Originals::Stay),
-                    "MOVE" => self.copy(args, Originals::Go),
-                    _ => Some("BAD unknown".into()),
-                }
+                self.uid(verb, args)
             }
             "EXPUNGE" => {
                 let expunged = self.here(|m| m.remove(|mail| mail.flags & 2 != 0)).unwrap_or_default();
@@ -167,6 +146,34 @@ impl Session {
             }
             _ => Some("BAD unknown".into()),
         })
+    }
+
+    /// A command behind UID.
+    fn uid(&mut self, verb: &str, args: &str) -> Option<String> {
+        match verb {
+            "FETCH" => self.fetch(args, Numbers::Uids),
+            "STORE" => self.store(args),
+            "SEARCH" => {
+                let found = self.here(|m| m.search(args)).unwrap_or_default();
+                let numbers: Vec<String> = found.iter().map(u32::to_string).collect();
+                self.out.extend_from_slice(format!("* SEARCH {}\r\n", numbers.join(" ")).as_bytes());
+                Some("OK done".into())
+            }
+            "COPY" => self.copy(args, Originals::Stay),
+            "MOVE" => self.copy(args, Originals::Go),
+            _ => Some("BAD unknown".into()),
+        }
+    }
+
+    fn status(&mut self, name: &str) -> Option<String> {
+        let status = self
+            .server
+            .store
+            .with(&self.user, |a| a.get(name).map(|m| (m.mails.len(), m.next_uid, m.search("UNSEEN").len())));
+        let Some((messages, next, unseen)) = status else { return Some("NO no such mailbox".into()) };
+        let items = format!("MESSAGES {messages} UIDNEXT {next} UNSEEN {unseen}");
+        self.out.extend_from_slice(format!("* STATUS \"{name}\" ({items})\r\n").as_bytes());
+        Some("OK done".into())
     }
 
     fn here<T>(&self, f: impl FnOnce(&mut Mailbox) -> T) -> Option<T> {

@@ -10,15 +10,16 @@ mod lmtp;
 mod sink;
 mod store;
 
-pub use sink::{Taken, sink};
-
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use store::Store;
+
 use tokio::net::TcpListener;
+
+pub use sink::{Taken, sink};
+use store::Store;
 
 /// What it does wrong.
 #[derive(Clone, Debug, Default)]

@@ -1,10 +1,12 @@
 //! The null server's LMTP: one recipient a message, straight into INBOX.
 
-use crate::{Fault, Server};
 use std::io;
 use std::sync::Arc;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use crate::{Fault, Server};
 
 /// Serves one connection to its end.
 pub async fn serve(stream: TcpStream, server: Arc<Server>) {
@@ -52,7 +54,7 @@ async fn converse(mut stream: TcpStream, server: Arc<Server>) -> io::Result<()> 
 async fn data(stream: &mut TcpStream, input: &mut Vec<u8>) -> io::Result<Vec<u8>> {
     let mut from = 0usize;
     let end = loop {
-        if let Some(at) = memchr::memmem::find(input.get(from..).unwrap_or_default(), b"\r\n.\r\n") {
+        if let Some(at) = memchr::memmem::find(&input[from..], b"\r\n.\r\n") {
             break from + at;
         }
         from = input.len().saturating_sub(4);

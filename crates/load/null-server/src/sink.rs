@@ -2,11 +2,12 @@
 //! instrument sent, and keeps nothing. It is the other server that users write to, as SPECmail2001
 //! and seed 002 have one.
 
-use posthaste_load_workload::corpus::{Verdict, Verifier};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use posthaste_load_workload::corpus::{Verdict, Verifier};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -135,8 +136,8 @@ async fn converse(mut stream: TcpStream, taken: &Taken) -> io::Result<()> {
 async fn message(stream: &mut TcpStream, input: &mut Vec<u8>) -> io::Result<(Verdict, u64)> {
     let (mut verifier, mut bytes, mut at) = (Verifier::default(), 0u64, 0usize);
     loop {
-        while let Some(newline) = memchr::memchr(b'\n', input.get(at..).unwrap_or_default()) {
-            let line = input.get(at..=at + newline).unwrap_or_default();
+        while let Some(newline) = memchr::memchr(b'\n', &input[at..]) {
+            let line = &input[at..=at + newline];
             at += newline + 1;
             if line == b".\r\n" {
                 input.drain(..at);

@@ -1,8 +1,9 @@
 //! The null server's mail: accounts that come into being when they are named, mailboxes in memory.
 
-use posthaste_load_workload::corpus::{Serial, serial_in_header, serial_token};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use posthaste_load_workload::corpus::{Serial, serial_in_header, serial_token};
 
 /// One message.
 #[derive(Clone)]

@@ -1,11 +1,13 @@
 //! `posthaste-load agent`.
 
-use crate::Trouble;
-use crate::server::read_token;
-use clap::Args;
-use posthaste_load_measure::agent::{AgentOptions, serve};
 use std::net::TcpListener;
 use std::path::PathBuf;
+
+use clap::Args;
+use posthaste_load_measure::agent::{AgentOptions, serve};
+
+use crate::Trouble;
+use crate::server::read_token;
 
 /// Flags of `agent`.
 #[derive(Args)]

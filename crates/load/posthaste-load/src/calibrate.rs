@@ -1,7 +1,10 @@
 //! `posthaste-load calibrate`: runs the workload against a server that does almost no work.
 
-use crate::Trouble;
-use crate::run::default_threads;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
 use clap::Args;
 use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::Accounts;
@@ -14,10 +17,9 @@ use posthaste_load_report::files;
 use posthaste_load_results::RunResult;
 use posthaste_load_text::quantity;
 use posthaste_load_workload::{self as workload, Protocol, Think};
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+
+use crate::Trouble;
+use crate::run::default_threads;
 
 /// Share of the machine's processors that a generator may use besides the server it measures.
 const SHARE_MAX: f64 = 0.1;

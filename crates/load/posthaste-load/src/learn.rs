@@ -1,6 +1,8 @@
 //! `posthaste-load learn`.
 
-use crate::Trouble;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
 use clap::{Args, ValueEnum};
 use posthaste_load_drive::{interrupt, observed};
 use posthaste_load_measure::{Figures, Reading};
@@ -8,8 +10,8 @@ use posthaste_load_results::Counted;
 use posthaste_load_text::quantity;
 use posthaste_load_workload::Protocol;
 use posthaste_load_workload::learned::{Profile, learn, of_dovecot_log};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+
+use crate::Trouble;
 
 /// Flags of `learn`.
 #[derive(Args)]

@@ -25,9 +25,10 @@ mod sink;
 mod study;
 mod workload;
 
-use clap::{Parser, Subcommand};
 use std::fmt::Display;
 use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
 
 /// Load generator and measuring instrument for IMAP, POP3, SMTP and LMTP servers.
 ///

@@ -1,6 +1,7 @@
 //! `posthaste-load plan`.
 
-use crate::Trouble;
+use std::path::PathBuf;
+
 use clap::Args;
 use posthaste_load_report::files;
 use posthaste_load_results::capacity::{
@@ -8,7 +9,8 @@ use posthaste_load_results::capacity::{
 };
 use posthaste_load_results::fit::Polynomial;
 use posthaste_load_results::{Results, RunResult};
-use std::path::PathBuf;
+
+use crate::Trouble;
 
 /// Flags of `plan`.
 #[derive(Args)]

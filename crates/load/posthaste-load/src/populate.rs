@@ -1,7 +1,8 @@
 //! `posthaste-load populate`.
 
-use crate::Trouble;
-use crate::server::{AccountArgs, ConnectionArgs, target};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
 use clap::Args;
 use posthaste_load_drive::Scheme;
 use posthaste_load_drive::populate::{PopulateOptions, Wish, populate};
@@ -9,8 +10,9 @@ use posthaste_load_drive::run::refuse_wrong_protocols;
 use posthaste_load_text::quantity::{show_bytes, show_duration};
 use posthaste_load_workload as workload;
 use posthaste_load_workload::corpus::{Sizes, UserMail};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+
+use crate::Trouble;
+use crate::server::{AccountArgs, ConnectionArgs, target};
 
 /// Flags of `populate`.
 ///

@@ -1,16 +1,18 @@
 //! `posthaste-load regress`.
 
-use crate::run::default_threads;
-use crate::study::{Temporary, room};
-use crate::{Trouble, command_line};
+use std::path::PathBuf;
+use std::time::Duration;
+
 use clap::Args;
 use posthaste_load_measure::machine;
 use posthaste_load_report::files;
 use posthaste_load_results::Results;
 use posthaste_load_study::{Analysis, Build, Judgement, Options, Plan, Study, Which, conduct, judge, load};
 use posthaste_load_text::quantity;
-use std::path::PathBuf;
-use std::time::Duration;
+
+use crate::run::default_threads;
+use crate::study::{Temporary, room};
+use crate::{Trouble, command_line};
 
 /// Flags of `regress`.
 #[derive(Args)]
@@ -61,11 +63,15 @@ pub fn main(args: &RegressArgs) -> Result<(), Trouble> {
     let servers = [("old", &args.old), ("new", &args.new)].map(|(name, program)| build(name, program));
     let servers = servers.into_iter().collect::<Result<Vec<_>, _>>()?;
     files::prepare(&args.out, args.force).map_err(Trouble::failed)?;
-    let temporary = match &args.work {
-        Some(_) => None,
-        None => Some(Temporary::new().map_err(Trouble::failed)?),
+    // Removed at the end.
+    let (_temporary, folder) = match &args.work {
+        Some(work) => (None, work.clone()),
+        None => {
+            let temporary = Temporary::new().map_err(Trouble::failed)?;
+            let folder = temporary.0.clone();
+            (Some(temporary), folder)
+        }
     };
-    let folder = args.work.clone().or(temporary.as_ref().map(|t| t.0.clone())).unwrap_or_default();
     let options = Options {
         servers,
         folder,

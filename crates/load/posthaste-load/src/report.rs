@@ -1,9 +1,11 @@
 //! `posthaste-load report`.
 
-use crate::Trouble;
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use posthaste_load_report::{csv_of_all, files, html};
-use std::path::{Path, PathBuf};
+
+use crate::Trouble;
 
 /// Flags of `report`.
 #[derive(Args)]

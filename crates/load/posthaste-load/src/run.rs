@@ -1,7 +1,9 @@
 //! `posthaste-load run`.
 
-use crate::server::{AccountArgs, ConnectionArgs, WatchArgs, target};
-use crate::{Trouble, command_line};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
 use clap::Args;
 use posthaste_load_drive::Scheme;
 use posthaste_load_drive::audit::{AuditOptions, audit, baseline};
@@ -11,10 +13,10 @@ use posthaste_load_drive::run::{
 use posthaste_load_report::files;
 use posthaste_load_results::{Results, RunResult, together};
 use posthaste_load_text::quantity;
-use posthaste_load_workload::{self as workload, Protocol, Think, Track};
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::time::Duration;
+use posthaste_load_workload::{self as workload, Protocol, Think, Track, Workload};
+
+use crate::server::{AccountArgs, ConnectionArgs, WatchArgs, target};
+use crate::{Trouble, command_line};
 
 /// Flags of `run`.
 #[derive(Args)]
@@ -259,16 +261,7 @@ fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble
         Protocol::Imap => imap.clone().ok_or_else(|| Trouble::usage("this workload needs --imap"))?,
         Protocol::Pop3 => pop3.ok_or_else(|| Trouble::usage("this workload needs --pop3"))?,
     };
-    let senders = [Scheme::Smtp, Scheme::Lmtp, Scheme::Submission];
-    let send = match args.send.as_deref() {
-        None if workload.sends() => {
-            let what = "this workload sends mail: give --send smtp://, lmtp:// or submission://HOST:PORT, or --send append";
-            return Err(Trouble::usage(what));
-        }
-        None => None,
-        Some("append") => Some(SendBy::Append),
-        Some(url) => Some(SendBy::Mail(target(url, &senders, "--send")?)),
-    };
+    let send = send_by(args, &workload)?;
     let accounts = args.accounts.accounts()?;
     let clients = args.clients.unwrap_or(accounts.count());
     let pools = pools(args, accounts.count(), send.as_ref())?;
@@ -279,18 +272,7 @@ fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble
             workload.name
         )));
     }
-    let arrivals = match (args.arrivals, args.day, args.tasks_per_user) {
-        (Some(rate), ..) => Some(Arrivals::Poisson(rate)),
-        // Interval between tasks = day ÷ (users × tasks per user), as Exchange Load Generator
-        // dispatches them.
-        (None, Some(day), Some(tasks)) => {
-            Some(Arrivals::Even(f64::from(clients) * tasks / day.as_secs_f64()))
-        }
-        _ => None,
-    };
-    if arrivals.is_some_and(|a| a.rate() <= 0.0 || !a.rate().is_finite()) {
-        return Err(Trouble::usage("tasks must arrive at a rate above zero"));
-    }
+    let arrivals = arrivals(args, clients)?;
     let mail = match &send {
         Some(SendBy::Mail(target)) => Some(target),
         Some(SendBy::Append) | None => None,
@@ -340,6 +322,37 @@ fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble
         workload,
     };
     Ok((options, audit_options))
+}
+
+/// How mail is sent, if any is.
+fn send_by(args: &RunArgs, workload: &Workload) -> Result<Option<SendBy>, Trouble> {
+    let senders = [Scheme::Smtp, Scheme::Lmtp, Scheme::Submission];
+    match args.send.as_deref() {
+        None if workload.sends() => {
+            let what = "this workload sends mail: give --send smtp://, lmtp:// or submission://HOST:PORT, or --send append";
+            Err(Trouble::usage(what))
+        }
+        None => Ok(None),
+        Some("append") => Ok(Some(SendBy::Append)),
+        Some(url) => Ok(Some(SendBy::Mail(target(url, &senders, "--send")?))),
+    }
+}
+
+/// When tasks arrive, if that does not depend on the answers.
+fn arrivals(args: &RunArgs, clients: u32) -> Result<Option<Arrivals>, Trouble> {
+    let arrivals = match (args.arrivals, args.day, args.tasks_per_user) {
+        (Some(rate), ..) => Some(Arrivals::Poisson(rate)),
+        // Interval between tasks = day ÷ (users × tasks per user), as Exchange Load Generator
+        // dispatches them.
+        (None, Some(day), Some(tasks)) => {
+            Some(Arrivals::Even(f64::from(clients) * tasks / day.as_secs_f64()))
+        }
+        _ => None,
+    };
+    if arrivals.is_some_and(|a| a.rate() <= 0.0 || !a.rate().is_finite()) {
+        return Err(Trouble::usage("tasks must arrive at a rate above zero"));
+    }
+    Ok(arrivals)
 }
 
 /// Whom mail is sent to; an error where it cannot be sent there.

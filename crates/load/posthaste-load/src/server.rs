@@ -1,17 +1,19 @@
 //! Flags that choose the server, the accounts, and what to measure.
 
-use crate::Trouble;
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
 use clap::Args;
 use posthaste_imap_client::net::{Dialer, Security, Trust};
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::{Scheme, Target};
 use posthaste_load_measure::{Figures, WatchTarget};
 use posthaste_load_text::quantity;
-use std::fmt::Display;
-use std::net::IpAddr;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+
+use crate::Trouble;
 
 /// Accounts and how to reach them.
 #[derive(Args, Clone, Debug)]

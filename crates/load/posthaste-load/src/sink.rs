@@ -1,11 +1,13 @@
 //! `posthaste-load sink`.
 
-use crate::Trouble;
+use std::time::Duration;
+
 use clap::Args;
 use posthaste_load_drive::interrupt;
 use posthaste_load_null_server::sink;
 use posthaste_load_text::quantity::show_bytes;
-use std::time::Duration;
+
+use crate::Trouble;
 
 /// Flags of `sink`.
 #[derive(Args)]

@@ -1,7 +1,9 @@
 //! `posthaste-load study`.
 
-use crate::run::default_threads;
-use crate::{Trouble, command_line};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use posthaste_load_drive::interrupt;
 use posthaste_load_measure::machine;
@@ -10,9 +12,9 @@ use posthaste_load_results::Results;
 use posthaste_load_study::Which;
 use posthaste_load_study::{BUILTIN, Options, Plan, conduct, load};
 use posthaste_load_text::quantity::show_bytes;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+
+use crate::run::default_threads;
+use crate::{Trouble, command_line};
 
 /// Flags of `study`.
 #[derive(Args)]

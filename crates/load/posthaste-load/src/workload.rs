@@ -1,8 +1,9 @@
 //! `posthaste-load workload`.
 
-use crate::Trouble;
 use clap::{Args, Subcommand};
 use posthaste_load_workload::{BUILTIN, load, parse};
+
+use crate::Trouble;
 
 /// Flags of `workload`.
 #[derive(Args)]

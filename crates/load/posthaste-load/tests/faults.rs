@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::time::Duration;
+
 use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::audit::{AuditOptions, audit, baseline};
@@ -11,7 +13,6 @@ use posthaste_load_measure::WatchTarget;
 use posthaste_load_null_server::{Faults, start};
 use posthaste_load_results::RunResult;
 use posthaste_load_workload::{Think, load};
-use std::time::Duration;
 
 struct Trial {
     faults: Faults,

@@ -3,11 +3,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use posthaste_load_null_server::{Addresses, Faults, start};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+use posthaste_load_null_server::{Addresses, Faults, start};
 
 /// After this a test has failed; nothing here is meant to come near it.
 const PATIENCE: Duration = Duration::from_secs(120);

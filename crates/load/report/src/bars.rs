@@ -1,12 +1,13 @@
 //! Horizontal bars: parts stacked (user and kernel CPU) or bars beside each other (the mix asked
 //! for and realised), with the figure at each bar's end.
 
+use posthaste_load_text::figure::figure;
+
 use crate::chart::WIDTH;
 use crate::legend::{self, Look, colour, r};
 use crate::lettering::{fitted, width};
 use crate::markup::Markup;
 use crate::scale::{Scale, thin};
-use posthaste_load_text::figure::figure;
 
 /// Height of a bar.
 const BAR: f64 = 13.0;

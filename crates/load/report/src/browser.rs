@@ -3,10 +3,12 @@
 //! Needs Chromium; without it these tests say so and do nothing. `POSTHASTE_KEEP_REPORTS=DIR` keeps
 //! pages and pictures for people to look at.
 
-use crate::{html, sample};
-use posthaste_load_results::Results;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use posthaste_load_results::Results;
+
+use crate::{html, sample};
 
 /// Chromium by the names it goes by; `None` after saying that it is not here.
 fn chromium() -> Option<&'static str> {

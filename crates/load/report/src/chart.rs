@@ -4,12 +4,13 @@
 //! where they were fitted, marks, shaded bands. Colours are variables of the page, so one drawing
 //! serves light, dark and print.
 
+use posthaste_load_results::Plot;
+use posthaste_load_text::figure::figure;
+
 use crate::legend::{self, Look, colour, marker, r};
 use crate::lettering::width;
 use crate::markup::Markup;
 use crate::scale::{Scale, Tick, thin};
-use posthaste_load_results::Plot;
-use posthaste_load_text::figure::figure;
 
 /// Width of every plot; pages put two beside each other.
 pub const WIDTH: f64 = 580.0;

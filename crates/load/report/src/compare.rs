@@ -1,11 +1,12 @@
 //! Several runs beside each other: every figure, and what it is of the first run's.
 
+use posthaste_load_results::{RunResult, Summary};
+use posthaste_load_text::figure::{figure, ratio};
+
 use crate::markup::Markup;
 use crate::metric::METRICS;
 use crate::run_plots::{Named, transaction_names};
 use crate::table::{Cell, Table};
-use posthaste_load_results::{RunResult, Summary};
-use posthaste_load_text::figure::{figure, ratio};
 
 /// Names for runs in one report: their labels, with more of the run where labels are the same.
 pub fn named<'a>(runs: &[&'a RunResult]) -> Vec<Named<'a>> {

@@ -1,9 +1,10 @@
 //! What a server itself counted in the window of a run.
 
-use crate::markup::Markup;
-use crate::table::{Cell, Table};
 use posthaste_load_results::{Amounts, Counted, Offered, RunResult};
 use posthaste_load_text::figure::{bytes, figure, whole};
+
+use crate::markup::Markup;
+use crate::table::{Cell, Table};
 
 /// Rows of the table of commands: the costliest. `results.json` has all.
 const COMMANDS_SHOWN: usize = 20;

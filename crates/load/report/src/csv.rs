@@ -1,9 +1,11 @@
 //! Tables as CSV (RFC 4180): a head of column names, one record a line, for spreadsheets and
 //! scripts.
 
-use crate::metric::METRICS;
-use posthaste_load_results::{Results, RunResult, StudyResult, Summary};
 use std::collections::BTreeSet;
+
+use posthaste_load_results::{Results, RunResult, StudyResult, Summary};
+
+use crate::metric::METRICS;
 
 /// The CSV files of one result: names and contents.
 pub fn files(results: &Results) -> Vec<(&'static str, String)> {

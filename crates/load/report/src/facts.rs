@@ -1,9 +1,10 @@
 //! What a figure depends on: the command, the settings, the machine, the workload's file.
 
-use crate::markup::Markup;
-use crate::table::Table;
 use posthaste_load_results::{Machine, RunResult};
 use posthaste_load_text::figure::{bytes, date, figure};
+
+use crate::markup::Markup;
+use crate::table::Table;
 
 /// A command as it can be typed again.
 pub fn command(words: &[String]) -> String {

@@ -1,10 +1,11 @@
 //! What was wrong, in the order of how much it matters: the verdict in the first line, caveats,
 //! errors by kind with their last commands, and what the audit found.
 
-use crate::markup::Markup;
-use crate::table::{Cell, Table, faults};
 use posthaste_load_results::{AuditResult, ErrorCount, RunResult, Slow, StudyResult};
 use posthaste_load_text::figure::{figure, whole};
+
+use crate::markup::Markup;
+use crate::table::{Cell, Table, faults};
 
 /// One line on how a run went.
 pub fn verdict(name: &str, run: &RunResult, out: &mut Markup) {

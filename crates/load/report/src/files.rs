@@ -1,10 +1,12 @@
 //! Files of a run or study: `results.json`, CSV, `report.html`; and the summary printed at the end.
 
-use crate::{csv, html};
-use posthaste_load_results::{Offered, Results, RunResult, Summary};
 use std::fs;
 use std::io;
 use std::path::Path;
+
+use posthaste_load_results::{Offered, Results, RunResult, Summary};
+
+use crate::{csv, html};
 
 /// Makes the directory; one that holds results is left alone unless `force`.
 pub fn prepare(dir: &Path, force: bool) -> io::Result<()> {

@@ -1,10 +1,11 @@
 //! The page around everything: verdicts and caveats first, then runs, then studies.
 
+use posthaste_load_results::{Results, RunResult, StudyResult};
+use posthaste_load_text::figure::{date, whole};
+
 use crate::markup::Markup;
 use crate::studies::{self, point_name};
 use crate::{compare, faults, runs};
-use posthaste_load_results::{Results, RunResult, StudyResult};
-use posthaste_load_text::figure::{date, whole};
 
 /// The report of one or several results: a whole HTML file.
 pub fn html(results: &[Results]) -> String {

@@ -2,13 +2,14 @@
 //! median to 90 %, a thin line to 99 %, and a tick at the longest. A slow transaction looks
 //! different from one with a slow tail.
 
+use posthaste_load_results::Summary;
+use posthaste_load_text::figure::figure;
+
 use crate::chart::WIDTH;
 use crate::legend::{self, Look, colour, marker, r};
 use crate::lettering::{fitted, width};
 use crate::markup::Markup;
 use crate::scale::{Scale, thin};
-use posthaste_load_results::Summary;
-use posthaste_load_text::figure::figure;
 
 /// Height of one run's bar in a row.
 const BAR: f64 = 14.0;

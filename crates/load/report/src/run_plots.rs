@@ -1,13 +1,15 @@
 //! The plots of one run, or of several laid over each other.
 
+use std::collections::BTreeMap;
+
+use posthaste_load_results::{Curve, Plot, RunResult, Summary};
+use posthaste_load_text::figure::{figure, percent};
+
 use crate::bars::{Bars, Part, Row};
 use crate::chart::{Across, Band, Chart};
 use crate::legend::Look;
 use crate::markup::Markup;
 use crate::ranges;
-use posthaste_load_results::{Curve, Plot, RunResult, Summary};
-use posthaste_load_text::figure::{figure, percent};
-use std::collections::BTreeMap;
 
 /// Points of a series beyond which several seconds become one.
 const SECONDS_MAX: usize = 240;

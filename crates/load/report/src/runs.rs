@@ -1,12 +1,13 @@
 //! The part of a report that is about runs: one with everything, or several laid over each other.
 
+use posthaste_load_results::{NamedSummary, Offered, RunResult, ServerCost, Summary};
+use posthaste_load_text::figure::{bytes, figure, percent, whole};
+
 use crate::markup::Markup;
 use crate::metric::METRICS;
 use crate::run_plots::{Named, figures};
 use crate::table::{Cell, Table, faults as faults_cell};
 use crate::{compare, counted, facts, faults};
-use posthaste_load_results::{NamedSummary, Offered, RunResult, ServerCost, Summary};
-use posthaste_load_text::figure::{bytes, figure, percent, whole};
 
 /// All about these runs.
 pub fn section(runs: &[Named], out: &mut Markup) {

@@ -1,5 +1,8 @@
 //! Results for tests of the report: plausible figures from a small generator, the same every time.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use posthaste_load_results::Latency;
 use posthaste_load_results::{
     Analysis, Counters, Curve, ErrorCount, ErrorSample, GeneratorCost, Machine, NamedSummary, Offered,
@@ -7,8 +10,6 @@ use posthaste_load_results::{
     Summary, Transaction, Window, WorkloadFacts,
 };
 use posthaste_load_workload::Random;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// Koka's ten: name, description, share, median in ms.
 const TRANSACTIONS: [(&str, &str, f64, f64); 10] = [

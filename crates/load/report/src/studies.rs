@@ -1,14 +1,15 @@
 //! The part of a report that is about studies: what was found, the curves, a table of every point,
 //! and behind each point its run.
 
+use posthaste_load_results::{Plot, StudyPoint, StudyResult};
+use posthaste_load_text::figure::{figure, whole};
+
 use crate::chart::Chart;
 use crate::markup::Markup;
 use crate::metric::METRICS;
 use crate::run_plots::Figure;
 use crate::table::{Cell, Table};
 use crate::{facts, runs};
-use posthaste_load_results::{Plot, StudyPoint, StudyResult};
-use posthaste_load_text::figure::{figure, whole};
 
 /// Figures of a point that the table shows.
 const POINT_KEYS: [&str; 11] = [

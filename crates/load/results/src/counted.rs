@@ -1,8 +1,9 @@
 //! What a server itself counted in the window: the sums of its `/cost` and `/metrics` at the end of
 //! the window, less those at its start.
 
-use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
 
 /// The server's own figures of a window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

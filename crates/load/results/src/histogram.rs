@@ -1,8 +1,10 @@
 //! Response times as HDR histograms: three significant digits from 1 µs to an hour, mergeable.
 
-use crate::schema::Summary;
-use hdrhistogram::Histogram;
 use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::schema::Summary;
 
 /// The longest time measured: one hour. Longer ones count as an hour.
 const MICROSECONDS_MAX: u64 = 3_600_000_000;

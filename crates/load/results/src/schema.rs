@@ -4,9 +4,11 @@
 //! unit its name ends with; a figure that was not available is an [`Offered`] with the reason,
 //! never a zero.
 
-use crate::Counted;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Counted;
 
 /// Raised when a field changes its meaning or goes; new fields do not raise it.
 pub const SCHEMA: u32 = 1;

@@ -25,7 +25,7 @@ pub struct Steady {
 /// Finds the steady window of per-second values. At most half of them are cut.
 pub fn find(samples: &[f64]) -> Steady {
     let start = cut(samples);
-    let kept = samples.get(start..).unwrap_or_default();
+    let kept = &samples[start..];
     let points: Vec<(f64, f64)> = kept.iter().enumerate().map(|(i, &y)| (i as f64, y)).collect();
     let mean = kept.iter().sum::<f64>() / kept.len().max(1) as f64;
     let slope = Polynomial::fit(&points, 1).map_or(0.0, |line| line.coefficient(1));

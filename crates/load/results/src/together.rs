@@ -3,8 +3,9 @@
 //! Counts and times of the workloads are put together. What the server and the generator used is of
 //! all workloads, and each run has seen all of it: it is taken once.
 
-use crate::{ErrorCount, Latency, NamedSummary, Offered, RunResult, Summary};
 use std::collections::BTreeMap;
+
+use crate::{ErrorCount, Latency, NamedSummary, Offered, RunResult, Summary};
 
 /// Slowest transactions kept.
 const SLOWEST_MAX: usize = 20;

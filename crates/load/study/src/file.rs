@@ -1,16 +1,18 @@
 //! Reading a study file: every mistake is named with file, line and the nearest known word.
 
-use crate::BUILTIN;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
 use posthaste_load_text::quantity;
 use posthaste_load_text::suggestion;
 use posthaste_load_text::{Mistake, Source};
 use posthaste_load_workload::corpus::Sizes;
 use posthaste_load_workload::{self as workload, Workload};
 use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::time::Duration;
 use toml::Spanned;
+
+use crate::BUILTIN;
 
 /// What is made of the points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,7 +227,7 @@ fn parse(text: &str, file: &str, quick: bool) -> Result<Study, Mistake> {
         accounts: l.accounts.max(1),
     });
     let profile = short.profile.or(raw.profile).map(|p| {
-        let measure = duration(source, Some(&p.measure))?.unwrap_or_default();
+        let measure = duration(source, &p.measure)?;
         Ok::<_, Mistake>(Profile { clients: p.clients, measure })
     });
     let simulate = short
@@ -238,17 +240,17 @@ fn parse(text: &str, file: &str, quick: bool) -> Result<Study, Mistake> {
         after: raw.after,
         analysis: source.word(&raw.analysis, ANALYSES)?,
         workloads: workloads(source, &short.workloads.unwrap_or(raw.workloads))?,
-        think: duration(source, short.think.or(raw.think).as_ref())?,
+        think: short.think.or(raw.think).map(|text| duration(source, &text)).transpose()?,
         sizes: sizes(source, short.sizes.or(raw.sizes).as_ref())?,
         sweeps: sweeps(source, &short.sweep.unwrap_or(raw.sweep), load.is_some())?,
         load,
         profile: profile.transpose()?,
         simulate,
         times: Times {
-            trial: duration(source, time.trial.as_ref())?.unwrap_or(Duration::from_secs(5)),
-            ramp: duration(source, Some(&time.ramp))?.unwrap_or_default(),
-            warmup: duration(source, Some(&time.warmup))?.unwrap_or_default(),
-            measure: duration(source, Some(&time.measure))?.unwrap_or_default(),
+            trial: time.trial.map_or(Ok(Duration::from_secs(5)), |text| duration(source, &text))?,
+            ramp: duration(source, &time.ramp)?,
+            warmup: duration(source, &time.warmup)?,
+            measure: duration(source, &time.measure)?,
         },
         rounds: rounds(source, short.rounds.or(raw.rounds).as_ref())?,
         each_transaction: raw.each_transaction,
@@ -278,8 +280,8 @@ fn rounds(source: Source, given: Option<&Spanned<u32>>) -> Result<u32, Mistake> 
     }
 }
 
-fn duration(source: Source, text: Option<&Spanned<String>>) -> Result<Option<Duration>, Mistake> {
-    text.map(|t| quantity::duration(t.get_ref()).map_err(|what| source.at(t.span(), &what))).transpose()
+fn duration(source: Source, text: &Spanned<String>) -> Result<Duration, Mistake> {
+    quantity::duration(text.get_ref()).map_err(|what| source.at(text.span(), &what))
 }
 
 fn sizes(source: Source, text: Option<&Spanned<String>>) -> Result<Option<Sizes>, Mistake> {

@@ -1,13 +1,15 @@
 //! From a study to points: which server is started how, what its mailboxes hold, what is run, how
 //! long it takes.
 
-use crate::file::Study;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use posthaste_load_drive::populate::Wish;
 use posthaste_load_text::quantity::{show_bytes, show_duration};
 use posthaste_load_workload::corpus::Sizes;
 use posthaste_load_workload::{Choice, Track, Workload};
-use std::collections::BTreeMap;
-use std::time::Duration;
+
+use crate::file::Study;
 
 /// Messages a second that filling is reckoned with: what one busy machine appended when this was
 /// written, in sizes of a kilobyte. Only for estimates.

@@ -1,10 +1,12 @@
 //! A mistake in a file a person wrote: which file, which line, what, and what they may have meant.
 
-use crate::suggestion;
-use serde::de::DeserializeOwned;
 use std::fmt;
 use std::ops::Range;
+
+use serde::de::DeserializeOwned;
 use toml::Spanned;
+
+use crate::suggestion;
 
 /// A mistake, ready to print: `file:line:column: what`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -25,16 +25,14 @@ fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.to_lowercase().chars().enumerate() {
         let mut diagonal = i;
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
+        row[0] = i + 1;
         for (j, &y) in b.iter().enumerate() {
             let replaced = diagonal + usize::from(x != y);
             diagonal = row[j + 1];
             row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
         }
     }
-    row.last().copied().unwrap_or(0)
+    row[b.len()]
 }
 
 #[cfg(test)]

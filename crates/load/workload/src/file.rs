@@ -1,16 +1,18 @@
 //! Reading a workload file: every mistake is named with file, line and the nearest known word.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use posthaste_load_text::{Mistake, Source, suggestion};
+use serde::Deserialize;
+use toml::Spanned;
+
 use crate::corpus::Sizes;
 use crate::step::{MAILBOX_WORDS, MESSAGES_WORDS, RECIPIENT_WORDS};
 use crate::{
     BUILTIN, Between, Choice, Criterion, Fill, Mailbox, Messages, Modem, Protocol, Recipient, SessionKind,
     Step, Think, Track, Transaction, Workload, builtin,
 };
-use posthaste_load_text::{Mistake, Source, suggestion};
-use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::path::Path;
-use toml::Spanned;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

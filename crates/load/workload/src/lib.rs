@@ -17,14 +17,13 @@ mod random;
 mod step;
 mod think;
 
+use crate::corpus::Sizes;
 pub use builtin::{BUILTIN, builtin};
 pub use choose::{Choice, Chooser};
 pub use file::{load, parse};
 pub use random::Random;
 pub use step::{Criterion, Mailbox, Messages, Recipient, Step};
 pub use think::Think;
-
-use crate::corpus::Sizes;
 
 /// The protocol a workload speaks to read mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

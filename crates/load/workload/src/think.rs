@@ -1,7 +1,8 @@
 //! Think times: how long a virtual user waits between transactions.
 
-use crate::random::Random;
 use std::time::Duration;
+
+use crate::random::Random;
 
 /// A distribution of think times, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]

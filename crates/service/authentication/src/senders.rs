@@ -8,13 +8,14 @@
 //! All nodes and a copy of the store have the same secret, so that a bounce is known everywhere. It
 //! is made when the first message is sent on, and is never printed nor logged.
 
+use std::sync::{Arc, OnceLock};
+
 use aws_lc_rs::rand;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use posthaste_store::{CommitOutcome, DirectoryChange, Engine};
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, OnceLock};
 
 use crate::keys::KeyError;
 use crate::srs::{SECRET_LEN, Srs, is_rewritten};

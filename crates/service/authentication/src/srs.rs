@@ -15,9 +15,10 @@
 //!
 //! The shapes are those of the scheme's paper (Meng Weng Wong and Shevek, 2004).
 
+use std::fmt;
+
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
-use std::fmt;
 
 /// How long a bounce is taken, days. The longest queue time in use is 5 days, for each of a few
 /// hosts. A year and more would make the day ambiguous.

@@ -128,11 +128,11 @@ pub(crate) async fn remove_place(store: &Store, mailbox: MailboxId) -> Result<()
         })
         .await?;
     // Last: as long as there is a place, the record leads to it.
-    mark(store, mailbox, false).await
+    set_marker(store, mailbox, None).await
 }
 
 async fn make_place(store: &Store, mailbox: MailboxId) -> Result<()> {
-    mark(store, mailbox, true).await?;
+    set_marker(store, mailbox, Some(Bytes::new())).await?;
     let place = places::of(mailbox);
     let name = MailboxName::inbox();
     store
@@ -148,16 +148,15 @@ async fn make_place(store: &Store, mailbox: MailboxId) -> Result<()> {
 }
 
 /// Writes or removes the record that says that a mailbox has segments.
-async fn mark(store: &Store, mailbox: MailboxId, is_marked: bool) -> Result<()> {
+async fn set_marker(store: &Store, mailbox: MailboxId, value: Option<Bytes>) -> Result<()> {
     let name = places::marker(mailbox);
     for _ in 0..TRIES {
         let entry = store.engine().directory_entry(&name).await?;
-        if entry.is_some() == is_marked {
+        if entry.is_some() == value.is_some() {
             return Ok(());
         }
         let expected = entry.map_or(0, |entry| entry.version);
-        let value = is_marked.then(Bytes::new);
-        let change = DirectoryChange { name: name.clone(), expected, value };
+        let change = DirectoryChange { name: name.clone(), expected, value: value.clone() };
         if store.engine().directory_commit(change).await? == CommitOutcome::Done {
             return Ok(());
         }

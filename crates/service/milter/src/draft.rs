@@ -43,8 +43,7 @@ impl Draft {
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.fields.iter().filter_map(|field| {
             let colon = field.iter().position(|octet| *octet == b':')?;
-            let (name, value) = field.split_at(colon);
-            let value = value.get(1..).unwrap_or_default();
+            let (name, value) = (&field[..colon], &field[colon + 1..]);
             let value = value.strip_suffix(b"\n").unwrap_or(value);
             Some((name.trim_ascii_end(), value.strip_suffix(b"\r").unwrap_or(value)))
         })

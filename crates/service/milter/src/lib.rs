@@ -2,8 +2,8 @@
 //!
 //! | module | what |
 //! | --- | --- |
-//! | [`packet`] | octets to commands and answers, and back |
-//! | [`client`] | one conversation about one message |
+//! | `packet` | octets to commands and answers, and back |
+//! | `client` | one conversation about one message |
 //! | [`draft`] | the message, while filters change it |
 //!
 //! A filter gets everything when the message is whole: the connection, the greeting, sender,
@@ -14,8 +14,8 @@
 //! * every answer is waited for until a deadline, and what a filter sends has bounds;
 //! * a filter cannot break a message's header, nor write a field that ends early.
 
-pub mod client;
+mod client;
 pub mod draft;
-pub mod packet;
+mod packet;
 
 pub use client::{Connected, Envelope, Milter, MilterError, Outcome, Said, Verdict};

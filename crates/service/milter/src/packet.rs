@@ -33,8 +33,6 @@ pub mod flags {
     pub const NR_HEADER: u32 = 0x80;
     /// No DATA.
     pub const NO_DATA: u32 = 0x200;
-    /// It may want no more of the same kind.
-    pub const SKIP: u32 = 0x400;
     /// No answer to the connection, and so on.
     pub const NR_CONNECT: u32 = 0x1000;
     /// See [`NR_CONNECT`].
@@ -51,7 +49,8 @@ pub mod flags {
     pub const NR_BODY: u32 = 0x8_0000;
     /// Values of fields come with the blanks behind the colon.
     pub const LEADING_SPACE: u32 = 0x10_0000;
-    /// All that this side knows; `0x100` and `0x20000` are about unknown commands.
+    /// All that this side knows. `0x100` and `0x20000` are about unknown commands. With `0x400` a
+    /// filter may want no more of the same kind.
     pub const ALL: u32 = 0x1f_f7ff;
 }
 

@@ -122,7 +122,7 @@ async fn talk(
         let mut last = Vec::new();
         while !last.ends_with(&[0, 0, 0xff, 0xff]) {
             let count = stream.read(&mut piece).await?;
-            last.extend_from_slice(piece.get(..count).unwrap_or_default());
+            last.extend_from_slice(&piece[..count]);
         }
     } else {
         stream.write_all(b"a NOOP\r\n").await?;

@@ -196,7 +196,7 @@ impl Deflate {
                 .compress_vec(data, &mut self.output, flush)
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             let used = (compress.total_in() - before) as usize;
-            data = data.get(used..).unwrap_or_default();
+            data = &data[used..];
             // Room left over means that there is nothing more to write.
             if data.is_empty() && self.output.len() < self.output.capacity() {
                 return Ok(());

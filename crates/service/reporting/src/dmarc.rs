@@ -1,10 +1,11 @@
 //! Mail that other hosts brought in the name of a domain, with its results of SPF and DKIM
 //! (RFC 7489 §7.2).
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::tally::{TALLY_LEN_MAX, Tally};
 
@@ -208,8 +209,7 @@ impl Tally for DmarcTally {
 
 fn cut(name: &mut String) {
     if name.len() > NAME_LEN_MAX {
-        let at = (0..=NAME_LEN_MAX).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
-        name.truncate(at);
+        name.truncate(name.floor_char_boundary(NAME_LEN_MAX));
     }
 }
 

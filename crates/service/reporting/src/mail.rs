@@ -1,10 +1,11 @@
 //! A report as a message: a text for people, and the report as a gzip file.
 
+use std::fmt::Write as _;
+use std::io::Write as _;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use flate2::{Compression, write::GzEncoder};
 use posthaste_queue::date_time;
-use std::fmt::Write as _;
-use std::io::Write as _;
 
 /// Characters of a line of base 64 (RFC 2045 §6.8).
 const LINE_LEN: usize = 76;
@@ -47,9 +48,12 @@ impl ReportMail<'_> {
              --{boundary}\r\nContent-Type: {kind}\r\nContent-Transfer-Encoding: base64\r\n\
              Content-Disposition: attachment;\r\n\tfilename=\"{file}\"\r\n\r\n"
         );
-        for line in base64.as_bytes().chunks(LINE_LEN) {
-            text.push_str(std::str::from_utf8(line).unwrap_or_default());
+        let mut rest = base64.as_str();
+        while !rest.is_empty() {
+            let (line, more) = rest.split_at(rest.len().min(LINE_LEN));
+            text.push_str(line);
             text.push_str("\r\n");
+            rest = more;
         }
         let _ = write!(text, "\r\n--{boundary}--\r\n");
         Ok(text.into_bytes())

@@ -1,11 +1,12 @@
 //! Counts while mail is sent and received, and sends reports about past periods.
 
-use hickory_resolver::TokioResolver;
-use posthaste_queue::{QueueError, Relay, TlsWish};
-use posthaste_store::Engine;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hickory_resolver::TokioResolver;
+use posthaste_queue::{QueueError, Relay, TlsWish};
+use posthaste_store::Engine;
 
 use crate::destination;
 use crate::dmarc::{DmarcReport, DmarcTally, Observation};

@@ -4,13 +4,14 @@
 //! A kill loses what was counted since the last [`Tallies::flush`]: some minutes of statistics. On
 //! a cluster each node adds to the same records.
 
-use parking_lot::Mutex;
-use posthaste_directory::registered_domain;
-use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Result};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+
+use parking_lot::Mutex;
+use posthaste_directory::registered_domain;
+use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Result, StoreError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Domains that are counted in one period. What more there are is not counted: no stranger can fill
 /// the memory, or the store, with names.
@@ -240,8 +241,9 @@ async fn commit<T: Serialize>(
     expected: u64,
     value: Option<&T>,
 ) -> Result<bool> {
-    let value = value.map(|value| serde_json::to_vec(value).unwrap_or_default().into());
-    let change = DirectoryChange { name: name.to_owned(), expected, value };
+    let bytes = value.map(serde_json::to_vec).transpose();
+    let bytes = bytes.map_err(|error| StoreError::Unavailable(format!("the record {name}: {error}")))?;
+    let change = DirectoryChange { name: name.to_owned(), expected, value: bytes.map(Into::into) };
     Ok(engine.directory_commit(change).await? == CommitOutcome::Done)
 }
 
@@ -250,7 +252,7 @@ fn offset(domain: &str, spread: i64) -> i64 {
     let hash = domain.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
-    i64::try_from(hash >> 1).unwrap_or(0) % spread.max(1)
+    (hash >> 1).cast_signed() % spread.max(1)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Results of TLS with other hosts, by their domains (RFC 8460).
 
-use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
 
 use crate::tally::{TALLY_LEN_MAX, Tally};
 
@@ -209,7 +210,7 @@ impl Detail {
 
     fn report(&self) -> serde_json::Value {
         let mut detail = serde_json::Map::new();
-        detail.insert("result-type".into(), serde_json::to_value(self.fault).unwrap_or_default());
+        detail.insert("result-type".into(), serde_json::json!(self.fault));
         if !self.host.is_empty() {
             detail.insert("receiving-mx-hostname".into(), self.host.clone().into());
         }

@@ -1,7 +1,7 @@
 //! The header fields that a scanner wants added and removed.
 
 use bytes::{Bytes, BytesMut};
-use posthaste_mime_summary::{HeaderFields, Span};
+use posthaste_mime_summary::{HeaderFields, InBounds, Span};
 
 /// Fields that a scanner cannot change: this server writes them, and others believe them.
 pub const OURS: [&str; 3] = ["Authentication-Results", "Return-Path", "Received"];
@@ -81,10 +81,10 @@ impl FieldChanges {
         out.extend_from_slice(&self.add);
         let mut at = 0;
         for span in removed {
-            out.extend_from_slice(received.get(at..span.start as usize).unwrap_or_default());
+            out.extend_from_slice(received.in_bounds(at..span.start as usize));
             at = span.end as usize;
         }
-        out.extend_from_slice(received.get(at..).unwrap_or_default());
+        out.extend_from_slice(received.in_bounds(at..));
         out.freeze()
     }
 

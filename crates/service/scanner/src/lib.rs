@@ -2,16 +2,16 @@
 //!
 //! | module | what |
 //! | --- | --- |
-//! | [`rspamd`] | asks rspamd over HTTP |
-//! | [`fields`] | the header fields that the scanner wants added and removed |
+//! | `rspamd` | asks rspamd over HTTP |
+//! | `fields` | the header fields that the scanner wants added and removed |
 //!
 //! What always holds:
 //! * An answer has a deadline and a bound on its size.
 //! * A scanner cannot break a message's header, nor write fields in our name: those of
-//!   [`fields::OURS`] stay as they are.
+//!   `fields::OURS` stay as they are.
 
-pub mod fields;
-pub mod rspamd;
+mod fields;
+mod rspamd;
 
 use std::net::IpAddr;
 

@@ -3,11 +3,11 @@
 //!
 //! | module | question | when |
 //! | --- | --- | --- |
-//! | [`block_list`] | is the address on a list (RFC 5782)? | at the first recipient |
-//! | [`greeting`] | can the name in EHLO or HELO be the host's? | at the first recipient |
-//! | [`rates`] | did the address, or the sender, send too much? | at DATA and BDAT |
-//! | [`rates`] | did the address guess too many recipients? | at each recipient |
-//! | [`greylist`] | did the host come back after a first refusal (RFC 6647)? | at each recipient who exists |
+//! | `block_list` | is the address on a list (RFC 5782)? | at the first recipient |
+//! | `greeting` | can the name in EHLO or HELO be the host's? | at the first recipient |
+//! | `rates` | did the address, or the sender, send too much? | at DATA and BDAT |
+//! | `rates` | did the address guess too many recipients? | at each recipient |
+//! | `greylist` | did the host come back after a first refusal (RFC 6647)? | at each recipient who exists |
 //!
 //! What always holds:
 //! * A list that does not answer, or gives an answer outside RFC 5782, refuses nothing.
@@ -15,10 +15,10 @@
 //!   there.
 //! * What is kept of strangers is bounded, and in memory only: a restart forgets it.
 
-pub mod block_list;
-pub mod greeting;
-pub mod greylist;
-pub mod rates;
+mod block_list;
+mod greeting;
+mod greylist;
+mod rates;
 
 use std::fmt;
 use std::net::IpAddr;

@@ -29,7 +29,6 @@ use posthaste_mail_model::{Flag, Rights};
 use tokio::sync::watch;
 
 use known::KnownReaders;
-
 pub use names::{Namespace, Shown};
 pub use visible::{Owner, Visible};
 

@@ -1,12 +1,13 @@
 //! What is read of the lists, and how often.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use posthaste_directory::{Account, Directory, Identifier, NewAccount, Policy};
 use posthaste_mail_model::{Id, MailboxId, Rights, Secret};
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{DirectoryEntry, Engine, MemoryEngine, Result};
-use std::sync::Arc;
 
 use crate::SharedMailboxes;
 

@@ -1,9 +1,10 @@
 //! The claims of a token, and those that it must have to be accepted. The claims of a JWT (RFC 7519
 //! §4.1) and the members of an answer about a token (RFC 7662 §2.2) have the same names.
 
+use std::time::Duration;
+
 use posthaste_directory::TokenError;
 use serde_json::{Map, Value};
-use std::time::Duration;
 
 /// The claims of a token.
 #[derive(Clone, PartialEq)]

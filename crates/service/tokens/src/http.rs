@@ -1,6 +1,13 @@
 //! Requests to the authorization server: HTTP/1.1 (RFC 9112) over TLS, or in clear on loopback.
 //! Each has a connection of its own, a deadline, and a bound on its answer.
 
+use std::fmt;
+use std::net::IpAddr;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
@@ -10,12 +17,6 @@ use posthaste_mail_model::Secret;
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 use rustls::{ClientConfig, RootCertStore};
-use std::fmt;
-use std::net::IpAddr;
-use std::path::Path;
-use std::str::FromStr;
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;

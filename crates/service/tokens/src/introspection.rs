@@ -1,6 +1,9 @@
 //! Tokens that only their server can read: it is asked about each (RFC 7662). An answer is
 //! remembered for a while, so that a client with several connections costs one question.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
@@ -8,8 +11,6 @@ use posthaste_directory::{Recent, TokenError};
 use posthaste_mail_model::Secret;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crate::claims::Claims;
 use crate::http::{Http, Url, percent_encoded};

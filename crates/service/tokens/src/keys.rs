@@ -5,14 +5,15 @@
 //! read again, at most once a minute for all clients together. A set that cannot be read leaves
 //! the one before in use for a day.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
 use posthaste_directory::TokenError;
 use serde::Deserialize;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use crate::algorithm::Algorithm;

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`algorithm`] | how tokens are signed |
 //! | [`claims`] | what a token claims, and what it must claim |
-//! | [`jwt`] | tokens that are read here (RFC 9068), signed with a key of the authorization server |
+//! | `jwt` | tokens that are read here (RFC 9068), signed with a key of the authorization server |
 //! | [`keys`] | those keys (RFC 7517), from a file or a URL, and when they are fetched again |
 //! | [`introspection`] | tokens that the authorization server is asked about (RFC 7662) |
 //! | [`http`] | the requests |
@@ -19,13 +19,14 @@ pub mod algorithm;
 pub mod claims;
 pub mod http;
 pub mod introspection;
-pub mod jwt;
+mod jwt;
 pub mod keys;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use posthaste_directory::{Granted, TokenCheck, TokenError, normal_domain};
 use posthaste_mail_model::Secret;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::claims::{Claims, Wanted};
 use crate::introspection::Introspection;

@@ -7,6 +7,11 @@
 //! are kept in `POSTHASTE_BODIES` if that names a bucket. The keyspace `measure_…` is left
 //! behind. Figures are of one machine and one moment.
 
+use std::error::Error;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
 use bytes::Bytes;
 use posthaste_mail_model::{
     AccountId, BodyId, FlagSet, Id, MailboxId, MailboxName, ModSeq, NumSet, Uid, UidValidity,
@@ -16,10 +21,6 @@ use posthaste_store::{
     NewMessage, Row, Store, StoreOptions,
 };
 use posthaste_store_cassandra::{CassandraEngine, Options, init};
-use std::error::Error;
-use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 

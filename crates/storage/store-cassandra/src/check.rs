@@ -1,11 +1,12 @@
 //! The check: every mailbox against its head, its summaries and its bodies.
 
+use std::ops::ControlFlow;
+
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{BodyId, FlagSet, MailboxId, NumSet, Uid};
 use posthaste_store::form::served_len;
 use posthaste_store::{Counts, Report, Result, Row, StoreError, Stored};
 use scylla::response::PagingState;
-use std::ops::ControlFlow;
 
 use crate::bodies::Bodies;
 use crate::cluster::connection::AT_ONCE;

@@ -1,12 +1,13 @@
 //! The directory: small named records, one conditional write each.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::Id;
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Result, StoreError};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlValue;
-use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::connection::AT_ONCE;
@@ -54,7 +55,7 @@ impl Directory {
         type Columns = (Option<i64>, Option<Vec<u8>>, Option<Vec<u8>>);
         let rows = self.cluster.read::<Columns>(statement, (bucket_of(name), name)).await?;
         let Some((Some(version), commit, value)) = rows.into_iter().next() else { return Ok(None) };
-        let entry = entry_from(name.to_owned(), version, &value.unwrap_or_default())?;
+        let entry = entry_from(name.to_owned(), version, value)?;
         let commit = commit.ok_or_else(|| damaged(name))?;
         Ok(Some(StoredEntry { entry, commit: id_of(&commit)? }))
     }
@@ -81,9 +82,7 @@ impl Directory {
         let mut existing: Vec<(String, i64, Option<Vec<u8>>)> = existing.collect();
         existing.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         existing.truncate(limit);
-        let entry = |(name, version, value): (String, i64, Option<Vec<u8>>)| {
-            entry_from(name, version, &value.unwrap_or_default())
-        };
+        let entry = |(name, version, value): (String, i64, Option<Vec<u8>>)| entry_from(name, version, value);
         existing.into_iter().map(entry).collect()
     }
 
@@ -137,8 +136,9 @@ fn damaged(name: &str) -> StoreError {
     StoreError::Corrupt(format!("the directory record {name}"))
 }
 
-fn entry_from(name: String, version: i64, value: &[u8]) -> Result<DirectoryEntry> {
-    let content = unseal(entry_place(&name), value).ok_or_else(|| damaged(&name))?;
+fn entry_from(name: String, version: i64, value: Option<Vec<u8>>) -> Result<DirectoryEntry> {
+    let value = value.ok_or_else(|| damaged(&name))?;
+    let content = unseal(entry_place(&name), &value).ok_or_else(|| damaged(&name))?;
     let version = u64::try_from(version).map_err(|_| damaged(&name))?;
     Ok(DirectoryEntry { value: Bytes::copy_from_slice(content), name, version })
 }

@@ -1,5 +1,7 @@
 //! The engine: puts the rooms together, and hands each call to the one it is for.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
@@ -7,7 +9,6 @@ use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
     MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Unreadable, Visit,
 };
-use std::sync::Arc;
 
 use crate::bodies::Bodies;
 use crate::check::Check;

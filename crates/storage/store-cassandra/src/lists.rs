@@ -8,13 +8,14 @@
 //! it before it closes a mailbox that the list does not name, so that no change under way can still
 //! name it.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq};
 use posthaste_store::{CommitOutcome, ListCommit, MailboxList, Result, StoreError};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlValue;
-use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::connection::{AT_ONCE, Attempt, RESTARTS_MAX};
@@ -78,7 +79,8 @@ impl Lists {
         if version.is_none() && value.is_none() {
             return Ok(FencedList { list: MailboxList::empty(account), commits: Vec::new(), fence });
         }
-        let StoredList { list, commits } = StoredList::decode(account, &value.unwrap_or_default())
+        let StoredList { list, commits } = value
+            .and_then(|value| StoredList::decode(account, &value))
             .ok_or_else(|| StoreError::Corrupt(format!("the mailbox list of account {account}")))?;
         if version != Some(modseq_column(list.version)) {
             // A change would compare with the column and be refused for ever.

@@ -5,15 +5,16 @@
 //! sweep's patience, lets another sweep, and goes on. No clock takes part.
 #![allow(clippy::unwrap_used)]
 
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use posthaste_mail_model::{Id, MailboxId, MailboxName, NumSet, UidValidity};
 use posthaste_store::suite::{self, Factory, Folder, World};
 use posthaste_store::{CommitOutcome, Engine, ListCommit, MailboxEntry, Stored};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::value::CqlValue;
-use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::cluster::ids::blob;
 use crate::commits::BatchOutcome;

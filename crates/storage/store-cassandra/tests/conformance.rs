@@ -5,13 +5,15 @@
 
 mod keyspace;
 
-use keyspace::Keyspace;
+use std::sync::Arc;
+use std::time::Duration;
+
 use posthaste_store::MemoryEngine;
 use posthaste_store::suite::{self, Factory};
 use posthaste_store_cassandra::{CassandraEngine, Options, init, upgrade};
 use scylla::client::session_builder::SessionBuilder;
-use std::sync::Arc;
-use std::time::Duration;
+
+use keyspace::Keyspace;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contract_holds() {

@@ -1,9 +1,10 @@
 //! One of all nodes sweeps. If it ends, another one does. Against a real Cassandra
 //! (`scripts/cassandra env`).
 
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
 use posthaste_store::Engine;
 use posthaste_store_cassandra::{CassandraEngine, Options, init};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A new keyspace; `None` without a Cassandra.
 async fn keyspace(what: &str) -> Option<Options> {

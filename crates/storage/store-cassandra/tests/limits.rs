@@ -3,12 +3,14 @@
 
 mod keyspace;
 
-use keyspace::Keyspace;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use posthaste_mail_model::FlagSet;
 use posthaste_store::suite::World;
 use posthaste_store::{MailboxCommit, StoreError};
 use posthaste_store_cassandra::{Options, init};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use keyspace::Keyspace;
 
 async fn refused(world: &World, commit: MailboxCommit) {
     match world.engine.commit(commit).await {

@@ -4,7 +4,8 @@
 
 mod keyspace;
 
-use keyspace::Keyspace;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use object_store::aws::AmazonS3Builder;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
@@ -13,7 +14,8 @@ use posthaste_store::StoreError;
 use posthaste_store::suite::{self, World};
 use posthaste_store_cassandra::{CassandraEngine, Options, init};
 use scylla::client::session_builder::SessionBuilder;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use keyspace::Keyspace;
 
 /// Host of the database, and the bucket; `None` if one of them is not there.
 fn offered() -> Option<(String, String)> {

@@ -4,9 +4,10 @@
 //! login. These tests learn it from the environment that `scripts/cassandra env` prints. A test
 //! whose server is not offered prints that it is skipped.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use posthaste_store::{Engine, StoreError};
 use posthaste_store_cassandra::{CassandraEngine, Options, init};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 fn offered(name: &str) -> Option<String> {
     let value = std::env::var(name).ok().filter(|value| !value.is_empty());

@@ -8,11 +8,13 @@
 
 mod support;
 
+use std::ops::ControlFlow;
+
 use bytes::Bytes;
 use posthaste_mail_model::{FlagSet, NumSet, Uid};
 use posthaste_store::{Content, Engine, Row};
 use posthaste_store_lmdb::LmdbEngine;
-use std::ops::ControlFlow;
+
 use support::{Bench, Folder, Least, once, options};
 
 async fn reading(bench: &Bench, folder: &Folder) {

@@ -5,17 +5,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
-use bytes::Bytes;
-use posthaste_mail_model::{AccountId, MailboxId, NumSet};
-use posthaste_store::suite::{add_mailbox, new_body_id, new_id};
-use posthaste_store::{Engine, IncomingMessage, Store, StoreOptions};
-use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use posthaste_mail_model::{AccountId, MailboxId, NumSet};
+use posthaste_store::suite::{add_mailbox, new_body_id, new_id};
+use posthaste_store::{Engine, IncomingMessage, Store, StoreOptions};
+use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 
 /// Octets of a message and of its summary.
 const MESSAGE: usize = 300;

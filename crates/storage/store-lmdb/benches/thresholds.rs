@@ -9,14 +9,16 @@
 
 mod support;
 
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures_util::future::join_all;
 use posthaste_mail_model::{FlagSet, NumSet};
 use posthaste_store::{CommitOutcome, Content, DirectoryChange, Engine, Stored};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine};
-use std::ops::ControlFlow;
-use std::path::Path;
-use std::sync::Arc;
+
 use support::{Bench, Folder, cpu_ns, once, options};
 
 /// Prints one figure.

@@ -5,16 +5,17 @@
 //! stands before a decoder, it is made to match, so that the decoder itself gets the bytes: damage
 //! does not pass a checksum, but a program with a fault may write one.
 
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
 use posthaste_mail_model::{
     AccountId, BodyId, FlagSet, Id, MailboxId, MailboxName, ModSeq, NumSet, UidValidity,
 };
 use posthaste_store::{
     Content, Counts, Engine, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, NewMessage, Row,
 };
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use crate::data_dir::format;
 use crate::index::bodies::BodyPlace;

@@ -1,9 +1,10 @@
 //! What the parts of an open engine have in common.
 
-use posthaste_store::StoreError;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+use posthaste_store::StoreError;
 
 use crate::data_dir::format::Format;
 use crate::data_dir::reserve::Reserve;

@@ -8,16 +8,18 @@
 
 mod world;
 
-use parking_lot::Mutex;
-use posthaste_mail_model::{FlagSet, MailboxId};
-use posthaste_store::{CommitOutcome, Engine, Report, Stored};
-use posthaste_store_lmdb::{Disk, DiskFile, EngineLock, LmdbEngine, Options, RealDisk, Rebuild, rebuild};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use parking_lot::Mutex;
+use posthaste_mail_model::{FlagSet, MailboxId};
+use posthaste_store::{CommitOutcome, Engine, Report, Stored};
+use posthaste_store_lmdb::{Disk, DiskFile, EngineLock, LmdbEngine, Options, RealDisk, Rebuild, rebuild};
+
 use world::{World, body, maintain, rebuild_whole, serve, small};
 
 /// What the next sync of a pack does.

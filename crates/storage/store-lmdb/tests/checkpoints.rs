@@ -5,11 +5,13 @@
 
 mod world;
 
+use std::sync::Arc;
+
 use posthaste_mail_model::{FlagSet, MailboxId};
 use posthaste_store::{CommitOutcome, Engine, MailboxCommit};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
-use std::sync::Arc;
 use tokio::task::JoinSet;
+
 use world::{Held, World, body, flip, maintain, packs_len, rebuilt_equals, records, small};
 
 /// The kinds of records that the tests look for.

@@ -1,12 +1,13 @@
 //! The contract every engine keeps, on this one.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use posthaste_store::Engine;
 use posthaste_store::suite::{self, Factory};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options};
-use std::collections::HashMap;
-use std::sync::Arc;
 use tempfile::TempDir;
 
 /// A data directory for each engine, found by the engine's address.

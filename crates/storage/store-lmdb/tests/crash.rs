@@ -13,15 +13,17 @@
 
 mod world;
 
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_mail_model::FlagSet;
 use posthaste_store::{Engine, StoreError};
 use posthaste_store_lmdb::{Disk, DiskFile, LmdbEngine, Options};
-use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+
 use world::{World, body, small};
 
 /// What happens at the operation where the trouble begins.

@@ -5,11 +5,13 @@
 
 mod world;
 
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
 use posthaste_mail_model::{MailboxId, NumSet};
 use posthaste_store::{Engine, StoreError, Stored};
 use posthaste_store_lmdb::LmdbEngine;
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+
 use world::{World, body, small, summarize};
 
 /// A closed store with one mailbox of 300 messages.

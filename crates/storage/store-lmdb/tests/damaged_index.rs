@@ -5,13 +5,15 @@
 
 mod world;
 
+use std::ops::ControlFlow;
+use std::path::Path;
+
 use heed::types::Bytes;
 use heed::{Database, EnvOpenOptions};
 use posthaste_mail_model::{MailboxId, NumSet};
 use posthaste_store::{Engine, StoreError, Stored, Unreadable};
 use posthaste_store_lmdb::{LmdbEngine, Options};
-use std::ops::ControlFlow;
-use std::path::Path;
+
 use world::{World, body, small, summarize};
 
 /// A closed store with one mailbox of 300 messages, every seventh expunged.

@@ -6,9 +6,6 @@
 
 mod world;
 
-use posthaste_mail_model::{MailboxId, NumSet};
-use posthaste_store::{Engine, Row, StoreError, Stored, Unreadable};
-use posthaste_store_lmdb::{LmdbEngine, Options, report_fault_signals};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::ControlFlow;
@@ -16,6 +13,11 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_store::{Engine, Row, StoreError, Stored, Unreadable};
+use posthaste_store_lmdb::{LmdbEngine, Options, report_fault_signals};
+
 use world::{World, body, maintain, small, summarize};
 
 const PAGE: usize = 4096;

@@ -5,10 +5,12 @@
 
 mod world;
 
+use std::path::{Path, PathBuf};
+
 use posthaste_mail_model::{MailboxId, Uid};
 use posthaste_store::{Engine, Row, StoreError};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Rebuild, rebuild};
-use std::path::{Path, PathBuf};
+
 use world::{World, body, flip, records, small};
 
 const BODY: u8 = 1;

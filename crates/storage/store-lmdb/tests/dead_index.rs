@@ -9,11 +9,6 @@
 
 mod world;
 
-use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id};
-use posthaste_store::{
-    CommitOutcome, Content, Engine, MailboxCommit, MailboxHead, NewMessage, Row, StoreError,
-};
-use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options};
 use std::ffi::{c_int, c_void};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -21,6 +16,13 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id};
+use posthaste_store::{
+    CommitOutcome, Content, Engine, MailboxCommit, MailboxHead, NewMessage, Row, StoreError,
+};
+use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options};
+
 use world::{World, body, small, summarize};
 
 const DIR: &str = "POSTHASTE_TEST_DIR";

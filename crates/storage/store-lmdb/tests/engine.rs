@@ -10,6 +10,7 @@ use posthaste_mail_model::{BodyId, FlagSet, Id, ModSeq};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{CommitOutcome, Engine, StoreError};
 use posthaste_store_lmdb::LmdbEngine;
+
 use world::{World, body, maintain, rebuild_whole, serve, small};
 
 /// Some of everything.

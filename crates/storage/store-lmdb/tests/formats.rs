@@ -17,6 +17,12 @@
 
 mod world;
 
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read, Write as _};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -26,11 +32,7 @@ use posthaste_store::form::served_len;
 use posthaste_store::{CommitOutcome, Engine, MailboxEntry};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{Read, Write as _};
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+
 use world::{World, maintain, rebuild_whole, serve, small, summarize};
 
 /// Files of a store: the packs beside them have numbers.

@@ -7,13 +7,15 @@
 
 mod world;
 
-use posthaste_mail_model::{FlagSet, MailboxId};
-use posthaste_store::StoreError;
-use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use posthaste_mail_model::{FlagSet, MailboxId};
+use posthaste_store::StoreError;
+use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 use tokio::sync::Mutex;
+
 use world::{World, body, maintain, small, summarize};
 
 const MIB: u64 = 1 << 20;

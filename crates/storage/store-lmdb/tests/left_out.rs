@@ -6,6 +6,7 @@ mod world;
 
 use posthaste_store::{Compare, Engine, Transfer};
 use posthaste_store_lmdb::LmdbEngine;
+
 use world::{World, body, flip, records, small};
 
 const BODY: u8 = 1;

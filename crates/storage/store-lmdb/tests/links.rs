@@ -10,6 +10,7 @@ use posthaste_mail_model::MailboxId;
 use posthaste_store::{CommitOutcome, Engine};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 use proptest::prelude::*;
+
 use world::{World, body, maintain, small};
 
 /// Some messages of a mailbox: the first one, how many at most, and the step from one to the next.

@@ -4,11 +4,13 @@
 
 mod world;
 
+use std::path::Path;
+
 use heed::types::Bytes;
 use heed::{Database, EnvOpenOptions, RwTxn};
 use posthaste_store::{Engine, StoreError};
 use posthaste_store_lmdb::LmdbEngine;
-use std::path::Path;
+
 use world::{World, maintain, rebuild_whole, small};
 
 type Db = Database<Bytes, Bytes>;

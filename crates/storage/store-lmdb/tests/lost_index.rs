@@ -5,10 +5,12 @@
 
 mod world;
 
+use std::path::Path;
+
 use posthaste_mail_model::MailboxId;
 use posthaste_store::Engine;
 use posthaste_store_lmdb::LmdbEngine;
-use std::path::Path;
+
 use world::{World, body, maintain, small};
 
 /// A closed store of several packs and what it holds.

@@ -8,16 +8,18 @@
 
 mod world;
 
-use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id, MailboxId, NumSet};
-use posthaste_store::{
-    CommitOutcome, Content, Engine, MailboxCommit, MailboxHead, NewMessage, Row, StoreError,
-};
-use posthaste_store_lmdb::{EngineLock, LmdbEngine, LockError};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id, MailboxId, NumSet};
+use posthaste_store::{
+    CommitOutcome, Content, Engine, MailboxCommit, MailboxHead, NewMessage, Row, StoreError,
+};
+use posthaste_store_lmdb::{EngineLock, LmdbEngine, LockError};
+
 use world::{World, body, maintain, small, summarize};
 
 const DIR: &str = "POSTHASTE_TEST_DIR";

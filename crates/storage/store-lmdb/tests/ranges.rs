@@ -5,12 +5,14 @@
 
 mod world;
 
+use std::path::Path;
+use std::sync::Arc;
+
 use posthaste_mail_model::MailboxId;
 use posthaste_store::{CommitOutcome, DirectoryChange, Engine, StoreError};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
-use std::path::Path;
-use std::sync::Arc;
 use tokio::task::JoinSet;
+
 use world::{World, body, flip, maintain, packs_len, rebuilt_equals, records, small};
 
 /// The kinds of records that the tests look for.

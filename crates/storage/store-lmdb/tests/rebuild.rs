@@ -4,12 +4,14 @@
 
 mod world;
 
-use posthaste_mail_model::{FlagSet, MailboxId, NumSet, UidValidity};
-use posthaste_store::{Engine, Report, Stored};
-use posthaste_store_lmdb::{EngineLock, LmdbEngine, Rebuild, rebuild};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+
+use posthaste_mail_model::{FlagSet, MailboxId, NumSet, UidValidity};
+use posthaste_store::{Engine, Report, Stored};
+use posthaste_store_lmdb::{EngineLock, LmdbEngine, Rebuild, rebuild};
+
 use world::{World, body, maintain, small};
 
 const MESSAGES: u32 = 60;

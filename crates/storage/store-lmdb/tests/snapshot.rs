@@ -8,12 +8,14 @@
 
 mod world;
 
+use std::path::Path;
+use std::process::Command;
+
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, FlagSet, Id};
 use posthaste_store::{Counts, DirectoryChange, Engine, MailboxCommit, MailboxHead, StoreError};
 use posthaste_store_lmdb::LmdbEngine;
-use std::path::Path;
-use std::process::Command;
+
 use world::{World, body, maintain, small};
 
 const DIR: &str = "POSTHASTE_TEST_DIR";

@@ -4,9 +4,11 @@
 
 mod world;
 
+use std::path::{Path, PathBuf};
+
 use posthaste_mail_model::MailboxId;
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
-use std::path::{Path, PathBuf};
+
 use world::{World, body, maintain, records, small};
 
 const BODY: u8 = 1;

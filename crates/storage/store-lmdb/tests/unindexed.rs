@@ -5,12 +5,14 @@
 
 mod world;
 
+use std::path::Path;
+
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet, Id, MailboxId};
 use posthaste_store::{CommitOutcome, Engine};
 use posthaste_store_lmdb::LmdbEngine;
 use proptest::prelude::*;
-use std::path::Path;
+
 use world::{World, body, maintain, serve, small};
 
 /// One thing a server is asked to do; the numbers choose mailbox and messages among what is there.

@@ -5,14 +5,16 @@
 
 mod world;
 
-use posthaste_mail_model::{FlagSet, MailboxId, NumSet};
-use posthaste_store::{Engine, Stored};
-use posthaste_store_lmdb::{Disk, DiskFile, EngineLock, LmdbEngine, Options, RealDisk, Rebuild, rebuild};
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use posthaste_mail_model::{FlagSet, MailboxId, NumSet};
+use posthaste_store::{Engine, Stored};
+use posthaste_store_lmdb::{Disk, DiskFile, EngineLock, LmdbEngine, Options, RealDisk, Rebuild, rebuild};
+
 use world::{World, body, serve, small};
 
 /// A disk that cannot read these bytes of any pack, and while `is_unlisted` is set, no folder.

@@ -4,10 +4,11 @@
 //! microseconds, in a folder of a thousand messages and of a million, and a listing must cost the
 //! same per message in both.
 
-use posthaste_mail_model::{FlagSet, ModSeq, NumSet, Uid};
-use posthaste_store::{MailboxHead, Row, View, ViewBuilder};
 use std::hint::black_box;
 use std::sync::Arc;
+
+use posthaste_mail_model::{FlagSet, ModSeq, NumSet, Uid};
+use posthaste_store::{MailboxHead, Row, View, ViewBuilder};
 
 /// Rounds of each measurement.
 const ROUNDS: usize = 15;

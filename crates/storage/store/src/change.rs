@@ -1,8 +1,9 @@
 //! A resolved change of one mailbox: the exact rows and messages that a store hands to an engine.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Keyword, KeywordTable, MailboxId, ModSeq, NumSet, Uid};
-use std::sync::Arc;
 
 use crate::head::{Counts, MailboxHead};
 use crate::row::Row;

@@ -4,10 +4,11 @@
 //! What always holds: a mailbox is here once, however often it changes; while nobody takes them,
 //! a change costs one atomic load.
 
-use parking_lot::Mutex;
-use posthaste_mail_model::MailboxId;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use posthaste_mail_model::MailboxId;
 use tokio::sync::Notify;
 
 /// Mailboxes that wait at most: some 3 MiB. Further ones are noted with their next change.

@@ -1,10 +1,11 @@
 //! What mailboxes need from their store: the engine, the settings with clock and randomness, and
 //! the count of running changes.
 
-use bytes::Bytes;
-use posthaste_mail_model::BodyId;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use posthaste_mail_model::BodyId;
 use tokio::sync::watch;
 
 use crate::changed::ChangedMailboxes;

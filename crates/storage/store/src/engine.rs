@@ -9,10 +9,11 @@
 //! trace when it answers `Conflict` or fails. Several processes (embedded) or nodes (cluster) may
 //! use one store at a time: that is what the expected mod-sequence is for.
 
+use std::ops::{ControlFlow, Range};
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet, Uid};
-use std::ops::{ControlFlow, Range};
 
 use crate::change::{CommitOutcome, MailboxCommit};
 use crate::error::{Result, StoreError};

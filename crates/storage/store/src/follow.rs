@@ -9,11 +9,12 @@
 //! What always holds: while nobody follows an account, its changes cost one atomic load; no lock is
 //! held across I/O; a mailbox has one entry, however often it changes.
 
-use parking_lot::{Mutex, RwLock};
-use posthaste_mail_model::{AccountId, MailboxId, ModSeq, Uid};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use posthaste_mail_model::{AccountId, MailboxId, ModSeq, Uid};
 use tokio::sync::watch;
 
 use crate::head::{Counts, MailboxHead};

@@ -1,7 +1,8 @@
 //! The state of a mailbox without its rows.
 
-use posthaste_mail_model::{FlagSet, KeywordTable, ModSeq, Uid};
 use std::sync::Arc;
+
+use posthaste_mail_model::{FlagSet, KeywordTable, ModSeq, Uid};
 
 use crate::row::Row;
 
@@ -31,7 +32,7 @@ impl Counts {
 
     fn count(&mut self, row: &Row, by: i32) {
         let add = |n: &mut u32, counts_it: bool| *n = n.saturating_add_signed(if counts_it { by } else { 0 });
-        add(&mut self.messages, true);
+        self.messages = self.messages.saturating_add_signed(by);
         add(&mut self.unseen, !row.flags().contains(FlagSet::SEEN));
         add(&mut self.deleted, row.flags().contains(FlagSet::DELETED));
         self.bytes = self.bytes.saturating_add_signed(i64::from(by) * i64::from(row.size()));

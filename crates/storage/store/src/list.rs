@@ -1,7 +1,8 @@
 //! An account's mailbox list: a small unit of consistency, changed by conditional commits.
 
-use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, UidValidity};
 use std::collections::BTreeSet;
+
+use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, UidValidity};
 
 /// The purpose of a mailbox: RFC 6154 §2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

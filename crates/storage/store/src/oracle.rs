@@ -5,13 +5,14 @@
 //! out of order, a UID assigned twice. So a test on the oracle also tests the store above it. Its
 //! data is lost when it is dropped.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, ModSeq, NumSet, Uid};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use crate::change::{CommitOutcome, Content, MailboxCommit};
 use crate::engine::{

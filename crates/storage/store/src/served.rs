@@ -4,11 +4,12 @@
 //! and converted whole, once for all who read it at that time, and kept within a budget: a client
 //! that reads it in small pieces pays for one conversion.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_mail_model::BodyId;
-use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 use crate::cache::Cache;
@@ -125,7 +126,7 @@ impl Served {
         if whole.len() <= SHARED_LEN_MAX || end - start == whole.len() {
             return Ok(whole.slice(start..end));
         }
-        Ok(Bytes::copy_from_slice(whole.get(start..end).unwrap_or_default()))
+        Ok(Bytes::copy_from_slice(&whole[start..end]))
     }
 }
 
@@ -204,7 +205,7 @@ mod tests {
         for start in (0..300_500).step_by(4096) {
             let read = mailbox.read_body(rich, body, start..start + 4096).await.unwrap();
             let (start, end) = (start as usize, (start as usize + 4096).min(300_000));
-            assert_eq!(read, whole.get(start..end).unwrap_or_default());
+            assert_eq!(read, &whole[start..end]);
         }
         assert_eq!(world.conversions(), 1);
         assert_eq!(mailbox.read_body(rich, body, 0..u64::MAX).await.unwrap(), whole);

@@ -17,12 +17,13 @@
 //! Account and mailboxes may get other ids at the other end ([`Places`]): where the first ones are
 //! in use, or were removed.
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid};
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use crate::change::{CommitOutcome, Content, MailboxCommit, NewMessage};
 use crate::engine::Engine;

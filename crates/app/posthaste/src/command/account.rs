@@ -28,19 +28,7 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
                 true => password::generate()?,
                 false => password::read(&name, password_stdin, config.login.password_length_min)?,
             };
-            let new = NewAccount {
-                quota_bytes: settings.quota.and_then(|q| q.0),
-                quota_messages: settings.messages.and_then(|q| q.0),
-                command_limits: CommandLimits {
-                    process: settings.message_limit.and_then(|limit| limit.0),
-                    save: settings.save_limit.and_then(|limit| limit.0),
-                },
-                quota_mailboxes: settings.mailboxes.and_then(|q| q.0),
-                format: settings.format.map(format).unwrap_or_default(),
-                keep_original: settings.keep_original.unwrap_or_default(),
-                shared,
-                sets_quotas: settings.sets_quotas.unwrap_or_default(),
-            };
+            let new = NewAccount { shared, ..new_account(&settings) };
             let account = opened.directory.add(&name, &password, new).await?;
             if shared {
                 // No login makes them.
@@ -57,17 +45,8 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
             show(&open::existing(&config).await?, &full_name(&name, &config), json).await
         }
         Command::Set { name, settings, disable, enable, alias, remove_alias, forwarding, certificates } => {
-            let change = AccountChange {
-                quota_bytes: settings.quota.map(|q| q.0),
-                quota_messages: settings.messages.map(|q| q.0),
-                command_limit: settings.message_limit.map(|limit| limit.0),
-                save_limit: settings.save_limit.map(|limit| limit.0),
-                quota_mailboxes: settings.mailboxes.map(|q| q.0),
-                format: settings.format.map(format),
-                keep_original: settings.keep_original,
-                disabled: (disable || enable).then_some(disable),
-                sets_quotas: settings.sets_quotas,
-            };
+            let disabled = (disable || enable).then_some(disable);
+            let change = AccountChange { disabled, ..account_change(&settings) };
             let forwards = forwarding.no_forward || !forwarding.forward.is_empty();
             let addresses = !alias.is_empty() || !remove_alias.is_empty();
             if change == AccountChange::default() && !addresses && !forwards && certificates.is_empty() {
@@ -110,6 +89,38 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
             let opened = open::existing(&config).await?;
             remove(&opened, &full_name(&name, &config), yes).await
         }
+    }
+}
+
+/// What is asked of a new account; the rest is as usual.
+fn new_account(settings: &cli::Settings) -> NewAccount {
+    NewAccount {
+        quota_bytes: settings.quota.and_then(|q| q.0),
+        quota_messages: settings.messages.and_then(|q| q.0),
+        command_limits: CommandLimits {
+            process: settings.message_limit.and_then(|limit| limit.0),
+            save: settings.save_limit.and_then(|limit| limit.0),
+        },
+        quota_mailboxes: settings.mailboxes.and_then(|q| q.0),
+        format: settings.format.map(format).unwrap_or_default(),
+        keep_original: settings.keep_original.unwrap_or_default(),
+        sets_quotas: settings.sets_quotas.unwrap_or_default(),
+        ..NewAccount::default()
+    }
+}
+
+/// What is asked to change.
+fn account_change(settings: &cli::Settings) -> AccountChange {
+    AccountChange {
+        quota_bytes: settings.quota.map(|q| q.0),
+        quota_messages: settings.messages.map(|q| q.0),
+        command_limit: settings.message_limit.map(|limit| limit.0),
+        save_limit: settings.save_limit.map(|limit| limit.0),
+        quota_mailboxes: settings.mailboxes.map(|q| q.0),
+        format: settings.format.map(format),
+        keep_original: settings.keep_original,
+        sets_quotas: settings.sets_quotas,
+        ..AccountChange::default()
     }
 }
 

@@ -5,9 +5,9 @@
 const MAPPED_FROM: libc::c_int = 1024 * 1024;
 
 /// Has large allocations given back when they are freed. Left to itself, glibc raises that bound to
-/// the size of the first large block freed (up to 32 MiB): the 19 MiB that each password hash takes
-/// then come from arenas of the threads that hashed, and stay there, half a gigabyte after some
-/// hundred logins.
+/// the size of the first large block freed (up to 32 MiB). The 19 MiB that each password hash takes
+/// then come from arenas of the threads that hashed, and stay there. That is half a gigabyte after
+/// some hundred logins.
 ///
 /// Called before there are threads. Elsewhere than on glibc there is nothing to do.
 pub fn give_large_blocks_back() {

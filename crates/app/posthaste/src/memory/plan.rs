@@ -20,8 +20,8 @@
 //! ```
 //!
 //! Beside it are the views of mailboxes that are open, of some 29 bytes a message, which all
-//! sessions of a mailbox share; the results that sessions save (RFC 5182); and pages of files,
-//! which the system takes back when it wants to.
+//! sessions of a mailbox share. So are the results that sessions save (RFC 5182), and pages of
+//! files, which the system takes back when it wants to.
 
 use bytesize::ByteSize;
 use posthaste_delivery::summary_memory_max;
@@ -30,10 +30,10 @@ use posthaste_directory::hashes_at_once;
 use super::machine::memory_there_is;
 use crate::config::{Auto, Config};
 
-/// What one connection may hold in the worst case: a command of 256 KiB with what it was parsed
-/// into, 128 KiB of input behind it, 128 KiB of output, 128 KiB of a message, four TLS records each
-/// way, 16 KiB of live results and the windows of DEFLATE. `tests/memory.rs` measures sessions in
-/// that state.
+/// What one connection may hold in the worst case. That is a command of 256 KiB with what it was
+/// parsed into, 128 KiB of input behind it, 128 KiB of output, and 128 KiB of a message. Beside
+/// them are four TLS records each way, 16 KiB of live results and the windows of DEFLATE.
+/// `tests/memory.rs` measures sessions in that state.
 pub const CONNECTION_BYTES: u64 = 1 << 20;
 /// What the program takes with no connection: threads, and pages of the commit under way.
 const PROGRAM_BYTES: u64 = 16 << 20;
@@ -145,22 +145,27 @@ impl Plan {
         let (limits, memory) = (&config.limits, self.memory);
         let mut left = memory.saturating_sub(self.worst_case());
         // Half of what is left at most, so that something remains for the next.
-        let mut grow = |part: &mut u64, is_set: bool, wanted: u64, costs: u64| {
-            if !is_set {
-                let more = wanted.saturating_sub(*part).min(left / 2 / costs);
-                *part += more;
-                left -= more * costs;
-            }
+        let mut grow = |part: &mut u64, wanted: u64, costs: u64| {
+            let more = wanted.saturating_sub(*part).min(left / 2 / costs);
+            *part += more;
+            left -= more * costs;
         };
-        let is_set = |set: Auto<ByteSize>| set != Auto::Auto;
-        grow(&mut self.incoming, is_set(limits.incoming_bytes), (memory / 8).min(1 << 30), 2);
-        grow(&mut self.reading, is_set(limits.reading_bytes), (memory / 16).min(256 << 20), 1);
-        grow(&mut self.summaries, is_set(limits.summary_bytes), (memory / 8).min(512 << 20), 1);
-        grow(&mut self.cache, is_set(config.store.cache), (memory / 8).min(256 << 20), 1);
-        grow(&mut self.queue, false, (memory / 16).min(QUEUE_BYTES_MAX), 1);
-        grow(&mut self.keys, false, (memory / 64).min(KEYS_BYTES_MAX), 1);
-        grow(&mut self.contexts, false, (memory / 64).min(CONTEXTS_BYTES_MAX), 1);
-        grow(&mut self.index, false, (memory / 32).min(INDEX_BYTES_MAX), 1);
+        if limits.incoming_bytes == Auto::Auto {
+            grow(&mut self.incoming, (memory / 8).min(1 << 30), 2);
+        }
+        if limits.reading_bytes == Auto::Auto {
+            grow(&mut self.reading, (memory / 16).min(256 << 20), 1);
+        }
+        if limits.summary_bytes == Auto::Auto {
+            grow(&mut self.summaries, (memory / 8).min(512 << 20), 1);
+        }
+        if config.store.cache == Auto::Auto {
+            grow(&mut self.cache, (memory / 8).min(256 << 20), 1);
+        }
+        grow(&mut self.queue, (memory / 16).min(QUEUE_BYTES_MAX), 1);
+        grow(&mut self.keys, (memory / 64).min(KEYS_BYTES_MAX), 1);
+        grow(&mut self.contexts, (memory / 64).min(CONTEXTS_BYTES_MAX), 1);
+        grow(&mut self.index, (memory / 32).min(INDEX_BYTES_MAX), 1);
         if limits.connections == Auto::Auto {
             self.connections = 0;
             let room = memory.saturating_sub(self.worst_case()) / CONNECTION_BYTES;

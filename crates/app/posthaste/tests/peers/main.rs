@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::exim::Exim;
-use crate::postfix::Postfix;
 use posthaste_testkit::{
     DnsRecord, DnsServer, LineClient, Server, ServerBuilder, client_tests_wanted, command, dot_stuffed,
     free_port, message_by, zone,
 };
+
+use crate::exim::Exim;
+use crate::postfix::Postfix;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 const PASSWORD: &str = "correct horse";

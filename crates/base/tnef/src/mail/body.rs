@@ -1,6 +1,6 @@
 //! A message's text, out of whichever of its properties has it.
 
-use posthaste_mime_summary::CharsetReader;
+use posthaste_mime_summary::{CharsetReader, InBounds};
 
 use crate::error::Damage;
 use crate::model::{Message, Value};
@@ -87,5 +87,5 @@ fn declared_charset(html: &[u8]) -> &[u8] {
     let rest = found.and_then(|at| head.get(at + WORD.len()..)).unwrap_or_default();
     let rest = rest.strip_prefix(b"\"").unwrap_or(rest);
     let len = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || b"-_".contains(b)).count();
-    rest.get(..len).unwrap_or_default()
+    rest.in_bounds(..len)
 }

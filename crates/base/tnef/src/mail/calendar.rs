@@ -3,6 +3,8 @@
 //! Times are UTC, except those of a meeting that recurs: see [`super::recurrence`].
 
 use std::fmt::Write;
+
+use posthaste_mime_summary::InBounds;
 use time::OffsetDateTime;
 
 use super::dates;
@@ -159,7 +161,7 @@ fn uid(message: &Message, start: OffsetDateTime) -> String {
     let data = id.get(40..).unwrap_or_default();
     if let Some(foreign) = data.strip_prefix(FOREIGN) {
         let end = memchr::memchr(0, foreign).unwrap_or(foreign.len());
-        let text = String::from_utf8_lossy(foreign.get(..end).unwrap_or_default()).into_owned();
+        let text = String::from_utf8_lossy(foreign.in_bounds(..end)).into_owned();
         if !text.trim().is_empty() {
             return text;
         }

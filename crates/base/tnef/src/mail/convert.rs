@@ -9,12 +9,14 @@
 //!
 //! Mail that is signed or encrypted is left alone, since any change would break it.
 
-use posthaste_mime_summary::{
-    Disposition, Encoding, HeaderFields, Kind, Media, Part, PartIndex, Structure, TextKind, decode_transfer,
-};
-use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::ops::Range;
+
+use posthaste_mime_summary::{
+    Disposition, Encoding, HeaderFields, InBounds, Kind, Media, Part, PartIndex, Structure, TextKind,
+    decode_transfer,
+};
+use sha2::{Digest, Sha256};
 
 use super::body::Room;
 use super::entity::{Entity, Printer};
@@ -216,7 +218,7 @@ impl<'m> Conversion<'m> {
             let name = field.name(self.message);
             if !name.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case(b"content-")) {
                 let until = field.value_span().range().end;
-                push_lines(&mut out, self.message.get(field.span().range().start..until).unwrap_or_default());
+                push_lines(&mut out, self.message.in_bounds(field.span().range().start..until));
             }
         }
         self.printer.out = out;
@@ -265,7 +267,7 @@ impl<'m> Conversion<'m> {
             self.edits.push((delimiter.start..end, Vec::new()));
             return;
         }
-        let line = self.message.get(delimiter).unwrap_or_default();
+        let line = self.message.in_bounds(delimiter);
         for (place, entity) in parts.iter().enumerate() {
             if place > 0 {
                 self.printer.line("");
@@ -296,7 +298,7 @@ impl<'m> Conversion<'m> {
             return;
         }
         let range = text.header.range().start..text.body.range().end;
-        let verbatim = self.message.get(range.clone()).unwrap_or_default();
+        let verbatim = self.message.in_bounds(range.clone());
         let is_blank = decode_transfer(text.encoding, text.body.of(self.message))
             .is_ok_and(|text| text.trim_ascii().is_empty());
         let own = whole.text.take();
@@ -338,11 +340,11 @@ impl<'m> Conversion<'m> {
         let mut out = Vec::with_capacity(self.message.len() + more);
         let mut at = 0;
         for (range, bytes) in &self.edits {
-            out.extend_from_slice(self.message.get(at..range.start).unwrap_or_default());
+            out.extend_from_slice(self.message.in_bounds(at..range.start));
             out.extend_from_slice(bytes);
             at = range.end;
         }
-        out.extend_from_slice(self.message.get(at..).unwrap_or_default());
+        out.extend_from_slice(self.message.in_bounds(at..));
         Outcome::Converted(out)
     }
 }

@@ -1,5 +1,6 @@
 //! Dates of MAPI, in the forms of mail, iCalendar and vCard. All are UTC.
 
+use posthaste_mime_summary::InBounds;
 use time::{Date, Duration, Month, OffsetDateTime, PrimitiveDateTime, Time};
 
 use crate::model::Value;
@@ -39,9 +40,9 @@ pub(super) fn in_mail(at: OffsetDateTime) -> String {
     let month = at.month().to_string();
     format!(
         "{}, {:02} {} {:04} {:02}:{:02}:{:02} +0000",
-        weekday.get(..3).unwrap_or_default(),
+        weekday.in_bounds(..3),
         at.day(),
-        month.get(..3).unwrap_or_default(),
+        month.in_bounds(..3),
         at.year(),
         at.hour(),
         at.minute(),

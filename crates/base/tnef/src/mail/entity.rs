@@ -4,9 +4,11 @@
 //! that is meant. So a part can be put into a multipart whose boundary a stranger chose. Boundaries
 //! are made from a hash of the message and a count, so the same message gives the same bytes.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use std::borrow::Cow;
+use posthaste_mime_summary::InBounds;
 
 /// A MIME entity before it is printed.
 #[derive(Debug)]
@@ -170,7 +172,7 @@ fn with_crlf(text: &str) -> Cow<'_, str> {
         let (line, end) = rest.split_at(at);
         out.push_str(line);
         out.push_str("\r\n");
-        rest = end.strip_prefix("\r\n").or_else(|| end.get(1..)).unwrap_or_default();
+        rest = end.strip_prefix("\r\n").unwrap_or_else(|| end.in_bounds(1..));
     }
     out.push_str(rest);
     Cow::Owned(out)
@@ -183,7 +185,7 @@ fn quoted_printable(text: &[u8], out: &mut Vec<u8>) {
     let mut column = 0;
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
-        let rest = text.get(at..).unwrap_or_default();
+        let rest = text.in_bounds(at..);
         at += 1;
         if rest.starts_with(b"\r\n") {
             out.extend_from_slice(b"\r\n");
@@ -219,12 +221,12 @@ fn quoted_printable(text: &[u8], out: &mut Vec<u8>) {
 
 fn base64_lines(bytes: &[u8], out: &mut Vec<u8>) {
     // 57 octets make a line of 76 characters: RFC 2045 §6.8.
-    let mut line = [0; 76];
+    let mut line = String::with_capacity(76);
     for chunk in bytes.chunks(57) {
-        if let Ok(len) = STANDARD.encode_slice(chunk, &mut line) {
-            out.extend_from_slice(line.get(..len).unwrap_or_default());
-            out.extend_from_slice(b"\r\n");
-        }
+        line.clear();
+        STANDARD.encode_string(chunk, &mut line);
+        out.extend_from_slice(line.as_bytes());
+        out.extend_from_slice(b"\r\n");
     }
 }
 

@@ -18,8 +18,8 @@
 //! little-endian.
 
 use posthaste_mime_summary::{
-    CharsetReader, Disposition, Encoding, HeaderFields, Kind, Part, Span, Structure, TextKind, address_list,
-    decode_transfer, decode_words, sent_date, unfold,
+    CharsetReader, Disposition, Encoding, HeaderFields, InBounds, Kind, Part, Span, Structure, TextKind,
+    address_list, decode_transfer, decode_words, sent_date, unfold,
 };
 
 use super::convert::is_sealed;
@@ -225,7 +225,7 @@ impl<'m> Framing<'m> {
 
     /// Bytes up to `end` stand in the frame as they are.
     fn as_was(&mut self, end: usize) {
-        let bytes = self.message.get(self.done..end).unwrap_or_default();
+        let bytes = self.message.in_bounds(self.done..end);
         if !bytes.is_empty() {
             self.frame.push(AS_WAS);
             self.number(bytes.len() as u32);

@@ -1,8 +1,9 @@
 //! Header fields as bytes: text, names of people, and parameters.
 
+use std::fmt::Write;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use std::fmt::Write;
 
 /// Octets of a line at most, without its end: RFC 5322 §2.1.1 recommends it.
 const LINE_MAX: usize = 78;

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use posthaste_mime_summary::InBounds;
+
 use super::dates;
 use super::entity::Entity;
 use super::header;
@@ -134,10 +136,10 @@ impl<'m> Item<'m> {
 fn file_name(text: &str) -> String {
     const NAME_MAX: usize = 255;
     let text = text.trim_end_matches(['/', '\\']);
-    let last = text.rsplit(['/', '\\']).next().unwrap_or_default();
+    let last = text.rsplit_once(['/', '\\']).map_or(text, |(_, last)| last);
     let name = header::clean(last);
     let name = name.trim_matches(['.', ' ']);
-    name.get(..name.floor_char_boundary(NAME_MAX)).unwrap_or_default().to_owned()
+    name.in_bounds(..name.floor_char_boundary(NAME_MAX)).to_owned()
 }
 
 /// `type/subtype` in lower case. A composite type would have to be opened, so it is none.

@@ -1,6 +1,6 @@
 //! Senders and recipients, out of properties and out of header fields.
 
-use posthaste_mime_summary::{address_list, decode_words};
+use posthaste_mime_summary::{InBounds, address_list, decode_words};
 
 use super::header;
 use crate::charset;
@@ -121,7 +121,7 @@ fn of_attribute(data: &[u8], code_page: u32) -> Option<Person> {
     let address = reader.take(address_len, WHAT).ok()?;
     let text = |bytes: &[u8]| {
         let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
-        charset::decode(code_page, bytes.get(..end).unwrap_or_default()).into_owned()
+        charset::decode(code_page, bytes.in_bounds(..end)).into_owned()
     };
     let address = text(address);
     let is_smtp = address.get(..5).is_some_and(|kind| kind.eq_ignore_ascii_case("SMTP:"));

@@ -8,6 +8,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Write;
+
 use time::{Duration, OffsetDateTime};
 
 use super::dates;

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use posthaste_mime_summary::InBounds;
+
 use super::body::{Bodies, Room};
 use super::calendar::{self, Method};
 use super::card;
@@ -96,7 +98,7 @@ fn shown_ids(html: &str) -> HashSet<&str> {
         }
         let is_cid = at.checked_sub(3).and_then(|from| html.get(from..at));
         if is_cid.is_some_and(|scheme| scheme.eq_ignore_ascii_case("cid")) {
-            let rest = html.get(at + 1..).unwrap_or_default();
+            let rest = html.in_bounds(at + 1..);
             // No id is longer than a line, so that colons in a row cost no more than a line each.
             let ends = |b: &u8| b.is_ascii_whitespace() || b"\"'<>()&".contains(b);
             let len = rest.bytes().take(ID_MAX + 1).position(|b| ends(&b)).unwrap_or(ID_MAX + 1);

@@ -109,7 +109,7 @@ pub fn compress(rtf: &[u8]) -> Vec<u8> {
                 len
             }
             None => {
-                run.literal(&mut content, matcher.text.get(at).copied().unwrap_or_default());
+                run.literal(&mut content, matcher.text[at]);
                 1
             }
         };
@@ -157,8 +157,9 @@ impl Run {
     }
 
     fn reference(&mut self, out: &mut Vec<u8>, from: usize, len: usize) {
-        // Both are in range: a place below 4,096 and a length below 18.
-        let token = u16::try_from((from << 4) | (len - 2)).unwrap_or_default();
+        // 12 bits for the place, 4 for the length.
+        debug_assert!(from < WINDOW && (2..18).contains(&len), "{len} bytes from {from}");
+        let token = ((from << 4) | (len - 2)) as u16;
         self.tokens.extend(token.to_be_bytes());
         self.control |= 1 << self.count;
         self.next(out);

@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 
+use posthaste_mime_summary::InBounds;
+
 use super::simple::Simple;
 use super::style::{BOLD, HIDDEN, ITALIC, STRUCK, Style, UNDERLINED};
 use super::token::{Token, Tokens};
@@ -175,8 +177,8 @@ impl Machine {
         match token {
             Token::Text(bytes) => {
                 let skipped = usize::try_from(self.skip).unwrap_or(usize::MAX).min(bytes.len());
-                self.skip -= u32::try_from(skipped).unwrap_or_default();
-                self.bytes(bytes.get(skipped..).unwrap_or_default());
+                self.skip -= skipped as u32;
+                self.bytes(bytes.in_bounds(skipped..));
             }
             Token::Hex(byte) if self.skip == 0 => self.bytes(&[byte]),
             Token::Open => {
@@ -264,7 +266,7 @@ impl Machine {
     fn unicode(&mut self, number: i32) -> Result<(), Damage> {
         self.flush()?;
         self.skip = self.group.fallback;
-        let unit = u16::try_from(number & 0xFFFF).unwrap_or_default();
+        let unit = (number & 0xFFFF) as u16;
         let pair = [self.surrogate.take().unwrap_or_default(), unit];
         let mut text = [0; 4];
         match unit {

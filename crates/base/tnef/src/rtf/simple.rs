@@ -1,5 +1,7 @@
 //! Text and HTML made from RTF that was written as RTF.
 
+use posthaste_mime_summary::InBounds;
+
 use super::style::{BOLD, ITALIC, STRUCK, Style, UNDERLINED};
 
 /// Styles and their elements, outermost first.
@@ -58,8 +60,8 @@ impl Simple {
         let Some((url, from)) = link_at(&self.links, link) else { return };
         let plain = url.strip_prefix("mailto:").unwrap_or(url);
         // Only the beginning is looked at: links nest, and each would read all of it.
-        let said = self.text.get(*from..).unwrap_or_default();
-        let said = said.get(..said.floor_char_boundary(4096)).unwrap_or_default();
+        let said = self.text.in_bounds(*from..);
+        let said = said.in_bounds(..said.floor_char_boundary(4096));
         if !said.trim().is_empty() && !said.contains(plain) {
             self.text.push_str(" <");
             self.text.push_str(url);

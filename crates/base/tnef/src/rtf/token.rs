@@ -63,9 +63,9 @@ impl<'r> Tokens<'r> {
         let number = if digits == 0 {
             None
         } else {
-            let text = std::str::from_utf8(self.split(sign + digits)).unwrap_or_default();
+            let text = std::str::from_utf8(self.split(sign + digits)).ok();
             // A number that does not fit means nothing.
-            Some(text.parse().unwrap_or_default())
+            Some(text.and_then(|text| text.parse().ok()).unwrap_or(0))
         };
         if self.rest.first() == Some(&b' ') {
             self.split(1);

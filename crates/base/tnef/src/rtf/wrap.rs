@@ -4,6 +4,8 @@
 
 use std::fmt::Write;
 
+use posthaste_mime_summary::InBounds;
+
 /// HTML as RTF.
 pub fn wrap_html(html: &str) -> Vec<u8> {
     let mut out = String::with_capacity(html.len() * 2);
@@ -52,8 +54,7 @@ fn piece_len(html: &str, unended: &mut u8) -> usize {
                 |name: &str| html.get(1..=name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
             let raw = (0..).zip(RAW).find(|(bit, name)| is_raw(name) && *unended & (1 << bit) == 0);
             let Some((bit, name)) = raw else { return tag };
-            let end =
-                memchr::memmem::find(bytes.get(tag..).unwrap_or_default(), format!("</{name}").as_bytes());
+            let end = memchr::memmem::find(bytes.in_bounds(tag..), format!("</{name}").as_bytes());
             if end.is_none() {
                 *unended |= 1 << bit;
             }

@@ -163,7 +163,7 @@ pub fn metadata(stage: &Stage) -> Outcome {
 pub fn index(stage: &Stage) -> Outcome {
     // Each message is made of words that no other has.
     let text_of = |n: usize| {
-        let words = String::from_utf8(words(stage.of(20_000, 400_000))).unwrap_or_default();
+        let words = String::from_utf8(words(stage.of(20_000, 400_000))).expect("words are ASCII");
         words.replace('0', &format!("{n}q"))
     };
     let messages: Vec<String> = (0..stage.of(10, 100)).map(text_of).collect();

@@ -1,11 +1,12 @@
 //! The steps: what clients, deliveries and maintenance do to a store.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use posthaste_mail_model::{AccountId, FlagSet, Id, Keyword, MailboxId, MailboxName, NumSet, UidValidity};
 use posthaste_store::{
     Content, DirectoryChange, Engine, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, NewMessage, Row,
 };
-use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::{Attempt, Driver, Request, StepResult, Who, message, summarize};
 use crate::model::{Change, Held, Message, Unit, World};

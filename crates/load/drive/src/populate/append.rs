@@ -1,12 +1,14 @@
 //! APPEND in bulk: MULTIAPPEND where the server has it (RFC 3502), LITERAL+ and pipelining where it
 //! has that (RFC 7888), one at a time where it has neither.
 
-use super::Work;
-use crate::run::Failure;
-use posthaste_imap_client::command::quoted;
-use posthaste_imap_client::{Client, Handler, Response, listing};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+
+use posthaste_imap_client::command::quoted;
+use posthaste_imap_client::{Client, Handler, Response, listing};
+
+use super::Work;
+use crate::run::Failure;
 
 /// Messages and bytes put into one command.
 const BATCH_MESSAGES: u32 = 200;

@@ -6,18 +6,20 @@
 
 mod append;
 
-use crate::accounts::Accounts;
-use crate::interrupt;
-use crate::run::{Failure, Mailer, folder_name};
-use crate::target::Target;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
 use indicatif::{ProgressBar, ProgressStyle};
 use posthaste_imap_client::net::Dialer;
 use posthaste_load_text::quantity::{show_bytes, show_duration};
 use posthaste_load_workload::corpus::{Corpus, Envelope, Serial, Sizes, UserMail, populated_serial};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
+
+use crate::accounts::Accounts;
+use crate::interrupt;
+use crate::run::{Failure, Mailer, folder_name};
+use crate::target::Target;
 
 /// The messages that an account holds afterwards.
 #[derive(Clone, Debug, PartialEq)]

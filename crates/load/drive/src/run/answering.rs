@@ -2,10 +2,12 @@
 //!
 //! A POP3 workload on an IMAP port would otherwise be a run of errors, one for each user.
 
-use crate::target::{Scheme, Target};
+use std::time::Duration;
+
 use posthaste_imap_client::Error;
 use posthaste_imap_client::net::{Dialer, Security, Wire};
-use std::time::Duration;
+
+use crate::target::{Scheme, Target};
 
 /// Longest wait for a greeting. Some servers of SMTP greet after six seconds, to catch clients that
 /// do not wait.

@@ -1,13 +1,15 @@
 //! Mail that arrives from outside while users are at work: sent to random accounts at the
 //! workload's rate.
 
+use std::time::{Duration, Instant};
+
+use posthaste_load_results::ErrorSample;
+use posthaste_load_workload::Random;
+
 use super::failure::Failure;
 use super::open_loop::{Lane, Outgoing};
 use super::options::SendBy;
 use super::shared::Shared;
-use posthaste_load_results::ErrorSample;
-use posthaste_load_workload::Random;
-use std::time::{Duration, Instant};
 
 /// Who mail from outside is from.
 const OUTSIDER: &str = "outsider@posthaste-load.invalid";

@@ -1,5 +1,11 @@
 //! IMAP steps that change: STORE, EXPUNGE, COPY, MOVE, APPEND, CREATE, DELETE, RENAME; and sending.
 
+use posthaste_imap_client::command::quoted;
+use posthaste_imap_client::{Client, listing};
+use posthaste_load_workload::corpus::{Serial, serial_token};
+use posthaste_load_workload::{Mailbox, Messages, Recipient};
+use posthaste_mail_model::NumSet;
+
 use super::failure::Failure;
 use super::follow::{Follow, flag_bits};
 use super::model::{DELETED, MailboxModel, Message};
@@ -8,11 +14,6 @@ use super::options::SendBy;
 use super::read::ANY_COUNT;
 use super::session::{Asking, conclude};
 use super::user::User;
-use posthaste_imap_client::command::quoted;
-use posthaste_imap_client::{Client, listing};
-use posthaste_load_workload::corpus::{Serial, serial_token};
-use posthaste_load_workload::{Mailbox, Messages, Recipient};
-use posthaste_mail_model::NumSet;
 
 fn set(messages: &[Message]) -> NumSet {
     messages.iter().map(|m| m.uid).collect()

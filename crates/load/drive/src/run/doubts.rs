@@ -1,8 +1,9 @@
 //! What must be known before a run's figures are believed.
 
-use super::options::RunOptions;
 use posthaste_load_results::{RunResult, Series, Window};
 use posthaste_load_workload::SessionKind;
+
+use super::options::RunOptions;
 
 /// Unfinished tasks per user beyond which a run is saturated: Exchange Load Generator's figure.
 pub const SATURATED_PER_USER: f64 = 1.5;

@@ -1,5 +1,14 @@
 //! A run from start to end: threads, the clock, samples of cost.
 
+use std::io;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use posthaste_load_measure::own;
+use posthaste_load_measure::{Monitor, machine};
+use posthaste_load_results::RunResult;
+
 use super::arrivals::arrive;
 use super::ledger::Ledger;
 use super::live::{Live, State};
@@ -11,13 +20,6 @@ use super::shared::Shared;
 use super::user::User;
 use super::watched::{Watched, glance};
 use crate::interrupt;
-use posthaste_load_measure::own;
-use posthaste_load_measure::{Monitor, machine};
-use posthaste_load_results::RunResult;
-use std::io;
-use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long users may take to finish what they are at when the run ends.
 const GRACE: Duration = Duration::from_secs(10);

@@ -1,7 +1,8 @@
 //! What can go wrong in a transaction, by whose fault and under which name it is counted.
 
-use super::mailer::MailerError;
 use posthaste_imap_client::Error;
+
+use super::mailer::MailerError;
 
 /// RFC 5530 §3: a subsystem the server needs is away. Whether what it was last asked for is done
 /// nobody knows, as after a lost connection.

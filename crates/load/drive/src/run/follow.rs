@@ -1,12 +1,13 @@
 //! Every response is checked here against what is known, as a client that keeps a copy would notice
 //! it.
 
-use super::ledger::Ledger;
-use super::model::{DELETED, MailboxModel, Message, SEEN};
 use posthaste_imap_client::fetch::{Summary, Value};
 use posthaste_imap_client::listing::{self, Listed};
 use posthaste_imap_client::{Handler, Response, Status, scan};
 use posthaste_load_workload::corpus::{Serial, Verdict, Verifier, serial_in_header, serial_token};
+
+use super::ledger::Ledger;
+use super::model::{DELETED, MailboxModel, Message, SEEN};
 
 /// The system flags a client follows, as bits; keywords and `\Recent` are left out.
 pub fn flag_bits(flags: &[u8]) -> u8 {

@@ -3,9 +3,10 @@
 //! A change is entered before it is asked for (it may happen) and again when it is acknowledged (it
 //! did). What was asked for and never answered stays between the two, as it must: nobody can know.
 
-use posthaste_load_workload::corpus::Serial;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+
+use posthaste_load_workload::corpus::Serial;
 
 /// How often a message is in an account: at least and at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

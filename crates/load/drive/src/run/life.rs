@@ -1,10 +1,12 @@
 //! The life of a virtual user: sessions, transactions, thinking.
 
+use std::time::{Duration, Instant};
+
+use posthaste_load_workload::{Messages, Protocol, SessionKind};
+
 use super::failure::Failure;
 use super::recorder::TRIM;
 use super::user::User;
-use posthaste_load_workload::{Messages, Protocol, SessionKind};
-use std::time::{Duration, Instant};
 
 /// Draws before a user gives up finding a transaction that its mailboxes allow, and thinks again.
 const DRAWS_MAX: u32 = 50;

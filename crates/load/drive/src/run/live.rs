@@ -1,8 +1,10 @@
 //! What a person sees while a run runs: one line a second on a terminal, one every ten elsewhere.
 
-use super::recorder::Second;
-use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::recorder::Second;
 
 /// Shows a run's state.
 pub enum Live {

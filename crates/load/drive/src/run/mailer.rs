@@ -1,10 +1,12 @@
 //! Sending mail: SMTP (RFC 5321), LMTP (RFC 2033), submission with AUTH PLAIN (RFC 6409, RFC 4954).
 
-use crate::target::{Scheme, Target};
+use std::time::Duration;
+
 use base64::Engine as _;
 use posthaste_imap_client::Error as ClientError;
 use posthaste_imap_client::net::{Dialer, Security, Wire};
-use std::time::Duration;
+
+use crate::target::{Scheme, Target};
 
 /// The longest reply line taken: RFC 5321 §4.5.3.1.5 allows 512 bytes; eight times that.
 const REPLY_BYTES_MAX: usize = 4096;
@@ -160,8 +162,8 @@ impl Mailer {
     async fn reply(&mut self) -> Result<String, MailerError> {
         let mut from = 0;
         loop {
-            while let Some(newline) = memchr::memchr(b'\n', self.input.get(from..).unwrap_or_default()) {
-                let line = self.input.get(from..from + newline).unwrap_or_default();
+            while let Some(newline) = memchr::memchr(b'\n', &self.input[from..]) {
+                let line = &self.input[from..from + newline];
                 let last = line.get(3) != Some(&b'-');
                 from += newline + 1;
                 if last {

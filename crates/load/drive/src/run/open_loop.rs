@@ -5,18 +5,20 @@
 //! ones before; its response time counts from then. A server that stalls cannot hide by slowing
 //! down its clients.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use posthaste_load_workload::Random;
+use tokio::sync::Notify;
+
 use super::failure::Failure;
 use super::mailer::{Mailer, MailerError};
 use super::options::Arrivals;
 use super::recorder::Recorder;
 use super::shared::Shared;
 use crate::target::{Scheme, Target};
-use posthaste_load_workload::Random;
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use tokio::sync::Notify;
 
 /// Idle mail connections a thread keeps, as an MTA would.
 const POOL_MAX: usize = 16;

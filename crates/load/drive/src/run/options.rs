@@ -1,12 +1,14 @@
 //! What a run is asked to do.
 
-use crate::accounts::Accounts;
-use crate::target::Target;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use posthaste_imap_client::net::Dialer;
 use posthaste_load_measure::{Figures, WatchTarget};
 use posthaste_load_workload::{Think, Workload};
-use std::collections::BTreeMap;
-use std::time::Duration;
+
+use crate::accounts::Accounts;
+use crate::target::Target;
 
 /// How SEND steps send.
 #[derive(Clone, Debug)]

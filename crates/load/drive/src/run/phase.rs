@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
 use tokio::sync::watch;
 
 /// Shared by all threads of a run.

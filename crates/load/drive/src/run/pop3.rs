@@ -1,10 +1,12 @@
 //! A POP3 client (RFC 1939): enough for checks, every message verified.
 
-use super::failure::Failure;
+use std::time::Duration;
+
 use posthaste_imap_client::Error;
 use posthaste_imap_client::net::{Dialer, Endpoint, Security, Wire};
 use posthaste_load_workload::corpus::Verifier;
-use std::time::Duration;
+
+use super::failure::Failure;
 
 /// The longest line taken: RFC 1939 §3 says 512 bytes for replies; message lines may be as long as
 /// SMTP lets them.
@@ -56,7 +58,7 @@ impl Pop3 {
     pub async fn lines(&mut self, mut each: impl FnMut(&[u8])) -> Result<(), Failure> {
         loop {
             let (start, end) = self.line().await?;
-            let line = self.input.get(start..end).unwrap_or_default();
+            let line = &self.input[start..end];
             if line == b".\r\n" || line == b".\n" {
                 return Ok(());
             }
@@ -97,8 +99,7 @@ impl Pop3 {
 
     async fn status(&mut self, what: &'static str) -> Result<String, Failure> {
         let (start, end) = self.line().await?;
-        let line =
-            String::from_utf8_lossy(self.input.get(start..end).unwrap_or_default()).trim_end().to_owned();
+        let line = String::from_utf8_lossy(&self.input[start..end]).trim_end().to_owned();
         if let Some(text) = line.strip_prefix("+OK") {
             return Ok(text.trim_start().to_owned());
         }
@@ -114,7 +115,7 @@ impl Pop3 {
     async fn line(&mut self) -> Result<(usize, usize), Failure> {
         let mut looked = self.used;
         loop {
-            if let Some(newline) = memchr::memchr(b'\n', self.input.get(looked..).unwrap_or_default()) {
+            if let Some(newline) = memchr::memchr(b'\n', &self.input[looked..]) {
                 let (start, end) = (self.used, looked + newline + 1);
                 self.used = end;
                 return Ok((start, end));

@@ -1,11 +1,13 @@
 //! What a virtual user does in a POP3 session.
 
+use std::time::Instant;
+
+use posthaste_load_workload::corpus::{Serial, Verdict, serial_token};
+use posthaste_load_workload::{Messages, Step};
+
 use super::failure::Failure;
 use super::pop3::Pop3;
 use super::user::User;
-use posthaste_load_workload::corpus::{Serial, Verdict, serial_token};
-use posthaste_load_workload::{Messages, Step};
-use std::time::Instant;
 
 /// What a session has learnt.
 #[derive(Default)]

@@ -1,15 +1,17 @@
 //! IMAP steps that read: SELECT, FETCH, SEARCH, STATUS, IDLE.
 
+use std::time::{Duration, Instant};
+
+use posthaste_imap_client::command::quoted;
+use posthaste_load_workload::corpus::serial_token;
+use posthaste_load_workload::{Criterion, Mailbox, Messages, Track};
+use posthaste_mail_model::NumSet;
+
 use super::failure::Failure;
 use super::follow::{Sum, Wanted};
 use super::model::{DELETED, SEEN};
 use super::session::Asking;
 use super::user::User;
-use posthaste_imap_client::command::quoted;
-use posthaste_load_workload::corpus::serial_token;
-use posthaste_load_workload::{Criterion, Mailbox, Messages, Track};
-use posthaste_mail_model::NumSet;
-use std::time::{Duration, Instant};
 
 /// More messages than any mailbox has.
 pub const ANY_COUNT: u32 = u32::MAX;
@@ -61,9 +63,7 @@ impl User {
     pub fn pick_messages(&mut self, which: &Messages) -> Vec<u32> {
         let Some(mailbox) = self.model.here() else { return Vec::new() };
         let known = &mailbox.messages;
-        let uids = |range: std::ops::Range<usize>| {
-            known.get(range).unwrap_or_default().iter().map(|m| m.uid).collect::<Vec<_>>()
-        };
+        let uids = |range: std::ops::Range<usize>| known[range].iter().map(|m| m.uid).collect::<Vec<_>>();
         let picked = match which {
             Messages::All | Messages::New => uids(0..known.len()),
             Messages::One => self.random.pick(known).map(|m| vec![m.uid]).unwrap_or_default(),

@@ -1,9 +1,10 @@
 //! Where a thread's users put their times, counts and errors.
 
-use posthaste_load_results::Latency;
-use posthaste_load_results::{ErrorCount, ErrorSample, Slow};
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+use posthaste_load_results::Latency;
+use posthaste_load_results::{ErrorCount, ErrorSample, Slow};
 
 /// Rows of the engine's own behind the workload's transactions: deleting beyond the threshold.
 pub const TRIM: usize = 0;

@@ -1,16 +1,18 @@
 //! The result of a run, put together from what all threads recorded and the main thread saw.
 
-use super::doubts::{SATURATED_PER_USER, doubts};
-use super::options::RunOptions;
-use super::recorder::{Recorder, Second, Tally};
-use super::shared::Shared;
-use super::watched::Watched;
+use std::sync::atomic::Ordering;
+
 use posthaste_load_measure::{Done, Monitor, WatchTarget, rates};
 use posthaste_load_results::{
     GeneratorCost, Latency, Machine, NamedSummary, Outcome, RunResult, SCHEMA, Series, Summary, Transaction,
     Window, WorkloadFacts, steady,
 };
-use std::sync::atomic::Ordering;
+
+use super::doubts::{SATURATED_PER_USER, doubts};
+use super::options::RunOptions;
+use super::recorder::{Recorder, Second, Tally};
+use super::shared::Shared;
+use super::watched::Watched;
 
 /// A run that has ended: everything that its result is made of.
 pub struct Ending<'a> {

@@ -1,13 +1,15 @@
 //! A virtual user's IMAP session: connecting, asking, leaving.
 
+use std::time::Instant;
+
+use posthaste_imap_client::listing::Listed;
+use posthaste_imap_client::{Client, Completion};
+use posthaste_load_workload::{Mailbox, Step, Track};
+
 use super::failure::Failure;
 use super::follow::{Follow, Wanted};
 use super::model::{FOLDER_PREFIX, Message};
 use super::user::User;
-use posthaste_imap_client::listing::Listed;
-use posthaste_imap_client::{Client, Completion};
-use posthaste_load_workload::{Mailbox, Step, Track};
-use std::time::Instant;
 
 /// What an answered command brought, beside what went into the model.
 pub struct Outcome {

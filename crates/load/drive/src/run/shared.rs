@@ -1,12 +1,14 @@
 //! What all threads of a run share: settings, clock, counters.
 
-use super::ledger::Ledger;
-use super::options::{RunOptions, SendBy};
-use super::phase::Phase;
-use posthaste_load_workload::corpus::{Corpus, Envelope, Serial, sent_serial};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+use posthaste_load_workload::corpus::{Corpus, Envelope, Serial, sent_serial};
+
+use super::ledger::Ledger;
+use super::options::{RunOptions, SendBy};
+use super::phase::Phase;
 
 /// Listings of mailboxes that do not change, by account and mailbox: count and sum.
 type Baselines = Mutex<HashMap<(u32, String), (u64, u64)>>;

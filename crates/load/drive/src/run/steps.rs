@@ -1,10 +1,12 @@
 //! The steps of a transaction, one after the other; and whether the mailboxes allow them.
 
+use std::time::{Duration, Instant};
+
+use posthaste_load_workload::{Messages, Step};
+
 use super::failure::Failure;
 use super::session::Asking;
 use super::user::User;
-use posthaste_load_workload::{Messages, Step};
-use std::time::{Duration, Instant};
 
 impl User {
     /// All steps of a transaction.

@@ -1,9 +1,11 @@
 //! What is noted of a virtual user: times, counts and errors go to its thread's recorder.
 
+use std::time::Instant;
+
+use posthaste_load_results::{ErrorSample, Slow};
+
 use super::failure::Failure;
 use super::user::User;
-use posthaste_load_results::{ErrorSample, Slow};
-use std::time::Instant;
 
 impl User {
     /// Keeps a command's time.

@@ -3,17 +3,19 @@
 //! What a user does is in other files: its life in `life`, steps in `steps`, `read` and
 //! `change`, sessions in `session` and `pop3_user`. What is noted of it goes through `times`.
 
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use posthaste_imap_client::Client;
+use posthaste_imap_client::net::Dialer;
+use posthaste_load_workload::{Chooser, Random, SessionKind};
+
 use super::failure::Failure;
 use super::model::AccountModel;
 use super::open_loop::Lane;
 use super::shared::Shared;
 use crate::Target;
-use posthaste_imap_client::Client;
-use posthaste_imap_client::net::Dialer;
-use posthaste_load_workload::{Chooser, Random, SessionKind};
-use std::rc::Rc;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// A virtual user.
 pub struct User {

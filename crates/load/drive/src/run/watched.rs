@@ -1,10 +1,12 @@
 //! What the main thread sees while a run runs: its own cost, and how far the users are.
 
-use super::recorder::{Recorder, Second};
+use std::sync::{Arc, Mutex, PoisonError};
+
 use posthaste_load_measure::Reading;
 use posthaste_load_measure::own::Own;
 use posthaste_load_results::{Counted, Offered};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use super::recorder::{Recorder, Second};
 
 /// Samples of the main thread, one a second and one at each end of the window.
 #[derive(Default)]

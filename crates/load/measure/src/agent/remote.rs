@@ -1,10 +1,12 @@
 //! The instrument's end of an agent.
 
-use super::wire::{Answer, Challenge, Hello, Lines, PATIENCE, bad, hex, proof};
-use crate::sample::Sample;
-use hmac::Mac;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
+
+use hmac::Mac;
+
+use super::wire::{Answer, Challenge, Hello, Lines, PATIENCE, bad, hex, proof};
+use crate::sample::Sample;
 
 /// A connection to an agent that has accepted the token.
 pub struct Remote {

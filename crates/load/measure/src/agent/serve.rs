@@ -1,9 +1,5 @@
 //! The agent's end: serves figures to instruments that know the token.
 
-use super::wire::{Answer, Challenge, Hello, Lines, bad, hex, proof, unhex};
-use crate::monitor::Monitor;
-use crate::sample::WatchTarget;
-use hmac::Mac;
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -11,6 +7,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use hmac::Mac;
+
+use super::wire::{Answer, Challenge, Hello, Lines, bad, hex, proof, unhex};
+use crate::monitor::Monitor;
+use crate::sample::WatchTarget;
 
 /// What an agent is started with.
 #[derive(Clone, Debug)]

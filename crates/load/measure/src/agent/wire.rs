@@ -3,13 +3,15 @@
 //! The agent sends a nonce. The instrument answers with its HMAC-SHA-256 under the token that both
 //! have, so the token itself is never sent. The figures are not encrypted.
 
-use crate::sample::Sample;
-use hmac::{Hmac, Mac};
-use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
+
+use hmac::{Hmac, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use crate::sample::Sample;
 
 /// The longest line taken: a sample with some hundred roles.
 const LINE_BYTES_MAX: u64 = 256 * 1024;

@@ -3,8 +3,9 @@
 //! A resource is excluded if the server used well below what it offers, named if it used nearly
 //! all, and not known if neither can be said.
 
-use super::figure;
 use posthaste_load_results::{RunResult, ServerCost};
+
+use super::figure;
 
 /// Use of all processors from which they limit: the article raised load until here.
 const CPU_BUSY_PERCENT: f64 = 60.0;

@@ -1,29 +1,23 @@
 //! Seed 001's figures: CPU against users for each mailbox size, fits, users at the limit, daily
 //! users.
 
-use super::{Points, cpu_ms_per_user, figure, plot, versions};
 use posthaste_load_results::capacity::{
     CPU_LIMIT_PERCENT, HEAVY_USER_MESSAGES_PER_SECOND, PEAK_LOAD_FACTOR, Projection, daily_users, project,
 };
 use posthaste_load_results::fit::Polynomial;
-use posthaste_load_results::{Analysis, Curve, RunResult, StudyPoint, Table};
+use posthaste_load_results::{Analysis, Curve, Plot, RunResult, StudyPoint, Table};
+
+use super::{Points, cpu_ms_per_user, figure, plot, versions};
+
+/// A figure of a run; none where it was not measured.
+type Figure<'f> = &'f dyn Fn(&RunResult) -> Option<f64>;
 
 /// Points of a fitted curve.
 const STEPS: u32 = 24;
 
 /// All of it.
 pub fn analyse(points: Points) -> Analysis {
-    let mut sizes: Vec<f64> =
-        points.measured().filter_map(|(p, _)| p.at.get("mailbox_mb").copied()).collect();
-    sizes.sort_by(f64::total_cmp);
-    sizes.dedup();
-    // Each size without deliveries, and with them if they were swept.
-    let delivered = |p: &StudyPoint| p.at.get("arrivals_per_hour").copied().filter(|rate| *rate > 0.0);
-    let mut rates: Vec<Option<f64>> = points.measured().map(|(p, _)| delivered(p)).collect();
-    rates.sort_by(|a, b| a.unwrap_or(0.0).total_cmp(&b.unwrap_or(0.0)));
-    rates.dedup();
-    let sizes: Vec<(f64, Option<f64>)> =
-        sizes.iter().flat_map(|mb| rates.iter().map(move |rate| (*mb, *rate))).collect();
+    let sizes = sizes(points);
     let curve = |server: &str, (mb, rate): (f64, Option<f64>), of: &dyn Fn(&RunResult) -> Option<f64>| {
         let pass = |p: &StudyPoint| {
             p.server == server && p.at.get("mailbox_mb") == Some(&mb) && delivered(p) == rate
@@ -48,7 +42,7 @@ pub fn analyse(points: Points) -> Analysis {
             cpu.push(measured);
         }
     }
-    let each = |of: &dyn Fn(&RunResult) -> Option<f64>| -> Vec<Curve> {
+    let each = |of: Figure<'_>| -> Vec<Curve> {
         points
             .servers()
             .flat_map(|s| sizes.iter().map(move |place| (s, *place)))
@@ -60,8 +54,34 @@ pub fn analyse(points: Points) -> Analysis {
     let x = "virtual users";
     let mut against_users = plot("Server CPU against users", x, "server CPU (% of all processors)", cpu);
     against_users.marks.push((format!("{CPU_LIMIT_PERCENT} %"), "y".into(), CPU_LIMIT_PERCENT));
-    let plots = vec![
-        against_users,
+    let mut plots = vec![against_users];
+    plots.extend(plots_per_user(&each));
+    let head = [
+        "Server, mailbox",
+        "linear fit",
+        "quadratic fit",
+        "residual, linear",
+        "residual, quadratic",
+        "users at 75 % CPU",
+        "beyond what was measured",
+        "daily users",
+    ];
+    let table = Table { title: "Capacity".into(), head: head.map(str::to_owned).to_vec(), rows };
+    Analysis {
+        findings,
+        plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(),
+        tables: if points.servers().count() > 1 {
+            std::iter::once(table).chain(versions::tables(points)).collect()
+        } else {
+            vec![table]
+        },
+    }
+}
+
+/// What is drawn against users beside the CPU. `each`: a figure's curve for each server and size.
+fn plots_per_user(each: &dyn Fn(Figure<'_>) -> Vec<Curve>) -> Vec<Plot> {
+    let x = "virtual users";
+    vec![
         plot("Server CPU per user", x, "CPU per user (ms per second)", each(&cpu_ms_per_user)),
         plot("MHz per user", x, "megacycles per second and user", each(&versions::mhz_per_user)),
         plot(
@@ -91,27 +111,24 @@ pub fn analyse(points: Points) -> Analysis {
                 s.disk_operations.value().map(|n| *n as f64 / s.seconds / f64::from(r.clients.max(1)))
             }),
         ),
-    ];
-    let head = [
-        "Server, mailbox",
-        "linear fit",
-        "quadratic fit",
-        "residual, linear",
-        "residual, quadratic",
-        "users at 75 % CPU",
-        "beyond what was measured",
-        "daily users",
-    ];
-    let table = Table { title: "Capacity".into(), head: head.map(str::to_owned).to_vec(), rows };
-    Analysis {
-        findings,
-        plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(),
-        tables: if points.servers().count() > 1 {
-            std::iter::once(table).chain(versions::tables(points)).collect()
-        } else {
-            vec![table]
-        },
-    }
+    ]
+}
+
+/// Each size of mailbox without deliveries, and with them if they were swept.
+fn sizes(points: Points) -> Vec<(f64, Option<f64>)> {
+    let mut sizes: Vec<f64> =
+        points.measured().filter_map(|(p, _)| p.at.get("mailbox_mb").copied()).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    let mut rates: Vec<Option<f64>> = points.measured().map(|(p, _)| delivered(p)).collect();
+    rates.sort_by(|a, b| a.unwrap_or(0.0).total_cmp(&b.unwrap_or(0.0)));
+    rates.dedup();
+    sizes.iter().flat_map(|mb| rates.iter().map(move |rate| (*mb, *rate))).collect()
+}
+
+/// Messages delivered to each user in an hour, if any.
+fn delivered(point: &StudyPoint) -> Option<f64> {
+    point.at.get("arrivals_per_hour").copied().filter(|rate| *rate > 0.0)
 }
 
 fn fetch_rate(run: &RunResult) -> Option<f64> {

@@ -1,7 +1,8 @@
 //! Servers beside each other: every point one row, every server its ratio to the first.
 
-use super::{Points, figure, plot};
 use posthaste_load_results::{Analysis, RunResult, StudyPoint, Table};
+
+use super::{Points, figure, plot};
 
 /// A figure of a run by its title.
 type Figure = (&'static str, &'static str, fn(&RunResult) -> Option<f64>);

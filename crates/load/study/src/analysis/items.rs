@@ -1,8 +1,9 @@
 //! Seed 000's figures: megacycles per session and per message against items, sessions, and the
 //! knee.
 
-use super::{Points, bottleneck, figure, plot, whole};
 use posthaste_load_results::{Analysis, Curve, RunResult, ServerCost, StudyPoint, Table};
+
+use super::{Points, bottleneck, figure, plot, whole};
 
 /// How much dearer than in the flat part a message may be up to the knee.
 const KNEE_FACTOR: f64 = 1.2;

@@ -2,8 +2,9 @@
 //! user and kernel time, scale-up by processors, processor counters and hottest functions where
 //! offered.
 
-use super::{Points, figure, plot};
 use posthaste_load_results::{Analysis, Curve, Offered, Plot, RunResult, SimulatedCounts, StudyPoint, Table};
+
+use super::{Points, figure, plot};
 
 /// Functions of each server and mix in the table of the hottest.
 const HOTTEST: usize = 10;

@@ -1,7 +1,8 @@
 //! Seed 003's figures: disk operations and the time of SendMail against memory, CPU by role.
 
-use super::{Points, figure, plot};
 use posthaste_load_results::{Analysis, Curve, Offered, RunResult, ServerCost, Summary, Table};
+
+use super::{Points, figure, plot};
 
 /// How much slower than with the most memory a server may be up to the knee.
 const KNEE_FACTOR: f64 = 1.2;

@@ -11,10 +11,10 @@ mod pop3;
 mod regress;
 mod versions;
 
-pub use regress::Judgement;
+use posthaste_load_results::{Analysis, Curve, Plot, RunResult, ServerFacts, StudyPoint, StudyResult};
 
 use crate::file;
-use posthaste_load_results::{Analysis, Curve, Plot, RunResult, ServerFacts, StudyPoint, StudyResult};
+pub use regress::Judgement;
 
 /// The whole analysis of these points.
 pub fn analyse(which: file::Analysis, servers: &[ServerFacts], points: &[StudyPoint]) -> Analysis {

@@ -3,8 +3,9 @@
 //! A cell is the median over the rounds, with the least and the greatest. Ratios are of medians, to
 //! the first server.
 
-use super::{Points, figure, whole};
 use posthaste_load_results::{Analysis, RunResult, StudyPoint, Table};
+
+use super::{Points, figure, whole};
 
 /// The value of one operation on one server: least, median and greatest of the rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,8 +1,9 @@
 //! Seed 004's comparison: a POP3 workload beside the IMAP mixes.
 
+use posthaste_load_results::{Analysis, RunResult, Table};
+
 use super::koka::kernel_percent;
 use super::{Points, figure, plot};
-use posthaste_load_results::{Analysis, RunResult, Table};
 
 /// The share of kernel time that the article has of POP3 (SPECmail2001) and of IMAP, in percent.
 const ARTICLE_KERNEL: [(&str, f64); 2] = [("pop3", 4.4), ("koka", 15.0)];

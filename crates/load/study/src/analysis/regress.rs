@@ -3,9 +3,10 @@
 //! The verdict is of the server's CPU per transaction: it depends least on what else the machine
 //! does. Response time and throughput are shown beside it.
 
-use super::{Points, figure};
 use posthaste_load_results::paired::{Paired, Verdict};
 use posthaste_load_results::{Analysis, RunResult, StudyPoint, Table};
+
+use super::{Points, figure};
 
 /// Joint confidence of all intervals.
 const CONFIDENCE: f64 = 0.95;

@@ -1,8 +1,9 @@
 //! Seed 001's comparison of a server with the version before it: CPU per FETCH, memory,
 //! connections, FETCH rate, and the change of each.
 
-use super::{Points, figure};
 use posthaste_load_results::{RunResult, StudyPoint, Table};
+
+use super::{Points, figure};
 
 /// A row: its name, its figure, and what the article has.
 type Row = (&'static str, fn(&RunResult) -> Option<f64>, &'static str);

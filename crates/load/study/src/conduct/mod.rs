@@ -8,21 +8,22 @@ mod simulate;
 mod turns;
 mod work;
 
-pub use work::Options;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use crate::analysis::analyse;
-use crate::file::Study;
-use crate::plan::{Plan, Stage};
-use crate::server::{self, Instance, PASSWORD, Setting, Which};
-use point::Place;
 use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
 use posthaste_load_drive::populate::{PopulateOptions, populate};
 use posthaste_load_measure::machine;
 use posthaste_load_results::{SCHEMA, ServerFacts, StudyPoint, StudyResult};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+
+use crate::analysis::analyse;
+use crate::file::Study;
+use crate::plan::{Plan, Stage};
+use crate::server::{self, Instance, PASSWORD, Setting, Which};
+use point::Place;
+pub use work::Options;
 use work::Work;
 
 /// Longest wait for an answer.

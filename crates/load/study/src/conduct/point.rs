@@ -1,8 +1,8 @@
 //! One point of a study: the run that measures it, and what is recorded of it.
 
-use super::work::Work;
-use crate::plan::{PlannedPoint, Stage};
-use crate::server::{Instance, Which};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
 use posthaste_load_drive::run::{ClusterOptions, Pools, RunOptions, SendBy, run};
@@ -10,8 +10,10 @@ use posthaste_load_measure::{self as measure, WatchTarget};
 use posthaste_load_results::{HotFunction, Offered, RunResult, StudyPoint};
 use posthaste_load_text::quantity::show_duration;
 use posthaste_load_workload::{Protocol, Think};
-use std::collections::BTreeMap;
-use std::time::Duration;
+
+use super::work::Work;
+use crate::plan::{PlannedPoint, Stage};
+use crate::server::{Instance, Which};
 
 /// Virtual users with which raising load begins.
 const CLIENTS_FIRST: u32 = 2;

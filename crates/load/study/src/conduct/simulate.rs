@@ -5,17 +5,19 @@
 //! twice, with so many transactions and with twice as many: the difference has neither start nor
 //! logins in it.
 
-use super::point::measure;
-use super::work::Work;
-use crate::plan::Stage;
-use crate::server::{self, Setting, Which};
+use std::path::Path;
+use std::time::Duration;
+
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::run::RunOptions;
 use posthaste_load_measure::WatchTarget;
 use posthaste_load_results::{Offered, Simulated, SimulatedCounts};
 use posthaste_load_workload::Think;
-use std::path::Path;
-use std::time::Duration;
+
+use super::point::measure;
+use super::work::Work;
+use crate::plan::Stage;
+use crate::server::{self, Setting, Which};
 
 /// The longest that so many transactions may take: the simulated processor is some fifty times
 /// slower.

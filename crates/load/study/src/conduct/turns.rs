@@ -4,13 +4,15 @@
 //! machines; servers that take turns within seconds get the same one. The server that begins
 //! changes from round to round, so that no server always follows the same one.
 
+use std::path::PathBuf;
+
+use posthaste_load_drive::{Accounts, interrupt};
+use posthaste_load_results::ServerFacts;
+
 use super::point::Place;
 use super::work::Work;
 use crate::plan::Stage;
 use crate::server::{Instance, Which};
-use posthaste_load_drive::{Accounts, interrupt};
-use posthaste_load_results::ServerFacts;
-use std::path::PathBuf;
 
 /// A server that takes part.
 struct Player<'a> {

@@ -1,11 +1,13 @@
 //! A study under way, and how to conduct it.
 
+use std::path::PathBuf;
+
+use posthaste_imap_client::net::Dialer;
+use posthaste_load_results::StudyPoint;
+
 use crate::file::Study;
 use crate::plan::Plan;
 use crate::server::Which;
-use posthaste_imap_client::net::Dialer;
-use posthaste_load_results::StudyPoint;
-use std::path::PathBuf;
 
 /// What is decided besides the study itself.
 #[derive(Clone, Debug)]

@@ -1,15 +1,17 @@
-//! Debian's Cyrus under test. Its packages and Dovecot's cannot be installed together, so they are
-//! unpacked beside the system, libraries they need and that are missing here included, and started
-//! from there: a configuration of its own, ports on loopback, any password right. Settings that
-//! differ from the defaults are those printed here.
+//! Debian's Cyrus under test. Its packages and Dovecot's cannot be installed together. So they are
+//! unpacked beside the system, with libraries that they need and that are missing here, and started
+//! from there. It has a configuration of its own, ports on loopback, and any password is right.
+//! Settings that differ from the defaults are those printed here.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use posthaste_load_results::ServerFacts;
 
 use super::dovecot::{certificate, number_of};
 use super::folder::open_to_all;
 use super::process::{Child, free_port, output};
 use super::{Instance, Setting, loopback, pinned};
-use posthaste_load_results::ServerFacts;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// The user and group it runs as.
 const USER: &str = "nobody";

@@ -2,11 +2,13 @@
 //! process per session as its default is. Settings that differ from the defaults are those printed
 //! here.
 
+use std::path::Path;
+
+use posthaste_load_results::ServerFacts;
+
 use super::folder::open_to_all;
 use super::process::{Child, free_port, output};
 use super::{Instance, PASSWORD, Setting, loopback, pinned};
-use posthaste_load_results::ServerFacts;
-use std::path::Path;
 
 /// Starts it.
 pub fn start(setting: &Setting) -> Result<Instance, String> {

@@ -1,9 +1,10 @@
 //! A control group made for a server under test: its CPU and disk are counted there, and its memory
 //! can be limited.
 
-use posthaste_load_drive::interrupt;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use posthaste_load_drive::interrupt;
 
 /// A group made for a server under test and removed with it.
 pub struct OwnGroup(Vec<PathBuf>);

@@ -8,12 +8,13 @@ mod group;
 mod posthaste;
 mod process;
 
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::{Scheme, Target};
 use posthaste_load_measure::Figures;
 use posthaste_load_results::ServerFacts;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 pub use process::Child;
 

@@ -1,12 +1,14 @@
 //! Posthaste under test: `posthaste serve` with a data folder of its own and ports of its choice.
 
-use super::process::{Child, output};
-use super::{Instance, PASSWORD, Setting, loopback, pinned};
-use posthaste_load_measure::Figures;
-use posthaste_load_results::ServerFacts;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use posthaste_load_measure::Figures;
+use posthaste_load_results::ServerFacts;
+
+use super::process::{Child, output};
+use super::{Instance, PASSWORD, Setting, loopback, pinned};
 
 /// Starts it and makes its accounts.
 pub fn start(setting: &Setting) -> Result<Instance, String> {

@@ -1,13 +1,15 @@
 //! A child process that does not outlive the study: asked to stop when dropped, made to after a
 //! while.
 
-use super::group::OwnGroup;
-use posthaste_load_drive::interrupt;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use posthaste_load_drive::interrupt;
+
+use super::group::OwnGroup;
 
 /// How long a server may take to stop by itself.
 const STOP: Duration = Duration::from_secs(15);

@@ -3,8 +3,9 @@
 //! The digest is CRC-32C with the number of bytes. It guards against accidents of storage and
 //! transport, not against an adversary; it costs the generator a tenth of a nanosecond per byte.
 
-use super::Serial;
 use memchr::memmem;
+
+use super::Serial;
 
 /// Header with the serial.
 pub(super) const SERIAL_HEADER: &str = "X-Posthaste-Serial: ";
@@ -76,7 +77,7 @@ impl Verifier {
             return;
         };
         let from = at + DIGEST_HEADER.len();
-        let Some(end) = memchr::memchr(b'\n', self.head.get(from..).unwrap_or_default()) else { return };
+        let Some(end) = memchr::memchr(b'\n', &self.head[from..]) else { return };
         let head = std::mem::take(&mut self.head);
         let (above, rest) = head.split_at(from);
         let (line, rest) = rest.split_at(end + 1);

@@ -1,8 +1,10 @@
 //! How large messages are.
 
-use crate::random::Random;
-use posthaste_load_text::quantity;
 use std::str::FromStr;
+
+use posthaste_load_text::quantity;
+
+use crate::random::Random;
 
 /// A distribution of message sizes (whole messages, in bytes).
 #[derive(Clone, Debug, PartialEq)]

@@ -3,11 +3,12 @@
 //! Files are listed first and read one at a time. Serial and digest are put before each message, so
 //! that what comes back can be checked as for generated mail.
 
-use super::digest::{DIGEST_HEADER, SERIAL_HEADER, digest_of};
-use super::{Serial, serial_token};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use super::digest::{DIGEST_HEADER, SERIAL_HEADER, digest_of};
+use super::{Serial, serial_token};
 
 /// Why mail could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +78,9 @@ impl UserMail {
         let fail = |source| SourceError::Io { path: place.file.clone(), source };
         let mut bytes = fs::read(&place.file).map_err(fail)?;
         if let Some((start, end)) = place.range {
-            bytes = bytes.get(start as usize..end as usize).unwrap_or_default().to_vec();
+            let message = bytes.get(start as usize..end as usize);
+            let shorter = || fail(io::Error::new(io::ErrorKind::UnexpectedEof, "it became shorter"));
+            bytes = message.ok_or_else(shorter)?.to_vec();
         }
         let mail = with_crlf(&bytes);
         let (token, digest) = (serial_token(serial), digest_of(&mail));

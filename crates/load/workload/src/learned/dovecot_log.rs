@@ -12,8 +12,9 @@
 //! The log does not name commands. A session that ended is one SELECT. Messages whose body or
 //! header was read are FETCHes. What is left of the octets sent is a listing in each session.
 
-use super::{Observed, Profile};
 use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Observed, Profile};
 
 /// Seconds in a day; logs without a year are of one year at most.
 const DAY: u64 = 24 * 3600;

@@ -4,8 +4,9 @@
 //! whole ones in every session, the rest in a share of the sessions. If it has many, sessions stay
 //! online and each kind of command is a transaction, chosen by its frequency.
 
-use super::{Body, Observed, Profile, message_bytes, think};
 use std::collections::BTreeMap;
+
+use super::{Body, Observed, Profile, message_bytes, think};
 
 /// Commands of a login up to which a session is one transaction: a client that looks and leaves.
 const SHORT_SESSION: f64 = 12.0;

@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::*;
 use std::net::{IpAddr, Ipv4Addr};
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+
+use super::*;
 
 fn read(json: &str) -> Result<Scan, String> {
     serde_json::from_str::<Answer>(json).map_err(|error| error.to_string())?.read()

@@ -1,9 +1,10 @@
 //! Bodies in Cassandra: sealed chunks of a partition for each body.
 
+use std::ops::ControlFlow;
+
 use bytes::Bytes;
 use posthaste_mail_model::BodyId;
 use posthaste_store::{BodyRange, Result, StoreError};
-use std::ops::ControlFlow;
 
 use super::objects::missing;
 use crate::cluster::Cluster;
@@ -72,9 +73,9 @@ impl Chunked<'_> {
         let bounds = (&key[..], chunk_number(first)?, chunk_number(last)?);
         let take = |page: Vec<(i32, Option<i64>, Option<Vec<u8>>)>| {
             for (n, _, value) in page {
-                let value = value.unwrap_or_default();
                 let damaged = || StoreError::Corrupt(format!("body {body}: chunk {n}"));
                 let number = usize::try_from(n).map_err(|_| damaged())?;
+                let value = value.ok_or_else(damaged)?;
                 let chunk = unseal(place(KIND, body.0, number as u64), &value).ok_or_else(damaged)?;
                 let at = number * BODY_CHUNK;
                 if number != next || chunk.len() != (len - at.min(len)).min(BODY_CHUNK) {

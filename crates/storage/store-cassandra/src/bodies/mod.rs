@@ -18,17 +18,17 @@ pub(crate) mod backend;
 mod chunked;
 pub(crate) mod objects;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Id};
 use posthaste_store::{BodyRange, Result, StoreError};
-use std::sync::Arc;
-
-use crate::cluster::Cluster;
-use crate::stored::impossible;
 
 use self::backend::Backend;
 use self::chunked::Chunked;
 use self::objects::Description;
+use crate::cluster::Cluster;
+use crate::stored::impossible;
 
 /// A body that is stored, as the sweep reads it.
 pub(crate) struct StoredBody {

@@ -11,6 +11,11 @@
 //! Each request goes to a node that holds the partition: the driver reads the keyspace's
 //! replication for that. Any other node would only forward it.
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
 use posthaste_mail_model::Id;
 use posthaste_store::{CommitOutcome, Result, StoreError};
 use scylla::client::execution_profile::ExecutionProfile;
@@ -29,10 +34,6 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::unprepared::Statement;
 use scylla::statement::{Consistency, SerialConsistency};
 use scylla::value::{CqlValue, Row as CqlRow};
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::time::Duration;
 
 use crate::cluster::ids::Ids;
 use crate::options::Options;

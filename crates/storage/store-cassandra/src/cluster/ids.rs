@@ -1,10 +1,11 @@
 //! Ids and time: what columns hold of them, and where new ids come from.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use posthaste_mail_model::{Id, ModSeq};
 use posthaste_store::{Result, StoreError};
 use scylla::value::CqlValue;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An id as the value of a column.
 pub(crate) fn blob(id: Id) -> CqlValue {
@@ -32,7 +33,12 @@ pub(crate) fn now_us() -> i64 {
 /// Milliseconds since an id was made, by the clocks of the two machines.
 pub(crate) fn age_ms(id: Id) -> u64 {
     let made_ms = id.to_bytes().iter().take(6).fold(0, |ms, byte| ms << 8 | u64::from(*byte));
-    u64::try_from(now_us() / 1000).unwrap_or(0).saturating_sub(made_ms)
+    unix_ms().saturating_sub(made_ms)
+}
+
+/// Milliseconds since 1970: what an id begins with.
+fn unix_ms() -> u64 {
+    now_us().cast_unsigned() / 1000
 }
 
 /// A mod-sequence as a column has it. It has 63 bits (RFC 7162 §3.1), so the sign stays free.
@@ -65,7 +71,7 @@ impl Ids {
     /// An id of now, never given twice.
     pub(crate) fn new_id(&self) -> Id {
         let random = u128::from(self.random()) << 64 | u128::from(self.random());
-        Id::new(u64::try_from(now_us() / 1000).unwrap_or(0), random)
+        Id::new(unix_ms(), random)
     }
 }
 

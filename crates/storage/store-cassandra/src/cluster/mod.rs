@@ -7,8 +7,9 @@ pub(crate) mod ids;
 pub(crate) mod statements;
 mod tls;
 
-use posthaste_store::Result;
 use std::ops::Deref;
+
+use posthaste_store::Result;
 
 use crate::cluster::connection::Connection;
 use crate::cluster::statements::Statements;

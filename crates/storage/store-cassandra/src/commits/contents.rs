@@ -5,15 +5,16 @@
 //! applied. A body is written whole each time a message brings it, unless this engine wrote it a
 //! moment ago. The bytes are the same, and a newer write survives a sweep that had begun.
 
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet};
 use posthaste_store::{Content, MailboxCommit, NewMessage, Result, StoreError, Stored};
 use scylla::value::CqlValue;
-use std::collections::{BTreeMap, HashMap};
-use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use crate::bodies::Bodies;
 use crate::cluster::connection::{AT_ONCE, Values};

@@ -1,7 +1,7 @@
 //! Commits: contents first, then one conditional batch on the mailbox's partition.
 //!
-//! The batch raises the mod-sequence `IF` it is still the expected one and the fence is still the
-//! one that was read before the contents were written ([`crate::mailboxes::partition`]); it
+//! The batch raises the mod-sequence `IF` it is still the expected one and the fence is unchanged.
+//! The fence was read before the contents were written ([`crate::mailboxes::partition`]). The batch
 //! rewrites the chunks the commit touches and adds a log entry that carries the commit's id.
 //!
 //! A batch whose answer is lost is sent again as it is. If the first one was applied, the second is
@@ -11,13 +11,14 @@
 
 pub(crate) mod contents;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{Id, MailboxId, ModSeq, NumSet};
 use posthaste_store::{CommitOutcome, MailboxCommit, Result, StoreError};
 use scylla::value::CqlValue;
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Instant;
 
 use crate::cluster::connection::{AT_ONCE, ATTEMPTS_MAX, Attempt, Batch, RESTARTS_MAX};
 use crate::cluster::ids::{blob, modseq_column};

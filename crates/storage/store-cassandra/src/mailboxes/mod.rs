@@ -6,8 +6,9 @@ pub(crate) mod partition;
 pub(crate) mod rows;
 pub(crate) mod summaries;
 
-use posthaste_mail_model::MailboxId;
 use std::sync::Arc;
+
+use posthaste_mail_model::MailboxId;
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::cluster::Cluster;

@@ -4,12 +4,13 @@
 //! between them. Each page carries the mod-sequence at which it was read. Changes since
 //! the oldest page are taken from the log.
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use posthaste_store::{Changes, MailboxHead, Result, Row, StoreError};
 use scylla::value::CqlValue;
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use crate::cluster::connection::{AT_ONCE, RESTARTS_MAX, Values};
 use crate::cluster::ids::{blob, modseq_column};
@@ -41,7 +42,7 @@ fn damaged(mailbox: MailboxId, what: &str) -> StoreError {
 }
 
 fn head_from(mailbox: MailboxId, head: Option<Vec<u8>>) -> Result<StoredHead> {
-    StoredHead::decode(mailbox, &head.unwrap_or_default()).ok_or_else(|| damaged(mailbox, "the head"))
+    head.and_then(|head| StoredHead::decode(mailbox, &head)).ok_or_else(|| damaged(mailbox, "the head"))
 }
 
 /// Key and content of a chunk.
@@ -51,7 +52,8 @@ pub(crate) fn chunk_from(
     value: Option<Vec<u8>>,
 ) -> Result<(u32, Chunk)> {
     let low = low.and_then(|low| u32::try_from(low).ok()).ok_or_else(|| damaged(mailbox, "a chunk's key"))?;
-    let chunk = Chunk::decode(mailbox, low, &value.unwrap_or_default())
+    let chunk = value
+        .and_then(|value| Chunk::decode(mailbox, low, &value))
         .ok_or_else(|| damaged(mailbox, &format!("the rows from UID {low}")))?;
     Ok((low, chunk))
 }
@@ -168,7 +170,8 @@ impl Mailboxes {
                     let low = low.ok_or_else(|| damaged(mailbox, "a log entry's key"))?;
                     modseqs = Some((modseq, low));
                     head = value;
-                    let entry = LogEntry::decode(mailbox, low.cast_unsigned(), &entry.unwrap_or_default());
+                    let entry =
+                        entry.and_then(|entry| LogEntry::decode(mailbox, low.cast_unsigned(), &entry));
                     entries.push(entry.ok_or_else(|| damaged(mailbox, "the log"))?);
                 }
                 Ok(ControlFlow::Continue(()))

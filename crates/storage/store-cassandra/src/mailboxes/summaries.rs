@@ -3,11 +3,12 @@
 //! A summary is written before the commit that refers to it. The chunk names the commit whose
 //! summary is valid for a UID.
 
+use std::ops::ControlFlow;
+
 use posthaste_mail_model::{Id, MailboxId, NumSet, Uid};
 use posthaste_store::{Result, StoreError, Stored, Unreadable, Visit};
 use scylla::response::PagingState;
 use scylla::value::CqlValue;
-use std::ops::ControlFlow;
 
 use crate::cluster::ids::{blob, id_of, uid_of};
 use crate::mailboxes::Mailboxes;
@@ -108,7 +109,7 @@ impl Mailboxes {
                     if i64::from(*next) != uid || commit != origin.to_bytes() {
                         continue;
                     }
-                    match visit_one(mailbox, *next, &value.unwrap_or_default(), visit) {
+                    match value.and_then(|value| visit_one(mailbox, *next, &value, visit)) {
                         Some(visited) => flow = visited,
                         None => {
                             tracing::error!(%mailbox, uid = next, "a summary is damaged");

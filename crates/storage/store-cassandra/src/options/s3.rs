@@ -5,12 +5,12 @@
 //! `AWS_ALLOW_HTTP` and their like). After those, the machine's role is used (web identity,
 //! container and instance roles), as in other S3 clients.
 
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::{BackoffConfig, Certificate, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::{BackoffConfig, Certificate, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
 use posthaste_store::{Result, StoreError};
 
 /// A store that does not take a connection within this is away.

@@ -3,8 +3,9 @@
 //! Nothing here refuses a cluster. `posthaste engine init` prints the advice, and `posthaste serve`
 //! logs it as warnings.
 
-use posthaste_store::Result;
 use std::collections::BTreeMap;
+
+use posthaste_store::Result;
 
 use crate::cluster::connection::Connection;
 use crate::options::Options;

@@ -17,12 +17,13 @@
 //! An origin names the commit whose summary is valid for a UID. Several nodes may have written a
 //! summary for the same UID.
 
-use posthaste_mail_model::{Id, MailboxId, NumSet};
-use posthaste_store::Row;
 use std::collections::BTreeMap;
 
-use crate::stored::seal::{place, seal, unseal};
+use posthaste_mail_model::{Id, MailboxId, NumSet};
+use posthaste_store::Row;
 use posthaste_store::octets::{Octets, put_varint};
+
+use crate::stored::seal::{place, seal, unseal};
 
 /// Rows: 128 × 28 bytes are 3.5 KiB, with an origin for each 6 KiB. A changed flag writes that
 /// much (three times: Paxos proposal, commit log, table); half of it would double the cells that a

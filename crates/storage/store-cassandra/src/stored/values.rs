@@ -2,14 +2,15 @@
 //!
 //! Each is sealed ([`crate::stored::seal::seal`]) in its place. Byte tables: `docs/cassandra.md`.
 
+use std::sync::Arc;
+
 use posthaste_mail_model::{
     AccountId, BodyId, Id, Keyword, KeywordTable, MailboxId, MailboxName, ModSeq, NumSet, Uid, UidValidity,
 };
+use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
 use posthaste_store::{Counts, MailboxCommit, MailboxEntry, MailboxHead, MailboxList, Row, SpecialUse};
-use std::sync::Arc;
 
 use crate::stored::seal::{place, seal, unseal};
-use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
 
 const HEAD: u8 = 2;
 const LOG: u8 = 3;

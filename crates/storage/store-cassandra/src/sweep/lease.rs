@@ -8,11 +8,12 @@
 //! The lease saves work, and no promise needs it. Two sweeps at once do no harm, as when a node was
 //! suspended for longer than its lease.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use posthaste_mail_model::Id;
 use posthaste_store::Result;
 use scylla::value::CqlValue;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
 use crate::cluster::connection::Attempt;

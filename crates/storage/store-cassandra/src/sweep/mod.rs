@@ -19,15 +19,16 @@
 
 pub(crate) mod lease;
 
-use futures_util::stream::{self, StreamExt, TryStreamExt};
-use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
-use posthaste_store::{Report, Result, StoreError};
-use scylla::response::PagingState;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
+use posthaste_store::{Report, Result, StoreError};
+use scylla::response::PagingState;
 use tokio::sync::Mutex;
 
 use crate::bodies::{Bodies, StoredBody};

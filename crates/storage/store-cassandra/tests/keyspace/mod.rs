@@ -1,9 +1,10 @@
 //! Engines on one keyspace, for the suite.
 
+use std::sync::Arc;
+
 use posthaste_store::Engine;
 use posthaste_store::suite::Factory;
 use posthaste_store_cassandra::{CassandraEngine, Options};
-use std::sync::Arc;
 
 /// Each engine a connection of its own, as on a node of its own.
 pub struct Keyspace(pub Options);

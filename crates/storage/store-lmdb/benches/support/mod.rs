@@ -2,14 +2,15 @@
 
 #![allow(dead_code, clippy::unwrap_used, reason = "each benchmark uses a part; it fails by panicking")]
 
+use std::future::Future;
+use std::time::Instant;
+
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id, MailboxId, MailboxName, ModSeq, UidValidity};
 use posthaste_store::{
     CommitOutcome, Content, Engine, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, NewMessage, Row,
 };
 use posthaste_store_lmdb::{LmdbEngine, Options};
-use std::future::Future;
-use std::time::Instant;
 
 /// CPU of all threads of this process, in nanoseconds.
 pub fn cpu_ns() -> u64 {

@@ -20,13 +20,14 @@
 //! of a search index. A store of any of them becomes one of version 7 when it is opened. Older
 //! programs refuse it then.
 
-use posthaste_mail_model::Id;
-use posthaste_store::{Result, StoreError};
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use posthaste_mail_model::Id;
+use posthaste_store::{Result, StoreError};
 
 use crate::log::disk::failed;
 use crate::log::number_of;

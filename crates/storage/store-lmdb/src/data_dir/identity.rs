@@ -5,12 +5,13 @@
 //! wrong id. So a store opens only if a pack has the id of `format`, or none has a whole head. A
 //! rebuild writes `format` again if it is lost or damaged and all packs are of one store.
 
-use posthaste_mail_model::Id;
-use posthaste_store::{Result, StoreError};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
+
+use posthaste_mail_model::Id;
+use posthaste_store::{Result, StoreError};
 
 use super::format;
 use crate::log::disk::failed;

@@ -15,12 +15,13 @@
 //! a store that only keeps accounts stays small. Its bytes are random, so that no file system can
 //! compress them.
 
-use posthaste_store::{Result, StoreError};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use posthaste_store::{Result, StoreError};
 
 use crate::log::Ahead;
 use crate::log::disk::{Disk, failed, is_full};
@@ -179,7 +180,7 @@ fn write_random(file: &File, from: u64, to: u64) -> io::Result<()> {
             word.copy_from_slice(&state.to_le_bytes());
         }
         let n = (to - at).min(PIECE as u64);
-        file.write_all_at(piece.get(..n as usize).unwrap_or_default(), at)?;
+        file.write_all_at(&piece[..n as usize], at)?;
         at += n;
     }
     Ok(())

@@ -113,7 +113,7 @@ impl Index {
     ) -> Result<impl Iterator<Item = Result<(BodyId, BodyPlace)>> + use<'t>> {
         let recent = self.main.prefix_iter(txn, &[RECENT]).indexed()?;
         let others = self.bodies.iter(txn).indexed()?;
-        let recent = recent.map(|item| item.map(|(key, value)| (key.get(1..).unwrap_or_default(), value)));
+        let recent = recent.map(|item| item.map(|(key, value)| (&key[1..], value)));
         Ok(recent.chain(others).map(|item| {
             let (key, value) = item.indexed()?;
             let body = key.try_into().ok().map(|id| BodyId(Id::from_bytes(id)));

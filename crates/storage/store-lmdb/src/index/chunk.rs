@@ -13,12 +13,12 @@
 
 use posthaste_mail_model::{MailboxId, ModSeq, Uid};
 use posthaste_store::Row;
-
-use crate::index::checksum::{seed, seed_at, sum32};
 use posthaste_store::octets::Octets;
 
-/// Rows. 16 + 144 × 28 = 4,048 bytes, which with LMDB's 16-byte page header is one page of 4 KiB;
-/// one row more would still fit, twice as many would need two pages and make every flag change
+use crate::index::checksum::{seed, seed_at, sum32};
+
+/// Rows. 16 + 144 × 28 = 4,048 bytes, which with LMDB's 16-byte page header is one page of 4 KiB.
+/// One row more would still fit. Twice as many would need two pages and make every flag change
 /// write 8 KiB.
 pub(crate) const ROWS_MAX: usize = 144;
 

@@ -2,10 +2,11 @@
 //!
 //! Key: name (1–400). Value: sum (4), version (8), content.
 
+use std::ops::Bound;
+
 use bytes::Bytes;
 use heed::{RoTxn, RwTxn};
 use posthaste_store::{DirectoryChange, DirectoryEntry, Result};
-use std::ops::Bound;
 
 use super::{Index, Indexed, damaged};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};

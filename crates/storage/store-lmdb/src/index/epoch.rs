@@ -2,9 +2,8 @@
 //!
 //! LMDB counts write transactions over all processes; this process counts its own. The difference
 //! is what others did. While one of our own is being committed it may or may not show in LMDB's
-//! count, and `committing` says which transaction that is: whichever way it is caught, the
-//! difference is the same, so that no reader can mistake our commit for a foreign one or the other
-//! way round.
+//! count. `committing` says which transaction that is. Whichever way it is caught, the difference
+//! is the same. So no reader can mistake our commit for a foreign one or the other way round.
 
 use parking_lot::Mutex;
 

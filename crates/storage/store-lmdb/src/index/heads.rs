@@ -3,11 +3,12 @@
 //! Key: mailbox (16). Value: sum (4), the mod-sequence up to which expunges are forgotten (8),
 //! head, [`Logged`]. Every commit on a mailbox writes it.
 
+use std::sync::Arc;
+
 use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::{Keyword, KeywordTable, MailboxId, ModSeq, Uid};
 use posthaste_store::octets::{Octets, put_counted, put_varint};
 use posthaste_store::{Counts, MailboxHead, Result};
-use std::sync::Arc;
 
 use super::{Index, Indexed, damaged};
 use crate::index::checksum::seed;

@@ -5,11 +5,12 @@
 //! ten. Keys of `lists` are the account and a tag: 0 version, 1 mailbox (and its id), 2
 //! subscription (and the checksum of the name: names are longer than LMDB's keys may be).
 
+use std::collections::BTreeSet;
+
 use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, UidValidity};
 use posthaste_store::octets::{Octets, put_counted};
 use posthaste_store::{ListCommit, MailboxEntry, MailboxList, Result, SpecialUse};
-use std::collections::BTreeSet;
 
 use crate::index::checksum::{seed, sum32};
 use crate::index::expunged::{ALL_OF_MAILBOX, numbered_key};

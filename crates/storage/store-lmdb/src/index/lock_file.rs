@@ -4,12 +4,13 @@
 //! room on a full disk then ends the process with SIGBUS. So the room is taken first, where a lack
 //! of it is an error.
 
-use posthaste_store::Result;
-use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+
+use posthaste_store::Result;
+use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::log::disk::{failed, is_full};
 

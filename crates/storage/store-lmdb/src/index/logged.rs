@@ -3,8 +3,9 @@
 //! Kept in the mailbox's head, which every commit writes anyway. From it follow when a checkpoint
 //! is due, and how much of each pack is dead when it is written.
 
-use crate::log::PackBytes;
 use posthaste_store::octets::{Octets, put_varint};
+
+use crate::log::PackBytes;
 
 /// Bytes of commits for each byte of a checkpoint, from which on another one is due. The log of a
 /// mailbox is then at most some five times its checkpoint, and a byte of commits costs a quarter
@@ -32,9 +33,9 @@ impl ByPack {
     /// So many more. If there are too many packs, the one with the fewest bytes is left out.
     pub(crate) fn add(&mut self, pack: u32, bytes: u64) {
         let known = self.0.iter().position(|(there, bytes)| *there == pack && *bytes > 0);
-        let least = || (0..PLACES).min_by_key(|at| self.0.get(*at).map_or(0, |(_, bytes)| *bytes));
-        let Some(at) = known.or_else(least) else { return };
-        let Some(place) = self.0.get_mut(at) else { return };
+        let less = |least: usize, at: usize| if self.0[at].1 < self.0[least].1 { at } else { least };
+        let at = known.unwrap_or_else(|| (1..PLACES).fold(0, less));
+        let place = &mut self.0[at];
         let there = if known.is_some() { place.1 } else { 0 };
         *place = (pack, there.saturating_add(bytes));
     }

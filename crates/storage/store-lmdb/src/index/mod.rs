@@ -54,14 +54,15 @@ pub(crate) mod summaries;
 mod transaction;
 pub(crate) mod verified;
 
-use heed::types::Bytes;
-use heed::{Database, Env, EnvOpenOptions, MdbError, WithoutTls};
-use posthaste_store::{Result, StoreError};
 use std::fs::File;
 use std::ops::{Bound, Range};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+use heed::types::Bytes;
+use heed::{Database, Env, EnvOpenOptions, MdbError, WithoutTls};
+use posthaste_store::{Result, StoreError};
 
 use self::transaction::Pinned;
 pub(crate) use self::transaction::Reading;

@@ -20,6 +20,7 @@ use crate::index::logged::ByPack;
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 use crate::log::PackBytes;
 use crate::log::range::{Place, Table};
+use crate::log::record::Kind;
 
 pub(crate) const PASSES_KEY: [u8; 1] = [3];
 const RETIRED_KEY: [u8; 1] = [4];
@@ -156,13 +157,15 @@ impl Index {
     pub(crate) fn log_grew(
         &self,
         txn: &mut RwTxn,
+        kind: Kind,
         seq: u64,
         (pack, bytes): PackBytes,
-        is_change: bool,
     ) -> Result<()> {
         let mut passes = self.passes(txn)?;
         passes.add(seq, pack, bytes);
-        passes.changes = passes.changes.saturating_add(if is_change { bytes } else { 0 });
+        if kind.is_change_in_ranges() {
+            passes.changes = passes.changes.saturating_add(bytes);
+        }
         self.put_passes(txn, &passes)
     }
 

@@ -3,7 +3,7 @@
 //! A folder of 100,000 has 200 MB of summaries, which no cache holds, and the processor cannot
 //! guess where the next one lies: it learns that from a page's head, then from the record's.
 //! Waiting for the two is seven tenths of the time of a search. But LMDB gives a folder that grows
-//! one page after the other, and records of a page lie in much the same places: measured on a
+//! one page after the other, and records of a page lie in much the same places. Measured on a
 //! folder filled by an import, 97 of 100 steps from page to page are to the next.
 
 /// Pages ahead. One would come too late where a page holds two records; four gain nothing more.

@@ -1,9 +1,10 @@
 //! Reading transactions: one for each call, or one that is pinned, for a snapshot.
 
+use std::sync::atomic::Ordering;
+
 use heed::{RoTxn, WithoutTls};
 use parking_lot::ReentrantMutex;
 use posthaste_store::Result;
-use std::sync::atomic::Ordering;
 
 use super::transaction::Reading;
 use super::{Index, Indexed};

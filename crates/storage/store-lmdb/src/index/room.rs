@@ -1,7 +1,8 @@
 //! Room in the index's file, written ahead of what LMDB writes.
 
-use posthaste_store::Result;
 use std::os::unix::fs::FileExt;
+
+use posthaste_store::Result;
 
 use super::Index;
 use crate::log::Ahead;

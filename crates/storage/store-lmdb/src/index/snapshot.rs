@@ -12,8 +12,9 @@
 //! While a snapshot lives, the index cannot reuse pages: it grows by what is changed meanwhile.
 //! Removed packs keep their space on disk. One file descriptor is open for each pack.
 
-use posthaste_store::{Result, StoreError};
 use std::io;
+
+use posthaste_store::{Result, StoreError};
 
 use crate::log::readers;
 use crate::shared::Shared;

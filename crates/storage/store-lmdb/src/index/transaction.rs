@@ -1,8 +1,9 @@
 //! A reading transaction: one of its own, or one that several calls share.
 
+use std::ops::Deref;
+
 use heed::{RoTxn, WithoutTls};
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
-use std::ops::Deref;
 
 /// A reading transaction that several threads use, one at a time. A thread that has it may take it
 /// again.

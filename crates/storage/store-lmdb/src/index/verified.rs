@@ -9,12 +9,13 @@
 //!
 //! One bit a message; reading and setting one takes no lock.
 
-use parking_lot::Mutex;
-use posthaste_mail_model::MailboxId;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use posthaste_mail_model::MailboxId;
 
 /// How long a check is valid. A minute spreads the cost of one check over all listings of a busy
 /// minute; ten would gain nothing more and leave a failing disk unnoticed ten times as long.

@@ -9,12 +9,13 @@
 //! is sealed where the index says it ends. The next transaction goes to a new pack and logs that
 //! end there (an *abandon* record), so that a rebuild without the index knows it too.
 
-use heed::{RoTxn, RwTxn};
-use posthaste_mail_model::Id;
-use posthaste_store::{Result, StoreError};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use heed::{RoTxn, RwTxn};
+use posthaste_mail_model::Id;
+use posthaste_store::{Result, StoreError};
 
 use super::record::{Batch, Form, Kind, PACK_HEADER, record_len};
 use super::scan::{pack_form, tail_form};
@@ -386,8 +387,9 @@ impl Appender {
         index.add_retired(txn, self.marks.retire.iter().copied())?;
         let abandon = record_len(abandon_content(0, 0).len()) * self.marks.abandon.len() as u64;
         let retire = record_len(retire_content(0).len()) * self.marks.retire.len() as u64;
-        // Their sequence numbers are the transaction's first, which are after any pass.
-        index.log_grew(txn, u64::MAX, (pack, abandon + retire), false)
+        // Their sequence numbers are the transaction's first, which are after any pass. Both kinds
+        // count alike.
+        index.log_grew(txn, Kind::Retire, u64::MAX, (pack, abandon + retire))
     }
 
     /// Records the packs that were ended. Unlike what else there is to record it needs no record in

@@ -4,13 +4,14 @@
 //! Nothing here retries or interprets: an error is an error of the pack, and `appender` decides
 //! what it means.
 
-use posthaste_store::StoreError;
 use std::fmt::Display;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+
+use posthaste_store::StoreError;
 
 /// Whether the disk, or this user's share of it, has no room.
 pub(crate) fn is_full(error: &io::Error) -> bool {

@@ -4,14 +4,15 @@
 //! Changed rows are kept by what they were changed to: one entry per different pair of flags and
 //! mod-sequence with the set of UIDs, so that marking 10,000 messages read takes a few dozen bytes.
 
-use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, MailboxName, ModSeq, NumSet, Uid};
-use posthaste_store::{DirectoryChange, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, Row};
 use std::collections::HashMap;
+
+use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, MailboxName, ModSeq, NumSet, Uid};
+use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
+use posthaste_store::{DirectoryChange, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, Row};
 
 use crate::index::heads::{put_head, read_head};
 use crate::index::lists::{put_entry, read_entry};
 use crate::log::PackOffset;
-use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
 
 /// The form of all contents here.
 const VERSION: u8 = 1;
@@ -67,9 +68,7 @@ fn groups_of(changed: &[Row]) -> Vec<(FlagSet, ModSeq, NumSet)> {
             }),
         };
         last = Some((key, at));
-        if let Some(group) = groups.get_mut(at) {
-            group.2.push(row.uid().value());
-        }
+        groups[at].2.push(row.uid().value());
     }
     groups
 }

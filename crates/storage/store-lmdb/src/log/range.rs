@@ -77,9 +77,9 @@ impl Place {
         Table::from_byte(*self.0.first()?)
     }
 
-    /// The key in its table.
+    /// The key in its table: only for a place that has one.
     pub(crate) fn key(&self) -> &[u8] {
-        self.0.get(1..).unwrap_or_default()
+        &self.0[1..]
     }
 }
 

@@ -4,15 +4,16 @@
 //! pack that does not exist any more was emptied by maintenance after the look-up: the caller looks
 //! again.
 
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
 use bytes::Bytes;
 use crc32c::crc32c;
 use parking_lot::Mutex;
 use posthaste_mail_model::{BodyId, Id};
 use posthaste_store::BodyRange;
-use std::collections::HashMap;
-use std::io;
-use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
 
 use super::path_of;
 use super::readers::Lock;

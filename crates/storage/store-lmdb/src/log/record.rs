@@ -127,6 +127,11 @@ impl Kind {
         use Kind::{Abandon, Cut, Directory, List, Range, Retire};
         matches!(self, List | Directory | Abandon | Retire | Cut | Range)
     }
+
+    /// Whether it is a change of what checkpoints of ranges hold, which makes another pass due.
+    pub(crate) fn is_change_in_ranges(self) -> bool {
+        matches!(self, Kind::List | Kind::Directory)
+    }
 }
 
 /// The head of a record.

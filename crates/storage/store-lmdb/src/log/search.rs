@@ -39,8 +39,7 @@ impl Search<'_> {
             let heads = window.len().saturating_sub(RECORD_HEADER - 1);
             for skip in (0..heads).step_by(8) {
                 let offset = from + skip as u64;
-                let head = window.get(skip..).unwrap_or_default();
-                if let Some(found) = self.record(head, offset) {
+                if let Some(found) = self.record(&window[skip..], offset) {
                     return Some(found);
                 }
             }
@@ -124,7 +123,7 @@ impl Search<'_> {
         while at < to.min(self.size) {
             let end = (at + 1).next_multiple_of(SECTOR).min(self.size);
             let mut sector = [0; SECTOR as usize];
-            let sector = sector.get_mut(..(end - at) as usize).unwrap_or_default();
+            let sector = &mut sector[..(end - at) as usize];
             if self.file.read_at(sector, at).is_ok_and(|n| n == sector.len())
                 && sector.iter().all(|b| *b == 0)
             {
@@ -183,7 +182,7 @@ impl Search<'_> {
         while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
             let at = from + read as u64;
             let len = ((SECTOR - at % SECTOR) as usize).min(rest.len());
-            match self.file.read_at(rest.get_mut(..len).unwrap_or_default(), at) {
+            match self.file.read_at(&mut rest[..len], at) {
                 Ok(n) if n > 0 => read += n,
                 _ => break,
             }
@@ -196,7 +195,7 @@ impl Search<'_> {
     pub(crate) fn is_zero(&self) -> bool {
         let mut first = [0; SECTOR as usize];
         let read = self.file.read_at(&mut first, 0).unwrap_or(0);
-        used(first.get(..read).unwrap_or_default()) == 0 && self.last_byte(0).is_none()
+        used(&first[..read]) == 0 && self.last_byte(0).is_none()
     }
 
     /// Where the last byte from `from` on that is not zero ends; none if all are. A byte that
@@ -205,11 +204,11 @@ impl Search<'_> {
         let (mut at, mut last) = (from, None);
         let mut bytes = vec![0; self.window_len(from)];
         while at < self.size {
-            let buffer = bytes.get_mut(..self.window_len(at)).unwrap_or_default();
+            let buffer = &mut bytes[..self.window_len(at)];
             match self.file.read_at(buffer, at) {
                 Ok(0) => break,
                 Ok(read) => {
-                    let used = used(buffer.get(..read).unwrap_or_default());
+                    let used = used(&buffer[..read]);
                     last = if used > 0 { Some(at + used as u64) } else { last };
                     at += read as u64;
                 }

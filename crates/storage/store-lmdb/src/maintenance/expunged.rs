@@ -1,9 +1,10 @@
 //! Step 2: what expunges and removed mailboxes left.
 
+use std::collections::BTreeMap;
+
 use heed::RwTxn;
 use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::{Report, Result};
-use std::collections::BTreeMap;
 
 use super::holders::{Holder, holders};
 use crate::index::bodies::BodyPlace;

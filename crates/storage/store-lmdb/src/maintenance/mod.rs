@@ -36,7 +36,7 @@ use self::packs::{Room, compact, end_wasteful, next_pack, remove_retired};
 use self::shrink::shrink;
 use crate::index::Indexed;
 use crate::shared::Shared;
-use crate::writer::Writer;
+use crate::writer::{Writer, Wrote};
 
 /// What was read for a round, so that the writer need not.
 #[derive(Default)]
@@ -74,21 +74,21 @@ pub(crate) fn round(writer: &mut Writer<'_>, prepared: &Prepared) -> Result<Repo
         (busy, next_pack(index, &txn, &shared.reserve)?)
     };
     if busy {
-        return writer.with_transaction(|apply| {
+        return writer.work(|apply| {
             let mut report = Report::default();
             let limit = shared.round_messages;
             if !count_copies(apply, limit, &mut report)? {
                 remove_expunged(apply, limit, &mut report)?;
             }
-            Ok((report, true))
+            Ok((report, Wrote::Now))
         });
     }
     if !prepared.mailboxes.is_empty() || prepared.ranges.is_some() {
-        return writer.with_transaction(|apply| {
+        return writer.work(|apply| {
             let mut report = Report::default();
             checkpoints::write(apply, &prepared.mailboxes, &mut report)?;
             prepared.ranges.iter().try_for_each(|step| ranges::write(apply, step, &mut report))?;
-            Ok((report, true))
+            Ok((report, Wrote::Now))
         });
     }
     match pack {

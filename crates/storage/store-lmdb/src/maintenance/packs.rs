@@ -14,8 +14,8 @@ use crate::log::path_of;
 use crate::log::reader::ReadFault;
 use crate::log::record::Kind;
 use crate::log::scan::{Found, Scan, pack_form};
-use crate::writer::Writer;
 use crate::writer::apply::Apply;
+use crate::writer::{Writer, Wrote};
 
 /// Bytes copied out of a pack in one round: some 10 ms.
 pub(crate) const COPY_MAX: u64 = 4 << 20;
@@ -44,11 +44,11 @@ pub(super) fn remove_retired(writer: &mut Writer<'_>) -> Result<()> {
         }
     }
     shared.disk.sync_dir(&shared.packs).map_err(unavailable)?;
-    writer.with_transaction(|apply| {
+    writer.work(|apply| {
         for &pack in &retired {
             apply.index.forget_retired(&mut apply.txn, pack)?;
         }
-        Ok(((), true))
+        Ok(((), Wrote::Now))
     })
 }
 
@@ -86,7 +86,7 @@ pub(super) fn end_wasteful(writer: &mut Writer<'_>) -> Result<()> {
     }
     writer.appender.rotate();
     // The index must know it: on a full disk no other commit may come for long.
-    writer.with_transaction(|_| Ok(((), true)))
+    writer.work(|_| Ok(((), Wrote::Now)))
 }
 
 /// The pack to compact next.
@@ -100,9 +100,9 @@ pub(super) fn next_pack(index: &Index, txn: &RoTxn, reserve: &Reserve) -> Result
 /// Compacts a piece of one pack.
 pub(super) fn compact(writer: &mut Writer<'_>, pack: u32) -> Result<Report> {
     let shared = writer.shared;
-    let report = writer.with_transaction(|apply| {
+    let report = writer.work(|apply| {
         let mut report = Report::default();
-        let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok((report, false)) };
+        let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok((report, Wrote::Nothing)) };
         let file = shared.reader.file(pack);
         let file = file.map_err(|e| StoreError::Unavailable(format!("pack {pack}: {e}")))?;
         let (moved, at) = match pack_form(&*file, pack, shared.store) {
@@ -122,7 +122,7 @@ pub(super) fn compact(writer: &mut Writer<'_>, pack: u32) -> Result<Report> {
             Err(Moving::Store(error)) => return Err(error),
             Err(Moving::Pack(fault)) => leave_damaged(apply, pack, at, &fault, &mut report)?,
         }
-        Ok((report, true))
+        Ok((report, Wrote::Now))
     })?;
     if report.reclaimed_bytes > 0 {
         remove_retired(writer)?;

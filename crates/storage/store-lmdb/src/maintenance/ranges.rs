@@ -6,11 +6,12 @@
 //! next sequence number say. When the last range is in the index, what was logged before the pass
 //! before this one is dead weight in its packs. See [`Passes`](crate::index::passes::Passes).
 
+use std::ops::Bound;
+
 use bytes::Bytes;
 use heed::RoTxn;
 use posthaste_mail_model::{AccountId, Id};
 use posthaste_store::{Report, Result, StoreError};
-use std::ops::Bound;
 
 use crate::index::directory::directory_from;
 use crate::index::lists;

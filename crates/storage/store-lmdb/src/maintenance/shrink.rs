@@ -10,8 +10,10 @@
 //! transaction never came about. The file is cut last, while nobody reads one state of the index
 //! for long ([`crate::log::readers`]). A reader that had looked a place up before looks again.
 
-use posthaste_store::{Report, Result, StoreError};
 use std::collections::VecDeque;
+
+use posthaste_mail_model::BodyId;
+use posthaste_store::{Report, Result, StoreError};
 
 use super::fault::Moving;
 use super::packs::{Limits, compact, leave_damaged, move_records};
@@ -22,9 +24,8 @@ use crate::log::record::{Header, Kind};
 use crate::log::scan::{Found, Scan, pack_form};
 use crate::log::{path_of, readers};
 use crate::shared::Shared;
-use crate::writer::Writer;
 use crate::writer::apply::Apply;
-use posthaste_mail_model::BodyId;
+use crate::writer::{Writer, Wrote};
 
 /// What the first transaction did.
 enum Copied {
@@ -41,10 +42,10 @@ pub(super) fn shrink(writer: &mut Writer<'_>, pack: u32, bytes: u64) -> Result<R
     let shared = writer.shared;
     // What an earlier round could not cut, as somebody was reading.
     cut_file(shared, pack)?;
-    let (mut report, copied) = writer.with_transaction(|apply| {
+    let (mut report, copied) = writer.work(|apply| {
         let mut report = Report::default();
         let copied = copy_end(shared, apply, pack, bytes, &mut report)?;
-        let wrote = !matches!(copied, Copied::Fits);
+        let wrote = if matches!(copied, Copied::Fits) { Wrote::Nothing } else { Wrote::Now };
         Ok(((report, copied), wrote))
     })?;
     let (offset, dead) = match copied {
@@ -52,11 +53,11 @@ pub(super) fn shrink(writer: &mut Writer<'_>, pack: u32, bytes: u64) -> Result<R
         Copied::Fits => return compact(writer, pack),
         Copied::No => return Ok(report),
     };
-    report.reclaimed_bytes = writer.with_transaction(|apply| {
-        let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok((0, false)) };
+    report.reclaimed_bytes = writer.work(|apply| {
+        let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok((0, Wrote::Nothing)) };
         let dead = state.dead.saturating_sub(dead);
         apply.cut(pack, PackState { end: offset, dead, ..state })?;
-        Ok((state.end.saturating_sub(offset), true))
+        Ok((state.end.saturating_sub(offset), Wrote::Now))
     })?;
     cut_file(shared, pack)?;
     Ok(report)

@@ -1,9 +1,10 @@
 //! Which records of the log are needed no more.
 
+use std::collections::BTreeMap;
+
 use heed::RoTxn;
 use posthaste_mail_model::MailboxId;
 use posthaste_store::Result;
-use std::collections::BTreeMap;
 
 use super::fault::Moving;
 use crate::index::{Index, Indexed, directory};

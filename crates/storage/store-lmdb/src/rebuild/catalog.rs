@@ -2,10 +2,11 @@
 //!
 //! A catalog is an LMDB environment of its own, which is thrown away when the rebuild ends.
 
+use std::path::Path;
+
 use heed::types::Bytes;
 use heed::{Database, Env, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
 use posthaste_store::{Result, StoreError};
-use std::path::Path;
 
 use crate::index::{Indexed, damaged, lock_file};
 use crate::log::record::{Form, Header, Kind};

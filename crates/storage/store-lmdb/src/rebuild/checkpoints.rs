@@ -5,8 +5,9 @@
 //! the newest is damaged, the one before it is taken, or none: then the commits decide, and the
 //! mailbox is in doubt, as those that only the checkpoint had may be dropped.
 
-use posthaste_mail_model::MailboxId;
 use std::collections::HashMap;
+
+use posthaste_mail_model::MailboxId;
 
 use super::catalog::Entry;
 

@@ -140,27 +140,21 @@ impl Judgement<'_> {
     /// last of several is looked at first: after repeated failures it is the one that was
     /// committed.
     fn counts(&mut self, at: usize) -> bool {
-        if let Some(counts) = self.counts.get(at).copied().flatten() {
+        if let Some(counts) = self.counts[at] {
             return counts;
         }
-        let Some(Control { pack, offset, .. }) = self.controls.all.get(at).copied() else { return false };
-        self.note(at, true);
+        let Control { pack, offset, .. } = self.controls.all[at];
+        self.counts[at] = Some(true);
         let ending = self.by_pack.get(&pack).cloned().unwrap_or_default();
         let is_ended = self.controls.ends.get(&pack).is_some_and(|end| offset >= *end)
             || ending.into_iter().rev().any(|other| self.ends_before(other, offset) && self.counts(other));
-        self.note(at, !is_ended);
+        self.counts[at] = Some(!is_ended);
         !is_ended
     }
 
     fn ends_before(&self, at: usize, offset: u64) -> bool {
         let says = self.controls.all.get(at).map(|control| control.says);
         matches!(says, Some(Says::GivenUp(_, end) | Says::Cut(_, end)) if offset >= end)
-    }
-
-    fn note(&mut self, at: usize, counts: bool) {
-        if let Some(known) = self.counts.get_mut(at) {
-            *known = Some(counts);
-        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The last steps of a rebuild: summaries, reference counts, the state of the packs.
 
+use std::collections::{BTreeMap, HashMap};
+
 use heed::RwTxn;
 use posthaste_mail_model::{BodyId, Id, MailboxId};
 use posthaste_store::Result;
-use std::collections::{BTreeMap, HashMap};
 
 use super::catalog::Catalog;
 use super::salvage::OldIndex;
@@ -132,15 +133,16 @@ impl Summaries<'_> {
     /// The summary of a body from the first of its copies that can be read.
     fn read_any(&self, body: BodyId, place: BodyPlace) -> (BodyPlace, std::result::Result<Vec<u8>, String>) {
         let others = self.copies.0.get(&body).map(Vec::as_slice).unwrap_or_default();
-        let mut first = None;
-        for other in std::iter::once(&place).chain(others) {
-            let tried = BodyPlace { refs: place.refs, ..*other };
-            match self.reader.read(body, tried, 0..tried.len) {
-                Ok(bytes) => return (tried, Ok((self.summarize)(&bytes))),
-                Err(fault) => drop(first.get_or_insert_with(|| fault.to_string())),
-            }
+        let read = |copy: BodyPlace| self.reader.read(body, copy, 0..copy.len);
+        let first = match read(place) {
+            Ok(bytes) => return (place, Ok((self.summarize)(&bytes))),
+            Err(fault) => fault.to_string(),
+        };
+        let others = others.iter().map(|other| BodyPlace { refs: place.refs, ..*other });
+        match others.into_iter().find_map(|copy| Some((copy, read(copy).ok()?))) {
+            Some((copy, bytes)) => (copy, Ok((self.summarize)(&bytes))),
+            None => (place, Err(first)),
         }
-        (place, Err(first.unwrap_or_default()))
     }
 }
 

@@ -27,9 +27,10 @@ mod survey;
 mod torn_round;
 mod unended;
 
-use posthaste_store::{Report, Result, StoreError};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use posthaste_store::{Report, Result, StoreError};
 
 use self::catalog::Catalog;
 use self::replay::Replay;

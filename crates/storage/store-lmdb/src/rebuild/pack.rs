@@ -38,7 +38,7 @@ impl Pack {
         let mut sector = [0; SECTOR as usize];
         while at < end {
             let next = (at + 1).next_multiple_of(SECTOR).min(end);
-            let piece = sector.get_mut(..(next - at) as usize).unwrap_or_default();
+            let piece = &mut sector[..(next - at) as usize];
             if self.file.read_at(piece, at).is_ok_and(|read| read == piece.len()) {
                 self.file.write_at(piece, at)?;
             }

@@ -1,14 +1,15 @@
 //! Redoes the log into the new index, around what is damaged.
 //!
 //! Commits on a mailbox form a chain: each names the mod-sequence it was made against. Where a link
-//! of the chain is damaged, the mailbox is taken from the old index if that is further; if not,
+//! of the chain is damaged, the mailbox is taken from the old index if that is further. If not,
 //! what can be applied of the later commits is applied, and the mailbox has a *gap*. It gets a new
 //! UIDVALIDITY then, so that no client takes one message for another.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use heed::RwTxn;
 use posthaste_mail_model::{AccountId, FlagSet, MailboxId, ModSeq};
 use posthaste_store::{Counts, MailboxHead, Result, Row, StoreError};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::catalog::{Catalog, Entry};
 use super::checkpoints::Checkpoints;

@@ -4,10 +4,11 @@
 //! record said. Every value taken from it has its own checksum; one that does not match is not
 //! taken.
 
+use std::path::Path;
+
 use heed::RwTxn;
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
 use posthaste_store::{MailboxList, Result, Row};
-use std::path::Path;
 
 use crate::engine::Options;
 use crate::index::checksum::seed;

@@ -4,11 +4,12 @@
 //! next head whose checksum matches at its place. What lies between is reported as damaged. What
 //! the disk cannot read is passed over a sector at a time.
 
-use posthaste_mail_model::Id;
-use posthaste_store::{Result, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+
+use posthaste_mail_model::Id;
+use posthaste_store::{Result, StoreError};
 
 use super::catalog::{Catalog, Entry};
 use super::controls::{Control, Controls, Judged};
@@ -181,11 +182,12 @@ fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
 fn form_of(file: &dyn DiskFile, number: u32, store: Id) -> (Form, Option<String>) {
     let mut head = [0; PACK_HEADER + RECORD_HEADER];
     let read = file.read_at(&mut head, 0).unwrap_or(0);
-    let head = head.get(..read).unwrap_or_default();
+    let head = &head[..read];
     if let Some(form) = form_from(head, number, store) {
         return (form, None);
     }
     let bound = Form::bound(store, number);
+    // A pack may end within its head.
     let first = head.get(PACK_HEADER..).unwrap_or_default();
     let begins = |form| Header::from_bytes(first, form, PACK_HEADER as u64).is_some();
     // A pack of another store has an intact head that names that store.

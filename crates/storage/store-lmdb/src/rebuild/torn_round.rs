@@ -5,8 +5,9 @@
 //! missing, nothing of it was committed, and the records are still where they were. A round that
 //! was committed, and damaged later, may be cut off as well as long as they are.
 
-use posthaste_store::Result;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use posthaste_store::Result;
 
 use super::catalog::{Catalog, Entry};
 use super::controls::{Controls, Says};
@@ -116,8 +117,10 @@ impl TornRound {
                 && packs.get(&entry.pack).is_some_and(|pack| pack.content(&entry.found).is_ok())
         };
         let txn = catalog.read()?;
-        let lowest = missing.keys().min().copied().unwrap_or(0);
-        let highest = missing.keys().max().copied().unwrap_or(0);
+        let (Some(lowest), Some(highest)) = (missing.keys().min().copied(), missing.keys().max().copied())
+        else {
+            return Ok(true);
+        };
         for entry in catalog.bodies(&txn)?.chain(catalog.log(&txn, lowest)?) {
             let entry = entry?;
             if entry.found.header.kind != Kind::Body && entry.seq() > highest {

@@ -1,9 +1,9 @@
 //! Reads everything and proves that it fits together, while commits go on.
 //!
-//! What is proved: every page of the index is in order (`pages`); every record of every pack below
-//! its end is intact, and no pack is missing or unknown; every body of the index lies where it says
-//! and is held by as many messages as it says; every mailbox's rows are in order, within its head,
-//! add up to its counts, and each has its summary and a body of its size; nothing is left that
+//! What is proved: every page of the index is in order (`pages`). Every record of every pack below
+//! its end is intact, and no pack is missing or unknown. Every body of the index lies where it says
+//! and is held by as many messages as it says. Every mailbox's rows are in order, within its head,
+//! and add up to its counts. Each row has its summary and a body of its size. Nothing is left that
 //! belongs to no one.
 //!
 //! A reading transaction keeps LMDB from using freed pages again, so none is held for long: the
@@ -14,10 +14,12 @@
 //! are known to be in order, LMDB reads nothing: it might not survive. Memory: 24 bytes a body, 28
 //! a message of the largest mailbox.
 
-use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id, MailboxId, NumSet};
-use posthaste_store::{Counts, Report, Result, Row, StoreError};
 use std::collections::{BTreeSet, HashMap};
 use std::io::ErrorKind;
+use std::path::Path;
+
+use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id, MailboxId, NumSet};
+use posthaste_store::{Counts, Report, Result, Row, StoreError};
 
 use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
@@ -25,12 +27,9 @@ use crate::index::chunk::{self, uid_key, uid_of};
 use crate::index::copied::copied_from;
 use crate::index::directory::directory_from;
 use crate::index::expunged::{ALL_OF_MAILBOX, number_of_key};
-use crate::index::links;
-use crate::index::lists;
 use crate::index::packs::PackState;
-use crate::index::read;
 use crate::index::summaries::record::{RecordKind, summary_from};
-use crate::index::{Index, Indexed, Reading, between, damaged};
+use crate::index::{Index, Indexed, Reading, between, damaged, links, lists, read};
 use crate::log::disk::failed;
 use crate::log::reader::ReadFault;
 use crate::log::record::{Form, Kind};
@@ -237,9 +236,9 @@ impl Check<'_> {
         let still = self.packs_not_in_index()?;
         for number in std::mem::take(&mut self.unknown_packs) {
             if still.contains(&number) {
-                let path = path_of(&self.shared.packs, number);
-                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                self.fault(format!("packs/{name} is not in the index: the index is older than the packs"));
+                let path = path_of(Path::new("packs"), number);
+                let path = path.display();
+                self.fault(format!("{path} is not in the index: the index is older than the packs"));
             }
         }
         Ok(())

@@ -4,13 +4,13 @@
 //! cannot be applied leaves the transaction as it was, and the others in the group go on. An error
 //! after that point ends the whole transaction.
 
+use std::collections::HashMap;
+
 use heed::RwTxn;
 use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq, NumSet};
 use posthaste_store::{
     Content, DirectoryChange, ListCommit, MailboxCommit, MailboxHead, NewMessage, Result, Row, StoreError,
 };
-
-use std::collections::HashMap;
 
 use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
@@ -68,8 +68,10 @@ impl NewBodies {
 
     /// Counts one more holder of a body that is here; `false` if it is not.
     fn count_again(&mut self, body: BodyId) -> bool {
-        let place = self.by_id.get(&body).and_then(|at| self.places.get_mut(*at));
-        place.map(|(_, place)| place.refs = place.refs.saturating_add(1)).is_some()
+        let Some(at) = self.by_id.get(&body) else { return false };
+        let (_, place) = &mut self.places[*at];
+        place.refs = place.refs.saturating_add(1);
+        true
     }
 }
 
@@ -138,8 +140,7 @@ impl Apply<'_, '_> {
         let (content, seq) = (content.into(), self.seq);
         let record = (self.batch.pack, record_len(content.len()));
         self.log(kind, id, content);
-        let is_change = matches!(kind, Kind::List | Kind::Directory);
-        self.index.log_grew(&mut self.txn, seq, record, is_change)
+        self.index.log_grew(&mut self.txn, kind, seq, record)
     }
 
     /// A commit on a mailbox.

@@ -30,14 +30,15 @@ pub(crate) mod turn;
 pub(crate) mod unindexed;
 mod wait;
 
-use posthaste_store::{CommitOutcome, Result, StoreError};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+
+use posthaste_store::{CommitOutcome, Result, StoreError};
 use tokio::sync::mpsc;
 
 pub(crate) use self::job::{Change, Job, Reply};
 pub(crate) use self::state::Writer;
-use self::transaction::Wrote;
+pub(crate) use self::transaction::Wrote;
 use self::wait::{Received, receive};
 use crate::data_dir::reserve::Purpose;
 use crate::log::GROUP_MAX;

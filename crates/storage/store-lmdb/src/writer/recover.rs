@@ -5,15 +5,15 @@
 //! transaction. Inside a write transaction, a tail in the pack of another process is therefore what
 //! a process left that ended, or one whose index commit failed.
 
+use std::sync::Arc;
+
 use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::{Result, StoreError};
-use std::sync::Arc;
 
 use super::redo::{Redo, Summaries, Tail, TailEnd, first_of_tail, given_up_by_tail};
 use super::state::{OtherPack, Others, Writer};
 use super::transaction::{ahead, commit, end_if_dead};
-
 use crate::data_dir::reserve::Purpose;
 use crate::index::Indexed;
 use crate::index::packs::PackState;
@@ -140,7 +140,7 @@ impl Writer<'_> {
         let mut at = state.end;
         while at < done.end {
             let n = (done.end - at).min(PIECE as u64) as usize;
-            let piece = buffer.get_mut(..n).unwrap_or_default();
+            let piece = &mut buffer[..n];
             let read = file.read_at(piece, at).map_err(unavailable)?;
             if read < n {
                 return Err(StoreError::Unavailable(format!("pack {pack} became shorter while it was read")));

@@ -11,11 +11,12 @@
 //! A commit is applied only if the mailbox, list or record is at the state that it was made
 //! against.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use heed::RwTxn;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId};
 use posthaste_store::{DirectoryChange, ListCommit, Result, StoreError};
-use std::collections::HashMap;
 
 use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
@@ -318,8 +319,7 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
             Kind::Checkpoint | Kind::Range => Redone::Done,
         };
         if redone == Redone::Done && kind.is_in_ranges() {
-            let is_change = matches!(kind, Kind::List | Kind::Directory);
-            self.redo.index.log_grew(self.redo.txn, seq, record, is_change)?;
+            self.redo.index.log_grew(self.redo.txn, kind, seq, record)?;
         }
         self.seq = seq + 1;
         Ok(redone == Redone::Done)

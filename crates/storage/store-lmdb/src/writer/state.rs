@@ -1,8 +1,9 @@
 //! What the writer has between two pieces of work.
 
-use heed::RwTxn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use heed::RwTxn;
 
 use crate::data_dir::reserve::Purpose;
 use crate::index::rows::Scratch;

@@ -1,8 +1,9 @@
 //! Index transactions: begun where all that counts is in the index, filled, and committed at once
 //! or *open*.
 
-use posthaste_store::{Result, StoreError};
 use std::time::Instant;
+
+use posthaste_store::{Result, StoreError};
 
 use super::state::{HELD_BYTES, OpenTransaction, Writer};
 use crate::data_dir::reserve::Purpose;
@@ -13,7 +14,7 @@ use crate::shared::Shared;
 use crate::writer::apply::Apply;
 
 /// What a piece of work leaves to do.
-pub(super) enum Wrote {
+pub(crate) enum Wrote {
     /// Nothing was changed.
     Nothing,
     /// The index must have it before it counts.
@@ -23,17 +24,6 @@ pub(super) enum Wrote {
 }
 
 impl<'e> Writer<'e> {
-    /// Runs `work` in a transaction of its own and makes it durable if it says that it wrote.
-    pub(crate) fn with_transaction<T>(
-        &mut self,
-        work: impl FnOnce(&mut Apply<'_, '_>) -> Result<(T, bool)>,
-    ) -> Result<T> {
-        self.work(|apply| {
-            let (value, wrote) = work(apply)?;
-            Ok((value, if wrote { Wrote::Now } else { Wrote::Nothing }))
-        })
-    }
-
     /// Runs `work` for this purpose. While the disk is full, and the purpose may use the reserve,
     /// it is tried again with more of it.
     pub(super) fn with_reserve<T>(
@@ -52,7 +42,7 @@ impl<'e> Writer<'e> {
 
     /// Runs `work` in the transaction that is open, or in a new one, and leaves it open if it may
     /// be.
-    pub(super) fn work<T>(
+    pub(crate) fn work<T>(
         &mut self,
         work: impl FnOnce(&mut Apply<'_, '_>) -> Result<(T, Wrote)>,
     ) -> Result<T> {

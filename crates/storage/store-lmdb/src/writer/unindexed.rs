@@ -1,11 +1,12 @@
 //! What is acknowledged, and lies in a pack, but is not yet in the index: the reader of any of it
 //! has the index brought up first.
 
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use parking_lot::Mutex;
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::MailboxCommit;
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Default)]
 struct Sets {

@@ -2,6 +2,12 @@
 
 #![allow(clippy::unwrap_used, dead_code)]
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::Bytes;
 use posthaste_mail_model::{
     AccountId, BodyId, FlagSet, Id, MailboxId, MailboxName, ModSeq, NumSet, UidValidity,
@@ -12,11 +18,6 @@ use posthaste_store::{
     MailboxHead, MailboxList, NewMessage, Result, Row,
 };
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
 /// What clients see of a stored body.
 pub fn seen(stored: &[u8]) -> &[u8] {

@@ -1,8 +1,9 @@
 //! What a change is resolved against: the known state of its mailbox, and how much of it a change
 //! needs.
 
-use posthaste_mail_model::ModSeq;
 use std::sync::Arc;
+
+use posthaste_mail_model::ModSeq;
 
 use crate::head::MailboxHead;
 use crate::view::View;

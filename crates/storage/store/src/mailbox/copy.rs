@@ -1,9 +1,10 @@
 //! COPY, and the parts it shares with MOVE: bodies are shared, the engine copies summaries, and
 //! flags are mapped by name.
 
-use posthaste_mail_model::{BodyId, Flag, FlagSet, KeywordTable, MailboxId, NumSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+
+use posthaste_mail_model::{BodyId, Flag, FlagSet, KeywordTable, MailboxId, NumSet};
 
 use super::draft::{Arrival, Draft};
 use super::slots::Slots;

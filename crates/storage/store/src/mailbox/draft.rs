@@ -4,9 +4,10 @@
 //! its own. An intent that fails leaves the draft unchanged. A draft made against a head alone
 //! accepts only new messages.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
-use std::sync::Arc;
 
 use super::base::Base;
 use super::slots::Slots;
@@ -153,17 +154,15 @@ impl Draft {
         (head.keywords, _) = slots.into_parts();
         self.step(head, &rows, &NumSet::new(), &[]);
         let old = rows.partition_point(|row| row.uid() < self.first_new);
-        for row in rows.get(old..).unwrap_or_default() {
-            if let Ok(at) = self.appended.binary_search_by_key(&row.uid(), |m| m.row.uid())
-                && let Some(message) = self.appended.get_mut(at)
-            {
-                message.row = *row;
+        for row in &rows[old..] {
+            if let Ok(at) = self.appended.binary_search_by_key(&row.uid(), |m| m.row.uid()) {
+                self.appended[at].row = *row;
             }
         }
         if self.changed.is_empty() && old == rows.len() {
             self.changed = rows;
         } else {
-            self.changed = merged(&self.changed, rows.get(..old).unwrap_or_default());
+            self.changed = merged(&self.changed, &rows[..old]);
         }
     }
 

@@ -12,10 +12,11 @@
 //! first and leave the source second. A crash in between leaves them in both. If another process
 //! expunges or moves some of them in between, their copies are expunged from the target.
 
-use posthaste_mail_model::{NumSet, Uid};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+use posthaste_mail_model::{NumSet, Uid};
 use tokio::sync::oneshot;
 
 use super::base::{Base, Needs};

@@ -1,9 +1,10 @@
 //! Reads the state of a mailbox, and keeps it in step with other processes and nodes. Where rows
 //! are known, only the difference is read.
 
-use posthaste_mail_model::NumSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+use posthaste_mail_model::NumSet;
 
 use super::base::{Base, Needs};
 use super::{Mailbox, MailboxState};

@@ -6,8 +6,9 @@
 //!
 //! What always holds: a slot that a message has, or that this change gives one, keeps its keyword.
 
-use posthaste_mail_model::{Flag, FlagSet, Keyword, KeywordError, KeywordTable};
 use std::sync::Arc;
+
+use posthaste_mail_model::{Flag, FlagSet, Keyword, KeywordError, KeywordTable};
 
 use super::base::Base;
 

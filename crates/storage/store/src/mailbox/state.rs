@@ -9,12 +9,13 @@
 //! What always holds: only the leader changes this state; rows once read stay in memory as long as
 //! the state does.
 
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
-use posthaste_mail_model::{MailboxId, Uid};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use posthaste_mail_model::{MailboxId, Uid};
 use tokio::sync::{oneshot, watch};
 
 use super::base::{Base, Needs};

@@ -1,7 +1,8 @@
 //! Follows accounts for sessions that want reports of all changes in them (RFC 5465).
 
-use posthaste_mail_model::{AccountId, MailboxId};
 use std::sync::Arc;
+
+use posthaste_mail_model::{AccountId, MailboxId};
 
 use super::Store;
 use crate::error::Result;

@@ -1,8 +1,9 @@
 //! Notices changes by other processes and nodes while sessions here are idle.
 
-use posthaste_mail_model::{AccountId, MailboxId};
 use std::sync::Arc;
 use std::time::Duration;
+
+use posthaste_mail_model::{AccountId, MailboxId};
 
 use super::Store;
 use crate::engine::Epoch;

@@ -1,9 +1,10 @@
 //! Mailbox lists: cached, and changed by drafting against the newest list until the commit
 //! succeeds.
 
-use posthaste_mail_model::{AccountId, MailboxId, MailboxName, UidValidity};
 use std::sync::Arc;
 use std::time::Duration;
+
+use posthaste_mail_model::{AccountId, MailboxId, MailboxName, UidValidity};
 
 use super::{KnownList, Store};
 use crate::change::CommitOutcome;

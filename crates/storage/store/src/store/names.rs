@@ -1,8 +1,9 @@
 //! The IMAP operations on mailbox names: CREATE, DELETE, RENAME, SUBSCRIBE.
 
-use posthaste_mail_model::{AccountId, MailboxName};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use posthaste_mail_model::{AccountId, MailboxName};
 
 use super::{ListDraft, Store};
 use crate::error::{Result, StoreError};

@@ -1,13 +1,15 @@
 //! Names, lists and the cache, on the oracle.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use posthaste_mail_model::{MailboxName, NumSet};
+
 use super::*;
 use crate::error::StoreError;
 use crate::list::SpecialUse;
 use crate::mailbox::IncomingMessage;
 use crate::suite::new_id;
 use crate::{MailboxEntry, MemoryEngine};
-use posthaste_mail_model::{MailboxName, NumSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 fn store_with(options: StoreOptions) -> (Store, AccountId) {
     (Store::new(Arc::new(MemoryEngine::new()), options), AccountId(new_id()))

@@ -1,11 +1,12 @@
 //! Mail into mailboxes that nobody has open: it needs their heads alone, and what sessions see
 //! stays whole.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use posthaste_mail_model::{Flag, Keyword, MailboxId, ModSeq, NumSet};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::folder::{contents, load};

@@ -1,8 +1,9 @@
 //! Many at once: through the engine alone, and through two stores that share it as two processes
 //! would.
 
-use posthaste_mail_model::{FlagSet, NumSet, Uid};
 use std::sync::Arc;
+
+use posthaste_mail_model::{FlagSet, NumSet, Uid};
 use tokio::task::JoinSet;
 
 use super::folder::{contents, load};

@@ -1,8 +1,9 @@
 //! Summaries and bodies: in order, by range, shared.
 
+use std::ops::ControlFlow;
+
 use bytes::Bytes;
 use posthaste_mail_model::{FlagSet, NumSet};
-use std::ops::ControlFlow;
 
 use super::folder::contents;
 use super::{Factory, World, maintain, new_body_id};

@@ -1,11 +1,12 @@
 //! What a mailbox should hold, beside the engine that should hold it: commits are made from it, and
 //! it is compared with whatever the engine says.
 
-use bytes::Bytes;
-use posthaste_mail_model::{BodyId, Flag, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+
+use bytes::Bytes;
+use posthaste_mail_model::{BodyId, Flag, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
 
 use super::{Seeded, new_body_id};
 use crate::change::{CommitOutcome, Content, MailboxCommit, NewMessage};

@@ -1,9 +1,10 @@
 //! Keywords whose slots are given again and again: no message, and no session, ever has one that
 //! nobody set.
 
-use posthaste_mail_model::{Flag, Keyword, KeywordTable, NumSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use posthaste_mail_model::{Flag, Keyword, KeywordTable, NumSet};
 
 use super::folder::{contents, load};
 use super::{Factory, Seeded, World, new_body_id};

@@ -1,7 +1,8 @@
 //! Commits: applied whole or not at all, durable, and ordered by mod-sequence.
 
-use posthaste_mail_model::{FlagSet, ModSeq, NumSet, Uid};
 use std::sync::Arc;
+
+use posthaste_mail_model::{FlagSet, ModSeq, NumSet, Uid};
 
 use super::folder::load;
 use super::{Factory, World, modseq};

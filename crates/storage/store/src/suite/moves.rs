@@ -1,8 +1,9 @@
 //! Moves: a message is in exactly one of two mailboxes, even if others change them.
 
-use posthaste_mail_model::{FlagSet, MailboxId, NumSet};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use posthaste_mail_model::{FlagSet, MailboxId, NumSet};
 use tokio::task::JoinSet;
 
 use super::folder::{contents, load};

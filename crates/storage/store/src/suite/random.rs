@@ -1,8 +1,9 @@
 //! The engine beside the oracle: the same random commits to both, and both must say the same
 //! throughout.
 
-use posthaste_mail_model::{AccountId, FlagSet, MailboxId, NumSet};
 use std::sync::Arc;
+
+use posthaste_mail_model::{AccountId, FlagSet, MailboxId, NumSet};
 
 use super::{Factory, Folder, Seeded, add_mailbox, check, maintain, new_id};
 use crate::change::{CommitOutcome, MailboxCommit};

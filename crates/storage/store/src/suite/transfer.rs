@@ -1,7 +1,8 @@
 //! Mail moved from one engine to another, cut off, moved again, compared.
 
-use posthaste_mail_model::{AccountId, FlagSet, MailboxId, MailboxName, ModSeq, NumSet};
 use std::sync::Arc;
+
+use posthaste_mail_model::{AccountId, FlagSet, MailboxId, MailboxName, ModSeq, NumSet};
 
 use super::{Folder, add_mailbox, check, new_id};
 use crate::engine::Engine;

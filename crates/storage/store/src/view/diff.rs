@@ -124,7 +124,7 @@ impl<'v> Cursor<'v> {
 
     /// The rest of the current chunk; empty at the end of the view.
     fn rows(&self) -> &'v [Row] {
-        self.chunks.first().and_then(|c| c.item.get(self.row..)).unwrap_or_default()
+        self.chunks.first().map_or(&[], |chunk| &chunk.item[self.row..])
     }
 
     fn advance(&mut self, rows: usize) {
@@ -132,12 +132,13 @@ impl<'v> Cursor<'v> {
         self.group_rows = 0;
         self.index += rows as u32;
         if self.chunks.first().is_some_and(|c| c.item.len() == self.row) {
-            self.skip_chunks(1);
+            self.go_on_at(&self.chunks[1..]);
         }
     }
 
-    fn skip_chunks(&mut self, n: usize) {
-        (self.chunks, self.row, self.group_rows) = (self.chunks.get(n..).unwrap_or_default(), 0, 0);
+    /// Goes on at the first of `chunks`, or in the next group where there is none.
+    fn go_on_at(&mut self, chunks: &'v [Chunk]) {
+        (self.chunks, self.row, self.group_rows) = (chunks, 0, 0);
         self.enter_group();
     }
 
@@ -150,7 +151,7 @@ impl<'v> Cursor<'v> {
             let rows = self.group_rows;
             for cursor in [self, other] {
                 cursor.index += rows;
-                cursor.skip_chunks(usize::MAX);
+                cursor.go_on_at(&[]);
             }
             return true;
         }

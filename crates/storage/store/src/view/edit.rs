@@ -1,7 +1,8 @@
 //! Makes the next view from this one and copies only what a change touches.
 
-use posthaste_mail_model::NumSet;
 use std::sync::Arc;
+
+use posthaste_mail_model::NumSet;
 
 use super::node::{CHUNK_ROWS, Chunk, GROUP_CHUNKS, Group, Node, SMALL, Totals};
 use super::{Difference, View, ViewBuilder};
@@ -102,11 +103,15 @@ impl Pending<'_> {
 
     /// Drops the expunges and changes up to this UID.
     fn done_to(&mut self, uid: u32) {
-        while self.expunged.first().is_some_and(|range| range.1 <= uid) {
-            self.expunged = self.expunged.get(1..).unwrap_or_default();
+        while let Some((range, rest)) = self.expunged.split_first()
+            && range.1 <= uid
+        {
+            self.expunged = rest;
         }
-        while self.changed.first().is_some_and(|row| row.uid().value() <= uid) {
-            self.changed = self.changed.get(1..).unwrap_or_default();
+        while let Some((row, rest)) = self.changed.split_first()
+            && row.uid().value() <= uid
+        {
+            self.changed = rest;
         }
     }
 
@@ -164,7 +169,7 @@ fn replace_rows(chunk: &Chunk, pending: &mut Pending<'_>) -> Chunk {
     let rows = Arc::make_mut(&mut item);
     let mut from = 0;
     for new in changed {
-        from += rows.get(from..).unwrap_or_default().partition_point(|row| row.uid() < new.uid());
+        from += rows[from..].partition_point(|row| row.uid() < new.uid());
         if let Some(row) = rows.get_mut(from).filter(|row| row.uid() == new.uid()) {
             *row = *new;
         }

@@ -1,7 +1,8 @@
 //! Chunks and groups: shared slices that store totals of their contents.
 
-use posthaste_mail_model::{FlagSet, ModSeq};
 use std::sync::Arc;
+
+use posthaste_mail_model::{FlagSet, ModSeq};
 
 use crate::head::Counts;
 use crate::row::Row;

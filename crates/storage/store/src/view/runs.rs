@@ -87,7 +87,7 @@ impl<'v> Runs<'v> {
         match (self.chunk.first(), self.chunk.last()) {
             (Some(first), Some(last)) if in_chunk(first, last) => {
                 let done = self.end.saturating_sub(self.chunk_start).min(self.chunk.len() as u32);
-                let rest = self.chunk.get(done as usize..).unwrap_or_default();
+                let rest = &self.chunk[done as usize..];
                 self.chunk_start + done + gallop(rest, uid) as u32
             }
             _ => self.view.rank_of(uid),
@@ -148,7 +148,7 @@ fn gallop(rows: &[Row], uid: u32) -> usize {
         step *= 2;
     }
     let from = (step / 2).min(rows.len());
-    let window = rows.get(from..step.min(rows.len())).unwrap_or_default();
+    let window = &rows[from..step.min(rows.len())];
     from + window.partition_point(below)
 }
 

@@ -1,10 +1,12 @@
 //! Views against a plain vector of rows: every query, after every kind of change.
 
-use super::node::GROUP_CHUNKS;
-use super::*;
+use std::sync::Arc;
+
 use posthaste_mail_model::KeywordTable;
 use proptest::prelude::*;
-use std::sync::Arc;
+
+use super::node::GROUP_CHUNKS;
+use super::*;
 
 /// One step in the life of a mailbox. Places are shares of the folder in 256ths, so that steps fit
 /// any size.

@@ -93,8 +93,8 @@ async fn head(connection: &mut Connection) -> Result<Option<String>, NetError> {
         let input = connection.input();
         // The end may have begun in what was searched.
         let from = usize::saturating_sub(searched, 3);
-        if let Some(end) = find_end(input.get(from..).unwrap_or_default()) {
-            let head = input.get(..from + end).unwrap_or_default();
+        if let Some(end) = find_end(&input[from..]) {
+            let head = &input[..from + end];
             return Ok(Some(String::from_utf8_lossy(head).into_owned()));
         }
         searched = input.len();

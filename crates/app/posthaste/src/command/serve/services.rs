@@ -113,7 +113,7 @@ impl Services {
         filter: &Filter,
         certificates: &Certificates,
         budgets: &Budgets,
-    ) -> Self {
+    ) -> Result<Self, String> {
         let budget = &budgets.incoming;
         let imap = ImapService::new(
             imap_options(config),
@@ -142,8 +142,8 @@ impl Services {
             ..verification
         });
         let screening = screening(config, &budgets.seen);
-        let scanning = scanning(config);
-        let milters = milters(config);
+        let scanning = scanning(config)?;
+        let milters = milters(config)?;
         let smtp = |role| {
             let sink: Arc<dyn MailSink> = Arc::new(filter.clone());
             let service =
@@ -154,7 +154,7 @@ impl Services {
             let service = service.with_milters(milters.clone());
             Arc::new(service.with_verification(verification.clone()))
         };
-        Self {
+        Ok(Self {
             imap: Arc::new(imap),
             pop3: Arc::new(pop3),
             lmtp: smtp(Role::Lmtp),
@@ -172,7 +172,7 @@ impl Services {
             )),
             certificates: certificates.clone(),
             proxy_networks: config.listen.proxy_networks.clone().into(),
-        }
+        })
     }
 
     /// Serves one connection to its end.
@@ -340,29 +340,27 @@ fn screening(config: &Config, seen: &Seen) -> Screening {
 }
 
 /// What scans messages, if anything does.
-fn scanning(config: &Config) -> Option<Scanning> {
-    // The settings were checked when they were read.
-    let scanner = config.screening.rspamd().ok().flatten()?;
+fn scanning(config: &Config) -> Result<Option<Scanning>, String> {
+    let Some(scanner) = config.screening.rspamd()? else { return Ok(None) };
     let if_unscanned = match config.screening.rspamd_failure {
         RspamdFailure::Accept => IfUnscanned::Accept,
         RspamdFailure::Defer => IfUnscanned::Defer,
     };
     let trusted_networks = config.authentication.trusted_networks.clone();
-    Some(Scanning { scanner, if_unscanned, trusted_networks })
+    Ok(Some(Scanning { scanner, if_unscanned, trusted_networks }))
 }
 
 /// The programs that see each message.
-fn milters(config: &Config) -> Milters {
+fn milters(config: &Config) -> Result<Milters, String> {
     let if_away = |failure| match failure {
         RspamdFailure::Accept => IfUnscanned::Accept,
         RspamdFailure::Defer => IfUnscanned::Defer,
     };
-    // The settings were checked when they were read.
-    let all = config.screening.milters().unwrap_or_default().into_iter();
-    Milters {
+    let all = config.screening.milters()?.into_iter();
+    Ok(Milters {
         all: all.map(|(milter, failure)| (milter, if_away(failure))).collect(),
         trusted_networks: config.authentication.trusted_networks.clone(),
-    }
+    })
 }
 
 /// Where scripts are managed (RFC 5804 §3), if anywhere.

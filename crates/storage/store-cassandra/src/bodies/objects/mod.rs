@@ -11,9 +11,11 @@
 //! An object is the message as it is, so that other tools can read it. A part of it is read by a
 //! ranged GET of whole blocks.
 //!
-//! Beside them lies the object `PREFIX/posthaste`, which holds an id that the keyspace knows, too:
-//! it distinguishes a store that lost an object from a wrong store, and two keyspaces in one place
-//! are noticed before they do harm.
+//! Beside them lies the object `PREFIX/posthaste`, which holds an id that the keyspace knows, too.
+//! It distinguishes a store that lost an object from a wrong store. Two keyspaces in one place are
+//! noticed before they do harm.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use object_store::path::Path;
@@ -21,7 +23,6 @@ use object_store::{Error, ObjectStore, ObjectStoreExt};
 use posthaste_mail_model::{BodyId, Id};
 use posthaste_store::octets::{Octets, put_varint};
 use posthaste_store::{BodyRange, Result, StoreError};
-use std::sync::Arc;
 
 use crate::options::body_place::BodyPlace;
 use crate::stored::seal::{place, seal, unseal};

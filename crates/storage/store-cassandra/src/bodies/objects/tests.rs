@@ -2,11 +2,13 @@
 //! one.
 #![allow(clippy::unwrap_used)]
 
-use super::*;
-use crate::options::s3::S3;
+use std::time::Duration;
+
 use object_store::memory::InMemory;
 use proptest::prelude::*;
-use std::time::Duration;
+
+use super::*;
+use crate::options::s3::S3;
 
 const COMMIT: Id = Id::new(7, 7);
 

@@ -1,10 +1,11 @@
 //! Walking along records that lie close together.
 
+use std::ops::Range;
+
 use heed::RoRange;
 use heed::types::Bytes;
 use posthaste_mail_model::MailboxId;
 use posthaste_store::{Result, StoreError};
-use std::ops::Range;
 
 use crate::index::chunk::uid_of;
 use crate::index::summaries::record::Origin;

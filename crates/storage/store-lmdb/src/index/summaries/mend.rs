@@ -12,10 +12,11 @@
 //! A body is considered only if it is as long as the message's row says. To believe a damaged
 //! record's body id because some body has it could serve one message as another; hence the proofs.
 
+use std::ops::ControlFlow;
+
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet, Uid};
 use posthaste_store::{Result, Row, StoreError, Stored, Visit};
-use std::ops::ControlFlow;
 
 use crate::index::Indexed;
 use crate::index::bodies::BodyPlace;

@@ -1,14 +1,15 @@
 //! The walk along the summaries of one mailbox, with one cursor for ranges that lie close together.
 //!
 //! What always holds: UIDs are dealt with in rising order, each once. The walk keeps the part of
-//! the set that it has not dealt with yet ([`Walk::rest`]), and a record may only shorten it from
-//! the front; so records out of order, which damage may leave, can neither repeat a message nor
-//! hide one.
+//! the set that it has not dealt with yet ([`Walk::rest`]). A record may only shorten it from the
+//! front. So records out of order, which damage may leave, can neither repeat a message nor hide
+//! one.
+
+use std::ops::ControlFlow;
 
 use heed::RoTxn;
 use posthaste_mail_model::{MailboxId, Uid};
 use posthaste_store::{Result, StoreError, Stored, Unreadable, Visit};
-use std::ops::ControlFlow;
 
 use super::mend::Mend;
 use super::rows_there::RowsThere;

@@ -3,11 +3,12 @@
 //! Pages are read with `pread`, never through the map: a page that the disk cannot give is an error
 //! here, and a signal there.
 
-use heed::{RoTxn, WithoutTls};
-use posthaste_store::{Result, StoreError};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use heed::{RoTxn, WithoutTls};
+use posthaste_store::{Result, StoreError};
 
 use super::REMEDY;
 use super::layout::{META_LEN, Meta, MetaHead, PAGE_HEADER};

@@ -6,8 +6,9 @@
 //! command. They are read by `check`, and at the first start after a process ended by a signal that
 //! damage may have caused (`suspicion`).
 
-use posthaste_store::{Result, StoreError};
 use std::collections::VecDeque;
+
+use posthaste_store::{Result, StoreError};
 
 use super::REMEDY;
 use super::file::{PageFile, Snapshot};

@@ -10,10 +10,11 @@ mod names;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
-use std::sync::Arc;
 
 use crate::cache::Cache;
 use crate::changed::ChangedMailboxes;

@@ -17,6 +17,7 @@ use posthaste_retention::{Mode, Outcome, Retention, RetentionError, Target};
 use posthaste_store::Store;
 use posthaste_store_lmdb::EngineLock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::AbortHandle;
 
 use self::first_account::first_account;
 use self::listeners::Listeners;
@@ -144,36 +145,16 @@ async fn serve(
     opened.directory.set_logins(config.logins()?);
     let mut signals = Signals::new()?;
     let budgets = Budgets::new(&plan, &config, &opened.store);
-    let foreign = opened.store.clone();
-    let look = if opened.store.engine().epoch().is_some() { FOREIGN_LOOK } else { CLUSTER_LOOK };
-    let metrics = Arc::clone(&budgets.metrics);
-    let foreign = async move { foreign.watch_foreign(look).await };
-    let foreign = tokio::spawn(Metered::background(Arc::clone(&metrics), "watch", foreign));
-    let accounts = Arc::clone(&opened.directory);
-    let account_look =
-        if opened.store.engine().epoch().is_some() { ACCOUNT_LOOK } else { ACCOUNT_LOOK_CLUSTER };
-    let accounts = async move { accounts.watch_accounts(account_look).await };
-    let accounts = tokio::spawn(Metered::background(Arc::clone(&metrics), "watch", accounts));
-    let maintenance =
-        Metered::background(Arc::clone(&metrics), "maintenance", maintain(opened.store.clone()));
-    let maintenance = tokio::spawn(maintenance);
-    let indexing = Metered::background(Arc::clone(&metrics), "index", budgets.index.clone().run());
-    let indexing = tokio::spawn(indexing);
-    let retention = tokio::spawn(Metered::background(
-        Arc::clone(&metrics),
-        "retention",
-        retain(Retention::new(opened.store.clone(), Arc::clone(&opened.directory)), config.retention.clone()),
-    ));
-    let expiry = tokio::spawn(watch_expiry(certificates.clone()));
+    let background = Background::start(&config, &opened, &budgets, &certificates);
     let mut outgoing = Outgoing::start(&config, &opened, &budgets).await?;
     let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
     let filter = Filter::new(opened.delivery.clone(), relay, &services::hostname(&config));
     let filter = filter.with_site(config.sieve.site()?);
     let engine = Arc::clone(opened.store.engine());
-    let mut domain = std::pin::pin!(first_domain(config.relay.enabled, engine, account_look));
+    let mut domain = std::pin::pin!(first_domain(config.relay.enabled, engine, account_look(&opened)));
     let mut server = Server { config, common, options, level, opened, filter, certificates, budgets, plan };
     let mut listeners =
-        Listeners::new(server.services(), &server.config, &server.budgets, &server.plan, access, bound);
+        Listeners::new(server.services()?, &server.config, &server.budgets, &server.plan, access, bound);
     listeners.set(&server.wanted())?;
     let sources =
         Sources { registry: Arc::clone(&server.budgets.metrics), index: server.budgets.index.clone() };
@@ -201,15 +182,52 @@ async fn serve(
     if let Some(outgoing) = outgoing {
         outgoing.stop(server.config.limits.shutdown_timeout).await;
     }
-    foreign.abort();
-    accounts.abort();
-    maintenance.abort();
-    indexing.abort();
-    retention.abort();
-    expiry.abort();
+    background.stop();
     server.opened.store.wait_for_changes().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The tasks beside the sessions, as long as the server runs.
+struct Background(Vec<AbortHandle>);
+
+impl Background {
+    fn start(config: &Config, opened: &Opened, budgets: &Budgets, certificates: &Certificates) -> Self {
+        let foreign = opened.store.clone();
+        let look = if opened.store.engine().epoch().is_some() { FOREIGN_LOOK } else { CLUSTER_LOOK };
+        let metrics = || Arc::clone(&budgets.metrics);
+        let foreign = async move { foreign.watch_foreign(look).await };
+        let foreign = tokio::spawn(Metered::background(metrics(), "watch", foreign));
+        let accounts = Arc::clone(&opened.directory);
+        let account_look = account_look(opened);
+        let accounts = async move { accounts.watch_accounts(account_look).await };
+        let accounts = tokio::spawn(Metered::background(metrics(), "watch", accounts));
+        let maintenance = maintain(opened.store.clone());
+        let maintenance = tokio::spawn(Metered::background(metrics(), "maintenance", maintenance));
+        let indexing = budgets.index.clone().run();
+        let indexing = tokio::spawn(Metered::background(metrics(), "index", indexing));
+        let retention = Retention::new(opened.store.clone(), Arc::clone(&opened.directory));
+        let retention = retain(retention, config.retention.clone());
+        let retention = tokio::spawn(Metered::background(metrics(), "retention", retention));
+        let expiry = tokio::spawn(watch_expiry(certificates.clone()));
+        Self(vec![
+            foreign.abort_handle(),
+            accounts.abort_handle(),
+            maintenance.abort_handle(),
+            indexing.abort_handle(),
+            retention.abort_handle(),
+            expiry.abort_handle(),
+        ])
+    }
+
+    fn stop(self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// How often accounts are looked at that another process or node may have changed.
+fn account_look(opened: &Opened) -> Duration {
+    if opened.store.engine().epoch().is_some() { ACCOUNT_LOOK } else { ACCOUNT_LOOK_CLUSTER }
 }
 
 /// Where to listen: the command line, else the configuration.
@@ -231,8 +249,9 @@ struct Server {
 }
 
 impl Server {
-    fn services(&self) -> Services {
+    fn services(&self) -> Result<Services> {
         Services::new(&self.config, &self.opened, &self.filter, &self.certificates, &self.budgets)
+            .map_err(Failure::Usage)
     }
 
     fn wanted(&self) -> Vec<Listen> {
@@ -241,11 +260,15 @@ impl Server {
 
     /// A domain was set up while nothing was sent. New sessions may send to other domains.
     async fn begin_to_send(&mut self, listeners: &mut Listeners) -> Option<Outgoing> {
-        match Outgoing::start(&self.config, &self.opened, &self.budgets).await {
+        let started = Outgoing::start(&self.config, &self.opened, &self.budgets).await;
+        let served = started.and_then(|outgoing| {
+            let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
+            self.filter = self.filter.clone().with_relay(relay);
+            listeners.replace(self.services()?, &self.config, &self.plan);
+            Ok(outgoing)
+        });
+        match served {
             Ok(outgoing) => {
-                let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
-                self.filter = self.filter.clone().with_relay(relay);
-                listeners.replace(self.services(), &self.config, &self.plan);
                 tracing::info!("a domain is set up: mail is sent to other domains from now on");
                 outgoing
             }
@@ -260,7 +283,7 @@ impl Server {
     /// as it was.
     fn reload(&mut self, listeners: &mut Listeners) {
         let outcome = self.reload_config().and_then(|()| {
-            listeners.replace(self.services(), &self.config, &self.plan);
+            listeners.replace(self.services()?, &self.config, &self.plan);
             listeners.set(&self.wanted())
         });
         match outcome {

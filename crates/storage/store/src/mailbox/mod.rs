@@ -7,10 +7,10 @@
 //! published, waiters get their results and watchers wake up. While nobody has the mailbox open
 //! there is no view: incoming messages are then resolved against its head.
 //!
-//! What always holds: a mailbox has one [`MailboxState`], so all its changes wait in one queue;
-//! views are published in the order of their mod-sequences, each only after its commit is on disk;
-//! no lock is held while the engine works (leadership is a role, not a lock); dropping the future
-//! of a change neither undoes it nor delays others.
+//! What always holds: a mailbox has one [`MailboxState`], so all its changes wait in one queue.
+//! Views are published in the order of their mod-sequences, each only after its commit is on disk.
+//! No lock is held while the engine works: leadership is a role, not a lock. Dropping the future of
+//! a change neither undoes it nor delays others.
 
 mod base;
 mod changes;
@@ -24,12 +24,13 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use bytes::Bytes;
-use posthaste_mail_model::{BodyId, Flag, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
-use posthaste_metrics::Counter;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use posthaste_mail_model::{BodyId, Flag, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
+use posthaste_metrics::Counter;
 use tokio::sync::watch;
 
 use crate::engine::{BodyRange, Unreadable, Visit};

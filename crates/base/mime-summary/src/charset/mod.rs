@@ -13,6 +13,8 @@ use encoding_rs::{
 };
 use mail_parser::decoders::charsets::map::charset_decoder;
 
+use crate::in_bounds::InBounds;
+
 mod legacy;
 
 /// Longest text in a charset that can only be decoded whole (UTF-7 …); the rest is not read.
@@ -106,7 +108,7 @@ pub(crate) fn decode_bytes<'b>(label: &[u8], bytes: &'b [u8]) -> Cow<'b, str> {
         },
         Named::Known(charset) => {
             let (charset, mark) = with_byte_order(charset, label, bytes);
-            charset.decode_without_bom_handling(bytes.get(mark..).unwrap_or_default()).0
+            charset.decode_without_bom_handling(bytes.in_bounds(mark..)).0
         }
         Named::Other(decode) => Cow::Owned(decode(bytes.get(..WHOLE_MAX).unwrap_or(bytes))),
     }
@@ -171,7 +173,7 @@ fn stream(decoder: &mut Decoder, mut bytes: &[u8], into: &mut String, piece: Pie
         let room = decoder.max_utf8_buffer_length(bytes.len()).unwrap_or(bytes.len());
         into.reserve(room.clamp(16, 256 * 1024));
         let (result, read, _) = decoder.decode_to_string(bytes, into, piece == Piece::Last);
-        bytes = bytes.get(read..).unwrap_or_default();
+        bytes = bytes.in_bounds(read..);
         if result == CoderResult::InputEmpty {
             return;
         }

@@ -5,6 +5,13 @@
 //! groups: commits that wait together while the disk is paused. Steps that fail leave a doubt, as
 //! they do for a client.
 
+use std::collections::VecDeque;
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::future::join_all;
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
@@ -12,12 +19,6 @@ use posthaste_store::{
     CommitOutcome, DirectoryChange, Engine, ListCommit, MailboxCommit, Result, StoreError,
 };
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
-use std::collections::VecDeque;
-use std::path::Path;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
 
 use crate::model::{Change, Knowledge, Moment, Timeline, Unit};
 use crate::random::Random;
@@ -28,7 +29,7 @@ mod steps;
 
 /// A summary as delivery might make it: long enough that pages fill.
 pub fn summarize(bytes: &[u8]) -> Vec<u8> {
-    let head = bytes.get(..bytes.len().min(40)).unwrap_or_default();
+    let head = &bytes[..bytes.len().min(40)];
     format!("{} octets, begins {head:?}", bytes.len()).into_bytes()
 }
 
@@ -234,18 +235,23 @@ fn outcome_of(result: Option<StepResult>) -> Result<CommitOutcome> {
 impl Driver {
     /// A driver of the store in the recorder's directory, of which so much is known. `ids` must be
     /// beyond those of earlier drivers.
-    pub fn new(recorder: Arc<Recorder>, known: Knowledge, seed: u64, ids: u64, faulty: bool) -> Self {
+    pub fn new(recorder: Arc<Recorder>, known: Knowledge, seed: u64, ids: u64) -> Self {
         let random = Random::new(seed, 2);
         let timeline = Timeline::new(known.clone());
         let (script, listener) = (VecDeque::new(), None);
         let options = options(seed);
-        let (actor, clock) = (0, None);
+        let (actor, clock, faulty) = (0, None, false);
         Self { recorder, random, options, known, timeline, faulty, ids, script, listener, actor, clock }
+    }
+
+    /// Whether faults are injected: then the store may refuse what it could do else.
+    pub fn with_faults(self, faulty: bool) -> Self {
+        Self { faulty, ..self }
     }
 
     /// One of several processes that write at the same time.
     pub fn beside_others(recorder: Arc<Recorder>, seed: u64, actor: usize, faulty: bool) -> Self {
-        let mut driver = Self::new(recorder, Knowledge::default(), seed, first_id(actor), faulty);
+        let mut driver = Self::new(recorder, Knowledge::default(), seed, first_id(actor)).with_faults(faulty);
         driver.random = Random::new(seed, 20 + actor as u64);
         driver.actor = actor;
         driver
@@ -311,15 +317,18 @@ impl Driver {
         }
     }
 
-    /// Ends a life: with an orderly close, or as if the process were killed.
-    pub fn end(&mut self, engine: LmdbEngine, killed: bool) {
+    /// Ends a life in order.
+    pub fn close(&mut self, engine: LmdbEngine) {
         let start = self.now();
-        if killed {
-            engine.kill();
-        } else {
-            engine.close();
-        }
-        self.moment(if killed { "kill" } else { "close" }.into(), start, Vec::new());
+        engine.close();
+        self.moment("close".into(), start, Vec::new());
+    }
+
+    /// Ends a life as if the process were killed.
+    pub fn kill(&mut self, engine: LmdbEngine) {
+        let start = self.now();
+        engine.kill();
+        self.moment("kill".into(), start, Vec::new());
     }
 
     /// Rebuilds the index, whatever faults are reported. `strict`: a crash is no damage, so no

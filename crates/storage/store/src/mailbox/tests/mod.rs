@@ -3,18 +3,20 @@
 mod keywords;
 mod moves;
 
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::AtomicU32;
+use std::task::{Context as TaskContext, Waker};
+
+use parking_lot::Mutex;
+use posthaste_mail_model::{AccountId, FlagSet, Keyword};
+use tokio::sync::Semaphore;
+
 use super::*;
 use crate::change::{CommitOutcome, FlagChange};
 use crate::suite::layer::Layer;
 use crate::suite::{Seeded, add_mailbox, new_body_id, new_id};
 use crate::{Engine, MailboxCommit, MemoryEngine, Store, StoreOptions};
-use parking_lot::Mutex;
-use posthaste_mail_model::{AccountId, FlagSet, Keyword};
-use std::future::Future;
-use std::pin::pin;
-use std::sync::atomic::AtomicU32;
-use std::task::{Context as TaskContext, Waker};
-use tokio::sync::Semaphore;
 
 /// An engine whose commits wait until the test lets them through, and may be made to fail.
 struct Gated {

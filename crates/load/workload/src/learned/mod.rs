@@ -9,10 +9,10 @@ mod dovecot_log;
 mod imap;
 mod pop3;
 
-pub use dovecot_log::of_dovecot_log;
+use std::fmt::Write as _;
 
 use crate::Protocol;
-use std::fmt::Write as _;
+pub use dovecot_log::of_dovecot_log;
 
 /// Commands of one kind in folders of one size.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -23,17 +23,17 @@ mod moves;
 mod random;
 mod transfer;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use posthaste_mail_model::{
     AccountId, BodyId, Id, Keyword, KeywordTable, MailboxId, MailboxName, ModSeq, Uid, UidValidity,
 };
-use std::sync::Arc;
 
 use crate::change::CommitOutcome;
 use crate::engine::Engine;
 use crate::head::{Counts, MailboxHead};
 use crate::list::{ListCommit, MailboxEntry};
-
 pub use closed::{
     closed_and_open_agree, mail_into_a_closed_mailbox_reads_no_rows, opening_races_deliveries,
     recent_survives_while_closed,

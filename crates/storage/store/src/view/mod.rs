@@ -21,10 +21,9 @@ use posthaste_mail_model::{FlagSet, ModSeq, NumSet, SeqNum, Uid};
 
 use crate::head::{Counts, MailboxHead};
 use crate::row::Row;
-use node::Group;
-
 pub use build::ViewBuilder;
 pub use diff::Difference;
+use node::Group;
 pub use node::{CHUNK_ROWS, Totals};
 pub use runs::{Rows, Runs};
 
