@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use posthaste_directory::sasl::{Mechanism, Mechanisms};
-use posthaste_directory::{Account, Address, Format, LoginError, LoginFailure, Target};
+use posthaste_directory::{Account, Address, LoginError, LoginFailure, Target};
 use posthaste_mail_model::{AccountId, Id};
 use time::OffsetDateTime;
 
@@ -207,7 +207,7 @@ pub(crate) fn account(number: u128) -> Account {
         referral: None,
         sets_quotas: false,
         scripts: Box::default(),
-        format: Format::default(),
+        format: None,
         keep_original: false,
         disabled: false,
         created: 0,

@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use posthaste_directory::{LoginSettings, Network};
+use posthaste_directory::{Format, FormatSettings, LoginSettings, Network};
 use posthaste_net::Place;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -153,6 +153,15 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Auto<T> {
 #[derive(Debug, Clone, Deserialize)]
 pub struct StoreConfig {
     pub cache: Auto<ByteSize>,
+    pub format: Format,
+    pub keep_original: bool,
+}
+
+impl StoreConfig {
+    /// How messages of accounts are stored that do not say it.
+    pub fn format_settings(&self) -> FormatSettings {
+        FormatSettings { format: self.format, keep_original: self.keep_original }
+    }
 }
 
 /// Access to the store of bodies; what is empty or false is taken from the environment.

@@ -186,6 +186,7 @@ async fn open(
         message_len_max: limits.message_len(),
         quota: Quota { bytes: limit(limits.account_size.as_u64()), messages: limit(limits.account_messages) },
         folder_messages_warn: limits.folder_messages_warn,
+        format: config.store.format_settings(),
     };
     let delivery = Delivery::new(store.clone(), Arc::clone(&directory), options).with_summaries(summaries);
     Ok(Opened { store, directory, delivery })

@@ -17,7 +17,7 @@
 //! loses nothing, and the next one goes on.
 
 use bytes::Bytes;
-use posthaste_directory::{Account, Format};
+use posthaste_directory::{Account, Format, FormatSettings};
 use posthaste_mail_model::{BodyId, Id, NumSet, Uid};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{CommitOutcome, FlagChange, IncomingMessage, Mailbox, StoreError};
@@ -209,11 +209,14 @@ impl Converter<'_> {
             let why = "its conversion may take more memory than `limits.summary_bytes` allows";
             return Err(DeliveryError::Interrupted(why.to_owned()));
         };
-        let (account, options) = (self.account.clone(), self.options);
-        let len_max = self.delivery.options().message_len_max;
+        let (account, loss) = (self.account.name.clone(), self.options.loss);
+        let server = self.delivery.options();
+        let keep_original = self.account.stored_as(server.format).keep_original;
+        let to = FormatSettings { format: self.options.to, keep_original };
+        let len_max = server.message_len_max;
         let work = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            step(&stored, &account, options, len_max)
+            step(&stored, &account, (to, loss), len_max)
         });
         let step = work.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))?;
         let after = match &step.map_err(DeliveryError::Interrupted)? {
@@ -309,25 +312,29 @@ fn twin_of(body: BodyId) -> BodyId {
     BodyId(Id::from_bytes(id))
 }
 
-/// How a stored body changes.
-fn step(stored: &Bytes, account: &Account, options: ConvertOptions, len_max: u64) -> Result<Step, String> {
-    let ConvertOptions { to, loss, .. } = options;
+/// How a stored body of this account changes.
+fn step(
+    stored: &Bytes,
+    account: &str,
+    (to, loss): (FormatSettings, Loss),
+    len_max: u64,
+) -> Result<Step, String> {
     let form = FormHeader::of(stored).map_or(Form::Plain, |header| header.form);
     let seen = served(stored)?;
     if form == Form::Plain
         && might_be_rich(&seen)
-        && let Some(rich) = as_mime_blocking(&account.name, &seen, len_max)
+        && let Some(rich) = as_mime_blocking(account, &seen, len_max)
     {
-        let shape = Shape::of_rich(to, account.keep_original);
+        let shape = Shape::of_rich(to);
         if shape == Shape::Mime && loss == Loss::Refuse {
             return Ok(Step::WouldLose);
         }
         let stored = rich.stored(shape, &seen).unwrap_or_else(|| as_plain(rich.mime.clone()));
         return Ok(Step::Renumber { stored, served: rich.mime });
     }
-    let new = match (form, to) {
+    let new = match (form, to.format) {
         (Form::Plain, Format::Rich) => enriched(&seen),
-        (Form::Rich, Format::Mime) if account.keep_original => {
+        (Form::Rich, Format::Mime) if to.keep_original => {
             original_of(stored).and_then(|original| with_original(&seen, &original))
         }
         (Form::Rich, Format::Mime) if loss == Loss::Refuse => return Ok(Step::WouldLose),

@@ -14,7 +14,7 @@ const SIGNED: &[u8] =
 /// Delivers mail that is plain, rich, and signed, in a format.
 async fn deliver(delivery: &Delivery, account: &Account, (format, keep_original): (Format, bool)) -> Account {
     let change = AccountChange {
-        format: Some(format),
+        format: Some(Some(format)),
         keep_original: Some(keep_original),
         ..AccountChange::default()
     };

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
-use posthaste_directory::{Account, Directory, Recipient, ResolveError};
+use posthaste_directory::{Account, Directory, FormatSettings, Recipient, ResolveError};
 use posthaste_mail_model::{AccountId, BodyId, Flag, MailboxId, MailboxName, Uid};
 use posthaste_net::{ByteBudget, BytePermit, Holder, Places, processors_for_work};
 use posthaste_store::form::served_len;
@@ -48,13 +48,20 @@ pub struct DeliveryOptions {
     pub quota: Quota,
     /// Messages of a folder over which each opening of it is logged; 0 for none.
     pub folder_messages_warn: u64,
+    /// How messages of accounts are stored that do not say it.
+    pub format: FormatSettings,
 }
 
 impl Default for DeliveryOptions {
     /// 64 MiB: twice the limit of large mail services, because a message is in memory while it
     /// arrives. No quota.
     fn default() -> Self {
-        Self { message_len_max: 64 << 20, quota: Quota::default(), folder_messages_warn: 0 }
+        Self {
+            message_len_max: 64 << 20,
+            quota: Quota::default(),
+            folder_messages_warn: 0,
+            format: FormatSettings::default(),
+        }
     }
 }
 

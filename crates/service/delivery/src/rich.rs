@@ -16,7 +16,7 @@
 //! §6.3.12 stores the very bytes that the client sent.
 
 use bytes::Bytes;
-use posthaste_directory::{Account, Format, Recipient};
+use posthaste_directory::{Account, Format, FormatSettings, Recipient};
 use posthaste_mail_model::Flag;
 use posthaste_metrics::Counter;
 use posthaste_net::{BytePermit, Holder};
@@ -40,18 +40,18 @@ pub(crate) enum Shape {
 
 impl Shape {
     /// How an account stores a message that is rich, or not.
-    pub(crate) fn wanted((format, keep_original): (Format, bool), is_rich: bool) -> Self {
-        match format {
-            _ if is_rich => Self::of_rich(format, keep_original),
+    pub(crate) fn wanted(settings: FormatSettings, is_rich: bool) -> Self {
+        match settings.format {
+            _ if is_rich => Self::of_rich(settings),
             Format::Rich => Self::Enriched,
             Format::Keep | Format::Mime => Self::AsSent,
         }
     }
 
     /// How an account stores a rich message.
-    pub(crate) fn of_rich(format: Format, keep_original: bool) -> Self {
-        match format {
-            Format::Mime if keep_original => Self::MimeWithOriginal,
+    pub(crate) fn of_rich(settings: FormatSettings) -> Self {
+        match settings.format {
+            Format::Mime if settings.keep_original => Self::MimeWithOriginal,
             Format::Mime => Self::Mime,
             Format::Keep | Format::Rich => Self::AsSent,
         }
@@ -65,6 +65,8 @@ pub struct Forms {
     /// What clients of every recipient see.
     served: Bytes,
     is_rich: bool,
+    /// What the server has for accounts that do not say how they store messages.
+    default: FormatSettings,
     first: IncomingMessage,
     others: Vec<(Shape, IncomingMessage)>,
 }
@@ -72,7 +74,7 @@ pub struct Forms {
 impl Forms {
     /// The message as an account stores it.
     pub fn of(&self, account: &Account) -> &IncomingMessage {
-        let wanted = Shape::wanted((account.format, account.keep_original), self.is_rich);
+        let wanted = Shape::wanted(account.stored_as(self.default), self.is_rich);
         self.others.iter().find(|(shape, _)| *shape == wanted).map_or(&self.first, |(_, message)| message)
     }
 
@@ -111,11 +113,9 @@ impl Delivery {
         if is_rich {
             posthaste_metrics::count(Counter::Conversions, 1);
         }
-        let wanted = |shape: Shape| {
-            let is_it =
-                |r: &Recipient| Shape::wanted((r.account.format, r.account.keep_original), is_rich) == shape;
-            recipients.iter().any(is_it)
-        };
+        let default = self.options().format;
+        let shape_of = |r: &Recipient| Shape::wanted(r.account.stored_as(default), is_rich);
+        let wanted = |shape: Shape| recipients.iter().any(|r| shape_of(r) == shape);
         let mut others = Vec::new();
         let Some(rich) = rich else {
             let first = self.incoming(bytes.clone(), Vec::new(), None).await?;
@@ -124,14 +124,14 @@ impl Delivery {
             {
                 others.push((Shape::Enriched, self.stored_as(&first, stored)));
             }
-            return Ok(Forms { served: bytes, is_rich, first, others });
+            return Ok(Forms { served: bytes, is_rich, default, first, others });
         };
         let first = self.incoming(rich.mime.clone(), Vec::new(), None).await?;
         for shape in [Shape::AsSent, Shape::MimeWithOriginal].into_iter().filter(|shape| wanted(*shape)) {
             let stored = rich.stored(shape, &bytes).map(|stored| self.stored_as(&first, stored));
             others.extend(stored.map(|stored| (shape, stored)));
         }
-        Ok(Forms { served: rich.mime, is_rich, first, others })
+        Ok(Forms { served: rich.mime, is_rich, default, first, others })
     }
 
     /// The same message with another stored body.
@@ -209,7 +209,7 @@ impl Delivery {
     ) -> Result<IncomingMessage, DeliveryError> {
         self.check_size(bytes.len())?;
         let rich = as_mime_blocking(&account.name, &bytes, self.options().message_len_max);
-        let wanted = Shape::wanted((account.format, account.keep_original), rich.is_some());
+        let wanted = Shape::wanted(account.stored_as(self.options().format), rich.is_some());
         let served = rich.as_ref().map_or(&bytes, |rich| &rich.mime);
         let message = self.summarized_blocking(served.clone(), flags, date);
         let stored = match &rich {

@@ -2,7 +2,7 @@
 //! out.
 
 use bytes::Bytes;
-use posthaste_directory::{Account, AccountChange, Directory, Format, NewAccount, Policy};
+use posthaste_directory::{Account, AccountChange, Directory, Format, FormatSettings, NewAccount, Policy};
 use posthaste_mail_model::{Flag, Keyword, MailboxName, Secret};
 use posthaste_mime_summary::summary_memory_max;
 use posthaste_net::{ByteBudget, Holder};
@@ -463,7 +463,7 @@ async fn exports_go_on_while_flags_change() {
 
 /// An account of this format.
 async fn add_with(delivery: &Delivery, name: &str, format: Format) -> Account {
-    let new = NewAccount { format, ..NewAccount::default() };
+    let new = NewAccount { format: Some(format), ..NewAccount::default() };
     delivery.directory().add(name, &Secret::new("pencil".to_owned()), new).await.unwrap()
 }
 
@@ -502,6 +502,25 @@ async fn rich_mail_is_converted_for_those_who_want_it() {
     delivery.deliver(Bytes::from(rich), &recipients[1..]).await;
     delivery.deliver(message("plain"), &recipients[1..2]).await;
     assert_eq!(inbox(&delivery, &ben).await[1..], [text(&mime), text(&message("plain"))]);
+}
+
+/// The server's format is that of accounts that have none of their own.
+#[tokio::test]
+async fn the_server_has_a_format_for_all_accounts() {
+    let format = FormatSettings { format: Format::Mime, keep_original: true };
+    let options = DeliveryOptions { message_len_max: 1 << 20, format, ..DeliveryOptions::default() };
+    let (delivery, ana) = delivery_with(options).await;
+    let ben = add_with(&delivery, "ben@example.org", Format::Keep).await;
+    let recipients = [delivery.resolve(&ana.name).await.unwrap(), delivery.resolve(&ben.name).await.unwrap()];
+    let rich = samples::mail(&samples::note());
+    let engine = delivery.store().engine();
+    let mut forms = Vec::new();
+    for delivered in delivery.deliver(Bytes::from(rich), &recipients).await {
+        let stored = engine.read_body(delivered.unwrap().body, 0..u64::MAX).await.unwrap();
+        forms.push(FormHeader::of(&stored).map(|header| header.form));
+    }
+    assert_eq!(forms, [Some(Form::WithOriginal), Some(Form::Rich)]);
+    assert_eq!(inbox(&delivery, &ana).await, inbox(&delivery, &ben).await);
 }
 
 #[tokio::test]

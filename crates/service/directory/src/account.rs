@@ -18,6 +18,15 @@ pub enum Format {
     Keep,
 }
 
+/// How messages are stored: what the server has for all accounts, or an account for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FormatSettings {
+    /// The form.
+    pub format: Format,
+    /// Whether [`Format::Mime`] keeps the rich message beside what was made of it.
+    pub keep_original: bool,
+}
+
 /// What an account's record says of its Sieve scripts. It is read with the account, so mail for an
 /// account without a script costs no further read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -96,9 +105,10 @@ pub struct Account {
     pub command_limits: CommandLimits,
     /// Mailboxes it may have; `None` for no limit of its own.
     pub quota_mailboxes: Option<u64>,
-    /// How its messages are stored.
-    pub format: Format,
-    /// Whether [`Format::Mime`] keeps the rich message beside what was made of it.
+    /// How its messages are stored; `None` for what the server has for all.
+    pub format: Option<Format>,
+    /// Whether [`Format::Mime`] keeps the rich message beside what was made of it; also where the
+    /// server does that for all.
     pub keep_original: bool,
     /// Whether logins and mail are refused.
     pub disabled: bool,
@@ -121,6 +131,14 @@ pub struct Account {
 }
 
 impl Account {
+    /// How its messages are stored. `server`: what the server has for all.
+    pub fn stored_as(&self, server: FormatSettings) -> FormatSettings {
+        match self.format {
+            Some(format) => FormatSettings { format, keep_original: self.keep_original },
+            None => FormatSettings { keep_original: server.keep_original || self.keep_original, ..server },
+        }
+    }
+
     /// The domain of its name; `None` for a plain name.
     pub fn domain(&self) -> Option<&str> {
         self.name.rsplit_once('@').map(|(_, domain)| domain)
@@ -143,8 +161,8 @@ pub struct NewAccount {
     pub command_limits: CommandLimits,
     /// Mailboxes it may have; `None` for no limit of its own.
     pub quota_mailboxes: Option<u64>,
-    /// How its messages are stored.
-    pub format: Format,
+    /// How its messages are stored; `None` for what the server has for all.
+    pub format: Option<Format>,
     /// Whether [`Format::Mime`] keeps the rich message beside what was made of it.
     pub keep_original: bool,
     /// Whether its mailboxes stand in the namespace `Shared/` of others.
@@ -166,8 +184,8 @@ pub struct AccountChange {
     pub save_limit: Option<Option<u32>>,
     /// The same for mailboxes.
     pub quota_mailboxes: Option<Option<u64>>,
-    /// A new format.
-    pub format: Option<Format>,
+    /// A new format; `Some(None)` is what the server has for all.
+    pub format: Option<Option<Format>>,
     /// Whether [`Format::Mime`] keeps the rich message beside what was made of it.
     pub keep_original: Option<bool>,
     /// Whether logins and mail are refused.

@@ -69,7 +69,7 @@ struct AccountRecord {
     quota_mailboxes: Option<u64>,
     /// Did nothing in programs that know no `stored_as`, whatever it said, and they want it.
     format: Format,
-    /// How messages are kept; absent for [`Format::Keep`].
+    /// How messages are stored; absent for what the server has for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stored_as: Option<Format>,
     #[serde(default, skip_serializing_if = "is_false")]
@@ -218,7 +218,7 @@ impl Stored {
                 quota_messages: record.quota_messages,
                 command_limits: record.command_limits,
                 quota_mailboxes: record.quota_mailboxes,
-                format: record.stored_as.unwrap_or_default(),
+                format: record.stored_as,
                 keep_original: record.keep_original,
                 disabled: record.disabled,
                 shared: record.shared,
@@ -247,8 +247,8 @@ impl Stored {
             quota_messages: a.quota_messages,
             command_limits: a.command_limits,
             quota_mailboxes: a.quota_mailboxes,
-            format: a.format,
-            stored_as: (a.format != Format::Keep).then_some(a.format),
+            format: a.format.unwrap_or_default(),
+            stored_as: a.format,
             keep_original: a.keep_original,
             disabled: a.disabled,
             shared: a.shared,
@@ -385,7 +385,7 @@ mod tests {
                 name: "ana@example.org".into(),
                 quota_bytes: Some(7),
                 quota_messages: Some(10),
-                format: Format::Rich,
+                format: Some(Format::Rich),
                 keep_original: true,
                 quota_mailboxes: None,
                 command_limits: CommandLimits { process: Some(100), save: Some(200) },
@@ -431,7 +431,7 @@ mod tests {
             );
             let value = Bytes::from(json);
             let read = Stored::read(&DirectoryEntry { name: "account/a".into(), version: 3, value }).unwrap();
-            assert_eq!(read.account.format, Format::Keep);
+            assert_eq!(read.account.format, None);
             // Such a record stays readable by the program that wrote it.
             assert!(!String::from_utf8_lossy(&read.write().unwrap()).contains("stored_as"));
         }

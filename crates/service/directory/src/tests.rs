@@ -33,7 +33,7 @@ async fn an_account_is_made_changed_listed_and_removed() {
 
     let change = AccountChange { quota_bytes: Some(None), disabled: Some(true), ..AccountChange::default() };
     let changed = directory.set("ana@example.org", change).await.unwrap();
-    assert_eq!((changed.quota_bytes, changed.format, changed.disabled), (None, Format::Keep, true));
+    assert_eq!((changed.quota_bytes, changed.format, changed.disabled), (None, None, true));
     assert_eq!((changed.id, changed.version, changed.quota_messages), (made.id, 2, Some(9)));
     assert_eq!(directory.account("ana@example.org").await.unwrap(), Some(changed.clone()));
 
@@ -88,11 +88,11 @@ async fn two_writers_lose_nothing() {
     add(&directory, "ana@example.org", "pencil").await;
     let other = other_process(&records);
     let quota = AccountChange { quota_bytes: Some(Some(5)), ..AccountChange::default() };
-    let format = AccountChange { format: Some(Format::Rich), ..AccountChange::default() };
+    let format = AccountChange { format: Some(Some(Format::Rich)), ..AccountChange::default() };
     let (a, b) = tokio::join!(directory.set("ana@example.org", quota), other.set("ana@example.org", format));
     a.and(b).unwrap();
     let account = directory.account("ana@example.org").await.unwrap().unwrap();
-    assert_eq!((account.quota_bytes, account.format, account.version), (Some(5), Format::Rich, 3));
+    assert_eq!((account.quota_bytes, account.format, account.version), (Some(5), Some(Format::Rich), 3));
 }
 
 #[tokio::test]

@@ -102,9 +102,10 @@ pub enum Account {
 
 #[derive(Debug, Clone, Args)]
 pub struct Settings {
-    /// How new messages are stored. Clients see the same in each format.
+    /// How new messages are stored; `default`: the configuration's `store.format`. Clients see the
+    /// same in each format.
     #[arg(long, value_enum)]
-    pub format: Option<Format>,
+    pub format: Option<AccountFormat>,
     /// With the format `mime`: whether the rich message is kept beside what was made of it, so that
     /// `posthaste convert` can go back.
     #[arg(long, value_name = "BOOL")]
@@ -169,14 +170,27 @@ fn messages(text: &str) -> Result<Quota, String> {
     }
 }
 
-/// How messages are stored from now on.
+/// How messages of an account are stored from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AccountFormat {
+    /// As MIME: rich mail (winmail.dat) is converted at delivery
+    Mime,
+    /// As rich mail: MIME is converted at delivery, and back when a client reads it
+    Rich,
+    /// As sent: rich mail is converted when a client reads it
+    Keep,
+    /// As the configuration's `store.format` says
+    Default,
+}
+
+/// The form that stored messages are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// As MIME: rich mail (winmail.dat) is converted at delivery
     Mime,
     /// As rich mail: MIME is converted at delivery, and back when a client reads it
     Rich,
-    /// As sent, the default: rich mail is converted when a client reads it
+    /// As sent: rich mail is converted when a client reads it
     Keep,
 }
 

@@ -3,7 +3,9 @@
 
 use std::io::Write;
 
-use posthaste_directory::{Account, AccountChange, CommandLimits, Format, Forward, NewAccount};
+use posthaste_directory::{
+    Account, AccountChange, CommandLimits, Format, FormatSettings, Forward, NewAccount,
+};
 use posthaste_store::{MailboxHead, MailboxList};
 use serde_json::json;
 
@@ -102,7 +104,7 @@ fn new_account(settings: &cli::Settings) -> NewAccount {
             save: settings.save_limit.and_then(|limit| limit.0),
         },
         quota_mailboxes: settings.mailboxes.and_then(|q| q.0),
-        format: settings.format.map(format).unwrap_or_default(),
+        format: settings.format.and_then(format),
         keep_original: settings.keep_original.unwrap_or_default(),
         sets_quotas: settings.sets_quotas.unwrap_or_default(),
         ..NewAccount::default()
@@ -124,11 +126,13 @@ fn account_change(settings: &cli::Settings) -> AccountChange {
     }
 }
 
-const fn format(given: cli::Format) -> Format {
+/// `None` for what the configuration has for all.
+const fn format(given: cli::AccountFormat) -> Option<Format> {
     match given {
-        cli::Format::Mime => Format::Mime,
-        cli::Format::Rich => Format::Rich,
-        cli::Format::Keep => Format::Keep,
+        cli::AccountFormat::Mime => Some(Format::Mime),
+        cli::AccountFormat::Rich => Some(Format::Rich),
+        cli::AccountFormat::Keep => Some(Format::Keep),
+        cli::AccountFormat::Default => None,
     }
 }
 
@@ -247,8 +251,10 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
     if let Some(most) = account.quota_mailboxes {
         println!("mailboxes at most {most}");
     }
-    let original = if account.keep_original { ", with the rich original" } else { "" };
-    println!("format   {}{original}", json!(account.format).as_str().unwrap_or_default());
+    let FormatSettings { format, keep_original } = account.stored_as(opened.delivery.options().format);
+    let original = if keep_original { ", with the rich original" } else { "" };
+    let whose = if account.format.is_none() { " (the server's)" } else { "" };
+    println!("format   {}{original}{whose}", json!(format).as_str().unwrap_or_default());
     println!("aliases  {}", if aliases.is_empty() { "none".into() } else { aliases.join(", ") });
     if let Some(forward) = &account.forward {
         let copy = if forward.keep { "a copy stays" } else { "no copy stays" };
