@@ -323,8 +323,9 @@ impl Inner {
         }
     }
 
-    /// Two names that changed places since: `renameat2` is called without libc. A directory is
-    /// looked at when it is synced, which is the next thing after such a call.
+    /// Two directories that changed places since: `renameat2` is called without libc. The directory
+    /// that holds them is looked at when it is synced, which is the next thing after such a call. A
+    /// file may have two names, so that one cannot know which of them was meant.
     fn exchanged(&self, dir: Node, path: &Path) -> Option<Op> {
         for ((of, name), node) in
             self.entries.range((dir, String::new())..).take_while(|((d, _), _)| *d == dir)
@@ -332,6 +333,9 @@ impl Inner {
             let Some(there) = describe_name(libc::AT_FDCWD, path.join(name).as_os_str().as_bytes()) else {
                 continue;
             };
+            if !there.is_directory {
+                continue;
+            }
             let now = lookup(there.id).map_or(*node, |(_, now)| now);
             if now != *node {
                 let (other, _) = self.entries.iter().find(|(_, n)| **n == now)?;

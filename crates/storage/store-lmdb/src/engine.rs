@@ -117,38 +117,51 @@ impl std::fmt::Debug for LmdbEngine {
 /// Opens what a store consists of, or makes it. The format is made last: where it is, the others
 /// must be.
 fn open_parts(dir: &Path, options: &Options) -> Result<(Format, Index)> {
-    let unavailable = |e| failed(dir.display())(e);
-    let (index, packs) = (dir.join("index"), dir.join("packs"));
-    let open_index = || Index::open(&index, options.map_bytes, options.readers);
-    if let Some(format) = format::open(dir, Access::Shared)? {
-        format::require_parts(dir)?;
-        identity::require(dir, format.id)?;
-        // A process that was killed may have left names that are not durable yet.
-        for path in [dir, &packs, &index] {
-            format::sync_directory(path).map_err(unavailable)?;
-        }
-        return Ok((format, open_index()?));
+    if let Some(parts) = open_made(dir, options)? {
+        return Ok(parts);
     }
+    make_parts(dir, options)?;
+    let removed = || StoreError::Unavailable("the store was removed while it was made".into());
+    open_made(dir, options)?.ok_or_else(removed)
+}
+
+fn open_index(dir: &Path, options: &Options) -> Result<Index> {
+    Index::open(&dir.join("index"), options.map_bytes, options.readers)
+}
+
+/// Opens a store that was made; `None` if there is none.
+fn open_made(dir: &Path, options: &Options) -> Result<Option<(Format, Index)>> {
+    let Some(format) = format::open(dir, Access::Shared)? else { return Ok(None) };
+    format::require_parts(dir)?;
+    identity::require(dir, format.id)?;
+    // A process that was killed may have left names that are not durable yet, also while it made
+    // the store.
+    for path in [dir, &dir.join("packs"), &dir.join("index")] {
+        format::sync_directory(path).map_err(failed(dir.display()))?;
+    }
+    Ok(Some((format, open_index(dir, options)?)))
+}
+
+/// Makes a store, unless another process has made it meanwhile.
+fn make_parts(dir: &Path, options: &Options) -> Result<()> {
+    let unavailable = |e| failed(dir.display())(e);
     std::fs::create_dir_all(dir).map_err(unavailable)?;
     let making = std::fs::File::open(dir).map_err(unavailable)?;
     making.lock().map_err(unavailable)?;
-    if format::open(dir, Access::Shared)?.is_none() {
-        format::may_be_made(dir)?;
-        // What a process left that ended while it made a store: nothing was acknowledged.
-        match std::fs::remove_dir_all(&index) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(unavailable(e)),
-            _ => std::fs::create_dir_all(&packs).map_err(unavailable)?,
-        }
-        let index = open_index()?;
-        index.env.force_sync().indexed()?;
-        format::make(dir)?;
-        index.env.prepare_for_closing().wait();
+    if format::open(dir, Access::Shared)?.is_some() {
+        return Ok(());
     }
-    drop(making);
-    let format = format::open(dir, Access::Shared)?;
-    let format =
-        format.ok_or_else(|| StoreError::Unavailable("the store was removed while it was made".into()))?;
-    Ok((format, open_index()?))
+    format::may_be_made(dir)?;
+    // What a process left that ended while it made a store: nothing was acknowledged.
+    match std::fs::remove_dir_all(dir.join("index")) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(unavailable(e)),
+        _ => std::fs::create_dir_all(dir.join("packs")).map_err(unavailable)?,
+    }
+    let index = open_index(dir, options)?;
+    index.env.force_sync().indexed()?;
+    format::make(dir)?;
+    index.env.prepare_for_closing().wait();
+    Ok(())
 }
 
 /// Starts the thread that writes, and waits until it has redone what ended processes left.

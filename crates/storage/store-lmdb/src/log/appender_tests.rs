@@ -94,6 +94,28 @@ fn commits_that_follow_a_damaged_batch_of_another_pack_are_not_given_up() {
     }
 }
 
+/// The first commits of the last batch are lost, and a later one of it is whole: that is no commit
+/// which follows others.
+#[test]
+fn what_a_crash_left_of_a_batch_refuses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("packs")).unwrap();
+    let index = Index::open(&dir.path().join("index"), 1 << 20, 8).unwrap();
+    let mut server = appender(dir.path());
+    acquire(&mut server, &index);
+    let mut batch = server.begin(&index, &index.read().unwrap(), &mut 1).unwrap();
+    for seq in 1..=8 {
+        batch.record(Kind::Directory, seq, Id::from_bytes([0; 16]), vec![1; 100]);
+    }
+    server.write(&batch, || Ok(Ahead::Step)).unwrap();
+    drop(server);
+    let pack = path_of(&dir.path().join("packs"), 1);
+    let mut bytes = std::fs::read(&pack).unwrap();
+    bytes[PACK_HEADER..PACK_HEADER + 7 * record_len(100) as usize].fill(0);
+    std::fs::write(&pack, bytes).unwrap();
+    assert_eq!(acquire(&mut appender(dir.path()), &index), 2, "the torn pack is given up");
+}
+
 /// A server ends a pack, and before its index has that, a command begins to write. It must not
 /// go on in that pack: maintenance compacts and removes it.
 #[test]

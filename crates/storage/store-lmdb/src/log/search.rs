@@ -93,11 +93,19 @@ impl Search<'_> {
         is_damage.then_some(at)
     }
 
-    /// Whether the record at `at` follows others that no index has: a process writes only when the
-    /// index has all commits of others, so those before it were acknowledged. A commit with copies
-    /// takes up to [`NOTES_MAX`] numbers more than its own.
-    pub(crate) fn begins_later(&self, at: u64, next_seq: u64) -> bool {
-        self.next(at).is_some_and(|found| found.offset == at && found.header.seq > next_seq + NOTES_MAX)
+    /// Whether the tail that begins at `at` begins with a commit that follows others which no index
+    /// has: a process writes only when the index has all commits of others, so those before it were
+    /// acknowledged. A commit with copies takes up to [`NOTES_MAX`] numbers more than its own.
+    ///
+    /// All before the commit must be whole. Else it may be a later one of a batch that was torn.
+    pub(crate) fn begins_later(&self, mut at: u64, next_seq: u64) -> bool {
+        while let Some(found) = self.next(at).filter(|found| found.offset == at && self.is_whole(found)) {
+            if found.header.kind != Kind::Body {
+                return found.header.seq > next_seq + NOTES_MAX;
+            }
+            at = found.end();
+        }
+        false
     }
 
     /// All records from `at` on whose heads are intact.
