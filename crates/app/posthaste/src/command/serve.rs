@@ -1,5 +1,6 @@
 //! `posthaste serve`: from a data directory to listeners that answer, and an orderly end.
 
+mod current_runner;
 mod first_account;
 mod listeners;
 pub mod metrics;
@@ -22,8 +23,8 @@ use self::first_account::first_account;
 use self::listeners::Listeners;
 use self::metrics::{Metrics, Sources};
 use self::outgoing::{Outgoing, first_domain};
-pub use self::services::hostname;
 use self::services::{Budgets, Services};
+pub use self::services::{hostname, machine_name};
 use crate::cli::{Common, Listen, Serve};
 use crate::config::{self, Config};
 use crate::failure::{Failure, Result};
@@ -165,18 +166,21 @@ async fn serve(
         retain(Retention::new(opened.store.clone(), Arc::clone(&opened.directory)), config.retention.clone()),
     ));
     let expiry = tokio::spawn(watch_expiry(certificates.clone()));
-    let mut outgoing = Outgoing::start(&config, &opened, &budgets).await?;
-    let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
-    let filter = Filter::new(opened.delivery.clone(), relay, &services::hostname(&config));
+    let filter = Filter::new(opened.delivery.clone(), None, &services::hostname(&config));
     let filter = filter.with_site(config.sieve.site()?);
+    let mut outgoing = Outgoing::start(&config, &opened, &budgets, &filter).await?;
+    let filter = outgoing.as_ref().map_or(filter, |outgoing| outgoing.filter.clone());
     let engine = Arc::clone(opened.store.engine());
     let mut domain = std::pin::pin!(first_domain(config.relay.enabled, engine, account_look));
     let mut server = Server { config, common, options, level, opened, filter, certificates, budgets, plan };
     let mut listeners =
         Listeners::new(server.services(), &server.config, &server.budgets, &server.plan, access, bound);
     listeners.set(&server.wanted())?;
-    let sources =
-        Sources { registry: Arc::clone(&server.budgets.metrics), index: server.budgets.index.clone() };
+    let sources = Sources {
+        registry: Arc::clone(&server.budgets.metrics),
+        index: server.budgets.index.clone(),
+        runner: server.budgets.runner.clone(),
+    };
     let metrics = Metrics::start(sources, &server.config.listen.metrics, &server.config.data).await?;
     // Not before the listeners are up: a start that fails must not leave the password of a server
     // in somebody's log.
@@ -186,7 +190,12 @@ async fn serve(
     loop {
         tokio::select! {
             asked = signals.next() => match asked {
-                Asked::Reload => server.reload(&mut listeners),
+                Asked::Reload => {
+                    server.reload(&mut listeners);
+                    if let Some(outgoing) = &outgoing {
+                        outgoing.set_filter(&server.filter);
+                    }
+                }
                 Asked::Stop => break,
             },
             () = &mut domain, if waits_for_domain => {
@@ -241,10 +250,11 @@ impl Server {
 
     /// A domain was set up while nothing was sent. New sessions may send to other domains.
     async fn begin_to_send(&mut self, listeners: &mut Listeners) -> Option<Outgoing> {
-        match Outgoing::start(&self.config, &self.opened, &self.budgets).await {
+        match Outgoing::start(&self.config, &self.opened, &self.budgets, &self.filter).await {
             Ok(outgoing) => {
-                let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
-                self.filter = self.filter.clone().with_relay(relay);
+                if let Some(outgoing) = &outgoing {
+                    self.filter = outgoing.filter.clone();
+                }
                 listeners.replace(self.services(), &self.config, &self.plan);
                 tracing::info!("a domain is set up: mail is sent to other domains from now on");
                 outgoing
