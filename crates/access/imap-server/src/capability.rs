@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::table::State;
 
 /// Sent in every state.
-const ALWAYS: &str = "IMAP4rev1 IMAP4rev2 SASL-IR LITERAL+ ID ENABLE IDLE LOGIN-REFERRALS";
+const ALWAYS: &str = "IMAP4rev1 IMAP4rev2 SASL-IR LITERAL+ ID ENABLE IDLE LOGIN-REFERRALS MAILBOX-REFERRALS";
 
 /// Sent after login only. LITERAL- is left out because RFC 7888 §5 allows only one of the two, and
 /// LITERAL+ includes it. STATUS=DELETED has no RFC of its own: it names the item that
@@ -50,6 +50,10 @@ pub(crate) fn text(session: &Session) -> String {
     }
     if session.service.options.gmail {
         text.push_str(" X-GM-EXT-1");
+    }
+    if session.service.options.jmap_url.is_some() {
+        // RFC 9698
+        text.push_str(" JMAPACCESS");
     }
     if let Some(scripts) = &session.service.scripts {
         // RFC 6785. Writing to a String cannot fail.

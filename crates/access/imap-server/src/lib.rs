@@ -31,6 +31,7 @@ mod message_limit;
 mod notify;
 mod options;
 mod progress;
+mod referred;
 mod reply;
 mod rights;
 mod seen;

@@ -104,6 +104,13 @@ fn what(command: &Command) -> Option<String> {
             format!("account referral {name} --remove")
         }
         Command::Account(Account::Referral { .. }) => return None,
+        Command::Account(Account::MailboxReferral { name, mailbox: Some(mailbox), to: Some(to), .. }) => {
+            format!("account mailbox-referral {name} {mailbox} --to {to}")
+        }
+        Command::Account(Account::MailboxReferral { name, mailbox: Some(mailbox), remove: true, .. }) => {
+            format!("account mailbox-referral {name} {mailbox} --remove")
+        }
+        Command::Account(Account::MailboxReferral { .. }) => return None,
         Command::Account(Account::AppPassword(AppPasswords::Add { name, label, .. })) => {
             format!("account app-password add {name} {label}")
         }

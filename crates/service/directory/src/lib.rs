@@ -74,7 +74,8 @@ mod url_keys;
 mod verified;
 
 pub use account::{
-    Account, AccountChange, CommandLimits, Format, Forward, NewAccount, Referral, ScriptState,
+    Account, AccountChange, CommandLimits, Format, Forward, MAILBOX_REFERRAL_BYTES_MAX,
+    MAILBOX_REFERRALS_MAX, MailboxReferral, NewAccount, Referral, ScriptState,
 };
 pub use acl::{
     ACCOUNT_ENTRIES_MAX, ACL_ENTRIES_MAX, Acl, AclError, Identifier, SHARING_ACCOUNTS_MAX, Sharer, Sharing,

@@ -21,6 +21,7 @@ pub(crate) mod fetch;
 pub(crate) mod gather;
 mod id;
 mod idle;
+mod jmap_access;
 mod language;
 mod list;
 mod login;
@@ -33,6 +34,7 @@ mod notify;
 mod quota;
 mod rename;
 mod replace;
+mod rlist;
 pub(crate) mod search;
 mod select;
 mod sort;
@@ -188,9 +190,16 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Subscribe(mailbox) => Box::pin(subscribe::subscribe(session, &mailbox)).await,
         CommandBody::Unsubscribe(mailbox) => Box::pin(subscribe::unsubscribe(session, &mailbox)).await,
         CommandBody::List(args) => Box::pin(list::run(session, &args)).await,
-        CommandBody::Lsub { reference, pattern } => Box::pin(lsub::run(session, &reference, &pattern)).await,
+        CommandBody::Lsub { reference, pattern } => {
+            Box::pin(lsub::run(session, &reference, &pattern, lsub::Shown::Here)).await
+        }
+        CommandBody::Rlsub { reference, pattern } => {
+            Box::pin(lsub::run(session, &reference, &pattern, lsub::Shown::Everywhere)).await
+        }
+        CommandBody::Rlist { reference, pattern } => Box::pin(rlist::run(session, reference, pattern)).await,
         CommandBody::Xlist { reference, pattern } => Box::pin(xlist::run(session, reference, pattern)).await,
         CommandBody::Namespace => Ok(namespace::run(session)),
+        CommandBody::GetJmapAccess => Ok(jmap_access::run(session)),
         CommandBody::Status { mailbox, items } => Box::pin(status::run(session, &mailbox, &items)).await,
         CommandBody::GetQuota(root) => Box::pin(quota::get(session, &root)).await,
         CommandBody::GetQuotaRoot(mailbox) => Box::pin(quota::get_root(session, &mailbox)).await,

@@ -6,6 +6,7 @@ use posthaste_mail_model::{AccountId, MailboxName};
 use posthaste_store::{MailboxList, StoreError};
 
 use super::{DONE, create, list};
+use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};
 use crate::session::Session;
@@ -16,6 +17,8 @@ use crate::sharing::{Asker, Place, check_new};
 /// as CREATE makes them.
 pub(super) async fn run(session: &mut Session, from: &MailboxArg, to: &MailboxArg) -> Result<Reply, Failure> {
     let (from_name, to_name) = (from.name()?, to.create_name()?);
+    let options = &session.service.options;
+    referred::check_pair(session.login()?, &options.hostname, &from_name, &to_name)?;
     check_new(&to_name)?;
     let asker = session.asker()?;
     let source = asker.place(from_name).await?;

@@ -257,6 +257,13 @@ impl Server {
         self.runtime.block_on(self.directory.set_referral(USER, referral)).expect("a changed account");
     }
 
+    /// Another server has a mailbox of hers from now on, or no longer.
+    pub fn refer_mailbox(&self, mailbox: &str, url: Option<&str>) {
+        let mailbox = MailboxName::new(mailbox).expect("a name");
+        let set = self.directory.set_mailbox_referral(USER, &mailbox, url);
+        self.runtime.block_on(set).expect("a changed account");
+    }
+
     /// Lets sessions know what changed of their accounts, as the server does every now and then.
     pub fn compare_accounts(&self) {
         self.runtime.block_on(async {

@@ -125,6 +125,20 @@ pub enum CommandBody {
         /// One pattern.
         pattern: ListPattern,
     },
+    /// LIST with mailboxes of other servers: RFC 2193 §5.1.
+    Rlist {
+        /// What the pattern starts from.
+        reference: MailboxArg,
+        /// One pattern.
+        pattern: ListPattern,
+    },
+    /// LSUB with mailboxes of other servers: RFC 2193 §5.2.
+    Rlsub {
+        /// What the pattern starts from.
+        reference: MailboxArg,
+        /// One pattern.
+        pattern: ListPattern,
+    },
     /// LIST with special uses, as Gmail had it before RFC 6154.
     Xlist {
         /// What the pattern starts from.
@@ -134,6 +148,8 @@ pub enum CommandBody {
     },
     /// RFC 9051 §6.3.10.
     Namespace,
+    /// RFC 9698.
+    GetJmapAccess,
     /// RFC 9051 §6.3.11.
     Status {
         /// Which mailbox.

@@ -193,6 +193,7 @@ impl CommandPrinter {
             B::Logout => self.put("LOGOUT"),
             B::StartTls => self.put("STARTTLS"),
             B::Namespace => self.put("NAMESPACE"),
+            B::GetJmapAccess => self.put("GETJMAPACCESS"),
             B::Idle => self.put("IDLE"),
             B::Check => self.put("CHECK"),
             B::Close => self.put("CLOSE"),
@@ -246,6 +247,12 @@ impl CommandPrinter {
         }
     }
 
+    fn listing(&mut self, name: &str, reference: &MailboxArg, pattern: &ListPattern) {
+        self.one_mailbox(name, reference);
+        self.put(" ");
+        self.pattern(pattern);
+    }
+
     fn mailbox_command(&mut self, body: &CommandBody) {
         use CommandBody as B;
         match body {
@@ -269,16 +276,10 @@ impl CommandPrinter {
             B::Notify(notify) => self.notify(notify),
             B::MultiSearch(args) => self.multi_search(args),
             B::List(args) => self.list_command(args),
-            B::Lsub { reference, pattern } => {
-                self.one_mailbox("LSUB", reference);
-                self.put(" ");
-                self.pattern(pattern);
-            }
-            B::Xlist { reference, pattern } => {
-                self.one_mailbox("XLIST", reference);
-                self.put(" ");
-                self.pattern(pattern);
-            }
+            B::Lsub { reference, pattern } => self.listing("LSUB", reference, pattern),
+            B::Rlist { reference, pattern } => self.listing("RLIST", reference, pattern),
+            B::Rlsub { reference, pattern } => self.listing("RLSUB", reference, pattern),
+            B::Xlist { reference, pattern } => self.listing("XLIST", reference, pattern),
             B::Status { mailbox, items } => {
                 self.one_mailbox("STATUS", mailbox);
                 self.put(" ");

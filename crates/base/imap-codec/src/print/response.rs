@@ -145,14 +145,15 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
             put(out, "UNDEFINED-FILTER ");
             put(out, name);
         }
-        Code::BadUrl(url) | Code::Referral(url) => {
-            put(out, if matches!(code, Code::Referral(_)) { "REFERRAL " } else { "BADURL " });
-            // RFC 4469 §5, url-resp-text, with its erratum: no `]`. Nor can a line hold the others.
-            for b in url.bytes() {
-                match b {
-                    b'!'..=b'~' if b != b']' => out.push(b),
-                    _ => put(out, &format!("%{b:02X}")),
-                }
+        Code::BadUrl(one) => {
+            put(out, "BADURL ");
+            url(out, one);
+        }
+        Code::Referral(urls) => {
+            put(out, "REFERRAL");
+            for one in urls {
+                out.push(b' ');
+                url(out, one);
             }
         }
         Code::Capability(capabilities) => enabled_or_capability(out, "CAPABILITY", capabilities),
@@ -218,6 +219,16 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
     }
 }
 
+/// RFC 4469 §5, url-resp-text, with its erratum: no `]`. Nor can a line hold the others.
+fn url(out: &mut Vec<u8>, url: &str) {
+    for b in url.bytes() {
+        match b {
+            b'!'..=b'~' if b != b']' => out.push(b),
+            _ => put(out, &format!("%{b:02X}")),
+        }
+    }
+}
+
 /// Appends `CAPABILITY a b c` or `ENABLED …`.
 pub fn enabled_or_capability(out: &mut Vec<u8>, name: &str, capabilities: &[Capability]) {
     put(out, name);
@@ -247,6 +258,10 @@ pub fn untagged(out: &mut Vec<u8>, data: &Untagged, names: NameEncoding) {
         Untagged::Lsub(data) => list_data(out, "LSUB", data, names),
         Untagged::Xlist(data) => list_data(out, "XLIST", data, names),
         Untagged::Namespace(value) => namespaces(out, value, names),
+        Untagged::JmapAccess(url) => {
+            put(out, "JMAPACCESS ");
+            string(out, url.as_bytes());
+        }
         Untagged::Status { mailbox: name, items } => {
             put(out, "STATUS ");
             mailbox(out, name, names);

@@ -92,8 +92,9 @@ pub enum Code {
     PermanentFlags(Vec<ResponseFlag>),
     /// `PRIVACYREQUIRED`
     PrivacyRequired,
-    /// `REFERRAL url`: the server that has the account (RFC 2221 §3).
-    Referral(String),
+    /// `REFERRAL url …`: the server that has the account (RFC 2221 §3), or those that have the
+    /// mailboxes (RFC 2193 §3). Never none.
+    Referral(Vec<String>),
     /// `READ-ONLY`
     ReadOnly,
     /// `READ-WRITE`

@@ -129,8 +129,8 @@ fn known_code(c: &mut Cursor<'_>, name: &[u8]) -> Parsed<Option<Code>> {
             Code::UndefinedFilter(c.text(name)?)
         }
         b"BADURL" => Code::BadUrl(url(c)?),
-        // RFC 2221 §6
-        b"REFERRAL" => Code::Referral(url(c)?),
+        // RFC 2221 §6, RFC 2193 §6
+        b"REFERRAL" => Code::Referral(url(c)?.split_ascii_whitespace().map(str::to_owned).collect()),
         b"CAPABILITY" => Code::Capability(capabilities(c)?),
         b"HIGHESTMODSEQ" => Code::HighestModSeq(mod_seq(c)?),
         b"INPROGRESS" => in_progress(c)?,

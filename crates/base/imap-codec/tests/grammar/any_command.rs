@@ -29,6 +29,7 @@ fn session_body() -> BoxedStrategy<CommandBody> {
         B::StartTls,
         B::CompressDeflate,
         B::Namespace,
+        B::GetJmapAccess,
         B::Idle,
         B::Check,
         B::Close,
@@ -69,6 +70,10 @@ fn mailbox_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
             .prop_map(|(reference, p)| B::Lsub { reference, pattern: ListPattern(p) }),
         (mailbox(names), mailbox(names))
             .prop_map(|(reference, p)| B::Xlist { reference, pattern: ListPattern(p) }),
+        (mailbox(names), mailbox(names))
+            .prop_map(|(reference, p)| B::Rlist { reference, pattern: ListPattern(p) }),
+        (mailbox(names), mailbox(names))
+            .prop_map(|(reference, p)| B::Rlsub { reference, pattern: ListPattern(p) }),
         (mailbox(names), status_items(1)).prop_map(|(mailbox, items)| B::Status { mailbox, items }),
         text().prop_map(B::GetQuota),
         mailbox(names).prop_map(B::GetQuotaRoot),

@@ -81,7 +81,7 @@ fn code() -> BoxedStrategy<Code> {
             vec("[A-Za-z]{1,12}", 1..4).prop_map(Code::BadEvent),
             "[a-z]{1,8}".prop_map(Code::UndefinedFilter),
             "[!-\\[^-~]{1,40}".prop_map(Code::BadUrl),
-            "[!-\\[^-~]{1,40}".prop_map(Code::Referral),
+            vec("[!-\\[^-~]{1,40}", 1..3).prop_map(Code::Referral),
             vec(capability(), 0..4).prop_map(Code::Capability),
             mod_seq().prop_map(Code::HighestModSeq),
             (option::of(tag()), option::of((0..1_u64 << 63, option::of(1..1_u64 << 63)))).prop_map(
@@ -135,6 +135,7 @@ fn untagged(names: NameEncoding) -> BoxedStrategy<Untagged> {
         list_data(names).prop_map(Untagged::Lsub),
         list_data(names).prop_map(Untagged::Xlist),
         namespaces(names).prop_map(Untagged::Namespace),
+        text().prop_map(Untagged::JmapAccess),
         (mailbox(names), vec(status_value(), 0..4))
             .prop_map(|(mailbox, items)| Untagged::Status { mailbox, items }),
         (vec(number(), 0..6), option::of(mod_seq()))
