@@ -13,6 +13,7 @@
 
 #[cfg(all(test, target_os = "linux"))]
 mod ack_tests;
+mod annotate;
 mod annotations;
 mod announce;
 mod capability;
@@ -20,6 +21,7 @@ mod command;
 mod connection;
 mod contexts;
 mod enabled;
+mod fetch_head;
 mod flag_names;
 mod gmail;
 mod heavy;

@@ -145,7 +145,9 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         },
         CommandBody::Fetch { set: MessageSet::Seq(_), .. } => rule("FETCH", Selected, Held),
         CommandBody::Fetch { set: MessageSet::Uid(_), .. } => rule("UID FETCH", Selected, Free),
-        CommandBody::Store { set, .. } | CommandBody::StoreLabels { set, .. } => match set {
+        CommandBody::Store { set, .. }
+        | CommandBody::StoreAnnotations { set, .. }
+        | CommandBody::StoreLabels { set, .. } => match set {
             MessageSet::Seq(_) => rule("STORE", Selected, Held),
             MessageSet::Uid(_) => rule("UID STORE", Selected, Free),
         },
@@ -169,6 +171,7 @@ pub(crate) fn uses_numbers(command: &CommandBody) -> bool {
         CommandBody::Thread(args) => is_seq(args.numbering, &args.key),
         CommandBody::Fetch { set, .. }
         | CommandBody::Store { set, .. }
+        | CommandBody::StoreAnnotations { set, .. }
         | CommandBody::StoreLabels { set, .. }
         | CommandBody::Copy { set, .. }
         | CommandBody::Replace { set, .. }

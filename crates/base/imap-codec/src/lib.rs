@@ -24,6 +24,7 @@ pub mod limits;
 mod list_match;
 mod mailbox;
 mod mailbox_url;
+mod message_annotation;
 mod page;
 pub mod print;
 pub mod response;
@@ -42,6 +43,10 @@ pub use error::{ParseError, ParseErrorKind};
 pub use list_match::ListMatcher;
 pub use mailbox::{ListPattern, MailboxArg, MailboxArgError, NameEncoding};
 pub use mailbox_url::MailboxUrl;
+pub use message_annotation::{
+    AnnotateCode, AnnotationData, AnnotationItem, AnnotationKey, AnnotationSupport, EntryPattern,
+    ValueAttribute, ValueChange, ValueKind, ValueScope,
+};
 pub use page::PageRange;
 pub use response::{Response, parse_response};
 pub use section::{PartPath, Partial, Section, SectionText};

@@ -41,6 +41,7 @@ mod sort;
 mod starttls;
 mod status;
 mod store;
+mod store_annotations;
 mod store_labels;
 mod subscribe;
 mod thread;
@@ -240,6 +241,10 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Store { set, unchanged_since, action, answer, flags } => {
             let command = store::StoreCommand { set, unchanged_since, action, answer, flags };
             Box::pin(store::run(&mut session.ctx()?, command)).await
+        }
+        CommandBody::StoreAnnotations { set, unchanged_since, changes } => {
+            let ctx = &mut session.ctx()?;
+            Box::pin(store_annotations::run(ctx, &set, unchanged_since, &changes)).await
         }
         CommandBody::StoreLabels { set, unchanged_since, action, answer, labels } => {
             let command = store_labels::StoreLabels { set, unchanged_since, action, answer, labels };

@@ -11,7 +11,7 @@ use posthaste_directory::{
 };
 use posthaste_imap_server::{ImapOptions, ImapService, ProgressTimes};
 use posthaste_indexing::{Query, Scope, SearchIndex};
-use posthaste_mail_model::{MailboxId, MailboxName, Rights, Secret, Uid};
+use posthaste_mail_model::{MailboxId, MailboxName, NumSet, Rights, Secret, Uid};
 use posthaste_net::{
     Accounts, ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
 };
@@ -240,6 +240,23 @@ impl Server {
     pub fn with_message(&self, message: &str) -> Wire {
         self.put("INBOX", message.replace('\n', "\r\n").as_bytes());
         self.select("INBOX")
+    }
+
+    /// Records with annotations of messages, of all accounts.
+    pub fn message_annotations(&self) -> usize {
+        let scan = self.engine.engine.directory_scan("annotate/", None, 1000);
+        self.runtime.block_on(scan).expect("records").len()
+    }
+
+    /// Removes a message past IMAP, as retention does.
+    pub fn expunge_elsewhere(&self, mailbox: &str, uid: u32) {
+        let name = MailboxName::new(mailbox).expect("a name");
+        self.runtime.block_on(async {
+            let account = self.directory.account(USER).await.expect("directory").expect("account");
+            let list = self.store.list(account.id).await.expect("list");
+            let mailbox = self.store.open(list.find(&name).expect("mailbox").id).await.expect("open");
+            mailbox.remove(&NumSet::range(uid, uid)).await.expect("removed");
+        });
     }
 
     /// What it counts of itself.

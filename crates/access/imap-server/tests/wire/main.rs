@@ -6,6 +6,9 @@ mod random;
 
 mod account_limits;
 mod acl;
+mod annotate;
+mod annotate_carried;
+mod annotate_shared;
 mod bad_input;
 mod before_login;
 mod catenate;

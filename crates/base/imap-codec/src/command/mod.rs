@@ -40,6 +40,7 @@ pub use notify::{Event, EventGroup, MailboxFilter, Notify};
 pub use search::{Charset, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
 pub use sort::{SortArgs, SortCriterion, SortKey, ThreadAlgorithm, ThreadArgs};
 
+use crate::ValueChange;
 use crate::{
     AclCommand, Annotation, Capability, DateTime, Depth, EntryName, ListPattern, MailboxArg, MessageSet,
     NameEncoding, ParseError, Tag, UidSet,
@@ -263,6 +264,15 @@ pub enum CommandBody {
         /// RFC 7162.
         modifiers: FetchModifiers,
     },
+    /// STORE of annotations: RFC 5257 §4.5.
+    StoreAnnotations {
+        /// Which messages.
+        set: MessageSet,
+        /// RFC 7162 §3.1.3.
+        unchanged_since: Option<ModSeq>,
+        /// Never none.
+        changes: Vec<ValueChange>,
+    },
     /// RFC 9051 §6.4.6.
     Store {
         /// Which messages.
@@ -363,6 +373,8 @@ pub struct AppendMessage {
     pub flags: Vec<Flag>,
     /// INTERNALDATE it gets; none is now.
     pub date: Option<DateTime>,
+    /// `ANNOTATION (…)`: annotations it gets (RFC 5257 §4.7).
+    pub annotations: Vec<ValueChange>,
     /// The message, or what it is put together from.
     pub content: AppendContent,
 }

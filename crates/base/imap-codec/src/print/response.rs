@@ -4,6 +4,7 @@
 //! pieces in [`crate::print`]; these functions serve all else, and say what those pieces must add
 //! up to.
 
+use super::message_annotation::{annotation_data, annotation_value};
 use super::{
     astring, body, body_structure, date_time, envelope, fits_quotes, flag, list, literal_head, literal8_head,
     mailbox, nstring, num_set, number, part_path, quoted, ranges, section, string,
@@ -15,7 +16,9 @@ use crate::response::{
     Code, Esearch, FetchValue, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, Response,
     ResponseFlag, Status, StatusValue, ThreadNode, Untagged, print_fetched,
 };
-use crate::{Annotation, Capability, MetadataCode, NameEncoding, Numbering, Tag};
+use crate::{
+    AnnotateCode, Annotation, AnnotationSupport, Capability, MetadataCode, NameEncoding, Numbering, Tag,
+};
 
 fn put(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
@@ -185,6 +188,11 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
                 number(out, u64::from(uid.value()));
             }
         }
+        Code::Annotate(AnnotateCode::TooBig) => put(out, "ANNOTATE TOOBIG"),
+        Code::Annotate(AnnotateCode::TooMany) => put(out, "ANNOTATE TOOMANY"),
+        Code::Annotations(AnnotationSupport::None) => put(out, "ANNOTATIONS NONE"),
+        Code::Annotations(AnnotationSupport::ReadOnly) => put(out, "ANNOTATIONS READ-ONLY"),
+        Code::Annotations(AnnotationSupport::Octets(n)) => pair(out, "ANNOTATIONS", u64::from(*n)),
         Code::Metadata(MetadataCode::LongEntries(n)) => pair(out, "METADATA LONGENTRIES", *n),
         Code::Metadata(MetadataCode::MaxSize(n)) => pair(out, "METADATA MAXSIZE", *n),
         Code::Metadata(MetadataCode::TooMany) => put(out, "METADATA TOOMANY"),
@@ -397,13 +405,7 @@ fn quota(out: &mut Vec<u8>, root: &str, resources: &[QuotaResource]) {
 fn annotation(out: &mut Vec<u8>, annotation: &Annotation) {
     astring(out, annotation.name.as_str().as_bytes());
     out.push(b' ');
-    match &annotation.value {
-        Some(value) if memchr::memchr(0, value).is_some() => {
-            literal8_head(out, value.len() as u64);
-            out.extend_from_slice(value);
-        }
-        value => nstring(out, value.as_deref()),
-    }
+    annotation_value(out, annotation.value.as_deref());
 }
 
 fn id(out: &mut Vec<u8>, pairs: Option<&[(String, Option<String>)]>) {
@@ -659,6 +661,10 @@ pub fn fetch_value(out: &mut Vec<u8>, value: &FetchValue) {
             date_time(out, *at);
         }
         FetchValue::SaveDate(None) => put(out, "SAVEDATE NIL"),
+        FetchValue::Annotation(all) => {
+            put(out, "ANNOTATION ");
+            annotation_data(out, all);
+        }
         other => bytes_value(out, other),
     }
 }
