@@ -271,6 +271,7 @@ fn imap_options(config: &Config) -> ImapOptions {
         message_limit: config.imap.message_limit,
         save_limit: config.imap.save_limit,
         admin: Some(config.imap.admin.clone()).filter(|uri| !uri.is_empty()),
+        jmap_url: Some(config.imap.jmap_url.clone()).filter(|url| !url.is_empty()),
         ..ImapOptions::default()
     }
 }
