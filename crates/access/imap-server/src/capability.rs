@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::table::State;
 
 /// Sent in every state.
-const ALWAYS: &str = "IMAP4rev1 IMAP4rev2 SASL-IR LITERAL+ ID ENABLE IDLE LOGIN-REFERRALS";
+const ALWAYS: &str = "IMAP4rev1 IMAP4rev2 SASL-IR LITERAL+ ID ENABLE IDLE LOGIN-REFERRALS MAILBOX-REFERRALS";
 
 /// Sent after login only. LITERAL- is left out because RFC 7888 §5 allows only one of the two, and
 /// LITERAL+ includes it. STATUS=DELETED has no RFC of its own: it names the item that
@@ -16,8 +16,8 @@ const AFTER_LOGIN: &str = " NAMESPACE CHILDREN UNSELECT UIDPLUS ESEARCH SEARCHRE
      LIST-STATUS MOVE BINARY SPECIAL-USE CREATE-SPECIAL-USE STATUS=SIZE STATUS=DELETED CONDSTORE QRESYNC \
      MULTIAPPEND CATENATE URL-PARTIAL URLAUTH URLAUTH=BINARY XLIST OBJECTID SAVEDATE PREVIEW PARTIAL \
      UIDONLY UIDBATCHES REPLACE INPROGRESS QUOTA QUOTA=RES-STORAGE QUOTA=RES-MESSAGE \
-     QUOTA=RES-MAILBOX ACL RIGHTS=texk LIST-MYRIGHTS \
-     UTF8=ACCEPT METADATA LIST-METADATA SORT SORT=DISPLAY ESORT \
+     QUOTA=RES-MAILBOX ACL RIGHTS=texkn LIST-MYRIGHTS \
+     UTF8=ACCEPT ANNOTATE-EXPERIMENT-1 METADATA LIST-METADATA SORT SORT=DISPLAY ESORT \
      CONTEXT=SEARCH CONTEXT=SORT SEARCH=FUZZY NOTIFY MULTISEARCH FILTERS \
      LANGUAGE I18NLEVEL=1 I18NLEVEL=2 \
      THREAD=ORDEREDSUBJECT THREAD=REFERENCES THREAD=REFS";
@@ -50,6 +50,10 @@ pub(crate) fn text(session: &Session) -> String {
     }
     if session.service.options.gmail {
         text.push_str(" X-GM-EXT-1");
+    }
+    if session.service.options.jmap_url.is_some() {
+        // RFC 9698
+        text.push_str(" JMAPACCESS");
     }
     if let Some(scripts) = &session.service.scripts {
         // RFC 6785. Writing to a String cannot fail.

@@ -20,6 +20,7 @@ use posthaste_net::{
     AccountLimit, BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, SessionFuture, Shutdown,
 };
 
+use crate::annotate;
 use crate::capability;
 use crate::command::{self, metadata};
 use crate::reply::Reply;
@@ -204,6 +205,9 @@ fn judge_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), Re
         if wanted.annotation && !fits {
             let is_long = wanted.size > ANNOTATION_BYTES_MAX as u64;
             return Err(if is_long { metadata::too_long() } else { metadata::too_many() });
+        }
+        if wanted.store && !fits {
+            return Err(annotate::reader::too_long());
         }
         return if fits { Ok(()) } else { Err(Reply::bad("The literal is too long")) };
     }

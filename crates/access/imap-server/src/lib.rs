@@ -13,6 +13,7 @@
 
 #[cfg(all(test, target_os = "linux"))]
 mod ack_tests;
+mod annotate;
 mod annotations;
 mod announce;
 mod capability;
@@ -20,6 +21,7 @@ mod command;
 mod connection;
 mod contexts;
 mod enabled;
+mod fetch_head;
 mod flag_names;
 mod gmail;
 mod heavy;
@@ -31,6 +33,7 @@ mod message_limit;
 mod notify;
 mod options;
 mod progress;
+mod referred;
 mod reply;
 mod rights;
 mod seen;

@@ -62,6 +62,9 @@ pub struct ImapOptions {
     pub comment: Option<String>,
     /// A URI by which users reach the administrator: `/shared/admin` (RFC 5464 §3.2.1.1).
     pub admin: Option<String>,
+    /// The URL of the JMAP session of the same mail (RFC 9698). Without it, JMAPACCESS is not
+    /// announced.
+    pub jmap_url: Option<String>,
     /// The server's answer to ID (RFC 2971).
     pub id: Vec<(String, String)>,
 }
@@ -93,6 +96,7 @@ impl Default for ImapOptions {
             save_limit: 0,
             comment: None,
             admin: None,
+            jmap_url: None,
             id: vec![
                 ("name".to_owned(), "Posthaste".to_owned()),
                 ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),

@@ -11,6 +11,7 @@ use posthaste_imap_codec::{MessageSet, Numbering, PageRange, SeqSet, UidSet};
 use posthaste_mail_model::{ModSeq, NumSet, Rights, Uid};
 use posthaste_store::{Mailbox, View};
 
+use crate::annotate::known::Known;
 use crate::contexts::Contexts;
 use crate::layer::Layer;
 use crate::reply::{Failure, Reply};
@@ -33,6 +34,10 @@ pub(crate) struct Selected {
     pub(crate) owner: Option<Box<Account>>,
     /// Opened by EXAMINE, or without a right to change anything.
     pub(crate) read_only: bool,
+    /// Opened by EXAMINE.
+    pub(crate) examined: bool,
+    /// After SELECT (ANNOTATE): the annotations that the client knows.
+    pub(crate) annotations: Option<Box<Known>>,
     /// While an EXPUNGE is held back: the mod-sequence up to which everything was reported
     /// (RFC 7162 §3.2).
     pub(crate) held_since: Option<ModSeq>,
@@ -65,6 +70,8 @@ impl Selected {
             rights: Rights::ALL,
             owner: None,
             read_only: true,
+            examined: true,
+            annotations: None,
             held_since: None,
             saved_search: NumSet::new(),
             recent: NumSet::new(),

@@ -15,6 +15,7 @@ use posthaste_sharing::{Namespace, Visible};
 use posthaste_store::{MailboxEntry, MailboxList, StoreError};
 
 use crate::heavy::{Pace, SLICE_STEPS};
+use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};
 use crate::selected::Selected;
@@ -85,8 +86,9 @@ impl Place {
 
 impl<'s> Asker<'s> {
     /// Where a name leads. For an account of which the asker sees nothing, the answer is the one
-    /// for a mailbox that does not exist.
+    /// for a mailbox that does not exist. A mailbox of another server is answered with its URL.
     pub(crate) async fn place(self, name: MailboxName) -> Result<Place, Failure> {
+        referred::check(self.login, &name)?;
         let own = |name| Place { owner: self.login.id, name, others: None };
         let Some(shown) = Namespace::split(&name) else { return Ok(own(name)) };
         let top = shown.namespace.top(shown.owner);

@@ -18,8 +18,10 @@ use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{Flag, FlagSet, KeywordTable, ModSeq, NumSet, Rights, SeqNum};
 use posthaste_store::{Difference, FlagChange, Row, View};
 
+use crate::annotate::report;
 use crate::contexts::update::{self, Searcher, Step};
 use crate::enabled::Enabled;
+use crate::fetch_head::begin_fetch;
 use crate::flag_names::FlagNames;
 use crate::reply::Failure;
 use crate::selected::Selected;
@@ -146,6 +148,10 @@ pub(crate) async fn announce(
     let context = ReportContext::new(&old, &new, enabled, own_change);
     if !selected.quiet_flags {
         report_changed(wire, selected, &diff.changed, &context).await?;
+        if selected.annotations.is_some() {
+            // Boxed: few sessions want it.
+            Box::pin(report::report_changes(wire, selected, by, enabled, &diff)).await?;
+        }
     }
     if !selected.contexts.is_empty() {
         // RFC 5267 §4.3.3: after EXISTS.
@@ -357,17 +363,6 @@ fn print_row(out: &mut Vec<u8>, names: &mut FlagNames<'_>, enabled: Enabled, rep
         out.push(b')');
     }
     out.extend_from_slice(b")\r\n");
-}
-
-/// `* 3 FETCH (`, or `* 7 UIDFETCH (` (RFC 9586 §3.3), which names the message by its UID.
-pub(crate) fn begin_fetch(out: &mut Vec<u8>, enabled: Enabled, seq: SeqNum, row: &Row) {
-    let (number, name): (u32, &[u8]) = match enabled.uid_only {
-        true => (row.uid().value(), b" UIDFETCH ("),
-        false => (seq.value(), b" FETCH ("),
-    };
-    out.extend_from_slice(b"* ");
-    print::number(out, u64::from(number));
-    out.extend_from_slice(name);
 }
 
 /// Sends FETCH for messages of the announced view, changed or not. It answers a STORE whose

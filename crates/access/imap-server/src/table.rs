@@ -95,8 +95,11 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         CommandBody::Unsubscribe(_) => rule("UNSUBSCRIBE", AfterLogin, Free),
         CommandBody::List(_) => rule("LIST", AfterLogin, Free),
         CommandBody::Lsub { .. } => rule("LSUB", AfterLogin, Free),
+        CommandBody::Rlist { .. } => rule("RLIST", AfterLogin, Free),
+        CommandBody::Rlsub { .. } => rule("RLSUB", AfterLogin, Free),
         CommandBody::Xlist { .. } => rule("XLIST", AfterLogin, Free),
         CommandBody::Namespace => rule("NAMESPACE", AfterLogin, Free),
+        CommandBody::GetJmapAccess => rule("GETJMAPACCESS", AfterLogin, Free),
         CommandBody::Status { .. } => rule("STATUS", AfterLogin, Free),
         CommandBody::GetQuota(_) => rule("GETQUOTA", AfterLogin, Free),
         CommandBody::GetQuotaRoot(_) => rule("GETQUOTAROOT", AfterLogin, Free),
@@ -142,7 +145,9 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         },
         CommandBody::Fetch { set: MessageSet::Seq(_), .. } => rule("FETCH", Selected, Held),
         CommandBody::Fetch { set: MessageSet::Uid(_), .. } => rule("UID FETCH", Selected, Free),
-        CommandBody::Store { set, .. } | CommandBody::StoreLabels { set, .. } => match set {
+        CommandBody::Store { set, .. }
+        | CommandBody::StoreAnnotations { set, .. }
+        | CommandBody::StoreLabels { set, .. } => match set {
             MessageSet::Seq(_) => rule("STORE", Selected, Held),
             MessageSet::Uid(_) => rule("UID STORE", Selected, Free),
         },
@@ -166,6 +171,7 @@ pub(crate) fn uses_numbers(command: &CommandBody) -> bool {
         CommandBody::Thread(args) => is_seq(args.numbering, &args.key),
         CommandBody::Fetch { set, .. }
         | CommandBody::Store { set, .. }
+        | CommandBody::StoreAnnotations { set, .. }
         | CommandBody::StoreLabels { set, .. }
         | CommandBody::Copy { set, .. }
         | CommandBody::Replace { set, .. }

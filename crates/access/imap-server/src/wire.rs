@@ -286,7 +286,8 @@ impl Wire {
 
     /// Prints `* BYE [REFERRAL url] text`: RFC 2221 §3.
     pub(crate) fn say_referral(&mut self, url: String) {
-        let (code, text) = (Some(Code::Referral(url)), "Your mailboxes are on another server".to_owned());
+        let (code, text) =
+            (Some(Code::Referral(vec![url])), "Your mailboxes are on another server".to_owned());
         self.say_status(Status { tag: None, kind: StatusKind::Bye, code, text });
     }
 

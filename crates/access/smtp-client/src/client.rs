@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
-use posthaste_queue::{Failure, Item, Notify, Recipient, Sent, TlsWish};
+use posthaste_queue::{Body, Failure, Item, Notify, Recipient, Sent, TlsWish};
 use posthaste_reporting::TlsFault;
 use rustls::CertificateError;
 use rustls::pki_types::ServerName;
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::client::TlsStream;
 
 use crate::dane::Dane;
@@ -104,6 +104,24 @@ impl Security {
     /// Whether the host is known to be the right one.
     const fn is_assured(&self) -> bool {
         matches!(self, Self::Dane(_) | Self::Rule(TlsRule::Verified | TlsRule::Implicit))
+    }
+}
+
+/// Until when a host must have taken a message. A host that takes a little at a time, each in its
+/// time, would hold the message's memory for days.
+struct Pace(Instant);
+
+impl Pace {
+    /// Octets a second that a host takes at least: a line of 32 kbit/s. The largest message of 64
+    /// MiB takes four and a half hours then.
+    const OCTETS_PER_SECOND: u64 = 4096;
+
+    fn of(len: usize, now: Instant) -> Self {
+        Self(now + BLOCK_WITHIN + Duration::from_secs(len as u64 / Self::OCTETS_PER_SECOND))
+    }
+
+    fn left(&self, now: Instant) -> Duration {
+        self.0.saturating_duration_since(now)
     }
 }
 
@@ -273,16 +291,21 @@ impl Client {
     }
 
     /// Sends a message to the recipients of an item that wait.
-    pub async fn send(&mut self, item: &Item, message: &Bytes) -> Sent {
+    pub async fn send(&mut self, item: &Item, message: Body) -> Sent {
         let to: Vec<&Recipient> = item.waiting().collect();
         let reports = self.extensions.dsn;
-        if let Err(failure) = self.fits(item, message) {
+        if let Err(failure) = self.fits(item, message.bytes()) {
             return Sent { outcomes: vec![Err(failure); to.len()], reports, usable: true };
         }
         let mut outcomes = vec![Err(Failure::temporary("4.4.2", "no answer")); to.len()];
-        for group in self.transactions(&to) {
+        let mut groups = self.transactions(&to).into_iter().peekable();
+        let mut message = Some(message);
+        while let Some(group) = groups.next() {
             let members: Vec<_> = group.iter().filter_map(|at| to.get(*at).copied()).collect();
-            let (answers, usable) = match self.transact(item, &members, message).await {
+            // The last transaction ends with the message.
+            let again = groups.peek().and(message.as_ref()).map(Body::again);
+            let Some(body) = again.or_else(|| message.take()) else { break };
+            let (answers, usable) = match self.transact(item, &members, body).await {
                 Ok(done) => done,
                 Err(failure) => (vec![Err(failure); members.len()], false),
             };
@@ -340,9 +363,9 @@ impl Client {
         &mut self,
         item: &Item,
         to: &[&Recipient],
-        message: &Bytes,
+        message: Body,
     ) -> Result<(Vec<Result<(), Failure>>, bool), Failure> {
-        let mail = self.mail(item, to, message);
+        let mail = self.mail(item, to, message.bytes());
         let recipients: Vec<String> = to.iter().map(|to| self.rcpt(to)).collect();
         let replies = self.envelope(&mail, &recipients).await?;
         let (sender, recipients) =
@@ -426,7 +449,7 @@ impl Client {
     }
 
     /// DATA, the message, and the reply to its end.
-    async fn data(&mut self, message: &Bytes) -> Result<Reply, Failure> {
+    async fn data(&mut self, message: Body) -> Result<Reply, Failure> {
         let go_on = self.command("DATA", DATA_WITHIN).await?;
         if go_on.code != 354 {
             // RFC 5321 §4.3.2: DATA succeeds with 354 alone. This reply is to another command.
@@ -437,20 +460,30 @@ impl Client {
             }
             return Ok(go_on);
         }
-        let (mut dotted, mut block) = (Dotted::new(message), Vec::with_capacity(BLOCK));
+        let pace = Pace::of(message.bytes().len(), Instant::now());
+        let (mut dotted, mut block) = (Dotted::new(message.bytes()), Vec::with_capacity(BLOCK));
         while dotted.next(&mut block) {
-            self.write(&block).await?;
+            self.write_block(&block, &pace).await?;
         }
+        // However long the host takes to answer, the memory is for others.
+        drop((block, message));
         self.reply(END_WITHIN).await
     }
 
     /// The message as one chunk of octets (RFC 3030 §2), and the reply to it.
-    async fn chunk(&mut self, message: &Bytes) -> Result<Reply, Failure> {
-        self.write(format!("BDAT {} LAST\r\n", message.len()).as_bytes()).await?;
-        for block in message.chunks(BLOCK) {
-            self.write(block).await?;
+    async fn chunk(&mut self, message: Body) -> Result<Reply, Failure> {
+        let pace = Pace::of(message.bytes().len(), Instant::now());
+        self.write(format!("BDAT {} LAST\r\n", message.bytes().len()).as_bytes()).await?;
+        for block in message.bytes().chunks(BLOCK) {
+            self.write_block(block, &pace).await?;
         }
+        drop(message);
         self.reply(END_WITHIN).await
+    }
+
+    async fn write_block(&mut self, block: &[u8], pace: &Pace) -> Result<(), Failure> {
+        let within = pace.left(Instant::now()).min(BLOCK_WITHIN);
+        self.stream.write(block, within).await.map_err(|e| lost(&self.host, &e))
     }
 
     /// Ends a transaction that came to nothing; whether the connection can be used for another.
@@ -518,6 +551,16 @@ fn lost(host: &str, error: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_has_time_by_its_length() {
+        let now = Instant::now();
+        assert_eq!(Pace::of(100, now).left(now), BLOCK_WITHIN);
+        let pace = Pace::of(64 << 20, now);
+        let whole = BLOCK_WITHIN + Duration::from_secs((64 << 20) / 4096);
+        assert_eq!(pace.left(now), whole);
+        assert_eq!(pace.left(now + whole), Duration::ZERO);
+    }
 
     #[test]
     fn extensions_are_read_whatever_their_case() {

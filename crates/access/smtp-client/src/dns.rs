@@ -127,6 +127,14 @@ impl Dns {
         }
     }
 
+    /// Whether an address that mail names may be connected to.
+    pub(crate) fn reach(&self, address: IpAddr) -> Result<(), Failure> {
+        match self.reachable.allows(address) {
+            true => Ok(()),
+            false => Err(Failure::permanent(NO_ROUTE, format!("{address} is no public address"))),
+        }
+    }
+
     /// The addresses of a host that may be connected to. The failure has [`NO_ROUTE`] if all its
     /// addresses are refused.
     pub(crate) async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, Failure> {

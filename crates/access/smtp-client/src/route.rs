@@ -1,7 +1,7 @@
 //! Which hosts take mail for a destination.
 
 use posthaste_mail_model::Secret;
-use posthaste_queue::Failure;
+use posthaste_queue::{Failure, address_of};
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -71,7 +71,8 @@ impl Routes {
 
     /// The addresses of a host: by DNS if it was found there, else as the system knows it.
     pub(crate) async fn addresses(&self, domain: &str, route: &Route) -> Result<Vec<SocketAddr>, Failure> {
-        if let Some(dns) = self.dns.as_ref().filter(|_| self.named(domain).is_none()) {
+        let is_literal = address_of(domain).is_some();
+        if let Some(dns) = self.dns.as_ref().filter(|_| self.named(domain).is_none() && !is_literal) {
             let found = dns.addresses(&route.host).await?;
             return Ok(found.into_iter().map(|ip| SocketAddr::new(ip, route.port)).collect());
         }

@@ -1,8 +1,9 @@
 //! What the queue's runner sends with: routes to addresses, addresses to connections.
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use posthaste_queue::{Channel, Destination, Failure, Item, Sent, TlsWish, Transport, Unreachable};
+use posthaste_queue::{
+    Body, Channel, Destination, Failure, Item, Sent, TlsWish, Transport, Unreachable, address_of,
+};
 use posthaste_reporting::{TlsFailure, TlsFault, TlsReports};
 use posthaste_store::Engine;
 use std::net::SocketAddr;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use crate::client::{Client, Trouble};
 use crate::dns::NO_ROUTE;
 use crate::plan::{Plan, Plans};
-use crate::route::Routes;
+use crate::route::{Route, Routes, TlsRule};
 use crate::sts::Sts;
 use crate::tls::Tls;
 
@@ -129,6 +130,13 @@ impl SmtpTransport {
             return self.try_plan(domain, wish, &Plan::named(route, wish)).await;
         }
         let dns = self.routes.dns()?;
+        if let Some(address) = address_of(domain) {
+            // RFC 5321 §5.1: nothing is looked up. No name can be in its certificate.
+            dns.reach(address)?;
+            let (host, tls) = (address.to_string(), TlsRule::Opportunistic);
+            let route = Route { host, port: dns.port, tls, login: None };
+            return self.try_plan(domain, wish, &Plan::named(&route, wish)).await;
+        }
         let hosts = dns.hosts(domain).await?;
         let (sts, reports) = (self.sts.as_ref(), self.reports.as_ref());
         let plans = Plans::of(dns, (domain, wish), &hosts, sts, reports).await;
@@ -157,6 +165,16 @@ impl SmtpTransport {
 
 #[async_trait]
 impl Transport for SmtpTransport {
+    fn kind(&self, destination: &Destination) -> &'static str {
+        let (domain, _) = TlsWish::split(destination);
+        match self.routes.named(domain) {
+            Some(_) if self.routes.domains.contains_key(domain) => "route",
+            Some(_) => "smarthost",
+            None if address_of(domain).is_some() => "address",
+            None => "dns",
+        }
+    }
+
     async fn connect(&self, destination: &Destination) -> Result<Box<dyn Channel>, Unreachable> {
         let (domain, wish) = TlsWish::split(destination);
         match self.try_hosts(domain, wish).await {
@@ -173,8 +191,8 @@ impl Transport for SmtpTransport {
 
 #[async_trait]
 impl Channel for Client {
-    async fn send(&mut self, item: &Item, message: Bytes) -> Sent {
-        Self::send(self, item, &message).await
+    async fn send(&mut self, item: &Item, message: Body) -> Sent {
+        Self::send(self, item, message).await
     }
 
     async fn close(self: Box<Self>) {

@@ -10,7 +10,7 @@ use posthaste_authentication::Origin;
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, Policy};
 use posthaste_queue::{
-    Envelope, EnvelopeId, Item, Notify, OriginalRecipient, Priority, Queue, Relay, Return, Sent, To,
+    Body, Envelope, EnvelopeId, Item, Notify, OriginalRecipient, Priority, Queue, Relay, Return, Sent, To,
     Transport,
 };
 use posthaste_smtp_client::{Route, Routes, SmtpTransport, Tls, TlsRule};
@@ -53,6 +53,9 @@ async fn serve(connection: TcpStream, extensions: &str) -> String {
                     connection.read_line(&mut line).await.unwrap();
                     seen += &line;
                 }
+                if extensions.contains("MUTE") {
+                    return std::future::pending().await;
+                }
                 "250 ok\r\n".to_owned()
             }
             "BDAT" => {
@@ -79,7 +82,7 @@ async fn sent(item: &Item, message: &'static [u8], extensions: &[&str]) -> (Sent
     let routes = Routes { domains: HashMap::from([("b.test".to_owned(), route)]), ..Routes::default() };
     let transport = SmtpTransport::new("mail.a.test", routes, Tls::new(None).unwrap());
     let mut channel = transport.connect(&"b.test".to_owned()).await.unwrap();
-    let outcome = channel.send(item, Bytes::from_static(message)).await;
+    let outcome = channel.send(item, Body::new(Bytes::from_static(message), None)).await;
     channel.close().await;
     let seen = host.await.unwrap();
     let lines: Vec<String> = seen.lines().map(str::to_owned).collect();
@@ -99,12 +102,34 @@ async fn a_success_in_place_of_354_is_none() {
     let routes = Routes { domains: HashMap::from([("b.test".to_owned(), route)]), ..Routes::default() };
     let transport = SmtpTransport::new("mail.a.test", routes, Tls::new(None).unwrap());
     let mut channel = transport.connect(&"b.test".to_owned()).await.unwrap();
-    let outcome = channel.send(&item(MESSAGE, &envelope).await, Bytes::from_static(MESSAGE)).await;
+    let outcome =
+        channel.send(&item(MESSAGE, &envelope).await, Body::new(Bytes::from_static(MESSAGE), None)).await;
     assert!(!outcome.usable);
     let [Err(failure)] = &outcome.outcomes[..] else { panic!("{outcome:?}") };
     assert!(!failure.permanent && failure.reply.ends_with("answers DATA with 250 ok"), "{failure:?}");
     drop(channel);
     assert!(!host.await.unwrap().contains("Subject"));
+}
+
+/// A host that does not answer takes no memory from other messages, once it has all of its own.
+#[tokio::test]
+async fn a_message_gives_its_memory_back_before_the_host_answers() {
+    let envelope = Envelope { to: vec![To::new("bo@b.test")], ..Envelope::new("ana@a.test", &[]) };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move { serve(listener.accept().await.unwrap().0, "250-MUTE\r\n").await });
+    let route = Route { host: "127.0.0.1".into(), port, tls: TlsRule::Never, login: None };
+    let routes = Routes { domains: HashMap::from([("b.test".to_owned(), route)]), ..Routes::default() };
+    let transport = SmtpTransport::new("mail.a.test", routes, Tls::new(None).unwrap());
+    let mut channel = transport.connect(&"b.test".to_owned()).await.unwrap();
+    let memory = Arc::new(tokio::sync::Semaphore::new(1));
+    let room = Arc::clone(&memory).try_acquire_owned().unwrap();
+    let item = item(MESSAGE, &envelope).await;
+    let send = channel.send(&item, Body::new(Bytes::from_static(MESSAGE), Some(room)));
+    tokio::select! {
+        sent = send => panic!("{sent:?}"),
+        room = memory.acquire() => drop(room.unwrap()),
+    }
 }
 
 fn to(address: &str, notify: &str) -> To {

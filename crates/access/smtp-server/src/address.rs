@@ -1,7 +1,9 @@
 //! Paths of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3): the syntax alone. Whose an address
 //! is, and which spellings are one, is the directory's business.
 
-use std::fmt;
+use std::{fmt, net::IpAddr};
+
+use posthaste_queue::address_of;
 
 use crate::syntax::SyntaxError;
 
@@ -166,9 +168,44 @@ pub(crate) fn is_literal(text: &str) -> bool {
     })
 }
 
+/// The host of an `address-literal`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Literal {
+    /// `[192.0.2.1]`, `[IPv6:2001:db8::1]`.
+    Address(IpAddr),
+    /// What is of neither form. RFC 5321 §4.1.3 has room for more, and none is registered.
+    Unknown,
+}
+
+/// The local part of an address and its host, if that is an address literal.
+pub fn literal(address: &str) -> Option<(&str, Literal)> {
+    let (local, domain) = address.rsplit_once('@')?;
+    let is_literal = domain.starts_with('[');
+    is_literal.then(|| (local, address_of(domain).map_or(Literal::Unknown, Literal::Address)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn literals_name_hosts() {
+        let address = |text: &str| Literal::Address(text.parse().unwrap());
+        for (text, found) in [
+            ("ana@[192.0.2.1]", Some(("ana", address("192.0.2.1")))),
+            ("\"a@[b]\"@[IPv6:2001:db8::1]", Some(("\"a@[b]\"", address("2001:db8::1")))),
+            ("ana@[ipv6:::ffff:192.0.2.1]", Some(("ana", address("::ffff:192.0.2.1")))),
+            ("ana@[2001:db8::1]", Some(("ana", Literal::Unknown))),
+            ("ana@[192.0.2.01]", Some(("ana", Literal::Unknown))),
+            ("ana@[192.0.2]", Some(("ana", Literal::Unknown))),
+            ("ana@[IPv6:192.0.2.1]", Some(("ana", Literal::Unknown))),
+            ("ana@[x:y]", Some(("ana", Literal::Unknown))),
+            ("ana@192.0.2.1", None),
+            ("postmaster", None),
+        ] {
+            assert_eq!(literal(text), found, "{text}");
+        }
+    }
 
     #[test]
     fn what_is_a_mailbox() {

@@ -205,6 +205,7 @@ pub(crate) fn account(number: u128) -> Account {
         shared: false,
         forward: None,
         referral: None,
+        mailbox_referrals: Box::default(),
         sets_quotas: false,
         scripts: Box::default(),
         format: None,

@@ -76,6 +76,9 @@ pub struct SmtpOptions {
     /// Whether mail of users who logged in is taken for other domains. A service sets it from its
     /// sink.
     pub relays: bool,
+    /// Whether mail of users who logged in is also taken for hosts by their addresses
+    /// (`ana@[192.0.2.1]`, RFC 5321 §4.1.3). Without `relays` it is not.
+    pub relays_to_addresses: bool,
     /// Domains, in normal form, whose mail is taken from everybody ([`Role::Smtp`]) and sent on to
     /// the server that has their recipients. Without `relays` none is.
     pub relay_domains: HashSet<String>,
@@ -99,6 +102,7 @@ impl SmtpOptions {
             plaintext_auth: PlaintextAuth::LoopbackOnly,
             plaintext_scram: PlaintextAuth::LoopbackOnly,
             relays: false,
+            relays_to_addresses: false,
             relay_domains: HashSet::new(),
         }
     }

@@ -9,6 +9,7 @@ mod deliver;
 mod limits;
 mod login;
 mod milters;
+mod recipient;
 mod scanning;
 mod screening;
 mod url;
@@ -23,7 +24,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use posthaste_delivery::{Kind, ResolveError};
+use posthaste_delivery::ResolveError;
 use posthaste_directory::{Lease, Target, revoked, sasl};
 use posthaste_net::{Connection, Holder, LineReader, NetError, SessionFuture, Shutdown, TakenLine};
 use posthaste_screening::Standing;
@@ -31,13 +32,12 @@ use time::OffsetDateTime;
 
 use crate::{
     Role,
-    address::Mailbox,
     dots::DotReader,
     incoming::Incoming,
     options::{DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX, SLICE_BYTES},
     reply::{Enhanced, Reply},
     service::SmtpService,
-    session::{Action, Link, Session, replies, store_failure},
+    session::{Action, Link, Session, store_failure},
     syntax::SyntaxError,
 };
 
@@ -230,50 +230,6 @@ impl Driver {
             && let Some(cause) = store_failure(error)
         {
             tracing::error!(%cause, "the directory cannot be read");
-        }
-        found
-    }
-
-    /// Takes a recipient, or says why not.
-    async fn recipient(&mut self, mailbox: Mailbox) -> Result<Action, NetError> {
-        if let Some(refusal) = self.screened(mailbox.as_str()).await? {
-            return Ok(self.session.recipient_refused(refusal));
-        }
-        let found = self.resolve_recipient(mailbox.as_str()).await;
-        if let Some(refusal) = self.screened_as(mailbox.as_str(), &found) {
-            return Ok(self.session.recipient_refused(refusal));
-        }
-        match self.full(&found).await {
-            Some(reply) => Ok(self.session.recipient_put_off(reply)),
-            None => Ok(self.session.recipient_resolved(mailbox, found)),
-        }
-    }
-
-    /// The reply for a recipient whose quota has no room. After the message there is one reply for
-    /// all recipients, so a client would send it again to those who have it. LMTP has a reply for
-    /// each.
-    async fn full(&self, found: &Result<Target, ResolveError>) -> Option<Reply> {
-        let target = found.as_ref().ok().filter(|_| self.service.role != Role::Lmtp)?;
-        let error = self.service.sink.has_room(target, self.session.declared_size()).await.err()?;
-        // Of anything else, delivery says what it is.
-        (error.kind() == Kind::OverQuota).then(|| replies::delivery(Kind::OverQuota))
-    }
-
-    /// The same for a recipient, who may be `postmaster` without a domain (RFC 5321 §4.5.1): the
-    /// one of our own name, of a domain above it, of our first domain, or of the first start.
-    async fn resolve_recipient(&self, address: &str) -> Result<Target, ResolveError> {
-        let found = self.resolve(address).await;
-        if found.is_ok() || !address.eq_ignore_ascii_case("postmaster") {
-            return found;
-        }
-        let options = &self.service.options;
-        let (host, domain) = (options.host.as_str(), options.domain.as_deref());
-        let above = host.split_once('.').map(|(_, domain)| domain);
-        for domain in [Some(host), above, domain, Some("localhost")].into_iter().flatten() {
-            match self.resolve(&format!("postmaster@{domain}")).await {
-                Err(ResolveError::Invalid(_) | ResolveError::NotLocal | ResolveError::NoSuchUser) => {}
-                found => return found,
-            }
         }
         found
     }

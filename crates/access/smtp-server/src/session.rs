@@ -361,6 +361,15 @@ impl Session {
         self.bounded(action)
     }
 
+    /// The recipient of [`Action::Resolve`] is at the address of another host.
+    pub fn recipient_elsewhere(&mut self) -> Action {
+        match self.role {
+            // LMTP peers relay what others sent: it is no mistake of theirs.
+            Role::Lmtp => self.recipient_put_off(replies::at_an_address()),
+            _ => self.recipient_refused(replies::at_an_address()),
+        }
+    }
+
     /// The recipient of [`Action::Resolve`] is not taken now, which is no mistake of the client.
     pub fn recipient_put_off(&mut self, reply: Reply) -> Action {
         self.pending_recipient = RcptParameters::default();
@@ -440,8 +449,8 @@ impl Session {
     }
 
     /// The replies about a message, from the outcome of each recipient: all of them in LMTP
-    /// (RFC 2033 §4.2), one reply in SMTP. There one failure fails the message: the client keeps
-    /// it and tries again, so that someone may get it twice and nobody never.
+    /// (RFC 2033 §4.2), one reply in SMTP. There a failure is given only if nobody has the message,
+    /// or if there is no queue that takes over those who missed it.
     pub fn delivered(&self, replies: Vec<Reply>) -> Vec<Reply> {
         if self.role == Role::Lmtp {
             return replies;

@@ -7,7 +7,7 @@ use posthaste_authentication::Origin;
 use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError, UrlPart, UrlReader, UrlRefusal};
 use posthaste_directory::Target;
 use posthaste_filter::{Envelope, Filter, Undelivered};
-use posthaste_queue::{Envelope as Outgoing, QueueError, Refusal};
+use posthaste_queue::{Envelope as Outgoing, Here, Missed, QueueError, Refusal};
 
 /// Why a message for other domains was not taken.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -21,6 +21,16 @@ pub enum RelayRefusal {
     /// It could not be kept.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
+}
+
+impl From<QueueError> for RelayRefusal {
+    fn from(error: QueueError) -> Self {
+        match error {
+            QueueError::Delivery(error) => error.into(),
+            QueueError::Store(error) => DeliveryError::Store(error).into(),
+            error => DeliveryError::Interrupted(error.to_string()).into(),
+        }
+    }
 }
 
 /// Who sends a message to other domains.
@@ -78,6 +88,19 @@ pub trait MailSink: Send + Sync + 'static {
         _message: Bytes,
         envelope: &Outgoing,
         _origin: RelayOrigin,
+    ) -> Result<(), RelayRefusal> {
+        Err(no_relay(envelope))
+    }
+
+    /// Takes over recipients here that a message has not reached, while it has reached others, and
+    /// returns once that is on disk: those who failed for now get it later, and the sender gets a
+    /// report about the others. The message has no Return-Path.
+    async fn take_over(
+        &self,
+        _message: Bytes,
+        envelope: &Outgoing,
+        _missed: Vec<Missed>,
+        _here: Here,
     ) -> Result<(), RelayRefusal> {
         Err(no_relay(envelope))
     }
@@ -186,10 +209,20 @@ impl MailSink for Filter {
         accepted.map(|_| ()).map_err(|refusal| match refusal {
             Refusal::Loop => RelayRefusal::Loop,
             Refusal::Domain(address) => RelayRefusal::Domain(address),
-            Refusal::Queue(QueueError::Delivery(error)) => error.into(),
-            Refusal::Queue(QueueError::Store(error)) => DeliveryError::Store(error).into(),
-            Refusal::Queue(error) => DeliveryError::Interrupted(error.to_string()).into(),
+            Refusal::Queue(error) => error.into(),
         })
+    }
+
+    async fn take_over(
+        &self,
+        message: Bytes,
+        envelope: &Outgoing,
+        missed: Vec<Missed>,
+        here: Here,
+    ) -> Result<(), RelayRefusal> {
+        let Some(relay) = Filter::relay(self) else { return Err(no_relay(envelope)) };
+        relay.take_over(message, envelope, missed, here).await?;
+        Ok(())
     }
 
     async fn report_delivered(&self, message: &[u8], envelope: &Outgoing) {

@@ -160,6 +160,13 @@ fn of_account(command: &Account) -> Option<String> {
             format!("account referral {name} --remove")
         }
         Account::Referral { .. } => return None,
+        Account::MailboxReferral { name, mailbox: Some(mailbox), to: Some(to), .. } => {
+            format!("account mailbox-referral {name} {mailbox} --to {to}")
+        }
+        Account::MailboxReferral { name, mailbox: Some(mailbox), remove: true, .. } => {
+            format!("account mailbox-referral {name} {mailbox} --remove")
+        }
+        Account::MailboxReferral { .. } => return None,
         Account::AppPassword(AppPasswords::Add { name, label, .. }) => {
             format!("account app-password add {name} {label}")
         }

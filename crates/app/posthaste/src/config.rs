@@ -490,6 +490,12 @@ mod tests {
         let error = |text| parse(text).unwrap_err().to_string();
         assert!(error("[listen]\nimap = [\"here\"]").contains("imap"));
         assert!(error("[imap]\nadmin = \"postmaster@example.org\"").contains("must be a URI"));
+        for url in ["http://example.org/jmap", "https:///jmap", "https://me@example.org/", "https://a/\\\"b"]
+        {
+            let section = format!("[imap]\njmap_url = \"{url}\"");
+            let text = parse(&section).unwrap_err().to_string();
+            assert!(text.contains("`imap.jmap_url`") && text.contains("such as"), "{text}");
+        }
         let relative = error("[listen]\nlmtp = [\"unix:lmtp.sock\"]");
         assert!(relative.contains("lmtp") && relative.contains("an absolute path"), "{relative}");
         let mode = error("[listen]\nlmtp_socket_mode = \"rw\"");

@@ -142,6 +142,34 @@ fn logins_are_sent_to_the_server_that_has_the_account() {
     assert!(login(&server, USER, "correct horse").1);
 }
 
+#[test]
+fn clients_are_sent_to_the_server_that_has_a_mailbox() {
+    let server = ServerBuilder::new(BINARY).start();
+    server.add_account(USER, "correct horse");
+    let referral = |args: &[&str]| {
+        let done = server.command(&[&["account", "mailbox-referral", USER], args].concat(), "");
+        (done.status.code(), String::from_utf8_lossy(&done.stdout).into_owned())
+    };
+    assert!(login(&server, USER, "correct horse").1);
+    assert_eq!(referral(&[]), (Some(0), "none\n".to_owned()));
+    for wrong in [
+        &["Team", "--to", "imap://mail2.example.org"][..],
+        &["INBOX", "--to", "imap://mail2.example.org/x"],
+        &["Drafts", "--to", "imap://mail2.example.org/x"],
+        &["--to", "imap://mail2.example.org/x"],
+    ] {
+        assert_eq!(referral(wrong).0, Some(2), "{wrong:?}");
+    }
+    assert_eq!(referral(&["Team", "--to", "imap://mail2.example.org/Group"]).0, Some(0));
+    let url = "imap://ana%40example.org;AUTH=*@mail2.example.org/Group";
+    assert_eq!(referral(&[]), (Some(0), format!("Team {url}\n")));
+    let (mut client, _) = login(&server, USER, "correct horse");
+    let answer = client.imap("STATUS Team/a (MESSAGES)").unwrap().pop().unwrap();
+    assert!(answer.starts_with(&format!("t NO [REFERRAL {url}/a] ")), "{answer}");
+    assert_eq!(referral(&["Team", "--remove"]).0, Some(0));
+    assert_eq!(referral(&[]), (Some(0), "none\n".to_owned()));
+}
+
 /// Reads up to the server's last word; fails if it does not hang up.
 fn last_word(client: &mut LineClient) -> String {
     let mut last = String::new();

@@ -51,6 +51,8 @@ fn lived_in(dir: &Path) -> Server {
         "UNSUBSCRIBE Junk",
         "SETMETADATA Archive (/private/comment \"old mail\" /shared/vendor/x/color \"#fff\")",
         "SETMETADATA \"\" (/private/vendor/x/layout \"wide\")",
+        "SELECT Lists/Rust",
+        "STORE 3:4 ANNOTATION (/comment (value.priv \"of one\" value.shared \"for all\"))",
     ] {
         assert!(client.imap(command).unwrap().last().unwrap().starts_with("t OK"), "{command}");
     }
@@ -102,11 +104,14 @@ fn same(one: &Server, other: &Server, users: (&str, &str), mailboxes: &[&str]) {
         found.extend(
             client.imap("LIST \"\" * RETURN (METADATA (/private/comment /shared/vendor/x/color))").unwrap(),
         );
+        client.imap("EXAMINE Lists/Rust").unwrap();
+        found.extend(client.imap("UID FETCH 1:10 (ANNOTATION (/comment value))").unwrap());
         found
     };
     let (before, after) = (annotations(&mut one), annotations(&mut other));
     assert_eq!(before, after);
     assert!(users.0 != ANA || before.iter().any(|line| line.contains("old mail")), "{before:?}");
+    assert!(users.0 != ANA || before.iter().any(|line| line.contains("of one")), "{before:?}");
     let scripts = |server: &Server, user| done(&server.command(&["sieve", "list", user], ""));
     let script = scripts(servers.0, users.0);
     assert_eq!(script, scripts(servers.1, users.1));

@@ -56,6 +56,9 @@ fn a_copied_store_serves_the_same_mail() {
     client.line().unwrap();
     client.imap(&format!("LOGIN {USER} password4tests")).unwrap();
     client.imap("SETMETADATA Archive/2020 (/private/comment \"old mail\")").unwrap();
+    client.imap("SELECT Archive/2020").unwrap();
+    let stored = client.imap("STORE 7 ANNOTATION (/comment (value.priv \"of one\"))").unwrap();
+    assert!(stored[0].starts_with("t OK"), "{stored:?}");
     drop(client);
     assert!(server.stop().status.success());
     let data = dir.path().join("target");
@@ -78,6 +81,8 @@ fn a_copied_store_serves_the_same_mail() {
     let comment = client.imap("GETMETADATA Archive/2020 /private/comment").unwrap();
     assert_eq!(comment[0], "* METADATA Archive/2020 (/private/comment \"old mail\")");
     client.imap("SELECT Archive/2020").unwrap();
+    let comment = client.imap("FETCH 7 (ANNOTATION (/comment value.priv))").unwrap();
+    assert_eq!(comment[0], "* 7 FETCH (ANNOTATION (/comment (value.priv \"of one\")))");
     client.send(b"f UID FETCH 7 (BODY.PEEK[])\r\n").unwrap();
     let line = client.line().unwrap();
     let wanted = message(6);

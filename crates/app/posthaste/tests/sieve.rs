@@ -40,6 +40,35 @@ fn a_script_is_tried_with_a_message() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 4, "nothing was made");
 }
 
+/// RFC 5183.
+#[test]
+fn a_script_is_tried_in_an_environment() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write(
+        "main.sieve",
+        "require [\"environment\", \"fileinto\"];\r\n\
+         if environment :is \"remote-ip\" \"192.0.2.1\" { fileinto \"Far\"; stop; }\r\n\
+         if allof (environment :is \"location\" \"MDA\", environment :is \"phase\" \"during\",\r\n\
+                   environment :is \"name\" \"Posthaste\", environment :matches \"host\" \"?*\",\r\n\
+                   environment :matches \"version\" \"?*.*\", environment :contains \"domain\" \"\",\r\n\
+                   not environment :contains \"remote-ip\" \"\") { keep; stop; }\r\n\
+         discard;\r\n",
+    );
+    write("a.eml", "From: a@example.org\r\nTo: ana@example.org\r\n\r\nhello\r\n");
+    let test =
+        |more: &[&str]| posthaste(dir.path(), &[&["sieve", "test", "main.sieve", "a.eml"], more].concat());
+    let (code, out, err) = test(&[]);
+    assert!(code == Some(0) && out.contains("keep the message in the inbox"), "{out}{err}");
+    let (_, out, _) = test(&["--environment", "Remote-IP=192.0.2.1"]);
+    assert!(out.contains("Far"), "{out}");
+    let (_, out, _) =
+        test(&["--environment", "location=MS", "--environment", "phase=x", "--environment", "name="]);
+    assert!(!out.contains("keep the message"), "{out}");
+    let (code, _, err) = test(&["--environment", "remote-ip"]);
+    assert!(code == Some(2) && err.contains("ITEM=VALUE"), "{err}");
+}
+
 #[test]
 fn faults_of_a_script_name_their_place() {
     let dir = tempfile::tempdir().unwrap();

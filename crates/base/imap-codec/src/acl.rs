@@ -176,7 +176,7 @@ fn identifier(c: &mut Cursor<'_>) -> Parsed<String> {
 
 /// RFC 4314 §3.1: a letter that is no right ends in BAD.
 fn mod_rights(c: &mut Cursor<'_>) -> Parsed<(RightsChange, Rights)> {
-    const WANTED: &str = "rights, of the letters lrswipkxteacd";
+    const WANTED: &str = "rights, of the letters lrswipkxteancd";
     c.sp()?;
     let at = c.clone();
     let text = c.astring(WANTED)?;

@@ -23,6 +23,8 @@ pub mod fuzzing;
 pub mod limits;
 mod list_match;
 mod mailbox;
+mod mailbox_url;
+mod message_annotation;
 mod page;
 pub mod print;
 pub mod response;
@@ -40,6 +42,11 @@ pub use envelope::{EnvelopeList, first_address};
 pub use error::{ParseError, ParseErrorKind};
 pub use list_match::ListMatcher;
 pub use mailbox::{ListPattern, MailboxArg, MailboxArgError, NameEncoding};
+pub use mailbox_url::MailboxUrl;
+pub use message_annotation::{
+    AnnotateCode, AnnotationData, AnnotationItem, AnnotationKey, AnnotationSupport, EntryPattern,
+    ValueAttribute, ValueChange, ValueKind, ValueScope,
+};
 pub use page::PageRange;
 pub use response::{Response, parse_response};
 pub use section::{PartPath, Partial, Section, SectionText};

@@ -119,6 +119,9 @@ pub enum UrlError {
     /// A mailbox without a message, or a search.
     #[error("the URL names no message: it needs ;UID=")]
     NoMessage,
+    /// A server alone.
+    #[error("the URL names no mailbox")]
+    NoMailbox,
     /// A path without its `/` in front.
     #[error("the name of the mailbox in the URL has no / in front")]
     RelativeMailbox,
@@ -253,7 +256,7 @@ impl ImapUrl {
 /// Stands in a URL between `;EXPIRE=` and `;URLAUTH=`: no user has an empty name.
 const UNKNOWN_ACCESS: UrlAccess = UrlAccess::User(String::new());
 
-fn server_and_path(text: &str) -> Result<(Option<UrlServer>, &str), UrlError> {
+pub(crate) fn server_and_path(text: &str) -> Result<(Option<UrlServer>, &str), UrlError> {
     let (authority, path) = text.split_at(text.find('/').unwrap_or(text.len()));
     let (user, host) = match authority.rsplit_once('@') {
         Some((user, host)) => (Some(user), host),
@@ -297,7 +300,7 @@ fn server_and_path(text: &str) -> Result<(Option<UrlServer>, &str), UrlError> {
 }
 
 /// Undoes percent encoding. The result is UTF-8 without controls.
-fn decoded(text: &str) -> Result<String, UrlError> {
+pub(crate) fn decoded(text: &str) -> Result<String, UrlError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(b) = rest.next() {
@@ -437,7 +440,7 @@ fn moment(text: &str) -> Option<i64> {
 }
 
 /// Writes text in percent encoding: `achar` and, where it may, `bchar` stay (RFC 5092 §11).
-fn encode(f: &mut fmt::Formatter<'_>, text: &str, also: &[u8]) -> fmt::Result {
+pub(crate) fn encode(f: &mut fmt::Formatter<'_>, text: &str, also: &[u8]) -> fmt::Result {
     for b in text.bytes() {
         // `sub-delims-sh` and `unreserved`
         let stays = b.is_ascii_alphanumeric() || b"-._~!$'()*+,&=".contains(&b) || also.contains(&b);

@@ -6,8 +6,9 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rights(u16);
 
-/// The letters, in the order in which RFC 4314 §2.1 has them. The place of a letter is its bit.
-const LETTERS: &[u8; 11] = b"lrswipkxtea";
+/// The letters, in the order in which RFC 4314 §2.1 has them, and `n` of RFC 5257. The place of a
+/// letter is its bit.
+const LETTERS: &[u8; 12] = b"lrswipkxtean";
 
 impl Rights {
     /// No right.
@@ -34,6 +35,8 @@ impl Rights {
     pub const EXPUNGE: Self = Self(1 << 9);
     /// `a`: the access control list can be read and changed.
     pub const ADMINISTER: Self = Self(1 << 10);
+    /// `n`: annotations of messages that all share can be changed (RFC 5257 §3.4).
+    pub const ANNOTATE: Self = Self(1 << 11);
     /// Every right.
     pub const ALL: Self = Self((1 << LETTERS.len()) - 1);
     /// `c` of RFC 2086, as RFC 4314 §2.1.1 maps it.
@@ -133,8 +136,8 @@ mod tests {
 
     #[test]
     fn letters_are_rights_and_back() {
-        assert_eq!(Rights::ALL.to_string(), "lrswipkxtea");
-        assert_eq!(Rights::parse(b"aetxkpiwsrl"), Some(Rights::ALL));
+        assert_eq!(Rights::ALL.to_string(), "lrswipkxtean");
+        assert_eq!(Rights::parse(b"naetxkpiwsrl"), Some(Rights::ALL));
         for bits in 0..=Rights::ALL.0 {
             let rights = Rights(bits);
             assert_eq!(Rights::parse(rights.to_string().as_bytes()), Some(rights));

@@ -9,6 +9,8 @@
 
 mod structure;
 
+pub use structure::has_part;
+
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 

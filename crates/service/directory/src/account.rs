@@ -90,6 +90,22 @@ pub struct Referral {
     pub admits: bool,
 }
 
+/// Which server has a mailbox of an account, and all below it: RFC 2193.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MailboxReferral {
+    /// The name of the mailbox here, in normal form.
+    pub mailbox: String,
+    /// The URL of the mailbox there (RFC 5092), with the user's name there. The directory does not
+    /// read it.
+    pub url: String,
+}
+
+/// Referrals of an account's mailboxes at most. They are read with the account.
+pub const MAILBOX_REFERRALS_MAX: usize = 100;
+/// Octets of all their names and URLs at most, for the same reason.
+pub const MAILBOX_REFERRAL_BYTES_MAX: usize = 32 * 1024;
+
 /// An account, as its record was when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
@@ -124,6 +140,8 @@ pub struct Account {
     pub forward: Option<Box<Forward>>,
     /// Which server has its mailboxes, if it is another one.
     pub referral: Option<Box<Referral>>,
+    /// Which of its mailboxes other servers have, by name.
+    pub mailbox_referrals: Box<[MailboxReferral]>,
     /// Whether it may set the quotas of all accounts of its domain by IMAP (RFC 9208).
     pub sets_quotas: bool,
     /// Counts the changes of its record; caches are keyed by it.

@@ -148,6 +148,7 @@ impl Directory {
                 scripts: Box::default(),
                 forward: None,
                 referral: None,
+                mailbox_referrals: Box::default(),
                 sets_quotas: new.sets_quotas,
                 version: 1,
             },

@@ -2,7 +2,7 @@
 
 use posthaste_store::StoreError;
 
-use crate::account::FORWARDS_MAX;
+use crate::account::{FORWARDS_MAX, MAILBOX_REFERRAL_BYTES_MAX, MAILBOX_REFERRALS_MAX};
 use crate::address::AddressError;
 use crate::limits::{APP_PASSWORDS_MAX, CERTIFICATES_MAX, EXPANSION_MAX, LABEL_CHARS_MAX, MEMBERS_MAX};
 
@@ -68,6 +68,12 @@ pub enum DirectoryError {
     /// The account has as many as it can have.
     #[error("an account has at most {APP_PASSWORDS_MAX} app passwords: remove one that is not used")]
     TooManyAppPasswords,
+    /// The account has as many referrals of mailboxes as it can have, or they are too long in all.
+    #[error(
+        "an account has at most {MAILBOX_REFERRALS_MAX} referrals of mailboxes, of \
+         {MAILBOX_REFERRAL_BYTES_MAX} octets in all: remove one first"
+    )]
+    TooManyReferrals,
     /// The certificate is in the list of another account.
     #[error("this certificate is in the list of '{0}': take it from there first")]
     CertificateTaken(String),

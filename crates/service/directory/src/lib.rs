@@ -14,6 +14,7 @@
 //! | `domain/<domain>` | present for each domain that ever had one of these: decides between "no such user" and "not ours" |
 //! | `sieve/<account id>/script/<hash of its name>` | one of an account's Sieve scripts |
 //! | `metadata/<account id>/<mailbox id>` | the annotations of one of an account's mailboxes (RFC 5464); `…/server` for those of the server |
+//! | `annotate/<account id>/<mailbox id>/<UID>` | the annotations of a message (RFC 5257) |
 //! | `acl/<account id>/<mailbox id>` | who, beside the owner, may do what in a mailbox (RFC 4314) |
 //! | `grant/<hash>/<account id>` | present where an account's lists may name somebody |
 //! | `sharing/of/<account id>` | how many entries an account's lists have; its version counts their changes |
@@ -51,6 +52,7 @@ mod journal;
 mod lease;
 mod limits;
 mod login;
+mod message_annotations;
 mod network;
 mod password;
 mod recent;
@@ -74,7 +76,8 @@ mod url_keys;
 mod verified;
 
 pub use account::{
-    Account, AccountChange, CommandLimits, Format, FormatSettings, Forward, NewAccount, Referral, ScriptState,
+    Account, AccountChange, CommandLimits, Format, FormatSettings, Forward, MAILBOX_REFERRAL_BYTES_MAX,
+    MAILBOX_REFERRALS_MAX, MailboxReferral, NewAccount, Referral, ScriptState,
 };
 pub use acl::{
     ACCOUNT_ENTRIES_MAX, ACL_ENTRIES_MAX, Acl, AclError, Identifier, SHARING_ACCOUNTS_MAX, Sharer, Sharing,
@@ -95,6 +98,10 @@ pub use hashing::hashes_at_once;
 pub use journal::Source;
 pub use lease::{Lease, revoked};
 pub use login::{LoginError, LoginFailure};
+pub use message_annotations::{
+    ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX,
+    MESSAGE_BYTES_MAX, MessageAnnotations, NewValue, Room, Scope,
+};
 pub use network::Network;
 pub use password::Policy;
 pub use recent::Recent;

@@ -10,7 +10,7 @@ use posthaste_mail_model::{AccountId, Id};
 use posthaste_store::{DirectoryEntry, Engine};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::account::{Account, CommandLimits, Format, Forward, Referral, ScriptState};
+use crate::account::{Account, CommandLimits, Format, Forward, MailboxReferral, Referral, ScriptState};
 use crate::credential::{AppPassword, Verifier};
 use crate::error::{DirectoryError, Result};
 use crate::grant::{AppPasswordId, Fingerprint, Service};
@@ -86,6 +86,8 @@ struct AccountRecord {
     forward: Option<Box<Forward>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     referral: Option<Box<Referral>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    mailbox_referrals: Vec<MailboxReferral>,
     #[serde(default, skip_serializing_if = "is_false")]
     sets_quotas: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -227,6 +229,7 @@ impl Stored {
                 scripts: record.scripts,
                 forward: record.forward,
                 referral: record.referral,
+                mailbox_referrals: record.mailbox_referrals.into_boxed_slice(),
                 sets_quotas: record.sets_quotas,
                 version: entry.version,
             },
@@ -257,6 +260,7 @@ impl Stored {
             scripts: a.scripts.clone(),
             forward: a.forward.clone(),
             referral: a.referral.clone(),
+            mailbox_referrals: a.mailbox_referrals.to_vec(),
             sets_quotas: a.sets_quotas,
             app_passwords: self.app_passwords.iter().map(AppPasswordRecord::of).collect(),
             certificates: self.certificates.iter().map(|one| STANDARD.encode(one)).collect(),
@@ -396,6 +400,10 @@ mod tests {
                 scripts: Box::new(ScriptState { active: Some("main".into()), changes: 4 }),
                 forward: Some(Box::new(Forward { to: vec!["x@other.test".into()], keep: true })),
                 referral: Some(Box::new(Referral { url: "imap://ana@other.test/".into(), admits: true })),
+                mailbox_referrals: Box::new([MailboxReferral {
+                    mailbox: "Lists".into(),
+                    url: "imap://ana@other.test/Lists".into(),
+                }]),
                 sets_quotas: true,
                 version: 3,
             },

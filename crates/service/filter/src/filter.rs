@@ -42,7 +42,7 @@ pub enum Undelivered {
 pub enum Refusals {
     /// For each by itself: LMTP.
     Each,
-    /// For all of them or none: SMTP.
+    /// For all of them or none: SMTP. Only if nobody else gets the message.
     Together,
     /// For none: somebody else gets the message as well.
     Never,
@@ -206,10 +206,11 @@ impl Filter {
                 outcomes[*member] = done;
             }
         }
-        let is_rejected = |done: &Done| matches!(done, Done::Rejected(_));
+        let is_kept = |done: &Done| matches!(done, Done::Kept);
         let can_refuse = match envelope.refusals {
             Refusals::Each => true,
-            Refusals::Together => outcomes.iter().all(is_rejected),
+            // A client that is refused sends it again, to all of them.
+            Refusals::Together => !outcomes.iter().any(is_kept),
             Refusals::Never => false,
         };
         let mut results = Vec::with_capacity(outcomes.len());

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use posthaste_authentication::{Origin, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
-use posthaste_queue::{self as queue, QueueError, Refusal};
+use posthaste_queue::{self as queue, Failure, Here, Missed, QueueError, Refusal, To};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -100,8 +100,9 @@ impl Filter {
     }
 
     /// Delivers a message to all members of a group. A member that does not get it is reported
-    /// to the group's owner, or to the sender. After an error for now the sender tries again:
-    /// members that have the message get it a second time then, and nobody never.
+    /// to the group's owner, or to the sender. A member that cannot get it now gets it later, once
+    /// others have it. Without a queue the sender tries again then: members that have the message
+    /// get it a second time, and nobody never.
     pub(crate) async fn deliver_group(
         &self,
         message: &Bytes,
@@ -138,10 +139,11 @@ impl Filter {
         let Expansion { here, elsewhere, mut refused, circular, .. } = expansion;
         refused.extend(circular.into_iter().map(|member| (member, CIRCULAR.to_owned())));
         let count = here.len() + elsewhere.len();
-        let (mut got, mut failed) = (0, None);
+        let (mut got, mut failed, mut late) = (0, None, Vec::new());
         for (member, outcome) in here.iter().zip(self.deliver_members(&mail, &here).await?) {
             match outcome {
                 Ok(()) => got += 1,
+                Err(Undelivered::Delivery(error)) if error.is_temporary() => late.push((member, error)),
                 Err(error) => {
                     refused.push((member.address.to_string(), error.to_string()));
                     failed = failed.or(Some(error));
@@ -153,6 +155,12 @@ impl Filter {
             Err(error) => {
                 refused.extend(elsewhere.iter().map(|member| (member.clone(), error.to_string())));
                 failed = failed.or(temporary(error));
+            }
+        }
+        if got == 0 || !self.take_over_members(&mail, &late).await {
+            for (member, error) in late {
+                refused.push((member.address.to_string(), error.to_string()));
+                failed = Some(error.into());
             }
         }
         tracing::info!(
@@ -191,6 +199,9 @@ impl Filter {
         let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined, tls: chain.tls };
         let text = [format!("Return-Path: <{}>\r\n", mail.from).as_bytes(), &mail.text].concat();
         let outcomes = self.deliver_filtered(Bytes::from(text), envelope, members, mail.chain).await;
+        if self.relay.is_some() {
+            return Ok(outcomes);
+        }
         // An account over its quota must not have the others get the message again.
         let is_for_now = |error: &DeliveryError| error.is_temporary() && !is_over_quota(error);
         for outcome in &outcomes {
@@ -201,6 +212,26 @@ impl Filter {
             }
         }
         Ok(outcomes)
+    }
+
+    /// Has the queue deliver to members here later; whether it does.
+    async fn take_over_members(&self, mail: &GroupMail<'_>, late: &[(&Recipient, DeliveryError)]) -> bool {
+        let Some(relay) = self.relay.as_ref().filter(|_| !late.is_empty()) else { return late.is_empty() };
+        let envelope = queue::Envelope {
+            tls: mail.chain.tls,
+            smtputf8: mail.smtputf8,
+            ..queue::Envelope::new(mail.from, &[])
+        };
+        let missed = late.iter().map(|(member, error)| Missed {
+            to: To::new(member.address.as_str()),
+            failure: Failure::of_delivery(error),
+        });
+        let here = if mail.is_quarantined { Here::Junk } else { Here::Inbox };
+        let taken = relay.take_over(mail.text.clone(), &envelope, missed.collect(), here).await;
+        if let Err(error) = &taken {
+            tracing::error!(group = mail.group.address, %error, "members of a group do not get a message later");
+        }
+        taken.is_ok()
     }
 
     /// Members in other domains.

@@ -21,6 +21,7 @@ mod event;
 mod file;
 mod filter;
 mod group;
+mod here;
 mod mail;
 mod memory;
 mod run;
@@ -31,6 +32,7 @@ mod world;
 
 pub use event::Event;
 pub use filter::{Envelope, Filter, Refusals, Undelivered};
+pub use here::{CurrentFilter, ToMailboxes};
 pub use scripts::compile;
 pub use site::{SiteError, SiteFolders, SiteScripts};
-pub use world::Cause;
+pub use world::{Cause, delivery_item};

@@ -76,6 +76,19 @@ pub(crate) fn own_addresses(recipient: &Recipient) -> Vec<String> {
     own
 }
 
+/// An item of the environment at a delivery by a server of this name (RFC 5183 §4.1).
+pub fn delivery_item<'h>(host: &'h str, item: &str) -> Option<&'h str> {
+    match item {
+        "host" => Some(host),
+        "domain" => Some(host.split_once('.').map_or("", |(_, domain)| domain)),
+        "location" => Some("MDA"),
+        "phase" => Some("during"),
+        "name" => Some("Posthaste"),
+        "version" => Some(env!("CARGO_PKG_VERSION")),
+        _ => None,
+    }
+}
+
 /// The special use of a name such as `\Junk` (RFC 6154 §2).
 pub(crate) fn special_use(name: &str) -> Option<SpecialUse> {
     SpecialUse::ALL.into_iter().find(|one| name.eq_ignore_ascii_case(&format!("\\{one:?}")))
@@ -147,15 +160,7 @@ impl Context for World {
                 return Some(Cow::Borrowed(text));
             }
         }
-        match item {
-            "host" => Some(Cow::Borrowed(&self.host)),
-            "domain" => Some(Cow::Borrowed(self.host.split_once('.').map_or("", |(_, domain)| domain))),
-            "location" => Some(Cow::Borrowed("MDA")),
-            "phase" => Some(Cow::Borrowed("during")),
-            "name" => Some(Cow::Borrowed("Posthaste")),
-            "version" => Some(Cow::Borrowed(env!("CARGO_PKG_VERSION"))),
-            _ => None,
-        }
+        delivery_item(&self.host, item).map(Cow::Borrowed)
     }
 
     fn flags(&self) -> &[String] {

@@ -10,8 +10,10 @@ use crate::dsn::{EnvelopeId, Notify, OriginalRecipient, Return};
 use crate::error::QueueError;
 use crate::priority::{Priority, Turn};
 
-/// The form described here. Version 1 had no parameters of RFC 3461 and no `binary`.
-const VERSION: u32 = 2;
+/// The form described here. Version 1 had no parameters of RFC 3461 and no `binary`. Version 2 had
+/// no `owed`, and is written where nothing is.
+const VERSION: u32 = 3;
+const VERSION_WITHOUT_OWED: u32 = 2;
 /// The oldest form that is read.
 const VERSION_MIN: u32 = 1;
 
@@ -186,6 +188,46 @@ pub struct Item {
     pub held: bool,
     /// Whether the sender has had a report that it is late.
     pub warned: bool,
+    /// Reports that are stored and not on their way.
+    pub(crate) owed: Vec<Owed>,
+}
+
+/// A report that is stored and not on its way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Owed {
+    /// The row of the queue's mailbox that holds it, and its number as an item.
+    pub row: ItemId,
+    pub body: String,
+    pub size: u64,
+    /// Who gets it.
+    pub to: Address,
+    /// The destination of the item that it becomes; empty if the sender is here.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub destination: Destination,
+    #[serde(default)]
+    pub smtputf8: bool,
+}
+
+/// An item that is about to be added: an envelope, and those of its recipients that are at one
+/// destination.
+pub(crate) struct Part<'e> {
+    pub envelope: &'e Envelope,
+    pub destination: Destination,
+    pub recipients: Vec<Recipient>,
+    /// Why it waits, if it was tried already.
+    pub reason: String,
+}
+
+/// What the schedule needs of an item.
+#[derive(Debug, Clone)]
+pub(crate) struct Arrival {
+    pub id: ItemId,
+    pub destination: Destination,
+    /// When it is tried.
+    pub turn: Turn,
+    /// When it came, unix seconds.
+    pub arrived: i64,
 }
 
 /// An item as stored, without what its name and version say.
@@ -218,6 +260,8 @@ struct Record {
     held: bool,
     #[serde(default)]
     warned: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    owed: Vec<Owed>,
 }
 
 impl Recipient {
@@ -256,9 +300,41 @@ impl Item {
     /// destination waits for.
     pub const AT_ONCE: i64 = 0;
 
+    /// An item that was never stored, of a message with its octets.
+    pub(crate) fn new(part: Part<'_>, id: ItemId, (body, size): (BodyId, u64), now: i64) -> Self {
+        let Part { envelope, destination, recipients, reason } = part;
+        Self {
+            id,
+            version: 0,
+            body,
+            size,
+            destination,
+            from: envelope.from.clone(),
+            recipients,
+            smtputf8: envelope.smtputf8,
+            binary: envelope.binary,
+            ret: envelope.ret,
+            envid: envelope.envid.clone(),
+            priority: envelope.priority,
+            arrived: now,
+            next: now,
+            attempts: 0,
+            reason,
+            held: false,
+            warned: false,
+            owed: Vec::new(),
+        }
+    }
+
     /// When it is sent.
-    pub(crate) fn turn(&self) -> Turn {
+    fn turn(&self) -> Turn {
         Turn { next: self.next, priority: self.priority }
+    }
+
+    /// What the schedule needs of it.
+    pub(crate) fn arrival(&self) -> Arrival {
+        let Self { id, arrived, .. } = *self;
+        Arrival { id, destination: self.destination.clone(), turn: self.turn(), arrived }
     }
 
     /// What the sender wants of TLS.
@@ -325,13 +401,14 @@ impl Item {
             reason: record.reason,
             held: record.held,
             warned: record.warned,
+            owed: record.owed,
         })
     }
 
     /// The record's content.
     pub(crate) fn write(&self) -> Result<Bytes, QueueError> {
         let record = Record {
-            v: VERSION,
+            v: if self.owed.is_empty() { VERSION_WITHOUT_OWED } else { VERSION },
             body: self.body.to_string(),
             size: self.size,
             destination: self.destination.clone(),
@@ -348,6 +425,7 @@ impl Item {
             reason: self.reason.clone(),
             held: self.held,
             warned: self.warned,
+            owed: self.owed.clone(),
         };
         let json = serde_json::to_vec(&record);
         json.map(Bytes::from).map_err(|e| QueueError::Record { record: name(self.id), why: e.to_string() })
@@ -400,6 +478,7 @@ pub(crate) mod tests {
             reason: "421 busy".into(),
             held: true,
             warned: true,
+            owed: Vec::new(),
         }
     }
 
@@ -415,8 +494,11 @@ pub(crate) mod tests {
         let mut item = sample();
         item.recipients[0].notify = Notify::parse("SUCCESS,DELAY");
         item.recipients[1].orcpt = OriginalRecipient::parse("rfc822;cy+2Bx@example.net");
-        let entry = DirectoryEntry { name: name(item.id), version: 3, value: item.write().unwrap() };
-        assert_eq!(Item::read(&entry).unwrap(), item);
+        for owed in [vec![], vec![Owed::sample("x.test"), Owed::sample("")]] {
+            item.owed = owed;
+            let entry = DirectoryEntry { name: name(item.id), version: 3, value: item.write().unwrap() };
+            assert_eq!(Item::read(&entry).unwrap(), item);
+        }
     }
 
     #[test]
@@ -430,8 +512,8 @@ pub(crate) mod tests {
         assert!(why("queue/x", "{}").contains("NUMBER"));
         assert!(why("queue/0000000001", "{}").contains("queue/0000000001"));
         let item = Item { held: false, ..sample() };
-        let later = String::from_utf8(item.write().unwrap().to_vec()).unwrap().replace("\"v\":2", "\"v\":3");
-        assert!(why("queue/0000000001", &later).contains("version 3"));
+        let later = String::from_utf8(item.write().unwrap().to_vec()).unwrap().replace("\"v\":2", "\"v\":4");
+        assert!(why("queue/0000000001", &later).contains("version 4"));
     }
 
     #[test]

@@ -9,9 +9,11 @@
 //! What always holds:
 //! * [`Relay::accept`] returns after the message and its envelope are on disk.
 //! * An item leaves the queue after the next host has answered 250, or after the report about it is
-//!   on disk. A crash in between may send it twice (RFC 1047). No crash loses it.
+//!   on disk. A crash in between may send it twice (RFC 1047). No crash loses it. A report is sent
+//!   once, wherever a crash comes (`owed`).
 //! * An item has one destination. A message for three domains is three items, which share the bytes
-//!   of one body.
+//!   of one body. What a message could not do for some of its recipients here is an item, too
+//!   ([`Here`]).
 //! * On a cluster one node sends at a time (`lease`). Another takes over within a minute.
 //! * Time that a destination does not answer costs its items nothing: the destination waits, not
 //!   each item.
@@ -23,9 +25,12 @@ mod copy;
 mod date;
 mod dsn;
 mod error;
+mod figures;
 mod front;
+mod here;
 mod item;
 mod lease;
+mod owed;
 mod priority;
 mod queue;
 mod relay;
@@ -40,11 +45,13 @@ pub use copy::{Arrive, compare_queues, copy_queue, has_other_items};
 pub use date::date_time;
 pub use dsn::{EnvelopeId, Notify, OriginalRecipient, Return, xtext};
 pub use error::QueueError;
+pub use figures::{Attempts, Done, Figures, Totals};
+pub use here::{Here, Missed};
 pub use item::{Address, Destination, Envelope, Item, ItemId, Outcome, Recipient, TlsWish, To};
 pub use lease::LeaseTimes;
 pub use priority::Priority;
 pub use queue::{Page, QUEUE_ACCOUNT, Queue, Wait};
-pub use relay::{Refusal, Relay};
-pub use runner::{Clock, Runner};
-pub use schedule::RetryTimes;
-pub use transport::{Channel, Failure, Sent, Transport, Unreachable};
+pub use relay::{Refusal, Relay, address_of};
+pub use runner::{Clock, Runner, RunnerOptions};
+pub use schedule::{Connections, RetryTimes, State};
+pub use transport::{Body, Channel, Failure, Sent, Transport, Unreachable};

@@ -4,15 +4,15 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_delivery::Delivery;
 use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
-use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Store, StoreError};
+use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Mailbox, Store, StoreError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::error::QueueError;
-use crate::item::{self, Destination, Envelope, Item, ItemId, Recipient, To};
-use crate::priority::Turn;
+use crate::item::{self, Arrival, Item, ItemId, Part};
+use crate::report::HEADER_LEN_MAX;
 
 /// The account whose INBOX holds the messages. It has no name and no password: nobody logs in.
 pub const QUEUE_ACCOUNT: AccountId = AccountId(Id::new(0, 1));
@@ -38,9 +38,6 @@ struct Arrivals {
     items: Mutex<Vec<Arrival>>,
     any: Notify,
 }
-
-/// An item, its destination and when it is tried, unix seconds.
-pub(crate) type Arrival = (ItemId, Destination, Turn);
 
 /// Some items of the queue.
 #[derive(Debug)]
@@ -78,6 +75,21 @@ impl Queue {
         Ok(Self { delivery, mailbox, arrivals: Arc::default() })
     }
 
+    /// Where messages are stored.
+    pub(crate) fn delivery(&self) -> &Delivery {
+        &self.delivery
+    }
+
+    /// The mailbox of the queue, to add to: it may hold any number of messages.
+    pub(crate) fn destination(&self) -> posthaste_store::Destination {
+        self.store().destination(self.mailbox).without_limit()
+    }
+
+    /// The mailbox of the queue.
+    pub(crate) async fn open_mailbox(&self) -> Result<Arc<Mailbox>, QueueError> {
+        Ok(self.store().open(self.mailbox).await?)
+    }
+
     fn store(&self) -> &Store {
         self.delivery.store()
     }
@@ -102,48 +114,23 @@ impl Queue {
         std::mem::take(&mut *self.arrivals.items.lock())
     }
 
-    /// Adds a message, durably: one item for each part, which is an envelope and those of its
-    /// recipients that are at one destination. Either all are there on return, or an error says
-    /// that some may not be.
-    pub(crate) async fn add(
-        &self,
-        message: Bytes,
-        parts: Vec<(&Envelope, Destination, Vec<&To>)>,
-    ) -> Result<Vec<Item>, QueueError> {
+    /// Adds a message, durably: one item for each part. Either all are there on return, or an error
+    /// says that some may not be.
+    pub(crate) async fn add(&self, message: Bytes, parts: Vec<Part<'_>>) -> Result<Vec<Item>, QueueError> {
         let size = message.len() as u64;
         let incoming = self.delivery.incoming(message, Vec::new(), None).await?;
         let body = incoming.body;
         // All rows have the same body, which is written once.
         let messages = vec![incoming; parts.len()];
-        let appended = self.store().destination(self.mailbox).without_limit().append(messages).await?;
+        let appended = self.destination().append(messages).await?;
         let now = i64::try_from(self.store().unix_ms() / 1000).unwrap_or(i64::MAX);
         let mut items = Vec::with_capacity(parts.len());
-        for ((envelope, destination, to), uid) in parts.into_iter().zip(&appended.uids) {
-            let mut item = Item {
-                id: uid.value(),
-                version: 0,
-                body,
-                size,
-                destination,
-                from: envelope.from.clone(),
-                recipients: to.into_iter().map(Recipient::waiting).collect(),
-                smtputf8: envelope.smtputf8,
-                binary: envelope.binary,
-                ret: envelope.ret,
-                envid: envelope.envid.clone(),
-                priority: envelope.priority,
-                arrived: now,
-                next: now,
-                attempts: 0,
-                reason: String::new(),
-                held: false,
-                warned: false,
-            };
+        for (part, uid) in parts.into_iter().zip(&appended.uids) {
+            let mut item = Item::new(part, uid.value(), (body, size), now);
             self.update(&mut item).await?;
             items.push(item);
         }
-        let arrivals = items.iter().map(|item| (item.id, item.destination.clone(), item.turn()));
-        self.arrivals.items.lock().extend(arrivals);
+        self.arrivals.items.lock().extend(items.iter().map(Item::arrival));
         self.arrivals.any.notify_one();
         Ok(items)
     }
@@ -175,6 +162,11 @@ impl Queue {
         Ok(self.store().read_body(item.body, 0..u64::MAX).await?)
     }
 
+    /// The beginning of the message of an item: more than reports quote of a header.
+    pub(crate) async fn beginning(&self, item: &Item) -> Result<Bytes, QueueError> {
+        Ok(self.store().read_body(item.body, 0..2 * HEADER_LEN_MAX as u64).await?)
+    }
+
     /// Writes an item that was read or made before. `Busy` if another process has changed it since.
     pub async fn update(&self, item: &mut Item) -> Result<(), QueueError> {
         let value = Some(item.write()?);
@@ -196,7 +188,7 @@ impl Queue {
     }
 
     async fn remove_messages(&self, uids: &NumSet) -> Result<(), QueueError> {
-        self.store().open(self.mailbox).await?.remove(uids).await?;
+        self.open_mailbox().await?.remove(uids).await?;
         Ok(())
     }
 
@@ -210,19 +202,21 @@ impl Queue {
         Ok(self.engine().directory_commit(change).await?)
     }
 
-    /// Removes messages without an envelope that came before `before`, unix seconds: a crash came
-    /// between the two, so nobody was answered. Later ones another node may be adding. How many
-    /// there were.
+    /// Removes messages that no record names, and that came before `before`, unix seconds: a crash
+    /// came between the two, so nobody was answered. Later ones another node may be adding. How
+    /// many there were.
     pub async fn remove_unfinished(&self, before: i64) -> Result<usize, QueueError> {
         let mut known: BTreeSet<ItemId> = BTreeSet::new();
         let mut after = None;
         // The messages first: an envelope may be written between the two readings.
-        let view = self.store().open(self.mailbox).await?.current().await?;
+        let view = self.open_mailbox().await?.current().await?;
         loop {
-            let names = self.engine().directory_scan(item::prefix(), after.as_deref(), PAGE).await?;
-            let Some(last) = names.last() else { break };
+            let entries = self.engine().directory_scan(item::prefix(), after.as_deref(), PAGE).await?;
+            let Some(last) = entries.last() else { break };
             after = Some(last.name.clone());
-            known.extend(names.iter().filter_map(|entry| item::number(&entry.name)));
+            known.extend(entries.iter().filter_map(|entry| item::number(&entry.name)));
+            let items = entries.iter().filter_map(|entry| Item::read(entry).ok());
+            known.extend(items.flat_map(|item| item.owed).map(|owed| owed.row));
         }
         let all = view.all();
         let old = view.rows(&all).filter(|(_, row)| i64::from(row.date()) <= before);

@@ -6,11 +6,12 @@ use posthaste_delivery::{Delivery, DeliveryError, Kind as Why, Recipient, Resolv
 use posthaste_directory::{DirectoryError, normal_domain};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::date::date_time;
 use crate::error::QueueError;
-use crate::item::{Address, Destination, Envelope, Item, Recipient as Addressee, TlsWish, To};
+use crate::item::{Address, Destination, Envelope, Item, Part, Recipient as Addressee, TlsWish};
 use crate::queue::Queue;
 use crate::report::{About, Kind, Report};
 
@@ -31,6 +32,16 @@ pub enum Refusal {
     Queue(#[from] QueueError),
 }
 
+/// Where a message of this server goes.
+pub(crate) enum Addressed {
+    /// To an account here.
+    Here(Box<Recipient>),
+    /// To the hosts of this domain.
+    At(String),
+    /// To nobody, which the log says.
+    Nowhere,
+}
+
 /// The way out. Cheap to clone: all clones are one.
 #[derive(Debug, Clone)]
 pub struct Relay {
@@ -41,6 +52,7 @@ pub struct Relay {
     senders: Senders,
     rewrites: bool,
     names_members: bool,
+    to_addresses: bool,
 }
 
 impl Relay {
@@ -49,7 +61,14 @@ impl Relay {
     pub fn new(queue: Queue, delivery: Delivery, host: &str) -> Self {
         let signer = Signer::new(Arc::clone(delivery.store().engine()), host);
         let senders = Senders::new(Arc::clone(delivery.store().engine()));
-        Self { queue, delivery, host: host.into(), signer, senders, rewrites: false, names_members: false }
+        let (rewrites, names_members, to_addresses) = (false, false, false);
+        Self { queue, delivery, host: host.into(), signer, senders, rewrites, names_members, to_addresses }
+    }
+
+    /// Taking mail for hosts by their addresses (`ana@[192.0.2.1]`, RFC 5321 §4.1.3), or not.
+    #[must_use]
+    pub fn to_addresses(self, to_addresses: bool) -> Self {
+        Self { to_addresses, ..self }
     }
 
     /// With senders of ours on mail that is sent on (SRS), or without. Bounces to those made before
@@ -169,12 +188,19 @@ impl Relay {
                 TlsWish::Policy if is_optional => TlsWish::Optional,
                 tls => tls,
             };
-            let mut destinations: BTreeMap<Destination, Vec<&To>> = BTreeMap::new();
+            let mut destinations: BTreeMap<Destination, Vec<Addressee>> = BTreeMap::new();
             for to in &envelope.to {
-                let domain = domain_of(&to.address).ok_or_else(|| Refusal::Domain(to.address.clone()))?;
-                destinations.entry(tls.destination(&domain)).or_default().push(to);
+                let domain = domain_of(&to.address)
+                    .or_else(|| literal_of(&to.address).filter(|_| self.to_addresses))
+                    .ok_or_else(|| Refusal::Domain(to.address.clone()))?;
+                destinations.entry(tls.destination(&domain)).or_default().push(Addressee::waiting(to));
             }
-            parts.extend(destinations.into_iter().map(|(destination, to)| (envelope, destination, to)));
+            parts.extend(destinations.into_iter().map(|(destination, recipients)| Part {
+                envelope,
+                destination,
+                recipients,
+                reason: String::new(),
+            }));
         }
         let message = self.signer.sign(message, origin).await.map_err(QueueError::from)?;
         Ok(self.queue.add(message, parts).await?)
@@ -226,6 +252,26 @@ impl Relay {
     /// return, or there is nobody who could get it.
     pub async fn notify(&self, to: &str, text: Vec<u8>, tls: TlsWish) -> Result<(), QueueError> {
         let now = i64::try_from(self.now()).unwrap_or(i64::MAX);
+        match self.addressed(to).await? {
+            (_, Addressed::Here(recipient)) => self.deliver(text, *recipient, now).await,
+            (to, Addressed::At(domain)) => {
+                let smtputf8 = !to.is_ascii() || !text.is_ascii();
+                let envelope = Envelope { smtputf8, ..Envelope::new("", &[&to]) };
+                let part = Part {
+                    envelope: &envelope,
+                    destination: tls.destination(&domain),
+                    recipients: envelope.to.iter().map(Addressee::waiting).collect(),
+                    reason: String::new(),
+                };
+                let message = self.signer.sign(self.traced(text, now), Origin::Server).await?;
+                self.queue.add(message, vec![part]).await.map(|_| ())
+            }
+            (_, Addressed::Nowhere) => Ok(()),
+        }
+    }
+
+    /// Where a message of this server to an address goes, and to which address in the end.
+    pub(crate) async fn addressed<'t>(&self, to: &'t str) -> Result<(Cow<'t, str>, Addressed), QueueError> {
         let (mut to, mut found) = (Cow::Borrowed(to), self.resolve(to).await);
         // A message that we sent on comes back: its sender gets the report, not the address that
         // replaced it.
@@ -242,23 +288,16 @@ impl Relay {
                 _ => found,
             };
         }
-        let to = &*to;
-        match found {
-            Ok(recipient) => self.deliver(text, recipient, now).await,
-            Err(ResolveError::NotLocal) => {
-                let Some(domain) = domain_of(to) else { return Ok(()) };
-                let smtputf8 = !to.is_ascii() || !text.is_ascii();
-                let envelope = Envelope { smtputf8, ..Envelope::new("", &[to]) };
-                let part = (&envelope, tls.destination(&domain), envelope.to.iter().collect());
-                let message = self.signer.sign(self.traced(text, now), Origin::Server).await?;
-                self.queue.add(message, vec![part]).await.map(|_| ())
-            }
-            Err(ResolveError::Directory(DirectoryError::Store(error))) => Err(error.into()),
+        let addressed = match found {
+            Ok(recipient) => Addressed::Here(Box::new(recipient)),
+            Err(ResolveError::NotLocal) => domain_of(&to).map_or(Addressed::Nowhere, Addressed::At),
+            Err(ResolveError::Directory(DirectoryError::Store(error))) => return Err(error.into()),
             Err(error) => {
-                tracing::warn!(to, %error, "the report cannot be delivered");
-                Ok(())
+                tracing::warn!(to = &*to, %error, "the report cannot be delivered");
+                Addressed::Nowhere
             }
-        }
+        };
+        Ok((to, addressed))
     }
 
     async fn deliver(&self, text: Vec<u8>, recipient: Recipient, now: i64) -> Result<(), QueueError> {
@@ -275,9 +314,14 @@ impl Relay {
     }
 
     /// A report with the trace field of a message that was made here.
-    fn traced(&self, text: Vec<u8>, now: i64) -> Bytes {
+    pub(crate) fn traced(&self, text: Vec<u8>, now: i64) -> Bytes {
         let trace = format!("Received: by {} (Posthaste);\r\n\t{}\r\n", self.host, date_time(now));
         Bytes::from([trace.into_bytes(), text].concat())
+    }
+
+    /// What signs for domains of ours.
+    pub(crate) fn signer(&self) -> &Signer {
+        &self.signer
     }
 
     /// Our own name.
@@ -286,7 +330,7 @@ impl Relay {
     }
 }
 
-fn unlooked(error: DirectoryError) -> QueueError {
+pub(crate) fn unlooked(error: DirectoryError) -> QueueError {
     match error {
         DirectoryError::Store(error) => error.into(),
         DirectoryError::Record { record, why } => QueueError::Record { record, why },
@@ -306,6 +350,26 @@ fn unreadable(error: KeyError) -> QueueError {
 fn domain_of(address: &str) -> Option<Destination> {
     let (_, domain) = address.rsplit_once('@')?;
     normal_domain(domain).ok()
+}
+
+/// The address literal of an address, in one spelling (RFC 5321 §4.1.3): `[192.0.2.1]`,
+/// `[ipv6:2001:db8::1]`.
+fn literal_of(address: &str) -> Option<Destination> {
+    let (_, domain) = address.rsplit_once('@')?;
+    let literal = address_of(domain)?;
+    Some(match literal {
+        IpAddr::V4(v4) => format!("[{v4}]"),
+        IpAddr::V6(v6) => format!("[ipv6:{v6}]"),
+    })
+}
+
+/// The address of a destination that is an address literal.
+pub fn address_of(domain: &str) -> Option<IpAddr> {
+    let inside = domain.strip_prefix('[')?.strip_suffix(']')?;
+    match inside.split_at_checked(5).filter(|(tag, _)| tag.eq_ignore_ascii_case("IPv6:")) {
+        Some((_, v6)) => v6.parse().ok().map(IpAddr::V6),
+        None => inside.parse().ok().map(IpAddr::V4),
+    }
 }
 
 /// Whether a message's header says `TLS-Required: No` (RFC 8689 §5).
@@ -335,6 +399,16 @@ mod tests {
         assert_eq!(domain_of("\"a@b\"@Bücher.Example").as_deref(), Some("xn--bcher-kva.example"));
         assert_eq!(domain_of("ana"), None);
         assert_eq!(domain_of("ana@[192.0.2.1]"), None);
+    }
+
+    #[test]
+    fn address_literals_have_one_spelling() {
+        assert_eq!(literal_of("ana@[192.0.2.1]").as_deref(), Some("[192.0.2.1]"));
+        let v6 = literal_of("ana@[IPv6:2001:DB8:0::1]").unwrap();
+        assert_eq!((v6.as_str(), address_of(&v6)), ("[ipv6:2001:db8::1]", "2001:db8::1".parse().ok()));
+        for other in ["ana@example.org", "ana@[192.0.2.256]", "ana@[2001:db8::1]", "ana@[x]", "ana"] {
+            assert_eq!(literal_of(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::dsn::{EnvelopeId, Return};
 use crate::item::{Recipient, TlsWish};
 
 /// Octets of the reported message's header that a report returns at most.
-const HEADER_LEN_MAX: usize = 32 * 1024;
+pub(crate) const HEADER_LEN_MAX: usize = 32 * 1024;
 const EIGHT_BIT: &str = "Content-Transfer-Encoding: 8bit\r\n";
 
 /// What a report says.

@@ -12,14 +12,16 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::error::QueueError;
+use crate::figures::{AGES, Counts, Figures};
 use crate::front::Front;
-use crate::item::{Destination, Item, ItemId};
+use crate::item::{Arrival, Destination, Item, ItemId};
 use crate::lease::{Lease, LeaseTimes};
-use crate::queue::{Arrival, Page, Queue};
+use crate::queue::{Page, Queue};
 use crate::relay::Relay;
-use crate::schedule::{RetryTimes, Schedule};
+use crate::schedule::{Connections, RetryTimes, Schedule, State};
 use crate::transport::Transport;
 
+mod settle;
 mod visit;
 
 /// Returns the time, in unix seconds.
@@ -41,6 +43,20 @@ const RECENT: i64 = 600;
 /// Age from which on a message without an envelope is not one that another node is adding.
 const UNFINISHED_AFTER: i64 = 3_600;
 
+/// How a runner sends.
+#[derive(Debug, Clone)]
+pub struct RunnerOptions {
+    /// When a message is tried again.
+    pub times: RetryTimes,
+    /// Of a runner that is one of several on the same store, of which one sends at a time. Without
+    /// them it must be the only one.
+    pub lease_times: Option<LeaseTimes>,
+    /// Bytes of messages that are in memory at once; a larger one is alone.
+    pub bodies_bytes: u64,
+    /// Connections at a time.
+    pub connections: Connections,
+}
+
 /// Sends what is due.
 pub struct Runner {
     relay: Relay,
@@ -48,10 +64,12 @@ pub struct Runner {
     times: RetryTimes,
     clock: Clock,
     schedule: Mutex<Schedule>,
+    /// Reports that are about to become items, by number. Locked before the schedule.
+    unsettled: Mutex<BTreeSet<ItemId>>,
     slots: Arc<Semaphore>,
     slow_slots: Arc<Semaphore>,
     /// KiB of messages that may be in memory.
-    bodies: Semaphore,
+    bodies: Arc<Semaphore>,
     /// How many those are.
     bodies_max: u32,
     /// The schedule has changed.
@@ -61,6 +79,7 @@ pub struct Runner {
     lease_times: Option<LeaseTimes>,
     /// Until when this node may send; `None` if it may for ever.
     until: Mutex<Option<Instant>>,
+    counts: Counts,
 }
 
 /// What a runner has seen of the store.
@@ -78,33 +97,49 @@ enum Ended {
 }
 
 impl Runner {
-    /// A runner for a relay's queue. With lease times it is one of several on the same store, of
-    /// which one sends at a time; without, it must be the only one. Messages of so many bytes are
-    /// in memory at once; a larger one is alone.
+    /// A runner for a relay's queue.
     pub fn new(
         relay: Relay,
         transport: Arc<dyn Transport>,
-        times: RetryTimes,
         clock: Clock,
-        lease_times: Option<LeaseTimes>,
-        bodies_bytes: u64,
+        options: RunnerOptions,
     ) -> Arc<Self> {
+        let RunnerOptions { times, lease_times, bodies_bytes, connections } = options;
         let bodies_max = u32::try_from(bodies_bytes.div_ceil(1024)).unwrap_or(u32::MAX);
         Arc::new(Self {
             relay,
             transport,
             times,
             clock,
-            schedule: Mutex::default(),
+            schedule: Mutex::new(Schedule::new(connections)),
+            unsettled: Mutex::default(),
             slots: Arc::new(Semaphore::new(DESTINATIONS_MAX)),
             slow_slots: Arc::new(Semaphore::new(SLOW_MAX)),
-            bodies: Semaphore::new(bodies_max as usize),
+            bodies: Arc::new(Semaphore::new(bodies_max as usize)),
             bodies_max,
             changed: Notify::new(),
             stopping: AtomicBool::new(false),
             lease_times,
             until: Mutex::default(),
+            counts: Counts::default(),
         })
+    }
+
+    /// What it has done, and what waits.
+    pub fn figures(&self) -> Figures {
+        let now = self.now();
+        let schedule = self.schedule.lock();
+        let states = State::ALL.map(|state| (state, schedule.count(state) as u64));
+        let mut younger = 0;
+        let mut ages = Vec::with_capacity(AGES.len() + 1);
+        for (name, age) in AGES {
+            let count = schedule.count_since(now - age) as u64;
+            ages.push((name, count.saturating_sub(younger)));
+            younger = count;
+        }
+        ages.push(("older", (schedule.len() as u64).saturating_sub(younger)));
+        drop(schedule);
+        Figures { states, ages, done: self.counts.done() }
     }
 
     fn queue(&self) -> &Queue {
@@ -169,7 +204,7 @@ impl Runner {
                 () = stop.as_mut() => break Ended::Asked,
                 () = self.sleep_until_due() => {}
                 () = self.changed.notified() => {}
-                arrived = self.queue().arrived() => self.put(&arrived, &mut seen.front),
+                arrived = self.queue().arrived() => self.put(arrived, &mut seen.front),
                 Some(_) = visits.join_next() => {}
                 _ = renewal.tick() => {
                     if let Some(lease) = &mut lease
@@ -229,9 +264,22 @@ impl Runner {
         let changes = self.queue().changes().await?;
         // Their records are read now.
         self.queue().take_arrivals();
+        self.settle_all().await?;
         let front = self.read_all().await?;
         tracing::info!(items = self.schedule.lock().len(), "the queue is open");
         Ok(Seen { changes, front })
+    }
+
+    /// Sends the reports that a crash left owed. Nothing else is sent before.
+    async fn settle_all(&self) -> Result<(), QueueError> {
+        let mut after = None;
+        while let Some(page) = self.queue().page(after).await? {
+            after = Some(page.last);
+            for item in page.items.into_iter().filter(|item| !item.owed.is_empty()) {
+                self.settle(item).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Looks what other processes did: administrators, and other nodes that added items.
@@ -245,9 +293,10 @@ impl Runner {
             while let Some(page) = self.page(after).await? {
                 after = Some(page.last);
                 let mut schedule = self.schedule.lock();
-                for item in page.items.iter().filter(|item| seen.front.note(item.id) && !item.held) {
-                    schedule.put(item.id, &item.destination, item.turn());
-                }
+                page.items
+                    .iter()
+                    .filter(|item| seen.front.note(item.id))
+                    .for_each(|item| schedule.note(item));
             }
             seen.front.looked(Instant::now());
         }
@@ -307,11 +356,11 @@ impl Runner {
         }
     }
 
-    fn put(&self, items: &[Arrival], front: &mut Front) {
+    fn put(&self, items: Vec<Arrival>, front: &mut Front) {
         let mut schedule = self.schedule.lock();
-        for (id, destination, turn) in items {
-            front.note(*id);
-            schedule.put(*id, destination, *turn);
+        for item in items {
+            front.note(item.id);
+            schedule.put(item);
         }
     }
 
@@ -328,12 +377,9 @@ impl Runner {
                 if item.arrived >= recent {
                     front.get_or_insert_with(|| Front::after(item.id - 1)).note(item.id);
                 }
-                if item.held {
-                    continue;
-                }
                 found.insert(item.id);
-                schedule.put(item.id, &item.destination, item.turn());
-                if item.next == Item::AT_ONCE {
+                schedule.note(item);
+                if item.next == Item::AT_ONCE && !item.held {
                     schedule.forgive(&item.destination);
                 }
             }

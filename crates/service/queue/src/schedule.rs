@@ -5,11 +5,13 @@
 //! down cost one attempt to connect at each of its times, and nothing between them.
 //!
 //! Of the items that are due at a host, those of the highest priority are first (RFC 6710 §5).
+//!
+//! A destination may have several visits at a time. Each takes items, and no item is taken twice.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::item::{Destination, ItemId};
+use crate::item::{Arrival, Destination, Item, ItemId, TlsWish};
 use crate::priority::{Priority, Turn};
 
 /// When a message is tried again, warned about and given up. Seconds.
@@ -43,97 +45,231 @@ impl RetryTimes {
 /// Items of one destination: the highest priority first, there by their next time. A priority
 /// without items has no entry.
 #[derive(Debug, Default)]
-struct Items(BTreeMap<Reverse<Priority>, BTreeSet<(i64, ItemId)>>);
+struct Items {
+    by_priority: BTreeMap<Reverse<Priority>, BTreeSet<(i64, ItemId)>>,
+    len: usize,
+}
 
 impl Items {
     fn insert(&mut self, id: ItemId, Turn { next, priority }: Turn) {
-        self.0.entry(Reverse(priority)).or_default().insert((next, id));
+        let is_new = self.by_priority.entry(Reverse(priority)).or_default().insert((next, id));
+        self.len += usize::from(is_new);
     }
 
     fn remove(&mut self, id: ItemId, Turn { next, priority }: Turn) {
-        if let Some(items) = self.0.get_mut(&Reverse(priority)) {
-            items.remove(&(next, id));
+        if let Some(items) = self.by_priority.get_mut(&Reverse(priority)) {
+            self.len -= usize::from(items.remove(&(next, id)));
             if items.is_empty() {
-                self.0.remove(&Reverse(priority));
+                self.by_priority.remove(&Reverse(priority));
             }
         }
     }
 
     /// The earliest next time of all.
     fn next(&self) -> Option<i64> {
-        self.0.values().filter_map(|items| items.first()).map(|(next, _)| *next).min()
+        self.by_priority.values().filter_map(|items| items.first()).map(|(next, _)| *next).min()
     }
 
     /// The first of those that are due.
     fn due(&self, now: i64) -> Option<ItemId> {
-        let firsts = self.0.values().filter_map(|items| items.first());
+        let firsts = self.by_priority.values().filter_map(|items| items.first());
         firsts.filter(|(next, _)| *next <= now).map(|(_, id)| *id).next()
     }
 
     fn ids(&self) -> impl Iterator<Item = ItemId> + '_ {
-        self.0.values().flatten().map(|(_, id)| *id)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_priority.values().flatten().map(|(_, id)| *id)
     }
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
+    /// Those that nobody has taken.
     items: Items,
+    /// How many somebody has taken.
+    taken: usize,
     /// Not before then the destination is tried.
     not_before: i64,
     /// How often in a row it could not be reached.
     failures: u32,
-    /// Whether it is being sent to.
-    busy: bool,
+    /// How many visits there are.
+    visits: usize,
+    /// How many there may be.
+    visits_max: usize,
     /// Before then none of its items is late or too old, as long as no other comes.
     quiet_until: i64,
 }
 
 impl Waiting {
-    /// When to try it; none while it is tried, or if nothing waits.
+    /// When to begin another visit; none if it has enough, or if nothing waits.
     fn due(&self) -> Option<i64> {
         let next = self.items.next()?;
-        (!self.busy).then_some(self.not_before.max(next))
+        // Each visit that has no item takes one of them.
+        let spoken_for = self.visits.saturating_sub(self.taken);
+        let is_wanted = self.visits < self.visits_max && self.items.len > spoken_for;
+        is_wanted.then_some(self.not_before.max(next))
+    }
+
+    fn state(&self) -> State {
+        match (self.visits, self.failures) {
+            (1.., _) => State::Sending,
+            (0, 1..) => State::Unreachable,
+            (0, 0) => State::Waiting,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.items.len + self.taken
     }
 }
 
-/// All items that wait, by destination.
+/// How many visits a destination may have at a time: each has a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connections {
+    /// To each domain.
+    pub each: usize,
+    /// To these, instead.
+    pub domains: HashMap<String, usize>,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self { each: 1, domains: HashMap::new() }
+    }
+}
+
+impl Connections {
+    fn to(&self, destination: &str) -> usize {
+        let (domain, _) = TlsWish::split(destination);
+        self.domains.get(domain).copied().unwrap_or(self.each).max(1)
+    }
+}
+
+/// What an item waits for, as metrics show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Its turn.
+    Waiting,
+    /// Its destination is being sent to.
+    Sending,
+    /// Its destination, which could not be reached.
+    Unreachable,
+    /// An administrator.
+    Held,
+}
+
+impl State {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Waiting, Self::Sending, Self::Unreachable, Self::Held];
+
+    /// For a label.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Sending => "sending",
+            Self::Unreachable => "unreachable",
+            Self::Held => "held",
+        }
+    }
+}
+
+/// Where an item is.
+#[derive(Debug)]
+struct Place {
+    item: Arrival,
+    hold: Hold,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// Nobody has it.
+    None,
+    /// A visit has taken it.
+    Visit,
+    /// An administrator holds it.
+    Administrator,
+}
+
+/// All items, by destination.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
+    connections: Connections,
     destinations: HashMap<Destination, Waiting>,
     /// Destinations by when they are due.
     due: BTreeSet<(i64, Destination)>,
-    /// Where each item is.
-    places: HashMap<ItemId, (Destination, Turn)>,
+    places: HashMap<ItemId, Place>,
+    /// Items by the state of their destination.
+    states: [usize; 3],
+    held: usize,
+    /// Items by the minute in which they came.
+    minutes: BTreeMap<i64, usize>,
 }
 
 impl Schedule {
+    /// An empty one.
+    pub fn new(connections: Connections) -> Self {
+        Self { connections, ..Self::default() }
+    }
+
     /// Changes a destination, and its place among the due ones with it.
     fn with<R>(&mut self, destination: &Destination, change: impl FnOnce(&mut Waiting) -> R) -> R {
-        let waiting = self.destinations.entry(destination.clone()).or_default();
+        let waiting = self.destinations.entry(destination.clone()).or_insert_with(|| Waiting {
+            visits_max: self.connections.to(destination),
+            ..Waiting::default()
+        });
         if let Some(due) = waiting.due() {
             self.due.remove(&(due, destination.clone()));
         }
+        if let Some(count) = self.states.get_mut(waiting.state() as usize) {
+            *count -= waiting.len();
+        }
         let result = change(waiting);
+        if let Some(count) = self.states.get_mut(waiting.state() as usize) {
+            *count += waiting.len();
+        }
         if let Some(due) = waiting.due() {
             self.due.insert((due, destination.clone()));
-        } else if waiting.items.is_empty() && !waiting.busy && waiting.failures == 0 {
+        } else if waiting.len() == 0 && waiting.visits == 0 && waiting.failures == 0 {
             self.destinations.remove(destination);
         }
         result
     }
 
-    /// Puts an item where its record says. One that is there already moves.
-    pub fn put(&mut self, id: ItemId, destination: &Destination, turn: Turn) {
-        self.remove(id);
-        self.places.insert(id, (destination.clone(), turn));
-        self.with(destination, |waiting| {
+    /// Puts an item where its record says. One that is there already moves; one that a visit has
+    /// taken moves when it is given back.
+    pub fn put(&mut self, item: Arrival) {
+        if let Some(place) = self.places.get_mut(&item.id)
+            && place.hold == Hold::Visit
+        {
+            place.item.turn = item.turn;
+            return;
+        }
+        self.remove(item.id);
+        let (id, turn) = (item.id, item.turn);
+        self.with(&item.destination, |waiting| {
             waiting.quiet_until = 0;
             waiting.items.insert(id, turn);
         });
+        self.enter(item, Hold::None);
+    }
+
+    /// Puts an item where its record says, or holds it.
+    pub fn note(&mut self, item: &Item) {
+        match item.held {
+            true => self.hold(item.arrival()),
+            false => self.put(item.arrival()),
+        }
+    }
+
+    /// Notes an item that an administrator holds.
+    pub fn hold(&mut self, item: Arrival) {
+        self.remove(item.id);
+        self.held += 1;
+        self.enter(item, Hold::Administrator);
+    }
+
+    fn enter(&mut self, item: Arrival, hold: Hold) {
+        *self.minutes.entry(item.arrived.div_euclid(60)).or_default() += 1;
+        self.places.insert(item.id, Place { item, hold });
     }
 
     /// Whether no item of a destination has to be looked at, as far as is known.
@@ -148,27 +284,65 @@ impl Schedule {
 
     /// Forgets an item.
     pub fn remove(&mut self, id: ItemId) {
-        if let Some((destination, turn)) = self.places.remove(&id) {
-            self.with(&destination, |waiting| waiting.items.remove(id, turn));
+        let Some(Place { item, hold }) = self.places.remove(&id) else { return };
+        let minute = item.arrived.div_euclid(60);
+        if let Some(count) = self.minutes.get_mut(&minute) {
+            *count -= 1;
+            if *count == 0 {
+                self.minutes.remove(&minute);
+            }
+        }
+        match hold {
+            Hold::None => self.with(&item.destination, |waiting| waiting.items.remove(id, item.turn)),
+            Hold::Visit => self.with(&item.destination, |waiting| waiting.taken -= 1),
+            Hold::Administrator => self.held -= 1,
         }
     }
 
-    /// A destination that is due, which is then being sent to until [`Schedule::finished`].
+    /// A destination that is due, which has one visit more then until [`Schedule::finished`].
     pub fn start_due(&mut self, now: i64) -> Option<Destination> {
         let (due, destination) = self.due.first()?.clone();
         if due > now {
             return None;
         }
-        self.with(&destination, |waiting| waiting.busy = true);
+        self.with(&destination, |waiting| waiting.visits += 1);
         Some(destination)
     }
 
-    /// The next item for a destination that is being sent to, if one is due.
-    pub fn next_item(&self, destination: &Destination, now: i64) -> Option<ItemId> {
-        self.destinations.get(destination)?.items.due(now)
+    /// Takes the next item for a destination that is being sent to, if one is due. The visit gives
+    /// it back.
+    pub fn take_next(&mut self, destination: &Destination, now: i64) -> Option<ItemId> {
+        let id = self.destinations.get(destination)?.items.due(now)?;
+        self.take(id).then_some(id)
     }
 
-    /// The items of a destination, oldest first.
+    /// Takes an item, unless another visit has taken it.
+    pub fn take(&mut self, id: ItemId) -> bool {
+        let Some(place) = self.places.get_mut(&id).filter(|place| place.hold == Hold::None) else {
+            return false;
+        };
+        place.hold = Hold::Visit;
+        let (destination, turn) = (place.item.destination.clone(), place.item.turn);
+        self.with(&destination, |waiting| {
+            waiting.items.remove(id, turn);
+            waiting.taken += 1;
+        });
+        true
+    }
+
+    /// Gives an item back, unless it was forgotten or is held meanwhile.
+    pub fn give_back(&mut self, id: ItemId) {
+        let Some(place) = self.places.get_mut(&id).filter(|place| place.hold == Hold::Visit) else { return };
+        place.hold = Hold::None;
+        let (destination, turn) = (place.item.destination.clone(), place.item.turn);
+        self.with(&destination, |waiting| {
+            waiting.taken -= 1;
+            waiting.quiet_until = 0;
+            waiting.items.insert(id, turn);
+        });
+    }
+
+    /// The items of a destination that nobody has taken, oldest first.
     pub fn items(&self, destination: &Destination) -> Vec<ItemId> {
         let waiting = self.destinations.get(destination);
         let mut ids: Vec<ItemId> = waiting.iter().flat_map(|waiting| waiting.items.ids()).collect();
@@ -181,11 +355,14 @@ impl Schedule {
         self.with(destination, |waiting| (waiting.failures, waiting.not_before) = (0, 0));
     }
 
-    /// The destination could not be reached. Until when it waits.
+    /// The destination could not be reached. Until when it waits. Of visits that fail together,
+    /// one counts.
     pub fn unreachable(&mut self, destination: &Destination, now: i64, times: &RetryTimes) -> i64 {
         self.with(destination, |waiting| {
-            waiting.failures += 1;
-            waiting.not_before = now + times.wait(waiting.failures);
+            if waiting.failures == 0 || waiting.not_before <= now {
+                waiting.failures += 1;
+                waiting.not_before = now + times.wait(waiting.failures);
+            }
             waiting.not_before
         })
     }
@@ -206,9 +383,9 @@ impl Schedule {
         self.with(destination, |waiting| waiting.not_before = 0);
     }
 
-    /// Nobody sends to the destination any more.
+    /// A visit to the destination has ended.
     pub fn finished(&mut self, destination: &Destination) {
-        self.with(destination, |waiting| waiting.busy = false);
+        self.with(destination, |waiting| waiting.visits = waiting.visits.saturating_sub(1));
     }
 
     /// When something is due next.
@@ -220,135 +397,17 @@ impl Schedule {
     pub fn len(&self) -> usize {
         self.places.len()
     }
+
+    /// Number of items in a state.
+    pub fn count(&self, state: State) -> usize {
+        self.states.get(state as usize).copied().unwrap_or(self.held)
+    }
+
+    /// Number of items that came from then on, to the minute.
+    pub fn count_since(&self, since: i64) -> usize {
+        self.minutes.range(since.div_euclid(60)..).map(|(_, count)| *count).sum()
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn at(next: i64) -> Turn {
-        Turn { next, priority: Priority::NORMAL }
-    }
-
-    fn schedule(items: &[(ItemId, &str, i64)]) -> Schedule {
-        let mut schedule = Schedule::default();
-        items.iter().for_each(|(id, to, next)| schedule.put(*id, &(*to).to_owned(), at(*next)));
-        schedule
-    }
-
-    #[test]
-    fn waits_double_up_to_the_longest() {
-        let times = RetryTimes { first: 10, longest: 65, ..RetryTimes::default() };
-        assert_eq!([1, 2, 3, 4, 5, 40].map(|n| times.wait(n)), [10, 20, 40, 65, 65, 65]);
-    }
-
-    #[test]
-    fn a_destination_is_sent_to_once_at_a_time() {
-        let mut schedule = schedule(&[(1, "a", 5), (2, "a", 6), (3, "b", 7)]);
-        assert_eq!((schedule.next_time(), schedule.start_due(4)), (Some(5), None));
-        assert_eq!(schedule.start_due(6).as_deref(), Some("a"));
-        assert_eq!(schedule.start_due(6), None, "a is busy, b is not due");
-        assert_eq!(schedule.next_item(&"a".into(), 6), Some(1));
-        schedule.remove(1);
-        assert_eq!(schedule.next_item(&"a".into(), 6), Some(2));
-        schedule.put(2, &"a".into(), at(100));
-        assert_eq!(schedule.next_item(&"a".into(), 6), None);
-        schedule.finished(&"a".into());
-        assert_eq!((schedule.next_time(), schedule.len()), (Some(7), 2));
-    }
-
-    #[test]
-    fn an_unreachable_destination_waits_whatever_its_items_say() {
-        let mut schedule = schedule(&[(1, "a", 5), (2, "a", 5)]);
-        let (a, times) = ("a".to_owned(), RetryTimes { first: 10, longest: 100, ..RetryTimes::default() });
-        for (now, until) in [(5, 15), (15, 35)] {
-            assert_eq!(schedule.start_due(now - 1), None);
-            assert_eq!(schedule.start_due(now).as_deref(), Some("a"));
-            assert_eq!(schedule.unreachable(&a, now, &times), until);
-            schedule.finished(&a);
-            assert_eq!(schedule.next_time(), Some(until));
-        }
-        // What arrives meanwhile waits, too.
-        schedule.put(3, &a, at(16));
-        assert_eq!(schedule.next_time(), Some(35));
-        schedule.forgive(&a);
-        assert_eq!(schedule.next_time(), Some(5));
-        schedule.reached(&a);
-        assert_eq!(schedule.items(&a), [1, 2, 3]);
-    }
-
-    #[test]
-    fn the_most_urgent_of_those_that_are_due_is_first() {
-        let mut schedule = schedule(&[(1, "a", 5)]);
-        let (a, of) = ("a".to_owned(), |value: i8| Priority::try_from(value).unwrap());
-        for (id, next, priority) in [(2, 4, -9), (3, 6, 9), (4, 7, 2), (5, 6, 2), (6, 100, 9)] {
-            schedule.put(id, &a, Turn { next, priority: of(priority) });
-        }
-        assert_eq!((schedule.next_time(), schedule.start_due(4)), (Some(4), Some(a.clone())));
-        // Before the others are due, the one that is.
-        assert_eq!(schedule.next_item(&a, 4), Some(2));
-        let mut order = Vec::new();
-        while let Some(id) = schedule.next_item(&a, 10) {
-            schedule.remove(id);
-            order.push(id);
-        }
-        assert_eq!(order, [3, 5, 4, 1, 2]);
-        assert_eq!(schedule.items(&a), [6]);
-        schedule.finished(&a);
-        assert_eq!(schedule.next_time(), Some(100));
-    }
-
-    #[derive(Debug, Clone)]
-    enum Step {
-        Put(ItemId, u8, (i64, i8)),
-        Remove(ItemId),
-        Start(i64),
-        Finish(u8),
-        Fail(u8, i64),
-        Reach(u8),
-    }
-
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let step = prop_oneof![
-            (0u32..9, 0u8..4, (0i64..50, -9i8..=9)).prop_map(|(id, to, turn)| Step::Put(id, to, turn)),
-            (0u32..9).prop_map(Step::Remove),
-            (0i64..60).prop_map(Step::Start),
-            (0u8..4).prop_map(Step::Finish),
-            (0u8..4, 0i64..50).prop_map(|(to, now)| Step::Fail(to, now)),
-            (0u8..4).prop_map(Step::Reach),
-        ];
-        proptest::collection::vec(step, 0..60)
-    }
-
-    proptest! {
-        /// `due` names exactly the destinations that have an item and are not busy, each at the
-        /// later of its own time and that of its first item.
-        #[test]
-        fn the_due_ones_follow_from_the_items(steps in steps()) {
-            let (mut schedule, times) = (Schedule::default(), RetryTimes::default());
-            for step in steps {
-                match step {
-                    Step::Put(id, to, (next, priority)) => {
-                        let turn = Turn { next, priority: Priority::try_from(priority).unwrap() };
-                        schedule.put(id, &to.to_string(), turn);
-                    }
-                    Step::Remove(id) => schedule.remove(id),
-                    Step::Start(now) => { schedule.start_due(now); }
-                    Step::Finish(to) => schedule.finished(&to.to_string()),
-                    Step::Fail(to, now) => { schedule.unreachable(&to.to_string(), now, &times); }
-                    Step::Reach(to) => schedule.reached(&to.to_string()),
-                }
-                let mut due = BTreeSet::new();
-                for (name, waiting) in &schedule.destinations {
-                    if let (Some(next), false) = (waiting.items.next(), waiting.busy) {
-                        due.insert((waiting.not_before.max(next), name.clone()));
-                    }
-                }
-                prop_assert_eq!(&schedule.due, &due);
-                let items: usize = schedule.destinations.values().map(|w| w.items.ids().count()).sum();
-                prop_assert_eq!(items, schedule.len());
-            }
-        }
-    }
-}
+mod tests;

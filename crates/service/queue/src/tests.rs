@@ -18,6 +18,8 @@ use crate::*;
 
 mod copy;
 mod dsn;
+mod here;
+mod kills;
 mod nodes;
 mod waiting;
 
@@ -34,6 +36,8 @@ enum Script {
     Unreachable(Failure),
     /// It takes the connection and says nothing.
     Silent,
+    /// It takes the message and says nothing.
+    Mute,
     /// To each recipient.
     Answers(Vec<Result<(), Failure>>),
 }
@@ -86,13 +90,20 @@ impl Transport for Arc<Hosts> {
 
 #[async_trait]
 impl Channel for Line {
-    async fn send(&mut self, item: &Item, message: Bytes) -> Sent {
+    async fn send(&mut self, item: &Item, body: Body) -> Sent {
+        let message = body.bytes().clone();
         let to: Vec<_> = item.waiting().map(|r| r.address.clone()).collect();
         let meanwhile = self.hosts.meanwhile.lock().take();
         if let Some(meanwhile) = meanwhile {
             meanwhile.await;
         }
-        let outcomes = match self.hosts.next(&self.destination, false) {
+        let script = self.hosts.next(&self.destination, false);
+        if let Some(Script::Mute) = script {
+            let _ = self.hosts.events.send(Event::Got(self.destination.clone(), to, message));
+            drop(body);
+            return std::future::pending().await;
+        }
+        let outcomes = match script {
             Some(Script::Answers(answers)) => answers,
             _ => vec![Ok(()); to.len()],
         };
@@ -114,6 +125,9 @@ struct World {
     running: Option<Running>,
     lease_times: Option<LeaseTimes>,
     bodies_bytes: u64,
+    connections: Connections,
+    /// The last one that was started.
+    runner: Option<Arc<Runner>>,
 }
 
 impl World {
@@ -152,7 +166,17 @@ impl World {
             report: AtomicBool::new(false),
         });
         let relay = Relay::new(queue, delivery, "mail.example.org");
-        Self { relay, hosts, events, now, running: None, lease_times: None, bodies_bytes: BODIES_BYTES }
+        Self {
+            relay,
+            hosts,
+            events,
+            now,
+            running: None,
+            lease_times: None,
+            bodies_bytes: BODIES_BYTES,
+            connections: Connections::default(),
+            runner: None,
+        }
     }
 
     fn script(&self, destination: &str, scripts: impl IntoIterator<Item = Script>) {
@@ -167,9 +191,14 @@ impl World {
     fn start(&mut self) {
         let now = Arc::clone(&self.now);
         let clock: Clock = Arc::new(move || now.load(Ordering::SeqCst));
-        let (hosts, times) = (Arc::new(Arc::clone(&self.hosts)), RetryTimes::default());
-        let runner =
-            Runner::new(self.relay.clone(), hosts, times, clock, self.lease_times, self.bodies_bytes);
+        let options = RunnerOptions {
+            times: RetryTimes::default(),
+            lease_times: self.lease_times,
+            bodies_bytes: self.bodies_bytes,
+            connections: self.connections.clone(),
+        };
+        let runner = Runner::new(self.relay.clone(), Arc::new(Arc::clone(&self.hosts)), clock, options);
+        self.runner = Some(Arc::clone(&runner));
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(runner.run(async move {
             let _ = stopped.await;

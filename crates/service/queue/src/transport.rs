@@ -3,6 +3,8 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use posthaste_delivery::{DeliveryError, Kind};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::item::{Destination, Item};
 
@@ -26,6 +28,20 @@ impl Failure {
     /// A permanent one.
     pub fn permanent(status: &str, reply: impl Into<String>) -> Self {
         Self { permanent: true, status: status.to_owned(), reply: reply.into() }
+    }
+
+    /// What a mailbox of this server answers: see [`Kind`]. The words say nothing about the store's
+    /// state, because they come to senders.
+    pub fn of_delivery(error: &DeliveryError) -> Self {
+        let (status, reply) = match error.kind() {
+            Kind::TooLarge => ("5.3.4", "552 5.3.4 The message is too large"),
+            Kind::OverQuota => ("4.2.2", "452 4.2.2 The mailbox is full"),
+            Kind::NoMailbox => ("5.2.1", "550 5.2.1 The mailbox takes no mail"),
+            Kind::Unavailable => ("4.3.1", "452 4.3.1 The mail store could not take it"),
+            Kind::Refused => ("5.6.0", "554 5.6.0 The message cannot be stored"),
+            Kind::ServerBug => ("4.3.0", "451 4.3.0 A fault of this server"),
+        };
+        Self { permanent: !error.is_temporary(), status: status.to_owned(), reply: reply.to_owned() }
     }
 
     /// The next host said nothing about a recipient.
@@ -52,9 +68,40 @@ pub struct Sent {
     pub usable: bool,
 }
 
+/// A message on its way, with its share of the memory for all of them. Drop it as soon as the host
+/// has its bytes: the share is for others then, however long the host takes to answer.
+#[derive(Debug)]
+pub struct Body {
+    bytes: Bytes,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Body {
+    /// A message that has a share.
+    pub fn new(bytes: Bytes, room: Option<OwnedSemaphorePermit>) -> Self {
+        Self { bytes, _room: room }
+    }
+
+    /// The message.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The same bytes, for as long as this one lives.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self { bytes: self.bytes.clone(), _room: None }
+    }
+}
+
 /// Reaches destinations.
 #[async_trait]
 pub trait Transport: Send + Sync + 'static {
+    /// What kind of destination it is, for metrics: one of a few names.
+    fn kind(&self, _destination: &Destination) -> &'static str {
+        "host"
+    }
+
     /// Connects to a host that takes mail for a destination.
     async fn connect(&self, destination: &Destination) -> Result<Box<dyn Channel>, Unreachable>;
 }
@@ -63,7 +110,7 @@ pub trait Transport: Send + Sync + 'static {
 #[async_trait]
 pub trait Channel: Send {
     /// Sends a message to those recipients of an item that wait. Limits on time are the channel's.
-    async fn send(&mut self, item: &Item, message: Bytes) -> Sent;
+    async fn send(&mut self, item: &Item, message: Body) -> Sent;
 
     /// Says goodbye.
     async fn close(self: Box<Self>);

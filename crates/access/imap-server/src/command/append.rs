@@ -5,15 +5,18 @@
 //! messages into summaries, by the same path as any other mail. All of them enter the mailbox, or
 //! none.
 
+use posthaste_directory::NewValue;
 use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::command::{AppendContent, AppendMessage};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, UidRanges};
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::{NumSet, Rights};
 use posthaste_store::{IncomingMessage, OwnArrivals};
 
 use super::DONE;
 use super::catenate::Assembly;
+use crate::annotate;
+use crate::annotate::reader::Reader;
 use crate::message_limit::MessageLimit;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted};
@@ -41,13 +44,18 @@ pub(super) async fn run(
     let reading = seen::reading(session.login()?, place.account(), entry.id);
     let mut seen_ones = Vec::with_capacity(messages.len());
     let mut assembly = Assembly::new();
+    let mut values = Vec::with_capacity(messages.len());
     for mut message in messages {
+        values.push(annotations_of(&message, rights)?);
         message.flags = permitted(message.flags, rights);
         seen_ones.push(reading.is_some() && seen::take_out(&mut message.flags));
         incoming.push(prepare(session, &mut assembly, message).await?);
     }
     // The messages count for the owner of the mailbox.
     let account = session.asker()?.owner(&place).await?;
+    let (service, login) = (&session.service, session.login()?.id);
+    let reader = Reader { service, login, owner: account.id, mailbox: entry.id };
+    Box::pin(reader.check_new(&values)).await?;
     let appended = session.service.delivery.append(&account, &target, incoming).await.map_err(Failure::from);
     let appended = appended.map_err(Failure::try_create)?;
     let uids: NumSet = appended.uids.iter().map(|uid| uid.value()).collect();
@@ -55,6 +63,7 @@ pub(super) async fn run(
         let of_seen = uids.iter().zip(&seen_ones).filter(|(_, is_seen)| **is_seen);
         seen::note(&session.service, reading, &of_seen.map(|(uid, _)| uid).collect()).await;
     }
+    Box::pin(reader.write_new(uids.iter().zip(values).collect())).await?;
     if let Some(notify) = &mut session.notify {
         let selected = session.selected.as_ref().map(|selected| selected.mailbox.id());
         let (mailbox, count) = (target.id(), uids.count() as u32);
@@ -66,6 +75,18 @@ pub(super) async fn run(
     session.service.happened(event).await;
     let reply = done_without(appended.left_out.len());
     Ok(reply.with(Code::AppendUid(entry.uid_validity, UidRanges::from(&uids))))
+}
+
+/// The annotations that a new message gets, if the user may set them: RFC 5257 §4.7.
+pub(super) fn annotations_of(message: &AppendMessage, rights: Rights) -> Result<Vec<NewValue>, Failure> {
+    let parts = annotate::check_names(&message.annotations)?;
+    annotate::permit(rights, &message.annotations)?;
+    if !parts.is_empty() {
+        // The message is not taken apart before it is stored.
+        let text = "Annotations of parts are set by STORE, once the message is there";
+        return Err(Reply::no(Code::Cannot, text).into());
+    }
+    Ok(annotate::reader::new_values(&message.annotations))
 }
 
 /// The response if a mailbox has no room for the keywords of a message.
@@ -87,7 +108,7 @@ pub(super) async fn prepare(
     assembly: &mut Assembly,
     message: AppendMessage,
 ) -> Result<IncomingMessage, Failure> {
-    let AppendMessage { flags, date, content } = message;
+    let AppendMessage { flags, date, content, annotations: _ } = message;
     let data = assembly.message(session, content).await?;
     // Rows hold dates from 1970 to 2106.
     let date = date.map(|at| u32::try_from(at.unix_seconds().max(0)).unwrap_or(u32::MAX));

@@ -1,6 +1,7 @@
 //! CLOSE and UNSELECT: RFC 9051 §6.4.1, §6.4.2.
 
 use super::DONE;
+use crate::annotate::reader_of;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
 use crate::session::Session;
@@ -13,6 +14,8 @@ pub(super) async fn close(session: &mut Session) -> Result<Reply, Failure> {
         && selected.permit(Act::Expunge).is_ok()
     {
         let expunged = selected.mailbox.expunge(None).await?;
+        let reader = reader_of(&session.service, session.login()?.id, selected);
+        Box::pin(reader.forget(&expunged.uids)).await;
         if let Some(notify) = &mut session.notify {
             notify.note_closed(selected.mailbox.id(), expunged.modseq);
         }

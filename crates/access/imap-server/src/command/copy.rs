@@ -5,10 +5,14 @@ use posthaste_directory::{Account, Reading};
 use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, UidRanges};
-use posthaste_mail_model::{NumSet, Rights, Uid, UidValidity};
+use posthaste_mail_model::{AccountId, NumSet, Rights, Uid, UidValidity};
 use posthaste_store::{Copied, Destination, OwnArrivals, StoreError};
 
 use super::append::done_without;
+use super::expunge::forget;
+use crate::annotate::carry::{Carried, Way};
+use crate::annotate::reader::Reader;
+use crate::annotate::reader_of;
 use crate::message_limit::{MessageLimit, newest};
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, changeable};
@@ -32,10 +36,12 @@ pub(super) async fn copy(ctx: &mut Ctx<'_>, set: &MessageSet, target: &MailboxAr
     // Copies count against the quota as any other mail; a MOVE leaves the account as full as it
     // was.
     let _room = ctx.service.delivery.room(&owner, usage(ctx, &uids)).await?;
+    let annotations = annotations(ctx, &uids, (&target, owner.id, rights), Way::Copy).await?;
     let (target, carried) = seen::carry(ctx.selected, &uids, (target, rights), reading);
     let copied = target.copy_from(&ctx.selected.mailbox, &uids).await;
     let copied = copied.map_err(|error| not_copied(&target, error))?;
     carried.note(ctx.service, &copied).await;
+    Box::pin(annotations.note(&copied)).await;
     note_own(ctx, &target, &copied);
     happened(ctx, &target, &owner, (Cause::Copy, &copied.uids)).await;
     match copy_uid(validity, &copied) {
@@ -63,10 +69,13 @@ pub(super) async fn move_(
         true => None,
         false => Some(ctx.service.delivery.room(&owner, usage(ctx, &uids)).await?),
     };
+    let annotations = annotations(ctx, &uids, (&target, owner.id, rights), Way::Move).await?;
     let (target, carried) = seen::carry(ctx.selected, &uids, (target, rights), reading);
     let moved = ctx.selected.mailbox.move_to(&uids, &target).await;
     let moved = moved.map_err(|error| not_copied(&target, error))?;
     carried.note(ctx.service, &moved.copied).await;
+    Box::pin(annotations.note(&moved.copied)).await;
+    forget(ctx, &moved.expunged.uids).await;
     note_own(ctx, &target, &moved.copied);
     happened(ctx, &target, &owner, (Cause::Copy, &moved.copied.uids)).await;
     // RFC 9051 §6.4.8: COPYUID precedes the EXPUNGEs, so that the client still knows which
@@ -79,6 +88,19 @@ pub(super) async fn move_(
         return Ok(reply.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
     }
     Ok(reply)
+}
+
+/// What messages take along of their annotations.
+async fn annotations<'s>(
+    ctx: &Ctx<'s>,
+    uids: &NumSet,
+    (target, owner, rights): (&Destination, AccountId, Rights),
+    way: Way,
+) -> Result<Carried<'s>, Failure> {
+    let from = reader_of(ctx.service, ctx.login.id, ctx.selected);
+    let to = Reader { owner, mailbox: target.id(), ..from };
+    // Boxed: all sessions would hold its state.
+    Box::pin(Carried::read(from, uids, (to, rights), way)).await
 }
 
 /// Messages that the session adds are no news to it: RFC 5465 §5.

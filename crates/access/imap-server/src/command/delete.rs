@@ -49,5 +49,8 @@ async fn forget(session: &Session, owner: AccountId, mailbox: MailboxId) {
     if let Err(error) = directory.forget_seen(owner, mailbox).await {
         tracing::warn!(%error, "what others have seen in a deleted mailbox was left behind");
     }
+    if let Err(error) = directory.forget_annotations_in(owner, mailbox).await {
+        tracing::warn!(%error, "annotations of a deleted mailbox's messages were left behind");
+    }
     session.service.shared.note_change();
 }

@@ -2,13 +2,22 @@
 
 use posthaste_imap_codec::UidSet;
 use posthaste_imap_codec::response::Code;
-use posthaste_mail_model::FlagSet;
+use posthaste_mail_model::{FlagSet, NumSet};
 
 use super::DONE;
+use crate::annotate::reader_of;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
 use crate::session::Ctx;
 use crate::table::Numbers;
+
+/// Forgets the annotations of expunged messages (RFC 5257).
+pub(super) async fn forget(ctx: &Ctx<'_>, uids: &NumSet) {
+    if !uids.is_empty() {
+        // Boxed: all sessions would hold its state.
+        Box::pin(reader_of(ctx.service, ctx.login.id, ctx.selected).forget(uids)).await;
+    }
+}
 
 pub(super) async fn run(ctx: &mut Ctx<'_>, uids: Option<&UidSet>) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
@@ -24,6 +33,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, uids: Option<&UidSet>) -> Result<Repl
         ctx.limit_uids(uids);
     }
     let expunged = ctx.selected.mailbox.expunge(only.as_ref()).await?;
+    forget(ctx, &expunged.uids).await;
     ctx.announce(Numbers::Free, None).await?;
     // RFC 7162 §3.2.10.2: the client's new HIGHESTMODSEQ.
     if ctx.enabled.qresync && !expunged.uids.is_empty() {

@@ -141,7 +141,9 @@ pub(super) fn text_key(key: SortKey) -> Option<TextKey> {
         SortKey::To => Some(TextKey::To),
         SortKey::DisplayFrom => Some(TextKey::DisplayFrom),
         SortKey::DisplayTo => Some(TextKey::DisplayTo),
-        SortKey::Arrival | SortKey::Date | SortKey::Size | SortKey::Relevancy => None,
+        SortKey::Arrival | SortKey::Date | SortKey::Size | SortKey::Relevancy | SortKey::Annotation(_) => {
+            None
+        }
     }
 }
 

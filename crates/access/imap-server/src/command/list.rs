@@ -5,8 +5,7 @@
 //! themselves, and subscriptions, whose names need not exist. One sorted pass gathers them. Then
 //! each name is checked against the selection options.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use posthaste_imap_codec::command::{ListArgs, ListReturn, ListSelection, ListSyntax};
@@ -19,6 +18,7 @@ use posthaste_store::{MailboxEntry, MailboxList};
 use super::{DONE, metadata, status};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::listed::{self, Traits, data_of};
+use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
 use crate::seen;
@@ -82,28 +82,30 @@ async fn selected(
     args: &ListArgs,
 ) -> Result<Selector, Failure> {
     let patterns = Patterns::of(args);
+    // RFC 5258 §3.1: REMOTE.
+    let remote = if args.selection.remote { referred::names(session.login()?) } else { Vec::new() };
     if patterns.steps(&list) <= SLICE_STEPS {
-        let mut selector = Selector::new(list, args.selection, patterns)?;
+        let mut selector = Selector::new(list, args.selection, patterns, &remote)?;
         while selector.step()?.is_some() {}
         return Ok(selector);
     }
     let service = Arc::clone(&session.service);
     let selection = args.selection;
     let work = async {
-        let made = service.heavy.run(account, move || Selector::new(list, selection, patterns));
+        let made = service.heavy.run(account, move || Selector::new(list, selection, patterns, &remote));
         in_pieces(&service, account, made.await??).await
     };
     Box::pin(session.wire.while_there(work)).await?
 }
 
 /// Work that is done in steps.
-trait Stepwise: Send + 'static {
+pub(super) trait Stepwise: Send + 'static {
     /// Does one step of the work and returns its size. `None` once all is done.
     fn step(&mut self) -> Result<Option<u64>, Failure>;
 }
 
 /// Does work on another thread, in pieces. Between them others get the place.
-async fn in_pieces<W: Stepwise>(
+pub(super) async fn in_pieces<W: Stepwise>(
     service: &ImapService,
     account: AccountId,
     mut work: W,
@@ -193,6 +195,8 @@ struct Known {
     /// Its place in the list, if it is a mailbox.
     entry: Option<usize>,
     subscribed: bool,
+    /// Another server has it: RFC 2193.
+    remote: bool,
     /// Below it are mailboxes.
     has_children: bool,
     /// It is a level above a subscription, and so are all levels above it.
@@ -253,19 +257,19 @@ impl Patterns {
 }
 
 /// LIST handles up to this many names on its own thread, and more of them on another one.
-const INLINE_NAMES_MAX: usize = 1000;
+pub(super) const INLINE_NAMES_MAX: usize = 1000;
 /// Steps that a name takes in addition to pattern matching: it is copied and sorted.
-const NAME_STEPS: u64 = 500;
+pub(super) const NAME_STEPS: u64 = 500;
 /// Steps that a line of the answer takes.
 const LINE_STEPS: u64 = 200;
 /// Steps of comparing a requested entry with the annotations of a mailbox, which has 100 at most.
 const ANNOTATION_STEPS: u64 = 5000;
 /// Steps of heavy work between two pauses: some tens of milliseconds.
-const HEAVY_STEPS: u64 = 40_000_000;
+pub(super) const HEAVY_STEPS: u64 = 40_000_000;
 /// The most levels that LIST adds because they lie above mailboxes or subscriptions and are not
 /// mailboxes themselves. Ordinary accounts have a few. 10,000 names of 32 levels without a common
 /// parent would have 310,000, and each takes up to 1 KiB.
-const DERIVED_MAX: usize = 50_000;
+pub(super) const DERIVED_MAX: usize = 50_000;
 
 /// Finds out which names the answer has, in steps.
 struct Selector {
@@ -279,8 +283,13 @@ struct Selector {
 }
 
 impl Selector {
-    fn new(list: Arc<MailboxList>, want: ListSelection, patterns: Patterns) -> Result<Self, Failure> {
-        let names = known_names(&list, want, patterns.has_all)?.into_iter().collect();
+    fn new(
+        list: Arc<MailboxList>,
+        want: ListSelection,
+        patterns: Patterns,
+        remote: &[MailboxName],
+    ) -> Result<Self, Failure> {
+        let names = known_names(&list, want, patterns.has_all, remote)?.into_iter().collect();
         Ok(Self { list, want, patterns, names, at: 0 })
     }
 
@@ -360,11 +369,12 @@ impl Stepwise for Selector {
 /// exists matches.
 fn is_selected(list: &MailboxList, known: &Known, want: ListSelection) -> bool {
     if !want.subscribed && !want.special_use {
-        return known.entry.is_some();
+        return known.entry.is_some() || known.remote;
     }
     let entry = known.entry.and_then(|place| list.entries.get(place));
     let special = entry.is_some_and(|entry| entry.special_use.is_some());
-    (!want.subscribed || known.subscribed) && (!want.special_use || special)
+    // RFC 2193 §5.2: what the administrator has set counts as subscribed.
+    (!want.subscribed || known.subscribed || known.remote) && (!want.special_use || special)
 }
 
 /// All names the answer may contain. Levels that are not mailboxes represent names below them that
@@ -373,6 +383,7 @@ fn known_names(
     list: &MailboxList,
     want: ListSelection,
     has_all: bool,
+    remote: &[MailboxName],
 ) -> Result<BTreeMap<MailboxName, Known>, Failure> {
     let mut names: BTreeMap<MailboxName, Known> = BTreeMap::new();
     for (place, entry) in list.entries.iter().enumerate() {
@@ -381,11 +392,14 @@ fn known_names(
     for name in &list.subscribed {
         names.entry(name.clone()).or_default().subscribed = true;
     }
+    for name in remote {
+        names.entry(name.clone()).or_default().remote = true;
+    }
     let most = names.len() + DERIVED_MAX;
     let missing = if has_all { Missing::LeftOut } else { Missing::Added };
-    for entry in &list.entries {
+    for name in list.entries.iter().map(|entry| &entry.name).chain(remote) {
         let above = |known: &mut Known| std::mem::replace(&mut known.has_children, true);
-        mark_above(&mut names, &entry.name, missing, most, above)?;
+        mark_above(&mut names, name, missing, most, above)?;
     }
     // RFC 5258 §3.5: only RECURSIVEMATCH reports levels above subscriptions.
     if want.subscribed && want.recursive_match && !has_all {
@@ -429,14 +443,14 @@ fn mark_above(
 }
 
 /// The reply when names have more levels above them than LIST shows.
-fn too_many_levels() -> Failure {
+pub(super) fn too_many_levels() -> Failure {
     let text = format!(
         "LIST shows at most {DERIVED_MAX} levels that are not mailboxes; use the pattern \"*\" instead"
     );
     Reply::no(Code::Limit, text).into()
 }
 
-fn parents(name: &MailboxName) -> impl Iterator<Item = MailboxName> {
+pub(super) fn parents(name: &MailboxName) -> impl Iterator<Item = MailboxName> {
     std::iter::successors(name.parent(), MailboxName::parent)
 }
 
@@ -450,7 +464,13 @@ fn described(
     absent: ListAttribute,
 ) -> ListData {
     let traits = Traits { has_children: known.has_children, subscribed: subscriptions && known.subscribed };
-    listed::described(name, entry, traits, absent)
+    if !known.remote || entry.is_some() {
+        return listed::described(name, entry, traits, absent);
+    }
+    let mut data = listed::described(name, entry, traits, ListAttribute::Remote);
+    // RFC 5258 §4: what is below it there is not known.
+    data.attributes.retain(|attribute| *attribute != ListAttribute::HasNoChildren);
+    data
 }
 
 /// In rev2, reports a mailbox under its new name, with the old name: RFC 9051 §6.3.4, §6.3.6.
@@ -467,124 +487,4 @@ pub(super) async fn report_name(
         session.wire.say(Untagged::List(data_of(&list, entry, requested)));
     }
     Ok(())
-}
-
-/// The lines of LSUB (RFC 3501 §6.3.9): subscribed names, and for a pattern with `%` the levels
-/// that represent the names below them.
-pub(super) async fn subscribed(
-    session: &mut Session,
-    account: AccountId,
-    list: Arc<MailboxList>,
-    reference: &str,
-    pattern: &str,
-) -> Result<Vec<ListData>, Failure> {
-    let mut found = Subscribed::new(list, reference, pattern);
-    if found.list.subscribed.len() <= INLINE_NAMES_MAX
-        && found.list.subscribed.iter().map(|name| found.steps(name)).sum::<u64>() <= SLICE_STEPS
-    {
-        while found.step()?.is_some() {}
-        return Ok(found.lines());
-    }
-    let service = Arc::clone(&session.service);
-    let work = async {
-        let found = in_pieces(&service, account, found).await?;
-        service.heavy.run(account, move || found.lines()).await
-    };
-    Box::pin(session.wire.while_there(work)).await?
-}
-
-/// Finds the names that LSUB shows, one subscription in each step.
-struct Subscribed {
-    list: Arc<MailboxList>,
-    matcher: ListMatcher,
-    words: u64,
-    /// The pattern may show levels above subscriptions.
-    shows_levels: bool,
-    /// The name of the last step.
-    last: Option<MailboxName>,
-    /// The names of the answer, and whether each is a subscription itself.
-    names: BTreeMap<MailboxName, bool>,
-    /// Levels that were looked at.
-    seen: BTreeSet<MailboxName>,
-}
-
-impl Subscribed {
-    fn new(list: Arc<MailboxList>, reference: &str, pattern: &str) -> Self {
-        Self {
-            list,
-            matcher: ListMatcher::new(reference, pattern),
-            words: ((reference.len() + pattern.len()) / 64 + 1) as u64,
-            shows_levels: reference.contains('%') || pattern.contains('%'),
-            last: None,
-            names: BTreeMap::new(),
-            seen: BTreeSet::new(),
-        }
-    }
-
-    /// At most so many steps does a name take.
-    fn steps(&self, name: &MailboxName) -> u64 {
-        let levels = 1 + name.as_str().matches(SEPARATOR).count() as u64;
-        (NAME_STEPS + name.as_str().len() as u64 * self.words) * levels
-    }
-
-    fn lines(self) -> Vec<ListData> {
-        let data = |(name, itself): (MailboxName, bool)| ListData {
-            attributes: if itself { Vec::new() } else { vec![ListAttribute::NoSelect] },
-            separator: Some(SEPARATOR),
-            mailbox: MailboxArg::from(&name),
-            child_info: ListSelection::default(),
-            old_name: None,
-        };
-        self.names.into_iter().map(data).collect()
-    }
-}
-
-impl Stepwise for Subscribed {
-    fn step(&mut self) -> Result<Option<u64>, Failure> {
-        let after = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let Some(name) = self.list.subscribed.range((after, Bound::Unbounded)).next().cloned() else {
-            return Ok(None);
-        };
-        let steps = self.steps(&name);
-        if self.matcher.matches(name.as_str()) {
-            self.names.insert(name.clone(), true);
-        } else if self.shows_levels {
-            // A level that was added has its parents added too.
-            for parent in parents(&name).take_while(|parent| self.seen.insert(parent.clone())) {
-                if self.matcher.matches(parent.as_str()) {
-                    self.names.entry(parent).or_insert(false);
-                }
-            }
-            if self.seen.len() > DERIVED_MAX {
-                return Err(too_many_levels());
-            }
-        }
-        self.last = Some(name);
-        Ok(Some(steps))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use posthaste_mail_model::Id;
-
-    use super::*;
-
-    #[test]
-    fn lsub_takes_a_step_for_each_subscription() {
-        let mut list = MailboxList::empty(AccountId(Id::new(1, 1)));
-        for n in 0..300 {
-            list.subscribed.insert(MailboxName::new(&format!("s{n}{}", "/l".repeat(31))).unwrap());
-        }
-        let mut found = Subscribed::new(Arc::new(list), "", "s1%");
-        let mut count = 0;
-        while let Some(steps) = found.step().unwrap() {
-            assert!(steps < HEAVY_STEPS / 100, "a piece has many names: {steps}");
-            count += 1;
-        }
-        assert_eq!(count, 300);
-        let lines = found.lines();
-        assert_eq!(lines.len(), 111, "s1, s10 to s19, s100 to s199");
-        assert!(lines.iter().all(|line| line.attributes == [ListAttribute::NoSelect]));
-    }
 }

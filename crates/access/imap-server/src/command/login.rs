@@ -37,7 +37,7 @@ pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply,
         session.bad_commands += 1;
         // RFC 2221 §4: the server has no mailboxes for the user. It is sent after the right
         // password only, so that strangers do not learn which accounts there are.
-        let code = Code::Referral(referral.url.clone());
+        let code = Code::Referral(vec![referral.url.clone()]);
         return Err(Reply::no(code, "Your mailboxes are on another server").into());
     }
     let peer = session.wire.connection().peer().ip();
@@ -60,7 +60,7 @@ pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply,
     // RFC 9051 §6.2.2: login changes the capabilities; sending them saves the client a round trip.
     let capabilities = capability::text(session);
     let referral = session.login.as_ref().and_then(|login| login.referral.as_deref());
-    match referral.map(|referral| Code::Referral(referral.url.clone())) {
+    match referral.map(|referral| Code::Referral(vec![referral.url.clone()])) {
         None => Ok(Reply::ok("Logged in").with(Code::Other("CAPABILITY".to_owned(), Some(capabilities)))),
         // RFC 2221 §4: what others share is here, and the user's own mailboxes are elsewhere.
         Some(code) => {

@@ -21,6 +21,7 @@ pub(crate) mod fetch;
 pub(crate) mod gather;
 mod id;
 mod idle;
+mod jmap_access;
 mod language;
 mod list;
 mod login;
@@ -33,12 +34,14 @@ mod notify;
 mod quota;
 mod rename;
 mod replace;
+mod rlist;
 pub(crate) mod search;
 mod select;
 mod sort;
 mod starttls;
 mod status;
 mod store;
+mod store_annotations;
 mod store_labels;
 mod subscribe;
 mod thread;
@@ -188,9 +191,16 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Subscribe(mailbox) => Box::pin(subscribe::subscribe(session, &mailbox)).await,
         CommandBody::Unsubscribe(mailbox) => Box::pin(subscribe::unsubscribe(session, &mailbox)).await,
         CommandBody::List(args) => Box::pin(list::run(session, &args)).await,
-        CommandBody::Lsub { reference, pattern } => Box::pin(lsub::run(session, &reference, &pattern)).await,
+        CommandBody::Lsub { reference, pattern } => {
+            Box::pin(lsub::run(session, &reference, &pattern, lsub::Shown::Here)).await
+        }
+        CommandBody::Rlsub { reference, pattern } => {
+            Box::pin(lsub::run(session, &reference, &pattern, lsub::Shown::Everywhere)).await
+        }
+        CommandBody::Rlist { reference, pattern } => Box::pin(rlist::run(session, reference, pattern)).await,
         CommandBody::Xlist { reference, pattern } => Box::pin(xlist::run(session, reference, pattern)).await,
         CommandBody::Namespace => Ok(namespace::run(session)),
+        CommandBody::GetJmapAccess => Ok(jmap_access::run(session)),
         CommandBody::Status { mailbox, items } => Box::pin(status::run(session, &mailbox, &items)).await,
         CommandBody::GetQuota(root) => Box::pin(quota::get(session, &root)).await,
         CommandBody::GetQuotaRoot(mailbox) => Box::pin(quota::get_root(session, &mailbox)).await,
@@ -231,6 +241,10 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Store { set, unchanged_since, action, answer, flags } => {
             let command = store::StoreCommand { set, unchanged_since, action, answer, flags };
             Box::pin(store::run(&mut session.ctx()?, command)).await
+        }
+        CommandBody::StoreAnnotations { set, unchanged_since, changes } => {
+            let ctx = &mut session.ctx()?;
+            Box::pin(store_annotations::run(ctx, &set, unchanged_since, &changes)).await
         }
         CommandBody::StoreLabels { set, unchanged_since, action, answer, labels } => {
             let command = store_labels::StoreLabels { set, unchanged_since, action, answer, labels };

@@ -17,6 +17,8 @@ use super::gather::Source;
 use super::search::criteria::Question;
 use super::search::job::Job;
 use super::search::{Wanted, answer, filters, names_modseq};
+use crate::annotate::search::names_annotations;
+use crate::annotate::{self, reader_of};
 use crate::heavy::Pace;
 use crate::mailbox_filter::{FILTER_STEPS, Filter};
 use crate::message_limit::MessageLimit;
@@ -240,7 +242,13 @@ impl Search<'_> {
     ) -> Result<Option<NumSet>, Failure> {
         let account = session.login()?.id;
         let Session { wire, service, .. } = session;
-        let question = Question::compile(self.key, selected, self.now)?;
+        let mut key = std::borrow::Cow::Borrowed(self.key);
+        if names_annotations(&key) {
+            // Boxed, as few searches need it.
+            let reader = reader_of(service, account, selected);
+            Box::pin(annotate::search::replace(reader, key.to_mut())).await?;
+        }
+        let question = Question::compile(&key, selected, self.now)?;
         let source = Source { service, account, selected };
         let times = service.options.progress;
         let reports = Reports { tag: self.tag, progress: &self.progress, times };

@@ -3,9 +3,12 @@
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{AccountId, MailboxName};
-use posthaste_store::{MailboxList, StoreError};
+use posthaste_store::{MailboxList, Moved, StoreError};
 
 use super::{DONE, create, list};
+use crate::annotate::carry::Carried;
+use crate::annotate::reader::{ByUid, Reader};
+use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};
 use crate::session::Session;
@@ -16,6 +19,8 @@ use crate::sharing::{Asker, Place, check_new};
 /// as CREATE makes them.
 pub(super) async fn run(session: &mut Session, from: &MailboxArg, to: &MailboxArg) -> Result<Reply, Failure> {
     let (from_name, to_name) = (from.name()?, to.create_name()?);
+    let options = &session.service.options;
+    referred::check_pair(session.login()?, &options.hostname, &from_name, &to_name)?;
     check_new(&to_name)?;
     let asker = session.asker()?;
     let source = asker.place(from_name).await?;
@@ -33,7 +38,14 @@ pub(super) async fn run(session: &mut Session, from: &MailboxArg, to: &MailboxAr
     let above = target.name.parent();
     let made = if source.name.is_inbox() { Some(target.name.clone()) } else { above.clone() };
     create::check_room(asker, &target, &before, made).await?;
-    rename(asker, &source, &target).await?;
+    let from_inbox = match source.name.is_inbox() {
+        true => Some(annotations_of_inbox(asker, &before).await?),
+        false => None,
+    };
+    let moved = rename(asker, &source, &target).await?;
+    if let (Some((reader, found)), Some(moved)) = (from_inbox, moved) {
+        keep_annotations(asker, (reader, found), &target, &moved).await?;
+    }
     create::inherit(asker, &target, &before, above).await?;
     if source.name.is_inbox() {
         copy_annotations(session, owner, &source.name, &target.name).await?;
@@ -44,7 +56,7 @@ pub(super) async fn run(session: &mut Session, from: &MailboxArg, to: &MailboxAr
 
 /// Renames, if the rights suffice in the very list that is changed: another session may have moved
 /// a mailbox to a name below the source meanwhile.
-async fn rename(asker: Asker<'_>, source: &Place, target: &Place) -> Result<(), Failure> {
+async fn rename(asker: Asker<'_>, source: &Place, target: &Place) -> Result<Option<Moved>, Failure> {
     let mut refusal = None;
     let permit = |list: &MailboxList| {
         permit_all(source, target, list).map_err(|failure| {
@@ -54,6 +66,35 @@ async fn rename(asker: Asker<'_>, source: &Place, target: &Place) -> Result<(), 
     };
     let renamed = asker.service.store.rename_if(source.owner, &source.name, &target.name, permit).await;
     renamed.map_err(|error| refusal.unwrap_or_else(|| error.into()))
+}
+
+/// The annotations of the messages of one's own INBOX.
+async fn annotations_of_inbox<'s>(
+    asker: Asker<'s>,
+    list: &MailboxList,
+) -> Result<(Reader<'s>, ByUid), Failure> {
+    let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?;
+    let login = asker.login.id;
+    let reader = Reader { service: asker.service, login, owner: login, mailbox: inbox.id };
+    Ok((reader, reader.read_all().await?.by_uid))
+}
+
+/// The messages of INBOX are in another mailbox now. Their annotations follow them.
+async fn keep_annotations(
+    asker: Asker<'_>,
+    (reader, found): (Reader<'_>, ByUid),
+    target: &Place,
+    moved: &Moved,
+) -> Result<(), Failure> {
+    if found.is_empty() {
+        return Ok(());
+    }
+    let list = asker.service.store.list(target.owner).await?;
+    let new = list.find(&target.name).ok_or(StoreError::NoSuchName)?;
+    let to = Reader { mailbox: new.id, ..reader };
+    Carried::of(to, found).note(&moved.copied).await;
+    reader.forget(&moved.expunged.uids).await;
+    Ok(())
 }
 
 /// RFC 4314 §4: `x` for each mailbox that gets another name, and `k` for the level above the new

@@ -10,9 +10,11 @@ use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, UidRanges};
 use posthaste_mail_model::Uid;
 
-use super::append::{done_without, is_empty, prepare};
+use super::append::{annotations_of, done_without, is_empty, prepare};
 use super::catenate::Assembly;
 use super::copy::{Target, happened, not_copied, note_own, target_of};
+use super::expunge::forget;
+use crate::annotate::reader::Reader;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted};
 use crate::seen;
@@ -37,6 +39,7 @@ pub(super) async fn run(
     let uid = uids.first().and_then(Uid::new).ok_or_else(no_such)?;
     let Target { target, validity, rights, owner, reading } =
         target_of(&ctx, target).await.map_err(Failure::try_create)?;
+    let values = annotations_of(&message, rights)?;
     message.flags = permitted(message.flags, rights);
     let reading = reading.filter(|_| seen::take_out(&mut message.flags));
     // Its memory is held until the message is stored.
@@ -55,6 +58,8 @@ pub(super) async fn run(
         true => None,
         false => Some(ctx.service.delivery.room(&owner, more).await?),
     };
+    let reader = Reader { service: ctx.service, login: ctx.login.id, owner: owner.id, mailbox: target.id() };
+    Box::pin(reader.check_new(std::slice::from_ref(&values))).await?;
     let replaced = ctx.selected.mailbox.replace(uid, &target, new).await;
     let replaced = replaced.map_err(|error| not_copied(&target, error))?;
     if replaced.copied.uids.is_empty() {
@@ -67,6 +72,8 @@ pub(super) async fn run(
     if let Some(reading) = reading {
         seen::note(ctx.service, reading, &replaced.copied.uids).await;
     }
+    forget(&ctx, &replaced.expunged.uids).await;
+    Box::pin(reader.write_new(replaced.copied.uids.iter().zip([values]).collect())).await?;
     note_own(&mut ctx, &target, &replaced.copied);
     happened(&ctx, &target, &owner, (Cause::Append, &replaced.copied.uids)).await;
     let reply = done_without(replaced.copied.left_out.len());

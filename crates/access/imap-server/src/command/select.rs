@@ -10,6 +10,8 @@ use posthaste_imap_codec::{MailboxArg, print};
 use posthaste_mail_model::NumSet;
 use posthaste_store::MailboxEntry;
 
+use crate::annotate::known::Known;
+use crate::annotate::{self, reader_of};
 use crate::listed::data_of;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, TO_CHANGE};
@@ -55,6 +57,7 @@ pub(super) async fn run(
     session.selected = Some(Selected {
         rights,
         owner,
+        examined: access == Access::ReadOnly,
         read_only: access == Access::ReadOnly || !rights.intersects(TO_CHANGE),
         ..Selected::of(opened)
     });
@@ -69,6 +72,18 @@ pub(super) async fn run(
         }
     }
     let mut ctx = session.ctx()?;
+    if params.annotate {
+        // RFC 5257 §4.2. Boxed: few sessions want it.
+        let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
+        let known = Box::pin(Known::read(reader)).await;
+        match known {
+            Ok(known) => ctx.selected.annotations = known,
+            Err(error) => {
+                session.selected = None;
+                return Err(error);
+            }
+        }
+    }
     describe(&mut ctx, &entry, list_data);
     if let Some(known) = &params.qresync
         && known.uid_validity == entry.uid_validity
@@ -102,6 +117,9 @@ fn describe(ctx: &mut Ctx<'_>, entry: &MailboxEntry, list_data: Option<ListData>
     out.extend_from_slice(b"* OK [MAILBOXID (");
     out.extend_from_slice(entry.id.to_string().as_bytes());
     out.extend_from_slice(b")] Ok\r\n");
+    // RFC 5257 §4.1
+    let annotations = Code::Annotations(annotate::support(ctx.selected));
+    ctx.wire.say_code(annotations, "Annotations of messages");
     // RFC 9051 §6.3.2: in rev2 a LIST response names the mailbox that was opened.
     if let Some(data) = list_data {
         ctx.wire.say(Untagged::List(data));

@@ -15,6 +15,8 @@ use super::gather::{Gathered, Source, Wanted, dates, gather, text_key};
 use super::search;
 use super::search::fuzzy;
 use super::search::scores::{self, Scores};
+use crate::annotate::search::Ranks;
+use crate::annotate::{self, reader_of};
 use crate::contexts::open::{Asked, InitialResult};
 use crate::contexts::update::Searcher;
 use crate::heavy::Pace;
@@ -31,6 +33,9 @@ const KEY_STEPS: u64 = 8;
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Result<Reply, Failure> {
     let by = search::filters::Replacing::of(ctx);
     search::filters::replace(by, &mut args.key).await?;
+    let by_annotations = search::annotations(ctx, &mut args.key).await? || !args.annotations.is_empty();
+    let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
+    let ranks = Box::pin(annotate::search::ranks(reader, &args.annotations)).await?;
     let by_relevancy = args.criteria.iter().any(|criterion| criterion.key == SortKey::Relevancy);
     let scored = by_relevancy || args.returns.is_some_and(|r| r.relevancy);
     fuzzy::check_relevancy(scored, &args.key)?;
@@ -49,7 +54,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
         let reports = Reports { tag, progress: &progress, times: source.service.options.progress };
         let mut pace = Pace::default();
         // Boxed, as in SEARCH.
-        let job = Box::pin(sort(source, &found.seqs, &args.criteria, scores, &mut pace));
+        let job = Box::pin(sort(source, &found.seqs, &args.criteria, (scores, &ranks), &mut pace));
         ctx.wire.while_reporting(reports, job).await?
     };
     let sorted = match sorted {
@@ -71,6 +76,10 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
         }
     }
     if let Some(asked) = asked {
+        if by_annotations {
+            asked.refuse(ctx.wire, search::NOT_KEPT);
+            return Ok(search::done(args.numbering, found.expunged + sorted.gathered.expunged));
+        }
         if by_relevancy {
             // A message that changes would have to be compared with the words of all others.
             asked.refuse(ctx.wire, "An order by relevancy is not kept up to date");
@@ -121,7 +130,7 @@ async fn sort(
     source: Source<'_>,
     found: &NumSet,
     criteria: &[SortCriterion],
-    scores: Option<Scores>,
+    (scores, ranks): (Option<Scores>, &[Ranks]),
     pace: &mut Pace,
 ) -> Result<Sorted, Failure> {
     let criteria = once_each(criteria);
@@ -138,6 +147,7 @@ async fn sort(
     for criterion in criteria.iter().rev() {
         let keys = match (&scores, criterion.key) {
             (Some(scores), SortKey::Relevancy) => by_scores(&gathered, scores, pace).await,
+            (_, SortKey::Annotation(at)) => by_ranks(&gathered, ranks.get(usize::from(at)), pace).await,
             (_, key) => keys(&gathered, source.selected, key, pace).await?,
         };
         if keys.len() != gathered.uids.len() {
@@ -166,6 +176,19 @@ async fn by_scores(gathered: &Gathered, scores: &Scores, pace: &mut Pace) -> Vec
     let mut keys = Vec::with_capacity(gathered.uids.len());
     for seq in gathered.seqs.iter() {
         keys.push(u64::from(100 - scores.of(seq)));
+        if pace.note(2 * KEY_STEPS) {
+            pace.rest().await;
+        }
+    }
+    keys
+}
+
+/// RFC 5257 §4.9: messages without a value come first.
+async fn by_ranks(gathered: &Gathered, ranks: Option<&Ranks>, pace: &mut Pace) -> Vec<u64> {
+    let mut keys = Vec::with_capacity(gathered.uids.len());
+    for uid in &gathered.uids {
+        // The grammar gives each key its annotation.
+        keys.push(ranks.map_or(0, |ranks| ranks.of(*uid)));
         if pace.note(2 * KEY_STEPS) {
             pace.rest().await;
         }

@@ -52,6 +52,7 @@ fn of(key: &SearchKey, selected: &Selected) -> Result<SearchKey, &'static str> {
             key.clone()
         }
         K::Younger(_) | K::Older(_) => return Err("YOUNGER and OLDER change with the clock"),
+        K::Annotation(_) => return Err("Searches for annotations are not kept up to date"),
         K::GmRaw(_) => return Err("X-GM-RAW is not kept up to date: it may depend on the clock"),
         K::Recent | K::New | K::Old => return Err("RECENT, NEW and OLD are not kept up to date"),
         _ => key.clone(),
@@ -59,7 +60,7 @@ fn of(key: &SearchKey, selected: &Selected) -> Result<SearchKey, &'static str> {
 }
 
 /// The key that names these messages by UID.
-fn named(uids: &NumSet) -> SearchKey {
+pub(crate) fn named(uids: &NumSet) -> SearchKey {
     let bound = Bound::number;
     let range = |&(low, high): &(u32, u32)| Some(SetRange { from: bound(low)?, to: bound(high)? });
     let ranges: Vec<SetRange> = uids.ranges().iter().filter_map(range).collect();

@@ -11,7 +11,7 @@
 //! A session has at most [`CONTEXTS_MAX`] contexts. Their bytes come from a budget that all
 //! sessions share ([`ImapService::contexts`]). They end with the selected mailbox.
 
-mod kept;
+pub(crate) mod kept;
 mod members;
 pub(crate) mod open;
 mod order;

@@ -10,16 +10,16 @@ fn the_commands_of_a_list() {
     server.login().run(
         r#"
         C: a CAPABILITY
-        S: * CAPABILITY … ACL RIGHTS=texk LIST-MYRIGHTS …
+        S: * CAPABILITY … ACL RIGHTS=texkn LIST-MYRIGHTS …
         S: a OK …
         C: b CREATE Projects
         S: b OK …
         # The owner has every right.
         C: c MYRIGHTS Projects
-        S: * MYRIGHTS Projects lrswipkxteacd
+        S: * MYRIGHTS Projects lrswipkxteancd
         S: c OK …
         C: d GETACL Projects
-        S: * ACL Projects ana@example.org lrswipkxteacd
+        S: * ACL Projects ana@example.org lrswipkxteancd
         S: d OK …
         # RFC 4314 §3.1: replace, add, remove; old rights; another spelling of the name.
         C: e SETACL Projects Bo@Example.ORG lrsc
@@ -31,7 +31,7 @@ fn the_commands_of_a_list() {
         C: h SETACL Projects "-bo@example.org" e
         S: h OK …
         C: i GETACL Projects
-        S: * ACL Projects ana@example.org lrswipkxteacd bo@example.org lrwted -bo@example.org ed
+        S: * ACL Projects ana@example.org lrswipkxteancd bo@example.org lrwted -bo@example.org ed
         S: i OK …
         # RFC 4314 §3.1: no rights at all are no entry; §3.2.
         C: j SETACL Projects -bo@example.org ""
@@ -41,14 +41,14 @@ fn the_commands_of_a_list() {
         C: l DELETEACL Projects bo@example.org
         S: l OK …
         C: m GETACL Projects
-        S: * ACL Projects ana@example.org lrswipkxteacd
+        S: * ACL Projects ana@example.org lrswipkxteancd
         S: m OK …
         # RFC 4314 §3.4
         C: n LISTRIGHTS Projects nobody@example.org
-        S: * LISTRIGHTS Projects nobody@example.org "" l r s w i p k x t e a c d
+        S: * LISTRIGHTS Projects nobody@example.org "" l r s w i p k x t e a n c d
         S: n OK …
         C: o LISTRIGHTS Projects ana@example.org
-        S: * LISTRIGHTS Projects ana@example.org lrswipkxteacd
+        S: * LISTRIGHTS Projects ana@example.org lrswipkxteancd
         S: o OK …
         C: p LISTRIGHTS Projects anyone
         S: * LISTRIGHTS Projects anyone ""
@@ -97,7 +97,7 @@ fn what_is_refused() {
         C: o SETACL INBOX "no one" lr
         S: o NO [CANNOT] …
         C: p GETACL INBOX
-        S: * ACL INBOX ana@example.org lrswipkxteacd
+        S: * ACL INBOX ana@example.org lrswipkxteancd
         S: p OK …
         "#,
     );
@@ -116,12 +116,12 @@ fn a_list_stays_with_its_mailbox() {
         C: c CREATE Projects/2026/May
         S: c OK …
         C: d GETACL Projects/2026/May
-        S: * ACL Projects/2026/May ana@example.org lrswipkxteacd bo@example.org lrkc
+        S: * ACL Projects/2026/May ana@example.org lrswipkxteancd bo@example.org lrkc
         S: d OK …
         C: e RENAME Projects Work
         S: e OK …
         C: f GETACL Work/2026
-        S: * ACL Work/2026 ana@example.org lrswipkxteacd bo@example.org lrkc
+        S: * ACL Work/2026 ana@example.org lrswipkxteancd bo@example.org lrkc
         S: f OK …
         # RFC 4314 §4: DELETE deletes the list.
         C: g DELETE Work/2026
@@ -131,7 +131,7 @@ fn a_list_stays_with_its_mailbox() {
         C: i RENAME Plain Work/2026
         S: i OK …
         C: j GETACL Work/2026
-        S: * ACL Work/2026 ana@example.org lrswipkxteacd
+        S: * ACL Work/2026 ana@example.org lrswipkxteancd
         S: j OK …
         # INBOX keeps its list, and what it became has none.
         C: k SETACL INBOX bo@example.org lr
@@ -139,10 +139,10 @@ fn a_list_stays_with_its_mailbox() {
         C: l RENAME INBOX Old
         S: l OK …
         C: m GETACL INBOX
-        S: * ACL INBOX ana@example.org lrswipkxteacd bo@example.org lr
+        S: * ACL INBOX ana@example.org lrswipkxteancd bo@example.org lr
         S: m OK …
         C: n GETACL Old
-        S: * ACL Old ana@example.org lrswipkxteacd
+        S: * ACL Old ana@example.org lrswipkxteancd
         S: n OK …
         "#,
     );
@@ -160,7 +160,7 @@ fn list_with_myrights() {
         r#"
         C: a LIST "" (INBOX "Other Users/%") RETURN (MYRIGHTS)
         S: * LIST (\HasNoChildren) "/" INBOX
-        S: * MYRIGHTS INBOX lrswipkxteacd
+        S: * MYRIGHTS INBOX lrswipkxteancd
         S: * LIST (\NonExistent \HasChildren) "/" "Other Users/ana@example.org"
         S: a OK …
         C: b LIST "" "Other Users/*" RETURN (MYRIGHTS STATUS (MESSAGES))

@@ -92,7 +92,7 @@ fn coming_back_after_a_while() {
     );
     let back = |arguments: &str, expected: &str| {
         server.login().run(&format!(
-            "C: a ENABLE QRESYNC\nS~ a OK …\nC: b SELECT INBOX (QRESYNC ({arguments}))\nS~ * OK [MAILBOXID …\n{expected}"
+            "C: a ENABLE QRESYNC\nS~ a OK …\nC: b SELECT INBOX (QRESYNC ({arguments}))\nS~ * OK [ANNOTATIONS …\n{expected}"
         ));
     };
     let all = "S: * VANISHED (EARLIER) 2,4\nS: * 1 FETCH (UID 1 FLAGS (\\Seen) MODSEQ (8))\nS: b OK …";
@@ -127,7 +127,7 @@ fn a_new_mailbox_says_one_and_means_none() {
     assert!(lines.iter().any(|l| l.starts_with("* OK [HIGHESTMODSEQ 1]")), "{lines:?}");
     server.with_messages(1);
     wire.run(&format!(
-        "C: c SELECT INBOX (QRESYNC ({validity} 1))\nS~ * OK [MAILBOXID …\nS: * 1 FETCH (UID 1 FLAGS (…) MODSEQ (1))\nS: c OK …"
+        "C: c SELECT INBOX (QRESYNC ({validity} 1))\nS~ * OK [ANNOTATIONS …\nS: * 1 FETCH (UID 1 FLAGS (…) MODSEQ (1))\nS: c OK …"
     ));
 }
 

@@ -11,7 +11,7 @@ use posthaste_directory::{
 };
 use posthaste_imap_server::{ImapOptions, ImapService, ProgressTimes};
 use posthaste_indexing::{Query, Scope, SearchIndex};
-use posthaste_mail_model::{MailboxId, MailboxName, Rights, Secret, Uid};
+use posthaste_mail_model::{MailboxId, MailboxName, NumSet, Rights, Secret, Uid};
 use posthaste_net::{
     Accounts, ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
 };
@@ -242,6 +242,23 @@ impl Server {
         self.select("INBOX")
     }
 
+    /// Records with annotations of messages, of all accounts.
+    pub fn message_annotations(&self) -> usize {
+        let scan = self.engine.engine.directory_scan("annotate/", None, 1000);
+        self.runtime.block_on(scan).expect("records").len()
+    }
+
+    /// Removes a message past IMAP, as retention does.
+    pub fn expunge_elsewhere(&self, mailbox: &str, uid: u32) {
+        let name = MailboxName::new(mailbox).expect("a name");
+        self.runtime.block_on(async {
+            let account = self.directory.account(USER).await.expect("directory").expect("account");
+            let list = self.store.list(account.id).await.expect("list");
+            let mailbox = self.store.open(list.find(&name).expect("mailbox").id).await.expect("open");
+            mailbox.remove(&NumSet::range(uid, uid)).await.expect("removed");
+        });
+    }
+
     /// What it counts of itself.
     pub fn service(&self) -> &ImapService {
         &self.service
@@ -255,6 +272,13 @@ impl Server {
     /// Sends logins to the account elsewhere, as an administrator does in another process.
     pub fn refer(&self, referral: Option<Referral>) {
         self.runtime.block_on(self.directory.set_referral(USER, referral)).expect("a changed account");
+    }
+
+    /// Another server has a mailbox of hers from now on, or no longer.
+    pub fn refer_mailbox(&self, mailbox: &str, url: Option<&str>) {
+        let mailbox = MailboxName::new(mailbox).expect("a name");
+        let set = self.directory.set_mailbox_referral(USER, &mailbox, url);
+        self.runtime.block_on(set).expect("a changed account");
     }
 
     /// Lets sessions know what changed of their accounts, as the server does every now and then.

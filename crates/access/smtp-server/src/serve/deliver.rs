@@ -6,16 +6,16 @@ use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
 use posthaste_filter::{Envelope, Refusals, Undelivered};
 use posthaste_mime_summary::is_header_bounded;
-use posthaste_queue::{Envelope as Outgoing, TlsWish, To};
+use posthaste_queue::{Envelope as Outgoing, Here, Missed, TlsWish, To};
 
 use super::Driver;
 use crate::Role;
-use crate::address::ReversePath;
+use crate::address::{ReversePath, literal};
 use crate::command::{BodyKind, MailParameters, RcptParameters};
 use crate::incoming::Incoming;
 use crate::reply::Reply;
 use crate::session::{Addressee, Transaction, replies};
-use crate::sink::RelayOrigin;
+use crate::sink::{RelayOrigin, RelayRefusal};
 use crate::trace;
 use crate::verification::Verified;
 
@@ -40,8 +40,9 @@ impl Driver {
             return self.session.refused(count, replies::header_too_large());
         }
         // The next hop takes a CR as the end of a line. So a CR in a field would begin another
-        // field, which was not checked here. LMTP peers are trusted.
-        if self.service.role != Role::Lmtp && has_bare_cr(&received) {
+        // field, which was not checked here. LMTP peers pass on what others sent, and a script or
+        // a forward sends it on from here.
+        if has_bare_cr(&received) {
             tracing::info!(id, from = from.as_str(), "refused: a CR without LF in its header");
             return self.session.refused(count, replies::bare_cr());
         }
@@ -70,26 +71,51 @@ impl Driver {
             _ => Refusals::Never,
         };
         let envelope = Envelope { from: from.as_str(), refusals, is_quarantined, tls: outgoing.tls };
-        let mut replies = self.deliver_here(id, &message, envelope, &here).await;
-        // What could not be delivered here is sent again by the client, as a whole: nothing is
-        // relayed then, or it would be relayed twice.
-        if !outgoing.to.is_empty() && replies.iter().all(|reply| !reply.is_refusal()) {
-            replies.push(self.relay(id, &message, &outgoing).await);
+        let mut queued = None;
+        if !outgoing.to.is_empty() {
+            let reply = self.relay(id, &message, &outgoing).await;
+            if reply.is_refusal() {
+                // Nobody has the message yet.
+                return self.session.refused(count, reply);
+            }
+            queued = Some(reply);
+        }
+        let outcomes = self.deliver_here(id, &message, envelope, &here).await;
+        let is_delivered = queued.is_some() || outcomes.iter().any(Result::is_ok);
+        let mut replies: Vec<Reply> = outcomes.iter().map(|one| replies::outcome(id, one)).collect();
+        replies.extend(queued);
+        let (mut reached, to) = (Outgoing { to: Vec::new(), ..local }, local.to);
+        let mut missed = Vec::new();
+        for ((to, target), outcome) in to.into_iter().zip(&here).zip(&outcomes) {
+            match outcome {
+                Ok(()) => reached.to.push(to),
+                Err(error) => missed.push(Missed { to: addressed(to, target), failure: error.failure() }),
+            }
+        }
+        // Without a queue, and by LMTP, the client keeps what was refused.
+        let is_taken_over = self.service.role != Role::Lmtp && self.service.sink.relays();
+        if is_taken_over && is_delivered && !missed.is_empty() {
+            match self.take_over(id, &message, (&reached, is_quarantined), missed).await {
+                Ok(()) => replies.retain(|reply| !reply.is_refusal()),
+                // The client sends it again, to those who have it as well: twice, not never.
+                Err(error) => tracing::error!(id, %error, "who missed the message does not get it later"),
+            }
         }
         // Reports of success go out once the client will not send the message again.
         if self.session.reports() && replies.iter().all(|reply| !reply.is_refusal()) {
-            self.service.sink.report_delivered(&message, &local).await;
+            self.service.sink.report_delivered(&message, &reached).await;
         }
         self.session.delivered(replies)
     }
 
+    /// An outcome for each recipient here.
     async fn deliver_here(
         &self,
         id: &str,
         message: &Bytes,
         envelope: Envelope<'_>,
         recipients: &[Target],
-    ) -> Vec<Reply> {
+    ) -> Vec<Result<(), Undelivered>> {
         if recipients.is_empty() {
             return Vec::new();
         }
@@ -98,15 +124,30 @@ impl Driver {
         let mut outcomes = self.service.sink.deliver(message.clone(), envelope, recipients).await;
         // A sink that forgets a recipient has not reported that the message is stored.
         outcomes.resize(recipients.len(), Err(DeliveryError::Interrupted("no outcome".to_owned()).into()));
-        let reply = |(recipient, outcome): (&Target, &Result<(), Undelivered>)| {
+        for (recipient, outcome) in recipients.iter().zip(&outcomes) {
             let to = recipient.name();
             match outcome {
                 Ok(()) => tracing::info!(id, account, from, to, octets, "delivered"),
                 Err(error) => tracing::warn!(id, account, from, to, octets, %error, "not delivered"),
             }
-            replies::outcome(id, outcome)
-        };
-        recipients.iter().zip(&outcomes).map(reply).collect()
+        }
+        outcomes
+    }
+
+    /// Has recipients here who missed the message get it later, or their sender a report.
+    async fn take_over(
+        &self,
+        id: &str,
+        message: &Bytes,
+        (envelope, is_quarantined): (&Outgoing, bool),
+        missed: Vec<Missed>,
+    ) -> Result<(), RelayRefusal> {
+        let count = missed.len();
+        let here = if is_quarantined { Here::Junk } else { Here::Inbox };
+        let message = trace::without_return_path(message);
+        self.service.sink.take_over(message, envelope, missed, here).await?;
+        tracing::info!(id, from = envelope.from, recipients = count, "the queue takes over");
+        Ok(())
     }
 
     async fn relay(&self, id: &str, message: &Bytes, envelope: &Outgoing) -> Reply {
@@ -125,6 +166,15 @@ impl Driver {
                 replies::not_relayed(&refusal)
             }
         }
+    }
+}
+
+/// A recipient as it can be found again. `postmaster` without a domain, and an address literal,
+/// mean something else at another connection.
+fn addressed(to: To, target: &Target) -> To {
+    match to.address.contains('@') && literal(&to.address).is_none() {
+        true => to,
+        false => To { address: target.name().to_owned(), ..to },
     }
 }
 

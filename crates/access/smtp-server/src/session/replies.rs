@@ -272,6 +272,11 @@ pub(crate) fn unscanned() -> Reply {
     reply(451, (4, 7, 1), "The message could not be checked; try again later")
 }
 
+/// RFC 5321 §4.1.3; RFC 3463 §3.2.
+pub(super) fn at_an_address() -> Reply {
+    reply(550, (5, 1, 2), "Mail for that address literal is not taken here; name a domain")
+}
+
 /// RFC 3463 §3.2.
 pub(super) fn resolve(error: &ResolveError) -> Reply {
     let (code, enhanced) = match error {

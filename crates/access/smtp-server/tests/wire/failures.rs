@@ -9,9 +9,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_delivery::{Delivery, DeliveryError, ResolveError};
 use posthaste_directory::Target;
-use posthaste_filter::{Envelope, Undelivered};
+use posthaste_filter::{Envelope, Filter, Undelivered};
 use posthaste_net::ByteBudget;
-use posthaste_smtp_server::{MailSink, Role};
+use posthaste_queue::{Envelope as Outgoing, Here, Missed};
+use posthaste_smtp_server::{MailSink, RelayRefusal, Role};
 use posthaste_store::StoreError;
 use tokio::net::TcpStream;
 
@@ -107,6 +108,114 @@ async fn a_full_mailbox_costs_the_other_recipients_no_second_copy() {
         .await;
     assert_eq!(server.inbox("ana@example.org").await.len(), 1);
     assert!(server.inbox("ben@example.org").await.is_empty());
+}
+
+/// A script may keep nothing, so its account is asked for room after the message and not before.
+#[tokio::test]
+async fn an_account_with_a_script_is_not_full_before_the_message() {
+    let sink: fn(Delivery) -> Arc<dyn MailSink> =
+        |delivery| Arc::new(Filter::new(delivery, None, "mail.example.org"));
+    let server = Setup { sink: Some(sink), ..Setup::new(Role::Smtp) }.start().await;
+    let directory = server.delivery.directory();
+    let ben = async || directory.account("ben@example.org").await.unwrap().unwrap();
+    directory.put_script(&ben().await, "none", "discard;").await.unwrap();
+    directory.put_script(&ben().await, "all", "keep;").await.unwrap();
+    let mut client = server.connect().await;
+    client.play("S: 220 …\nC: HELO a.example\nS: 250 …").await;
+    let rcpt = "C: MAIL FROM:<> SIZE=120000\nC: RCPT TO:<ben@example.org>\nS: 250 2.1.0 …";
+    let text = [b"BDAT 120000 LAST\r\n".to_vec(), b"x".repeat(120_000)].concat();
+    for (script, before, after) in [
+        (None, "452 4.2.2 The mailbox is full", None),
+        (Some("none"), "250 2.1.5 …", Some("250 2.0.0 Delivered, id …")),
+        (Some("all"), "250 2.1.5 …", Some("452 4.2.2 The mailbox is full")),
+        (None, "452 4.2.2 The mailbox is full", None),
+    ] {
+        directory.activate_script(&ben().await, script).await.unwrap();
+        client.play(&format!("{rcpt}\nS: {before}")).await;
+        if let Some(after) = after {
+            client.send(&text).await;
+            client.play(&format!("S: {after}")).await;
+        }
+        client.play("C: RSET\nS: 250 …").await;
+    }
+    assert!(server.inbox("ben@example.org").await.is_empty());
+}
+
+/// A store where ben's mailbox fails, and a queue that takes him over, or none.
+struct BenFails<const HAS_QUEUE: bool>(Delivery);
+
+#[async_trait]
+impl<const HAS_QUEUE: bool> MailSink for BenFails<HAS_QUEUE> {
+    async fn resolve(&self, address: &str) -> Result<Target, ResolveError> {
+        self.0.resolve(address).await.map(Target::Account)
+    }
+
+    async fn deliver(
+        &self,
+        message: Bytes,
+        envelope: Envelope<'_>,
+        recipients: &[Target],
+    ) -> Vec<Result<(), Undelivered>> {
+        let mut outcomes = MailSink::deliver(&self.0, message, envelope, recipients).await;
+        for (to, outcome) in recipients.iter().zip(&mut outcomes) {
+            if to.name() == "ben@example.org" {
+                *outcome = Err(DeliveryError::Busy.into());
+            }
+        }
+        outcomes
+    }
+
+    fn relays(&self) -> bool {
+        true
+    }
+
+    async fn take_over(
+        &self,
+        message: Bytes,
+        envelope: &Outgoing,
+        missed: Vec<Missed>,
+        _: Here,
+    ) -> Result<(), RelayRefusal> {
+        let missed: Vec<_> = missed.iter().map(|one| one.to.address.as_str()).collect();
+        assert_eq!((missed.as_slice(), envelope.from.as_str()), (&["ben@example.org"][..], "x@example.net"));
+        assert!(message.starts_with(b"Received: "));
+        match HAS_QUEUE {
+            true => Ok(()),
+            false => Err(DeliveryError::Busy.into()),
+        }
+    }
+
+    fn message_len_max(&self) -> u64 {
+        1 << 20
+    }
+}
+
+async fn replies_for_ana_and_ben(sink: fn(Delivery) -> Arc<dyn MailSink>, reply: &str) {
+    let server = Setup { sink: Some(sink), ..Setup::new(Role::Smtp) }.start().await;
+    let mut client = server.connect().await;
+    let to_ben = "C: MAIL FROM:<x@example.net>
+         C: RCPT TO:<ben@example.org>
+         C: BDAT 0 LAST
+         S: 250 2.1.0 …
+         S: 250 2.1.5 …
+         S: 452 4.3.1 The mail store cannot take it now; try again later";
+    let to_both = "C: MAIL FROM:<x@example.net>
+         C: RCPT TO:<ben@example.org>
+         C: RCPT TO:<ana@example.org>
+         C: BDAT 0 LAST
+         S: 250 2.1.0 …
+         S: 250 2.1.5 …
+         S: 250 2.1.5 …";
+    client.play(&format!("S: 220 …\nC: HELO a.example\nS: 250 …\n{to_ben}\n{to_both}\nS: {reply}")).await;
+    assert_eq!(server.inbox("ana@example.org").await.len(), 1);
+}
+
+/// The client must not send the message again to those who have it.
+#[tokio::test]
+async fn one_who_has_it_is_enough_where_a_queue_takes_over_the_others() {
+    replies_for_ana_and_ben(|delivery| Arc::new(BenFails::<true>(delivery)), "250 2.0.0 Delivered, id …")
+        .await;
+    replies_for_ana_and_ben(|delivery| Arc::new(BenFails::<false>(delivery)), "452 4.3.1 …").await;
 }
 
 #[tokio::test]

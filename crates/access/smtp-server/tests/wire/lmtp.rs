@@ -218,7 +218,7 @@ async fn smuggled_ends_are_text() {
              S: 354 …",
         )
         .await;
-    let smuggled = "a\n.\nMAIL FROM:<evil@example.net>\n.\r\nb\r.\r\nc\r\n";
+    let smuggled = "A: b\r\n\r\na\n.\nMAIL FROM:<evil@example.net>\n.\r\nb\r.\r\nc\r\n";
     client.send(smuggled.as_bytes()).await;
     client.send(b".\r\n").await;
     client.play("S: 250 2.0.0 Delivered, id …").await;

@@ -9,6 +9,7 @@
 mod account_limits;
 mod burl;
 mod failures;
+mod literals;
 mod lmtp;
 mod login;
 mod outsiders;

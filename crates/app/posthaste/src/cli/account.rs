@@ -87,6 +87,20 @@ pub enum Account {
         #[arg(long)]
         remove: bool,
     },
+    /// Show which mailboxes of an account other servers have (RFC 2193), or change it. IMAP clients
+    /// that use such a mailbox, or one below it, get its URL; RLIST shows it.
+    MailboxReferral {
+        /// The account's name.
+        name: String,
+        /// The mailbox, for example `Shared/Team`; not INBOX. Without it all are shown.
+        mailbox: Option<String>,
+        /// The mailbox on the other server, for example `imap://mail2.example.org/Team`.
+        #[arg(long, value_name = "URL", requires = "mailbox", conflicts_with = "remove")]
+        to: Option<String>,
+        /// The mailbox is no longer on another server.
+        #[arg(long, requires = "mailbox")]
+        remove: bool,
+    },
     /// Further passwords, one for each program or device: made by us, and removed one by one.
     #[command(subcommand)]
     AppPassword(AppPasswords),

@@ -96,4 +96,17 @@ pub struct SieveTest {
     /// A mailbox that exists beside INBOX; repeat for more.
     #[arg(long, value_name = "NAME")]
     pub mailbox: Vec<String>,
+    /// An item of `environment` (RFC 5183), such as `remote-ip=192.0.2.1`; repeat for more. By
+    /// default they are those of a delivery on this machine: host, domain, location `MDA`, phase
+    /// `during`, name and version.
+    #[arg(long, value_name = "ITEM=VALUE", value_parser = environment_item)]
+    pub environment: Vec<(String, String)>,
+}
+
+/// An item and its value. Names of items have no case (RFC 5183 §4).
+fn environment_item(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((item, value)) if !item.is_empty() => Ok((item.to_ascii_lowercase(), value.to_owned())),
+        _ => Err("write ITEM=VALUE, for example remote-ip=192.0.2.1".to_owned()),
+    }
 }

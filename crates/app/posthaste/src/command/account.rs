@@ -10,7 +10,8 @@ use posthaste_store::{MailboxHead, MailboxList};
 use serde_json::json;
 
 use crate::cli;
-use crate::command::{credentials, full_name, referral};
+use crate::command::mailbox_referral::Change;
+use crate::command::{credentials, full_name, mailbox_referral, referral};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open::{self, Opened};
@@ -85,6 +86,14 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
         }
         Command::Referral { name, to, admit, remove } => {
             referral::run(&config, &name, to.map(|to| (to, admit)), remove).await
+        }
+        Command::MailboxReferral { name, mailbox, to, remove } => {
+            let change = match (to, remove) {
+                (Some(to), _) => Change::To(to),
+                (None, true) => Change::Remove,
+                (None, false) => Change::None,
+            };
+            mailbox_referral::run(&config, &name, mailbox.as_deref(), change).await
         }
         Command::AppPassword(command) => credentials::run(config, command).await,
         Command::Remove { name, yes } => {
@@ -230,7 +239,7 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
             json!({"name": account.name, "id": account.id.to_string(), "disabled": account.disabled, "shared": account.shared,
                    "quota_bytes": account.quota_bytes, "quota_messages": account.quota_messages,
                    "quota_mailboxes": account.quota_mailboxes, "command_limits": account.command_limits, "format": account.format, "keep_original": account.keep_original, "created": account.created,
-                   "aliases": aliases, "forward": account.forward, "referral": account.referral, "sets_quotas": account.sets_quotas, "certificates": certificates,
+                   "aliases": aliases, "forward": account.forward, "referral": account.referral, "mailbox_referrals": account.mailbox_referrals, "sets_quotas": account.sets_quotas, "certificates": certificates,
                    "mailboxes": boxes.collect::<Vec<_>>()})
         );
         return Ok(());
@@ -262,6 +271,9 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
     }
     if let Some(referral) = &account.referral {
         println!("referral {}", referral::words(referral));
+    }
+    for referral in &account.mailbox_referrals {
+        println!("elsewhere {}", mailbox_referral::words(referral));
     }
     if account.sets_quotas {
         println!("sets     the quotas of its domain by IMAP");

@@ -89,7 +89,7 @@ fn change(text: &str) -> Result<impl Fn(Rights) -> Rights> {
         letters => (None, letters),
     };
     let rights = Rights::parse(letters).ok_or_else(|| {
-        Failure::Usage(format!("'{text}' is no set of rights; the letters are lrswipkxtea"))
+        Failure::Usage(format!("'{text}' is no set of rights; the letters are lrswipkxtean"))
     })?;
     Ok(move |before: Rights| match sign {
         Some(b'+') => before.union(rights),

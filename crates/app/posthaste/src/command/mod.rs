@@ -14,6 +14,7 @@ mod engine;
 mod export;
 mod group;
 mod import;
+mod mailbox_referral;
 mod queue;
 mod referral;
 mod report;

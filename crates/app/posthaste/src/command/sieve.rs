@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use posthaste_mime_summary::{HeaderFields, Span, address_list};
 use posthaste_sieve::{Capabilities, Context, Location, Moment, Script};
 
+use super::serve::machine_name;
 use crate::cli;
 use crate::failure::{Failure, Result};
 
@@ -66,6 +67,8 @@ fn test(options: &cli::SieveTest) -> Result<()> {
         now: Moment { unix_s: i64::try_from(now).unwrap_or(i64::MAX), zone_minutes: 0 },
         mailboxes: &options.mailbox,
         directory: options.script.parent().unwrap_or(Path::new("")),
+        host: machine_name(),
+        environment: &options.environment,
     };
     println!("envelope from <{}> to <{}>", trial.from, trial.to);
     let outcome = script.run(&message, &trial);
@@ -97,6 +100,9 @@ struct Trial<'o> {
     now: Moment,
     mailboxes: &'o [String],
     directory: &'o Path,
+    host: String,
+    /// What the command line says, which goes before what a delivery has.
+    environment: &'o [(String, String)],
 }
 
 impl Context for Trial<'_> {
@@ -118,6 +124,14 @@ impl Context for Trial<'_> {
 
     fn mailbox_exists(&self, mailbox: &str) -> bool {
         mailbox.eq_ignore_ascii_case("INBOX") || self.mailboxes.iter().any(|name| name == mailbox)
+    }
+
+    /// RFC 5183 §4.1; of an item that is given twice, the last value.
+    fn environment(&self, item: &str) -> Option<Cow<'_, str>> {
+        if let Some((_, value)) = self.environment.iter().rev().find(|(name, _)| name == item) {
+            return Some(Cow::Borrowed(value));
+        }
+        posthaste_filter::delivery_item(&self.host, item).map(Cow::Borrowed)
     }
 
     fn script(&self, location: Location, name: &str) -> Result<Option<Arc<Script>>, String> {

@@ -5,11 +5,15 @@ use serde::Deserialize;
 /// RFC 9738 §3: a limit of messages for each command should not be lower.
 pub const COMMAND_LIMIT_MIN: u32 = 1000;
 
+/// Octets of a URL at most: a line that clients read without a literal.
+const URL_MAX: usize = 1000;
+
 /// What IMAP clients read of the server, and limits of their commands.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Imap {
     pub comment: String,
     pub admin: String,
+    pub jmap_url: String,
     pub gmail: bool,
     pub message_limit: u32,
     pub save_limit: u32,
@@ -29,6 +33,11 @@ impl Imap {
                 "`imap.admin` must be a URI, such as \"mailto:postmaster@example.org\", or empty".into()
             );
         }
+        if !self.jmap_url.is_empty() && !is_https(&self.jmap_url) {
+            return Err("`imap.jmap_url` must be the URL of a JMAP session, such as \
+                        \"https://mail.example.org/.well-known/jmap\", or empty"
+                .into());
+        }
         for (key, limit) in [("message_limit", self.message_limit), ("save_limit", self.save_limit)] {
             if (1..COMMAND_LIMIT_MIN).contains(&limit) {
                 return Err(format!("`imap.{key}` must be at least {COMMAND_LIMIT_MIN}, or 0 for no limit"));
@@ -39,4 +48,12 @@ impl Imap {
         }
         Ok(())
     }
+}
+
+/// Whether this is a URL of a host by https, in characters that a quoted string may have.
+fn is_https(url: &str) -> bool {
+    let rest = url.strip_prefix("https://").filter(|_| url.len() <= URL_MAX);
+    let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next());
+    host.is_some_and(|host| !host.is_empty() && !host.contains('@'))
+        && url.chars().all(|c| c.is_ascii_graphic() && !"\"\\<>".contains(c))
 }

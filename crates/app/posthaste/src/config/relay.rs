@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use posthaste_directory::Network;
 use posthaste_mail_model::Secret;
-use posthaste_queue::RetryTimes;
+use posthaste_queue::{Connections, RetryTimes};
 use posthaste_smtp_client::{Dns, Login, Route, Routes, Tls, TlsRule};
 use serde::Deserialize;
 
@@ -16,6 +16,9 @@ use crate::private;
 
 /// The port that mail between hosts goes to (RFC 5321 §4.5.4.2).
 const SMTP_PORT: u16 = 25;
+
+/// Connections to one domain at a time. More would take the places of other domains: there are 64.
+const CONNECTIONS_MAX: usize = 32;
 
 /// What each means is written in `default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -34,6 +37,8 @@ pub struct Relay {
     pub mta_sts: bool,
     pub sts_port: u16,
     pub dane: bool,
+    pub to_addresses: bool,
+    pub connections_per_domain: usize,
     pub srs: bool,
     pub verp: bool,
     #[serde(deserialize_with = "duration")]
@@ -60,6 +65,7 @@ pub struct DomainRoute {
     pub user: String,
     #[serde(default)]
     pub password_file: PathBuf,
+    pub connections: Option<usize>,
 }
 
 /// Whose mail for a domain is taken.
@@ -101,6 +107,15 @@ impl Relay {
             longest: seconds(self.retry_longest),
             warn_after: seconds(self.warn_after),
             expire_after: seconds(self.expire_after),
+        }
+    }
+
+    /// How many connections a domain has at a time.
+    pub fn connections(&self) -> Connections {
+        let of_route = |route: &DomainRoute| Some((normal_domain(&route.domain).ok()?, route.connections?));
+        Connections {
+            each: self.connections_per_domain,
+            domains: self.routes.iter().filter_map(of_route).collect(),
         }
     }
 
@@ -169,6 +184,16 @@ impl Relay {
                 "`relay.routes` takes mail from everybody (`accept = \"all\"`), and `relay.enabled` is false"
                     .into(),
             );
+        }
+        let of_routes = self.routes.iter().filter_map(|route| route.connections);
+        if [self.connections_per_domain]
+            .into_iter()
+            .chain(of_routes)
+            .any(|count| !(1..=CONNECTIONS_MAX).contains(&count))
+        {
+            return Err(format!(
+                "`relay.connections_per_domain`, and that of a route, must be between 1 and {CONNECTIONS_MAX}"
+            ));
         }
         if self.retry_first.as_secs() == 0 || self.retry_longest < self.retry_first {
             return Err(
@@ -274,6 +299,8 @@ mod tests {
         assert!(route("user = \"ana\", password_file = \"x\"").contains("relay.routes.tls"));
         assert!(error("routes = [{ domain = \"a b\", host = \"x\" }]").contains("not a domain"));
         assert!(error("routes = [{ domain = \"a\", host = \"x:y\" }]").contains("not a host"));
+        assert!(error("connections_per_domain = 0").contains("relay.connections_per_domain"));
+        assert!(route("connections = 33").contains("relay.connections_per_domain"));
         assert!(error("retry_first = \"0 s\"").contains("retry_first"));
         assert!(error("dane = true").contains("relay.dns"));
     }

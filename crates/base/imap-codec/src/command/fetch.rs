@@ -2,7 +2,7 @@
 
 use posthaste_mail_model::ModSeq;
 
-use crate::{PageRange, PartPath, Partial, Section};
+use crate::{AnnotationItem, PageRange, PartPath, Partial, Section};
 
 /// One data item. The macros ALL, FAST and FULL are spelt out by the parser.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -39,6 +39,8 @@ pub enum FetchItem {
     GmThreadId,
     /// `X-GM-LABELS`
     GmLabels,
+    /// `ANNOTATION (entries attributes)`: RFC 5257 §4.3.
+    Annotation(AnnotationItem),
     /// `SAVEDATE`: RFC 8514.
     SaveDate,
     /// `PREVIEW`, `PREVIEW (LAZY)`: RFC 8970.

@@ -20,6 +20,8 @@ pub enum Access {
 pub struct SelectParams {
     /// `CONDSTORE`: RFC 7162 §3.1.8.
     pub condstore: bool,
+    /// `ANNOTATE`: report changes of annotations (RFC 5257 §4.2).
+    pub annotate: bool,
     /// `QRESYNC (…)`: RFC 7162 §3.2.5.
     pub qresync: Option<Qresync>,
 }

@@ -40,6 +40,7 @@ pub use notify::{Event, EventGroup, MailboxFilter, Notify};
 pub use search::{Charset, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
 pub use sort::{SortArgs, SortCriterion, SortKey, ThreadAlgorithm, ThreadArgs};
 
+use crate::ValueChange;
 use crate::{
     AclCommand, Annotation, Capability, DateTime, Depth, EntryName, ListPattern, MailboxArg, MessageSet,
     NameEncoding, ParseError, Tag, UidSet,
@@ -125,6 +126,20 @@ pub enum CommandBody {
         /// One pattern.
         pattern: ListPattern,
     },
+    /// LIST with mailboxes of other servers: RFC 2193 §5.1.
+    Rlist {
+        /// What the pattern starts from.
+        reference: MailboxArg,
+        /// One pattern.
+        pattern: ListPattern,
+    },
+    /// LSUB with mailboxes of other servers: RFC 2193 §5.2.
+    Rlsub {
+        /// What the pattern starts from.
+        reference: MailboxArg,
+        /// One pattern.
+        pattern: ListPattern,
+    },
     /// LIST with special uses, as Gmail had it before RFC 6154.
     Xlist {
         /// What the pattern starts from.
@@ -134,6 +149,8 @@ pub enum CommandBody {
     },
     /// RFC 9051 §6.3.10.
     Namespace,
+    /// RFC 9698.
+    GetJmapAccess,
     /// RFC 9051 §6.3.11.
     Status {
         /// Which mailbox.
@@ -247,6 +264,15 @@ pub enum CommandBody {
         /// RFC 7162.
         modifiers: FetchModifiers,
     },
+    /// STORE of annotations: RFC 5257 §4.5.
+    StoreAnnotations {
+        /// Which messages.
+        set: MessageSet,
+        /// RFC 7162 §3.1.3.
+        unchanged_since: Option<ModSeq>,
+        /// Never none.
+        changes: Vec<ValueChange>,
+    },
     /// RFC 9051 §6.4.6.
     Store {
         /// Which messages.
@@ -347,6 +373,8 @@ pub struct AppendMessage {
     pub flags: Vec<Flag>,
     /// INTERNALDATE it gets; none is now.
     pub date: Option<DateTime>,
+    /// `ANNOTATION (…)`: annotations it gets (RFC 5257 §4.7).
+    pub annotations: Vec<ValueChange>,
     /// The message, or what it is put together from.
     pub content: AppendContent,
 }

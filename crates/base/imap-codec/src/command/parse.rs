@@ -116,6 +116,7 @@ fn plain(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8], names: NameEncodin
         b"UNAUTHENTICATE" => CommandBody::Unauthenticate,
         b"STARTTLS" => CommandBody::StartTls,
         b"NAMESPACE" => CommandBody::Namespace,
+        b"GETJMAPACCESS" => CommandBody::GetJmapAccess,
         b"CAPABILITY" => CommandBody::Capability,
         b"LOGIN" => login(c)?,
         b"AUTHENTICATE" => authenticate(c)?,
@@ -135,6 +136,14 @@ fn plain(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8], names: NameEncodin
         b"LSUB" => {
             let (reference, pattern) = boxes::reference_and_pattern(c, names)?;
             CommandBody::Lsub { reference, pattern }
+        }
+        b"RLIST" => {
+            let (reference, pattern) = boxes::reference_and_pattern(c, names)?;
+            CommandBody::Rlist { reference, pattern }
+        }
+        b"RLSUB" => {
+            let (reference, pattern) = boxes::reference_and_pattern(c, names)?;
+            CommandBody::Rlsub { reference, pattern }
         }
         b"XLIST" => {
             let (reference, pattern) = boxes::reference_and_pattern(c, names)?;

@@ -5,9 +5,11 @@ use super::parse_words::{flag_list, mailbox};
 use super::{AppendContent, AppendForm, AppendMessage, AppendText, CatenatePart, CommandBody};
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::{APPEND_MESSAGES_MAX, CATENATE_PARTS_MAX};
+use crate::message_annotation::value_changes;
 use crate::{DateTime, MessageSet, NameEncoding, Numbering, SequenceSet};
 
-/// `"APPEND" SP mailbox 1*(SP [flag-list SP] [date-time SP] append-data)`
+/// `"APPEND" SP mailbox 1*(SP [flag-list SP] [date-time SP]
+/// ["ANNOTATION" SP … SP] append-data)`
 pub(super) fn append(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<CommandBody> {
     c.sp()?;
     let mailbox = mailbox(c, names)?;
@@ -46,13 +48,20 @@ fn message(c: &mut Cursor<'_>) -> Parsed<AppendMessage> {
         date = Some(date_time(c)?);
         c.sp()?;
     }
+    // RFC 5257 §4.7
+    let mut annotations = Vec::new();
+    if c.eat_word(b"ANNOTATION") {
+        c.sp()?;
+        annotations = value_changes(c)?;
+        c.sp()?;
+    }
     let content = if c.eat_word(b"CATENATE") {
         c.sp()?;
         AppendContent::Catenate(parts(c)?)
     } else {
         AppendContent::Sent(text(c, "flags in parentheses, a date in quotes, CATENATE or a literal")?)
     };
-    Ok(AppendMessage { flags, date, content })
+    Ok(AppendMessage { flags, date, annotations, content })
 }
 
 /// `"(" cat-part *(SP cat-part) ")"`: RFC 4469 §5.

@@ -5,6 +5,7 @@ use super::parse_words::{flag, flag_list, mod_seq};
 use super::{CommandBody, FetchItem, FetchModifiers, StoreAction, StoreAnswer};
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::{FETCH_ITEMS_MAX, FLAGS_MAX};
+use crate::message_annotation::{annotation_item, value_changes};
 use crate::{MessageSet, Numbering, PageRange, PartPath, Partial, Section, SequenceSet};
 
 /// `"FETCH" SP sequence-set SP (macro / fetch-att / "(" fetch-att *(SP fetch-att) ")")
@@ -73,6 +74,10 @@ pub(super) fn item(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
         b"X-GM-MSGID" => FetchItem::GmMessageId,
         b"X-GM-THRID" => FetchItem::GmThreadId,
         b"X-GM-LABELS" => FetchItem::GmLabels,
+        b"ANNOTATION" => {
+            c.sp()?;
+            FetchItem::Annotation(annotation_item(c)?)
+        }
         b"SAVEDATE" => FetchItem::SaveDate,
         b"PREVIEW" => preview(c)?,
         _ => return at.fail("an item to fetch"),
@@ -150,6 +155,10 @@ pub(super) fn store(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandB
         c.expect(b')', ")")?;
         c.sp()?;
     }
+    if c.eat_word(b"ANNOTATION") {
+        c.sp()?;
+        return Ok(CommandBody::StoreAnnotations { set, unchanged_since, changes: value_changes(c)? });
+    }
     let action = if c.eat(b'+') {
         StoreAction::Add
     } else if c.eat(b'-') {
@@ -171,7 +180,7 @@ pub(super) fn store(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandB
             };
             return Ok(CommandBody::StoreLabels { set, unchanged_since, action, answer, labels });
         }
-        _ => return at.fail("FLAGS, FLAGS.SILENT, and + or - before"),
+        _ => return at.fail("FLAGS, FLAGS.SILENT, and + or - before, or ANNOTATION"),
     };
     c.sp()?;
     let flags = if c.peek() == Some(b'(') { flag_list(c)? } else { bare_flags(c)? };

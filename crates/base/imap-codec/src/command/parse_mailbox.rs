@@ -23,11 +23,13 @@ pub(super) fn select(c: &mut Cursor<'_>, names: NameEncoding, access: Access) ->
         c.list(LIST_ITEMS_MAX, TOO_MANY, |c| {
             if c.eat_word(b"CONDSTORE") {
                 params.condstore = true;
+            } else if c.eat_word(b"ANNOTATE") {
+                params.annotate = true;
             } else if c.eat_word(b"QRESYNC") {
                 c.sp()?;
                 params.qresync = Some(qresync(c)?);
             } else {
-                return c.fail("CONDSTORE or QRESYNC");
+                return c.fail("CONDSTORE, QRESYNC or ANNOTATE");
             }
             Ok(())
         })?;

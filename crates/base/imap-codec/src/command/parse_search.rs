@@ -6,6 +6,7 @@ use super::parse_words::{keyword, mod_seq};
 use super::{Charset, CommandBody, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::{ENTRY_NAME_BYTES_MAX, SEARCH_KEYS_MAX, SEARCH_NESTING_MAX};
+use crate::message_annotation::annotation_key;
 use crate::{Date, Numbering, PageRange, ParseErrorKind, SeqSet, SequenceSet, UidSet};
 
 /// `"SEARCH" SP search-program`
@@ -232,6 +233,7 @@ fn key_with_argument(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8]) -> Par
                 b"UIDAFTER",
                 b"UIDBEFORE",
                 b"MODSEQ",
+                b"ANNOTATION",
                 b"FILTER",
                 b"EMAILID",
                 b"THREADID",
@@ -263,6 +265,7 @@ fn key_of_numbers(c: &mut Cursor<'_>, word: &[u8]) -> Parsed<SearchKey> {
         b"UIDAFTER" => SearchKey::UidAfter(unique_id(c)?),
         b"UIDBEFORE" => SearchKey::UidBefore(unique_id(c)?),
         b"MODSEQ" => search_mod_seq(c)?,
+        b"ANNOTATION" => SearchKey::Annotation(Box::new(annotation_key(c)?)),
         b"FILTER" => SearchKey::Filter(filter_name(c)?),
         b"EMAILID" => SearchKey::EmailId(object_id(c)?),
         b"X-GM-MSGID" => SearchKey::GmMessageId(c.number64("a message number of Gmail")?),

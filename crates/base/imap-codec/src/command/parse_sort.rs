@@ -2,9 +2,10 @@
 
 use super::parse_search::{charset, keys, search_return};
 use super::{CommandBody, SortArgs, SortCriterion, SortKey, ThreadAlgorithm, ThreadArgs};
-use crate::Numbering;
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::LIST_ITEMS_MAX;
+use crate::message_annotation::annotation_sort;
+use crate::{EntryName, Numbering, ValueScope};
 
 /// `"SORT" [SP "RETURN" SP "(" … ")"] SP sort-criteria SP search-criteria`
 pub(super) fn sort(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBody> {
@@ -16,24 +17,32 @@ pub(super) fn sort(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBo
         c.sp()?;
     }
     let at = c.clone();
-    let criteria = c.list(LIST_ITEMS_MAX, "Too many sort keys", criterion)?;
+    let mut annotations = Vec::new();
+    let criteria = c.list(LIST_ITEMS_MAX, "Too many sort keys", |c| criterion(c, &mut annotations))?;
     if criteria.is_empty() {
         return at.fail("at least one sort key");
     }
     c.sp()?;
     let charset = charset(c, returns.is_some_and(|r| r.save))?;
     c.sp()?;
-    Ok(CommandBody::Sort(SortArgs { numbering, returns, criteria, charset, key: keys(c)? }))
+    Ok(CommandBody::Sort(SortArgs { numbering, returns, criteria, annotations, charset, key: keys(c)? }))
 }
 
 /// `["REVERSE" SP] sort-key`
-fn criterion(c: &mut Cursor<'_>) -> Parsed<SortCriterion> {
+fn criterion(c: &mut Cursor<'_>, annotations: &mut Vec<(EntryName, ValueScope)>) -> Parsed<SortCriterion> {
     let is_reverse = c.eat_word(b"REVERSE");
     if is_reverse {
         c.sp()?;
     }
     let at = c.clone();
     let word = c.word();
+    if word.as_bytes() == b"ANNOTATION" {
+        c.sp()?;
+        // At most LIST_ITEMS_MAX.
+        let key = SortKey::Annotation(annotations.len() as u16);
+        annotations.push(annotation_sort(c)?);
+        return Ok(SortCriterion { key, is_reverse });
+    }
     let key = SortKey::ALL.into_iter().find(|key| key.name().as_bytes() == word.as_bytes());
     key.map_or_else(|| at.fail("a sort key"), |key| Ok(SortCriterion { key, is_reverse }))
 }

@@ -3,7 +3,7 @@
 
 use posthaste_mail_model::{Flag, ModSeq, Uid};
 
-use crate::{Date, Numbering, PageRange, SeqSet, UidSet};
+use crate::{AnnotationKey, Date, Numbering, PageRange, SeqSet, UidSet};
 
 /// SEARCH and UID SEARCH.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -141,6 +141,8 @@ pub enum SearchKey {
         /// At least this.
         modseq: ModSeq,
     },
+    /// `ANNOTATION entry attribute text`: RFC 5257 §4.8. Boxed: no other key is as large.
+    Annotation(Box<AnnotationKey>),
     /// `FILTER name`: the criteria that are kept under this name (RFC 5466).
     Filter(String),
     /// `EMAILID`: RFC 8474 §5.

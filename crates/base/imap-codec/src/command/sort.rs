@@ -1,7 +1,7 @@
 //! SORT and THREAD: RFC 5256, the display keys of RFC 5957, RETURN of RFC 5267 §3.
 
 use super::{Charset, SearchKey, SearchReturn};
-use crate::Numbering;
+use crate::{EntryName, Numbering, ValueScope};
 
 /// SORT and UID SORT.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -12,6 +12,8 @@ pub struct SortArgs {
     pub returns: Option<SearchReturn>,
     /// The keys to sort by. The first one counts most. Never empty.
     pub criteria: Vec<SortCriterion>,
+    /// The annotations that [`SortKey::Annotation`] names.
+    pub annotations: Vec<(EntryName, ValueScope)>,
     /// The charset of the text in the keys; the text is decoded already.
     pub charset: Charset,
     /// Which messages.
@@ -50,10 +52,13 @@ pub enum SortKey {
     DisplayTo,
     /// `RELEVANCY`: how well the message matches, the best first (RFC 6203 §5).
     Relevancy,
+    /// `ANNOTATION entry value.priv`: the value of the annotation at this place of
+    /// [`SortArgs::annotations`] (RFC 5257 §4.9).
+    Annotation(u16),
 }
 
 impl SortKey {
-    /// All keys.
+    /// All keys, but those of annotations.
     pub const ALL: [Self; 10] = [
         Self::Arrival,
         Self::Cc,
@@ -80,6 +85,7 @@ impl SortKey {
             Self::DisplayFrom => "DISPLAYFROM",
             Self::DisplayTo => "DISPLAYTO",
             Self::Relevancy => "RELEVANCY",
+            Self::Annotation(_) => "ANNOTATION",
         }
     }
 }

@@ -181,13 +181,14 @@ impl CommandFramer {
             && let Some(header) = literal_header(&buffer[self.line_start..end])
         {
             (self.state, self.line_start) = (State::Deciding, end);
-            let Head { tag, append, annotation } = head(buffer);
+            let Head { tag, append, annotation, store } = head(buffer);
             return Some(CommandFrame::LiteralWanted(LiteralWanted {
                 size: header.size,
                 sync: header.sync,
                 literal8: header.literal8,
                 append,
                 annotation,
+                store,
                 tag,
                 held: end,
             }));
@@ -244,6 +245,8 @@ struct Head {
     append: bool,
     /// It brings annotations: SETMETADATA.
     annotation: bool,
+    /// It is a STORE.
+    store: bool,
 }
 
 /// The beginning of a command whose first line is available, or some of it. What stands behind that
@@ -256,7 +259,12 @@ fn head(buffer: &[u8]) -> Head {
     let is = |word: Option<&[u8]>, name: &[u8]| word.is_some_and(|w| w.eq_ignore_ascii_case(name));
     let first = words.next();
     let name = if is(first, b"UID") { words.next() } else { first };
-    Head { tag, append: is(first, b"APPEND") || is(name, b"REPLACE"), annotation: is(first, b"SETMETADATA") }
+    Head {
+        tag,
+        append: is(first, b"APPEND") || is(name, b"REPLACE"),
+        annotation: is(first, b"SETMETADATA"),
+        store: is(name, b"STORE"),
+    }
 }
 
 #[cfg(test)]
@@ -331,6 +339,7 @@ mod tests {
                 literal8: true,
                 append: true,
                 annotation: false,
+                store: false,
                 tag: Tag::new("a"),
                 held: 17
             }

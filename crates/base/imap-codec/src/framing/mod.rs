@@ -42,6 +42,8 @@ pub struct LiteralWanted {
     pub append: bool,
     /// The command is a SETMETADATA, so this may be the value of an annotation.
     pub annotation: bool,
+    /// The command is a STORE, so this may be the value of an annotation of a message.
+    pub store: bool,
     /// The command's tag, if one could be read.
     pub tag: Option<Tag>,
     /// Bytes of the command so far, its earlier literals included.

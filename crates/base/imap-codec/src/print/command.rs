@@ -109,7 +109,7 @@ impl CommandPrinter {
         }
     }
 
-    fn astring(&mut self, text: &[u8]) {
+    pub(super) fn astring(&mut self, text: &[u8]) {
         let atom = !text.is_empty() && text.iter().all(|&b| is_astring_char(b));
         if atom { self.out.extend_from_slice(text) } else { self.string(text) }
     }
@@ -193,6 +193,7 @@ impl CommandPrinter {
             B::Logout => self.put("LOGOUT"),
             B::StartTls => self.put("STARTTLS"),
             B::Namespace => self.put("NAMESPACE"),
+            B::GetJmapAccess => self.put("GETJMAPACCESS"),
             B::Idle => self.put("IDLE"),
             B::Check => self.put("CHECK"),
             B::Close => self.put("CLOSE"),
@@ -246,6 +247,12 @@ impl CommandPrinter {
         }
     }
 
+    fn listing(&mut self, name: &str, reference: &MailboxArg, pattern: &ListPattern) {
+        self.one_mailbox(name, reference);
+        self.put(" ");
+        self.pattern(pattern);
+    }
+
     fn mailbox_command(&mut self, body: &CommandBody) {
         use CommandBody as B;
         match body {
@@ -269,16 +276,10 @@ impl CommandPrinter {
             B::Notify(notify) => self.notify(notify),
             B::MultiSearch(args) => self.multi_search(args),
             B::List(args) => self.list_command(args),
-            B::Lsub { reference, pattern } => {
-                self.one_mailbox("LSUB", reference);
-                self.put(" ");
-                self.pattern(pattern);
-            }
-            B::Xlist { reference, pattern } => {
-                self.one_mailbox("XLIST", reference);
-                self.put(" ");
-                self.pattern(pattern);
-            }
+            B::Lsub { reference, pattern } => self.listing("LSUB", reference, pattern),
+            B::Rlist { reference, pattern } => self.listing("RLIST", reference, pattern),
+            B::Rlsub { reference, pattern } => self.listing("RLSUB", reference, pattern),
+            B::Xlist { reference, pattern } => self.listing("XLIST", reference, pattern),
             B::Status { mailbox, items } => {
                 self.one_mailbox("STATUS", mailbox);
                 self.put(" ");
@@ -374,6 +375,11 @@ impl CommandPrinter {
                 self.store(set, *unchanged_since, *action, "FLAGS", *answer);
                 self.flags(flags);
             }
+            B::StoreAnnotations { set, unchanged_since, changes } => {
+                self.store_start(set, *unchanged_since);
+                self.put(" ANNOTATION ");
+                self.list(changes, Self::value_change);
+            }
             B::StoreLabels { set, unchanged_since, action, answer, labels } => {
                 self.store(set, *unchanged_since, *action, "X-GM-LABELS", *answer);
                 self.list(labels, |p, label| p.astring(label.as_bytes()));
@@ -452,7 +458,11 @@ impl CommandPrinter {
     fn annotation(&mut self, annotation: &Annotation) {
         self.entry_name(&annotation.name);
         self.put(" ");
-        match &annotation.value {
+        self.value(annotation.value.as_deref());
+    }
+
+    pub(super) fn value(&mut self, value: Option<&[u8]>) {
+        match value {
             None => self.put("NIL"),
             Some(value) if memchr::memchr(0, value).is_some() => {
                 self.literal(value, LiteralForm::Literal8);
@@ -463,15 +473,20 @@ impl CommandPrinter {
 
     fn select(&mut self, mailbox: &MailboxArg, access: Access, params: &SelectParams) {
         self.one_mailbox(if access == Access::ReadOnly { "EXAMINE" } else { "SELECT" }, mailbox);
-        if !params.condstore && params.qresync.is_none() {
-            return;
+        let mut before = " (";
+        for (is_set, name) in [(params.condstore, "CONDSTORE"), (params.annotate, "ANNOTATE")] {
+            if is_set {
+                self.put(before);
+                self.put(name);
+                before = " ";
+            }
         }
-        self.put(if params.condstore { " (CONDSTORE" } else { " (" });
         if let Some(qresync) = &params.qresync {
-            self.put(if params.condstore { " " } else { "" });
+            self.put(before);
             self.qresync(qresync);
+            before = " ";
         }
-        self.put(")");
+        self.put(if before == " " { ")" } else { "" });
     }
 
     fn qresync(&mut self, qresync: &Qresync) {
@@ -551,13 +566,7 @@ impl CommandPrinter {
         item: &str,
         answer: StoreAnswer,
     ) {
-        self.numbered(set.numbering(), "STORE");
-        self.set(set.written());
-        if let Some(modseq) = unchanged_since {
-            self.put(" (UNCHANGEDSINCE ");
-            self.number(modseq.value());
-            self.put(")");
-        }
+        self.store_start(set, unchanged_since);
         self.put(match action {
             StoreAction::Replace => " ",
             StoreAction::Add => " +",
@@ -565,6 +574,16 @@ impl CommandPrinter {
         });
         self.put(item);
         self.put(if answer == StoreAnswer::Silent { ".SILENT " } else { " " });
+    }
+
+    fn store_start(&mut self, set: &MessageSet, unchanged_since: Option<ModSeq>) {
+        self.numbered(set.numbering(), "STORE");
+        self.set(set.written());
+        if let Some(modseq) = unchanged_since {
+            self.put(" (UNCHANGEDSINCE ");
+            self.number(modseq.value());
+            self.put(")");
+        }
     }
 
     fn append_message(&mut self, message: &AppendMessage) {
@@ -575,6 +594,11 @@ impl CommandPrinter {
         }
         if let Some(date) = message.date {
             super::date_time(&mut self.out, date);
+            self.put(" ");
+        }
+        if !message.annotations.is_empty() {
+            self.put("ANNOTATION ");
+            self.list(&message.annotations, Self::value_change);
             self.put(" ");
         }
         match &message.content {
@@ -625,6 +649,7 @@ impl CommandPrinter {
             FetchItem::GmMessageId => self.put("X-GM-MSGID"),
             FetchItem::GmThreadId => self.put("X-GM-THRID"),
             FetchItem::GmLabels => self.put("X-GM-LABELS"),
+            FetchItem::Annotation(item) => self.annotation_item(item),
             FetchItem::SaveDate => self.put("SAVEDATE"),
             FetchItem::Preview { lazy } => self.put(if *lazy { "PREVIEW (LAZY)" } else { "PREVIEW" }),
             FetchItem::BodySection { section: of, partial, peek } => {

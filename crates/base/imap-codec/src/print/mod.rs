@@ -6,6 +6,7 @@
 
 mod acl;
 mod command;
+mod message_annotation;
 mod notify;
 mod response;
 mod search;
@@ -17,6 +18,7 @@ use crate::cursor::is_astring_char;
 use crate::{DateTime, MailboxArg, NameEncoding, PageRange, Section, SectionText};
 
 pub use command::{EncodedCommand, LiteralStyle, command};
+pub use message_annotation::annotation_value;
 pub(crate) use response::BARE_CODES;
 pub use response::{
     ThreadPrinter, code, enabled_or_capability, esearch, fetch_value, list_data, namespaces, response,

@@ -4,6 +4,7 @@
 //! pieces in [`crate::print`]; these functions serve all else, and say what those pieces must add
 //! up to.
 
+use super::message_annotation::{annotation_data, annotation_value};
 use super::{
     astring, body, body_structure, date_time, envelope, fits_quotes, flag, list, literal_head, literal8_head,
     mailbox, nstring, num_set, number, part_path, quoted, ranges, section, string,
@@ -15,7 +16,9 @@ use crate::response::{
     Code, Esearch, FetchValue, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, Response,
     ResponseFlag, Status, StatusValue, ThreadNode, Untagged, print_fetched,
 };
-use crate::{Annotation, Capability, MetadataCode, NameEncoding, Numbering, Tag};
+use crate::{
+    AnnotateCode, Annotation, AnnotationSupport, Capability, MetadataCode, NameEncoding, Numbering, Tag,
+};
 
 fn put(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
@@ -145,14 +148,15 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
             put(out, "UNDEFINED-FILTER ");
             put(out, name);
         }
-        Code::BadUrl(url) | Code::Referral(url) => {
-            put(out, if matches!(code, Code::Referral(_)) { "REFERRAL " } else { "BADURL " });
-            // RFC 4469 §5, url-resp-text, with its erratum: no `]`. Nor can a line hold the others.
-            for b in url.bytes() {
-                match b {
-                    b'!'..=b'~' if b != b']' => out.push(b),
-                    _ => put(out, &format!("%{b:02X}")),
-                }
+        Code::BadUrl(one) => {
+            put(out, "BADURL ");
+            url(out, one);
+        }
+        Code::Referral(urls) => {
+            put(out, "REFERRAL");
+            for one in urls {
+                out.push(b' ');
+                url(out, one);
             }
         }
         Code::Capability(capabilities) => enabled_or_capability(out, "CAPABILITY", capabilities),
@@ -184,6 +188,11 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
                 number(out, u64::from(uid.value()));
             }
         }
+        Code::Annotate(AnnotateCode::TooBig) => put(out, "ANNOTATE TOOBIG"),
+        Code::Annotate(AnnotateCode::TooMany) => put(out, "ANNOTATE TOOMANY"),
+        Code::Annotations(AnnotationSupport::None) => put(out, "ANNOTATIONS NONE"),
+        Code::Annotations(AnnotationSupport::ReadOnly) => put(out, "ANNOTATIONS READ-ONLY"),
+        Code::Annotations(AnnotationSupport::Octets(n)) => pair(out, "ANNOTATIONS", u64::from(*n)),
         Code::Metadata(MetadataCode::LongEntries(n)) => pair(out, "METADATA LONGENTRIES", *n),
         Code::Metadata(MetadataCode::MaxSize(n)) => pair(out, "METADATA MAXSIZE", *n),
         Code::Metadata(MetadataCode::TooMany) => put(out, "METADATA TOOMANY"),
@@ -218,6 +227,16 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
     }
 }
 
+/// RFC 4469 §5, url-resp-text, with its erratum: no `]`. Nor can a line hold the others.
+fn url(out: &mut Vec<u8>, url: &str) {
+    for b in url.bytes() {
+        match b {
+            b'!'..=b'~' if b != b']' => out.push(b),
+            _ => put(out, &format!("%{b:02X}")),
+        }
+    }
+}
+
 /// Appends `CAPABILITY a b c` or `ENABLED …`.
 pub fn enabled_or_capability(out: &mut Vec<u8>, name: &str, capabilities: &[Capability]) {
     put(out, name);
@@ -247,6 +266,10 @@ pub fn untagged(out: &mut Vec<u8>, data: &Untagged, names: NameEncoding) {
         Untagged::Lsub(data) => list_data(out, "LSUB", data, names),
         Untagged::Xlist(data) => list_data(out, "XLIST", data, names),
         Untagged::Namespace(value) => namespaces(out, value, names),
+        Untagged::JmapAccess(url) => {
+            put(out, "JMAPACCESS ");
+            string(out, url.as_bytes());
+        }
         Untagged::Status { mailbox: name, items } => {
             put(out, "STATUS ");
             mailbox(out, name, names);
@@ -382,13 +405,7 @@ fn quota(out: &mut Vec<u8>, root: &str, resources: &[QuotaResource]) {
 fn annotation(out: &mut Vec<u8>, annotation: &Annotation) {
     astring(out, annotation.name.as_str().as_bytes());
     out.push(b' ');
-    match &annotation.value {
-        Some(value) if memchr::memchr(0, value).is_some() => {
-            literal8_head(out, value.len() as u64);
-            out.extend_from_slice(value);
-        }
-        value => nstring(out, value.as_deref()),
-    }
+    annotation_value(out, annotation.value.as_deref());
 }
 
 fn id(out: &mut Vec<u8>, pairs: Option<&[(String, Option<String>)]>) {
@@ -644,6 +661,10 @@ pub fn fetch_value(out: &mut Vec<u8>, value: &FetchValue) {
             date_time(out, *at);
         }
         FetchValue::SaveDate(None) => put(out, "SAVEDATE NIL"),
+        FetchValue::Annotation(all) => {
+            put(out, "ANNOTATION ");
+            annotation_data(out, all);
+        }
         other => bytes_value(out, other),
     }
 }

@@ -3,8 +3,9 @@
 use posthaste_mail_model::Flag;
 
 use super::command::CommandPrinter;
+use crate::ValueScope;
 use crate::command::{
-    Charset, EntryScope, MultiSearchArgs, SearchArgs, SearchKey, SearchReturn, SortArgs, ThreadArgs,
+    Charset, EntryScope, MultiSearchArgs, SearchArgs, SearchKey, SearchReturn, SortArgs, SortKey, ThreadArgs,
 };
 
 impl CommandPrinter {
@@ -85,6 +86,13 @@ impl CommandPrinter {
         self.list(&args.criteria, |p, criterion| {
             p.put(if criterion.is_reverse { "REVERSE " } else { "" });
             p.put(criterion.key.name());
+            if let SortKey::Annotation(at) = criterion.key
+                && let Some((entry, scope)) = args.annotations.get(usize::from(at))
+            {
+                p.sp_astring(entry.as_str());
+                p.put(" value");
+                p.put(scope.suffix());
+            }
         });
         self.criteria(args.charset, &args.key);
     }
@@ -109,6 +117,14 @@ impl CommandPrinter {
             K::To(t) => text("TO", t),
             K::Body(t) => text("BODY", t),
             K::Text(t) => text("TEXT", t),
+            K::Annotation(key) => {
+                self.put("ANNOTATION ");
+                self.entry_pattern(&key.entries);
+                self.put(" value");
+                self.put(key.scope.map_or("", ValueScope::suffix));
+                self.put(" ");
+                self.string(key.text.as_bytes());
+            }
             K::Filter(name) => self.put(&format!("FILTER {name}")),
             K::EmailId(id) => text("EMAILID", id),
             K::ThreadId(id) => text("THREADID", id),

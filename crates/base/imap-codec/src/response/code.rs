@@ -3,7 +3,7 @@
 use posthaste_mail_model::{ModSeq, NumSet, SeqNum, Uid, UidValidity};
 
 use super::ResponseFlag;
-use crate::{Capability, MetadataCode, Tag, UidRanges};
+use crate::{AnnotateCode, AnnotationSupport, Capability, MetadataCode, Tag, UidRanges};
 
 /// What stands in the brackets of a status response.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -12,6 +12,10 @@ pub enum Code {
     Alert,
     /// `ALREADYEXISTS`: RFC 5530, as most codes without another RFC.
     AlreadyExists,
+    /// `ANNOTATE TOOBIG`, `ANNOTATE TOOMANY`: RFC 5257 §4.5.
+    Annotate(AnnotateCode),
+    /// `ANNOTATIONS …`: RFC 5257 §4.1.
+    Annotations(AnnotationSupport),
     /// `APPENDUID validity uids`: RFC 4315 §3.
     AppendUid(UidValidity, UidRanges),
     /// `AUTHENTICATIONFAILED`
@@ -92,8 +96,9 @@ pub enum Code {
     PermanentFlags(Vec<ResponseFlag>),
     /// `PRIVACYREQUIRED`
     PrivacyRequired,
-    /// `REFERRAL url`: the server that has the account (RFC 2221 §3).
-    Referral(String),
+    /// `REFERRAL url …`: the server that has the account (RFC 2221 §3), or those that have the
+    /// mailboxes (RFC 2193 §3). Never none.
+    Referral(Vec<String>),
     /// `READ-ONLY`
     ReadOnly,
     /// `READ-WRITE`

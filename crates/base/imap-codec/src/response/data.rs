@@ -22,6 +22,8 @@ pub enum Untagged {
     Xlist(ListData),
     /// RFC 9051 §7.3.2.
     Namespace(Namespaces),
+    /// RFC 9698: the URL of the JMAP session.
+    JmapAccess(String),
     /// RFC 9051 §7.3.3.
     Status {
         /// Which mailbox.

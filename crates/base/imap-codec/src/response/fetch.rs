@@ -4,7 +4,7 @@ use bytes::Bytes;
 use posthaste_mail_model::{ModSeq, Uid};
 
 use super::{BodyStructure, Envelope, ResponseFlag};
-use crate::{DateTime, PartPath, Section};
+use crate::{AnnotationData, DateTime, PartPath, Section};
 
 /// One data item with its value. Bytes of messages are slices of the response, not copies; `None`
 /// is `NIL`.
@@ -71,6 +71,8 @@ pub enum FetchValue {
     GmThreadId(u64),
     /// `X-GM-LABELS`: labels, those of Gmail's own with their backslash.
     GmLabels(Vec<String>),
+    /// `ANNOTATION (…)`: RFC 5257 §4.4.
+    Annotation(Vec<AnnotationData>),
     /// An item we do not know: its name, and its value as it stands.
     Other(String, Bytes),
 }

@@ -12,7 +12,7 @@ use super::{Code, Response, Status, StatusKind};
 use crate::command::mod_seq;
 use crate::cursor::{Cursor, Parsed, Quoting, is_tag_char};
 use crate::print::BARE_CODES;
-use crate::{MetadataCode, NameEncoding, ParseError, Tag};
+use crate::{AnnotateCode, AnnotationSupport, MetadataCode, NameEncoding, ParseError, Tag};
 
 pub(super) fn response(input: &Bytes, names: NameEncoding) -> Result<Response, ParseError> {
     let mut c = Cursor::new(input, Quoting::Lenient);
@@ -129,8 +129,8 @@ fn known_code(c: &mut Cursor<'_>, name: &[u8]) -> Parsed<Option<Code>> {
             Code::UndefinedFilter(c.text(name)?)
         }
         b"BADURL" => Code::BadUrl(url(c)?),
-        // RFC 2221 §6
-        b"REFERRAL" => Code::Referral(url(c)?),
+        // RFC 2221 §6, RFC 2193 §6
+        b"REFERRAL" => Code::Referral(url(c)?.split_ascii_whitespace().map(str::to_owned).collect()),
         b"CAPABILITY" => Code::Capability(capabilities(c)?),
         b"HIGHESTMODSEQ" => Code::HighestModSeq(mod_seq(c)?),
         b"INPROGRESS" => in_progress(c)?,
@@ -139,6 +139,10 @@ fn known_code(c: &mut Cursor<'_>, name: &[u8]) -> Parsed<Option<Code>> {
             let limit = c.nz_number("a number of messages")?;
             Code::MessageLimit(limit, if c.eat(b' ') { Some(uid(c)?) } else { None })
         }
+        b"ANNOTATE" if c.eat_word(b"TOOBIG") => Code::Annotate(AnnotateCode::TooBig),
+        b"ANNOTATE" if c.eat_word(b"TOOMANY") => Code::Annotate(AnnotateCode::TooMany),
+        b"ANNOTATE" => return Ok(None),
+        b"ANNOTATIONS" => annotations(c)?,
         b"METADATA" => match metadata(c)? {
             Some(code) => Code::Metadata(code),
             None => return Ok(None),
@@ -182,6 +186,21 @@ fn metadata(c: &mut Cursor<'_>) -> Parsed<Option<MetadataCode>> {
         b"NOPRIVATE" => MetadataCode::NoPrivate,
         _ => return Ok(None),
     }))
+}
+
+/// RFC 5257 §5: `ann-size`. We have private values everywhere, and pass over NOPRIVATE of others.
+fn annotations(c: &mut Cursor<'_>) -> Parsed<Code> {
+    let support = if c.eat_word(b"NONE") {
+        AnnotationSupport::None
+    } else if c.eat_word(b"READ-ONLY") {
+        AnnotationSupport::ReadOnly
+    } else {
+        AnnotationSupport::Octets(c.nz_number("NONE, READ-ONLY or a number of octets")?)
+    };
+    if c.eat(b' ') && !c.eat_word(b"NOPRIVATE") {
+        return c.fail("NOPRIVATE");
+    }
+    Ok(Code::Annotations(support))
 }
 
 /// RFC 9585 §6: `"(" (quoted / nil) SP (number / nil) SP (nz-number / nil) ")"`.

@@ -30,6 +30,10 @@ pub(super) fn data(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> 
         b"LSUB" => Untagged::Lsub(list(c, names)?),
         b"XLIST" => Untagged::Xlist(list(c, names)?),
         b"NAMESPACE" => Untagged::Namespace(namespaces(c, names)?),
+        b"JMAPACCESS" => {
+            let url = c.string("a URL in quotes")?;
+            Untagged::JmapAccess(c.text(&url)?)
+        }
         b"STATUS" => status(c, names)?,
         b"QUOTA" => quota(c)?,
         b"QUOTAROOT" => quota_root(c, names)?,

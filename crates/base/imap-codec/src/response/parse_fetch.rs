@@ -10,6 +10,7 @@ use super::{
 use crate::command::{binary_part, date_time, gm_label};
 use crate::cursor::{Cursor, Parsed, is_word_char};
 use crate::limits::BODY_NESTING_MAX;
+use crate::message_annotation::annotation_data;
 use crate::{DateTime, Section};
 
 /// `"(" msg-att ")"`
@@ -66,6 +67,7 @@ fn item(c: &mut Cursor<'_>) -> Parsed<FetchValue> {
         b"RFC822.HEADER" => FetchValue::Rfc822Header(bytes(c)?),
         b"RFC822.TEXT" => FetchValue::Rfc822Text(bytes(c)?),
         b"PREVIEW" => FetchValue::Preview(bytes(c)?),
+        b"ANNOTATION" => FetchValue::Annotation(annotation_data(c)?),
         b"X-GM-MSGID" => FetchValue::GmMessageId(c.number64("a message number of Gmail")?),
         b"X-GM-THRID" => FetchValue::GmThreadId(c.number64("a thread number of Gmail")?),
         b"X-GM-LABELS" => FetchValue::GmLabels(c.list(usize::MAX, "", gm_label)?),

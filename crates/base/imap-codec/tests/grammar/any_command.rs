@@ -2,8 +2,8 @@
 
 use posthaste_imap_codec::command::*;
 use posthaste_imap_codec::{
-    AclCommand, Bound, Depth, ListPattern, MessageSet, NameEncoding, Numbering, RightsChange, SeqSet,
-    SequenceSet, SetRange, UidSet,
+    AclCommand, AnnotationItem, AnnotationKey, Bound, Depth, ListPattern, MessageSet, NameEncoding,
+    Numbering, RightsChange, SeqSet, SequenceSet, SetRange, UidSet, ValueAttribute, ValueKind,
 };
 use posthaste_mail_model::Secret;
 use proptest::collection::vec;
@@ -29,6 +29,7 @@ fn session_body() -> BoxedStrategy<CommandBody> {
         B::StartTls,
         B::CompressDeflate,
         B::Namespace,
+        B::GetJmapAccess,
         B::Idle,
         B::Check,
         B::Close,
@@ -69,6 +70,10 @@ fn mailbox_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
             .prop_map(|(reference, p)| B::Lsub { reference, pattern: ListPattern(p) }),
         (mailbox(names), mailbox(names))
             .prop_map(|(reference, p)| B::Xlist { reference, pattern: ListPattern(p) }),
+        (mailbox(names), mailbox(names))
+            .prop_map(|(reference, p)| B::Rlist { reference, pattern: ListPattern(p) }),
+        (mailbox(names), mailbox(names))
+            .prop_map(|(reference, p)| B::Rlsub { reference, pattern: ListPattern(p) }),
         (mailbox(names), status_items(1)).prop_map(|(mailbox, items)| B::Status { mailbox, items }),
         text().prop_map(B::GetQuota),
         mailbox(names).prop_map(B::GetQuotaRoot),
@@ -182,8 +187,8 @@ fn select_params() -> BoxedStrategy<SelectParams> {
             known_uids,
             seq_match,
         });
-    (any::<bool>(), option::of(qresync))
-        .prop_map(|(condstore, qresync)| SelectParams { condstore, qresync })
+    (any::<bool>(), any::<bool>(), option::of(qresync))
+        .prop_map(|(condstore, annotate, qresync)| SelectParams { condstore, annotate, qresync })
         .boxed()
 }
 
@@ -258,8 +263,8 @@ fn append_message() -> BoxedStrategy<AppendMessage> {
         3 => text.prop_map(AppendContent::Sent),
         1 => vec(part, 1..4).prop_map(AppendContent::Catenate),
     ];
-    (vec(flag(), 0..4), option::of(date_time()), content)
-        .prop_map(|(flags, date, content)| AppendMessage { flags, date, content })
+    (vec(flag(), 0..4), option::of(date_time()), vec(value_change(), 0..3), content)
+        .prop_map(|(flags, date, annotations, content)| AppendMessage { flags, date, annotations, content })
         .boxed()
 }
 
@@ -293,6 +298,9 @@ fn message_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
                 answer,
                 flags
             }
+        ),
+        (message_set(), option::of(mod_seq()), vec(value_change(), 1..4)).prop_map(
+            |(set, unchanged_since, changes)| B::StoreAnnotations { set, unchanged_since, changes }
         ),
         (message_set(), option::of(mod_seq()), action, answer, vec(text(), 0..4)).prop_map(
             |(set, unchanged_since, action, answer, labels)| B::StoreLabels {
@@ -346,8 +354,15 @@ fn fetch_item() -> BoxedStrategy<FetchItem> {
             .prop_map(|(section, partial, peek)| F::BodySection { section, partial, peek }),
         1 => (part(0), partial(), any::<bool>()).prop_map(|(part, partial, peek)| F::Binary { part, partial, peek }),
         1 => part(0).prop_map(|part| F::BinarySize { part }),
+        1 => (vec(entry_pattern(), 1..4), vec(value_attribute(), 1..4))
+            .prop_map(|(entries, attributes)| F::Annotation(AnnotationItem { entries, attributes })),
     ]
     .boxed()
+}
+
+fn value_attribute() -> BoxedStrategy<ValueAttribute> {
+    let kind = prop_oneof![Just(ValueKind::Value), Just(ValueKind::Size)];
+    (kind, option::of(scope())).prop_map(|(kind, scope)| ValueAttribute { kind, scope }).boxed()
 }
 
 fn charset() -> BoxedStrategy<Charset> {
@@ -371,15 +386,20 @@ fn search() -> BoxedStrategy<SearchArgs> {
 }
 
 fn sort() -> BoxedStrategy<SortArgs> {
-    let criterion = (prop::sample::select(SortKey::ALL.to_vec()), any::<bool>())
-        .prop_map(|(key, is_reverse)| SortCriterion { key, is_reverse });
-    (numbering(), option::of(search_return()), vec(criterion, 1..5), charset(), search_key())
-        .prop_map(|(numbering, returns, criteria, charset, key)| SortArgs {
-            numbering,
-            returns,
-            criteria,
-            charset,
-            key,
+    let plain = prop::sample::select(SortKey::ALL.to_vec()).prop_map(Ok);
+    let key = prop_oneof![4 => plain, 1 => (entry_name(), scope()).prop_map(Err)];
+    (numbering(), option::of(search_return()), vec((key, any::<bool>()), 1..5), charset(), search_key())
+        .prop_map(|(numbering, returns, keys, charset, key)| {
+            let mut annotations = Vec::new();
+            let criteria = keys.into_iter().map(|(key, is_reverse)| {
+                let key = key.unwrap_or_else(|annotation| {
+                    annotations.push(annotation);
+                    SortKey::Annotation(annotations.len() as u16 - 1)
+                });
+                SortCriterion { key, is_reverse }
+            });
+            let criteria = criteria.collect();
+            SortArgs { numbering, returns, criteria, annotations, charset, key }
         })
         .boxed()
 }
@@ -422,6 +442,9 @@ fn text_key() -> BoxedStrategy<SearchKey> {
     prop_oneof![
         (prop::sample::select(make), text()).prop_map(|(make, text)| make(text)),
         (text(), text()).prop_map(|(name, value)| K::Header(name, value)),
+        (entry_pattern(), option::of(scope()), text()).prop_map(|(entries, scope, text)| K::Annotation(
+            Box::new(AnnotationKey { entries, scope, text })
+        )),
         "[a-z][a-z0-9.-]{0,9}".prop_map(K::Filter),
         object_id().prop_map(K::EmailId),
         object_id().prop_map(K::ThreadId),

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use posthaste_imap_codec::response::*;
-use posthaste_imap_codec::{AclData, MetadataCode, NameEncoding, Response};
+use posthaste_imap_codec::{
+    AclData, AnnotateCode, AnnotationData, AnnotationSupport, MetadataCode, NameEncoding, Response,
+};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -81,7 +83,7 @@ fn code() -> BoxedStrategy<Code> {
             vec("[A-Za-z]{1,12}", 1..4).prop_map(Code::BadEvent),
             "[a-z]{1,8}".prop_map(Code::UndefinedFilter),
             "[!-\\[^-~]{1,40}".prop_map(Code::BadUrl),
-            "[!-\\[^-~]{1,40}".prop_map(Code::Referral),
+            vec("[!-\\[^-~]{1,40}", 1..3).prop_map(Code::Referral),
             vec(capability(), 0..4).prop_map(Code::Capability),
             mod_seq().prop_map(Code::HighestModSeq),
             (option::of(tag()), option::of((0..1_u64 << 63, option::of(1..1_u64 << 63)))).prop_map(
@@ -94,6 +96,13 @@ fn code() -> BoxedStrategy<Code> {
             object_id().prop_map(Code::MailboxId),
             (1_u32.., option::of(uid())).prop_map(|(n, uid)| Code::MessageLimit(n, uid)),
             metadata_code().prop_map(Code::Metadata),
+            prop::sample::select(vec![AnnotateCode::TooBig, AnnotateCode::TooMany]).prop_map(Code::Annotate),
+            prop_oneof![
+                Just(AnnotationSupport::None),
+                Just(AnnotationSupport::ReadOnly),
+                (1_u32..).prop_map(AnnotationSupport::Octets),
+            ]
+            .prop_map(Code::Annotations),
             num_set().prop_map(Code::Modified),
             tag().prop_map(Code::NoUpdate),
             vec(response_flag(), 0..5).prop_map(Code::PermanentFlags),
@@ -135,6 +144,7 @@ fn untagged(names: NameEncoding) -> BoxedStrategy<Untagged> {
         list_data(names).prop_map(Untagged::Lsub),
         list_data(names).prop_map(Untagged::Xlist),
         namespaces(names).prop_map(Untagged::Namespace),
+        text().prop_map(Untagged::JmapAccess),
         (mailbox(names), vec(status_value(), 0..4))
             .prop_map(|(mailbox, items)| Untagged::Status { mailbox, items }),
         (vec(number(), 0..6), option::of(mod_seq()))
@@ -339,6 +349,9 @@ fn fetch_value() -> BoxedStrategy<FetchValue> {
             data().prop_map(F::Preview),
             (part(0), origin(), data()).prop_map(|(part, origin, data)| F::Binary { part, origin, data }),
             (part(0), number64()).prop_map(|(part, size)| F::BinarySize { part, size }),
+            vec((entry_name(), vec((text(), data()), 0..3)), 0..3).prop_map(|all| F::Annotation(
+                all.into_iter().map(|(entry, attributes)| AnnotationData { entry, attributes }).collect()
+            )),
             number64().prop_map(F::GmMessageId),
             number64().prop_map(F::GmThreadId),
             vec(prop_oneof![text(), "\\\\[A-Z][a-z]{0,8}"], 0..4).prop_map(F::GmLabels),

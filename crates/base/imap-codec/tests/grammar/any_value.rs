@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use posthaste_imap_codec::{
-    Annotation, Bound, Capability, Date, DateTime, EntryName, ImapUrl, MailboxArg, MessageSet, NameEncoding,
-    Numbering, PageRange, PartPath, Partial, Section, SectionText, SequenceSet, SetRange, Tag, UidRanges,
-    UrlAccess, UrlAuth, UrlMailbox, UrlPartial, UrlProof, UrlServer,
+    Annotation, Bound, Capability, Date, DateTime, EntryName, EntryPattern, ImapUrl, MailboxArg, MessageSet,
+    NameEncoding, Numbering, PageRange, PartPath, Partial, Section, SectionText, SequenceSet, SetRange, Tag,
+    UidRanges, UrlAccess, UrlAuth, UrlMailbox, UrlPartial, UrlProof, UrlServer, ValueChange, ValueScope,
 };
 use posthaste_mail_model::{Flag, Keyword, ModSeq, NumSet, Rights, SeqNum, Uid, UidValidity};
 use proptest::collection::vec;
@@ -39,6 +39,23 @@ pub fn entry_name() -> BoxedStrategy<EntryName> {
     vec(part, 1..4).prop_map(|parts| EntryName::new(&format!("/{}", parts.join("/"))).unwrap()).boxed()
 }
 
+pub fn scope() -> BoxedStrategy<ValueScope> {
+    prop::sample::select(ValueScope::BOTH.to_vec()).boxed()
+}
+
+pub fn entry_pattern() -> BoxedStrategy<EntryPattern> {
+    let part = prop_oneof![4 => "[a-zA-Z0-9.*%-]{1,8}", 1 => "[ -.0-~]{1,6}"];
+    let parts =
+        vec(part, 1..4).prop_map(|parts| EntryPattern::new(&format!("/{}", parts.join("/"))).unwrap());
+    prop_oneof![4 => parts, 1 => Just(EntryPattern::new("*").unwrap())].boxed()
+}
+
+pub fn value_change() -> BoxedStrategy<ValueChange> {
+    (entry_name(), scope(), option::of(message_bytes()))
+        .prop_map(|(entry, scope, value)| ValueChange { entry, scope, value })
+        .boxed()
+}
+
 pub fn annotation() -> BoxedStrategy<Annotation> {
     (entry_name(), option::of(message_bytes())).prop_map(|(name, value)| Annotation { name, value }).boxed()
 }
@@ -54,7 +71,7 @@ pub fn encoding() -> BoxedStrategy<NameEncoding> {
 
 /// Names that decode, and some that do not.
 pub fn rights() -> BoxedStrategy<Rights> {
-    prop::sample::subsequence(b"lrswipkxtea".to_vec(), 0..=11)
+    prop::sample::subsequence(b"lrswipkxtean".to_vec(), 0..=12)
         .prop_map(|letters| Rights::parse(&letters).expect("letters of rights"))
         .boxed()
 }

@@ -4,6 +4,11 @@ use bytes::Bytes;
 use posthaste_imap_codec::response::{BodyStructure, FetchValue, PartKind, Untagged};
 use posthaste_imap_codec::{NameEncoding, Response, parse_response, print};
 
+/// Whether there is a part of this path in a BODYSTRUCTURE as it is printed.
+pub fn has_part(printed: &[u8], path: &[u32]) -> bool {
+    of_part(printed, path).is_some()
+}
+
 /// The part of this path, out of a BODYSTRUCTURE as it is printed.
 pub(super) fn of_part(printed: &[u8], path: &[u32]) -> Option<Vec<u8>> {
     if path.is_empty() {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{Annotated, PAGE, annotated, key, prefix, scan};
 use crate::error::Result;
+use crate::message_annotations;
 
 /// Records by their names at the other end.
 async fn records(
@@ -31,8 +32,8 @@ fn in_place(account: AccountId) -> Places {
     Places { account, mailboxes: BTreeMap::new() }
 }
 
-/// Makes the annotations of an account in another store, where account and mailboxes are at these
-/// places, what they are here.
+/// Makes the annotations of an account, its mailboxes and their messages in another store, where
+/// account and mailboxes are at these places, what they are here.
 pub async fn copy_annotations(
     from: &dyn Engine,
     account: AccountId,
@@ -49,13 +50,14 @@ pub async fn copy_annotations(
     for name in there.keys().filter(|name| !here.contains_key(*name)) {
         set_directory_entry(to, name, None).await?;
     }
-    Ok(())
+    message_annotations::copy_all(from, account, to, places).await
 }
 
 /// Whether an account has the same annotations in both stores, where it has the same ids.
 pub async fn same_annotations(from: &dyn Engine, account: AccountId, to: &dyn Engine) -> Result<bool> {
     let places = in_place(account);
-    Ok(records(from, account, &places).await? == records(to, account, &places).await?)
+    Ok(records(from, account, &places).await? == records(to, account, &places).await?
+        && message_annotations::same_all(from, account, to).await?)
 }
 
 /// Removes every record about an account's annotations.

@@ -242,9 +242,10 @@ impl Directory {
         Err(DirectoryError::Busy(key))
     }
 
-    /// Removes all annotations of an account.
+    /// Removes all annotations of an account, its mailboxes and their messages.
     pub async fn remove_all_annotations(&self, account: AccountId) -> Result<()> {
-        copy::remove_all(&*self.engine, account).await
+        copy::remove_all(&*self.engine, account).await?;
+        self.forget_all_message_annotations(account).await
     }
 
     /// Counts a change: of annotations, or of what is shown as one.

@@ -1,23 +1,42 @@
 //! One visit to a destination: what is due is sent, and what became of it is written down.
 
+use bytes::Bytes;
+use std::sync::Arc;
+
 use super::Runner;
+use crate::dsn::Return;
 use crate::error::QueueError;
+use crate::figures::Done;
+use crate::here::Here;
 use crate::item::{Destination, Item, ItemId, Outcome, Recipient};
-use crate::report::{About, Kind, Report};
+use crate::report::{About, Kind};
 use crate::schedule::RetryTimes;
-use crate::transport::{Channel, Failure, Unreachable};
+use crate::transport::{Body, Channel, Failure, Unreachable};
 
 /// Messages on one connection: RFC 5321 sets no limit, common hosts close after a hundred.
 const MESSAGES_PER_CONNECTION: usize = 100;
 /// How long a destination waits after the store failed us.
 const STORE_WAIT: i64 = 60;
-/// How often the outcome of a message is written again after another process changed its item.
-const TRIES: usize = 16;
+
+/// An item that a visit has taken.
+struct Taken<'r> {
+    runner: &'r Runner,
+    id: ItemId,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.runner.schedule.lock().give_back(self.id);
+    }
+}
 
 impl Runner {
     /// Sends what is due for one destination.
     pub(super) async fn visit(&self, destination: &Destination) {
-        let outcome = match self.transport.connect(destination).await {
+        let kind = self.transport.kind(destination);
+        let connected = self.transport.connect(destination).await;
+        self.counts.connected(kind, connected.as_ref().err().map(|unreachable| &unreachable.0));
+        let outcome = match connected {
             Ok(channel) => self.send_all(destination, channel).await,
             Err(Unreachable(failure)) if failure.permanent => self.fail_all(destination, &failure).await,
             Err(Unreachable(failure)) => self.wait(destination, &failure).await,
@@ -40,8 +59,9 @@ impl Runner {
             if !self.may_send() {
                 break;
             }
-            let Some(id) = self.schedule.lock().next_item(destination, self.now()) else { break };
-            if !self.send(id, &mut *channel).await? {
+            let taken = self.schedule.lock().take_next(destination, self.now());
+            let Some(taken) = taken.map(|id| Taken { runner: self, id }) else { break };
+            if !self.send(taken.id, &mut *channel).await? {
                 return Ok(());
             }
         }
@@ -49,36 +69,57 @@ impl Runner {
         Ok(())
     }
 
+    /// Takes an item until the answer is dropped, unless another visit has it.
+    fn take(&self, id: ItemId) -> Option<Taken<'_>> {
+        self.schedule.lock().take(id).then_some(Taken { runner: self, id })
+    }
+
     /// KiB of memory that an item's message takes.
     fn kib_of(&self, item: &Item) -> u32 {
         u32::try_from(item.size.div_ceil(1024)).unwrap_or(u32::MAX).min(self.bodies_max)
     }
 
+    /// An item that is in the queue, and that no administrator holds.
+    async fn item_to_send(&self, id: ItemId) -> Result<Option<Item>, QueueError> {
+        match self.queue().item(id).await? {
+            Some(item) if item.held => self.schedule.lock().note(&item),
+            Some(item) => return Ok(Some(item)),
+            None => self.schedule.lock().remove(id),
+        }
+        Ok(None)
+    }
+
     /// Sends one message; whether the connection can be used for another.
     async fn send(&self, id: ItemId, channel: &mut dyn Channel) -> Result<bool, QueueError> {
-        let item = self.queue().item(id).await?.filter(|item| !item.held);
-        let Some(mut item) = item else {
-            self.schedule.lock().remove(id);
+        if self.is_unsettled(id) {
             return Ok(true);
-        };
+        }
+        let Some(mut item) = self.item_to_send(id).await? else { return Ok(true) };
+        if !item.owed.is_empty() {
+            // The store failed while its reports were sent.
+            self.settle(item).await?;
+            return Ok(true);
+        }
+        if item.is_done() {
+            // It came with recipients that had failed already.
+            let message = self.quoted(&item).await?;
+            self.record(item, message.bytes(), self.now()).await?;
+            return Ok(true);
+        }
         let kib = self.kib_of(&item);
-        let mut room = self.bodies.try_acquire_many(kib).ok();
+        let mut room = Arc::clone(&self.bodies).try_acquire_many_owned(kib).ok();
         if room.is_none() {
-            room = self.bodies.acquire_many(kib).await.ok();
+            room = Arc::clone(&self.bodies).acquire_many_owned(kib).await.ok();
             // Meanwhile it may have been changed, and another node may send the queue's mail.
             if !self.may_send() {
                 return Ok(true);
             }
-            let Some(now) = self.queue().item(id).await?.filter(|item| !item.held) else {
-                self.schedule.lock().remove(id);
-                return Ok(true);
-            };
+            let Some(now) = self.item_to_send(id).await? else { return Ok(true) };
             item = now;
         }
-        // Until the outcome is written down: a report may quote the message.
-        let _room = room;
-        let message = self.queue().message(&item).await?;
-        let sent = channel.send(&item, message.clone()).await;
+        // The channel gives the room back once the host has the message.
+        let message = Body::new(self.queue().message(&item).await?, room);
+        let sent = channel.send(&item, message).await;
         let now = self.now();
         let waiting = item.recipients.iter_mut().filter(|r| r.outcome == Outcome::Waiting);
         let (mut refused, mut relayed) = (None, Vec::new());
@@ -88,6 +129,7 @@ impl Runner {
                 Ok(()) => {
                     tracing::info!(item = id, from = item.from, to, "sent");
                     recipient.outcome = Outcome::Sent;
+                    self.counts.sent(now - item.arrived);
                     // RFC 3461 §5.2.2: a host without DSN will not report its success.
                     if recipient.wants_success() && !sent.reports {
                         relayed.push(recipient.clone());
@@ -95,26 +137,49 @@ impl Runner {
                 }
                 Err(failure) if failure.permanent => {
                     tracing::warn!(item = id, from = item.from, to, reply = failure.reply, "refused");
+                    self.counts.recipients(Done::Refused, 1);
                     let Failure { reply, status, .. } = failure;
                     recipient.outcome = Outcome::Failed { reply, status };
                 }
                 Err(failure) => {
                     tracing::info!(item = id, from = item.from, to, reply = failure.reply, "refused for now");
+                    self.counts.recipients(Done::Deferred, 1);
                     refused = Some(failure);
                 }
             }
         }
         if !relayed.is_empty() {
-            // Before the outcome is written: after a crash both happen again, and neither is lost.
-            let about = |recipient| About { recipient, status: "2.0.0", reply: "" };
+            // RFC 3463 §3.2: destination address valid.
+            let (kind, status) = if Here::of_item(&item).is_some() {
+                (Kind::Delivered, "2.1.5")
+            } else {
+                (Kind::Relayed, "2.0.0")
+            };
+            let about = |recipient| About { recipient, status, reply: "" };
             let about: Vec<_> = relayed.iter().map(about).collect();
-            self.report(Kind::Relayed, &item, &about, &message, now).await?;
+            let message = self.queue().beginning(&item).await?;
+            self.owe(kind, &mut item, &about, (&message, now)).await?;
         }
         if !item.is_done() {
             self.postpone(&mut item, &refused.unwrap_or_else(Failure::no_answer), now);
         }
-        self.record(item, &message, now).await?;
+        let message = self.quoted(&item).await?;
+        self.record(item, message.bytes(), now).await?;
         Ok(sent.usable)
+    }
+
+    /// What a report about a failure quotes: the item's beginning, or all of it. Nothing is read
+    /// for an item without.
+    async fn quoted(&self, item: &Item) -> Result<Body, QueueError> {
+        let is_failed = |to: &Recipient| matches!(to.outcome, Outcome::Failed { .. }) && to.wants_failure();
+        if !item.recipients.iter().any(is_failed) {
+            return Ok(Body::new(Bytes::new(), None));
+        }
+        if item.ret != Some(Return::Full) {
+            return Ok(Body::new(self.queue().beginning(item).await?, None));
+        }
+        let room = Arc::clone(&self.bodies).acquire_many_owned(self.kib_of(item)).await.ok();
+        Ok(Body::new(self.queue().message(item).await?, room))
     }
 
     /// A temporary failure of the message itself.
@@ -130,80 +195,10 @@ impl Runner {
         let is_old = now - item.arrived >= self.times.expire_after;
         if is_old {
             // RFC 3463 §3.5: delivery time expired.
+            self.counts.recipients(Done::Expired, item.waiting().count());
             item.give_up("4.4.7", &format!("given up after {}: {reason}", days(self.times.expire_after)));
         }
         is_old
-    }
-
-    /// Writes down what became of an item, after the reports about it. What others decided about
-    /// the item meanwhile does not undo what was sent.
-    async fn record(&self, mut item: Item, message: &[u8], now: i64) -> Result<(), QueueError> {
-        self.report_failures(&item, message, now).await?;
-        item.recipients.iter_mut().for_each(Recipient::reported);
-        for _ in 0..TRIES {
-            let written = match item.is_done() {
-                true => self.queue().remove(&item).await,
-                false => self.queue().update(&mut item).await,
-            };
-            match written {
-                Ok(()) if item.is_done() => self.schedule.lock().remove(item.id),
-                // The next reading of the queue has it again once it is released.
-                Ok(()) if item.held => self.schedule.lock().remove(item.id),
-                Ok(()) => self.schedule.lock().put(item.id, &item.destination, item.turn()),
-                Err(QueueError::Busy(_)) => {
-                    let Some(now) = self.queue().item(item.id).await? else {
-                        // It was dropped meanwhile.
-                        self.schedule.lock().remove(item.id);
-                        return Ok(());
-                    };
-                    item.follow(&now);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            }
-            return Ok(());
-        }
-        Err(QueueError::Busy(item.id))
-    }
-
-    async fn report_failures(&self, item: &Item, message: &[u8], now: i64) -> Result<(), QueueError> {
-        let failed = item.recipients.iter().filter_map(|recipient| match &recipient.outcome {
-            Outcome::Failed { reply, status } if recipient.wants_failure() => {
-                Some(About { recipient, status, reply })
-            }
-            _ => None,
-        });
-        let about: Vec<_> = failed.collect();
-        if about.is_empty() {
-            return Ok(());
-        }
-        self.report(Kind::Failed, item, &about, message, now).await
-    }
-
-    async fn report(
-        &self,
-        kind: Kind,
-        item: &Item,
-        about: &[About<'_>],
-        message: &[u8],
-        now: i64,
-    ) -> Result<(), QueueError> {
-        let id = format!("{}.{now:x}.{:x}", item.body, item.id);
-        self.relay
-            .send(&Report {
-                kind,
-                to: &item.from,
-                arrived: item.arrived,
-                ret: item.ret,
-                tls: item.tls(),
-                envid: item.envid.as_ref(),
-                about,
-                message,
-                host: self.relay.host(),
-                id: &id,
-                now,
-            })
-            .await
     }
 
     /// The destination takes no mail: all items for it are given up.
@@ -211,13 +206,15 @@ impl Runner {
         tracing::warn!(destination, reply = failure.reply, "takes no mail");
         let ids = self.schedule.lock().items(destination);
         for id in ids {
+            let Some(_taken) = self.take(id) else { continue };
             let Some(mut item) = self.queue().item(id).await? else {
                 self.schedule.lock().remove(id);
                 continue;
             };
+            self.counts.recipients(Done::Refused, item.waiting().count());
             item.give_up(&failure.status, &failure.reply);
-            let message = self.queue().message(&item).await?;
-            self.record(item, &message, self.now()).await?;
+            let message = self.quoted(&item).await?;
+            self.record(item, message.bytes(), self.now()).await?;
         }
         Ok(())
     }
@@ -234,6 +231,7 @@ impl Runner {
         let ids = self.schedule.lock().items(destination);
         let (mut quiet_until, newest) = (i64::MAX, ids.last().copied());
         for id in ids {
+            let Some(_taken) = self.take(id) else { continue };
             let Some(mut item) = self.queue().item(id).await? else {
                 self.schedule.lock().remove(id);
                 continue;
@@ -241,8 +239,8 @@ impl Runner {
             let age = now - item.arrived;
             quiet_until = quiet_until.min(item.arrived + self.next_step(&item));
             if self.expire(&mut item, &failure.reply, now) {
-                let message = self.queue().message(&item).await?;
-                self.record(item, &message, now).await?;
+                let message = self.quoted(&item).await?;
+                self.record(item, message.bytes(), now).await?;
             } else if self.times.warn_after == 0 || age < self.times.warn_after {
                 // Those that follow are younger.
                 break;
@@ -268,18 +266,13 @@ impl Runner {
     /// Reports that a message is late, once, to a sender who did not ask for silence.
     async fn warn(&self, mut item: Item, failure: &Failure, now: i64) -> Result<(), QueueError> {
         item.warned = true;
-        let message = self.queue().message(&item).await?;
+        let message = self.queue().beginning(&item).await?;
         let (status, reply) = (failure.status.as_str(), failure.reply.as_str());
-        let late = item.waiting().filter(|recipient| recipient.wants_delay());
-        let about: Vec<_> = late.map(|recipient| About { recipient, status, reply }).collect();
-        if !about.is_empty() {
-            let until = item.arrived + self.times.expire_after;
-            self.report(Kind::Delayed { until }, &item, &about, &message, now).await?;
-        }
-        match self.queue().update(&mut item).await {
-            Err(QueueError::Busy(_)) | Ok(()) => Ok(()),
-            Err(error) => Err(error),
-        }
+        let about: Vec<_> = item.waiting().filter(|to| to.wants_delay()).cloned().collect();
+        let about: Vec<_> = about.iter().map(|to| About { recipient: to, status, reply }).collect();
+        let until = item.arrived + self.times.expire_after;
+        self.owe(Kind::Delayed { until }, &mut item, &about, (&message, now)).await?;
+        self.settle(item).await
     }
 }
 

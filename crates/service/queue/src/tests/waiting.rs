@@ -68,8 +68,17 @@ async fn calls(items: u32, spans: &[(u64, u64)]) -> Vec<u64> {
     }
     let begin = tokio::time::Instant::now();
     let clock: Clock = Arc::new(move || START + i64::try_from(begin.elapsed().as_secs()).unwrap());
-    let runner =
-        Runner::new(world.relay.clone(), Arc::new(Dead), RetryTimes::default(), clock, None, BODIES_BYTES);
+    let runner = Runner::new(
+        world.relay.clone(),
+        Arc::new(Dead),
+        clock,
+        RunnerOptions {
+            times: RetryTimes::default(),
+            lease_times: None,
+            bodies_bytes: BODIES_BYTES,
+            connections: Connections::default(),
+        },
+    );
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(runner.run(async move {
         let _ = stopped.await;
@@ -95,4 +104,65 @@ async fn a_hundred_thousand_messages_cost_what_one_costs() {
     assert_eq!(calls(100_000, &spans).await, few);
     // A look each two seconds, and some calls for each attempt to connect.
     assert!(few[1] <= 2 * 3_600 / 2 + 40, "{few:?}");
+}
+
+/// With a second connection a host that says nothing on one of them keeps no mail waiting.
+#[tokio::test]
+async fn several_connections_send_to_one_domain() {
+    let mut world = World::new().await;
+    world.connections = Connections { each: 1, domains: [("y.test".to_owned(), 2)].into() };
+    for _ in 0..3 {
+        world.accept("ana@example.org", &["a@y.test"]).await;
+    }
+    world.script("y.test", [Script::Silent]);
+    world.start();
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        seen.push(world.events.recv().await.unwrap());
+    }
+    assert_eq!(seen.iter().filter(|event| matches!(event, Event::Got(..))).count(), 3);
+    while !world.items().await.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let figures = world.runner.as_ref().unwrap().figures();
+    assert_eq!(figures.done.recipients, [3, 0, 0, 0]);
+    assert_eq!(figures.done.connections, [("host", Attempts { made: 1, ..Attempts::default() })]);
+    assert_eq!(figures.done.waits[0], (1.0, 3));
+    world.running.take().unwrap().1.abort();
+}
+
+/// What waits is counted by why it waits and since when.
+#[tokio::test]
+async fn what_waits_is_counted() {
+    let mut world = World::new().await;
+    let held = world.accept("ana@example.org", &["a@held.test"]).await[0].id;
+    world.relay.queue().administer(held, |item| item.held = true).await.unwrap();
+    world.script("away.test", [Script::Unreachable(busy())]);
+    world.accept("ana@example.org", &["a@away.test", "a@busy.test"]).await;
+    world.script("busy.test", [Script::Answers(vec![Err(busy())])]);
+    assert_eq!(world.run_at(START + 2 * HOUR, 3).await.len(), 3);
+    let figures = world.runner.as_ref().unwrap().figures();
+    let states = [(State::Waiting, 1), (State::Sending, 0), (State::Unreachable, 1), (State::Held, 1)];
+    assert_eq!(figures.states, states);
+    let ages = [("5m", 0), ("1h", 0), ("4h", 3), ("1d", 0), ("5d", 0), ("older", 0)];
+    assert_eq!(figures.ages, ages);
+    assert_eq!(figures.done.recipients, [0, 1, 0, 0]);
+    let attempts = Attempts { made: 1, failed: 1, refused: 0 };
+    assert_eq!(figures.done.connections, [("host", attempts)]);
+}
+
+/// A host that has a message and does not answer takes no memory from others.
+#[tokio::test]
+async fn a_mute_host_keeps_no_message_of_others_waiting() {
+    let mut world = World::new().await;
+    world.bodies_bytes = 1024;
+    world.accept("ana@example.org", &["a@mute.test"]).await;
+    world.script("mute.test", [Script::Mute]);
+    world.start();
+    assert_eq!(world.events.recv().await.unwrap(), tried("mute.test"));
+    assert_eq!(world.events.recv().await.unwrap(), got("mute.test", &["a@mute.test"]));
+    world.accept("ana@example.org", &["b@y.test"]).await;
+    assert_eq!(world.events.recv().await.unwrap(), tried("y.test"));
+    assert_eq!(world.events.recv().await.unwrap(), got("y.test", &["b@y.test"]));
+    world.running.take().unwrap().1.abort();
 }

@@ -8,6 +8,7 @@ use posthaste_mail_model::{AccountId, MailboxName};
 use super::{ListDraft, Store};
 use crate::error::{Result, StoreError};
 use crate::list::{MailboxEntry, MailboxList, SpecialUse};
+use crate::mailbox::Moved;
 
 impl Store {
     /// Creates a mailbox, and the levels above it that are missing (RFC 9051 §6.3.4).
@@ -50,20 +51,21 @@ impl Store {
     /// INBOX moves its messages to a new mailbox and leaves it empty, and those below it alone
     /// (RFC 9051 §6.3.6).
     pub async fn rename(&self, account: AccountId, from: &MailboxName, to: &MailboxName) -> Result<()> {
-        self.rename_if(account, from, to, |_| Ok(())).await
+        self.rename_if(account, from, to, |_| Ok(())).await.map(drop)
     }
 
     /// [`Store::rename`], if `permit` agrees. It sees the list that the change is made against, so
-    /// nothing is renamed that it has not seen. After a conflict it is asked again.
+    /// nothing is renamed that it has not seen. After a conflict it is asked again. Returns what
+    /// was moved out of INBOX.
     pub async fn rename_if(
         &self,
         account: AccountId,
         from: &MailboxName,
         to: &MailboxName,
         mut permit: impl FnMut(&MailboxList) -> Result<()> + Send,
-    ) -> Result<()> {
+    ) -> Result<Option<Moved>> {
         if from.is_inbox() {
-            return self.rename_inbox(account, to, permit).await;
+            return self.rename_inbox(account, to, permit).await.map(Some);
         }
         if to.is_below(from) {
             return Err(StoreError::Refused("a mailbox cannot be moved below itself"));
@@ -72,7 +74,8 @@ impl Store {
             permit(list)?;
             self.draft_rename(list, draft, from, to)
         })
-        .await
+        .await?;
+        Ok(None)
     }
 
     fn draft_rename(
@@ -107,7 +110,7 @@ impl Store {
         account: AccountId,
         to: &MailboxName,
         mut permit: impl FnMut(&MailboxList) -> Result<()> + Send,
-    ) -> Result<()> {
+    ) -> Result<Moved> {
         let (inbox, target) = self
             .change_list(account, |list, draft| {
                 permit(list)?;
@@ -121,8 +124,7 @@ impl Store {
             .await?;
         let (inbox, target) = (self.open(inbox).await?, self.destination(target));
         let view = inbox.view();
-        inbox.move_to(&view.uids_of_seqs(&view.all()), &target).await?;
-        Ok(())
+        inbox.move_to(&view.uids_of_seqs(&view.all()), &target).await
     }
 
     /// Subscribes a name, which need not exist (RFC 9051 §6.3.7).

@@ -9,9 +9,9 @@ use posthaste_store::Row;
 use super::plan::{Fields, Plan, Step, cut};
 use crate::command::walk::StoredMessage;
 use crate::enabled::Enabled;
+use crate::fetch_head::begin_fetch;
 use crate::flag_names::FlagNames;
 use crate::gmail;
-use crate::sync::begin_fetch;
 use crate::thread_id::ThreadId;
 
 /// The message that a response describes.
@@ -101,6 +101,7 @@ fn column(out: &mut Vec<u8>, step: &Step, names: &mut FlagNames<'_>, subject: Su
             out.extend_from_slice(b"INTERNALDATE ");
             date(out, i64::from(row.date()));
         }
+        Step::Annotation(rendered) => out.extend_from_slice(rendered.of(row.uid().value())),
         Step::ModSeq => {
             out.extend_from_slice(b"MODSEQ (");
             print::number(out, row.modseq().value());

@@ -25,6 +25,8 @@ use self::line::Subject;
 use self::plan::{Plan, Reads};
 use self::reader::{Bodies, Reader};
 use super::walk::{Handled, Pass, SetAside, Unanswered, Visited, Walk};
+use crate::annotate::reader_of;
+use crate::annotate::render::{self, Rendered};
 use crate::enabled::Enabled;
 use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
@@ -98,7 +100,8 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     if may_set_seen && items.iter().any(FetchItem::sets_seen) {
         mark_seen(ctx, &seqs, &mut items).await?;
     }
-    let plan = Plan::compile(&items);
+    let rendered = annotations(ctx, &mut items, &seqs).await?;
+    let plan = Plan::compile(&items).annotated(rendered);
     let view = Arc::clone(&ctx.selected.announced);
     let job = Job {
         plan: &plan,
@@ -143,7 +146,8 @@ pub(crate) async fn report_new(
     if !ctx.enabled.uid_only && !items.contains(&FetchItem::Uid) {
         items.insert(0, FetchItem::Uid);
     }
-    let plan = Plan::compile(&items);
+    let rendered = annotations(ctx, &mut items, seqs).await?;
+    let plan = Plan::compile(&items).annotated(rendered);
     let view = Arc::clone(&ctx.selected.announced);
     let (service, account) = (ctx.service, ctx.login.id);
     let job = Job { plan: &plan, view: &view, seqs, enabled: *ctx.enabled, service, account };
@@ -152,6 +156,27 @@ pub(crate) async fn report_new(
         Reads::Summaries | Reads::Bodies => Box::pin(job.summaries(ctx.wire, ctx.selected)).await?,
     };
     Ok(())
+}
+
+/// What is printed of annotations. Most commands ask for none.
+async fn annotations(
+    ctx: &Ctx<'_>,
+    items: &mut Vec<FetchItem>,
+    seqs: &NumSet,
+) -> Result<Vec<Rendered>, Failure> {
+    if !items.iter().any(|item| matches!(item, FetchItem::Annotation(_))) {
+        return Ok(Vec::new());
+    }
+    // An item requested twice is answered once.
+    let all = std::mem::take(items);
+    all.into_iter().for_each(|item| {
+        if !items.contains(&item) {
+            items.push(item)
+        }
+    });
+    let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
+    let uids = ctx.selected.announced.uids_of_seqs(seqs);
+    Box::pin(render::render(reader, items, &uids)).await
 }
 
 /// The reply of a FETCH that answered all messages but these. RFC 9051 §6.4.5: NO, "can't fetch

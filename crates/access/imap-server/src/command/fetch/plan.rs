@@ -5,9 +5,13 @@
 //! header field names become a mask. The plan knows whether rows suffice, whether it needs
 //! summaries, or whether it must read bodies.
 
+use std::sync::Arc;
+
 use posthaste_imap_codec::command::FetchItem;
 use posthaste_imap_codec::{Partial, Section, SectionText, print};
 use posthaste_mime_summary::{self as mime, FieldMask};
+
+use crate::annotate::render::Rendered;
 
 /// The data a plan reads. Each level includes the levels before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -33,6 +37,8 @@ pub(super) enum Step {
     GmMessageId,
     GmThreadId,
     GmLabels,
+    /// Annotations: what is printed for each message is made before.
+    Annotation(Arc<Rendered>),
     SaveDate,
     Preview,
     Envelope,
@@ -97,6 +103,15 @@ impl Plan {
         Self { steps, reads, per_field }
     }
 
+    /// Adds what is printed of annotations: one for each item that asks for them, each item once.
+    pub(super) fn annotated(mut self, rendered: Vec<Rendered>) -> Self {
+        let steps = self.steps.iter_mut().filter(|step| matches!(step, Step::Annotation(_)));
+        for (step, rendered) in steps.zip(rendered) {
+            *step = Step::Annotation(Arc::new(rendered));
+        }
+        self
+    }
+
     /// Steps that printing from this summary takes, without those of copying it.
     #[inline]
     pub(super) fn steps_of(&self, summary: &mime::SummaryRef<'_>) -> u64 {
@@ -118,9 +133,13 @@ impl Step {
 
     fn reads(&self) -> Reads {
         match self {
-            Self::Uid | Self::Flags | Self::Size | Self::InternalDate | Self::ModSeq | Self::GmLabels => {
-                Reads::Rows
-            }
+            Self::Uid
+            | Self::Flags
+            | Self::Size
+            | Self::InternalDate
+            | Self::ModSeq
+            | Self::GmLabels
+            | Self::Annotation(_) => Reads::Rows,
             Self::EmailId
             | Self::ThreadId
             | Self::GmMessageId
@@ -148,6 +167,7 @@ fn step(item: &FetchItem) -> Step {
         FetchItem::GmMessageId => Step::GmMessageId,
         FetchItem::GmThreadId => Step::GmThreadId,
         FetchItem::GmLabels => Step::GmLabels,
+        FetchItem::Annotation(_) => Step::Annotation(Arc::default()),
         FetchItem::SaveDate => Step::SaveDate,
         FetchItem::Preview { .. } => Step::Preview,
         FetchItem::Envelope => Step::Envelope,

@@ -250,6 +250,10 @@ impl Compiler<'_> {
                 let unseen = C::Flags { with: FlagSet::EMPTY, without: FlagSet::SEEN };
                 C::And(vec![C::Recent(self.recent()), unseen])
             }
+            // `annotate::search` has replaced those of the mailbox at hand.
+            SearchKey::Annotation(_) => {
+                return Err(Reply::no(Code::Cannot, "Annotations cannot be searched here").into());
+            }
             // `filters` has replaced those that are defined.
             SearchKey::Filter(name) => {
                 let code = Code::UndefinedFilter(name.clone());

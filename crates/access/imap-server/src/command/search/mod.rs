@@ -35,6 +35,7 @@ use self::job::{Job, Matches};
 pub(super) use self::scores::NUMBERS_PER_RELIEF;
 use self::scores::Scores;
 use super::gather::Source;
+use crate::annotate::{self, reader_of};
 use crate::contexts::open::{self, Asked};
 use crate::contexts::update::Searcher;
 use crate::heavy::Pace;
@@ -50,6 +51,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> R
         return Err(Reply::bad("After ENABLE UTF8=ACCEPT a search names no charset").into());
     }
     filters::replace(filters::Replacing::of(ctx), &mut args.key).await?;
+    let by_annotations = annotations(ctx, &mut args.key).await?;
     fuzzy::check_relevancy(args.returns.is_some_and(|r| r.relevancy), &args.key)?;
     limit::apply(ctx, &mut args.key)?;
     let asked = Asked::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
@@ -77,11 +79,25 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> R
     let wanted = Wanted { numbering, returns, by_modseq, is_page: page.is_some() };
     esearch(ctx, tag, wanted, scores, &found).await?;
     if let Some(asked) = asked {
+        if by_annotations {
+            asked.refuse(ctx.wire, NOT_KEPT);
+            return Ok(done(numbering, expunged));
+        }
         let uids = ctx.selected.announced.uids_of_seqs(&found);
         let by = Searcher { service: ctx.service, account: ctx.login.id };
         asked.open(ctx.wire, ctx.selected, by, open::InitialResult { uids, order: None }).await;
     }
     Ok(done(numbering, expunged))
+}
+
+/// Why a result that annotations decide is not kept up to date.
+pub(super) const NOT_KEPT: &str = "A result by annotations is not kept up to date";
+
+/// Replaces criteria that name annotations (RFC 5257 §4.8). Returns whether there were any.
+pub(super) async fn annotations(ctx: &Ctx<'_>, key: &mut SearchKey) -> Result<bool, Failure> {
+    let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
+    // Boxed: few searches need it.
+    Box::pin(annotate::search::replace(reader, key)).await
 }
 
 /// [`find`], for a command that may save its result as `$`.

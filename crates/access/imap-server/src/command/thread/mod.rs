@@ -29,6 +29,7 @@ const NODES_PER_RELIEF: usize = 2048;
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: ThreadArgs) -> Result<Reply, Failure> {
     let by = search::filters::Replacing::of(ctx);
     search::filters::replace(by, &mut args.key).await?;
+    search::annotations(ctx, &mut args.key).await?;
     search::limit::refuse(ctx, &args.key)?;
     let found = search::find(ctx, tag, &args.key, None).await?;
     let (gathered, forest) = {

@@ -1,5 +1,6 @@
 //! `posthaste serve`: from a data directory to listeners that answer, and an orderly end.
 
+mod current_runner;
 mod first_account;
 mod listeners;
 pub mod metrics;
@@ -23,8 +24,8 @@ use self::first_account::first_account;
 use self::listeners::Listeners;
 use self::metrics::{Metrics, Sources};
 use self::outgoing::{Outgoing, first_domain};
-pub use self::services::hostname;
 use self::services::{Budgets, Services};
+pub use self::services::{hostname, machine_name};
 use crate::cli::{Common, Listen, Serve};
 use crate::config::{self, Config};
 use crate::failure::{Failure, Result};
@@ -146,18 +147,21 @@ async fn serve(
     let mut signals = Signals::new()?;
     let budgets = Budgets::new(&plan, &config, &opened.store);
     let background = Background::start(&config, &opened, &budgets, &certificates);
-    let mut outgoing = Outgoing::start(&config, &opened, &budgets).await?;
-    let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
-    let filter = Filter::new(opened.delivery.clone(), relay, &services::hostname(&config));
+    let filter = Filter::new(opened.delivery.clone(), None, &services::hostname(&config));
     let filter = filter.with_site(config.sieve.site()?);
+    let mut outgoing = Outgoing::start(&config, &opened, &budgets, &filter).await?;
+    let filter = outgoing.as_ref().map_or(filter, |outgoing| outgoing.filter.clone());
     let engine = Arc::clone(opened.store.engine());
     let mut domain = std::pin::pin!(first_domain(config.relay.enabled, engine, account_look(&opened)));
     let mut server = Server { config, common, options, level, opened, filter, certificates, budgets, plan };
     let mut listeners =
         Listeners::new(server.services()?, &server.config, &server.budgets, &server.plan, access, bound);
     listeners.set(&server.wanted())?;
-    let sources =
-        Sources { registry: Arc::clone(&server.budgets.metrics), index: server.budgets.index.clone() };
+    let sources = Sources {
+        registry: Arc::clone(&server.budgets.metrics),
+        index: server.budgets.index.clone(),
+        runner: server.budgets.runner.clone(),
+    };
     let metrics = Metrics::start(sources, &server.config.listen.metrics, &server.config.data).await?;
     // Not before the listeners are up: a start that fails must not leave the password of a server
     // in somebody's log.
@@ -167,7 +171,12 @@ async fn serve(
     loop {
         tokio::select! {
             asked = signals.next() => match asked {
-                Asked::Reload => server.reload(&mut listeners),
+                Asked::Reload => {
+                    server.reload(&mut listeners);
+                    if let Some(outgoing) = &outgoing {
+                        outgoing.set_filter(&server.filter);
+                    }
+                }
                 Asked::Stop => break,
             },
             () = &mut domain, if waits_for_domain => {
@@ -260,10 +269,11 @@ impl Server {
 
     /// A domain was set up while nothing was sent. New sessions may send to other domains.
     async fn begin_to_send(&mut self, listeners: &mut Listeners) -> Option<Outgoing> {
-        let started = Outgoing::start(&self.config, &self.opened, &self.budgets).await;
+        let started = Outgoing::start(&self.config, &self.opened, &self.budgets, &self.filter).await;
         let served = started.and_then(|outgoing| {
-            let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
-            self.filter = self.filter.clone().with_relay(relay);
+            if let Some(outgoing) = &outgoing {
+                self.filter = outgoing.filter.clone();
+            }
             listeners.replace(self.services()?, &self.config, &self.plan);
             Ok(outgoing)
         });

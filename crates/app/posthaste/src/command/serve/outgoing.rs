@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use posthaste_authentication::DomainKeys;
+use posthaste_filter::{CurrentFilter, Filter, ToMailboxes};
 use posthaste_metrics::Metered;
-use posthaste_queue::{LeaseTimes, Queue, Relay, Runner};
+use posthaste_queue::{LeaseTimes, Queue, Relay, Runner, RunnerOptions};
 use posthaste_smtp_client::{Dns, SmtpTransport};
 use posthaste_store::Engine;
 use tokio::sync::watch;
@@ -18,16 +19,23 @@ use crate::open::Opened;
 
 /// The queue and what empties it.
 pub struct Outgoing {
-    /// Where mail for other domains is given.
-    pub relay: Relay,
+    /// The filter with the way out.
+    pub filter: Filter,
+    /// What delivers to mailboxes here, from the queue.
+    current: CurrentFilter,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
 }
 
 impl Outgoing {
     /// Opens the queue and begins to send; `None` if the configuration relays nothing, or leaves it
-    /// to the domains and none is set up.
-    pub async fn start(config: &Config, opened: &Opened, budgets: &Budgets) -> Result<Option<Self>> {
+    /// to the domains and none is set up. The filter is one without a way out.
+    pub async fn start(
+        config: &Config,
+        opened: &Opened,
+        budgets: &Budgets,
+        filter: &Filter,
+    ) -> Result<Option<Self>> {
         let (metrics, reporter) = (&budgets.metrics, budgets.reporter.clone());
         if !opened.relays(config).await? {
             return Ok(None);
@@ -41,19 +49,21 @@ impl Outgoing {
         let transport = transport.with_reports(reporter.tls());
         let queue = Queue::open(opened.delivery.clone()).await?;
         let relay = Relay::new(queue, opened.delivery.clone(), &host).rewriting(config.relay.srs);
-        let relay = relay.naming_members(config.relay.verp);
+        let relay = relay.naming_members(config.relay.verp).to_addresses(config.relay.to_addresses);
+        let filter = filter.clone().with_relay(Some(relay.clone()));
+        let current = CurrentFilter::new(filter.clone());
+        let transport = ToMailboxes::beside(Arc::new(transport), current.clone());
         // The embedded engine has one server; a cluster has several, of which one sends.
         let is_cluster = opened.store.engine().epoch().is_none();
         let lease_times = is_cluster.then(LeaseTimes::default);
-        let times = config.relay.times();
-        let runner = Runner::new(
-            relay.clone(),
-            Arc::new(transport),
-            times,
-            Arc::new(unix_s),
+        let options = RunnerOptions {
+            times: config.relay.times(),
             lease_times,
-            budgets.queue,
-        );
+            bodies_bytes: budgets.queue,
+            connections: config.relay.connections(),
+        };
+        let runner = Runner::new(relay.clone(), Arc::new(transport), Arc::new(unix_s), options);
+        budgets.runner.set(Arc::clone(&runner));
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         let run = runner.run(asked(stopped.clone()));
@@ -67,7 +77,12 @@ impl Outgoing {
                 tracing::warn!(%error, "no reports are sent to other domains: name the name servers in `relay.dns`");
             }
         }
-        Ok(Some(Self { relay, stop, tasks }))
+        Ok(Some(Self { filter, current, stop, tasks }))
+    }
+
+    /// Delivers by another filter from now on.
+    pub fn set_filter(&self, filter: &Filter) {
+        self.current.set(filter.clone());
     }
 
     /// Lets messages that are being sent end, for so long.

@@ -22,6 +22,7 @@ use posthaste_smtp_server::{
 };
 use posthaste_store::Store;
 
+use super::current_runner::CurrentRunner;
 use super::policies::Policies;
 use crate::cli::Protocol;
 use crate::config::{self, Config, Plaintext, RspamdFailure};
@@ -57,6 +58,8 @@ pub struct Budgets {
     pub metrics: Arc<Registry>,
     /// Reports to other domains.
     pub reporter: Reporter,
+    /// What sends the queue's mail.
+    pub runner: CurrentRunner,
 }
 
 impl Budgets {
@@ -86,6 +89,7 @@ impl Budgets {
                 tls: config.reports.tls,
                 dmarc: config.reports.dmarc,
             }),
+            runner: CurrentRunner::default(),
         }
     }
 }
@@ -210,6 +214,11 @@ pub fn hostname(config: &Config) -> String {
     if !config.hostname.is_empty() {
         return config.hostname.clone();
     }
+    machine_name()
+}
+
+/// The name of the machine, as the system knows it.
+pub fn machine_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.trim() {
         "" | "(none)" => "localhost".to_owned(),
@@ -262,6 +271,7 @@ fn imap_options(config: &Config) -> ImapOptions {
         message_limit: config.imap.message_limit,
         save_limit: config.imap.save_limit,
         admin: Some(config.imap.admin.clone()).filter(|uri| !uri.is_empty()),
+        jmap_url: Some(config.imap.jmap_url.clone()).filter(|url| !url.is_empty()),
         ..ImapOptions::default()
     }
 }
@@ -285,6 +295,7 @@ fn pop3_options(config: &Config) -> Pop3Options {
 fn smtp_options(config: &Config, opened: &Opened) -> SmtpOptions {
     SmtpOptions {
         relay_domains: opened.directory.shared_domains(),
+        relays_to_addresses: config.relay.to_addresses,
         message_size_max: usize::try_from(config.limits.message_len()).unwrap_or(usize::MAX),
         domain: Some(config.domain.clone()),
         plaintext_auth: plaintext_auth(config.login.plaintext),

@@ -5,6 +5,7 @@
 //! sums as JSON. There is no login: everybody who reaches an address can read the names of
 //! accounts. The socket is open to the server's own user alone, as the data directory is.
 
+mod queue;
 mod text;
 
 use std::convert::Infallible;
@@ -28,6 +29,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::current_runner::CurrentRunner;
 use crate::failure::{Failure, Result};
 
 /// The socket's name in the data directory.
@@ -50,6 +52,8 @@ pub struct Sources {
     pub registry: Arc<Registry>,
     /// The search index.
     pub index: SearchIndex,
+    /// What sends the queue's mail.
+    pub runner: CurrentRunner,
 }
 
 /// Answers until it is dropped.
@@ -180,7 +184,8 @@ async fn answer(sources: &Sources, request: &Request<Incoming>) -> Response<Full
     }
     match request.uri().path() {
         "/metrics" => {
-            match text::open_metrics(&sources.registry.snapshot(), index_size(&sources.index).await) {
+            let index = index_size(&sources.index).await;
+            match text::open_metrics(&sources.registry.snapshot(), index, sources.runner.figures()) {
                 Ok(text) => of_type("application/openmetrics-text; version=1.0.0; charset=utf-8", text),
                 Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "The metrics cannot be written\n"),
             }

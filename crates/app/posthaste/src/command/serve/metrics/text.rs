@@ -4,12 +4,15 @@ use std::fmt;
 
 use posthaste_indexing::Totals;
 use posthaste_metrics::{AccountCost, Amounts, Counter, FolderSize, Snapshot, threads};
+use posthaste_queue::Figures;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use serde_json::{Value, json};
+
+use super::queue;
 
 /// Accounts that are metrics of their own: the costliest. More would burden the monitor; `/cost`
 /// and `posthaste report cost` have them all.
@@ -48,16 +51,20 @@ pub struct IndexSize {
 }
 
 /// The text that Prometheus reads.
-pub fn open_metrics(snapshot: &Snapshot, index: IndexSize) -> Result<String, fmt::Error> {
+pub fn open_metrics(
+    snapshot: &Snapshot,
+    index: IndexSize,
+    queue: Option<Figures>,
+) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Sums(snapshot.clone(), index)));
+    registry.register_collector(Box::new(Sums(snapshot.clone(), index, queue)));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)?;
     Ok(text)
 }
 
 #[derive(Debug)]
-struct Sums(Snapshot, IndexSize);
+struct Sums(Snapshot, IndexSize, Option<Figures>);
 
 impl prometheus_client::collector::Collector for Sums {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -87,6 +94,9 @@ impl prometheus_client::collector::Collector for Sums {
             value(amounts, Counter::Cpu).encode(family.encode_family(&[("client", escaped(name))])?)?;
         }
         encode_index(&mut encoder, self.1)?;
+        if let Some(figures) = &self.2 {
+            queue::encode(&mut encoder, figures)?;
+        }
         encode_threads(encoder)
     }
 }
@@ -210,7 +220,8 @@ mod tests {
             clients: vec![("aerc".to_owned(), amounts)],
         };
         let text =
-            open_metrics(&snapshot, IndexSize { stored: Some(Totals::default()), memory_bytes: 7 }).unwrap();
+            open_metrics(&snapshot, IndexSize { stored: Some(Totals::default()), memory_bytes: 7 }, None)
+                .unwrap();
         let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
         has(r#"posthaste_cpu_seconds_total{protocol="imap",command="FETCH",folder="100000"} 1.5"#);
         has(r#"posthaste_commands_total{protocol="imap",command="FETCH",folder="100000"} 3.0"#);

@@ -1,0 +1,77 @@
+//! What a session that selected with (ANNOTATE) knows of annotations: RFC 5257 §4.4.
+//!
+//! It keeps a hash of each value. When a message changes, its values are read and compared: so a
+//! session sees a change whichever process or server made it. It reports the names of the entries
+//! that changed, without their values.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+
+use posthaste_directory::Scope;
+use posthaste_mail_model::NumSet;
+
+use super::reader::{ByUid, Reader};
+use crate::reply::Failure;
+
+/// Values that a session keeps hashes of: some 1 MB. In a mailbox with more, changes of annotations
+/// show by MODSEQ alone.
+const HASHES_MAX: usize = 10_000;
+
+type Hashes = BTreeMap<(Scope, Box<str>), u64>;
+
+/// The values that were reported to the client, or that it has set.
+pub(crate) struct Known {
+    hashing: RandomState,
+    by_uid: BTreeMap<u32, Hashes>,
+    count: usize,
+}
+
+impl Known {
+    /// The present values; `None` if there are too many.
+    pub(crate) async fn read(reader: Reader<'_>) -> Result<Option<Box<Self>>, Failure> {
+        let all = reader.read_all().await?.by_uid;
+        let mut known = Self { hashing: RandomState::new(), by_uid: BTreeMap::new(), count: 0 };
+        let uids = all.keys().copied().collect();
+        known.adopt(&uids, &all);
+        Ok((known.count <= HASHES_MAX).then(|| Box::new(known)))
+    }
+
+    /// Takes over the values of these messages, and returns the entries that are others now.
+    pub(super) fn adopt(&mut self, uids: &NumSet, all: &ByUid) -> Vec<(u32, Vec<String>)> {
+        let mut changed = Vec::new();
+        for uid in uids.iter() {
+            let mut new = Hashes::new();
+            if let Some(annotations) = all.get(&uid) {
+                for (scope, entry, value) in annotations.iter() {
+                    new.insert((scope, entry.into()), self.hashing.hash_one(value));
+                }
+            }
+            let old = self.by_uid.remove(&uid).unwrap_or_default();
+            self.count = self.count.saturating_sub(old.len()) + new.len();
+            let differs = |key: &&(Scope, Box<str>)| old.get(*key) != new.get(*key);
+            let keys = old.keys().chain(new.keys()).filter(differs);
+            let mut names: Vec<String> = keys.map(|(_, entry)| entry.to_string()).collect();
+            names.sort_unstable();
+            names.dedup();
+            if !names.is_empty() {
+                changed.push((uid, names));
+            }
+            if !new.is_empty() {
+                self.by_uid.insert(uid, new);
+            }
+        }
+        changed
+    }
+
+    /// Whether there are more values than a session keeps hashes of.
+    pub(super) fn is_full(&self) -> bool {
+        self.count > HASHES_MAX
+    }
+
+    /// Takes over what the session itself has changed.
+    pub(crate) async fn note_own(&mut self, reader: Reader<'_>, uids: &NumSet) -> Result<(), Failure> {
+        let all = reader.read(uids).await?.by_uid;
+        self.adopt(uids, &all);
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! ANNOTATION of FETCH: RFC 5257 §4.3, §4.4.
+//!
+//! The text of each message that has annotations is made before the first response is printed, in
+//! steps between which others run: patterns are compared with every entry. All of an account's
+//! annotations have some MB.
+
+use std::collections::BTreeMap;
+
+use posthaste_directory::MessageAnnotations;
+use posthaste_imap_codec::command::FetchItem;
+use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{AnnotationItem, ValueAttribute, ValueKind, ValueScope, print};
+use posthaste_mail_model::NumSet;
+use posthaste_net::BytePermit;
+
+use super::reader::{ByUid, Found, Reader, scope_of};
+use crate::heavy::{Pace, SLICE_STEPS};
+use crate::reply::{Failure, Reply};
+
+/// Octets of all patterns of one item at most: each is compared with each entry.
+const PATTERN_BYTES_MAX: usize = 1024;
+
+/// Items of one FETCH at most: each holds all values once more. Clients send one.
+const ITEMS_MAX: usize = 2;
+
+/// An item of FETCH, printed for each message.
+#[derive(Default)]
+pub(crate) struct Rendered {
+    by_uid: BTreeMap<u32, Vec<u8>>,
+    /// For all other messages.
+    without: Vec<u8>,
+    /// Memory for what is printed.
+    _paid: Option<BytePermit>,
+}
+
+impl std::fmt::Debug for Rendered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Rendered({})", self.by_uid.len())
+    }
+}
+
+impl Rendered {
+    /// The item with its value.
+    pub(crate) fn of(&self, uid: u32) -> &[u8] {
+        self.by_uid.get(&uid).unwrap_or(&self.without)
+    }
+}
+
+/// Prints each item of the FETCH that asks for annotations, in the order of the items.
+pub(crate) async fn render(
+    reader: Reader<'_>,
+    items: &[FetchItem],
+    uids: &NumSet,
+) -> Result<Vec<Rendered>, Failure> {
+    let wanted = items.iter().filter_map(|item| match item {
+        FetchItem::Annotation(item) => Some(item),
+        _ => None,
+    });
+    let wanted: Vec<&AnnotationItem> = wanted.collect();
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    if wanted.len() > ITEMS_MAX {
+        let text = format!("A FETCH has at most {ITEMS_MAX} items ANNOTATION");
+        return Err(Reply::no(Code::Limit, text).into());
+    }
+    let patterns = wanted.iter().flat_map(|item| &item.entries).map(|pattern| pattern.as_str().len());
+    if patterns.sum::<usize>() > PATTERN_BYTES_MAX {
+        let text = format!("The entries of a FETCH have at most {PATTERN_BYTES_MAX} octets");
+        return Err(Reply::no(Code::Limit, text).into());
+    }
+    let Found { by_uid, mut paid } = reader.read(uids).await?;
+    let mut pace = Pace::default();
+    let mut all = Vec::with_capacity(wanted.len());
+    for item in wanted {
+        let rendered = one(item, &by_uid, &mut pace).await;
+        all.push(Rendered { _paid: paid.take(), ..rendered });
+    }
+    Ok(all)
+}
+
+async fn one(item: &AnnotationItem, found: &ByUid, pace: &mut Pace) -> Rendered {
+    let without = print_item(item, &MessageAnnotations::default(), pace).await;
+    let mut rendered = Rendered { without, ..Rendered::default() };
+    for (uid, annotations) in found {
+        rendered.by_uid.insert(*uid, print_item(item, annotations, pace).await);
+    }
+    rendered
+}
+
+/// `ANNOTATION (/comment (value.priv "x" value.shared NIL))`. An entry that is named is there, also
+/// without a value; a pattern shows the entries that there are, and perhaps none.
+async fn print_item(item: &AnnotationItem, annotations: &MessageAnnotations, pace: &mut Pace) -> Vec<u8> {
+    let mut entries: Vec<String> = Vec::new();
+    for pattern in &item.entries {
+        if let Some(name) = pattern.name() {
+            if !entries.iter().any(|entry| entry == name.as_str()) {
+                entries.push(name.as_str().to_owned());
+            }
+            continue;
+        }
+        for (_, entry, _) in annotations.iter() {
+            pace.worked(((pattern.as_str().len() * entry.len()) as u64).min(SLICE_STEPS)).await;
+            if pattern.matches(entry) && !entries.iter().any(|known| known == entry) {
+                entries.push(entry.to_owned());
+            }
+        }
+    }
+    let mut attributes: Vec<(ValueKind, ValueScope)> = Vec::new();
+    for ValueAttribute { kind, scope } in &item.attributes {
+        for one in ValueScope::BOTH.into_iter().filter(|one| scope.is_none_or(|scope| scope == *one)) {
+            if !attributes.contains(&(*kind, one)) {
+                attributes.push((*kind, one));
+            }
+        }
+    }
+    let mut out = b"ANNOTATION (".to_vec();
+    for (at, entry) in entries.iter().enumerate() {
+        if at > 0 {
+            out.push(b' ');
+        }
+        let before = out.len();
+        print::astring(&mut out, entry.as_bytes());
+        out.extend_from_slice(b" (");
+        for (at, (kind, scope)) in attributes.iter().enumerate() {
+            if at > 0 {
+                out.push(b' ');
+            }
+            out.extend_from_slice(kind.name().as_bytes());
+            out.extend_from_slice(scope.suffix().as_bytes());
+            out.push(b' ');
+            let value = annotations.get(scope_of(*scope), entry);
+            match kind {
+                ValueKind::Value => print::annotation_value(&mut out, value.map(|value| &**value)),
+                // RFC 5257 §3.2.2: 0 without a value.
+                ValueKind::Size => {
+                    let octets = value.map_or(0, |value| value.len());
+                    print::quoted(&mut out, octets.to_string().as_bytes());
+                }
+            }
+        }
+        out.push(b')');
+        pace.worked(((out.len() - before) as u64).min(SLICE_STEPS)).await;
+    }
+    out.push(b')');
+    out
+}

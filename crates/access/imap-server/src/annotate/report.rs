@@ -1,0 +1,66 @@
+//! Unsolicited FETCH responses with the names of entries that others changed: RFC 5257 §4.4.
+
+use posthaste_imap_codec::print;
+use posthaste_mail_model::NumSet;
+use posthaste_store::Difference;
+
+use super::reader::ByUid;
+use super::reader_of;
+use crate::contexts::update::Searcher;
+use crate::enabled::Enabled;
+use crate::fetch_head::begin_fetch;
+use crate::reply::Failure;
+use crate::selected::Selected;
+use crate::wire::Wire;
+
+/// Reports entries that others changed of messages that differ between two views.
+pub(crate) async fn report_changes(
+    wire: &mut Wire,
+    selected: &mut Selected,
+    by: Searcher<'_>,
+    enabled: Enabled,
+    diff: &Difference,
+) -> Result<(), Failure> {
+    let reader = reader_of(by.service, by.account, selected);
+    let view = &selected.announced;
+    let arrived = view.uids_of_seqs(&diff.arrived);
+    let uids = view.uids_of_seqs(&diff.changed).union(&arrived);
+    let Some(known) = &mut selected.annotations else { return Ok(()) };
+    known.adopt(&diff.expunged_uids, &ByUid::new());
+    if uids.is_empty() {
+        return Ok(());
+    }
+    let all = reader.read(&uids).await?.by_uid;
+    let changed = known.adopt(&uids, &all);
+    if known.is_full() {
+        selected.annotations = None;
+    }
+    for (uid, names) in changed.iter().filter(|(uid, _)| !arrived.contains(*uid)) {
+        for (seq, row) in view.rows(&view.seqs_of_uids(&NumSet::range(*uid, *uid))) {
+            let out = wire.out();
+            begin_fetch(out, enabled, seq, row);
+            if !enabled.uid_only {
+                out.extend_from_slice(b"UID ");
+                print::number(out, u64::from(*uid));
+                out.push(b' ');
+            }
+            out.extend_from_slice(b"ANNOTATION (");
+            for (at, name) in names.iter().enumerate() {
+                if at > 0 {
+                    out.push(b' ');
+                }
+                print::astring(out, name.as_bytes());
+            }
+            out.push(b')');
+            if enabled.condstore {
+                // RFC 7162 §3.2: with every FETCH of a change.
+                out.extend_from_slice(b" MODSEQ (");
+                print::number(out, row.modseq().value());
+                out.push(b')');
+            }
+            out.extend_from_slice(b")\r\n");
+        }
+        wire.relieve().await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! RLIST: LIST with mailboxes of other servers (RFC 2193 §5.1). The REMOTE of an extended LIST does
+//! the same (RFC 5258 §3.1).
+
+use posthaste_imap_codec::command::{ListArgs, ListReturn, ListSelection, ListSyntax};
+use posthaste_imap_codec::{ListPattern, MailboxArg};
+
+use super::list;
+use crate::reply::{Failure, Reply};
+use crate::session::Session;
+
+pub(super) async fn run(
+    session: &mut Session,
+    reference: MailboxArg,
+    pattern: ListPattern,
+) -> Result<Reply, Failure> {
+    let args = ListArgs {
+        syntax: ListSyntax::Basic,
+        selection: ListSelection { remote: true, ..ListSelection::default() },
+        reference,
+        patterns: vec![pattern],
+        returns: ListReturn::default(),
+    };
+    list::run(session, &args).await
+}

@@ -1,0 +1,82 @@
+//! A recipient is named: whose it is here, and whether it has room.
+
+use posthaste_delivery::{Kind, ResolveError};
+use posthaste_directory::Target;
+use posthaste_net::NetError;
+
+use super::Driver;
+use crate::{
+    Role,
+    address::{self, Literal, Mailbox},
+    reply::Reply,
+    session::{Action, replies},
+};
+
+impl Driver {
+    /// Takes a recipient, or says why not.
+    pub(super) async fn recipient(&mut self, mailbox: Mailbox) -> Result<Action, NetError> {
+        if let Some(refusal) = self.screened(mailbox.as_str()).await? {
+            return Ok(self.session.recipient_refused(refusal));
+        }
+        let found = match address::literal(mailbox.as_str()) {
+            Some((local, literal)) => match self.resolve_literal(local, literal).await {
+                Some(found) => found,
+                None => return Ok(self.session.recipient_elsewhere()),
+            },
+            None => self.resolve_recipient(mailbox.as_str()).await,
+        };
+        if let Some(refusal) = self.screened_as(mailbox.as_str(), &found) {
+            return Ok(self.session.recipient_refused(refusal));
+        }
+        match self.full(&found).await {
+            Some(reply) => Ok(self.session.recipient_put_off(reply)),
+            None => Ok(self.session.recipient_resolved(mailbox, found)),
+        }
+    }
+
+    /// The reply for a recipient whose quota has no room. After the message there is one reply for
+    /// all recipients, so a client would send it again to those who have it. LMTP has a reply for
+    /// each.
+    async fn full(&self, found: &Result<Target, ResolveError>) -> Option<Reply> {
+        let target = found.as_ref().ok().filter(|_| self.service.role != Role::Lmtp)?;
+        let error = self.service.sink.has_room(target, self.session.declared_size()).await.err()?;
+        // Of anything else, delivery says what it is.
+        (error.kind() == Kind::OverQuota).then(|| replies::delivery(Kind::OverQuota))
+    }
+
+    /// Whose a recipient is, who may be `postmaster` without a domain (RFC 5321 §4.5.1): the one of
+    /// our own name, of a domain above it, of our first domain, or of the first start.
+    async fn resolve_recipient(&self, address: &str) -> Result<Target, ResolveError> {
+        let found = self.resolve(address).await;
+        if found.is_ok() || !address.eq_ignore_ascii_case("postmaster") {
+            return found;
+        }
+        let options = &self.service.options;
+        let (host, domain) = (options.host.as_str(), options.domain.as_deref());
+        let above = host.split_once('.').map(|(_, domain)| domain);
+        for domain in [Some(host), above, domain, Some("localhost")].into_iter().flatten() {
+            match self.resolve(&format!("postmaster@{domain}")).await {
+                Err(ResolveError::Invalid(_) | ResolveError::NotLocal | ResolveError::NoSuchUser) => {}
+                found => return found,
+            }
+        }
+        found
+    }
+
+    /// Whose a recipient at an address is (RFC 5321 §4.1.3). The address at which this connection
+    /// came in is ours: its mailboxes are those of our first domain. `None` if it is another
+    /// host's, and mail for that is not taken.
+    async fn resolve_literal(&self, local: &str, literal: Literal) -> Option<Result<Target, ResolveError>> {
+        let Literal::Address(address) = literal else { return None };
+        let options = &self.service.options;
+        if address.to_canonical() == self.connection.local().ip().to_canonical() {
+            return Some(match &options.domain {
+                _ if local.eq_ignore_ascii_case("postmaster") => self.resolve_recipient(local).await,
+                Some(domain) => self.resolve(&format!("{local}@{domain}")).await,
+                None => Err(ResolveError::NoSuchUser),
+            });
+        }
+        let is_user = self.service.role == Role::Submission && self.session.account().is_some();
+        (is_user && options.relays && options.relays_to_addresses).then_some(Err(ResolveError::NotLocal))
+    }
+}

@@ -1,0 +1,133 @@
+//! The queue's way into mailboxes here: recipients that a message has not reached at once.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::RwLock;
+use posthaste_directory::{ResolveError, Target};
+use posthaste_queue::{
+    Body, Channel, Destination, Failure, Here, Item, Outcome, Sent, TlsWish, Transport, Unreachable,
+};
+use std::sync::Arc;
+
+use crate::filter::{Envelope, Filter, Refusals, Undelivered};
+
+/// The filter that mail is delivered by at present. Cheap to clone: all clones are one.
+#[derive(Debug, Clone)]
+pub struct CurrentFilter(Arc<RwLock<Filter>>);
+
+impl CurrentFilter {
+    /// Begins with this one.
+    pub fn new(filter: Filter) -> Self {
+        Self(Arc::new(RwLock::new(filter)))
+    }
+
+    /// Takes another one from now on.
+    pub fn set(&self, filter: Filter) {
+        *self.0.write() = filter;
+    }
+
+    /// The one of now.
+    pub fn get(&self) -> Filter {
+        self.0.read().clone()
+    }
+}
+
+/// Sends items for mailboxes here to a filter, and all others to other hosts.
+pub struct ToMailboxes {
+    filter: CurrentFilter,
+    hosts: Arc<dyn Transport>,
+}
+
+impl ToMailboxes {
+    /// Beside a transport to other hosts.
+    pub fn beside(hosts: Arc<dyn Transport>, filter: CurrentFilter) -> Self {
+        Self { filter, hosts }
+    }
+}
+
+#[async_trait]
+impl Transport for ToMailboxes {
+    fn kind(&self, destination: &Destination) -> &'static str {
+        match Here::of(TlsWish::split(destination).0) {
+            Some(_) => "here",
+            None => self.hosts.kind(destination),
+        }
+    }
+
+    async fn connect(&self, destination: &Destination) -> Result<Box<dyn Channel>, Unreachable> {
+        match Here::of(TlsWish::split(destination).0) {
+            Some(here) => Ok(Box::new(Mailboxes { filter: self.filter.get(), here })),
+            None => self.hosts.connect(destination).await,
+        }
+    }
+}
+
+/// Mailboxes as a host that takes mail.
+struct Mailboxes {
+    filter: Filter,
+    here: Here,
+}
+
+#[async_trait]
+impl Channel for Mailboxes {
+    async fn send(&mut self, item: &Item, message: Body) -> Sent {
+        let waiting = item.recipients.iter().filter(|to| to.outcome == Outcome::Waiting);
+        let (mut targets, mut found) = (Vec::new(), Vec::new());
+        for recipient in waiting {
+            found.push(match self.filter.target(&recipient.address).await {
+                Ok(target) => {
+                    targets.push(target);
+                    Ok(())
+                }
+                Err(error) => Err(unresolved(&error)),
+            });
+        }
+        let mut delivered = self.deliver(item, message.bytes(), &targets).await.into_iter();
+        let lost = || Err(Failure::temporary("4.3.0", "451 4.3.0 No answer for this recipient"));
+        let outcomes = found.into_iter().map(|one| one.and_then(|()| delivered.next().unwrap_or_else(lost)));
+        Sent { outcomes: outcomes.collect(), reports: false, usable: true }
+    }
+
+    async fn close(self: Box<Self>) {}
+}
+
+impl Mailboxes {
+    async fn deliver(&self, item: &Item, message: &Bytes, targets: &[Target]) -> Vec<Result<(), Failure>> {
+        if targets.is_empty() {
+            return Vec::new();
+        }
+        // RFC 5321 §4.4: the last host adds it.
+        let text = [format!("Return-Path: <{}>\r\n", item.from).as_bytes(), message].concat();
+        let envelope = Envelope {
+            from: &item.from,
+            // Others have the message: a refusal needs a report.
+            refusals: Refusals::Never,
+            is_quarantined: self.here == Here::Junk,
+            tls: item.tls(),
+        };
+        let outcomes = self.filter.deliver_to(Bytes::from(text), envelope, targets).await;
+        outcomes.into_iter().map(|one| one.map_err(|error| error.failure())).collect()
+    }
+}
+
+impl Undelivered {
+    /// The same as a failure of the queue.
+    pub fn failure(&self) -> Failure {
+        match self {
+            Self::Delivery(error) => Failure::of_delivery(error),
+            Self::Rejected(reason) => Failure::permanent("5.7.1", format!("550 5.7.1 {reason}")),
+        }
+    }
+}
+
+/// RFC 3463 §3.2.
+fn unresolved(error: &ResolveError) -> Failure {
+    let status = match error {
+        ResolveError::Directory(_) => return Failure::temporary("4.3.0", "451 4.3.0 The directory is away"),
+        ResolveError::Invalid(_) => "5.1.3",
+        ResolveError::NotLocal => "5.1.2",
+        ResolveError::NoSuchUser => "5.1.1",
+        ResolveError::Disabled => "5.2.1",
+    };
+    Failure::permanent(status, format!("550 {status} {error}"))
+}

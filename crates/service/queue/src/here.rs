@@ -1,0 +1,106 @@
+//! Recipients of this server that a message has not reached, while it has reached others.
+//!
+//! After DATA there is one reply for all recipients (RFC 5321 §4.2). A refusal would have the
+//! client send the message again to those who have it. So the server accepts the message, and the
+//! queue takes over the rest: what failed for now is tried again, and the sender gets a report
+//! about the others (RFC 5321 §6.1). One durable item holds both.
+
+use bytes::Bytes;
+
+use crate::error::QueueError;
+use crate::item::{Envelope, Item, Outcome, Part, Recipient, TlsWish, To};
+use crate::relay::Relay;
+use crate::transport::Failure;
+
+/// Where items for mailboxes of this server go. As a destination it stands where others have a
+/// domain: no domain has a `+`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Here {
+    /// `+here`: where the recipients' scripts put it, or INBOX.
+    Inbox,
+    /// `+junk`: the junk folder where it would be INBOX.
+    Junk,
+}
+
+impl Here {
+    /// As a domain of destinations.
+    pub const fn domain(self) -> &'static str {
+        match self {
+            Self::Inbox => "+here",
+            Self::Junk => "+junk",
+        }
+    }
+
+    /// Where an item goes here; `None` if it goes to another host.
+    pub fn of_item(item: &Item) -> Option<Self> {
+        Self::of(TlsWish::split(&item.destination).0)
+    }
+
+    /// Whether the domain of a destination is one of these.
+    pub fn of(domain: &str) -> Option<Self> {
+        [Self::Inbox, Self::Junk].into_iter().find(|here| here.domain() == domain)
+    }
+}
+
+/// A recipient that a message has not reached.
+#[derive(Debug, Clone)]
+pub struct Missed {
+    /// To whom.
+    pub to: To,
+    /// Why not.
+    pub failure: Failure,
+}
+
+impl Missed {
+    fn recipient(self) -> Recipient {
+        let mut recipient = Recipient::waiting(&self.to);
+        if self.failure.permanent {
+            let Failure { reply, status, .. } = self.failure;
+            recipient.outcome = Outcome::Failed { reply, status };
+        }
+        recipient
+    }
+}
+
+impl Relay {
+    /// Takes over recipients of this server that a message has not reached. It is on disk on
+    /// return. Those who failed for now get it later. About the others the sender gets a report;
+    /// the null sender gets none (RFC 5321 §4.5.5). `message` has its trace fields, without
+    /// Return-Path. The recipients of the envelope do not count.
+    pub async fn take_over(
+        &self,
+        message: Bytes,
+        envelope: &Envelope,
+        missed: Vec<Missed>,
+        here: Here,
+    ) -> Result<Vec<Item>, QueueError> {
+        let reason = missed.iter().find(|one| !one.failure.permanent);
+        let reason = reason.map(|one| one.failure.reply.clone()).unwrap_or_default();
+        let recipients: Vec<_> = missed
+            .into_iter()
+            .filter(|one| !(one.failure.permanent && envelope.from.is_empty()))
+            .map(Missed::recipient)
+            .collect();
+        if recipients.is_empty() {
+            return Ok(Vec::new());
+        }
+        let destination = envelope.tls.destination(here.domain());
+        self.queue().add(message, vec![Part { envelope, destination, recipients, reason }]).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_domain_is_a_mailbox_here() {
+        for here in [Here::Inbox, Here::Junk] {
+            let destination = TlsWish::Required.destination(here.domain());
+            let (domain, wish) = TlsWish::split(&destination);
+            assert_eq!((Here::of(domain), wish), (Some(here), TlsWish::Required));
+            assert!(posthaste_directory::normal_domain(domain).is_err());
+        }
+        assert_eq!(Here::of("here"), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! Reports that the queue owes to senders: each is sent once, wherever a crash comes.
+//!
+//! ```text
+//! the report's message ──> the item, which owes it ──> on its way ──> the item, which owes nothing
+//!   (a row of the queue)     (one record changes)                       (or leaves the queue)
+//! ```
+//!
+//! A row without a record that names it is not part of the queue, so a crash before the second step
+//! leaves nothing. After it the report is sent, however often that is begun: the row becomes an
+//! item under its own number, or moves to a mailbox, and neither happens twice. Until the last step
+//! the runner does not send such an item, so a row that is missing is one that arrived.
+
+use bytes::Bytes;
+use posthaste_authentication::Origin;
+use posthaste_delivery::{DeliveryError, Kind as Why, Usage};
+use posthaste_directory::ResolveError;
+use posthaste_mail_model::{AccountId, BodyId, Id, MailboxName, NumSet, Uid};
+use posthaste_store::StoreError;
+
+use crate::error::QueueError;
+use crate::item::{self, Arrival, Envelope, Item, ItemId, Owed, Part, Recipient, To};
+use crate::queue::Queue;
+use crate::relay::{Addressed, Relay, unlooked};
+use crate::report::Report;
+
+impl Relay {
+    /// Stores a report, so that an item can owe it. `None` if nobody can get it.
+    pub(crate) async fn prepare(&self, report: &Report<'_>) -> Result<Option<Owed>, QueueError> {
+        if report.to.is_empty() {
+            // RFC 5321 §4.5.5: no report about a report.
+            tracing::info!(report = report.id, "no report about a report");
+            return Ok(None);
+        }
+        let (to, found) = self.addressed(report.to).await?;
+        let text = self.traced(report.print(), report.now);
+        let (message, destination) = match found {
+            Addressed::Here(_) => ([b"Return-Path: <>\r\n", &*text].concat().into(), String::new()),
+            Addressed::At(domain) => {
+                let signed = self.signer().sign(text, Origin::Server).await?;
+                (signed, report.tls.destination(&domain))
+            }
+            Addressed::Nowhere => return Ok(None),
+        };
+        let (size, smtputf8) = (message.len() as u64, !to.is_ascii() || !message.is_ascii());
+        let (row, body) = self.queue().add_row(message).await?;
+        let (to, body) = (to.into_owned(), body.to_string());
+        Ok(Some(Owed { row, body, size, to, destination, smtputf8 }))
+    }
+
+    /// Sends a report on its way, unless it is. It is durable on return. The answer is the item
+    /// that it has become, which is not scheduled yet.
+    pub(crate) async fn fulfil(&self, owed: &Owed, now: i64) -> Result<Option<Arrival>, QueueError> {
+        if !self.queue().has_row(owed.row).await? {
+            return Ok(None);
+        }
+        if owed.destination.is_empty() {
+            self.fulfil_here(owed).await?;
+            return Ok(None);
+        }
+        let wrong = || QueueError::Record {
+            record: item::name(owed.row),
+            why: "the report that it would be has no body".into(),
+        };
+        let body = Id::parse(&owed.body).map(BodyId).ok_or_else(wrong)?;
+        let envelope = Envelope { smtputf8: owed.smtputf8, ..Envelope::default() };
+        let part = Part {
+            envelope: &envelope,
+            destination: owed.destination.clone(),
+            recipients: vec![Recipient::waiting(&To::new(&owed.to))],
+            reason: String::new(),
+        };
+        let mut item = Item::new(part, owed.row, (body, owed.size), now);
+        let arrival = item.arrival();
+        match self.queue().update(&mut item).await {
+            // It was there already.
+            Ok(()) | Err(QueueError::Busy(_)) => Ok(Some(arrival)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Moves the report to the sender's INBOX.
+    async fn fulfil_here(&self, owed: &Owed) -> Result<(), QueueError> {
+        let recipient = match self.resolve(&owed.to).await {
+            Ok(recipient) => recipient,
+            Err(ResolveError::Directory(error)) => return Err(unlooked(error)),
+            Err(error) => {
+                tracing::warn!(to = owed.to, %error, "the report cannot be delivered");
+                return self.queue().remove_row(owed.row).await;
+            }
+        };
+        let delivery = self.delivery();
+        let room = delivery.room(&recipient.account, Usage { bytes: owed.size, messages: 1 }).await;
+        let moved = match room {
+            Ok(_room) => self.queue().move_row(owed.row, recipient.account.id).await,
+            Err(error) => Err(error.into()),
+        };
+        match moved {
+            Err(QueueError::Delivery(error)) if error.kind() == Why::OverQuota => {
+                tracing::warn!(%error, "the sender has no room for a report");
+                self.queue().remove_row(owed.row).await
+            }
+            moved => moved,
+        }
+    }
+}
+
+impl Queue {
+    /// Adds a message that no record names.
+    async fn add_row(&self, message: Bytes) -> Result<(ItemId, BodyId), QueueError> {
+        let incoming = self.delivery().incoming(message, Vec::new(), None).await?;
+        let body = incoming.body;
+        let appended = self.destination().append(vec![incoming]).await?;
+        let lost = || DeliveryError::Interrupted("the store gave no UID".into());
+        let row = appended.uids.first().ok_or_else(lost)?;
+        Ok((row.value(), body))
+    }
+
+    /// Whether a message is in the queue's mailbox.
+    async fn has_row(&self, row: ItemId) -> Result<bool, QueueError> {
+        let Some(uid) = Uid::new(row) else { return Ok(false) };
+        Ok(self.open_mailbox().await?.body_of(uid).await?.is_some())
+    }
+
+    pub(crate) async fn remove_row(&self, row: ItemId) -> Result<(), QueueError> {
+        self.open_mailbox().await?.remove(&NumSet::range(row, row)).await?;
+        Ok(())
+    }
+
+    /// Moves a message to the INBOX of an account: in one commit where the engine can do that.
+    async fn move_row(&self, row: ItemId, account: AccountId) -> Result<(), QueueError> {
+        let list = self.delivery().mailboxes(account).await?;
+        let inbox = MailboxName::inbox();
+        let inbox = list.find(&inbox).ok_or(StoreError::NoSuchName)?.id;
+        let target = self.delivery().store().destination(inbox);
+        let moved = self.open_mailbox().await?.move_to(&NumSet::range(row, row), &target).await;
+        moved.map(|_| ()).map_err(|error| DeliveryError::from(error).into())
+    }
+}
+
+#[cfg(test)]
+impl Owed {
+    pub(crate) fn sample(destination: &str) -> Self {
+        let (body, to) = (BodyId(Id::new(3, 4)).to_string(), "ana@example.org".to_owned());
+        Self { row: 9, body, size: 7, to, destination: destination.to_owned(), smtputf8: true }
+    }
+}

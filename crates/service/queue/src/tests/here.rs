@@ -1,0 +1,69 @@
+//! Recipients here that a message has not reached, while others have it.
+
+use super::*;
+
+fn full() -> Failure {
+    Failure::temporary("4.2.2", "452 4.2.2 The mailbox is full")
+}
+
+async fn take_over(world: &World, from: &str, missed: &[(&str, Failure)]) -> Vec<Item> {
+    let missed =
+        missed.iter().map(|(to, failure)| Missed { to: To::new(to), failure: failure.clone() }).collect();
+    let envelope = Envelope::new(from, &[]);
+    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed, Here::Inbox).await.unwrap()
+}
+
+#[tokio::test]
+async fn who_failed_for_now_gets_it_later_and_the_sender_hears_of_the_others() {
+    let mut world = World::new().await;
+    let missed = [("bo@example.org", full()), ("no@example.org", no_such_user()), ("cy@example.org", full())];
+    let items = take_over(&world, "ana@example.org", &missed).await;
+    assert_eq!((items.len(), items[0].destination.as_str()), (1, "+here"));
+    assert_eq!(items[0].reason, "452 4.2.2 The mailbox is full");
+    let before = world.inbox().await.len();
+    world.script("+here", [Script::Answers(vec![Err(full()), Ok(())])]);
+    let seen = world.run_at(START, 2).await;
+    assert_eq!(seen, [tried("+here"), got("+here", &["bo@example.org", "cy@example.org"])]);
+    let reports = world.inbox().await;
+    assert_eq!(reports.len(), before + 1);
+    assert!(reports[0].contains("Final-Recipient: rfc822; no@example.org\r\nAction: failed\r\n"));
+    assert!(
+        !reports[0].contains("cy@example.org\r\nAction") && !reports[0].contains("bo@example.org\r\nAction")
+    );
+    let seen = world.run_at(START + HOUR, 2).await;
+    assert_eq!(seen, [tried("+here"), got("+here", &["bo@example.org"])]);
+    assert!(world.items().await.is_empty());
+    assert_eq!(world.inbox().await.len(), before + 1);
+}
+
+#[tokio::test]
+async fn what_failed_for_good_is_only_reported() {
+    let mut world = World::new().await;
+    take_over(&world, "ana@example.org", &[("no@example.org", no_such_user())]).await;
+    assert_eq!(world.run_at(START, 1).await, [tried("+here")]);
+    assert_eq!(world.inbox().await.len(), 1);
+    // RFC 5321 §4.5.5.
+    let none = take_over(&world, "", &[("no@example.org", no_such_user())]).await;
+    assert!(none.is_empty() && world.items().await.is_empty());
+    let later =
+        take_over(&world, "", &[("no@example.org", no_such_user()), ("bo@example.org", full())]).await;
+    assert_eq!(later[0].recipients.len(), 1);
+}
+
+/// RFC 3461 §4.1, §5.2.3.
+#[tokio::test]
+async fn reports_are_those_that_the_sender_wants() {
+    let mut world = World::new().await;
+    let to = |address: &str, notify: &str| To { notify: Notify::parse(notify), ..To::new(address) };
+    let missed = vec![
+        Missed { to: to("no@example.org", "NEVER"), failure: no_such_user() },
+        Missed { to: to("bo@example.org", "SUCCESS"), failure: full() },
+    ];
+    let envelope = Envelope::new("ana@example.org", &[]);
+    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed, Here::Junk).await.unwrap();
+    assert_eq!(world.run_at(START, 2).await, [tried("+junk"), got("+junk", &["bo@example.org"])]);
+    let reports = world.inbox().await;
+    assert!(
+        reports.len() == 1 && reports[0].contains("bo@example.org\r\nAction: delivered\r\nStatus: 2.1.5")
+    );
+}
