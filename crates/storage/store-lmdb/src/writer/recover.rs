@@ -38,7 +38,11 @@ impl Writer<'_> {
     pub(crate) fn recover(&mut self) -> Result<()> {
         let shared = self.shared;
         // Most often there is nothing, and the write lock need not be waited for.
-        let (pack, limit) = match self.tail_of_others(&*shared.index.read()?) {
+        let tail = self.tail_of_others(&*shared.index.read()?);
+        // Another process may have made a pack since that transaction began, which the next look
+        // must not miss.
+        self.others.epoch = None;
+        let (pack, limit) = match tail {
             Ok(None) => return self.report_damage(),
             Ok(Some(place)) => place,
             Err(error @ StoreError::Unavailable(_)) => {
