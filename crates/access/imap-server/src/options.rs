@@ -33,6 +33,8 @@ pub struct ImapOptions {
     pub unauthenticate: bool,
     /// Whether X-GM-EXT-1 is announced. Its items are understood in any case.
     pub gmail: bool,
+    /// Whether messages may have annotations (ANNOTATE-EXPERIMENT-1). If not, no record is read.
+    pub annotations: bool,
     /// How long a session may be silent before login.
     pub pre_login_within: Duration,
     /// How long all of a login may take, from the greeting on.
@@ -81,6 +83,7 @@ impl Default for ImapOptions {
             append_total_bytes_max: 128 << 20,
             unauthenticate: true,
             gmail: true,
+            annotations: true,
             pre_login_within: Duration::from_secs(60),
             login_within: Duration::from_secs(3 * 60),
             silence_within: Duration::from_secs(30 * 60 + 30),

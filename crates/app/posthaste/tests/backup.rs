@@ -22,11 +22,15 @@ const COUNT: usize = 700;
 /// Serials of messages that come by LMTP start here.
 const DELIVERED: usize = 1_000_000;
 
+/// Users may annotate messages.
+const ANNOTATIONS: &str = "imap.annotations = true\n";
+
 const EMBEDDED: &str = "a backup is an embedded store, and these tests serve it";
 
 /// A server with two accounts, an alias, and mail with flags in two mailboxes of one of them.
 fn lived_in(dir: &Path) -> Server {
-    let server = ServerBuilder::new(BINARY).start();
+    let settings = dir.join("annotations.toml");
+    let server = ServerBuilder::new(BINARY).settings(&settings, ANNOTATIONS).start();
     for user in [ANA, BEN] {
         server.add_account(user, PASSWORD);
     }
@@ -83,7 +87,8 @@ fn on_store_of(server: &Server, args: &[&str]) -> Command {
 
 /// The embedded store in a directory, served.
 fn served(data: &Path) -> Server {
-    ServerBuilder::new(BINARY).data(data).start()
+    let settings = data.with_file_name("annotations.toml");
+    ServerBuilder::new(BINARY).data(data).settings(&settings, ANNOTATIONS).start()
 }
 
 /// Both servers show the same of an account's mailboxes.

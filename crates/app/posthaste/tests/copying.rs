@@ -51,7 +51,9 @@ fn source(dir: &Path) -> String {
 fn a_copied_store_serves_the_same_mail() {
     let dir = tempfile::tempdir().unwrap();
     let from = source(dir.path());
-    let server = ServerBuilder::new(BINARY).data(Path::new(&from)).engine("embedded").start();
+    let settings = (dir.path().join("annotations.toml"), "imap.annotations = true\n");
+    let builder = ServerBuilder::new(BINARY).settings(&settings.0, settings.1);
+    let server = builder.data(Path::new(&from)).engine("embedded").start();
     let mut client = LineClient::connect(server.address("imap")).unwrap();
     client.line().unwrap();
     client.imap(&format!("LOGIN {USER} password4tests")).unwrap();
@@ -69,7 +71,7 @@ fn a_copied_store_serves_the_same_mail() {
         assert!(said.contains(&format!("{} messages", 2 * COUNT)), "{said}");
         assert!(said.contains("both stores hold the same"), "{said}");
     }
-    let server = ServerBuilder::new(BINARY).data(&data).start();
+    let server = ServerBuilder::new(BINARY).data(&data).settings(&settings.0, settings.1).start();
     let mut client = LineClient::connect(server.address("imap")).unwrap();
     client.line().unwrap();
     let answer = client.imap(&format!("LOGIN {USER} password4tests")).unwrap();

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::dsn::{EnvelopeId, Notify, OriginalRecipient, Return};
 use crate::error::QueueError;
+use crate::here::Here;
 use crate::priority::{Priority, Turn};
 
 /// The form described here. Version 1 had no parameters of RFC 3461 and no `binary`. Version 2 had
-/// no `owed`, and is written where nothing is.
+/// no `owed` and no [`Here`], and is written for an item without both.
 const VERSION: u32 = 3;
 const VERSION_WITHOUT_OWED: u32 = 2;
 /// The oldest form that is read.
@@ -407,8 +408,10 @@ impl Item {
 
     /// The record's content.
     pub(crate) fn write(&self) -> Result<Bytes, QueueError> {
+        // An older program would look for a host of that name.
+        let is_known_to_version_2 = self.owed.is_empty() && Here::of_item(self).is_none();
         let record = Record {
-            v: if self.owed.is_empty() { VERSION_WITHOUT_OWED } else { VERSION },
+            v: if is_known_to_version_2 { VERSION_WITHOUT_OWED } else { VERSION },
             body: self.body.to_string(),
             size: self.size,
             destination: self.destination.clone(),

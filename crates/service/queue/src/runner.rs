@@ -276,7 +276,12 @@ impl Runner {
         while let Some(page) = self.queue().page(after).await? {
             after = Some(page.last);
             for item in page.items.into_iter().filter(|item| !item.owed.is_empty()) {
-                self.settle(item).await?;
+                let id = item.id;
+                // One that cannot be settled keeps no other from being sent. It is tried again when
+                // its item is.
+                if let Err(error) = self.settle(item).await {
+                    tracing::error!(id, %error, "a report that the queue owes cannot be sent now");
+                }
             }
         }
         Ok(())

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use posthaste_directory::{
-    AnnotationError, Directory, MESSAGE_ANNOTATION_BYTES_MAX, MessageAnnotations, NewValue, Room, Scope,
+    AnnotationError, Directory, MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX, MessageAnnotations,
+    NewValue, Room, Scope,
 };
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{AnnotateCode, ValueChange, ValueScope};
@@ -18,6 +19,13 @@ pub(crate) type ByUid = BTreeMap<u32, MessageAnnotations>;
 
 /// Octets of values that are read without reserving memory, as FETCH does for small messages.
 const UNRESERVED_BYTES_MAX: usize = 128 * 1024;
+
+/// Values that one STORE sets at most: a private and a shared one of each entry that a message may
+/// have.
+const CHANGES_MAX: usize = 2 * MESSAGE_ANNOTATIONS_MAX;
+
+/// Messages whose values are made and written at a time.
+const WRITTEN_AT_ONCE: usize = 64;
 
 /// Values that were read, and the memory for them.
 pub(crate) struct Found {
@@ -54,8 +62,15 @@ pub(crate) const fn scope_of(scope: ValueScope) -> Scope {
 }
 
 impl<'s> Reader<'s> {
+    fn is_off(self) -> bool {
+        !self.service.options.annotations
+    }
+
     /// What the reader sees of these messages.
     pub(crate) async fn read(self, uids: &NumSet) -> Result<Found, Failure> {
+        if self.is_off() {
+            return Ok(Found { by_uid: ByUid::new(), paid: None });
+        }
         let directory = &self.service.directory;
         let found = directory.message_annotations(self.owner, self.mailbox, uids).await?;
         if self.owner == self.login {
@@ -66,6 +81,9 @@ impl<'s> Reader<'s> {
 
     /// What the reader sees of all messages.
     pub(crate) async fn read_all(self) -> Result<Found, Failure> {
+        if self.is_off() {
+            return Ok(Found { by_uid: ByUid::new(), paid: None });
+        }
         let directory = &self.service.directory;
         let found = directory.all_message_annotations(self.owner, self.mailbox).await?;
         if self.owner == self.login {
@@ -100,15 +118,26 @@ impl<'s> Reader<'s> {
         changes: &[NewValue],
         is_there: &(dyn Fn(u32) -> bool + Sync),
     ) -> Result<(), Failure> {
+        if self.is_off() {
+            return Err(off());
+        }
+        if changes.len() > CHANGES_MAX {
+            return Err(refused(AnnotationError::TooMany));
+        }
+        let uids: Vec<u32> = uids.iter().collect();
         for (keeper, scopes) in self.keepers() {
             let kept = of_scopes(changes, scopes);
             if kept.is_empty() {
                 continue;
             }
             let directory = &self.service.directory;
-            let room = directory.message_annotation_room(keeper, self.mailbox, is_there).await?;
-            let messages = uids.iter().map(|uid| (uid, kept.clone())).collect();
-            directory.annotate_messages(keeper, self.mailbox, messages, room).await.map_err(refused)?;
+            let mut room = directory.message_annotation_room(keeper, self.mailbox, is_there).await?;
+            // Each message has the values once while they are written.
+            for batch in uids.chunks(WRITTEN_AT_ONCE) {
+                let messages = batch.iter().map(|uid| (*uid, kept.clone())).collect();
+                let written = directory.annotate_messages(keeper, self.mailbox, messages, room).await;
+                room = written.map_err(refused)?;
+            }
         }
         Ok(())
     }
@@ -120,11 +149,22 @@ impl<'s> Reader<'s> {
             if kept.iter().all(Vec::is_empty) {
                 continue;
             }
+            if self.is_off() {
+                return Err(off());
+            }
             let directory = &self.service.directory;
             let room = directory.message_annotation_room(keeper, self.mailbox, |_| true).await?;
             Directory::check_message_annotations(&kept, room).map_err(refused)?;
         }
         Ok(())
+    }
+
+    /// The same for messages that are there, whatever becomes of this: the client would send them
+    /// again.
+    pub(crate) async fn note_new(self, messages: Vec<(u32, Vec<NewValue>)>) {
+        if let Err(error) = self.write_new(messages).await {
+            tracing::warn!(%error, "new messages lack annotations");
+        }
     }
 
     /// Gives new messages values for which there was room.
@@ -153,7 +193,7 @@ impl<'s> Reader<'s> {
 
     /// Forgets the annotations of expunged messages. They are expunged, whatever becomes of this.
     pub(crate) async fn forget(self, uids: &NumSet) {
-        if uids.is_empty() {
+        if uids.is_empty() || self.is_off() {
             return;
         }
         for (keeper, _) in self.keepers() {
@@ -178,6 +218,11 @@ fn merged(mut shared: ByUid, own: ByUid) -> ByUid {
     }
     shared.retain(|_, all| !all.is_empty());
     shared
+}
+
+/// The reply where the administrator has not switched annotations on.
+fn off() -> Failure {
+    Reply::no(Code::Cannot, "This server has no annotations of messages").into()
 }
 
 /// RFC 5257 §4.5.

@@ -20,6 +20,9 @@ use crate::reply::{Failure, Reply};
 /// Octets of all patterns of one item at most: each is compared with each entry.
 const PATTERN_BYTES_MAX: usize = 1024;
 
+/// Entries and patterns of one FETCH at most: those that are named are printed for each message.
+const ENTRIES_MAX: usize = 32;
+
 /// Items of one FETCH at most: each holds all values once more. Clients send one.
 const ITEMS_MAX: usize = 2;
 
@@ -69,6 +72,10 @@ pub(crate) async fn render(
         let text = format!("The entries of a FETCH have at most {PATTERN_BYTES_MAX} octets");
         return Err(Reply::no(Code::Limit, text).into());
     }
+    if wanted.iter().map(|item| item.entries.len()).sum::<usize>() > ENTRIES_MAX {
+        let text = format!("A FETCH has at most {ENTRIES_MAX} entries of annotations");
+        return Err(Reply::no(Code::Limit, text).into());
+    }
     let Found { by_uid, mut paid } = reader.read(uids).await?;
     let mut pace = Pace::default();
     let mut all = Vec::with_capacity(wanted.len());
@@ -89,7 +96,7 @@ async fn one(item: &AnnotationItem, found: &ByUid, pace: &mut Pace) -> Rendered 
 }
 
 /// `ANNOTATION (/comment (value.priv "x" value.shared NIL))`. An entry that is named is there, also
-/// without a value; a pattern shows the entries that there are, and perhaps none.
+/// without a value. A pattern shows the entries that there are.
 async fn print_item(item: &AnnotationItem, annotations: &MessageAnnotations, pace: &mut Pace) -> Vec<u8> {
     let mut entries: Vec<String> = Vec::new();
     for pattern in &item.entries {
@@ -105,6 +112,10 @@ async fn print_item(item: &AnnotationItem, annotations: &MessageAnnotations, pac
                 entries.push(entry.to_owned());
             }
         }
+    }
+    if entries.is_empty() {
+        // RFC 5257 §5: there is at least one entry. One without a value says as much as none.
+        entries.push("/comment".to_owned());
     }
     let mut attributes: Vec<(ValueKind, ValueScope)> = Vec::new();
     for ValueAttribute { kind, scope } in &item.attributes {

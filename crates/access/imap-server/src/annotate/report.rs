@@ -30,7 +30,15 @@ pub(crate) async fn report_changes(
     if uids.is_empty() {
         return Ok(());
     }
-    let all = reader.read(&uids).await?.by_uid;
+    let all = match reader.read(&uids).await {
+        Ok(found) => found.by_uid,
+        Err(error) => {
+            // Everything else is still reported, and changes of annotations show by MODSEQ.
+            tracing::warn!(%error, "changes of annotations are no longer reported to a session");
+            selected.annotations = None;
+            return Ok(());
+        }
+    };
     let changed = known.adopt(&uids, &all);
     if known.is_full() {
         selected.annotations = None;

@@ -63,7 +63,7 @@ pub(super) async fn run(
         let of_seen = uids.iter().zip(&seen_ones).filter(|(_, is_seen)| **is_seen);
         seen::note(&session.service, reading, &of_seen.map(|(uid, _)| uid).collect()).await;
     }
-    Box::pin(reader.write_new(uids.iter().zip(values).collect())).await?;
+    Box::pin(reader.note_new(uids.iter().zip(values).collect())).await;
     if let Some(notify) = &mut session.notify {
         let selected = session.selected.as_ref().map(|selected| selected.mailbox.id());
         let (mailbox, count) = (target.id(), uids.count() as u32);

@@ -44,7 +44,10 @@ pub(super) async fn run(session: &mut Session, from: &MailboxArg, to: &MailboxAr
     };
     let moved = rename(asker, &source, &target).await?;
     if let (Some((reader, found)), Some(moved)) = (from_inbox, moved) {
-        keep_annotations(asker, (reader, found), &target, &moved).await?;
+        // The messages are there, whatever becomes of this.
+        if let Err(error) = keep_annotations(asker, (reader, found), &target, &moved).await {
+            tracing::warn!(%error, "messages that left INBOX lack annotations");
+        }
     }
     create::inherit(asker, &target, &before, above).await?;
     if source.name.is_inbox() {

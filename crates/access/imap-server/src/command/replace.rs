@@ -73,7 +73,7 @@ pub(super) async fn run(
         seen::note(ctx.service, reading, &replaced.copied.uids).await;
     }
     forget(&ctx, &replaced.expunged.uids).await;
-    Box::pin(reader.write_new(replaced.copied.uids.iter().zip([values]).collect())).await?;
+    Box::pin(reader.note_new(replaced.copied.uids.iter().zip([values]).collect())).await;
     note_own(&mut ctx, &target, &replaced.copied);
     happened(&ctx, &target, &owner, (Cause::Append, &replaced.copied.uids)).await;
     let reply = done_without(replaced.copied.left_out.len());

@@ -117,9 +117,11 @@ fn describe(ctx: &mut Ctx<'_>, entry: &MailboxEntry, list_data: Option<ListData>
     out.extend_from_slice(b"* OK [MAILBOXID (");
     out.extend_from_slice(entry.id.to_string().as_bytes());
     out.extend_from_slice(b")] Ok\r\n");
-    // RFC 5257 §4.1
-    let annotations = Code::Annotations(annotate::support(ctx.selected));
-    ctx.wire.say_code(annotations, "Annotations of messages");
+    if ctx.service.options.annotations {
+        // RFC 5257 §4.1
+        let annotations = Code::Annotations(annotate::support(ctx.selected));
+        ctx.wire.say_code(annotations, "Annotations of messages");
+    }
     // RFC 9051 §6.3.2: in rev2 a LIST response names the mailbox that was opened.
     if let Some(data) = list_data {
         ctx.wire.say(Untagged::List(data));

@@ -63,8 +63,11 @@ pub(super) async fn run(
     let written = reader.write(&there, &values, &is_there).await;
     // Also after a failure: some messages may have their values.
     let touched = mailbox.touch(&there, None).await?;
-    if let Some(known) = &mut ctx.selected.annotations {
-        known.note_own(reader, &there).await?;
+    if let Some(known) = &mut ctx.selected.annotations
+        && let Err(error) = known.note_own(reader, &there).await
+    {
+        tracing::warn!(%error, "changes of annotations are no longer reported to a session");
+        ctx.selected.annotations = None;
     }
     let (numbers, expunged) = match set.numbering() {
         Numbering::Seq => (Numbers::Held, uids.difference(&there)),

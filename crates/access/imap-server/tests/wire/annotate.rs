@@ -30,7 +30,7 @@ fn values_are_stored_and_fetched() {
         S: e OK …
         C: f UID FETCH 1:2 (ANNOTATION (/% value.priv))
         S: * 1 FETCH (UID 1 ANNOTATION (/altsubject (value.priv "Wots On") /comment (value.priv "My comment")))
-        S: * 2 FETCH (UID 2 ANNOTATION ())
+        S: * 2 FETCH (UID 2 ANNOTATION (/comment (value.priv NIL)))
         S: f OK …
         C: g FETCH 1 (FLAGS ANNOTATION ((/comment /none) (value.shared size.shared)) UID)
         S: * 1 FETCH (FLAGS (\Recent) ANNOTATION (/comment (value.shared "foo's bar" size.shared "9") /none (value.shared NIL size.shared "0")) UID 1)

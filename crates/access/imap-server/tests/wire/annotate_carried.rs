@@ -71,7 +71,7 @@ fn copies_have_them_and_moves_take_them_along() {
         C: f FETCH 1:4 (ANNOTATION (* value))
         S: * 1 FETCH (ANNOTATION (/comment (value.priv "mine" value.shared NIL) /altsubject (value.priv NIL value.shared "ours")))
         S: * 2 FETCH (ANNOTATION (/comment (value.priv "mine" value.shared NIL) /altsubject (value.priv NIL value.shared "ours")))
-        S: * 3 FETCH (ANNOTATION ())
+        S: * 3 FETCH (ANNOTATION (/comment (value.priv NIL value.shared NIL)))
         S: * 4 FETCH (ANNOTATION (/comment (value.priv "mine" value.shared NIL) /altsubject (value.priv NIL value.shared "ours")))
         S: f OK …
         "#,

@@ -6,7 +6,7 @@ use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
 use posthaste_filter::{Envelope, Refusals, Undelivered};
 use posthaste_mime_summary::is_header_bounded;
-use posthaste_queue::{Envelope as Outgoing, Here, Missed, TlsWish, To};
+use posthaste_queue::{Envelope as Outgoing, Here, Missed, Return, TlsWish, To};
 
 use super::Driver;
 use crate::Role;
@@ -140,13 +140,21 @@ impl Driver {
         id: &str,
         message: &Bytes,
         (envelope, is_quarantined): (&Outgoing, bool),
-        missed: Vec<Missed>,
+        mut missed: Vec<Missed>,
     ) -> Result<(), RelayRefusal> {
         let count = missed.len();
         let here = if is_quarantined { Here::Junk } else { Here::Inbox };
+        if is_quarantined {
+            // The sender is perhaps not who sent it: no report goes there.
+            missed.retain(|one| !one.failure.permanent);
+        }
+        // Nor does the whole message of somebody who may have named a stranger as the sender.
+        let is_user = self.session.account().is_some();
+        let ret = if is_user { envelope.ret } else { Some(Return::Headers) };
+        let envelope = Outgoing { ret, ..envelope.clone() };
         let message = trace::without_return_path(message);
-        self.service.sink.take_over(message, envelope, missed, here).await?;
-        tracing::info!(id, from = envelope.from, recipients = count, "the queue takes over");
+        self.service.sink.take_over(message, &envelope, missed, here).await?;
+        tracing::info!(id, from = %envelope.from, recipients = count, "the queue takes over");
         Ok(())
     }
 

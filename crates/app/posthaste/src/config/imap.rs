@@ -15,6 +15,7 @@ pub struct Imap {
     pub admin: String,
     pub jmap_url: String,
     pub gmail: bool,
+    pub annotations: bool,
     pub message_limit: u32,
     pub save_limit: u32,
 }

@@ -192,10 +192,8 @@ impl Directory {
             Ok(())
         })
         .await?;
-        for (name, expected) in gone {
-            // After a conflict it is removed the next time.
-            self.engine.directory_commit(DirectoryChange { name, expected, value: None }).await?;
-        }
+        // After a conflict it is removed the next time.
+        self.remove_records(gone).await?;
         Ok(Room(ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX.saturating_sub(used)))
     }
 
@@ -214,14 +212,14 @@ impl Directory {
     }
 
     /// Gives messages new values: each message all of them, or none. Stops at the first that has
-    /// no room for them; the others then have theirs.
+    /// no room for them; the others then have theirs. Returns the room that is left.
     pub async fn annotate_messages(
         &self,
         account: AccountId,
         mailbox: MailboxId,
         messages: Vec<(u32, Vec<NewValue>)>,
         mut room: Room,
-    ) -> Result<(), AnnotationError> {
+    ) -> Result<Room, AnnotationError> {
         for batch in messages.chunks(AT_ONCE) {
             let one = |(uid, changes): &(u32, Vec<NewValue>)| {
                 let (uid, changes) = (*uid, changes.clone());
@@ -230,7 +228,7 @@ impl Directory {
             let added: Vec<_> = stream::iter(batch).map(one).buffered(AT_ONCE).try_collect().await?;
             room.0 = room.0.saturating_sub(added.into_iter().sum());
         }
-        Ok(())
+        Ok(room)
     }
 
     /// Returns the octets that were added.
@@ -286,13 +284,20 @@ impl Directory {
             })
             .await?;
         }
+        let mut gone = Vec::new();
         for entry in found {
             if uids.contains(uid_of(&prefix, &entry.name)?) {
-                let (name, expected) = (entry.name, entry.version);
-                // After a conflict it is removed with a later change.
-                self.engine.directory_commit(DirectoryChange { name, expected, value: None }).await?;
+                gone.push((entry.name, entry.version));
             }
         }
+        // After a conflict it is removed with a later change.
+        self.remove_records(gone).await
+    }
+
+    async fn remove_records(&self, records: Vec<(String, u64)>) -> Result<()> {
+        let remove =
+            |(name, expected)| self.engine.directory_commit(DirectoryChange { name, expected, value: None });
+        stream::iter(records).map(remove).buffered(AT_ONCE).try_for_each(|_| async { Ok(()) }).await?;
         Ok(())
     }
 

@@ -264,6 +264,7 @@ fn imap_options(config: &Config) -> ImapOptions {
         append_total_bytes_max: limits.message_len().saturating_mul(2),
         unauthenticate: config.login.unauthenticate,
         gmail: config.imap.gmail,
+        annotations: config.imap.annotations,
         pre_login_within: limits.login_timeout,
         login_within: limits.login_timeout * LOGIN_SILENCES,
         silence_within: limits.idle_timeout,
