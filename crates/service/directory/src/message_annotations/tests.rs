@@ -21,7 +21,7 @@ async fn room(directory: &Directory) -> Room {
 
 async fn annotate(directory: &Directory, uid: u32, changes: &[NewValue]) -> Result<(), AnnotationError> {
     let room = room(directory).await;
-    directory.annotate_messages(ANA, HERE, vec![(uid, changes.to_vec())], room).await
+    directory.annotate_messages(ANA, HERE, vec![(uid, changes.to_vec())], room).await.map(|_| ())
 }
 
 #[tokio::test]
