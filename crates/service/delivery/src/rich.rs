@@ -249,3 +249,7 @@ pub(crate) fn as_mime_blocking(account: &str, bytes: &[u8], len_max: u64) -> Opt
         }
     }
 }
+
+#[cfg(test)]
+#[path = "rich_tests.rs"]
+mod tests;

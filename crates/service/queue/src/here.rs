@@ -8,39 +8,9 @@
 use bytes::Bytes;
 
 use crate::error::QueueError;
-use crate::item::{Envelope, Item, Outcome, Part, Recipient, TlsWish, To};
+use crate::item::{Envelope, Here, Item, Outcome, Part, Recipient, To};
 use crate::relay::Relay;
 use crate::transport::Failure;
-
-/// Where items for mailboxes of this server go. As a destination it stands where others have a
-/// domain: no domain has a `+`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Here {
-    /// `+here`: where the recipients' scripts put it, or INBOX.
-    Inbox,
-    /// `+junk`: the junk folder where it would be INBOX.
-    Junk,
-}
-
-impl Here {
-    /// As a domain of destinations.
-    pub const fn domain(self) -> &'static str {
-        match self {
-            Self::Inbox => "+here",
-            Self::Junk => "+junk",
-        }
-    }
-
-    /// Where an item goes here; `None` if it goes to another host.
-    pub fn of_item(item: &Item) -> Option<Self> {
-        Self::of(TlsWish::split(&item.destination).0)
-    }
-
-    /// Whether the domain of a destination is one of these.
-    pub fn of(domain: &str) -> Option<Self> {
-        [Self::Inbox, Self::Junk].into_iter().find(|here| here.domain() == domain)
-    }
-}
 
 /// A recipient that a message has not reached.
 #[derive(Debug, Clone)]
@@ -92,6 +62,7 @@ impl Relay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::item::TlsWish;
 
     #[test]
     fn no_domain_is_a_mailbox_here() {

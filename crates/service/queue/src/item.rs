@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::dsn::{EnvelopeId, Notify, OriginalRecipient, Return};
 use crate::error::QueueError;
-use crate::here::Here;
 use crate::priority::{Priority, Turn};
 
 /// The form described here. Version 1 had no parameters of RFC 3461 and no `binary`. Version 2 had
@@ -191,6 +190,36 @@ pub struct Item {
     pub warned: bool,
     /// Reports that are stored and not on their way.
     pub(crate) owed: Vec<Owed>,
+}
+
+/// Where items for mailboxes of this server go. As a destination it stands where others have a
+/// domain: no domain has a `+`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Here {
+    /// `+here`: where the recipients' scripts put it, or INBOX.
+    Inbox,
+    /// `+junk`: the junk folder where it would be INBOX.
+    Junk,
+}
+
+impl Here {
+    /// As a domain of destinations.
+    pub const fn domain(self) -> &'static str {
+        match self {
+            Self::Inbox => "+here",
+            Self::Junk => "+junk",
+        }
+    }
+
+    /// Where an item goes here; `None` if it goes to another host.
+    pub fn of_item(item: &Item) -> Option<Self> {
+        Self::of(TlsWish::split(&item.destination).0)
+    }
+
+    /// Whether the domain of a destination is one of these.
+    pub fn of(domain: &str) -> Option<Self> {
+        [Self::Inbox, Self::Junk].into_iter().find(|here| here.domain() == domain)
+    }
 }
 
 /// A report that is stored and not on its way.

@@ -1,0 +1,157 @@
+//! Rich mail for accounts of each format, on the in-memory engine.
+
+use bytes::Bytes;
+use posthaste_directory::{Account, Format, FormatSettings, NewAccount};
+use posthaste_mail_model::Secret;
+use posthaste_net::ByteBudget;
+use posthaste_store::IncomingMessage;
+use posthaste_store::form::{Form, FormHeader};
+use posthaste_tnef::{Outcome, convert, samples};
+
+use crate::tests::{content, delivery, delivery_with, import, message, open};
+use crate::{Delivery, DeliveryOptions};
+
+/// An account of this format.
+async fn add_with(delivery: &Delivery, name: &str, format: Format) -> Account {
+    let new = NewAccount { format: Some(format), ..NewAccount::default() };
+    delivery.directory().add(name, &Secret::new("pencil".to_owned()), new).await.unwrap()
+}
+
+async fn inbox(delivery: &Delivery, account: &Account) -> Vec<String> {
+    content(delivery, account, "INBOX").await.into_iter().map(|(_, _, text)| text).collect()
+}
+
+#[tokio::test]
+async fn rich_mail_is_converted_for_those_who_want_it() {
+    let (delivery, ana) = delivery().await;
+    let ben = add_with(&delivery, "ben@example.org", Format::Mime).await;
+    let cyd = add_with(&delivery, "cyd@example.org", Format::Mime).await;
+    let mut recipients = Vec::new();
+    for to in ["ana@example.org", "ben@example.org", "cyd@example.org"] {
+        recipients.push(delivery.resolve(to).await.unwrap());
+    }
+    let rich = samples::mail(&samples::note());
+    let Ok(Outcome::Converted(mime)) = convert(&rich) else { panic!("the sample is rich") };
+    let delivered = delivery.deliver(Bytes::from(rich.clone()), &recipients).await;
+    let bodies: Vec<_> = delivered.into_iter().map(|one| one.unwrap().body).collect();
+    assert!(bodies[0] != bodies[1] && bodies[1] == bodies[2], "one body for each form");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    // Clients of each see the same, whatever is stored.
+    assert_eq!(inbox(&delivery, &ana).await, [text(&mime)]);
+    let engine = delivery.store().engine();
+    let stored = engine.read_body(bodies[0], 0..u64::MAX).await.unwrap();
+    assert_eq!(FormHeader::of(&stored).unwrap().form, Form::Rich);
+    assert_eq!(FormHeader::content(&stored), rich);
+    assert_eq!(engine.read_body(bodies[1], 0..u64::MAX).await.unwrap(), mime);
+    // A summary that is lost is made again as it was.
+    assert_eq!(crate::summarize_stored(&stored), crate::summarize(&mime));
+    assert!(engine.check(&mut |_| {}).await.unwrap().faults.is_empty());
+    assert_eq!(inbox(&delivery, &ben).await, [text(&mime)]);
+    assert_eq!(inbox(&delivery, &cyd).await, [text(&mime)]);
+    // Those who all want MIME, and ordinary mail.
+    delivery.deliver(Bytes::from(rich), &recipients[1..]).await;
+    delivery.deliver(message("plain"), &recipients[1..2]).await;
+    assert_eq!(inbox(&delivery, &ben).await[1..], [text(&mime), text(&message("plain"))]);
+}
+
+/// The server's format is that of accounts that have none of their own.
+#[tokio::test]
+async fn the_server_has_a_format_for_all_accounts() {
+    let format = FormatSettings { format: Format::Mime, keep_original: true };
+    let options = DeliveryOptions { message_len_max: 1 << 20, format, ..DeliveryOptions::default() };
+    let (delivery, ana) = delivery_with(options).await;
+    let ben = add_with(&delivery, "ben@example.org", Format::Keep).await;
+    let recipients = [delivery.resolve(&ana.name).await.unwrap(), delivery.resolve(&ben.name).await.unwrap()];
+    let rich = samples::mail(&samples::note());
+    let engine = delivery.store().engine();
+    let mut forms = Vec::new();
+    for delivered in delivery.deliver(Bytes::from(rich), &recipients).await {
+        let stored = engine.read_body(delivered.unwrap().body, 0..u64::MAX).await.unwrap();
+        forms.push(FormHeader::of(&stored).map(|header| header.form));
+    }
+    assert_eq!(forms, [Some(Form::WithOriginal), Some(Form::Rich)]);
+    assert_eq!(inbox(&delivery, &ana).await, inbox(&delivery, &ben).await);
+}
+
+#[tokio::test]
+async fn rich_mail_that_cannot_be_converted_is_kept_as_sent() {
+    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
+    let (delivery, _) = delivery_with(options).await;
+    // Too little memory for any conversion of this size.
+    let delivery = delivery.with_summaries(ByteBudget::new(64 << 10));
+    let ben = add_with(&delivery, "ben@example.org", Format::Mime).await;
+    let recipients = [delivery.resolve("ben@example.org").await.unwrap()];
+    let rich = samples::mail(&samples::note());
+    for one in delivery.deliver(Bytes::from(rich.clone()), &recipients).await {
+        one.unwrap();
+    }
+    let delivery = delivery.with_summaries(ByteBudget::new(256 << 20));
+    let mut damaged = rich.clone();
+    let at = memchr::memmem::find(&damaged, b"eJ8+").unwrap();
+    damaged[at] = b'X';
+    let signed = String::from_utf8(rich.clone()).unwrap().replace("multipart/mixed", "multipart/signed");
+    // As MIME this one is over the limit of the server: binary becomes base64.
+    let mut large = samples::note();
+    large.attachments.push(samples::file("large", &vec![0; 800 << 10]));
+    let large = posthaste_tnef::encode(&large).unwrap();
+    let head = b"Content-Type: application/ms-tnef\r\nContent-Transfer-Encoding: binary\r\n\r\n";
+    let large = [&head[..], &large].concat();
+    let sent = [rich, damaged, signed.into_bytes(), large];
+    for message in &sent[1..] {
+        for one in delivery.deliver(Bytes::from(message.clone()), &recipients).await {
+            one.unwrap();
+        }
+    }
+    let sent: Vec<_> = sent.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect();
+    assert_eq!(inbox(&delivery, &ben).await, sent);
+}
+
+#[tokio::test]
+async fn an_import_converts_and_knows_what_it_had() {
+    let (delivery, ana) = delivery().await;
+    let ben = add_with(&delivery, "ben@example.org", Format::Mime).await;
+    let rich = samples::mail(&samples::note());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rich.eml");
+    std::fs::write(&path, &rich).unwrap();
+    let Ok(Outcome::Converted(mime)) = convert(&rich) else { panic!("the sample is rich") };
+    for account in [&ana, &ben] {
+        assert_eq!(import(&delivery, account, &path, None).await.messages, 1);
+        let again = import(&delivery, account, &path, None).await;
+        assert_eq!((again.messages, again.present), (0, 1), "it is known by what was sent");
+        assert_eq!(inbox(&delivery, account).await, [String::from_utf8_lossy(&mime).into_owned()]);
+    }
+}
+
+#[tokio::test]
+async fn mail_that_looks_like_a_stored_form_is_mail() {
+    let (delivery, ana) = delivery().await;
+    let header = FormHeader { form: Form::Rich, served_len: 7, digest: [0; 8] };
+    let sent = header.before(b"Subject: x\r\n\r\nbody\r\n");
+    let recipients = [delivery.resolve("ana@example.org").await.unwrap()];
+    let delivered = delivery.deliver(sent.clone(), &recipients).await.remove(0).unwrap();
+    assert_eq!(inbox(&delivery, &ana).await, [String::from_utf8_lossy(&sent).into_owned()]);
+    let view = open(&delivery, &ana, "INBOX").await.view();
+    assert_eq!(view.rows(&view.all()).next().unwrap().1.size() as usize, sent.len());
+    let stored = delivery.store().engine().read_body(delivered.body, 0..u64::MAX).await.unwrap();
+    assert_eq!(FormHeader::of(&stored).unwrap().form, Form::Plain);
+    assert_eq!(crate::summarize_stored(&stored), crate::summarize(&sent));
+}
+
+#[tokio::test]
+async fn a_conversion_that_gives_other_bytes_is_an_error() {
+    let (delivery, ana) = delivery().await;
+    let rich = samples::mail(&samples::note());
+    let stored = FormHeader { form: Form::Rich, served_len: 7, digest: [0; 8] }.before(&rich);
+    delivery.mailboxes(ana.id).await.unwrap();
+    let future = FormHeader { form: Form::Unknown(9), served_len: 7, digest: [0; 8] }.before(&rich);
+    let inbox = open(&delivery, &ana, "INBOX").await;
+    for bytes in [stored, future] {
+        let body = delivery.store().new_body_id();
+        let message =
+            IncomingMessage { bytes, summary: Bytes::new(), body, flags: vec![], date: 1, saved: None };
+        let appended = inbox.destination().append(vec![message]).await.unwrap();
+        let error = inbox.read_body(appended.uids[0], body, 0..7).await.unwrap_err();
+        assert!(error.is_damage(), "{error}");
+    }
+}
