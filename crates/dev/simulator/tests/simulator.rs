@@ -31,6 +31,15 @@ fn acknowledged_mail_survives_writers_and_copies_at_the_same_time() {
     look_at(1_000, &["--together", "100", "--seed", "31000006"]);
 }
 
+/// A process opens while another one makes its first pack, and looks at that pack before it writes.
+#[test]
+fn a_pack_that_is_made_during_an_opening_is_seen() {
+    let state = ["--seed", "42000034", "--state", "13", "--together", "100", "--rebuild-at-once", "3"];
+    let output = Command::new(env!("CARGO_BIN_EXE_simulate")).args(state).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("0 findings"), "{said}");
+}
+
 /// The machine keeps running: all that was written is there for the next process.
 #[test]
 fn acknowledged_mail_survives_killed_processes() {
