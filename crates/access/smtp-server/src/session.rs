@@ -448,9 +448,9 @@ impl Session {
         vec![reply; if self.role == Role::Lmtp { recipients } else { 1 }]
     }
 
-    /// The replies about a message, from the outcome of each recipient: all of them in LMTP
-    /// (RFC 2033 §4.2), one reply in SMTP. There a failure is given only if nobody has the message,
-    /// or if there is no queue that takes over those who missed it.
+    /// The replies about a message, from the outcome of each recipient. LMTP gets all of them
+    /// (RFC 2033 §4.2), SMTP gets one. SMTP gets a failure only if nobody has the message, or if
+    /// no queue takes over those who missed it.
     pub fn delivered(&self, replies: Vec<Reply>) -> Vec<Reply> {
         if self.role == Role::Lmtp {
             return replies;

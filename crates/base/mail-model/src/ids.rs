@@ -1,6 +1,8 @@
-//! Identifiers. The 32-bit ones come from RFC 9051 §2.3.1, the mod-sequence from RFC 7162 §3.1. The
-//! 128-bit ones are ours: made by the creator of the object and unique without coordination. They
-//! rise with time, so that an index keyed by them grows at its end.
+//! Identifiers.
+//!
+//! The 32-bit ones come from RFC 9051 §2.3.1, the mod-sequence from RFC 7162 §3.1. The 128-bit ones
+//! are ours. The creator of the object makes them, unique without coordination. They rise with
+//! time, so that an index keyed by them grows at its end.
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -34,10 +34,10 @@
 //! A reader refuses versions that it does not know. New sections may be added only with a new
 //! version.
 //!
-//! Version 1, which is still read, is longer by a fifth. Its head has 4 bytes of zero at 28 and the
-//! bits of section 14 at 40 and 48. From 56 on it has the numbers, 16 × 4, without those of section
-//! 14 and of what is repeated and shared. Its field table has each field's place (4) behind its
-//! length.
+//! Version 1 is still read. It is longer by a fifth. Its head has 4 bytes of zero at 28, and the
+//! bits of section 14 at 40 and 48. The numbers, 16 × 4, begin at 56. Those of section 14, and of
+//! what is repeated and shared, are not among them. Its field table has each field's place (4)
+//! behind its length.
 
 use std::ops::Range;
 

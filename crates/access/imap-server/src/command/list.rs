@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use posthaste_imap_codec::command::{ListArgs, ListReturn, ListSelection, ListSyntax};
 use posthaste_imap_codec::response::{Code, ListAttribute, ListData, Untagged};
-use posthaste_imap_codec::{AclData, ListMatcher, MailboxArg};
+use posthaste_imap_codec::{AclData, ListMatcher, ListPattern, MailboxArg};
 use posthaste_mail_model::{AccountId, MailboxName, Rights, SEPARATOR};
 use posthaste_sharing::Visible;
 use posthaste_store::{MailboxEntry, MailboxList};
@@ -28,6 +28,17 @@ use crate::sharing::Listed;
 
 /// Mailboxes whose heads are read at once for RETURN (STATUS), and annotations for METADATA.
 const STATUS_BATCH: usize = 64;
+
+/// What an ordinary LIST asks for.
+pub(super) fn basic(reference: MailboxArg, pattern: ListPattern) -> ListArgs {
+    ListArgs {
+        syntax: ListSyntax::Basic,
+        selection: ListSelection::default(),
+        reference,
+        patterns: vec![pattern],
+        returns: ListReturn::default(),
+    }
+}
 
 pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply, Failure> {
     if is_separator_query(args) {

@@ -1,7 +1,8 @@
-//! RLIST: LIST with mailboxes of other servers (RFC 2193 §5.1). The REMOTE of an extended LIST does
-//! the same (RFC 5258 §3.1).
+//! RLIST: LIST with mailboxes of other servers (RFC 2193 §5.1).
+//!
+//! The REMOTE of an extended LIST does the same (RFC 5258 §3.1).
 
-use posthaste_imap_codec::command::{ListArgs, ListReturn, ListSelection, ListSyntax};
+use posthaste_imap_codec::command::{ListArgs, ListSelection};
 use posthaste_imap_codec::{ListPattern, MailboxArg};
 
 use super::list;
@@ -13,12 +14,6 @@ pub(super) async fn run(
     reference: MailboxArg,
     pattern: ListPattern,
 ) -> Result<Reply, Failure> {
-    let args = ListArgs {
-        syntax: ListSyntax::Basic,
-        selection: ListSelection { remote: true, ..ListSelection::default() },
-        reference,
-        patterns: vec![pattern],
-        returns: ListReturn::default(),
-    };
-    list::run(session, &args).await
+    let selection = ListSelection { remote: true, ..ListSelection::default() };
+    list::run(session, &ListArgs { selection, ..list::basic(reference, pattern) }).await
 }

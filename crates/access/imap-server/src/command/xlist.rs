@@ -4,7 +4,7 @@
 //! The answer is that of a basic LIST. It names the special uses with Gmail's words, and INBOX by
 //! `\Inbox`, because Gmail translates its name.
 
-use posthaste_imap_codec::command::{ListArgs, ListReturn, ListSelection, ListSyntax, SpecialUse};
+use posthaste_imap_codec::command::SpecialUse;
 use posthaste_imap_codec::response::{ListAttribute, Untagged};
 use posthaste_imap_codec::{ListPattern, MailboxArg};
 
@@ -17,14 +17,7 @@ pub(super) async fn run(
     reference: MailboxArg,
     pattern: ListPattern,
 ) -> Result<Reply, Failure> {
-    let args = ListArgs {
-        syntax: ListSyntax::Basic,
-        selection: ListSelection::default(),
-        reference,
-        patterns: vec![pattern],
-        returns: ListReturn::default(),
-    };
-    for mut data in list::lines(session, &args).await? {
+    for mut data in list::lines(session, &list::basic(reference, pattern)).await? {
         for attribute in &mut data.attributes {
             if let ListAttribute::Use(special_use) = attribute
                 && let Some(word) = word_of_gmail(special_use)

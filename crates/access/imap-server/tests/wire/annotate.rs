@@ -243,17 +243,17 @@ fn a_change_has_a_mod_sequence() {
 
 /// RFC 5257 §4.2, §4.4.
 #[test]
-fn sessions_are_told_which_entries_others_changed() {
+fn entries_that_others_changed_are_reported() {
     let server = two_messages();
-    let (mut quiet, mut told) = (server.select("INBOX"), server.login());
-    told.run("C: s SELECT INBOX (ANNOTATE)\nS~ s OK …");
+    let (mut plain, mut following) = (server.select("INBOX"), server.login());
+    following.run("C: s SELECT INBOX (ANNOTATE)\nS~ s OK …");
     server.select("INBOX").run(
         r#"
         C: a STORE 1 ANNOTATION (/comment (value.priv "x") /altsubject (value.shared "y"))
         S: a OK …
         "#,
     );
-    told.run(
+    following.run(
         r#"
         C: a NOOP
         S: * 1 FETCH (UID 1 FLAGS (…))
@@ -268,8 +268,8 @@ fn sessions_are_told_which_entries_others_changed() {
         S: d OK …
         "#,
     );
-    quiet.run("C: a NOOP\nS: * 1 FETCH (UID 1 FLAGS (…))\nS: * 2 FETCH (UID 2 FLAGS (…))\nS: a OK …");
-    quiet.run(
+    plain.run("C: a NOOP\nS: * 1 FETCH (UID 1 FLAGS (…))\nS: * 2 FETCH (UID 2 FLAGS (…))\nS: a OK …");
+    plain.run(
         r#"
         C: b STORE 1 ANNOTATION (/comment (value.priv NIL))
         S: b OK …
@@ -277,17 +277,17 @@ fn sessions_are_told_which_entries_others_changed() {
         S: c OK …
         "#,
     );
-    told.run(
+    following.run(
         r#"
         C: e NOOP
         S: * 1 FETCH (UID 1 FLAGS (…\Flagged…))
         S: * 1 FETCH (UID 1 ANNOTATION (/comment))
         S: e OK …
-        # Opened again without the parameter, it is told nothing.
+        # Opened again without the parameter, no entries are reported.
         C: f SELECT INBOX
         S~ f OK …
         "#,
     );
-    quiet.run("C: d STORE 1 ANNOTATION (/comment (value.priv \"z\"))\nS: d OK …");
-    told.run("C: g NOOP\nS: * 1 FETCH (UID 1 FLAGS (…))\nS: g OK …");
+    plain.run("C: d STORE 1 ANNOTATION (/comment (value.priv \"z\"))\nS: d OK …");
+    following.run("C: g NOOP\nS: * 1 FETCH (UID 1 FLAGS (…))\nS: g OK …");
 }

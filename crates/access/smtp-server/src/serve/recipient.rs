@@ -44,8 +44,8 @@ impl Driver {
         (error.kind() == Kind::OverQuota).then(|| replies::delivery(Kind::OverQuota))
     }
 
-    /// Whose a recipient is, who may be `postmaster` without a domain (RFC 5321 §4.5.1): the one of
-    /// our own name, of a domain above it, of our first domain, or of the first start.
+    /// Whose a recipient is. It may be `postmaster` without a domain (RFC 5321 §4.5.1). That is the
+    /// one of our own name, of a domain above it, of our first domain, or of the first start.
     async fn resolve_recipient(&self, address: &str) -> Result<Target, ResolveError> {
         let found = self.resolve(address).await;
         if found.is_ok() || !address.eq_ignore_ascii_case("postmaster") {

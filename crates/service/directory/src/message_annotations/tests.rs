@@ -1,3 +1,5 @@
+//! Annotations of messages on the in-memory engine: values, limits, removal and copies.
+
 use std::collections::BTreeMap;
 
 use posthaste_mail_model::Id;

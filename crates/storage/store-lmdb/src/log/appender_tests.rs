@@ -1,3 +1,5 @@
+//! The appender beside packs that other processes left: which it takes over, gives up or refuses.
+
 use super::*;
 use crate::log::disk::RealDisk;
 use std::path::Path;
