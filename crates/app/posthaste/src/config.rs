@@ -153,11 +153,27 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Auto<T> {
 #[derive(Debug, Clone, Deserialize)]
 pub struct StoreConfig {
     pub cache: Auto<ByteSize>,
+    pub index_map: ByteSize,
     pub format: Format,
     pub keep_original: bool,
 }
 
 impl StoreConfig {
+    /// The least that `index_map` may be: an empty index and some thousand messages.
+    const INDEX_MAP_MIN: u64 = 64 << 20;
+
+    /// Bytes of address space for the index of the embedded engine.
+    pub fn index_map_bytes(&self) -> usize {
+        usize::try_from(self.index_map.as_u64()).unwrap_or(usize::MAX)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self.index_map.as_u64() >= Self::INDEX_MAP_MIN {
+            true => Ok(()),
+            false => Err("`store.index_map` must be at least 64 MiB: it bounds the index".into()),
+        }
+    }
+
     /// How messages of accounts are stored that do not say it.
     pub fn format_settings(&self) -> FormatSettings {
         FormatSettings { format: self.format, keep_original: self.keep_original }
@@ -310,6 +326,7 @@ impl Config {
             ("limits.shutdown_timeout", limits.shutdown_timeout != had.shutdown_timeout),
             ("search.index", self.search.index != running.search.index),
             ("store.cache", self.store.cache != running.store.cache),
+            ("store.index_map", self.store.index_map != running.store.index_map),
             ("log.format", self.log.format != running.log.format),
         ];
         all.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
@@ -329,6 +346,7 @@ impl Config {
                     .into(),
             );
         }
+        self.store.check()?;
         self.imap.check()?;
         self.relay.check()?;
         self.mta_sts.check()?;

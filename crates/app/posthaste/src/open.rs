@@ -125,8 +125,12 @@ pub fn object_store(config: &S3Config) -> Result<S3> {
 }
 
 /// How the embedded engine is opened, by whichever command.
-pub fn embedded() -> Options {
-    Options { on_dead_index: end_process, ..Options::new(posthaste_delivery::summarize_stored) }
+pub fn embedded(config: &Config) -> Options {
+    Options {
+        on_dead_index: end_process,
+        map_bytes: config.store.index_map_bytes(),
+        ..Options::new(posthaste_delivery::summarize_stored)
+    }
 }
 
 /// Ends the process when it can use the index no more: no read and no write would succeed again.
@@ -163,7 +167,7 @@ async fn open(
         Some(options) => Arc::new(CassandraEngine::open(options).await?),
         None => {
             posthaste_store_lmdb::report_fault_signals(&config.data);
-            Arc::new(embedded_engine(embedded())?)
+            Arc::new(embedded_engine(embedded(config))?)
         }
     };
     let plan = Plan::of(config);
@@ -211,7 +215,7 @@ pub fn rebuild(config: &Config, mode: Rebuild, progress: &mut dyn FnMut(f64)) ->
     }
     private::tighten_store(&config.data)?;
     let lock = EngineLock::acquire(&config.data)?;
-    Ok(posthaste_store_lmdb::rebuild(&lock, &embedded(), mode, progress)?)
+    Ok(posthaste_store_lmdb::rebuild(&lock, &embedded(config), mode, progress)?)
 }
 
 #[cfg(test)]

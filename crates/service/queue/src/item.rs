@@ -11,7 +11,7 @@ use crate::error::QueueError;
 use crate::priority::{Priority, Turn};
 
 /// The form described here. Version 1 had no parameters of RFC 3461 and no `binary`. Version 2 had
-/// no `owed` and no [`Here`], and is written for an item without both.
+/// no `owed`, no [`Here`] and no [`Outcome::Unreported`], and is written for an item without them.
 const VERSION: u32 = 3;
 const VERSION_WITHOUT_OWED: u32 = 2;
 /// The oldest form that is read.
@@ -122,6 +122,8 @@ pub enum Outcome {
     Waiting,
     /// The next host has it.
     Sent,
+    /// The next host has it. The sender asked for a report of that, and has none yet.
+    Unreported,
     /// It is given up, and the sender has no report yet.
     Failed {
         /// The next host's reply, or our own words.
@@ -180,7 +182,7 @@ pub struct Item {
     pub arrived: i64,
     /// Not before then it is tried again, unix seconds.
     pub next: i64,
-    /// How often the next host has answered with a temporary failure.
+    /// How often it was put off, by a temporary failure of the next host most often.
     pub attempts: u32,
     /// Why it still waits: the last temporary failure.
     pub reason: String,
@@ -317,10 +319,17 @@ impl Recipient {
         self.notify.is_none_or(|notify| notify.delay)
     }
 
-    /// Notes that a report about a failure is on disk.
+    /// Whether the sender has yet to get a report about what became of it.
+    fn is_unreported(&self) -> bool {
+        matches!(self.outcome, Outcome::Failed { .. } | Outcome::Unreported)
+    }
+
+    /// Notes that the report about its outcome is on disk, or that nobody wants one.
     pub(crate) fn reported(&mut self) {
-        if matches!(self.outcome, Outcome::Failed { .. }) {
-            self.outcome = Outcome::Reported;
+        match self.outcome {
+            Outcome::Failed { .. } => self.outcome = Outcome::Reported,
+            Outcome::Unreported => self.outcome = Outcome::Sent,
+            Outcome::Waiting | Outcome::Sent | Outcome::Reported => {}
         }
     }
 }
@@ -382,6 +391,31 @@ impl Item {
         self.waiting().next().is_none()
     }
 
+    /// Whether the sender has yet to get a report about a recipient.
+    pub(crate) fn is_unreported(&self) -> bool {
+        self.recipients.iter().any(Recipient::is_unreported)
+    }
+
+    /// Notes for which recipients there is no report: nobody wants it, or nobody can get it
+    /// (RFC 5321 §4.5.5).
+    pub(crate) fn forgo_reports(&mut self) {
+        let has_sender = !self.from.is_empty();
+        let is_unwanted = |to: &&mut Recipient| {
+            !has_sender || matches!(to.outcome, Outcome::Failed { .. }) && !to.wants_failure()
+        };
+        self.recipients.iter_mut().filter(is_unwanted).for_each(Recipient::reported);
+    }
+
+    /// Whether reports are owed, or nothing but reports is left to do.
+    pub(crate) fn has_only_reports(&self) -> bool {
+        !self.owed.is_empty() || self.is_done()
+    }
+
+    /// Whether it can leave the queue: nothing is left to be tried or reported.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_done() && !self.is_unreported() && self.owed.is_empty()
+    }
+
     /// Takes over what others wrote meanwhile, apart from what is known better here.
     pub(crate) fn follow(&mut self, now: &Self) {
         self.version = now.version;
@@ -438,7 +472,9 @@ impl Item {
     /// The record's content.
     pub(crate) fn write(&self) -> Result<Bytes, QueueError> {
         // An older program would look for a host of that name.
-        let is_known_to_version_2 = self.owed.is_empty() && Here::of_item(self).is_none();
+        let is_known_to_version_2 = self.owed.is_empty()
+            && Here::of_item(self).is_none()
+            && self.recipients.iter().all(|to| to.outcome != Outcome::Unreported);
         let record = Record {
             v: if is_known_to_version_2 { VERSION_WITHOUT_OWED } else { VERSION },
             body: self.body.to_string(),
@@ -526,6 +562,9 @@ pub(crate) mod tests {
         let mut item = sample();
         item.recipients[0].notify = Notify::parse("SUCCESS,DELAY");
         item.recipients[1].orcpt = OriginalRecipient::parse("rfc822;cy+2Bx@example.net");
+        assert!(item.write().unwrap().starts_with(b"{\"v\":2,"));
+        item.recipients[1].outcome = Outcome::Unreported;
+        assert!(item.write().unwrap().starts_with(b"{\"v\":3,"));
         for owed in [vec![], vec![Owed::sample("x.test"), Owed::sample("")]] {
             item.owed = owed;
             let entry = DirectoryEntry { name: name(item.id), version: 3, value: item.write().unwrap() };

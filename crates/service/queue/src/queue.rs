@@ -29,6 +29,8 @@ const TRIES: usize = 16;
 pub struct Queue {
     delivery: Delivery,
     mailbox: MailboxId,
+    /// Rows with this number or a later one came after this process began.
+    first: ItemId,
     arrivals: Arc<Arrivals>,
 }
 
@@ -72,7 +74,14 @@ impl Queue {
         let list = delivery.store().ensure_default_mailboxes(QUEUE_ACCOUNT, &[]).await?;
         let inbox = posthaste_mail_model::MailboxName::inbox();
         let mailbox = list.find(&inbox).ok_or(StoreError::NoSuchName)?.id;
-        Ok(Self { delivery, mailbox, arrivals: Arc::default() })
+        let heads = delivery.store().status(&[mailbox]).await?;
+        let head = heads.into_iter().flatten().next().ok_or(StoreError::NoMailbox(mailbox))?;
+        Ok(Self { delivery, mailbox, first: head.uid_next.value(), arrivals: Arc::default() })
+    }
+
+    /// Whether a store has items, whether or not anything sends them.
+    pub async fn has_items(engine: &dyn Engine) -> Result<bool, QueueError> {
+        Ok(!engine.directory_scan(item::prefix(), None, 1).await?.is_empty())
     }
 
     /// Where messages are stored.
@@ -203,7 +212,8 @@ impl Queue {
     }
 
     /// Removes messages that no record names, and that came before `before`, unix seconds: a crash
-    /// came between the two, so nobody was answered. Later ones another node may be adding. How
+    /// came between the two, so nobody was answered. Later ones another node may be adding. Those
+    /// that came after this process began stay: one of its own sessions may be adding them. How
     /// many there were.
     pub async fn remove_unfinished(&self, before: i64) -> Result<usize, QueueError> {
         let mut known: BTreeSet<ItemId> = BTreeSet::new();
@@ -220,8 +230,8 @@ impl Queue {
         }
         let all = view.all();
         let old = view.rows(&all).filter(|(_, row)| i64::from(row.date()) <= before);
-        let unfinished: NumSet =
-            old.map(|(_, row)| row.uid().value()).filter(|uid| !known.contains(uid)).collect();
+        let uids = old.map(|(_, row)| row.uid().value()).take_while(|uid| *uid < self.first);
+        let unfinished: NumSet = uids.filter(|uid| !known.contains(uid)).collect();
         let count = unfinished.iter().count();
         if count > 0 {
             self.remove_messages(&unfinished).await?;

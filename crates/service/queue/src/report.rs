@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// RFC 3464 §2.3.3.
-    const fn action(self) -> &'static str {
+    pub(crate) const fn action(self) -> &'static str {
         match self {
             Self::Failed => "failed",
             Self::Delayed { .. } => "delayed",

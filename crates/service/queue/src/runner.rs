@@ -1,7 +1,7 @@
 //! Sends what is due, for as long as the server runs.
 
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -66,6 +66,8 @@ pub struct Runner {
     schedule: Mutex<Schedule>,
     /// Reports that are about to become items, by number. Locked before the schedule.
     unsettled: Mutex<BTreeSet<ItemId>>,
+    /// Items whose outcome is known, and not on disk because the store failed.
+    unwritten: Mutex<HashMap<ItemId, Item>>,
     slots: Arc<Semaphore>,
     slow_slots: Arc<Semaphore>,
     /// KiB of messages that may be in memory.
@@ -113,6 +115,7 @@ impl Runner {
             clock,
             schedule: Mutex::new(Schedule::new(connections)),
             unsettled: Mutex::default(),
+            unwritten: Mutex::default(),
             slots: Arc::new(Semaphore::new(DESTINATIONS_MAX)),
             slow_slots: Arc::new(Semaphore::new(SLOW_MAX)),
             bodies: Arc::new(Semaphore::new(bodies_max as usize)),

@@ -21,6 +21,7 @@ mod dsn;
 mod here;
 mod kills;
 mod nodes;
+mod reports;
 mod waiting;
 
 const MESSAGE: &[u8] = b"Received: by a\r\nSubject: hello\r\n\r\nwords\r\n";
@@ -487,7 +488,8 @@ async fn a_record_that_cannot_be_read_stops_no_other_mail() {
 
 #[tokio::test]
 async fn a_message_without_an_envelope_was_never_acknowledged_and_goes() {
-    let mut world = World::new().await;
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let world = World::of(Arc::clone(&engine)).await;
     let kept = world.accept("ana@example.org", &["a@x.test"]).await[0].clone();
     // As a crash between the two leaves it.
     let list = world.relay.delivery().store().list(QUEUE_ACCOUNT).await.unwrap();
@@ -495,6 +497,9 @@ async fn a_message_without_an_envelope_was_never_acknowledged_and_goes() {
     let delivery = world.relay.delivery();
     let message = delivery.incoming(Bytes::from_static(b"lost\r\n"), Vec::new(), None).await.unwrap();
     delivery.store().destination(mailbox).append(vec![message]).await.unwrap();
+    // It came after this process began: one of its sessions may be adding the envelope.
+    assert_eq!(world.relay.queue().remove_unfinished(i64::MAX).await.unwrap(), 0);
+    let mut world = World::of(engine).await;
     assert_eq!(world.relay.queue().remove_unfinished(i64::MAX).await.unwrap(), 1);
     assert_eq!(world.items().await, [kept]);
     world.run_at(START, 2).await;

@@ -60,7 +60,7 @@ pub async fn open(config: &Config, place: &str, how: How) -> Result<Arc<dyn Engi
         How::Write => private::tighten_store(directory)?,
         How::Read | How::ReadOneInstant => private::tighten(directory)?,
     }
-    let options = crate::open::embedded();
+    let options = crate::open::embedded(config);
     Ok(Arc::new(match how {
         How::ReadOneInstant => LmdbEngine::snapshot(directory, options)?,
         How::Read | How::Write => LmdbEngine::open(directory, options)?,

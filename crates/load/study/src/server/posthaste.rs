@@ -22,6 +22,9 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     if let Some(memory) = setting.memory_mb {
         text.push_str(&memory_settings(memory));
     }
+    if setting.counts.is_some() {
+        text.push_str(SIMULATED_SETTINGS);
+    }
     std::fs::write(&config, &text).map_err(|e| format!("{}: {e}", config.display()))?;
     make_accounts(&program, &data, setting)?;
     let mut words = pinned(setting.cpus);
@@ -63,6 +66,9 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         _child: Some(child),
     })
 }
+
+/// Valgrind has less address space than the server maps by default.
+const SIMULATED_SETTINGS: &str = "[store]\nindex_map = \"8 GiB\"\n";
 
 /// The words that run a command on a simulated processor.
 fn simulated(counts: &Path) -> Result<Vec<String>, String> {

@@ -1,23 +1,55 @@
-//! What became of an item is written down, and the reports that it owes are sent on their way.
+//! What became of an item is written down, then the reports about it are made and sent on their
+//! way.
+
+use bytes::Bytes;
+use std::sync::Arc;
 
 use super::Runner;
+use crate::dsn::Return;
 use crate::error::QueueError;
-use crate::item::{Item, Outcome, Recipient};
+use crate::item::{Here, Item, Outcome, Owed, Recipient};
 use crate::report::{About, Kind, Report};
+use crate::transport::{Body, Failure};
 
 /// How often an item is written again after another process changed it.
 const TRIES: usize = 16;
 
 impl Runner {
-    /// Writes down what became of an item, with the reports about it. What others decided about
-    /// the item meanwhile does not undo what was sent.
-    pub(super) async fn record(&self, mut item: Item, message: &[u8], now: i64) -> Result<(), QueueError> {
-        self.owe_failures(&mut item, message, now).await?;
-        item.recipients.iter_mut().for_each(Recipient::reported);
-        self.settle(item).await
+    /// Writes down what became of an item, then the reports about it. What others decided about
+    /// the item meanwhile does not undo what was sent. `failure` is why recipients still wait.
+    pub(super) async fn record(
+        &self,
+        mut item: Item,
+        failure: Option<&Failure>,
+        now: i64,
+    ) -> Result<(), QueueError> {
+        item.forgo_reports();
+        match self.write(&mut item).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(error) => {
+                // Who has the message must not get it again.
+                self.unwritten.lock().insert(item.id, item);
+                return Err(error);
+            }
+        }
+        let failure = failure.filter(|_| self.is_late(&item, now));
+        if item.owed.is_empty() && !item.is_unreported() && failure.is_none() {
+            self.schedule.lock().note(&item);
+            return Ok(());
+        }
+        match self.reports(&item, failure, now).await {
+            Ok(owed) => {
+                item.owed.extend(owed);
+                item.warned |= failure.is_some();
+                item.recipients.iter_mut().for_each(Recipient::reported);
+                self.settle(item).await
+            }
+            Err(error) => self.put_off(item, &error, now).await,
+        }
     }
 
-    /// Writes an item, and sends the reports that it owes.
+    /// Writes an item that owes reports, and sends them on their way.
     pub(super) async fn settle(&self, mut item: Item) -> Result<(), QueueError> {
         if !item.owed.is_empty() && !self.write(&mut item).await? {
             // It was dropped meanwhile: nobody gets a report.
@@ -30,8 +62,14 @@ impl Runner {
         let rows = || owed.iter().map(|owed| owed.row);
         self.unsettled.lock().extend(rows());
         let mut arrivals = Vec::new();
-        for owed in &owed {
-            arrivals.extend(self.relay.fulfil(owed, self.now()).await?);
+        for one in &owed {
+            match self.relay.fulfil(one, self.now()).await {
+                Ok(arrival) => arrivals.extend(arrival),
+                Err(error) => {
+                    item.owed = owed;
+                    return self.put_off(item, &error, self.now()).await;
+                }
+            }
         }
         if self.write(&mut item).await? {
             self.schedule.lock().note(&item);
@@ -45,10 +83,23 @@ impl Runner {
         Ok(())
     }
 
+    /// Has an item whose reports cannot be made or sent now wait by itself. Other mail to its
+    /// destination does not.
+    async fn put_off(&self, mut item: Item, error: &QueueError, now: i64) -> Result<(), QueueError> {
+        tracing::error!(item = item.id, %error, "a report to its sender has to wait");
+        item.attempts += 1;
+        item.reason = format!("a report to its sender has to wait: {error}");
+        item.next = now + self.times.wait(item.attempts);
+        if self.write(&mut item).await? {
+            self.schedule.lock().note(&item);
+        }
+        Ok(())
+    }
+
     /// Writes an item, or removes it if nothing is left to do; whether it is still in the queue.
     async fn write(&self, item: &mut Item) -> Result<bool, QueueError> {
         for _ in 0..TRIES {
-            let is_over = item.is_done() && item.owed.is_empty();
+            let is_over = item.is_over();
             let written = match is_over {
                 true => self.queue().remove(item).await,
                 false => self.queue().update(item).await,
@@ -81,34 +132,57 @@ impl Runner {
         found
     }
 
-    /// Has an item owe a report about recipients that were given up.
-    async fn owe_failures(&self, item: &mut Item, message: &[u8], now: i64) -> Result<(), QueueError> {
-        let failed: Vec<_> = item
-            .recipients
-            .iter()
-            .filter(|to| to.wants_failure() && matches!(to.outcome, Outcome::Failed { .. }))
-            .cloned()
-            .collect();
-        let about = failed.iter().filter_map(|recipient| match &recipient.outcome {
+    /// Whether a sender should be informed that an item is late, and was not.
+    pub(super) fn is_late(&self, item: &Item, now: i64) -> bool {
+        let warn_after = self.times.warn_after;
+        !item.is_done() && !item.warned && warn_after > 0 && now - item.arrived >= warn_after
+    }
+
+    /// Stores the reports about an item: who was given up, who has it, and who gets it late because
+    /// of a failure.
+    async fn reports(
+        &self,
+        item: &Item,
+        late: Option<&Failure>,
+        now: i64,
+    ) -> Result<Vec<Owed>, QueueError> {
+        let failed = item.recipients.iter().filter_map(|recipient| match &recipient.outcome {
             Outcome::Failed { reply, status } => Some(About { recipient, status, reply }),
             _ => None,
         });
-        let about: Vec<_> = about.collect();
-        self.owe(Kind::Failed, item, &about, (message, now)).await
+        let failed: Vec<_> = failed.collect();
+        // RFC 3463 §3.2: destination address valid.
+        let (kind, status) = match Here::of_item(item) {
+            Some(_) => (Kind::Delivered, "2.1.5"),
+            None => (Kind::Relayed, "2.0.0"),
+        };
+        let sent = item.recipients.iter().filter(|to| to.outcome == Outcome::Unreported);
+        let sent: Vec<_> = sent.map(|recipient| About { recipient, status, reply: "" }).collect();
+        let late = late.into_iter().flat_map(|failure| {
+            let waiting = item.waiting().filter(|to| to.wants_delay());
+            waiting.map(|recipient| About { recipient, status: &failure.status, reply: &failure.reply })
+        });
+        let late: Vec<_> = late.collect();
+        let until = item.arrived + self.times.expire_after;
+        let mut owed = Vec::new();
+        for (kind, about) in [(Kind::Failed, failed), (kind, sent), (Kind::Delayed { until }, late)] {
+            if !about.is_empty() {
+                let message = self.quoted(item, kind).await?;
+                owed.extend(self.prepare(kind, item, &about, (message.bytes(), now)).await?);
+            }
+        }
+        Ok(owed)
     }
 
-    /// Has an item owe a report about some of its recipients, if there are any.
-    pub(super) async fn owe(
+    /// Stores one report about some recipients of an item.
+    async fn prepare(
         &self,
         kind: Kind,
-        item: &mut Item,
+        item: &Item,
         about: &[About<'_>],
         (message, now): (&[u8], i64),
-    ) -> Result<(), QueueError> {
-        if about.is_empty() {
-            return Ok(());
-        }
-        let id = format!("{}.{now:x}.{:x}", item.body, item.id);
+    ) -> Result<Option<Owed>, QueueError> {
+        let id = format!("{}.{now:x}.{:x}.{}", item.body, item.id, kind.action());
         let report = Report {
             kind,
             to: &item.from,
@@ -122,8 +196,24 @@ impl Runner {
             id: &id,
             now,
         };
-        let owed = self.relay.prepare(&report).await?;
-        item.owed.extend(owed);
-        Ok(())
+        self.relay.prepare(&report).await
+    }
+
+    /// What a report quotes: the item's beginning, or all of it. Nothing of a message that is
+    /// damaged here: its sender still learns what became of it.
+    async fn quoted(&self, item: &Item, kind: Kind) -> Result<Body, QueueError> {
+        let (read, room) = if kind == Kind::Failed && item.ret == Some(Return::Full) {
+            let room = Arc::clone(&self.bodies).acquire_many_owned(self.kib_of(item)).await.ok();
+            (self.queue().message(item).await, room)
+        } else {
+            (self.queue().beginning(item).await, None)
+        };
+        match read {
+            Err(QueueError::Store(error)) if error.is_damage() => {
+                tracing::error!(item = item.id, %error, "a report quotes nothing of the message");
+                Ok(Body::new(Bytes::new(), None))
+            }
+            read => Ok(Body::new(read?, room)),
+        }
     }
 }

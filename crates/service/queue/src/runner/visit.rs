@@ -1,16 +1,13 @@
 //! One visit to a destination: what is due is sent, and what became of it is written down.
 
-use bytes::Bytes;
 use std::sync::Arc;
 
 use super::Runner;
-use crate::dsn::Return;
 use crate::error::QueueError;
 use crate::figures::Done;
-use crate::item::{Destination, Here, Item, ItemId, Outcome, Recipient};
-use crate::report::{About, Kind};
+use crate::item::{Destination, Item, ItemId, Outcome};
 use crate::schedule::RetryTimes;
-use crate::transport::{Body, Channel, Failure, Unreachable};
+use crate::transport::{Body, Channel, Failure, Sent, Unreachable};
 
 /// Messages on one connection: RFC 5321 sets no limit, common hosts close after a hundred.
 const MESSAGES_PER_CONNECTION: usize = 100;
@@ -74,18 +71,38 @@ impl Runner {
     }
 
     /// KiB of memory that an item's message takes.
-    fn kib_of(&self, item: &Item) -> u32 {
+    pub(super) fn kib_of(&self, item: &Item) -> u32 {
         u32::try_from(item.size.div_ceil(1024)).unwrap_or(u32::MAX).min(self.bodies_max)
     }
 
-    /// An item that is in the queue, and that no administrator holds.
-    async fn item_to_send(&self, id: ItemId) -> Result<Option<Item>, QueueError> {
-        match self.queue().item(id).await? {
-            Some(item) if item.held => self.schedule.lock().note(&item),
-            Some(item) => return Ok(Some(item)),
-            None => self.schedule.lock().remove(id),
+    /// An item as it is in the queue; `None` if it left it, or cannot be read.
+    async fn current(&self, id: ItemId) -> Result<Option<Item>, QueueError> {
+        let unwritten = self.unwritten.lock().remove(&id);
+        if let Some(item) = unwritten {
+            // The store failed when it was written last.
+            self.record(item, None, self.now()).await?;
+            return Ok(None);
         }
+        match self.queue().item(id).await {
+            Ok(Some(item)) => return Ok(Some(item)),
+            Ok(None) => {}
+            Err(error @ QueueError::Record { .. }) => {
+                tracing::error!(id, %error, "an item of the queue is not sent");
+            }
+            Err(error) => return Err(error),
+        }
+        self.schedule.lock().remove(id);
         Ok(None)
+    }
+
+    /// An item that no administrator holds.
+    async fn item_to_send(&self, id: ItemId) -> Result<Option<Item>, QueueError> {
+        let item = self.current(id).await?;
+        if let Some(item) = item.as_ref().filter(|item| item.held) {
+            self.schedule.lock().note(item);
+            return Ok(None);
+        }
+        Ok(item)
     }
 
     /// Sends one message; whether the connection can be used for another.
@@ -93,92 +110,87 @@ impl Runner {
         if self.is_unsettled(id) {
             return Ok(true);
         }
-        let Some(mut item) = self.item_to_send(id).await? else { return Ok(true) };
-        if !item.owed.is_empty() {
-            // The store failed while its reports were sent.
-            self.settle(item).await?;
+        let Some(item) = self.item_to_send(id).await? else { return Ok(true) };
+        if item.has_only_reports() {
+            self.record(item, None, self.now()).await?;
             return Ok(true);
         }
-        if item.is_done() {
-            // It came with recipients that had failed already.
-            let message = self.quoted(&item).await?;
-            self.record(item, message.bytes(), self.now()).await?;
-            return Ok(true);
+        let Some((mut item, message)) = self.load(item).await? else { return Ok(true) };
+        let Sent { outcomes, reports, usable } = channel.send(&item, message).await;
+        let now = self.now();
+        let failure = self.note_outcomes(&mut item, outcomes, reports, now);
+        if !item.is_done() {
+            self.postpone(&mut item, &failure, now);
         }
+        self.record(item, Some(&failure), now).await?;
+        Ok(usable)
+    }
+
+    /// Reads the message of an item once there is memory for it. `None` if it is not to be sent
+    /// now.
+    async fn load(&self, mut item: Item) -> Result<Option<(Item, Body)>, QueueError> {
         let kib = self.kib_of(&item);
         let mut room = Arc::clone(&self.bodies).try_acquire_many_owned(kib).ok();
         if room.is_none() {
             room = Arc::clone(&self.bodies).acquire_many_owned(kib).await.ok();
             // Meanwhile it may have been changed, and another node may send the queue's mail.
             if !self.may_send() {
-                return Ok(true);
+                return Ok(None);
             }
-            let Some(now) = self.item_to_send(id).await? else { return Ok(true) };
+            let Some(now) = self.item_to_send(item.id).await? else { return Ok(None) };
             item = now;
         }
-        // The channel gives the room back once the host has the message.
-        let message = Body::new(self.queue().message(&item).await?, room);
-        let sent = channel.send(&item, message).await;
-        let now = self.now();
+        match self.queue().message(&item).await {
+            // The channel gives the room back once the host has the message.
+            Ok(message) => Ok(Some((item, Body::new(message, room)))),
+            Err(error) => {
+                // It waits alone: other mail to its destination can be read.
+                tracing::error!(item = item.id, %error, "the message cannot be read");
+                let failure = Failure::temporary("4.3.0", "the message cannot be read");
+                let now = self.now();
+                self.postpone(&mut item, &failure, now);
+                self.record(item, Some(&failure), now).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Notes what a host answered to each recipient that waited. The last failure of those who
+    /// still wait.
+    fn note_outcomes(
+        &self,
+        item: &mut Item,
+        outcomes: Vec<Result<(), Failure>>,
+        is_reported: bool,
+        now: i64,
+    ) -> Failure {
+        let (id, from, arrived) = (item.id, item.from.as_str(), item.arrived);
+        let mut last = Failure::no_answer();
         let waiting = item.recipients.iter_mut().filter(|r| r.outcome == Outcome::Waiting);
-        let (mut refused, mut relayed) = (None, Vec::new());
-        for (recipient, outcome) in waiting.zip(sent.outcomes) {
+        for (recipient, outcome) in waiting.zip(outcomes) {
             let to = recipient.address.as_str();
             match outcome {
                 Ok(()) => {
-                    tracing::info!(item = id, from = item.from, to, "sent");
-                    recipient.outcome = Outcome::Sent;
-                    self.counts.sent(now - item.arrived);
+                    tracing::info!(item = id, from, to, "sent");
+                    self.counts.sent(now - arrived);
                     // RFC 3461 §5.2.2: a host without DSN will not report its success.
-                    if recipient.wants_success() && !sent.reports {
-                        relayed.push(recipient.clone());
-                    }
+                    let is_ours = recipient.wants_success() && !is_reported;
+                    recipient.outcome = if is_ours { Outcome::Unreported } else { Outcome::Sent };
                 }
                 Err(failure) if failure.permanent => {
-                    tracing::warn!(item = id, from = item.from, to, reply = failure.reply, "refused");
+                    tracing::warn!(item = id, from, to, reply = failure.reply, "refused");
                     self.counts.recipients(Done::Refused, 1);
                     let Failure { reply, status, .. } = failure;
                     recipient.outcome = Outcome::Failed { reply, status };
                 }
                 Err(failure) => {
-                    tracing::info!(item = id, from = item.from, to, reply = failure.reply, "refused for now");
+                    tracing::info!(item = id, from, to, reply = failure.reply, "refused for now");
                     self.counts.recipients(Done::Deferred, 1);
-                    refused = Some(failure);
+                    last = failure;
                 }
             }
         }
-        if !relayed.is_empty() {
-            // RFC 3463 §3.2: destination address valid.
-            let (kind, status) = if Here::of_item(&item).is_some() {
-                (Kind::Delivered, "2.1.5")
-            } else {
-                (Kind::Relayed, "2.0.0")
-            };
-            let about = |recipient| About { recipient, status, reply: "" };
-            let about: Vec<_> = relayed.iter().map(about).collect();
-            let message = self.queue().beginning(&item).await?;
-            self.owe(kind, &mut item, &about, (&message, now)).await?;
-        }
-        if !item.is_done() {
-            self.postpone(&mut item, &refused.unwrap_or_else(Failure::no_answer), now);
-        }
-        let message = self.quoted(&item).await?;
-        self.record(item, message.bytes(), now).await?;
-        Ok(sent.usable)
-    }
-
-    /// What a report about a failure quotes: the item's beginning, or all of it. Nothing is read
-    /// for an item without.
-    async fn quoted(&self, item: &Item) -> Result<Body, QueueError> {
-        let is_failed = |to: &Recipient| matches!(to.outcome, Outcome::Failed { .. }) && to.wants_failure();
-        if !item.recipients.iter().any(is_failed) {
-            return Ok(Body::new(Bytes::new(), None));
-        }
-        if item.ret != Some(Return::Full) {
-            return Ok(Body::new(self.queue().beginning(item).await?, None));
-        }
-        let room = Arc::clone(&self.bodies).acquire_many_owned(self.kib_of(item)).await.ok();
-        Ok(Body::new(self.queue().message(item).await?, room))
+        last
     }
 
     /// A temporary failure of the message itself.
@@ -206,14 +218,10 @@ impl Runner {
         let ids = self.schedule.lock().items(destination);
         for id in ids {
             let Some(_taken) = self.take(id) else { continue };
-            let Some(mut item) = self.queue().item(id).await? else {
-                self.schedule.lock().remove(id);
-                continue;
-            };
+            let Some(mut item) = self.current(id).await? else { continue };
             self.counts.recipients(Done::Refused, item.waiting().count());
             item.give_up(&failure.status, &failure.reply);
-            let message = self.quoted(&item).await?;
-            self.record(item, message.bytes(), self.now()).await?;
+            self.record(item, None, self.now()).await?;
         }
         Ok(())
     }
@@ -231,20 +239,22 @@ impl Runner {
         let (mut quiet_until, newest) = (i64::MAX, ids.last().copied());
         for id in ids {
             let Some(_taken) = self.take(id) else { continue };
-            let Some(mut item) = self.queue().item(id).await? else {
-                self.schedule.lock().remove(id);
+            let Some(mut item) = self.current(id).await? else { continue };
+            if item.has_only_reports() {
+                // They need no host.
+                quiet_until = quiet_until.min(item.next.max(now));
+                if item.next <= now {
+                    self.record(item, None, now).await?;
+                }
                 continue;
-            };
+            }
             let age = now - item.arrived;
             quiet_until = quiet_until.min(item.arrived + self.next_step(&item));
-            if self.expire(&mut item, &failure.reply, now) {
-                let message = self.quoted(&item).await?;
-                self.record(item, message.bytes(), now).await?;
+            if self.expire(&mut item, &failure.reply, now) || self.is_late(&item, now) {
+                self.record(item, Some(failure), now).await?;
             } else if self.times.warn_after == 0 || age < self.times.warn_after {
                 // Those that follow are younger.
                 break;
-            } else if !item.warned {
-                self.warn(item, failure, now).await?;
             }
         }
         let mut schedule = self.schedule.lock();
@@ -260,18 +270,6 @@ impl Runner {
         let RetryTimes { warn_after, expire_after, .. } = self.times;
         let is_warned = item.warned || warn_after == 0 || self.now() - item.arrived >= warn_after;
         if is_warned { expire_after } else { warn_after.min(expire_after) }
-    }
-
-    /// Reports that a message is late, once, to a sender who did not ask for silence.
-    async fn warn(&self, mut item: Item, failure: &Failure, now: i64) -> Result<(), QueueError> {
-        item.warned = true;
-        let message = self.queue().beginning(&item).await?;
-        let (status, reply) = (failure.status.as_str(), failure.reply.as_str());
-        let about: Vec<_> = item.waiting().filter(|to| to.wants_delay()).cloned().collect();
-        let about: Vec<_> = about.iter().map(|to| About { recipient: to, status, reply }).collect();
-        let until = item.arrived + self.times.expire_after;
-        self.owe(Kind::Delayed { until }, &mut item, &about, (&message, now)).await?;
-        self.settle(item).await
     }
 }
 

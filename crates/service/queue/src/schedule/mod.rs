@@ -185,8 +185,16 @@ enum Hold {
     None,
     /// A visit has taken it.
     Visit,
+    /// A visit has taken it, and an administrator holds it from the end of the visit.
+    VisitThenAdministrator,
     /// An administrator holds it.
     Administrator,
+}
+
+impl Hold {
+    const fn is_visit(self) -> bool {
+        matches!(self, Self::Visit | Self::VisitThenAdministrator)
+    }
 }
 
 /// All items, by destination.
@@ -237,10 +245,7 @@ impl Schedule {
     /// Puts an item where its record says. One that is there already moves; one that a visit has
     /// taken moves when it is given back.
     pub fn put(&mut self, item: Arrival) {
-        if let Some(place) = self.places.get_mut(&item.id)
-            && place.hold == Hold::Visit
-        {
-            place.item.turn = item.turn;
+        if self.defer(&item, Hold::Visit) {
             return;
         }
         self.remove(item.id);
@@ -260,11 +265,22 @@ impl Schedule {
         }
     }
 
-    /// Notes an item that an administrator holds.
+    /// Notes an item that an administrator holds. A visit that has taken it keeps it to its end.
     pub fn hold(&mut self, item: Arrival) {
+        if self.defer(&item, Hold::VisitThenAdministrator) {
+            return;
+        }
         self.remove(item.id);
         self.held += 1;
         self.enter(item, Hold::Administrator);
+    }
+
+    /// Notes what becomes of an item that a visit has taken, once it is given back; whether one has.
+    fn defer(&mut self, item: &Arrival, hold: Hold) -> bool {
+        let taken = self.places.get_mut(&item.id).filter(|place| place.hold.is_visit());
+        let Some(place) = taken else { return false };
+        (place.item.turn, place.hold) = (item.turn, hold);
+        true
     }
 
     fn enter(&mut self, item: Arrival, hold: Hold) {
@@ -294,7 +310,9 @@ impl Schedule {
         }
         match hold {
             Hold::None => self.with(&item.destination, |waiting| waiting.items.remove(id, item.turn)),
-            Hold::Visit => self.with(&item.destination, |waiting| waiting.taken -= 1),
+            Hold::Visit | Hold::VisitThenAdministrator => {
+                self.with(&item.destination, |waiting| waiting.taken -= 1);
+            }
             Hold::Administrator => self.held -= 1,
         }
     }
@@ -330,9 +348,15 @@ impl Schedule {
         true
     }
 
-    /// Gives an item back, unless it was forgotten or is held meanwhile.
+    /// Gives an item back, unless it was forgotten meanwhile.
     pub fn give_back(&mut self, id: ItemId) {
-        let Some(place) = self.places.get_mut(&id).filter(|place| place.hold == Hold::Visit) else { return };
+        let Some(place) = self.places.get_mut(&id).filter(|place| place.hold.is_visit()) else { return };
+        if place.hold == Hold::VisitThenAdministrator {
+            let item = place.item.clone();
+            self.remove(id);
+            self.hold(item);
+            return;
+        }
         place.hold = Hold::None;
         let (destination, turn) = (place.item.destination.clone(), place.item.turn);
         self.with(&destination, |waiting| {

@@ -108,6 +108,28 @@ fn several_visits_share_the_items() {
 }
 
 #[test]
+fn a_visit_keeps_what_an_administrator_holds_to_its_end() {
+    let mut schedule = Schedule::new(Connections { each: 2, ..Connections::default() });
+    let a = "a".to_owned();
+    for is_released in [false, true] {
+        schedule.put(item(1, "a", at(5)));
+        assert_eq!(schedule.start_due(5).as_ref(), Some(&a));
+        assert_eq!(schedule.take_next(&a, 5), Some(1));
+        schedule.hold(item(1, "a", at(5)));
+        if is_released {
+            schedule.put(item(1, "a", at(4)));
+        }
+        assert!(schedule.start_due(5).is_none() && !schedule.take(1));
+        assert_eq!(counts(&schedule), [0, 1, 0, 0]);
+        schedule.give_back(1);
+        assert_eq!(schedule.count(State::Held), usize::from(!is_released));
+        assert_eq!(schedule.take_next(&a, 5), is_released.then_some(1));
+        schedule.finished(&a);
+        schedule.remove(1);
+    }
+}
+
+#[test]
 fn items_are_counted_by_state_and_age() {
     let mut schedule = schedule(&[(1, "a", 5), (2, "a", 6), (3, "b", 7), (4, "c", 7)]);
     schedule.hold(item(5, "a", at(0)));
@@ -191,7 +213,8 @@ proptest! {
             let of = |hold| schedule.places.values().filter(|place| place.hold == hold).count();
             let untaken: usize = schedule.destinations.values().map(|w| w.items.ids().count()).sum();
             let taken: usize = schedule.destinations.values().map(|w| w.taken).sum();
-            let found = (of(Hold::None), of(Hold::Visit), of(Hold::Administrator));
+            let by_visits = of(Hold::Visit) + of(Hold::VisitThenAdministrator);
+            let found = (of(Hold::None), by_visits, of(Hold::Administrator));
             prop_assert_eq!((untaken, taken, schedule.held), found);
             prop_assert_eq!(schedule.count_since(i64::MIN), schedule.len());
         }

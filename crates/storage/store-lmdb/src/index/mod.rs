@@ -174,6 +174,21 @@ fn prove_pages(env: &Env<WithoutTls>, pages: &PageFile, extent: Extent) -> Resul
     Err(StoreError::Busy)
 }
 
+/// The environment, or why LMDB did not open it. The system refuses to map more address space than
+/// a process may have: ENOMEM, and EINVAL below valgrind.
+fn mapped(env: heed::Result<Env<WithoutTls>>, map_bytes: usize) -> Result<Env<WithoutTls>> {
+    match env {
+        Err(heed::Error::Io(why)) if matches!(why.raw_os_error(), Some(libc::ENOMEM | libc::EINVAL)) => {
+            let gib = map_bytes >> 30;
+            Err(StoreError::Unavailable(format!(
+                "the index: {why}: cannot map {gib} GiB of address space (lower `store.index_map`, or raise \
+                 `ulimit -v`)"
+            )))
+        }
+        env => env.indexed(),
+    }
+}
+
 impl Index {
     /// Opens or makes the index in `dir`.
     pub(crate) fn open(dir: &Path, map_bytes: usize, readers: u32) -> Result<Self> {
@@ -189,7 +204,7 @@ impl Index {
         // weakens locking is set. What we write to the file ourselves (`room`) makes it longer:
         // zeroes behind its end, inside the one write transaction. No page that a transaction has
         // named lies there, so nothing that LMDB or we have read through the map changes.
-        let env = unsafe { options.open(dir) }.indexed()?;
+        let env = mapped(unsafe { options.open(dir) }, map_bytes)?;
         env.clear_stale_readers().indexed()?;
         let map = suspicion::note_map(&path);
         let file = env.try_clone_inner_file().indexed()?;

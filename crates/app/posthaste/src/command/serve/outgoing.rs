@@ -38,6 +38,12 @@ impl Outgoing {
     ) -> Result<Option<Self>> {
         let (metrics, reporter) = (&budgets.metrics, budgets.reporter.clone());
         if !opened.relays(config).await? {
+            if Queue::has_items(&**opened.store.engine()).await? {
+                tracing::warn!(
+                    "mail waits in the queue, and this server sends none: set `relay.enabled = true`, \
+                     or see `posthaste queue list` and drop what is there"
+                );
+            }
             return Ok(None);
         }
         let host = services::hostname(config);
