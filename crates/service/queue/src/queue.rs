@@ -211,11 +211,11 @@ impl Queue {
         Ok(self.engine().directory_commit(change).await?)
     }
 
-    /// Removes messages that no record names, and that came before `before`, unix seconds: a crash
-    /// came between the two, so nobody was answered. Later ones another node may be adding. Those
-    /// that came after this process began stay: one of its own sessions may be adding them. How
-    /// many there were.
-    pub async fn remove_unfinished(&self, before: i64) -> Result<usize, QueueError> {
+    /// Removes messages that no record names: a crash came between the two, so nobody was answered.
+    /// Those stay that somebody may be adding: on a cluster what came after `before`, unix seconds;
+    /// without it, where no other process adds, what came after this one began. How many there
+    /// were.
+    pub async fn remove_unfinished(&self, before: Option<i64>) -> Result<usize, QueueError> {
         let mut known: BTreeSet<ItemId> = BTreeSet::new();
         let mut after = None;
         // The messages first: an envelope may be written between the two readings.
@@ -229,8 +229,11 @@ impl Queue {
             known.extend(items.flat_map(|item| item.owed).map(|owed| owed.row));
         }
         let all = view.all();
-        let old = view.rows(&all).filter(|(_, row)| i64::from(row.date()) <= before);
-        let uids = old.map(|(_, row)| row.uid().value()).take_while(|uid| *uid < self.first);
+        let old = view.rows(&all).filter(|(_, row)| match before {
+            Some(before) => i64::from(row.date()) <= before,
+            None => row.uid().value() < self.first,
+        });
+        let uids = old.map(|(_, row)| row.uid().value());
         let unfinished: NumSet = uids.filter(|uid| !known.contains(uid)).collect();
         let count = unfinished.iter().count();
         if count > 0 {

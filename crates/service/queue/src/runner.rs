@@ -258,8 +258,7 @@ impl Runner {
 
     /// Reads the queue.
     async fn open(&self) -> Result<Seen, QueueError> {
-        let is_alone = self.lease_times.is_none();
-        let before = if is_alone { i64::MAX } else { self.now() - UNFINISHED_AFTER };
+        let before = self.lease_times.map(|_| self.now() - UNFINISHED_AFTER);
         let unfinished = self.queue().remove_unfinished(before).await?;
         if unfinished > 0 {
             tracing::info!(unfinished, "messages that were never acknowledged were removed from the queue");

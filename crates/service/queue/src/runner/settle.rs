@@ -140,12 +140,7 @@ impl Runner {
 
     /// Stores the reports about an item: who was given up, who has it, and who gets it late because
     /// of a failure.
-    async fn reports(
-        &self,
-        item: &Item,
-        late: Option<&Failure>,
-        now: i64,
-    ) -> Result<Vec<Owed>, QueueError> {
+    async fn reports(&self, item: &Item, late: Option<&Failure>, now: i64) -> Result<Vec<Owed>, QueueError> {
         let failed = item.recipients.iter().filter_map(|recipient| match &recipient.outcome {
             Outcome::Failed { reply, status } => Some(About { recipient, status, reply }),
             _ => None,

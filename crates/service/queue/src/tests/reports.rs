@@ -25,10 +25,10 @@ impl Layer for Failing {
     }
 
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
-        match self.damaged.lock().as_deref() {
-            Some(damaged) if damaged == name => Err(StoreError::Corrupt(name.to_owned())),
-            _ => self.inner.directory_entry(name).await,
+        if self.damaged.lock().as_deref() == Some(name) {
+            return Err(StoreError::Corrupt(name.to_owned()));
         }
+        self.inner.directory_entry(name).await
     }
 
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
@@ -40,11 +40,8 @@ impl Layer for Failing {
 }
 
 async fn world() -> (Arc<Failing>, World) {
-    let failing = Failing {
-        inner: MemoryEngine::new(),
-        damaged: Mutex::default(),
-        fails: AtomicBool::new(false),
-    };
+    let failing =
+        Failing { inner: MemoryEngine::new(), damaged: Mutex::default(), fails: AtomicBool::new(false) };
     let engine = Arc::new(failing);
     let world = World::of(Arc::clone(&engine) as Arc<dyn Engine>).await;
     let directory = world.relay.delivery().directory();
