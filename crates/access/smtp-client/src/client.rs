@@ -38,6 +38,11 @@ const TLS_WITHIN: Duration = Duration::from_secs(30);
 /// neither side waits for the other for ever (RFC 2920 §3.1).
 const GROUP: usize = 50;
 
+/// RFC 5321 §6.3, RFC 3463 §3.5: routing loop detected.
+pub(crate) const GOES_ROUND: &str = "5.4.6";
+/// Recipients of one message that every host takes: RFC 5321 §4.5.3.1.8.
+const RECIPIENTS_LEAST: usize = 100;
+
 /// The extensions that a host announced.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Extensions {
@@ -210,9 +215,8 @@ impl Client {
         }
         let name = greeting.lines.first().and_then(|line| line.split(' ').next()).unwrap_or_default();
         if name.eq_ignore_ascii_case(our_name) {
-            // RFC 5321 §6.3, RFC 3463 §3.5: routing loop detected.
             let words = format!("{} is this server itself: its mail would go round", self.host);
-            return Err(Failure::permanent("5.4.6", words));
+            return Err(Failure::permanent(GOES_ROUND, words));
         }
         Ok(())
     }
@@ -290,43 +294,25 @@ impl Client {
         Ok(reply)
     }
 
-    /// Sends a message to the recipients of an item that wait.
-    pub async fn send(&mut self, item: &Item, message: Body) -> Sent {
-        let to: Vec<&Recipient> = item.waiting().collect();
+    /// Sends a message to the recipients of an item at some places.
+    pub async fn send(&mut self, item: &Item, to: &[usize], message: Body) -> Sent {
+        let to: Vec<&Recipient> = item.at(to).collect();
         let reports = self.extensions.dsn;
-        if let Err(failure) = self.fits(item, message.bytes()) {
-            return Sent { outcomes: vec![Err(failure); to.len()], reports, usable: true };
-        }
-        let mut outcomes = vec![Err(Failure::temporary("4.4.2", "no answer")); to.len()];
-        let mut groups = self.transactions(&to).into_iter().peekable();
-        let mut message = Some(message);
-        while let Some(group) = groups.next() {
-            let members: Vec<_> = group.iter().filter_map(|at| to.get(*at).copied()).collect();
-            // The last transaction ends with the message.
-            let again = groups.peek().and(message.as_ref()).map(Body::again);
-            let Some(body) = again.or_else(|| message.take()) else { break };
-            let (answers, usable) = match self.transact(item, &members, body).await {
+        let (outcomes, usable) = match self.fits(item, message.bytes()) {
+            Err(failure) => (vec![Err(failure); to.len()], true),
+            Ok(()) => match self.transact(item, &to, message).await {
                 Ok(done) => done,
-                Err(failure) => (vec![Err(failure); members.len()], false),
-            };
-            for (at, answer) in group.into_iter().zip(answers) {
-                if let Some(outcome) = outcomes.get_mut(at) {
-                    *outcome = answer;
-                }
-            }
-            if !usable {
-                // Those of the groups that are left wait for the next connection.
-                return Sent { outcomes, reports, usable };
-            }
-        }
-        Sent { outcomes, reports, usable: true }
+                Err(failure) => (vec![Err(failure); to.len()], false),
+            },
+        };
+        Sent { outcomes, reports, usable }
     }
 
-    /// Which recipients, by place, get the message in one transaction each.
-    fn transactions(&self, to: &[&Recipient]) -> Vec<Vec<usize>> {
-        let max = self.extensions.recipients_max.unwrap_or(usize::MAX);
-        let (silent, others): (Vec<usize>, Vec<usize>) =
-            (0..to.len()).partition(|at| to.get(*at).is_some_and(|to| self.needs_silence(to)));
+    /// Which recipients that wait, by place, get the message in one transaction each.
+    pub fn transactions(&self, item: &Item) -> Vec<Vec<usize>> {
+        let max = self.extensions.recipients_max.unwrap_or(RECIPIENTS_LEAST);
+        let is_silent = |at: &usize| item.recipients.get(*at).is_some_and(|to| self.needs_silence(to));
+        let (silent, others): (Vec<usize>, Vec<usize>) = item.waiting_places().partition(is_silent);
         [others, silent].iter().flat_map(|group| group.chunks(max)).map(<[usize]>::to_vec).collect()
     }
 

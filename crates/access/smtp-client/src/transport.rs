@@ -9,7 +9,7 @@ use posthaste_store::Engine;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::client::{Client, Trouble};
+use crate::client::{Client, GOES_ROUND, Trouble};
 use crate::dns::NO_ROUTE;
 use crate::plan::{Plan, Plans};
 use crate::route::{Route, Routes, TlsRule};
@@ -141,13 +141,17 @@ impl SmtpTransport {
         let (sts, reports) = (self.sts.as_ref(), self.reports.as_ref());
         let plans = Plans::of(dns, (domain, wish), &hosts, sts, reports).await;
         let mut last = Failure::temporary("4.4.4", format!("{domain} has no host that takes mail"));
-        for host in &hosts.names {
+        for (at, host) in hosts.names.iter().enumerate() {
             let tried = match plans.host(host).await {
                 Ok(plan) => self.try_plan(domain, wish, &plan).await,
                 Err(failure) => Err(failure),
             };
             match tried {
                 Ok(client) => return Ok(client),
+                // RFC 5321 §5.1: from this server on, hosts are not for it. Those before it wait.
+                Err(failure) if failure.status == GOES_ROUND && !last.permanent && at > 0 => {
+                    return Err(last);
+                }
                 // RFC 8689 §4.2.1: another host may be better.
                 Err(failure)
                     if failure.permanent && wish != TlsWish::Required && failure.status != NO_ROUTE =>
@@ -191,8 +195,12 @@ impl Transport for SmtpTransport {
 
 #[async_trait]
 impl Channel for Client {
-    async fn send(&mut self, item: &Item, message: Body) -> Sent {
-        Self::send(self, item, message).await
+    fn transactions(&self, item: &Item) -> Vec<Vec<usize>> {
+        Self::transactions(self, item)
+    }
+
+    async fn send(&mut self, item: &Item, to: &[usize], message: Body) -> Sent {
+        Self::send(self, item, to, message).await
     }
 
     async fn close(self: Box<Self>) {

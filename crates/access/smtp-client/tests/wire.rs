@@ -10,8 +10,8 @@ use posthaste_authentication::Origin;
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, Policy};
 use posthaste_queue::{
-    Body, Envelope, EnvelopeId, Item, Notify, OriginalRecipient, Priority, Queue, Relay, Return, Sent, To,
-    Transport,
+    Body, Envelope, EnvelopeId, Failure, Item, Notify, OriginalRecipient, Priority, Queue, Relay, Return,
+    Sent, To, Transport,
 };
 use posthaste_smtp_client::{Route, Routes, SmtpTransport, Tls, TlsRule};
 use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
@@ -82,7 +82,13 @@ async fn sent(item: &Item, message: &'static [u8], extensions: &[&str]) -> (Sent
     let routes = Routes { domains: HashMap::from([("b.test".to_owned(), route)]), ..Routes::default() };
     let transport = SmtpTransport::new("mail.a.test", routes, Tls::new(None).unwrap());
     let mut channel = transport.connect(&"b.test".to_owned()).await.unwrap();
-    let outcome = channel.send(item, Body::new(Bytes::from_static(message), None)).await;
+    let untried = Err(Failure::temporary("4.0.0", "not tried"));
+    let mut outcome = Sent { outcomes: vec![untried; item.recipients.len()], reports: false, usable: true };
+    for to in channel.transactions(item) {
+        let sent = channel.send(item, &to, Body::new(Bytes::from_static(message), None)).await;
+        (outcome.reports, outcome.usable) = (sent.reports, sent.usable);
+        to.iter().zip(sent.outcomes).for_each(|(at, one)| outcome.outcomes[*at] = one);
+    }
     channel.close().await;
     let seen = host.await.unwrap();
     let lines: Vec<String> = seen.lines().map(str::to_owned).collect();
@@ -102,8 +108,9 @@ async fn a_success_in_place_of_354_is_none() {
     let routes = Routes { domains: HashMap::from([("b.test".to_owned(), route)]), ..Routes::default() };
     let transport = SmtpTransport::new("mail.a.test", routes, Tls::new(None).unwrap());
     let mut channel = transport.connect(&"b.test".to_owned()).await.unwrap();
-    let outcome =
-        channel.send(&item(MESSAGE, &envelope).await, Body::new(Bytes::from_static(MESSAGE), None)).await;
+    let outcome = channel
+        .send(&item(MESSAGE, &envelope).await, &[0], Body::new(Bytes::from_static(MESSAGE), None))
+        .await;
     assert!(!outcome.usable);
     let [Err(failure)] = &outcome.outcomes[..] else { panic!("{outcome:?}") };
     assert!(!failure.permanent && failure.reply.ends_with("answers DATA with 250 ok"), "{failure:?}");
@@ -125,7 +132,7 @@ async fn a_message_gives_its_memory_back_before_the_host_answers() {
     let memory = Arc::new(tokio::sync::Semaphore::new(1));
     let room = Arc::clone(&memory).try_acquire_owned().unwrap();
     let item = item(MESSAGE, &envelope).await;
-    let send = channel.send(&item, Body::new(Bytes::from_static(MESSAGE), Some(room)));
+    let send = channel.send(&item, &[0], Body::new(Bytes::from_static(MESSAGE), Some(room)));
     tokio::select! {
         sent = send => panic!("{sent:?}"),
         room = memory.acquire() => drop(room.unwrap()),

@@ -278,7 +278,7 @@ impl Filter {
             tracing::warn!(group, member, why, "a member of a group gets no mail");
             let _ = write!(reason, "  {member}: {why}\r\n");
         }
-        if mail.from.is_empty() {
+        if mail.from.is_empty() || mail.is_quarantined {
             return;
         }
         let text = compose::refusal(&self.frame(), mail.from, first, &reason, message);

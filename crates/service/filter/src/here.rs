@@ -5,7 +5,7 @@ use bytes::Bytes;
 use parking_lot::RwLock;
 use posthaste_directory::{ResolveError, Target};
 use posthaste_queue::{
-    Body, Channel, Destination, Failure, Here, Item, Outcome, Sent, TlsWish, Transport, Unreachable,
+    Body, Channel, Destination, Failure, Here, Item, Sent, TlsWish, Transport, Unreachable,
 };
 use std::sync::Arc;
 
@@ -70,10 +70,9 @@ struct Mailboxes {
 
 #[async_trait]
 impl Channel for Mailboxes {
-    async fn send(&mut self, item: &Item, message: Body) -> Sent {
-        let waiting = item.recipients.iter().filter(|to| to.outcome == Outcome::Waiting);
+    async fn send(&mut self, item: &Item, to: &[usize], message: Body) -> Sent {
         let (mut targets, mut found) = (Vec::new(), Vec::new());
-        for recipient in waiting {
+        for recipient in item.at(to) {
             found.push(match self.filter.target(&recipient.address).await {
                 Ok(target) => {
                     targets.push(target);

@@ -15,7 +15,7 @@ use crate::chain::{Chain, SENDS_MAX};
 use crate::compose::{self, Frame};
 use crate::file::Filing;
 use crate::filter::{Envelope, Filter, Refusals, Undelivered};
-use crate::mail::Mail;
+use crate::mail::{Home, Mail};
 use crate::memory::{self, Key};
 
 /// The field that names an account or a group that has sent a message on.
@@ -68,6 +68,9 @@ impl Filter {
                     };
                     failed = sent.err().or(failed);
                 }
+                // Who is named as the sender of junk is perhaps a victim: RFC 3834 §2 wants no
+                // response to what is likely forged.
+                Effect::Vacation(_) if mail.home == Home::Junk => {}
                 Effect::Vacation(reply) => {
                     let sent = self.answer(filing, recipient, reply, mail).await;
                     log(recipient, "vacation reply", sent);
@@ -283,7 +286,8 @@ impl Filter {
         mail: Mail<'_>,
     ) -> Result<(), Undelivered> {
         let account = &recipient.account;
-        let sent = if mail.from.is_empty() {
+        // RFC 5429 §2.1.1: nor is one to a sender that is likely forged.
+        let sent = if mail.from.is_empty() || mail.home == Home::Junk {
             None
         } else {
             let address = recipient.address.as_str();
@@ -297,7 +301,7 @@ impl Filter {
             }
             None => tracing::info!(
                 account = account.name,
-                "a script refuses a message without a sender: it is kept in INBOX"
+                "a script refuses a message whose sender cannot get a report: it is kept"
             ),
         }
         let list = self.delivery.mailboxes(account.id).await?;

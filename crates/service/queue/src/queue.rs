@@ -136,12 +136,24 @@ impl Queue {
         let mut items = Vec::with_capacity(parts.len());
         for (part, uid) in parts.into_iter().zip(&appended.uids) {
             let mut item = Item::new(part, uid.value(), (body, size), now);
-            self.update(&mut item).await?;
+            if let Err(error) = self.update(&mut item).await {
+                self.withdraw(&items).await;
+                return Err(error);
+            }
             items.push(item);
         }
         self.arrivals.items.lock().extend(items.iter().map(Item::arrival));
         self.arrivals.any.notify_one();
         Ok(items)
+    }
+
+    /// Removes items of a message that is refused, because the client will send it again.
+    async fn withdraw(&self, items: &[Item]) {
+        for item in items {
+            if let Err(error) = self.remove(item).await {
+                tracing::error!(id = item.id, %error, "a message that was refused stays in the queue");
+            }
+        }
     }
 
     /// One item; `None` if it has left the queue.

@@ -19,8 +19,10 @@ use crate::lease::{Lease, LeaseTimes};
 use crate::queue::{Page, Queue};
 use crate::relay::Relay;
 use crate::schedule::{Connections, RetryTimes, Schedule, State};
-use crate::transport::Transport;
+use crate::transport::{Failure, Transport};
+use room::Room;
 
+mod room;
 mod settle;
 mod visit;
 
@@ -70,10 +72,8 @@ pub struct Runner {
     unwritten: Mutex<HashMap<ItemId, Item>>,
     slots: Arc<Semaphore>,
     slow_slots: Arc<Semaphore>,
-    /// KiB of messages that may be in memory.
-    bodies: Arc<Semaphore>,
-    /// How many those are.
-    bodies_max: u32,
+    /// Memory for messages.
+    room: Room,
     /// The schedule has changed.
     changed: Notify,
     stopping: AtomicBool,
@@ -107,7 +107,6 @@ impl Runner {
         options: RunnerOptions,
     ) -> Arc<Self> {
         let RunnerOptions { times, lease_times, bodies_bytes, connections } = options;
-        let bodies_max = u32::try_from(bodies_bytes.div_ceil(1024)).unwrap_or(u32::MAX);
         Arc::new(Self {
             relay,
             transport,
@@ -118,8 +117,7 @@ impl Runner {
             unwritten: Mutex::default(),
             slots: Arc::new(Semaphore::new(DESTINATIONS_MAX)),
             slow_slots: Arc::new(Semaphore::new(SLOW_MAX)),
-            bodies: Arc::new(Semaphore::new(bodies_max as usize)),
-            bodies_max,
+            room: Room::new(bodies_bytes),
             changed: Notify::new(),
             stopping: AtomicBool::new(false),
             lease_times,
@@ -319,10 +317,16 @@ impl Runner {
         Ok(page)
     }
 
-    /// Starts a visit to each destination that is due, as long as there are slots.
+    /// Starts a visit to each destination that is due, as long as there are slots. Mailboxes here
+    /// need none: no host can keep them waiting.
     fn start_due(self: &Arc<Self>, visits: &mut JoinSet<()>) {
-        while let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
-            let Some(destination) = self.schedule.lock().start_due(self.now()) else { break };
+        loop {
+            let slot = Arc::clone(&self.slots).try_acquire_owned().ok();
+            let due = match &slot {
+                Some(_) => self.schedule.lock().start_due(self.now()),
+                None => self.schedule.lock().start_here(self.now()),
+            };
+            let Some(destination) = due else { break };
             let runner = Arc::clone(self);
             visits.spawn(async move {
                 runner.visit_with(slot, &destination).await;
@@ -332,22 +336,46 @@ impl Runner {
         }
     }
 
-    /// A visit that gives its slot to another one if it takes long.
-    async fn visit_with(&self, mut slot: OwnedSemaphorePermit, destination: &Destination) {
-        let mut visit = std::pin::pin!(self.visit(destination));
-        if tokio::time::timeout(SLOW_AFTER, &mut visit).await.is_ok() {
-            return;
-        }
-        tokio::select! {
-            () = &mut visit => return,
-            slow = Arc::clone(&self.slow_slots).acquire_owned() => {
-                // The semaphore is never closed.
-                slot = slow.unwrap_or(slot);
-                self.changed.notify_one();
+    /// A visit that gives its slot to another one if it takes long. One that has no connection by
+    /// then ends if there are too many such visits.
+    async fn visit_with(&self, slot: Option<OwnedSemaphorePermit>, destination: &Destination) {
+        let is_connected = AtomicBool::new(false);
+        let visit = self.visit(destination, &is_connected);
+        let Some(mut slot) = slot else { return visit.await };
+        let ended = {
+            let mut visit = std::pin::pin!(visit);
+            if tokio::time::timeout(SLOW_AFTER, &mut visit).await.is_ok() {
+                return;
             }
-        }
-        visit.await;
+            let slow = Arc::clone(&self.slow_slots);
+            let slow = match slow.clone().try_acquire_owned() {
+                Err(_) if !is_connected.load(Ordering::Acquire) => None,
+                Err(_) => tokio::select! {
+                    () = &mut visit => return,
+                    // The semaphore is never closed.
+                    slow = slow.acquire_owned() => slow.ok(),
+                },
+                Ok(slow) => Some(slow),
+            };
+            match slow {
+                Some(slow) => {
+                    slot = slow;
+                    self.changed.notify_one();
+                    visit.await;
+                    Ok(())
+                }
+                None => self.give_up_connecting(destination).await,
+            }
+        };
+        self.note_store(destination, ended);
         drop(slot);
+    }
+
+    /// A host that has not answered makes room for others, because too many do not answer.
+    async fn give_up_connecting(&self, destination: &Destination) -> Result<(), QueueError> {
+        let failure = Failure::temporary("4.4.1", "no answer in time, while many others wait");
+        self.counts.connected(self.transport.kind(destination), Some(&failure));
+        self.wait(destination, &failure).await
     }
 
     /// Waits until a destination is due; for ever if none will be, or if there is no slot for it.
@@ -374,6 +402,8 @@ impl Runner {
     /// Makes the schedule what the records say.
     async fn read_all(&self) -> Result<Front, QueueError> {
         let (mut found, mut after) = (BTreeSet::new(), None);
+        // What is put there from now on may be behind the place that is read.
+        let before: BTreeSet<ItemId> = self.schedule.lock().ids().collect();
         let (mut newest, recent) = (0, self.now() - RECENT);
         let mut front: Option<Front> = None;
         while let Some(page) = self.page(after).await? {
@@ -391,7 +421,7 @@ impl Runner {
                 }
             }
         }
-        self.schedule.lock().keep(|id| found.contains(&id));
+        self.schedule.lock().keep(|id| found.contains(&id) || !before.contains(&id));
         Ok(front.unwrap_or_else(|| Front::after(newest)))
     }
 }

@@ -10,7 +10,7 @@ use posthaste_mail_model::{MailboxName, Secret};
 use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -22,6 +22,7 @@ mod here;
 mod kills;
 mod nodes;
 mod reports;
+mod transactions;
 mod waiting;
 
 const MESSAGE: &[u8] = b"Received: by a\r\nSubject: hello\r\n\r\nwords\r\n";
@@ -39,8 +40,10 @@ enum Script {
     Silent,
     /// It takes the message and says nothing.
     Mute,
-    /// To each recipient.
+    /// To each recipient of a transaction.
     Answers(Vec<Result<(), Failure>>),
+    /// The same, and then it ends the connection.
+    Ends(Vec<Result<(), Failure>>),
 }
 
 /// Something that happened at a host.
@@ -60,6 +63,8 @@ struct Hosts {
     events: mpsc::UnboundedSender<Event>,
     /// Whether they know DSN.
     report: AtomicBool,
+    /// Recipients of a transaction.
+    recipients_max: AtomicUsize,
 }
 
 impl Hosts {
@@ -91,9 +96,15 @@ impl Transport for Arc<Hosts> {
 
 #[async_trait]
 impl Channel for Line {
-    async fn send(&mut self, item: &Item, body: Body) -> Sent {
+    fn transactions(&self, item: &Item) -> Vec<Vec<usize>> {
+        let places: Vec<usize> = item.waiting_places().collect();
+        let max = self.hosts.recipients_max.load(Ordering::SeqCst);
+        places.chunks(max).map(<[usize]>::to_vec).collect()
+    }
+
+    async fn send(&mut self, item: &Item, to: &[usize], body: Body) -> Sent {
         let message = body.bytes().clone();
-        let to: Vec<_> = item.waiting().map(|r| r.address.clone()).collect();
+        let to: Vec<_> = item.at(to).map(|r| r.address.clone()).collect();
         let meanwhile = self.hosts.meanwhile.lock().take();
         if let Some(meanwhile) = meanwhile {
             meanwhile.await;
@@ -104,12 +115,13 @@ impl Channel for Line {
             drop(body);
             return std::future::pending().await;
         }
+        let usable = !matches!(script, Some(Script::Ends(_)));
         let outcomes = match script {
-            Some(Script::Answers(answers)) => answers,
+            Some(Script::Answers(answers) | Script::Ends(answers)) => answers,
             _ => vec![Ok(()); to.len()],
         };
         let _ = self.hosts.events.send(Event::Got(self.destination.clone(), to, message));
-        Sent { outcomes, reports: self.hosts.report.load(Ordering::SeqCst), usable: true }
+        Sent { outcomes, reports: self.hosts.report.load(Ordering::SeqCst), usable }
     }
     async fn close(self: Box<Self>) {}
 }
@@ -165,6 +177,7 @@ impl World {
             meanwhile: Mutex::default(),
             events: sender,
             report: AtomicBool::new(false),
+            recipients_max: AtomicUsize::new(100),
         });
         let relay = Relay::new(queue, delivery, "mail.example.org");
         Self {
@@ -314,6 +327,21 @@ async fn silent_hosts_keep_no_mail_to_others_waiting() {
     world.start();
     let sent = async { while world.events.recv().await != Some(got("x.test", &["a@x.test"])) {} };
     tokio::time::timeout(Duration::from_secs(60), sent).await.expect("sent while the others are silent");
+}
+
+/// Slow visits have all their slots, too.
+#[tokio::test(start_paused = true)]
+async fn a_thousand_silent_hosts_keep_no_mail_to_others_waiting() {
+    let mut world = World::new().await;
+    for n in 0..1_000 {
+        let host = format!("silent{n}.test");
+        world.script(&host, [Script::Silent]);
+        world.accept("", &[&format!("a@{host}")]).await;
+    }
+    world.accept("ana@example.org", &["a@x.test"]).await;
+    world.start();
+    let sent = async { while world.events.recv().await != Some(got("x.test", &["a@x.test"])) {} };
+    tokio::time::timeout(Duration::from_secs(180), sent).await.expect("sent while the others are silent");
 }
 
 /// Both destinations are visited, and the second message is not read before the first has left.

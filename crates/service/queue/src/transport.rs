@@ -57,10 +57,10 @@ pub struct Unreachable(
     pub Failure,
 );
 
-/// What became of one message on a connection.
+/// What became of one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// For each recipient that waited, in their order.
+    /// For each of its recipients, in their order.
     pub outcomes: Vec<Result<(), Failure>>,
     /// Whether the host reports outcomes itself (DSN): it was given what the sender asked for.
     pub reports: bool,
@@ -109,8 +109,15 @@ pub trait Transport: Send + Sync + 'static {
 /// A connection that takes one message after the other.
 #[async_trait]
 pub trait Channel: Send {
-    /// Sends a message to those recipients of an item that wait. Limits on time are the channel's.
-    async fn send(&mut self, item: &Item, message: Body) -> Sent;
+    /// Which recipients of an item that wait get the message in one transaction each, by their
+    /// places. What became of one is on disk before the next begins.
+    fn transactions(&self, item: &Item) -> Vec<Vec<usize>> {
+        vec![item.waiting_places().collect()]
+    }
+
+    /// Sends a message to the recipients at these places, in one transaction. Limits on time are
+    /// the channel's.
+    async fn send(&mut self, item: &Item, to: &[usize], message: Body) -> Sent;
 
     /// Says goodbye.
     async fn close(self: Box<Self>);

@@ -102,7 +102,8 @@ impl Driver {
             }
         }
         // Reports of success go out once the client will not send the message again.
-        if self.session.reports() && replies.iter().all(|reply| !reply.is_refusal()) {
+        // Junk has a sender who perhaps did not send it.
+        if !is_quarantined && self.session.reports() && replies.iter().all(|reply| !reply.is_refusal()) {
             self.service.sink.report_delivered(&message, &reached).await;
         }
         self.session.delivered(replies)

@@ -44,14 +44,17 @@ impl Driver {
         (error.kind() == Kind::OverQuota).then(|| replies::delivery(Kind::OverQuota))
     }
 
-    /// Whose a recipient is. It may be `postmaster` without a domain (RFC 5321 §4.5.1). That is the
-    /// one of our own name, of a domain above it, of our first domain, or of the first start.
+    /// Whose a recipient is. It may be `postmaster` without a domain, or of our own name, which
+    /// reports come from (RFC 5321 §4.5.1). That is the one of our own name, of a domain above it,
+    /// of our first domain, or of the first start.
     async fn resolve_recipient(&self, address: &str) -> Result<Target, ResolveError> {
         let found = self.resolve(address).await;
-        if found.is_ok() || !address.eq_ignore_ascii_case("postmaster") {
+        let options = &self.service.options;
+        let (local, at) = address.split_once('@').unwrap_or((address, &options.host));
+        let is_ours = local.eq_ignore_ascii_case("postmaster") && at.eq_ignore_ascii_case(&options.host);
+        if found.is_ok() || !is_ours {
             return found;
         }
-        let options = &self.service.options;
         let (host, domain) = (options.host.as_str(), options.domain.as_deref());
         let above = host.split_once('.').map(|(_, domain)| domain);
         for domain in [Some(host), above, domain, Some("localhost")].into_iter().flatten() {

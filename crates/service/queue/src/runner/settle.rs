@@ -2,7 +2,6 @@
 //! way.
 
 use bytes::Bytes;
-use std::sync::Arc;
 
 use super::Runner;
 use crate::dsn::Return;
@@ -24,15 +23,7 @@ impl Runner {
         now: i64,
     ) -> Result<(), QueueError> {
         item.forgo_reports();
-        match self.write(&mut item).await {
-            Ok(true) => {}
-            Ok(false) => return Ok(()),
-            Err(error) => {
-                // Who has the message must not get it again.
-                self.unwritten.lock().insert(item.id, item);
-                return Err(error);
-            }
-        }
+        let Some(mut item) = self.write_or_keep(item).await? else { return Ok(()) };
         let failure = failure.filter(|_| self.is_late(&item, now));
         if item.owed.is_empty() && !item.is_unreported() && failure.is_none() {
             self.schedule.lock().note(&item);
@@ -46,6 +37,18 @@ impl Runner {
                 self.settle(item).await
             }
             Err(error) => self.put_off(item, &error, now).await,
+        }
+    }
+
+    /// Writes an item, and keeps it in memory if that fails: who has the message must not get it
+    /// again. `None` if it has left the queue.
+    pub(super) async fn write_or_keep(&self, mut item: Item) -> Result<Option<Item>, QueueError> {
+        match self.write(&mut item).await {
+            Ok(is_there) => Ok(is_there.then_some(item)),
+            Err(error) => {
+                self.unwritten.lock().insert(item.id, item);
+                Err(error)
+            }
         }
     }
 
@@ -135,7 +138,8 @@ impl Runner {
     /// Whether a sender should be informed that an item is late, and was not.
     pub(super) fn is_late(&self, item: &Item, now: i64) -> bool {
         let warn_after = self.times.warn_after;
-        !item.is_done() && !item.warned && warn_after > 0 && now - item.arrived >= warn_after
+        let is_old = warn_after > 0 && now - item.arrived >= warn_after;
+        is_old && !item.warned && !item.is_done() && item.may_be_reported()
     }
 
     /// Stores the reports about an item: who was given up, who has it, and who gets it late because
@@ -198,7 +202,7 @@ impl Runner {
     /// damaged here: its sender still learns what became of it.
     async fn quoted(&self, item: &Item, kind: Kind) -> Result<Body, QueueError> {
         let (read, room) = if kind == Kind::Failed && item.ret == Some(Return::Full) {
-            let room = Arc::clone(&self.bodies).acquire_many_owned(self.kib_of(item)).await.ok();
+            let room = self.room.take(item.size).await;
             (self.queue().message(item).await, room)
         } else {
             (self.queue().beginning(item).await, None)

@@ -1,6 +1,8 @@
 //! One visit to a destination: what is due is sent, and what became of it is written down.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::Runner;
 use crate::error::QueueError;
@@ -14,6 +16,37 @@ const MESSAGES_PER_CONNECTION: usize = 100;
 /// How long a destination waits after the store failed us.
 const STORE_WAIT: i64 = 60;
 
+/// To reach one of a destination's hosts: each may have eight addresses, and RFC 5321 §4.5.3.2 has
+/// five minutes of patience with each.
+const CONNECT_WITHIN: Duration = Duration::from_secs(600);
+/// RFC 3463 §3.6: too many recipients.
+const TOO_MANY_RECIPIENTS: &str = "4.5.3";
+
+/// What became of one transaction.
+struct Transaction {
+    is_usable: bool,
+    /// Whether the host took the message for somebody, or refused it permanently.
+    is_answered: bool,
+    /// Whether others should get the message at once.
+    wants_more: bool,
+    /// Why others still wait.
+    failure: Failure,
+}
+
+impl Transaction {
+    fn none() -> Self {
+        Self { is_usable: true, is_answered: false, wants_more: false, failure: Failure::no_answer() }
+    }
+
+    fn line(&self) -> Line {
+        match (self.is_usable, self.is_answered) {
+            (true, _) => Line::Usable,
+            (false, true) => Line::Ended,
+            (false, false) => Line::Useless(self.failure.clone()),
+        }
+    }
+}
+
 /// An item that a visit has taken.
 struct Taken<'r> {
     runner: &'r Runner,
@@ -26,17 +59,36 @@ impl Drop for Taken<'_> {
     }
 }
 
+/// What a connection can be used for after a message.
+enum Line {
+    /// For another message.
+    Usable,
+    /// For nothing.
+    Ended,
+    /// For nothing: the host took the connection and no message.
+    Useless(Failure),
+}
+
 impl Runner {
     /// Sends what is due for one destination.
-    pub(super) async fn visit(&self, destination: &Destination) {
+    pub(super) async fn visit(&self, destination: &Destination, is_connected: &AtomicBool) {
         let kind = self.transport.kind(destination);
-        let connected = self.transport.connect(destination).await;
+        let connected = tokio::time::timeout(CONNECT_WITHIN, self.transport.connect(destination)).await;
+        let connected = connected.unwrap_or_else(|_| {
+            Err(Unreachable(Failure::temporary("4.4.1", "none of its hosts answers in time")))
+        });
+        is_connected.store(true, Ordering::Release);
         self.counts.connected(kind, connected.as_ref().err().map(|unreachable| &unreachable.0));
         let outcome = match connected {
             Ok(channel) => self.send_all(destination, channel).await,
             Err(Unreachable(failure)) if failure.permanent => self.fail_all(destination, &failure).await,
             Err(Unreachable(failure)) => self.wait(destination, &failure).await,
         };
+        self.note_store(destination, outcome);
+    }
+
+    /// Has a destination wait if the store failed.
+    pub(super) fn note_store(&self, destination: &Destination, outcome: Result<(), QueueError>) {
         if let Err(error) = outcome {
             tracing::error!(%error, destination, "the store failed; its mail waits");
             self.schedule.lock().delay(destination, self.now() + STORE_WAIT);
@@ -49,30 +101,41 @@ impl Runner {
         destination: &Destination,
         mut channel: Box<dyn Channel>,
     ) -> Result<(), QueueError> {
-        self.schedule.lock().reached(destination);
-        self.queue().clear_unreachable(destination).await?;
+        let mut is_noted = false;
         for _ in 0..MESSAGES_PER_CONNECTION {
             if !self.may_send() {
                 break;
             }
             let taken = self.schedule.lock().take_next(destination, self.now());
             let Some(taken) = taken.map(|id| Taken { runner: self, id }) else { break };
-            if !self.send(taken.id, &mut *channel).await? {
+            let line = self.send(taken.id, &mut *channel).await?;
+            if let Line::Useless(failure) = line {
+                // As if it could not be reached: else each message made a connection in vain.
+                drop(taken);
+                return self.wait(destination, &failure).await;
+            }
+            if !std::mem::replace(&mut is_noted, true) {
+                self.note_reached(destination).await?;
+            }
+            if let Line::Ended = line {
                 return Ok(());
             }
+        }
+        if !is_noted {
+            self.note_reached(destination).await?;
         }
         channel.close().await;
         Ok(())
     }
 
+    async fn note_reached(&self, destination: &Destination) -> Result<(), QueueError> {
+        self.schedule.lock().reached(destination);
+        self.queue().clear_unreachable(destination).await
+    }
+
     /// Takes an item until the answer is dropped, unless another visit has it.
     fn take(&self, id: ItemId) -> Option<Taken<'_>> {
         self.schedule.lock().take(id).then_some(Taken { runner: self, id })
-    }
-
-    /// KiB of memory that an item's message takes.
-    pub(super) fn kib_of(&self, item: &Item) -> u32 {
-        u32::try_from(item.size.div_ceil(1024)).unwrap_or(u32::MAX).min(self.bodies_max)
     }
 
     /// An item as it is in the queue; `None` if it left it, or cannot be read.
@@ -105,34 +168,52 @@ impl Runner {
         Ok(item)
     }
 
-    /// Sends one message; whether the connection can be used for another.
-    async fn send(&self, id: ItemId, channel: &mut dyn Channel) -> Result<bool, QueueError> {
+    /// Sends one message.
+    async fn send(&self, id: ItemId, channel: &mut dyn Channel) -> Result<Line, QueueError> {
         if self.is_unsettled(id) {
-            return Ok(true);
+            return Ok(Line::Usable);
         }
-        let Some(item) = self.item_to_send(id).await? else { return Ok(true) };
+        let Some(item) = self.item_to_send(id).await? else { return Ok(Line::Usable) };
         if item.has_only_reports() {
             self.record(item, None, self.now()).await?;
-            return Ok(true);
+            return Ok(Line::Usable);
         }
-        let Some((mut item, message)) = self.load(item).await? else { return Ok(true) };
-        let Sent { outcomes, reports, usable } = channel.send(&item, message).await;
+        let Some((mut item, message)) = self.load(item).await? else { return Ok(Line::Usable) };
+        let mut transactions = VecDeque::from(channel.transactions(&item));
+        let mut message = Some(message);
+        let mut last = Transaction::none();
+        while let Some(to) = transactions.pop_front() {
+            // The last transaction ends with the message.
+            let again = message.as_ref().filter(|_| !transactions.is_empty()).map(Body::again);
+            let Some(body) = again.or_else(|| message.take()) else { break };
+            let sent = channel.send(&item, &to, body).await;
+            last = self.note_outcomes(&mut item, &to, sent);
+            if !last.is_usable || transactions.is_empty() {
+                break;
+            }
+            let Some(written) = self.write_or_keep(item).await? else { return Ok(Line::Usable) };
+            item = written;
+            if item.held || !self.may_send() {
+                last.wants_more = true;
+                break;
+            }
+        }
         let now = self.now();
-        let failure = self.note_outcomes(&mut item, outcomes, reports, now);
-        if !item.is_done() {
-            self.postpone(&mut item, &failure, now);
+        // Who was not tried, or was one recipient too many, gets it in another transaction at once.
+        if !item.is_done() && !last.wants_more {
+            self.postpone(&mut item, &last.failure, now);
         }
-        self.record(item, Some(&failure), now).await?;
-        Ok(usable)
+        let line = last.line();
+        self.record(item, Some(&last.failure), now).await?;
+        Ok(line)
     }
 
     /// Reads the message of an item once there is memory for it. `None` if it is not to be sent
     /// now.
     async fn load(&self, mut item: Item) -> Result<Option<(Item, Body)>, QueueError> {
-        let kib = self.kib_of(&item);
-        let mut room = Arc::clone(&self.bodies).try_acquire_many_owned(kib).ok();
+        let mut room = self.room.try_take(item.size);
         if room.is_none() {
-            room = Arc::clone(&self.bodies).acquire_many_owned(kib).await.ok();
+            room = self.room.take(item.size).await;
             // Meanwhile it may have been changed, and another node may send the queue's mail.
             if !self.may_send() {
                 return Ok(None);
@@ -144,6 +225,8 @@ impl Runner {
             // The channel gives the room back once the host has the message.
             Ok(message) => Ok(Some((item, Body::new(message, room)))),
             Err(error) => {
+                // A report about it may need the room.
+                drop(room);
                 // It waits alone: other mail to its destination can be read.
                 tracing::error!(item = item.id, %error, "the message cannot be read");
                 let failure = Failure::temporary("4.3.0", "the message cannot be read");
@@ -155,42 +238,42 @@ impl Runner {
         }
     }
 
-    /// Notes what a host answered to each recipient that waited. The last failure of those who
-    /// still wait.
-    fn note_outcomes(
-        &self,
-        item: &mut Item,
-        outcomes: Vec<Result<(), Failure>>,
-        is_reported: bool,
-        now: i64,
-    ) -> Failure {
-        let (id, from, arrived) = (item.id, item.from.as_str(), item.arrived);
-        let mut last = Failure::no_answer();
-        let waiting = item.recipients.iter_mut().filter(|r| r.outcome == Outcome::Waiting);
-        for (recipient, outcome) in waiting.zip(outcomes) {
+    /// Notes what a host answered to the recipients at some places.
+    fn note_outcomes(&self, item: &mut Item, to: &[usize], sent: Sent) -> Transaction {
+        let (id, from, arrived, now) = (item.id, item.from.as_str(), item.arrived, self.now());
+        let mut transaction = Transaction { is_usable: sent.usable, ..Transaction::none() };
+        let (mut is_taken, mut is_one_too_many) = (false, false);
+        for (at, outcome) in to.iter().zip(sent.outcomes) {
+            let Some(recipient) = item.recipients.get_mut(*at) else { continue };
             let to = recipient.address.as_str();
             match outcome {
                 Ok(()) => {
                     tracing::info!(item = id, from, to, "sent");
                     self.counts.sent(now - arrived);
+                    is_taken = true;
                     // RFC 3461 §5.2.2: a host without DSN will not report its success.
-                    let is_ours = recipient.wants_success() && !is_reported;
+                    let is_ours = recipient.wants_success() && !sent.reports;
                     recipient.outcome = if is_ours { Outcome::Unreported } else { Outcome::Sent };
                 }
                 Err(failure) if failure.permanent => {
                     tracing::warn!(item = id, from, to, reply = failure.reply, "refused");
                     self.counts.recipients(Done::Refused, 1);
+                    transaction.is_answered = true;
                     let Failure { reply, status, .. } = failure;
                     recipient.outcome = Outcome::Failed { reply, status };
                 }
                 Err(failure) => {
                     tracing::info!(item = id, from, to, reply = failure.reply, "refused for now");
                     self.counts.recipients(Done::Deferred, 1);
-                    last = failure;
+                    is_one_too_many |= failure.status == TOO_MANY_RECIPIENTS;
+                    transaction.failure = failure;
                 }
             }
         }
-        last
+        transaction.is_answered |= is_taken;
+        // RFC 5321 §4.5.3.1.10.
+        transaction.wants_more = is_taken && is_one_too_many;
+        transaction
     }
 
     /// A temporary failure of the message itself.
@@ -217,6 +300,9 @@ impl Runner {
         tracing::warn!(destination, reply = failure.reply, "takes no mail");
         let ids = self.schedule.lock().items(destination);
         for id in ids {
+            if !self.may_send() {
+                break;
+            }
             let Some(_taken) = self.take(id) else { continue };
             let Some(mut item) = self.current(id).await? else { continue };
             self.counts.recipients(Done::Refused, item.waiting().count());
@@ -227,7 +313,7 @@ impl Runner {
     }
 
     /// The destination cannot be reached for now: it waits, and items that are old are looked at.
-    async fn wait(&self, destination: &Destination, failure: &Failure) -> Result<(), QueueError> {
+    pub(super) async fn wait(&self, destination: &Destination, failure: &Failure) -> Result<(), QueueError> {
         let now = self.now();
         let until = self.schedule.lock().unreachable(destination, now, &self.times);
         tracing::info!(destination, reply = failure.reply, wait = until - now, "cannot be reached");
@@ -238,6 +324,9 @@ impl Runner {
         let ids = self.schedule.lock().items(destination);
         let (mut quiet_until, newest) = (i64::MAX, ids.last().copied());
         for id in ids {
+            if !self.may_send() {
+                break;
+            }
             let Some(_taken) = self.take(id) else { continue };
             let Some(mut item) = self.current(id).await? else { continue };
             if item.has_only_reports() {

@@ -11,7 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::item::{Arrival, Destination, Item, ItemId, TlsWish};
+use crate::item::{Arrival, Destination, Here, Item, ItemId, TlsWish};
 use crate::priority::{Priority, Turn};
 
 /// When a message is tried again, warned about and given up. Seconds.
@@ -327,6 +327,19 @@ impl Schedule {
         Some(destination)
     }
 
+    /// The same for mailboxes of this server.
+    pub fn start_here(&mut self, now: i64) -> Option<Destination> {
+        let wishes = [TlsWish::Policy, TlsWish::Required, TlsWish::Optional];
+        let here = [Here::Inbox, Here::Junk].into_iter();
+        let mut all = here.flat_map(|here| wishes.map(|wish| wish.destination(here.domain())));
+        let is_due = |destination: &Destination| {
+            self.destinations.get(destination).and_then(Waiting::due).is_some_and(|due| due <= now)
+        };
+        let destination = all.find(is_due)?;
+        self.with(&destination, |waiting| waiting.visits += 1);
+        Some(destination)
+    }
+
     /// Takes the next item for a destination that is being sent to, if one is due. The visit gives
     /// it back.
     pub fn take_next(&mut self, destination: &Destination, now: i64) -> Option<ItemId> {
@@ -394,6 +407,11 @@ impl Schedule {
     /// The destination waits until then, for a reason of our own.
     pub fn delay(&mut self, destination: &Destination, until: i64) {
         self.with(destination, |waiting| waiting.not_before = until);
+    }
+
+    /// All items.
+    pub fn ids(&self) -> impl Iterator<Item = ItemId> + '_ {
+        self.places.keys().copied()
     }
 
     /// Forgets items that are not wanted.

@@ -60,10 +60,46 @@ async fn reports_are_those_that_the_sender_wants() {
         Missed { to: to("bo@example.org", "SUCCESS"), failure: full() },
     ];
     let envelope = Envelope::new("ana@example.org", &[]);
-    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed, Here::Junk).await.unwrap();
-    assert_eq!(world.run_at(START, 2).await, [tried("+junk"), got("+junk", &["bo@example.org"])]);
+    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed, Here::Inbox).await.unwrap();
+    assert_eq!(world.run_at(START, 2).await, [tried("+here"), got("+here", &["bo@example.org"])]);
     let reports = world.inbox().await;
     assert!(
         reports.len() == 1 && reports[0].contains("bo@example.org\r\nAction: delivered\r\nStatus: 2.1.5")
     );
+}
+
+/// The sender of junk is perhaps not who sent it.
+#[tokio::test]
+async fn the_sender_of_junk_gets_no_report() {
+    let mut world = World::new().await;
+    let to = |address: &str, notify: &str| To { notify: Notify::parse(notify), ..To::new(address) };
+    let missed = || {
+        let (bo, cy) = (to("bo@example.org", "SUCCESS"), to("cy@example.org", "FAILURE,DELAY"));
+        vec![Missed { to: bo, failure: full() }, Missed { to: cy, failure: full() }]
+    };
+    let envelope = Envelope::new("ana@example.org", &[]);
+    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed(), Here::Junk).await.unwrap();
+    for at in [0, 5 * HOUR, 5 * DAY] {
+        world.script("+junk", [Script::Answers(vec![Err(full()); 2])]);
+        assert_eq!(world.run_at(START + at, 2).await.len(), 2);
+    }
+    assert!(world.inbox().await.is_empty() && world.items().await.is_empty());
+}
+
+/// Hosts that say nothing have all slots: mail for mailboxes here needs none.
+#[tokio::test(start_paused = true)]
+async fn silent_hosts_keep_no_mail_for_mailboxes_here_waiting() {
+    let mut world = World::new().await;
+    for n in 0..80 {
+        let host = format!("silent{n}.test");
+        world.script(&host, [Script::Silent]);
+        world.accept("ana@example.org", &[&format!("a@{host}")]).await;
+    }
+    world.start();
+    for _ in 0..64 {
+        assert!(matches!(world.events.recv().await, Some(Event::Tried(_))));
+    }
+    take_over(&world, "ana@example.org", &[("bo@example.org", full())]).await;
+    let sent = async { while world.events.recv().await != Some(got("+here", &["bo@example.org"])) {} };
+    tokio::time::timeout(Duration::from_secs(9), sent).await.expect("sent before any slot is free");
 }

@@ -14,6 +14,8 @@ struct Failing {
     damaged: Mutex<Option<String>>,
     /// Whether writing fails.
     fails: AtomicBool,
+    /// Writes until one that fails alone.
+    until_one_fails: AtomicI64,
 }
 
 #[async_trait]
@@ -32,7 +34,8 @@ impl Layer for Failing {
     }
 
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
-        match self.fails.load(Ordering::SeqCst) {
+        let fails = self.until_one_fails.fetch_sub(1, Ordering::SeqCst) == 1;
+        match fails || self.fails.load(Ordering::SeqCst) {
             true => Err(StoreError::Full("a test".into())),
             false => self.inner.directory_commit(change).await,
         }
@@ -40,8 +43,12 @@ impl Layer for Failing {
 }
 
 async fn world() -> (Arc<Failing>, World) {
-    let failing =
-        Failing { inner: MemoryEngine::new(), damaged: Mutex::default(), fails: AtomicBool::new(false) };
+    let failing = Failing {
+        inner: MemoryEngine::new(),
+        damaged: Mutex::default(),
+        fails: AtomicBool::new(false),
+        until_one_fails: AtomicI64::new(0),
+    };
     let engine = Arc::new(failing);
     let world = World::of(Arc::clone(&engine) as Arc<dyn Engine>).await;
     let directory = world.relay.delivery().directory();
@@ -201,4 +208,16 @@ async fn what_is_held_and_released_while_it_is_sent_is_sent_once() {
     assert_eq!(world.events.recv().await, Some(got("x.test", &["a@x.test"])));
     world.stop().await;
     assert!(world.events.try_recv().is_err() && world.items().await.is_empty());
+}
+
+/// The client is refused and sends the message again, to all its recipients.
+#[tokio::test]
+async fn a_message_that_cannot_be_added_whole_leaves_nothing() {
+    let (engine, mut world) = world().await;
+    engine.until_one_fails.store(3, Ordering::SeqCst);
+    let envelope = Envelope::new("ana@example.org", &["a@x.test", "b@y.test", "c@z.test"]);
+    let refused = world.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await;
+    assert!(matches!(refused, Err(Refusal::Queue(_))), "{refused:?}");
+    assert!(world.items().await.is_empty());
+    assert_eq!(world.run_at(START, 0).await, []);
 }

@@ -1,21 +1,12 @@
-//! What the queue knows of a message beside its bytes, and how that is stored: JSON with a version
-//! number, in the directory record `queue/<uid>`.
+//! What the queue knows of a message beside its bytes.
 
-use bytes::Bytes;
-use posthaste_mail_model::{BodyId, Id};
-use posthaste_store::DirectoryEntry;
+use posthaste_mail_model::BodyId;
 use serde::{Deserialize, Serialize};
 
 use crate::dsn::{EnvelopeId, Notify, OriginalRecipient, Return};
-use crate::error::QueueError;
 use crate::priority::{Priority, Turn};
 
-/// The form described here. Version 1 had no parameters of RFC 3461 and no `binary`. Version 2 had
-/// no `owed`, no [`Here`] and no [`Outcome::Unreported`], and is written for an item without them.
-const VERSION: u32 = 3;
-const VERSION_WITHOUT_OWED: u32 = 2;
-/// The oldest form that is read.
-const VERSION_MIN: u32 = 1;
+mod record;
 
 const PREFIX: &str = "queue/";
 
@@ -262,40 +253,6 @@ pub(crate) struct Arrival {
     pub arrived: i64,
 }
 
-/// An item as stored, without what its name and version say.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Record {
-    v: u32,
-    body: String,
-    size: u64,
-    destination: Destination,
-    from: Address,
-    recipients: Vec<Recipient>,
-    #[serde(default)]
-    smtputf8: bool,
-    #[serde(default)]
-    binary: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    ret: Option<Return>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    envid: Option<EnvelopeId>,
-    #[serde(default, skip_serializing_if = "Priority::is_normal")]
-    priority: Priority,
-    arrived: i64,
-    next: i64,
-    #[serde(default)]
-    attempts: u32,
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    held: bool,
-    #[serde(default)]
-    warned: bool,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    owed: Vec<Owed>,
-}
-
 impl Recipient {
     /// A recipient that the message has not reached yet.
     pub(crate) fn waiting(to: &To) -> Self {
@@ -386,6 +343,17 @@ impl Item {
         self.recipients.iter().filter(|r| r.outcome == Outcome::Waiting)
     }
 
+    /// The places of those among all.
+    pub fn waiting_places(&self) -> impl Iterator<Item = usize> + '_ {
+        let waiting = self.recipients.iter().enumerate().filter(|(_, r)| r.outcome == Outcome::Waiting);
+        waiting.map(|(at, _)| at)
+    }
+
+    /// Those at some places.
+    pub fn at<'p>(&'p self, places: &'p [usize]) -> impl Iterator<Item = &'p Recipient> {
+        places.iter().filter_map(|at| self.recipients.get(*at))
+    }
+
     /// Whether nothing is left to be tried.
     pub fn is_done(&self) -> bool {
         self.waiting().next().is_none()
@@ -396,12 +364,17 @@ impl Item {
         self.recipients.iter().any(Recipient::is_unreported)
     }
 
-    /// Notes for which recipients there is no report: nobody wants it, or nobody can get it
-    /// (RFC 5321 §4.5.5).
+    /// Whether its sender may get reports. The null sender gets none (RFC 5321 §4.5.5), nor does
+    /// the sender of junk, who is perhaps not who sent it.
+    pub(crate) fn may_be_reported(&self) -> bool {
+        !self.from.is_empty() && Here::of_item(self) != Some(Here::Junk)
+    }
+
+    /// Notes for which recipients there is no report: nobody wants it, or nobody may get it.
     pub(crate) fn forgo_reports(&mut self) {
-        let has_sender = !self.from.is_empty();
+        let may_be_reported = self.may_be_reported();
         let is_unwanted = |to: &&mut Recipient| {
-            !has_sender || matches!(to.outcome, Outcome::Failed { .. }) && !to.wants_failure()
+            !may_be_reported || matches!(to.outcome, Outcome::Failed { .. }) && !to.wants_failure()
         };
         self.recipients.iter_mut().filter(is_unwanted).for_each(Recipient::reported);
     }
@@ -434,70 +407,6 @@ impl Item {
             recipient.outcome = Outcome::Failed { reply: reply.to_owned(), status: status.to_owned() };
         }
     }
-
-    /// Reads a record.
-    pub(crate) fn read(entry: &DirectoryEntry) -> Result<Self, QueueError> {
-        let wrong = |why: String| QueueError::Record { record: entry.name.clone(), why };
-        let id = number(&entry.name).ok_or_else(|| wrong("its name is not queue/NUMBER".into()))?;
-        let record: Record = serde_json::from_slice(&entry.value).map_err(|e| wrong(e.to_string()))?;
-        if !(VERSION_MIN..=VERSION).contains(&record.v) {
-            let known = format!("{VERSION_MIN} to {VERSION}");
-            return Err(wrong(format!("it is of version {}, and this program knows {known}", record.v)));
-        }
-        let body =
-            Id::parse(&record.body).map(BodyId).ok_or_else(|| wrong("its body is not an id".into()))?;
-        Ok(Self {
-            id,
-            version: entry.version,
-            body,
-            size: record.size,
-            destination: record.destination,
-            from: record.from,
-            recipients: record.recipients,
-            smtputf8: record.smtputf8,
-            binary: record.binary,
-            ret: record.ret,
-            envid: record.envid,
-            priority: record.priority,
-            arrived: record.arrived,
-            next: record.next,
-            attempts: record.attempts,
-            reason: record.reason,
-            held: record.held,
-            warned: record.warned,
-            owed: record.owed,
-        })
-    }
-
-    /// The record's content.
-    pub(crate) fn write(&self) -> Result<Bytes, QueueError> {
-        // An older program would look for a host of that name.
-        let is_known_to_version_2 = self.owed.is_empty()
-            && Here::of_item(self).is_none()
-            && self.recipients.iter().all(|to| to.outcome != Outcome::Unreported);
-        let record = Record {
-            v: if is_known_to_version_2 { VERSION_WITHOUT_OWED } else { VERSION },
-            body: self.body.to_string(),
-            size: self.size,
-            destination: self.destination.clone(),
-            from: self.from.clone(),
-            recipients: self.recipients.clone(),
-            smtputf8: self.smtputf8,
-            binary: self.binary,
-            ret: self.ret,
-            envid: self.envid.clone(),
-            priority: self.priority,
-            arrived: self.arrived,
-            next: self.next,
-            attempts: self.attempts,
-            reason: self.reason.clone(),
-            held: self.held,
-            warned: self.warned,
-            owed: self.owed.clone(),
-        };
-        let json = serde_json::to_vec(&record);
-        json.map(Bytes::from).map_err(|e| QueueError::Record { record: name(self.id), why: e.to_string() })
-    }
 }
 
 /// Name of an item's record. Names sort as numbers do.
@@ -518,6 +427,7 @@ pub(crate) const fn prefix() -> &'static str {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use posthaste_mail_model::Id;
 
     pub(crate) fn sample() -> Item {
         let recipient =
@@ -555,47 +465,6 @@ pub(crate) mod tests {
         for wish in [TlsWish::Policy, TlsWish::Required, TlsWish::Optional] {
             assert_eq!(TlsWish::split(&wish.destination("x.test")), ("x.test", wish));
         }
-    }
-
-    #[test]
-    fn an_item_is_its_record() {
-        let mut item = sample();
-        item.recipients[0].notify = Notify::parse("SUCCESS,DELAY");
-        item.recipients[1].orcpt = OriginalRecipient::parse("rfc822;cy+2Bx@example.net");
-        assert!(item.write().unwrap().starts_with(b"{\"v\":2,"));
-        item.recipients[1].outcome = Outcome::Unreported;
-        assert!(item.write().unwrap().starts_with(b"{\"v\":3,"));
-        for owed in [vec![], vec![Owed::sample("x.test"), Owed::sample("")]] {
-            item.owed = owed;
-            let entry = DirectoryEntry { name: name(item.id), version: 3, value: item.write().unwrap() };
-            assert_eq!(Item::read(&entry).unwrap(), item);
-        }
-    }
-
-    #[test]
-    fn a_record_that_is_not_ours_says_why() {
-        let entry = |name: &str, json: &str| DirectoryEntry {
-            name: name.into(),
-            version: 1,
-            value: Bytes::from(json.to_owned()),
-        };
-        let why = |name, json| Item::read(&entry(name, json)).unwrap_err().to_string();
-        assert!(why("queue/x", "{}").contains("NUMBER"));
-        assert!(why("queue/0000000001", "{}").contains("queue/0000000001"));
-        let item = Item { held: false, ..sample() };
-        let later = String::from_utf8(item.write().unwrap().to_vec()).unwrap().replace("\"v\":2", "\"v\":4");
-        assert!(why("queue/0000000001", &later).contains("version 4"));
-    }
-
-    #[test]
-    fn records_of_the_first_form_are_read() {
-        let json = r#"{"v":1,"body":"BODY","size":9,"destination":"x.test","from":"ana@example.org",
-            "recipients":[{"address":"bo@x.test","outcome":{"is":"waiting"}}],"arrived":1,"next":2}"#;
-        let json = json.replace("BODY", &BodyId(Id::new(1, 2)).to_string());
-        let entry = DirectoryEntry { name: name(7), version: 1, value: Bytes::from(json) };
-        let item = Item::read(&entry).unwrap();
-        assert_eq!(item.recipients, [Recipient::waiting(&To::new("bo@x.test"))]);
-        assert_eq!((item.ret, item.envid, item.binary, item.smtputf8), (None, None, false, false));
     }
 
     #[test]

@@ -1,0 +1,75 @@
+//! Memory for messages that are being sent.
+
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Messages of up to so many KiB have a part of the memory of their own, which large ones to slow
+/// hosts cannot take.
+const SMALL_KIB: u32 = 256;
+/// That part: one in so many.
+const SMALL_SHARE: u32 = 8;
+
+/// The memory, counted in KiB.
+pub(super) struct Room {
+    /// For small messages.
+    small: Arc<Semaphore>,
+    /// For the others: one that is larger than all of it takes all of it.
+    large: Arc<Semaphore>,
+    large_kib: u32,
+}
+
+impl Room {
+    /// So many bytes. Few of them are for all messages alike.
+    pub fn new(bytes: u64) -> Self {
+        let all = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
+        let part = all / SMALL_SHARE;
+        let is_parted = part >= SMALL_KIB;
+        let large_kib = if is_parted { all - part } else { all };
+        let large = Arc::new(Semaphore::new(large_kib as usize));
+        let small = if is_parted { Arc::new(Semaphore::new(part as usize)) } else { Arc::clone(&large) };
+        Self { small, large, large_kib }
+    }
+
+    fn of(&self, size: u64) -> (Arc<Semaphore>, u32) {
+        let kib = u32::try_from(size.div_ceil(1024)).unwrap_or(u32::MAX).min(self.large_kib);
+        (Arc::clone(if kib <= SMALL_KIB { &self.small } else { &self.large }), kib)
+    }
+
+    /// Takes memory for a message of so many octets, if there is any.
+    pub fn try_take(&self, size: u64) -> Option<OwnedSemaphorePermit> {
+        let (part, kib) = self.of(size);
+        part.try_acquire_many_owned(kib).ok()
+    }
+
+    /// The same, once there is.
+    pub async fn take(&self, size: u64) -> Option<OwnedSemaphorePermit> {
+        let (part, kib) = self.of(size);
+        // The semaphores are never closed.
+        part.acquire_many_owned(kib).await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_messages_leave_room_for_small_ones() {
+        let room = Room::new(16 << 20);
+        let large = room.try_take(1 << 40).unwrap();
+        assert!(room.try_take(300 << 10).is_none());
+        let small: Vec<_> = std::iter::from_fn(|| room.try_take(256 << 10)).collect();
+        assert_eq!(small.len(), 8);
+        drop(large);
+        assert!(room.try_take(14 << 20).is_some());
+    }
+
+    #[test]
+    fn little_memory_is_for_all() {
+        let room = Room::new(1);
+        let one = room.try_take(9).unwrap();
+        assert!(room.try_take(9).is_none() && room.try_take(1 << 40).is_none());
+        drop(one);
+        assert!(room.try_take(1 << 40).is_some());
+    }
+}

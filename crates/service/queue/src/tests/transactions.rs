@@ -1,0 +1,73 @@
+//! A message that goes to its recipients in several transactions, and connections that end.
+
+use super::*;
+
+const THREE: [&str; 3] = ["a@x.test", "b@x.test", "c@x.test"];
+
+/// The server may be killed before the next one.
+#[tokio::test]
+async fn what_became_of_one_is_on_disk_before_the_next_begins() {
+    let mut world = World::new().await;
+    world.hosts.recipients_max.store(1, Ordering::SeqCst);
+    world.accept("ana@example.org", &THREE).await;
+    world.script("x.test", [Script::Answers(vec![Ok(())]), Script::Mute]);
+    world.start();
+    for event in [tried("x.test"), got("x.test", &["a@x.test"]), got("x.test", &["b@x.test"])] {
+        assert_eq!(world.events.recv().await, Some(event));
+    }
+    let (_stop, task) = world.running.take().unwrap();
+    task.abort();
+    let outcomes: Vec<_> = world.items().await[0].recipients.iter().map(|to| to.outcome.clone()).collect();
+    assert_eq!(outcomes, [Outcome::Sent, Outcome::Waiting, Outcome::Waiting]);
+    let mut next = World::of(Arc::clone(world.relay.delivery().store().engine())).await;
+    next.hosts.recipients_max.store(1, Ordering::SeqCst);
+    let seen = next.run_at(START, 3).await;
+    assert_eq!(seen, [tried("x.test"), got("x.test", &["b@x.test"]), got("x.test", &["c@x.test"])]);
+}
+
+/// A host that ends the connection: those who had no transaction wait for the next one.
+#[tokio::test]
+async fn who_had_no_transaction_waits() {
+    let mut world = World::new().await;
+    world.hosts.recipients_max.store(2, Ordering::SeqCst);
+    world.accept("ana@example.org", &THREE).await;
+    world.script("x.test", [Script::Ends(vec![Ok(()), Err(busy())])]);
+    assert_eq!(world.run_at(START, 2).await, [tried("x.test"), got("x.test", &["a@x.test", "b@x.test"])]);
+    let waiting: Vec<_> = world.items().await[0].waiting().map(|to| to.address.clone()).collect();
+    assert_eq!(waiting, ["b@x.test", "c@x.test"]);
+}
+
+/// RFC 5321 §4.5.3.1.10: those beyond the host's limit are no failure.
+#[tokio::test]
+async fn recipients_that_are_too_many_get_the_message_at_once() {
+    let mut world = World::new().await;
+    world.accept("ana@example.org", &THREE).await;
+    let too_many = || Err(Failure::temporary("4.5.3", "452 4.5.3 too many recipients"));
+    world.script("x.test", [Script::Answers(vec![Ok(()), too_many(), too_many()])]);
+    let seen = world.run_at(START, 3).await;
+    assert_eq!(seen, [tried("x.test"), got("x.test", &THREE), got("x.test", &THREE[1..])]);
+    assert!(world.items().await.is_empty());
+    // A host that takes nobody is not asked at once again.
+    world.accept("ana@example.org", &["a@x.test"]).await;
+    world.script("x.test", [Script::Answers(vec![too_many()])]);
+    assert_eq!(world.run_at(START, 2).await.len(), 2);
+    assert_eq!(world.items().await[0].attempts, 1);
+}
+
+/// A host that takes each connection and no message is one that cannot be reached.
+#[tokio::test]
+async fn a_host_that_takes_no_message_waits_as_a_whole() {
+    let mut world = World::new().await;
+    for _ in 0..10 {
+        world.accept("ana@example.org", &["a@x.test"]).await;
+    }
+    for (at, attempts) in [(0, 1), (300, 2), (900, 3)] {
+        world.script("x.test", [Script::Ends(vec![Err(busy())])]);
+        assert_eq!(world.run_at(START + at, 2).await, [tried("x.test"), got("x.test", &["a@x.test"])]);
+        let tried = world.items().await.iter().map(|item| item.attempts).sum::<u32>();
+        assert_eq!(tried, attempts);
+        assert_eq!(world.relay.queue().wait_of("x.test").await.unwrap().unwrap().reason, "421 4.3.2 busy");
+    }
+    assert_eq!(world.run_at(START + HOUR, 11).await.len(), 11);
+    assert!(world.items().await.is_empty());
+}
