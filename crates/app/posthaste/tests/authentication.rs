@@ -237,6 +237,30 @@ fn a_script_files_what_is_quarantined_where_it_wants() {
     assert!(world.last("Junk").contains("b@junk.test"));
 }
 
+/// The sender of a message that belongs into the junk folder is perhaps a victim (RFC 3834 §2).
+#[test]
+fn who_is_named_in_junk_gets_no_answer_of_a_script() {
+    let world = world("");
+    let senders = ["bo@junk.test", "cy@none.test"];
+    for sender in senders {
+        world.server.add_account(sender, PASSWORD);
+    }
+    let script = "require \"vacation\"; vacation \"away\";";
+    let put = world.server.command(&["sieve", "put", USER, "main", "-", "--activate"], script);
+    assert!(put.status.success(), "{put:?}");
+    for sender in senders {
+        assert!(world.send("smtp", sender, message(sender).as_bytes()).starts_with("250 "));
+    }
+    let answers = senders.map(|sender| {
+        let mut client = LineClient::connect(world.server.address("imap")).unwrap();
+        client.line().unwrap();
+        client.imap(&format!("LOGIN {sender} \"{PASSWORD}\"")).unwrap();
+        client.imap("STATUS INBOX (MESSAGES)").unwrap().swap_remove(0)
+    });
+    assert!(world.last("Junk").contains("bo@junk.test"));
+    assert!(answers[0].ends_with("(MESSAGES 0)") && answers[1].ends_with("(MESSAGES 1)"), "{answers:?}");
+}
+
 #[test]
 fn forged_results_go_and_those_of_others_stay() {
     let world = world("dmarc = \"report\"");

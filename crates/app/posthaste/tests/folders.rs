@@ -49,6 +49,10 @@ fn over_one_limit_a_line_is_logged_and_over_the_other_nothing_comes_in() {
     let config = dir.path().join("posthaste.toml");
     let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
         .settings(&config, "[limits]\nfolder_messages_warn = 2\nfolder_messages_max = 4\n")
+        .listen("imap=127.0.0.1:0")
+        .listen("lmtp=127.0.0.1:0")
+        .listen("pop3=127.0.0.1:0")
+        .listen("smtp=127.0.0.1:0")
         .start();
     server.add_account(USER, PASSWORD);
 
@@ -58,6 +62,14 @@ fn over_one_limit_a_line_is_logged_and_over_the_other_nothing_comes_in() {
     }
     // The sender keeps it and tries again: RFC 5321 §4.2.1.
     let said = deliver(&server, 4);
+    assert!(said.starts_with("452 4.2.2 "), "{said}");
+    // A host is refused before it sends the message, so that the other recipients get it once.
+    let mut host = LineClient::connect(server.address("smtp")).unwrap();
+    host.reply().unwrap();
+    for command in ["EHLO host.example.net", "MAIL FROM:<bob@example.net>"] {
+        assert!(host.ask(command).unwrap().starts_with("250"));
+    }
+    let said = host.ask(&format!("RCPT TO:<{USER}>")).unwrap();
     assert!(said.starts_with("452 4.2.2 "), "{said}");
     let mut client = imap(&server);
     let said = append(&mut client, "INBOX");

@@ -281,10 +281,18 @@ impl Delivery {
         self.quotas.room(account, self.options.quota, more).await
     }
 
-    /// Whether an account has room for a message that has not come yet.
+    /// Whether an account and its INBOX have room for a message that has not come yet.
     pub async fn has_room(&self, account: &Account, octets: u64) -> Result<(), DeliveryError> {
         let more = Usage { bytes: octets, messages: 1 };
-        self.quotas.objection(account, self.options.quota, more).await
+        self.quotas.objection(account, self.options.quota, more).await?;
+        let Some(limit) = self.store.folder_messages_max() else { return Ok(()) };
+        let list = self.mailboxes(account.id).await?;
+        let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id;
+        let heads = self.store.status(&[inbox]).await?;
+        match heads.into_iter().flatten().any(|head| head.counts.messages >= limit) {
+            true => Err(StoreError::FolderFull { limit }.into()),
+            false => Ok(()),
+        }
     }
 
     /// The limits of an account: its own, and the server's where it has none.

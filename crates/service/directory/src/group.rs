@@ -107,6 +107,9 @@ impl Directory {
         if !expansion.circular.is_empty() {
             return Err(DirectoryError::GroupLoop(group.address));
         }
+        if let Some(owner) = &group.owner {
+            self.check_owner(owner).await?;
+        }
         self.add_domain(&domain).await?;
         let record =
             GroupRecord { v: record::VERSION, members: group.members.clone(), owner: group.owner.clone() };
@@ -119,6 +122,19 @@ impl Directory {
             }
         }
         Err(DirectoryError::Busy(key))
+    }
+
+    /// Whether reports can reach the owner of a group: they are not sent to groups.
+    async fn check_owner(&self, owner: &str) -> Result<()> {
+        match self.resolve(owner).await {
+            Ok(_) | Err(ResolveError::NotLocal | ResolveError::Disabled) => Ok(()),
+            Err(ResolveError::Directory(error)) => Err(error),
+            Err(ResolveError::NoSuchUser | ResolveError::Invalid(_)) => match self.target(owner).await {
+                // The other server of a shared domain has it.
+                Err(ResolveError::NotLocal) => Ok(()),
+                _ => Err(DirectoryError::GroupOwner(owner.to_owned())),
+            },
+        }
     }
 
     /// Removes a group. Its members stay.
@@ -382,6 +398,23 @@ mod tests {
         set(&directory, "@example.org", &["ana@example.org"]).await.unwrap();
         let found = directory.expand(&*group(&directory, "any@example.org").await).await.unwrap();
         assert_eq!((found.refused.len(), found.circular.len()), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn an_owner_is_somebody_who_gets_reports() {
+        let directory = directory_of(&["ana@example.org"]).await;
+        let members = ["ana@example.org".to_owned()];
+        directory.set_group("@lists.test", &members, None).await.unwrap();
+        for (owner, is_good) in [
+            ("ana+lists@example.org", true),
+            ("x@elsewhere.test", true),
+            ("nobody@example.org", false),
+            ("team@example.org", false),
+            ("anyone@lists.test", false),
+        ] {
+            let set = directory.set_group("team@example.org", &members, Some(owner)).await;
+            assert_eq!(set.is_ok(), is_good, "{owner}: {set:?}");
+        }
     }
 
     #[tokio::test]

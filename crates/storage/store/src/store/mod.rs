@@ -75,6 +75,11 @@ impl Store {
         &self.context().changed
     }
 
+    /// How many messages a folder may hold.
+    pub fn folder_messages_max(&self) -> Option<u32> {
+        self.shared.context.folder_messages_max()
+    }
+
     /// Milliseconds since 1970, by the store's clock.
     pub fn unix_ms(&self) -> u64 {
         self.context().unix_ms()
