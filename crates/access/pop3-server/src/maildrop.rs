@@ -6,8 +6,8 @@
 //! **Unique ids** (RFC 1939 §7) are the INBOX's UIDVALIDITY and the message's UID, 16 hexadecimal
 //! digits. The row has the UID, so that UIDL reads nothing from the store; the body's id would cost
 //! a read for each message. A UIDVALIDITY is given once in an account, and a UID once under it. So
-//! no id ever names another message, also after RENAME INBOX, and also over a restart, a rebuild of
-//! the index and a copy to another engine, which keep both.
+//! no id ever names another message, not even after RENAME INBOX. A restart, a rebuild of the index
+//! and a copy to another engine keep both numbers.
 //!
 //! **Sizes** are the octets of the message as stored, which the row has. RETR sends just so many
 //! (without stuffed dots) for a message whose lines end with CR LF. That is all mail but what a

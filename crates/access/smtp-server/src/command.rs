@@ -1,10 +1,10 @@
 //! Command lines to typed values and back.
 //!
-//! RFC 5321 §4.1.1 (SMTP), RFC 2033 §4.1 (LHLO), RFC 3207 (STARTTLS), RFC 4954 §4 (AUTH),
-//! RFC 3030 §2 and §3 (BDAT, BINARYMIME), RFC 4468 (BURL), RFC 1870 §6 (SIZE), RFC 6152 §3
-//! (BODY), RFC 6531 §3.4 (SMTPUTF8), RFC 3461 §4 (RET, ENVID, NOTIFY, ORCPT), RFC 6710 §4.1
-//! (MT-PRIORITY). A line comes without its CRLF and is UTF-8; bare CR, bare LF and NUL are no part
-//! of any command.
+//! The commands: RFC 5321 §4.1.1 (SMTP), RFC 2033 §4.1 (LHLO), RFC 3207 (STARTTLS), RFC 4954 §4
+//! (AUTH), RFC 3030 §2 and §3 (BDAT, BINARYMIME), RFC 4468 (BURL). The parameters: RFC 1870 §6
+//! (SIZE), RFC 6152 §3 (BODY), RFC 6531 §3.4 (SMTPUTF8), RFC 3461 §4 (RET, ENVID, NOTIFY, ORCPT),
+//! RFC 6710 §4.1 (MT-PRIORITY). A line comes without its CRLF and is UTF-8; bare CR, bare LF and
+//! NUL are no part of any command.
 
 use std::fmt;
 

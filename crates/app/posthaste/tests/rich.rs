@@ -135,8 +135,8 @@ fn by_pop3(server: &Server, user: &str) -> (usize, Vec<u8>) {
     }
 }
 
-/// IMAP, POP3 and export say the same of a message that is kept as sent, and a copy of it, also
-/// after `kill -9`, after a rebuild of the index, and in another process.
+/// IMAP, POP3 and export say the same of a message that is kept as sent and of a copy of it. This
+/// holds after `kill -9`, after a rebuild of the index, and in another process.
 #[test]
 fn every_protocol_and_process_sees_one_message() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
 //! The comparator of SEARCH, SORT and THREAD: text folded so that equal means alike.
 //!
-//! i;unicode-casemap (RFC 5051) in effect: text is decomposed for compatibility (NFKD), each
-//! character mapped to upper and then to lower case (so that ß is ss and both small sigmas are
-//! one), and decomposed again. White space of any length, line ends included, is one space, so that
-//! a phrase is found across a line break. Keys and texts are folded by the same function; a
-//! substring is then looked for byte by byte.
+//! i;unicode-casemap (RFC 5051) in effect. Text is decomposed for compatibility (NFKD). Each
+//! character is mapped to upper and then to lower case, so that ß is ss and both small sigmas are
+//! one. The result is decomposed again. White space of any length, line ends included, is one
+//! space, so that a phrase is found across a line break. Keys and texts are folded by the same
+//! function; a substring is then looked for byte by byte.
 
 use std::sync::LazyLock;
 

@@ -10,8 +10,8 @@ use crate::in_bounds::InBounds;
 use crate::scan::{Span, is_blank, is_space, line_end, trim};
 
 /// Octets of the header of a message that comes in, at most. Mail with long lists of recipients has
-/// some ten thousand. What works on headers takes up to some sixty times as much memory, so that
-/// twice as many octets would be 128 MiB for one message.
+/// some ten thousand. Code that works on a header takes up to some sixty times its memory. Twice as
+/// many octets would take 128 MiB for one message.
 pub const HEADER_LEN_MAX: usize = 1 << 20;
 
 /// Lines of that header that begin a field, at most. Mail that went through many hosts and lists

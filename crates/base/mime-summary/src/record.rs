@@ -19,11 +19,11 @@
 //! ends that is sent twice more behind it, as Sender and Reply-To. (Nearly all mail has neither.
 //! Both are 0 if nothing is repeated.) How much of BODYSTRUCTURE BODY begins with.
 //!
-//! Sections: 0–4 folded subject, from, to, cc, bcc, 5 ENVELOPE, 6 field table, 7 kept fields, 8
-//! BODY without what it shares with BODYSTRUCTURE, 9 BODYSTRUCTURE, 10 preview, 11 thread, 12 sort
-//! keys, 13 part table (see [`crate::table`]), 14 bits of the fields that were left out. What a
-//! search of a whole folder looks at comes first and is short, so that it reads three or four lines
-//! of memory a message.
+//! Sections: 0–4 folded subject, from, to, cc, bcc; 5 ENVELOPE; 6 field table; 7 kept fields; 8
+//! BODY without what it shares with BODYSTRUCTURE; 9 BODYSTRUCTURE; 10 preview; 11 thread; 12 sort
+//! keys; 13 part table (see [`crate::table`]); 14 bits of the fields that were left out. The
+//! sections that a search of a whole folder reads come first and are short. So a search reads three
+//! or four cache lines a message.
 //!
 //! Field table: for each kept field, in message order, number (1), length of the name (1), length
 //! (2); the fields lie in section 7 in this order. Thread: hash of Message-ID (8; 0 if none), then

@@ -224,8 +224,8 @@ impl TextSearch {
         self.step_tapped(keys, message, None)
     }
 
-    /// The same. With a tap, all of the message is read, whatever is found in it, and the tap gets
-    /// each text that any key would be looked for in. Give it at each step or at none.
+    /// The same. With a tap, all of the message is read, whatever is found in it. The tap gets each
+    /// text in which any key would be looked for. Give it at each step or at none.
     pub fn step_tapped(&mut self, keys: &[TextKey], message: &[u8], tap: Option<Tap<'_>>) -> Option<u64> {
         let is_tapped = tap.is_some();
         let texts = self.in_body.len() + self.in_text.len() + if is_tapped { TAPPING } else { 0 };

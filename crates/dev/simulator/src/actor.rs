@@ -1,12 +1,12 @@
 //! A process that acts at the same time as others on one store.
 //!
-//! Each asks before every operation, lock and some reads ([`crate::gate`]), and the process that
-//! keeps the log lets one of them go on at a time. So commits, maintenance, copies and openings of
-//! several processes interleave at every point at which one of them can see what another did, and
-//! the seed decides how.
+//! Each waits for permission before every operation, every lock and some reads ([`crate::gate`]).
+//! The process that keeps the log lets one of them go on at a time. So commits, maintenance, copies
+//! and openings of several processes interleave at every point at which one process can see
+//! another's work. The seed decides how.
 //!
 //! Each has accounts and directory records of its own and takes its own steps. The process that
-//! keeps the log follows them with a driver of the same seed ([`Actor::driver`]), so it knows what
+//! keeps the log follows them with a driver of the same seed ([`Actor::driver`]). So it knows what
 //! each may have left at every length of the log.
 
 use std::fs::File;

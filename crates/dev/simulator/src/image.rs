@@ -6,9 +6,9 @@
 //! - Of later writes, each sector of 512 bytes has the content that any one of them gave it, or the
 //!   durable one. Writes are widened to whole sectors by what the page cache had beside them: no
 //!   disk ever sees half a sector.
-//! - A name (made, moved or removed) is durable when its directory was synced. Of later changes of
-//!   names any subset is kept, or, as journalling file systems have it, all of them up to some
-//!   moment not before the last sync of anything.
+//! - A name (made, moved or removed) is durable when its directory was synced. Any subset of later
+//!   changes of names is kept. Or, as on a journalling file system, all of them up to some moment
+//!   are kept, not before the last sync of anything.
 //! - After a failed sync, what was not durable is durable by chance, and no later sync changes
 //!   that.
 

@@ -1,10 +1,10 @@
 //! Stands between the program and libc, so that every change of a watched directory is seen.
 //!
 //! The functions here have the names of libc's. The linker resolves a name to the executable's own
-//! definition before it looks into shared libraries, so LMDB's C code and Rust's standard library
-//! call these. Each has the system call itself, and gives it to the [`Watcher`], which makes it.
-//! Changes through a shared map are not seen: LMDB makes such changes only to its lock file, which
-//! it makes again at the first open.
+//! definition before it looks into shared libraries. So LMDB's C code and Rust's standard library
+//! call these functions. Each passes the system call as a closure to the [`Watcher`], which makes
+//! it. Changes through a shared map are not seen: LMDB makes such changes only to its lock file,
+//! which it makes again at the first open.
 //!
 //! Linux on x86-64 and aarch64 only: `open` and `openat` take their mode as an ordinary argument
 //! here. Both calling conventions pass a variable argument of that size as they pass an ordinary

@@ -35,7 +35,7 @@ impl Turns {
         Ok((server.try_clone()?, Self { client, server, heard: Vec::new() }))
     }
 
-    /// Lets the client say something, and then the session run until it has read that, has answered
+    /// Sends a text of the client. Then runs the session until it has read the text, has answered
     /// `answer` (empty if no answer is due), and waits. Panics if the session ends, or says nothing
     /// of the kind in time.
     pub async fn say<F: Future>(&mut self, session: &mut Pin<Box<F>>, text: &str, answer: &str) {

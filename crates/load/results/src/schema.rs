@@ -319,8 +319,9 @@ pub struct ServerCost {
     pub pss_mean_bytes: Offered<u64>,
     /// Proportional set size, highest.
     pub pss_max_bytes: Offered<u64>,
-    /// Without pages of files, highest: a server that maps its store has the store's pages in its
-    /// set size, one that reads its files has them in the system's cache, which is in nobody's.
+    /// The highest set size without pages of files. A server that maps its store has the store's
+    /// pages in its set size. A server that reads its files has them in the system's cache, which
+    /// is in nobody's.
     #[serde(default)]
     pub pss_own_max_bytes: Offered<u64>,
     /// Processes at the end of the window.

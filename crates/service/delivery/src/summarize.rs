@@ -1,10 +1,10 @@
 //! A message becomes its summary: the one place where MIME and IMAP's grammar meet.
 //!
-//! ENVELOPE, BODY and BODYSTRUCTURE are printed here, once, in the very bytes that FETCH sends; the
-//! store keeps them as opaque bytes and no listing ever parses mail. What always holds: any bytes
-//! have a summary, printing goes no deeper than [`posthaste_mime_summary::MAX_DEPTH`], and a
-//! summary is no longer than [`posthaste_mime_summary::summary_len_max`], because everything
-//! printed takes its bytes from one [`Room`].
+//! ENVELOPE, BODY and BODYSTRUCTURE are printed here, once, in the very bytes that FETCH sends. The
+//! store keeps them as opaque bytes, and no listing ever parses mail. What always holds: any bytes
+//! have a summary. Printing goes no deeper than [`posthaste_mime_summary::MAX_DEPTH`]. A summary is
+//! no longer than [`posthaste_mime_summary::summary_len_max`], because all printing takes its bytes
+//! from one [`Room`].
 
 use std::borrow::Cow;
 

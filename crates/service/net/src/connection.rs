@@ -259,8 +259,8 @@ impl Connection {
     }
 
     /// Returns once the peer has closed its side. Reads nothing: what the peer sent before may
-    /// still wait. A peer that sent more than the kernel holds for us is only seen to leave if its
-    /// connection broke, because the end comes after those bytes.
+    /// still wait. If a peer sent more than the kernel holds for us, its end comes after those
+    /// bytes. Then only a broken connection shows that it has left.
     pub async fn peer_left(&self) {
         self.stream.left().await;
     }

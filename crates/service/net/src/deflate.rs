@@ -1,7 +1,7 @@
 //! COMPRESS=DEFLATE (RFC 4978): a raw deflate stream (RFC 1951) each way, over any transport.
 //!
-//! Each flush ends with a sync flush, so that no byte waits in the compressor for the next one and
-//! the output stands on a byte boundary. At such a point a new compressor can continue the stream,
+//! Each flush ends with a sync flush. So no byte waits in the compressor for the next one, and the
+//! output ends on a byte boundary. At such a point a new compressor can continue the stream,
 //! because it never refers to bytes that it has not seen. [`Deflate::rest`] drops the compressor of
 //! a session that has nothing to send, so an idle compressed session keeps only its decompressor.
 //!

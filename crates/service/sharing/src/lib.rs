@@ -75,8 +75,8 @@ impl SharedMailboxes {
         if let Some(visible) = known.as_of(changes) {
             return Ok(visible);
         }
-        // A session that waited for another one of this account need not read the lists again, if
-        // the other began to read them after the wait began.
+        // A session may have waited for another session of this account. It need not read the lists
+        // again if the other began to read them after the wait began.
         let turn = known.turn.lock().await;
         if let Some(visible) = known.as_of(changes) {
             return Ok(visible);

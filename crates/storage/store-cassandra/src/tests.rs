@@ -1,8 +1,8 @@
 //! Sweeps that cross with commits and changes of lists, step by step, against a real Cassandra
 //! (`scripts/cassandra env`).
 //!
-//! Each test lets one engine stop at a certain step, as a paused machine does for longer than the
-//! sweep's patience, lets another sweep, and goes on. No clock takes part.
+//! Each test stops one engine at a certain step, lets another one sweep, and lets the first go on.
+//! So a machine acts that was paused for longer than the sweep's patience. No clock takes part.
 #![allow(clippy::unwrap_used)]
 
 use std::ops::ControlFlow;

@@ -220,7 +220,7 @@ async fn a_batch_of_which_a_sector_was_lost_is_no_fault_for_a_rebuild() {
     verify(dir.path(), &before).await;
 }
 
-/// Seed 100135. The head of a large body was written in a piece of its own, and the disk had the
+/// Seed 100135. The head of a large body was written by a write of its own. The disk had that
 /// sector before the body was written into it.
 #[tokio::test]
 async fn a_batch_of_which_the_rest_of_a_sector_was_lost_is_no_fault_for_a_rebuild() {

@@ -3,7 +3,7 @@
 //! `Faulty` keeps, for every pack, what a reader sees (live) and what a power cut leaves (durable):
 //! writes become durable at the sync, files and their names at the sync of the directory. From a
 //! chosen operation on, everything fails. Then the store is reopened as each kind of crash leaves
-//! it, and must hold every acknowledged commit, nothing of the others, and be able to go on. The
+//! it. It must hold every acknowledged commit, nothing of the others, and be able to go on. The
 //! index is LMDB's own: it is as it was when the last of its transactions returned, which for a
 //! server is a while before the crash. After a server's crash, the commit at which the trouble
 //! began may be there though it was refused: its records were whole, and nobody was left to strike

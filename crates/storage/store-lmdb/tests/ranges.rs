@@ -1,5 +1,5 @@
-//! Checkpoints of ranges keep the log of lists and of the directory as large as these are, and a
-//! rebuild from them equals one from all changes.
+//! Checkpoints of ranges keep the log of lists and of the directory no larger than these are. A
+//! rebuild from them equals a rebuild from all changes.
 
 #![allow(clippy::unwrap_used)]
 

@@ -3,7 +3,7 @@
 //!
 //! All sessions of an account share one record. It holds the newest list, and for each mailbox its
 //! last head and the number of its last change. Each session remembers one number: up to where it
-//! has looked. So a change costs one entry, whatever the account's mailboxes and sessions, and a
+//! has looked. So a change costs one entry, however many mailboxes and sessions the account has. A
 //! session that does not look holds nothing for the changes that it has missed.
 //!
 //! What always holds: while nobody follows an account, its changes cost one atomic load; no lock is

@@ -111,8 +111,8 @@ pub fn served_len(stored: &[u8]) -> usize {
     FormHeader::of(stored).map_or(stored.len(), |header| header.served_len as usize)
 }
 
-/// Whether two stored bodies of one id are the same, or are in two forms of which clients see the
-/// same, as far as their headers say.
+/// Whether two stored bodies of one id are the same, or are two forms that clients see alike. Two
+/// forms are compared by their headers only.
 pub fn show_the_same(one: &[u8], other: &[u8]) -> bool {
     match (FormHeader::of(one), FormHeader::of(other)) {
         (Some(a), Some(b)) if a.form != b.form => (a.served_len, a.digest) == (b.served_len, b.digest),

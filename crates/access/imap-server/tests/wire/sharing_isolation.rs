@@ -1,5 +1,5 @@
-//! Isolation: each command treats a mailbox of another account without rights as one that does not
-//! exist, and an account that shares nothing as an unknown account.
+//! Isolation. Without rights, each command treats a mailbox of another account as one that does not
+//! exist. It treats an account that shares nothing as an unknown account.
 
 use posthaste_directory::NewAccount;
 use posthaste_testkit::Wire;

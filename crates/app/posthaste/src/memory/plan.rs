@@ -30,10 +30,10 @@ use posthaste_directory::hashes_at_once;
 use super::machine::memory_there_is;
 use crate::config::{Auto, Config};
 
-/// What one connection may hold in the worst case. That is a command of 256 KiB with what it was
-/// parsed into, 128 KiB of input behind it, 128 KiB of output, and 128 KiB of a message. Beside
-/// them are four TLS records each way, 16 KiB of live results and the windows of DEFLATE.
-/// `tests/memory.rs` measures sessions in that state.
+/// What one connection may hold in the worst case. That is a command of 256 KiB with the values
+/// that it was parsed into, and 128 KiB of input behind it. To these come 128 KiB of output and 128
+/// KiB of a message. Beside them are four TLS records each way, 16 KiB of live results and the
+/// windows of DEFLATE. `tests/memory.rs` measures sessions in that state.
 pub const CONNECTION_BYTES: u64 = 1 << 20;
 /// What the program takes with no connection: threads, and pages of the commit under way.
 const PROGRAM_BYTES: u64 = 16 << 20;

@@ -45,8 +45,8 @@ enum State {
     Line,
     /// A literal is announced; the caller accepts or refuses it.
     Deciding,
-    /// The rest of a command is thrown away: first the bytes of a literal, then to the end of the
-    /// line, and so on if that line announces a literal that follows at once.
+    /// The rest of a command is thrown away. First come the bytes of a literal, then the rest of
+    /// the line. If that line announces a literal that follows at once, both go on.
     Dropping { literal: u64, tail: Tail },
 }
 

@@ -1,7 +1,7 @@
 //! ENVELOPE and BODYSTRUCTURE: RFC 9051 §7.5.2.
 //!
-//! Texts are the bytes of the header, neither decoded nor checked, borrowed from the message where
-//! it is delivered and owned where a client has read them.
+//! Texts are the bytes of the header, neither decoded nor checked. A delivery borrows them from the
+//! message. A client that has read them owns them.
 
 use std::borrow::Cow;
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use posthaste_hostile::sessions::play;
 
-/// Sends commands from the grammars of IMAP, LMTP and submission, whole and changed ones, by
-/// several sessions at once to a server of its own for each seed.
+/// Sends commands from the grammars of IMAP, LMTP and submission, whole and changed ones. Several
+/// sessions send at once. Each seed has a server of its own.
 ///
 /// The first fault ends it, with the seed that repeats the fault. The faults: a session that ends
 /// without a reply; an answer that does not come; a panic, also of a poll with too many steps;

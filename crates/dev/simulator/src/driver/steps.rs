@@ -314,10 +314,10 @@ impl Driver {
         let mut taken = BTreeSet::new();
         for _ in 0..2 + self.random.below(4) {
             let to = self.a_box();
-            // A commit that was not answered may yet be found in the mailbox. Of two commits on it,
-            // the first then meets a conflict, and the second fits the mod-sequence of what was
-            // found, though it was not made against that. No server sends the second before the
-            // first is answered.
+            // A commit that was not answered may yet be found in the mailbox. If two commits follow
+            // on that mailbox, the first meets a conflict. The second fits the mod-sequence of the
+            // mailbox found, though it was not made for that state. No server sends the second
+            // before the first is answered.
             let is_open = self.known.doubts.iter().any(|doubt| doubt.unit() == Unit::Mailbox(to));
             if !taken.insert(to) && is_open {
                 continue;

@@ -38,9 +38,9 @@ pub struct Options {
     pub bodies: Option<BodyPlace>,
     /// Access to the object store, if they are kept in one.
     pub s3: S3,
-    /// After this the database counts as silent. Above Cassandra's own time-outs (5 s for reads,
-    /// 1.8 s for Paxos under contention), so that the database gives up first and reports what it
-    /// knows.
+    /// After this the database counts as silent. It is longer than Cassandra's own time-outs (5 s
+    /// for reads, 1.8 s for Paxos under contention). So the database gives up first and reports
+    /// what it knows.
     pub request_timeout: Duration,
     /// Bytes of rows that one commit changes at most; a larger one is refused before anything is
     /// written. Cassandra refuses a mutation of half a commit log segment (16 MiB of 32), and Paxos

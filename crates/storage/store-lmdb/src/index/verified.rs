@@ -1,10 +1,10 @@
 //! Which summaries were checked a short while ago and need not be checked again yet.
 //!
 //! A listing of 100,000 messages would otherwise spend half its time on checksums of bytes that it
-//! read, and proved, at the listing before. A summary never changes (a copy may be given one of its
-//! own, made from one that was proved), and its key is never given to another: what was verified
-//! stays so unless memory or disk fails. Against that, everything is forgotten each minute and
-//! verified again at its next read: no summary is served that was not verified within
+//! read, and proved, at the listing before. A summary never changes, and its key is never given to
+//! another one. (A copy may get a summary of its own, made from one that was proved.) So a verified
+//! summary stays verified unless memory or disk fails. Against that, everything is forgotten each
+//! minute and verified again at its next read: no summary is served that was not verified within
 //! [`TRUSTED_FOR`].
 //!
 //! One bit a message; reading and setting one takes no lock.

@@ -1,13 +1,13 @@
 //! Appends transactions to this process's own pack.
 //!
-//! A pack is reserved by writing zeroes ahead (`reserve`): overwriting and syncing such bytes costs
-//! 24 µs of CPU here, appending and syncing 53 µs, and a full disk shows before anything of a
+//! A pack is reserved by writing zeroes ahead (`reserve`). Overwriting and syncing such bytes costs
+//! 24 µs of CPU here, appending and syncing 53 µs. And a full disk shows before anything of a
 //! transaction is written. The index holds each pack's end. What lies beyond it counts only if a
 //! redo applies it (`writer::redo`).
 //!
 //! A write, sync or index commit that fails leaves a pack whose tail cannot be trusted. That pack
 //! is sealed where the index says it ends. The next transaction goes to a new pack and logs that
-//! end there (an *abandon* record), so that a rebuild without the index knows it too.
+//! end there (an *abandon* record). So a rebuild without the index knows the end, too.
 
 use std::io;
 use std::path::PathBuf;

@@ -25,9 +25,9 @@ pub(super) enum Standing {
     Superseded,
 }
 
-/// Whether a log record is needed. It is not needed if its mailbox was removed, if a checkpoint of
-/// its mailbox or two passes over its table contain it, or if there is a newer version of its
-/// directory record.
+/// Whether a log record is needed. It is not needed if its mailbox was removed, or if there is a
+/// newer version of its directory record. Nor is it if a checkpoint of its mailbox or two passes
+/// over its table contain it.
 pub(super) fn standing(
     index: &Index,
     txn: &RoTxn,

@@ -1,9 +1,9 @@
 //! Which records about packs count: those that give a pack up, cut it or retire it.
 //!
-//! Such a record may itself lie in a tail that was given up. Then it never happened: the process
-//! that wrote it failed to commit, and what it says of other packs does not count either. Another
-//! process may have redone a tail that it was about to give up, and a pack that it was about to
-//! retire is still needed.
+//! Such a record may itself lie in a tail that was given up. Then it never happened. The process
+//! that wrote it failed to commit, and its statements about other packs do not count either.
+//! Another process may have redone a tail that the first was about to give up. A pack that it was
+//! about to retire is still needed.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -2,9 +2,9 @@
 //!
 //! 1. `survey` finds every record of every pack, whatever else is damaged, and lists it in a
 //!    `catalog`.
-//! 2. `replay` redoes the log in the order of its sequence numbers into an empty index, each
-//!    mailbox, list and record from its newest checkpoint on (`checkpoints`, `ranges`). Where the
-//!    log is damaged it takes what it can from the old index (`salvage`).
+//! 2. `replay` redoes the log in the order of its sequence numbers into an empty index. Each
+//!    mailbox, list and record begins at its newest checkpoint (`checkpoints`, `ranges`). Where the
+//!    log is damaged, `salvage` takes what it can from the old index.
 //! 3. `finish` makes the summaries and counts the references.
 //! 4. The new index takes the place of the old one in one step. The old one is kept under a name of
 //!    its own.

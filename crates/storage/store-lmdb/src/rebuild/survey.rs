@@ -1,8 +1,8 @@
 //! Finds every record of every pack, whatever else is damaged.
 //!
-//! Where no intact record begins and not all that follows is zero, the pack is searched for the
-//! next head whose checksum matches at its place. What lies between is reported as damaged. What
-//! the disk cannot read is passed over a sector at a time.
+//! Where no intact record begins and not all that follows is zero, the survey searches the pack. It
+//! looks for the next head whose checksum matches at its place. The bytes between are reported as
+//! damaged. Bytes that the disk cannot read are passed over a sector at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -120,8 +120,9 @@ pub(crate) fn survey(
     survey.cut_torn_rounds(&torn_rounds, catalog, &mut controls)?;
     let Judged { ends, given_up, retired, mut faults } = controls.judge(before.packs);
     survey.retired = retired;
-    // They are sealed. Else the next opening would take a body there, whose number is below the
-    // next one, for one that maintenance copied, and redo commits that the log gives up.
+    // Packs that were given up are sealed. Otherwise the next opening would redo commits that the
+    // log gives up. It would take a body there, whose number is below the next one, for a body that
+    // maintenance copied.
     survey.cut_off.retain(|pack| !given_up.contains(pack));
     survey.faults.append(&mut faults);
     for (number, end) in ends {

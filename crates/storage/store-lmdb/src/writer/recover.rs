@@ -2,8 +2,8 @@
 //! after an index commit failed, and after an index was restored from a backup.
 //!
 //! While a process has written records that the index lacks, it holds the index's write
-//! transaction. Inside a write transaction, a tail in the pack of another process is therefore what
-//! a process left that ended, or one whose index commit failed.
+//! transaction. So a tail that a write transaction finds in the pack of another process has one of
+//! two causes. The other process has ended, or its index commit failed.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! REFERENCES: RFC 5256 §3. The numbers in the comments are those of its steps.
 //!
-//! Parents are all that is kept while messages are linked. The order of children follows at the
-//! end from one order of all messages ([`super::forest::Forest`]), so the sorts of steps 4 and 6
-//! are done once.
+//! Parents are all that is kept while messages are linked. All messages are sorted once, at the end
+//! ([`super::forest::Forest`]). The order of children follows from that, so the sorts of steps 4
+//! and 6 are done once.
 
 use super::forest::{NODE_STEPS, NONE, Parents};
 use crate::heavy::Pace;

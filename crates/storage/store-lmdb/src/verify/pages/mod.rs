@@ -1,8 +1,8 @@
 //! The pages of the index's file, read and judged without LMDB.
 //!
-//! LMDB believes its pages: it follows page numbers, offsets and lengths without a look, and a
+//! LMDB trusts its pages. It follows page numbers, offsets and lengths without checking them. A
 //! flipped bit in one of them ends the process with a signal or makes records vanish. Pages carry
-//! no checksum, so damage to *contents* is left to the records' own sums. What is judged here is
+//! no checksum, so damage to *contents* is left to the records' own checksums. This module checks
 //! the *structure*, which has enough redundancy. Every page has its number, keys rise, and nodes
 //! fill their page without gaps. A tree has its depth and the numbers of its pages and records.
 //! Every page below the last is in one tree or in one list of free pages.
