@@ -32,7 +32,7 @@ use clap::{Parser, Subcommand};
 
 /// Load generator and measuring instrument for IMAP, POP3, SMTP and LMTP servers.
 ///
-/// It drives any server with the workloads of five published studies (or your own), checks every
+/// It drives any server with the workloads of five published studies (or your own). It checks every
 /// answer, measures the server's cost from outside, and writes a report.
 #[derive(Parser)]
 #[command(name = "posthaste-load", version, max_term_width = 100)]

@@ -2,7 +2,7 @@
 //!
 //! A listing of 100,000 messages would otherwise spend half its time on checksums of bytes that it
 //! read, and proved, at the listing before. A summary never changes, and its key is never given to
-//! another one. (A copy may get a summary of its own, made from one that was proved.) So a verified
+//! another one. A copy may get a summary of its own, made from one that was proved. So a verified
 //! summary stays verified unless memory or disk fails. Against that, everything is forgotten each
 //! minute and verified again at its next read: no summary is served that was not verified within
 //! [`TRUSTED_FOR`].
