@@ -67,7 +67,7 @@ pub(crate) struct MailboxScripts {
 /// largest messages at once. Messages up to 128 KiB are not counted.
 const READS_BYTES_DEFAULT: usize = 256 << 20;
 
-/// Bytes of results that are kept up to date: a dense one takes an eighth of a byte a message, a
+/// Bytes of results that are kept up to date. A dense one takes an eighth of a byte a message, a
 /// sorted one four bytes more.
 const CONTEXTS_BYTES_DEFAULT: usize = 32 << 20;
 

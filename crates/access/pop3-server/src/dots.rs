@@ -1,5 +1,5 @@
-//! A stored message as the lines of an answer: each line ends with CR LF, a line that begins with a
-//! dot gets another one (RFC 1939 §3), and a line of a dot alone ends it.
+//! A stored message as the lines of an answer. Each line ends with CR LF. A line that begins with a
+//! dot gets another one (RFC 1939 §3). A line of a dot alone ends it.
 //!
 //! The store keeps what clients sent. A message may hold a LF without a CR, or end within a line.
 //! A client that ends lines at LF would take `LF . LF` for the end of the answer, and what follows

@@ -10,9 +10,9 @@
 //! and a copy to another engine keep both numbers.
 //!
 //! **Sizes** are the octets of the message as stored, which the row has. RETR sends just so many
-//! (without stuffed dots) for a message whose lines end with CR LF. That is all mail but what a
-//! client stored with bare LF, or without an end of the last line: [`crate::dots`] adds what is
-//! missing, which only reading the message could count.
+//! (without stuffed dots) for a message whose lines end with CR LF. A client may have stored a
+//! message with bare LF, or without an end of its last line. There [`crate::dots`] adds the missing
+//! octets, which only a read of the message could count.
 
 use std::sync::Arc;
 

@@ -27,8 +27,8 @@ pub struct SmtpService {
 /// some thousands of usual ones.
 const BUDGET_DEFAULT_BYTES: usize = 256 * 1024 * 1024;
 
-/// Octets of trace headers at most: five lines, each with one name of a client or recipient, and
-/// the results of a verification, with some lines for each signature.
+/// Octets of trace headers at most. They are five lines, each with one name of a client or
+/// recipient, and the results of a verification. The results have some lines for each signature.
 const TRACE_LEN_MAX: u64 = 16 * 1024;
 
 impl SmtpService {

@@ -92,9 +92,9 @@ pub trait MailSink: Send + Sync + 'static {
         Err(no_relay(envelope))
     }
 
-    /// Takes over recipients here that a message has not reached, while it has reached others, and
-    /// returns once that is on disk: those who failed for now get it later, and the sender gets a
-    /// report about the others. The message has no Return-Path.
+    /// Takes over local recipients that a message has not reached, while it has reached others.
+    /// Returns once that is on disk. Recipients that failed for now get it later, and the sender
+    /// gets a report about the others. The message has no Return-Path.
     async fn take_over(
         &self,
         _message: Bytes,

@@ -1,5 +1,5 @@
-//! Mail to other domains, seen from the outside: two servers that send to each other, a host that
-//! fails at each step, kills, the administrator's commands, and everybody who may not relay.
+//! Mail to other domains, seen from the outside. Two servers send to each other, and a host fails
+//! at each step. There are kills, the administrator's commands, and everybody who may not relay.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

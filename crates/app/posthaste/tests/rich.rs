@@ -305,8 +305,8 @@ fn left(data: &std::path::Path, to: &str) -> usize {
     count.trim().parse().unwrap()
 }
 
-/// `kill -9` in the middle of a conversion loses nothing: whatever was reached, clients see what
-/// they saw, the store is whole, and the next run goes on.
+/// `kill -9` in the middle of a conversion loses nothing. However far it came, clients see the same
+/// messages as before. The store is whole, and the next run goes on.
 #[test]
 fn a_conversion_that_is_killed_loses_nothing() {
     const MESSAGES: usize = 60;

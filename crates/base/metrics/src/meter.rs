@@ -133,7 +133,7 @@ pub fn command_ended() {
 }
 
 /// The answer to the last command of the current session was sent, and the session is about to
-/// wait: the cost of the command ends with this poll, which saves a reading of the clock.
+/// wait. The cost of the command ends with this poll, which saves a reading of the clock.
 pub fn command_answered() {
     on_current(|work| work.meter.answered.store(true, Ordering::Relaxed));
 }

@@ -3,7 +3,7 @@
 use crate::header::Field;
 use crate::scan::Span;
 
-/// How much of a Content-* value is read, in bytes: the file names of RFC 2231 stay under a
+/// How much of a Content-* value is read, in bytes. The file names of RFC 2231 stay under a
 /// thousand, and BODYSTRUCTURE repeats what is read.
 const CONTENT_VALUE_MAX: u32 = 16 * 1024;
 

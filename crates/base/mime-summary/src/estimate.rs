@@ -15,7 +15,7 @@ const PRINTED_BASE: usize = 8 * 1024;
 pub(crate) const PRINTED_MAX: usize = 8 << 20;
 
 /// What one part prints with no field but its type and encoding, both in BODY and in BODYSTRUCTURE,
-/// and its row of the table: 156 bytes, and up to ten digits for each number.
+/// and its row of the table. It is 156 bytes, and up to ten digits for each number.
 pub(crate) const PART_BYTES: usize = 200;
 
 /// What a nested message prints besides: an envelope of nothing but NIL, twice, and its lines.

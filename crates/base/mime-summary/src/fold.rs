@@ -131,8 +131,8 @@ fn fold_chars(text: impl Iterator<Item = char>) -> impl Iterator<Item = char> {
     text.nfkd().flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfkd()
 }
 
-/// Length of the beginning of `text` that has to be folded together: up to the last character that
-/// is in the tables and has another one of them after it.
+/// Length of the beginning of `text` that has to be folded together. It reaches up to the last
+/// character that is in the tables and has another one of them after it.
 fn marked_len(text: &str) -> usize {
     let mut chars = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {
@@ -151,8 +151,8 @@ enum Folded {
     Short(&'static [u8]),
 }
 
-/// First character that is not in the table: it has Latin, Greek, Cyrillic, Hebrew, Arabic, the
-/// scripts of India and the punctuation of all of them.
+/// First character that is not in the table. The table has Latin, Greek, Cyrillic, Hebrew, Arabic,
+/// the scripts of India and the punctuation of all of them.
 const TABLE_END: u32 = 0x3000;
 
 /// Longest folded character in the table; longer ones are not in it.
@@ -205,8 +205,9 @@ pub fn folded(text: &str) -> Vec<u8> {
     made
 }
 
-/// Appends the text that SORT compares byte by byte, from a folded text. i;unicode-casemap
-/// (RFC 5051 §2) orders by upper case, folded texts are lower case: `_` stands between the two.
+/// Appends the text that SORT compares byte by byte, from a folded text. i;unicode-casemap (RFC
+/// 5051 §2) orders by upper case, and folded texts are lower case. The character `_` is between the
+/// two.
 pub fn order_into(folded: &[u8], into: &mut Vec<u8>) {
     if folded.is_ascii() {
         into.extend(folded.iter().map(u8::to_ascii_uppercase));

@@ -2,11 +2,11 @@
 //! cost.
 //!
 //! Three steps, each its own module:
-//! 1. [`Structure`] makes one pass over the raw bytes and knows every part by its byte range;
+//! 1. [`Structure`] makes one pass over the raw bytes and knows every part by its byte range.
 //!    [`HeaderFields`], [`Media`] and [`Envelope`] read values out of those ranges.
 //! 2. [`SummaryParts`] with the response bytes that the caller printed become one compact record
 //!    ([`SummaryParts::encode`]).
-//! 3. [`SummaryRef`] reads such a record in place: a FETCH item, a header field, a search text or
+//! 3. [`SummaryRef`] reads such a record in place. A FETCH item, a header field, a search text or
 //!    the range of a part is a slice, never a parse. [`TransferDecoder`] and [`SearchKey`] serve
 //!    BINARY and SEARCH where a body has to be read after all.
 //!

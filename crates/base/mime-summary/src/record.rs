@@ -132,8 +132,8 @@ pub struct SummaryParts<'a> {
     pub structure: &'a Structure,
     /// What FETCH ENVELOPE sends.
     pub envelope: &'a [u8],
-    /// Which bytes of it stand there twice more right behind themselves, as the list of From does
-    /// for want of Sender and Reply-To; they are kept once.
+    /// Which bytes of it are repeated twice right behind themselves. The list of From is, if Sender
+    /// and Reply-To are missing. They are kept once.
     pub repeated: Range<usize>,
     /// What FETCH BODY sends.
     pub body: &'a [u8],
@@ -178,8 +178,8 @@ impl SummaryParts<'_> {
         self.with_head(flags, &digest, numbers, &out.bytes)
     }
 
-    /// ENVELOPE without what is repeated, in two pieces, and where the first of the three lies; the
-    /// whole of it if it does not stand there three times after all.
+    /// ENVELOPE without what is repeated, in two pieces, and where the first of the three lies. The
+    /// whole of it if it is not there three times after all.
     fn envelope_once(&self) -> ([&[u8]; 2], Range<usize>) {
         let Range { start, end } = self.repeated;
         let whole = ([self.envelope, &[]], 0..0);

@@ -20,8 +20,9 @@ use crate::table::PartRow;
 use crate::transfer::TransferDecoder;
 use crate::words::decode_words;
 
-/// How much of a body is decoded at a time: large enough for the substring search to run at memory
-/// speed, small enough to stay in the processor's second cache together with what it becomes.
+/// How much of a body is decoded at a time. It is large enough for the substring search to run at
+/// memory speed. It is small enough to stay in the processor's second cache together with its
+/// decoded text.
 const PIECE_LEN: usize = 32 * 1024;
 
 /// What decoding and folding a byte costs, in bytes that are searched for one key. About: text in

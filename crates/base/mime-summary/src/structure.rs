@@ -34,8 +34,8 @@ use crate::transfer::Encoding;
 /// keeps every recursion over the tree (printing, dropping) within a few kilobytes of stack.
 pub const MAX_DEPTH: usize = 100;
 
-/// How many parts a message may have: twice the 10,000 that we promise to serve; each costs 24
-/// bytes in the stored record and some 60 in BODYSTRUCTURE.
+/// How many parts a message may have. It is twice the 10,000 that we promise to serve. Each costs
+/// 24 bytes in the stored record and some 60 in BODYSTRUCTURE.
 pub const MAX_PARTS: usize = 20_000;
 
 /// How many fields of the message's own header are listed. Real headers have under 200; the rest is

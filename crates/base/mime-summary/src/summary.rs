@@ -1,7 +1,7 @@
 //! Reading a stored summary in place: every answer is a slice of it.
 //!
 //! [`SummaryRef::new`] checks version, length and the ends of all sections once (some ten
-//! nanoseconds); after that no access can leave the record, whatever its bytes are. A damaged
+//! nanoseconds). After that no access can leave the record, whatever its bytes are. A damaged
 //! record gives wrong or empty answers, never a panic: that it is not damaged is what the store's
 //! checksum is for.
 
@@ -463,8 +463,8 @@ impl<'s> HeaderText<'s> {
 }
 
 impl FieldMask {
-    /// Appends the selected fields of a header read from the message itself, and its blank line:
-    /// for a summary that [needs the body](SummaryRef::needs_body), and for the headers of nested
+    /// Appends the selected fields of a header read from the message itself, and its blank line.
+    /// For a summary that [needs the body](SummaryRef::needs_body), and for the headers of nested
     /// messages.
     pub fn append_from_header(&self, header: &[u8], into: &mut Vec<u8>) {
         let mut at = Some(0);

@@ -196,7 +196,7 @@ pub(crate) fn write_table(message: &[u8], structure: &Structure, into: &mut Vec<
 }
 
 /// Finds a section. RFC 9051 §6.4.5.1: every message has a part 1, which is the message's own body
-/// if it is not a multipart; the parts of a part that is a message are those of the message inside.
+/// if it is not a multipart. If a part is a message, its parts are those of the message inside.
 pub(crate) fn locate(table: &[u8], path: &[u32], section: Section) -> Option<Located> {
     let root = PartRow::read(table, 0)?;
     let Some((&first, rest)) = path.split_first() else {

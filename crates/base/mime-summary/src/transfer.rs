@@ -1,9 +1,8 @@
 //! Undoing a transfer encoding, piece by piece: what BINARY and SEARCH read.
 //!
-//! Decoders forgive what mail programs forgive: bytes that do not belong to the alphabet are
-//! skipped in base64 (RFC 2045 §6.8), a broken `=XY` stays as it stands in quoted-printable
-//! (§6.7). Only an encoding that we do not know is an error, for which IMAP has [UNKNOWN-CTE]
-//! (RFC 9051 §7.1).
+//! Decoders forgive what mail programs forgive. In base64, bytes outside the alphabet are skipped
+//! (RFC 2045 §6.8). In quoted-printable, a broken `=XY` stays as it is (§6.7). Only an encoding
+//! that we do not know is an error, for which IMAP has [UNKNOWN-CTE] (RFC 9051 §7.1).
 
 use crate::in_bounds::InBounds;
 

@@ -1,5 +1,5 @@
-//! What holds for every sequence of bytes: nothing panics, ranges lie inside each other, records
-//! give back what went in, damaged records are refused or harmless.
+//! What holds for every sequence of bytes. Nothing panics. Ranges lie inside each other. Records
+//! give back what went in. Damaged records are refused or harmless.
 
 use std::ops::Range;
 

@@ -2,8 +2,8 @@
 //!
 //! A word is a run of letters and digits: ASCII ones, and all bytes of other characters. Scripts
 //! without spaces between words (Chinese, Japanese, Thai …) become pairs of neighbouring
-//! characters. A word over 47 bytes becomes chunks of 47 bytes, of which each repeats the last 15
-//! bytes of the one before: whatever has 16 bytes or fewer is whole in one of them.
+//! characters. A word over 47 bytes becomes chunks of 47 bytes. Each chunk repeats the last 15
+//! bytes of the one before. So a piece of 16 bytes or fewer is whole in one of them.
 //!
 //! What always holds: where a piece of a text begins or ends does not change its words.
 

@@ -69,8 +69,9 @@ fn holds(text: &[u8], key: &str) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The messages that a naive scan of their texts finds are proposed: for any texts, cut off at
-    /// any byte, which come in pieces, and for any keys, those of one segment and of merged ones.
+    /// The index proposes every message that a naive scan of the texts finds. This holds for any
+    /// keys and any texts, which come in pieces and are cut off at any byte. It holds for one
+    /// segment and for merged ones.
     #[test]
     fn a_naive_scan_finds_nothing_that_is_not_proposed(
         texts in prop::collection::vec((wild_text(), any::<prop::sample::Index>(), any::<bool>()), 1..12),

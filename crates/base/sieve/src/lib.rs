@@ -10,8 +10,8 @@
 //!                                          Context: envelope, clock, mailboxes, what was seen
 //! ```
 //!
-//! What always holds: nothing here does I/O, and nothing reads a clock; a run ends after a bounded
-//! number of steps; a run that fails keeps the message (RFC 5228 §2.10.6). What this is not: a
+//! What always holds: nothing here does I/O, and nothing reads a clock. A run ends after a bounded
+//! number of steps. A run that fails keeps the message (RFC 5228 §2.10.6). What this is not: a
 //! store of scripts, a queue, or a composer of replies.
 
 mod address;

@@ -91,9 +91,9 @@ impl Turns {
 pub struct Threads(HashMap<u32, Turns>);
 
 impl Threads {
-    /// How long the process waited for a processor since then, during `elapsed`: the least wait of
-    /// those threads that ran or waited half of that time. Which of them worked for whom is not
-    /// known, so each of them waited at least that long.
+    /// How long the process waited for a processor since then, during `elapsed`. It is the least
+    /// wait of those threads that ran or waited half of that time. Which of them worked for whom is
+    /// not known, so each of them waited at least that long.
     pub fn waited_since(&self, before: &Self, elapsed: Duration) -> Duration {
         let since = self.0.iter().map(|(id, now)| {
             let before = before.0.get(id).copied().unwrap_or_default();

@@ -19,8 +19,8 @@ use posthaste_testkit::ServerBuilder;
 ///
 /// An attack is held if the server lives and somebody else can log in afterwards. Each listing must
 /// have been right, and memory must have stayed in its bound. Without --quick the times count as
-/// well: the median and the worst without waits are at most --factor times those alone (the worst:
-/// and --grain), and CPU afterwards at most --cpu-after. The attackers' own threads run at nice 10,
+/// well. The median and the worst without waits are at most --factor times those alone (the worst:
+/// and --grain). CPU afterwards is at most --cpu-after. The attackers' own threads run at nice 10,
 /// since a real attacker computes elsewhere.
 ///
 /// Exit status: 0 if all were held, 1 if not, 2 if it could not be tried.

@@ -1,7 +1,7 @@
 //! The damage sweep: every region of every file of a small store is damaged in turn, and the store
 //! must notice.
 //!
-//! What must hold, for a damaged file, while the store is open: each message reads right or with an
+//! What must hold for a damaged file while the store is open. Each message reads right or with an
 //! error, and none is missing without one. Damage in a pack concerns only the messages whose bytes
 //! lie there. `check` names a fault wherever a reader met one, and wherever a record of a pack was
 //! damaged. A rebuild keeps every message that the damage does not concern, and never gives a UID

@@ -176,8 +176,8 @@ fn work(arguments: &Arguments) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Processes rather than threads: a process that is started has a copy of its parent's files for a
-/// moment, and so the locks of all its threads.
+/// Processes rather than threads. A new process has a copy of its parent's files for a moment, and
+/// so the locks of all its threads.
 fn crashes(arguments: &Arguments) -> std::io::Result<Tally> {
     let (mut tally, started) = (Tally::default(), Instant::now());
     let (send, lines) = std::sync::mpsc::channel();

@@ -1,5 +1,5 @@
-//! The recorder and the seeds, in one process that starts no other: a process that is started has a
-//! copy of its parent's files for a moment, and so the locks of the stores in them.
+//! The recorder and the seeds, in one process that starts no other. A new process has a copy of its
+//! parent's files for a moment, and so the locks of the stores in them.
 
 #![allow(clippy::unwrap_used)]
 

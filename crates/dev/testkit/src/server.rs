@@ -15,7 +15,7 @@ use crate::cluster::{engine_args, share};
 use crate::line_client::LineClient;
 use crate::log::Log;
 
-/// How long a start or stop may take before a test gives up on it: far more than either needs, on a
+/// How long a start or stop may take before a test gives up on it. Far more than either needs, on a
 /// machine that compiles at the same time.
 const PATIENCE: Duration = Duration::from_secs(60);
 

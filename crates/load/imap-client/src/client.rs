@@ -1,8 +1,8 @@
 //! One IMAP connection.
 //!
-//! Always holds: answers come in the order of the tags sent; a connection that gave an [`Error`] is
-//! not used again; between commands an idle client keeps no more than [`READ_BYTES_IDLE`] of
-//! buffer.
+//! What always holds: answers come in the order of the tags sent. A connection that gave an
+//! [`Error`] is not used again. Between commands an idle client keeps no more than
+//! [`READ_BYTES_IDLE`] of buffer.
 
 use std::time::Duration;
 

@@ -157,8 +157,8 @@ fn members(root: u32, all: Vec<Stat>) -> Vec<Stat> {
     found.into_iter().map(|at| all[at].clone()).collect()
 }
 
-/// Bytes that processes read from and wrote towards the disk, by `/proc/PID/io`; `None` where that
-/// may not be read: it needs the same user or privileges. What has ended meanwhile is in its
+/// Bytes that processes read from and wrote towards the disk, by `/proc/PID/io`. `None` where that
+/// may not be read, since it needs the same user or privileges. What has ended meanwhile is in its
 /// parent's account.
 pub fn io_of(pids: &[u32]) -> Option<[u64; 2]> {
     let mut sum = [0, 0];

@@ -1,5 +1,5 @@
-//! What was wrong, in the order of how much it matters: the verdict in the first line, caveats,
-//! errors by kind with their last commands, and what the audit found.
+//! What was wrong, in the order of how much it matters. The verdict is in the first line. Caveats,
+//! errors by kind with their last commands, and the audit's findings follow.
 
 use posthaste_load_results::{AuditResult, ErrorCount, RunResult, Slow, StudyResult};
 use posthaste_load_text::figure::{figure, whole};

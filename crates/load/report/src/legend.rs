@@ -1,5 +1,5 @@
 //! The legend of a plot: one row of names with their line, marker or fill, wrapped where the plot
-//! ends, above it, so that it never covers a curve.
+//! ends. It is above the plot, so that it never covers a curve.
 
 use crate::lettering::{fitted, width};
 use crate::markup::Markup;

@@ -1,5 +1,5 @@
-//! The report: one self-contained HTML file of one or several results, plots as inline SVG,
-//! readable by day, by night and on paper; and the same figures as CSV.
+//! The report: one self-contained HTML file of one or several results, and the same figures as CSV.
+//! Plots are inline SVG, readable by day, by night and on paper.
 //!
 //! - [`page`] puts it together from [`runs`] (overview, plots, tables of runs) and [`studies`].
 //! - [`chart`], [`bars`], [`ranges`] draw; [`scale`] says where, [`legend`] and [`lettering`] in

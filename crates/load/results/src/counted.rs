@@ -1,5 +1,5 @@
-//! What a server itself counted in the window: the sums of its `/cost` and `/metrics` at the end of
-//! the window, less those at its start.
+//! What a server itself counted in the window. It is the sums of its `/cost` and `/metrics` at the
+//! end of the window, less those at its start.
 
 use std::ops::AddAssign;
 

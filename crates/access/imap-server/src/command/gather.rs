@@ -19,8 +19,8 @@ use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
 
-/// Bytes that a message takes while it is sorted, beside what the cache keeps: its UID and number,
-/// two entries of the order, two keys, and one more value of each column that grows.
+/// Bytes that a message takes while it is sorted, beside its entry in the cache. They are its UID
+/// and number, two entries of the order, two keys, and one more value of each column that grows.
 const MESSAGE_BYTES: usize = 64;
 /// Sorts up to this size do not reserve memory, as FETCH does not for small messages.
 const UNRESERVED_BYTES_MAX: usize = 128 * 1024;

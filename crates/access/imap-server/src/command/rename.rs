@@ -57,7 +57,7 @@ pub(super) async fn run(session: &mut Session, from: &MailboxArg, to: &MailboxAr
     Ok(DONE)
 }
 
-/// Renames, if the rights suffice in the very list that is changed: another session may have moved
+/// Renames, if the rights suffice in the very list that is changed. Another session may have moved
 /// a mailbox to a name below the source meanwhile.
 async fn rename(asker: Asker<'_>, source: &Place, target: &Place) -> Result<Option<Moved>, Failure> {
     let mut refusal = None;

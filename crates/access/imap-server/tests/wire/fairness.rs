@@ -1,8 +1,8 @@
 //! One session's work keeps no other waiting: it is done once, in slices or on threads of its own,
 //! and ends with the client.
 //!
-//! That no slice is too long is checked by the server itself: where debug assertions are on, it
-//! panics, and the session that should answer here ends.
+//! The server itself checks that no slice is too long. Where debug assertions are on, it panics,
+//! and the session that should answer here ends.
 
 use std::time::{Duration, Instant};
 

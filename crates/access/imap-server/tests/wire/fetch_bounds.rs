@@ -1,5 +1,5 @@
-//! What one FETCH may hold and do, however many items it has: parts are decoded once, memory comes
-//! from a budget, and what cannot be read shows before the response begins.
+//! What one FETCH may hold and do, however many items it has. Parts are decoded once. Memory comes
+//! from a budget. A part that cannot be read shows before the response begins.
 
 use posthaste_net::ByteBudget;
 

@@ -116,8 +116,9 @@ pub fn changes(server: &Server, table: &mut Table, round: usize) {
     client.ask(&format!("DELETE {target}"));
 }
 
-/// 4 KiB to one recipient, one at a time, each on disk before the next: as an MTA that knows
-/// PIPELINING sends it, with an answer awaited behind each command, and on a connection of its own.
+/// 4 KiB to one recipient, one at a time, each on disk before the next. The three rows: as an MTA
+/// that knows PIPELINING sends it, with a wait for the answer to each command, and on a connection
+/// of its own.
 pub fn lmtp_deliveries(server: &Server, table: &mut Table) {
     const TIMES: usize = 100;
     let mut text = four_kibibytes();

@@ -9,8 +9,8 @@
 //! | `backup/account/<name>` | `id`: the account · `taken`: the instant of its copy, as `begun` |
 //!
 //! From the embedded engine, all accounts of a run are copied as they were at one instant: see
-//! `LmdbEngine::snapshot`. A cluster has no such instant; there each mailbox is copied as it was at
-//! one moment of the run, and copied again until it compares equal.
+//! `LmdbEngine::snapshot`. A cluster has no such instant. There each mailbox is copied as it was at
+//! one moment of the run. It is copied again until it compares equal.
 //!
 //! An account that was removed from the store stays in its backup, but is no part of a later run.
 //! Mail that waits to be sent is in it, and is held: nothing is sent a second time by itself.

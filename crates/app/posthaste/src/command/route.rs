@@ -115,8 +115,8 @@ struct Bounces {
 }
 
 impl Bounces {
-    /// To whom reports for an address go, if it has the shape of a sender that is made so and is
-    /// not somebody's; `Some(None)` if it was not made here.
+    /// To whom reports for an address go, if it has the form of a rewritten sender and is not
+    /// somebody's. `Some(None)` if it was not made here.
     async fn original(&self, directory: &Directory, address: &str) -> Result<Option<Option<String>>> {
         let is_free = srs::is_rewritten(address)
             && matches!(directory.resolve(address).await, Err(ResolveError::NoSuchUser));

@@ -1,4 +1,4 @@
-//! How the memory that the server may use is shared out. The worst case is the sum of all parts: it
+//! How the memory that the server may use is shared out. The worst case is the sum of all parts. It
 //! is logged at the start, and a start whose worst case is over `limits.memory` is refused.
 //!
 //! ```text
@@ -37,8 +37,8 @@ use crate::config::{Auto, Config};
 pub const CONNECTION_BYTES: u64 = 1 << 20;
 /// What the program takes with no connection: threads, and pages of the commit under way.
 const PROGRAM_BYTES: u64 = 16 << 20;
-/// Tables that are full only under an attack: 20 MiB of failed logins, 13 of greylisting, 16 of
-/// DMARC reports, and some 11 of rates, remembered passwords and quotas.
+/// Tables that are full only under an attack. Failed logins take 20 MiB, greylisting 13, DMARC
+/// reports 16. Rates, remembered passwords and quotas take some 11.
 const TABLES_BYTES: u64 = 60 << 20;
 /// Compiled Sieve scripts: 8 MiB of source, and about three times that when compiled.
 const SCRIPTS_BYTES: u64 = 24 << 20;

@@ -26,8 +26,8 @@ pub use response::{
 };
 pub use structure::{Boundary, address, address_list, body, body_structure, envelope, params};
 
-/// Bytes of the longest text put in quotes: clients read quoted strings a line at a time, and
-/// RFC 2683 §3.2.1.5 has servers keep lines short. Longer text goes out as a literal.
+/// Bytes of the longest text put in quotes. Clients read quoted strings a line at a time, and RFC
+/// 2683 §3.2.1.5 has servers keep lines short. Longer text goes out as a literal.
 pub const QUOTED_BYTES_MAX: usize = 1000;
 
 /// Appends a decimal number.

@@ -202,7 +202,7 @@ fn nonsense_is_an_error() {
     }
 }
 
-/// A chain of 200,000 replies, and as many branches inside each other: neither the parser nor the
+/// A chain of 200,000 replies, and as many branches inside each other. Neither the parser nor the
 /// printer calls itself, so no stack is used up.
 #[test]
 fn a_deep_thread() {

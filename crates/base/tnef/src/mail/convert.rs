@@ -47,8 +47,8 @@ fn text_max(len: usize) -> usize {
     len.saturating_mul(40).min(16 << 20).saturating_add(4 << 10)
 }
 
-/// Memory that [`convert`] takes at most for a message of this many bytes, besides the message: the
-/// decoded part, the model, the texts, and the result while it grows.
+/// Memory that [`convert`] takes at most for a message of this many bytes, besides the message. It
+/// holds the decoded part, the model, the texts, and the result while it grows.
 pub fn conversion_memory_max(len: usize) -> usize {
     let values = crate::VALUES_MAX.saturating_mul(100).min(len.saturating_mul(24));
     len.saturating_mul(6).saturating_add(text_max(len).saturating_mul(5)).saturating_add(values)

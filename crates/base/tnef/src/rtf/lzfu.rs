@@ -1,8 +1,8 @@
 //! Compressed RTF: MS-OXRTFCP. LZFu, a Lempel-Ziv with a window of 4,096 bytes that begins filled
 //! with frequent RTF, and MELA, which is not compressed.
 //!
-//! Eight tokens follow each control byte: a literal byte, or two bytes with a place in the window
-//! (12 bits) and a length less 2 (4 bits). So no input expands more than eightfold.
+//! Eight tokens follow each control byte. A token is a literal byte, or two bytes with a place in
+//! the window (12 bits) and a length less 2 (4 bits). So no input expands more than eightfold.
 //!
 //! The crate `compressed-rtf` does the same, and is a judge in the tests. It is not used here: it
 //! panics on input under 16 bytes and on lying lengths, and allocates as much memory as those

@@ -1,5 +1,5 @@
-//! Mail from a host that nobody believes, which is verified: signatures of as many names as a
-//! header holds, over as many fields, and headers of nothing but fields.
+//! Mail from an unknown host, which is verified. Signatures name as many fields as a header holds,
+//! and headers have as many. Other headers are nothing but fields.
 
 use std::io::Write;
 use std::net::TcpStream;

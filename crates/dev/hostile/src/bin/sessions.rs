@@ -9,11 +9,10 @@ use posthaste_hostile::sessions::play;
 /// Sends commands from the grammars of IMAP, LMTP and submission, whole and changed ones. Several
 /// sessions send at once. Each seed has a server of its own.
 ///
-/// The first fault ends it, with the seed that repeats the fault. The faults: a session that ends
-/// without a reply; an answer that does not come; a panic, also of a poll with too many steps;
-/// a poll that uses over 100 ms of CPU time;
-/// memory out of bounds; a wrong answer to the well-behaved neighbour. Exit status: 0, or 1 if
-/// something was found.
+/// The first fault ends it, with the seed that repeats the fault. These are faults: a session that
+/// ends without a reply, an answer that does not come, a panic, also of a poll with too many steps.
+/// So are a poll that uses over 100 ms of CPU time, memory out of bounds, and a wrong answer to the
+/// well-behaved neighbour. Exit status: 0, or 1 if something was found.
 #[derive(Parser, Debug)]
 #[command(name = "fuzz-sessions")]
 struct Arguments {

@@ -1,5 +1,5 @@
-//! Several clients at once whose commands a seed makes: whole ones from the grammar, and bursts of
-//! changed ones that end with the client's side closed.
+//! Several clients at once, whose commands a seed makes. They send whole commands from the grammar,
+//! and bursts of changed ones after which they close their side.
 //!
 //! ```text
 //! a round:  each client sends ──> the model's client asks, its answer is checked ──> each client reads
@@ -34,7 +34,7 @@ use response::response;
 /// Whose sessions send anything.
 const FUZZED: &str = "fuzz@example.org";
 
-/// Bytes over its rest that the server may take: some forty sessions with messages of 64 KiB, and
+/// Bytes over its rest that the server may take. Some forty sessions with messages of 64 KiB, and
 /// the caches of a store that holds a few thousand of them.
 const MEMORY_MAX: u64 = 256 << 20;
 

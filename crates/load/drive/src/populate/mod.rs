@@ -2,7 +2,7 @@
 //! LMTP.
 //!
 //! The order of messages in each mailbox is a function of the seed, so an interrupted populate goes
-//! on where the mailbox ends: how many messages it has says which one is next.
+//! on where the mailbox ends. The number of its messages gives the next one.
 
 mod append;
 

@@ -143,7 +143,7 @@ impl AccountModel {
         self.inbox();
     }
 
-    /// A name that no mailbox has, nor had in this run: servers may refuse to delete two of one
+    /// A name that no mailbox has, nor had in this run. Servers may refuse to delete two of one
     /// name within a second (Cyrus renames what is deleted after name and second).
     pub fn new_name(&mut self) -> String {
         self.created += 1;

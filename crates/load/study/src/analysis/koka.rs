@@ -1,6 +1,6 @@
 //! Seed 004's figures: throughput against clients in both mixes, response time of each transaction,
-//! user and kernel time, scale-up by processors, processor counters and hottest functions where
-//! offered.
+//! user and kernel time. Then scale-up by processors, and processor counters and hottest functions
+//! where offered.
 
 use posthaste_load_results::{Analysis, Curve, Offered, Plot, RunResult, SimulatedCounts, StudyPoint, Table};
 

@@ -26,7 +26,7 @@ pub struct Child {
 impl Child {
     /// Starts the words of a command; its standard output can be read from [`Child::stdout`].
     ///
-    /// Where this machine lets us make a control group, the child lives in one of its own: its CPU
+    /// Where this machine lets us make a control group, the child lives in one of its own. Its CPU
     /// and disk are then exact, and its memory can be limited. A shell enters the group before it
     /// becomes the program, so that nothing the program does is left out.
     pub fn spawn(words: &[String], log: &std::path::Path, memory_mb: Option<u32>) -> Result<Self, String> {

@@ -42,8 +42,8 @@ const REQUEST_WITHIN: Duration = Duration::from_secs(10);
 /// Between two attempts to accept when the system has no files left.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// For so long the size of the search index is not counted again: a count reads a record for each
-/// mailbox, and a monitor asks several times a minute.
+/// The size of the search index is counted again after this time. A count reads a record for each
+/// mailbox, and a monitor sends several requests a minute.
 const INDEX_COUNTED_FOR: Duration = Duration::from_secs(10 * 60);
 
 /// What is asked for the figures.
