@@ -88,9 +88,9 @@ fn are_names<'n>(names: impl IntoIterator<Item = &'n String>) -> bool {
     names.into_iter().all(|name| name.len() <= DOMAIN_LEN_MAX)
 }
 
-/// Leaves one author, if all have one domain; else, or if DNS cannot hold it, none of those whose
-/// names are so long or so many that converting them takes long. Returns whether the author is
-/// clear: see [`is_author_clear`].
+/// Leaves one author, if all have one domain. Otherwise, or if DNS cannot hold the domain, leaves
+/// no author if the names are so long or so many that converting them takes long. Returns whether
+/// the author is clear: see [`is_author_clear`].
 pub(crate) fn bound_authors(authors: &mut Vec<String>) -> bool {
     /// Authors of different domains that are looked at.
     const AUTHORS_MAX: usize = 16;
@@ -104,8 +104,8 @@ pub(crate) fn bound_authors(authors: &mut Vec<String>) -> bool {
 }
 
 /// Whether DMARC can judge the author: all addresses of From have one domain, and DNS can hold it.
-/// RFC 7489 §6.6.1 leaves other messages to the receiver. A forger may write a domain with a
-/// policy so that no policy is found, and mail programs still show it: such mail is filed as junk.
+/// RFC 7489 §6.6.1 leaves other messages to the receiver. A forger may write a domain with a policy
+/// so that no policy is found, and mail programs still show it. Such mail is filed as junk.
 pub(crate) fn is_author_clear(authors: &[String]) -> bool {
     let mut domains = authors.iter().map(|author| author.rsplit_once('@').map_or("", |(_, domain)| domain));
     // Without From there is no author to forge.

@@ -1,5 +1,5 @@
-//! The DNS records of a domain that this server sends and receives mail for: printed for a zone
-//! file, and compared with what name servers say.
+//! The DNS records of a domain for which this server sends and receives mail. They are printed for
+//! a zone file, and compared with the answers of name servers.
 
 use std::fmt::Write as _;
 

@@ -5,9 +5,9 @@
 //!                 "since":1795435200,"public":"<base64>","private":"<base64 of PKCS #8>"},…]}
 //! ```
 //!
-//! A key is `next` until its DNS record is published, then it signs, then it is `retired`: its
-//! private part is removed, and its selector stays for as long as receivers may look it up. Private
-//! parts are never printed nor logged.
+//! A key is `next` until its DNS record is published, then it signs, then it is `retired`. Its
+//! private part is removed then, and its selector stays for as long as receivers may look it up.
+//! Private parts are never printed nor logged.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der, PublicKeyX509Der};

@@ -4,8 +4,8 @@
 //! lies. So the cost is that of the message, however large its folder is.
 //!
 //! Without `;URLAUTH=` a URL names something that the reader's account may read: its own, or what
-//! others share with it. With it (RFC 4467), it may be of another account, which has authorised it:
-//! the proof is a hash of the URL with a key of the mailbox. A refusal does not show its reason.
+//! others share with it. With it (RFC 4467), it may be of another account, which has authorised it.
+//! The proof is a hash of the URL with a key of the mailbox. A refusal does not show its reason.
 
 mod structure;
 

@@ -8,7 +8,7 @@
 //! | TNEF made of MIME | the MIME | the MIME | stays |
 //! | rich, served as sent (by programs before these forms) | a new message | a new message | a new message |
 //!
-//! In all lines but the last, clients see the same bytes before and after: the body takes another
+//! In all lines but the last, clients see the same bytes before and after. The body takes another
 //! form, and the message keeps its UID ([`posthaste_store::Engine::recode`]). In the last one they
 //! see MIME instead of `winmail.dat`. IMAP's messages never change (RFC 9051 §2.3.1.1), so the
 //! message is added again with its flags and dates, and the old one is expunged after that.

@@ -17,8 +17,8 @@
 //! | [`export`] | mailboxes written as mbox or Maildir |
 //!
 //! What always holds: clients see a message byte for byte as it came, except rich mail, which they
-//! see as MIME; when `deliver` says yes it is on disk; no message, however broken, is refused for
-//! what is in it.
+//! see as MIME. When `deliver` succeeds, the message is on disk. No message, however broken, is
+//! refused for its content.
 
 mod by_url;
 mod conversions;

@@ -2,9 +2,9 @@
 //!
 //! Two spellings of one address become one text: the domain as lower-case A-labels
 //! (`Bücher.example` is `xn--bcher-kva.example`), the local part composed (NFC) and in lower case.
-//! RFC 5321 §2.4 lets a host treat local parts as case-sensitive and advises against relying on
-//! it; like nearly every server, this one does not: `Ana@` and `ana@` are one person. An account
-//! may also have a plain name without a domain.
+//! RFC 5321 §2.4 lets a host treat local parts as case-sensitive, and advises against relying on
+//! it. Like nearly every server, this one ignores case: `Ana@` and `ana@` are one person. An
+//! account may also have a plain name without a domain.
 
 use std::fmt;
 use unicode_normalization::UnicodeNormalization;

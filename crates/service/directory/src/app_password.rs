@@ -7,9 +7,9 @@
 //! | SCRAM | no: the server would have to know which of several passwords is meant before it sends a salt |
 //! | a new password of the account | leaves them as they are |
 //!
-//! They are a part of the account's record, so what carries accounts carries them. When one was
-//! used last is in records of its own, `used/<account id>/<id>`, written at most once a day: each
-//! change of the account's record would have every cache read it again.
+//! They are a part of the account's record, so what carries accounts carries them. The time of the
+//! last use is in a record of its own, `used/<account id>/<id>`, written at most once a day. In the
+//! account's record, each change would make every cache read it again.
 
 use posthaste_mail_model::{AccountId, Secret};
 use posthaste_store::CommitOutcome;

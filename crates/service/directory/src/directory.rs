@@ -1,7 +1,7 @@
 //! The directory itself: accounts and aliases made, changed, listed and removed.
 //!
-//! Each change reads a record, and writes it on the condition that nobody else has since; a change
-//! that lost the race is made again from what is there now.
+//! Each change reads a record, and writes it on the condition that nobody else has written it
+//! since. A change that lost the race is made again from the present record.
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};

@@ -5,8 +5,8 @@
 //! logged in address=192.0.2.1 protocol=imap session=2b by=password account="ana@example.org"
 //! ```
 //!
-//! `contrib/fail2ban` holds the pattern. What a client chose itself (the account) comes last and in
-//! quotes, with quotes and line ends in it escaped: nobody can write a line that names somebody
+//! `contrib/fail2ban` holds the pattern. Text that the client chose (the account) comes last and in
+//! quotes, with quotes and line ends in it escaped. So nobody can write a line that names somebody
 //! else's address.
 
 use std::net::IpAddr;

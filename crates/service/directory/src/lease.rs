@@ -10,7 +10,7 @@
 //! which has no epoch, a round reads each account that has sessions, one after the other.
 //!
 //! What always holds: a lease is compared at least once after it was given, because its record may
-//! have changed between the login's read and the lease; no lock is held over a read.
+//! have changed between the login's read and the lease. No lock is held over a read.
 
 use parking_lot::{Mutex, RwLock};
 use posthaste_mail_model::AccountId;

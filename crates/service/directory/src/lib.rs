@@ -25,9 +25,9 @@
 //! | `seen/<owner's id>/<mailbox id>/<reader's id>/<block>` | what a user has seen in a mailbox of another one |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
-//! What always holds: a password is never kept, nor logged; nobody learns from an answer, or from
-//! how long it took, whether a user exists; nothing in here sleeps: a [`LoginError`] carries the
-//! delay that its caller must wait.
+//! What always holds: a password is never kept, nor logged. Neither an answer nor its time shows
+//! whether a user exists. Nothing in here sleeps: a [`LoginError`] carries the delay that its
+//! caller must wait.
 //!
 //! Not in here: sockets, protocol syntax, mailboxes.
 

@@ -5,7 +5,7 @@
 //! another process made, and reads scripts only after a change.
 //!
 //! What always holds: the script's record is written before the count, so a reader that sees the
-//! count sees the script; the active script cannot be removed. Not in here: what a script means.
+//! count sees the script. The active script cannot be removed. Not in here: what a script means.
 
 use posthaste_mail_model::AccountId;
 use posthaste_store::{CommitOutcome, DirectoryPages};

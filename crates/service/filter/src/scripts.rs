@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// takes some times its source: twice as much would be a share of the server's memory that its plan
 /// does not count.
 const KEPT_BYTES_MAX: usize = 8 << 20;
-/// Bytes of compiled scripts that one account may have, those that it may include counted: four
-/// scripts full of regular expressions, or all scripts there may be without them.
+/// Bytes of compiled scripts that one account may have, included ones counted. That is four scripts
+/// full of regular expressions, or the largest number of scripts without them.
 const ACCOUNT_BYTES_MAX: usize = 32 << 20;
 /// What an account counts beside its source.
 const ENTRY_BYTES: usize = 1024;

@@ -62,8 +62,8 @@ pub(crate) struct Happened {
     pub(crate) flags: Vec<String>,
 }
 
-/// Addresses that are the account's own, as far as this message shows them: its name, and the
-/// address that the message came for, with and without its detail (RFC 5230 §4.5).
+/// Addresses that are the account's own, as far as this message shows them (RFC 5230 §4.5). They
+/// are its name and the address of the recipient, with and without its detail.
 pub(crate) fn own_addresses(recipient: &Recipient) -> Vec<String> {
     let address = recipient.address.as_str();
     let mut own = vec![recipient.account.name.clone(), address.to_owned()];

@@ -1,7 +1,7 @@
 //! The packets: a length of four octets, a letter, and its data.
 
-/// Octets of a packet's data that are taken: what a filter may replace of a body at once is 64 KiB,
-/// or 1 MiB where that is agreed.
+/// Octets of a packet's data that are accepted. A filter may replace 64 KiB of a body at once, or 1
+/// MiB where that is agreed.
 pub const DATA_LEN_MAX: usize = 1024 * 1024 + 64;
 
 /// The newest version that is spoken.

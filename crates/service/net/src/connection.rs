@@ -344,10 +344,10 @@ impl Connection {
 
     /// STARTTLS: does the handshake, after the answer that invites to it was written.
     ///
-    /// Refuses if the peer sent anything after the command: an attacker who inserts bytes into the
-    /// clear text could have them taken for part of the encrypted session (CVE-2011-0411;
-    /// RFC 3207 §4.2, RFC 9051 §6.2.1). Check [`has_input`](Self::has_input) before answering OK;
-    /// after an error here, close.
+    /// Refuses if the peer sent anything after the command. An attacker might insert bytes into the
+    /// clear text. They would count as part of the encrypted session (CVE-2011-0411; RFC 3207 §4.2,
+    /// RFC 9051 §6.2.1). Check [`has_input`](Self::has_input) before answering OK; after an error
+    /// here, close.
     pub async fn start_tls(&mut self, certificates: &Certificates, within: Duration) -> Result<(), NetError> {
         self.nothing_pipelined()?;
         self.stream.accept_tls(certificates, within).await
@@ -387,7 +387,7 @@ impl Connection {
     }
 
     /// Sends what is left, ends TLS, and closes our side. Then it reads what the peer still sends,
-    /// for a short time and a few octets: closing with unread input would make the kernel reset the
+    /// for a short time and a few octets. Closing with unread input would make the kernel reset the
     /// connection, and the peer could lose our last answer.
     pub async fn close(mut self, within: Duration) -> Result<(), NetError> {
         // The account may have another connection from here on.

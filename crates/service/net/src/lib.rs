@@ -1,8 +1,7 @@
 //! Sockets, TLS, compression and limits, without any mail protocol.
 //!
-//! A session is handed a [`Connection`] and needs to know nothing else of the network: it reads
-//! what the peer sent with a deadline, writes with a deadline, and upgrades in place (STARTTLS,
-//! COMPRESS).
+//! A session gets a [`Connection`] and needs to know nothing else of the network. It reads with a
+//! deadline, writes with a deadline, and upgrades in place (STARTTLS, COMPRESS).
 //!
 //! ```text
 //! Listener::serve ── accept, limits, PROXY header, TLS handshake ──> Connection ── session code

@@ -21,7 +21,7 @@ use tokio::{
 };
 
 /// Connections the kernel completes while we are busy. A login storm of some thousand clients a
-/// second and a pause of a quarter of a second fit; the kernel lowers it to `net.core.somaxconn`
+/// second and a pause of a quarter of a second fit. The kernel lowers it to `net.core.somaxconn`
 /// (4,096 as Linux ships).
 pub const ACCEPT_BACKLOG: i32 = 4096;
 

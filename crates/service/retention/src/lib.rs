@@ -1,6 +1,6 @@
 //! Retention: old mail, and mail beyond a number of messages, leaves a folder by rule. It goes to
-//! the trash, to an archive folder for its month, or is deleted (seed 000: administrators were
-//! advised to keep folders small, and had no tool for it).
+//! the trash, to an archive folder for its month, or is deleted. Seed 000 advised administrators to
+//! keep folders small, and they had no tool for it.
 //!
 //! | module | what |
 //! | --- | --- |

@@ -226,8 +226,8 @@ async fn an_emptied_chunk_leaves_no_tombstone() {
     world.check().await;
 }
 
-/// Takes a commit that was applied back to where Paxos accepted it and no replica has carried it
-/// out: a coordinator that died between propose and commit.
+/// Takes an applied commit back to the state in which Paxos accepted it and no replica has carried
+/// it out. So a coordinator leaves it that died between propose and commit.
 async fn back_to_accepted(
     session: &Session,
     keyspace: &str,

@@ -26,7 +26,7 @@ fn figure(name: &str, value: f64, unit: &str) {
     println!("{name}\t{value:.3}\t{unit}");
 }
 
-/// Octets of the index up to its last page, from the newer of LMDB's two meta pages: after the
+/// Octets of the index up to its last page, from the newer of LMDB's two meta pages. After the
 /// page's header and 24 octets come two trees of 48, the last page's number, and the transaction's.
 fn index_len(dir: &Path) -> f64 {
     use std::os::unix::fs::FileExt;

@@ -47,8 +47,9 @@ pub struct Options {
     /// For messages whose summaries the index lacks, after a crash or a rebuild: the function that
     /// deliveries use.
     pub summarize: Summarize,
-    /// How long a serving process's index may stay behind what was acknowledged: 10 ms, in which a
-    /// busy connection appends thirty messages, and other processes see and do nothing newer.
+    /// How long a serving process's index may stay behind the acknowledged commits. It is 10 ms, in
+    /// which a busy connection appends thirty messages. Other processes do not see these until
+    /// then.
     pub checkpoint_within: Duration,
     /// Bytes of address space for the index: its limit, not its size. 1 TiB; a thousandth of what
     /// 64 bits address, and some 500 million messages.
@@ -61,13 +62,12 @@ pub struct Options {
     /// Neighbours copied by one command from which on their copies have their summaries in common
     /// with them: 32. Fewer are not worth a second place to look at when they are listed.
     pub links_from: usize,
-    /// Bytes kept for deletions on a full disk, at most: 16 MiB, which is a round of maintenance (4
-    /// MiB copied, twice as much for the index) and some thousand deletions. 0: none.
+    /// Bytes kept for deletions on a full disk, at most. 16 MiB are a round of maintenance (4 MiB
+    /// copied, twice as much for the index) and some thousand deletions. 0: none.
     pub reserve_bytes: u64,
-    /// Called, by the thread that writes, when LMDB has failed to write its meta page: it then
-    /// refuses every transaction of this process, and a new process brings the index up to what was
-    /// acknowledged. A program should report why and exit. By default nothing is done, and every
-    /// call fails.
+    /// The writer thread calls this when LMDB has failed to write its meta page. LMDB then refuses
+    /// every transaction of this process. A new process brings the index up to date. A program
+    /// should report why and exit. By default nothing is done, and every call fails.
     pub on_dead_index: fn(&StoreError),
     /// Messages of one round of maintenance: 2,000, some 5 ms of the writer's time, which commits
     /// have to wait for.
@@ -204,8 +204,8 @@ impl LmdbEngine {
         Self::start(dir, options, None)
     }
 
-    /// Opens the store of a locked directory for a server: what is acknowledged is on disk, and the
-    /// index, for all but this process, may be behind by [`Options::checkpoint_within`].
+    /// Opens the store of a locked directory for a server. Acknowledged commits are on disk. For
+    /// all other processes the index may be behind by [`Options::checkpoint_within`].
     pub fn serve(lock: Arc<EngineLock>, options: Options) -> Result<Self> {
         let dir = lock.dir().to_owned();
         Self::start(&dir, options, Some(lock))

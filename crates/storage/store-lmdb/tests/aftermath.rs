@@ -348,8 +348,8 @@ async fn beyond_the_end_in_an_old_index_a_lost_sector_is_damage() {
     assert_eq!(texts(dir.path(), inbox).await, kept);
 }
 
-/// Seeds 48 and 1039. The pack was made and given up before the disk had a byte of it; a rebuild
-/// counted it as one to write to, and the next rebuild dropped what was written there.
+/// Seeds 48 and 1039. The pack was made and given up before the disk had a byte of it. A rebuild
+/// took it as a pack to write to, and the next rebuild dropped the records that were written there.
 #[tokio::test]
 async fn a_pack_that_was_given_up_empty_is_not_written_after_a_rebuild() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,13 +1,13 @@
 //! Cuts at every file operation of the packs.
 //!
-//! `Faulty` keeps, for every pack, what a reader sees (live) and what a power cut leaves (durable):
-//! writes become durable at the sync, files and their names at the sync of the directory. From a
+//! `Faulty` keeps, for every pack, what a reader sees (live) and what a power cut leaves (durable).
+//! Writes become durable at the sync, files and their names at the sync of the directory. From a
 //! chosen operation on, everything fails. Then the store is reopened as each kind of crash leaves
 //! it. It must hold every acknowledged commit, nothing of the others, and be able to go on. The
-//! index is LMDB's own: it is as it was when the last of its transactions returned, which for a
+//! index is LMDB's own. It is as it was when the last of its transactions returned, which for a
 //! server is a while before the crash. After a server's crash, the commit at which the trouble
-//! began may be there though it was refused: its records were whole, and nobody was left to strike
-//! them out.
+//! began may be there though it was refused. Its records were whole, and no process was left to
+//! strike them out.
 
 #![allow(clippy::unwrap_used)]
 
@@ -94,8 +94,9 @@ impl Faulty {
         Err(io::Error::other("the disk fails, as the test wants it"))
     }
 
-    /// The disk after a crash. `kept` says which share of the unsynced writes made it, in the order
-    /// they were made; a process that is killed on a machine that goes on keeps all of them.
+    /// The disk after a crash. `kept` says which share of the unsynced writes reached the disk, in
+    /// the order they were made. A process that is killed on a machine that goes on keeps all of
+    /// them.
     fn after_crash(&self, kept: f64) -> Self {
         let state = self.0.lock();
         let mut next = State { room: state.room, ..State::default() };

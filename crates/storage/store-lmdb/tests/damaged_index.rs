@@ -134,8 +134,8 @@ async fn a_damaged_record_is_repaired_from_the_body_it_names() {
         value[27] ^= 0x40;
         Some(value)
     });
-    // Nothing is proved of these: another body's id (the next one, of a message that differs in a
-    // digit; one of other words), no id, no record.
+    // Nothing is proved of these: another body's id, no id, no record. The other id is the next
+    // one, of a message that differs in a digit, or one of other words.
     edit(dir.path(), inbox, &[71], |mut value| {
         let next = &world.boxes[&inbox].messages[&72];
         value[4..20].copy_from_slice(&next.body.0.to_bytes());

@@ -1,4 +1,4 @@
-//! Damage to the pages of the index, anywhere: the store is refused with the remedy, or every
+//! Damage to the pages of the index, anywhere. The store is refused with the remedy, or every
 //! message is right or an error of its own. Never a signal, never a wrong byte, never a message
 //! left out.
 

@@ -1,5 +1,6 @@
-//! Damage in the part of the log that the index does not have yet: after a crash that is the last
-//! batches, and with an old index all since. The commits behind it were acknowledged.
+//! Damage in the part of the log that the index does not have yet. After a crash, that part is the
+//! last batches. With an old index it is all later batches. The commits behind it were
+//! acknowledged.
 
 #![allow(clippy::unwrap_used)]
 

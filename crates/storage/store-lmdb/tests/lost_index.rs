@@ -1,5 +1,5 @@
-//! An index that is missing, empty or old beside full packs, and a file `format` that is lost or
-//! damaged: the store is not opened, or brought up; no mail is lost.
+//! An index is missing, empty or old beside full packs, or a file `format` is lost or damaged. The
+//! store is not opened, or is brought up to date. No mail is lost.
 
 #![allow(clippy::unwrap_used)]
 

@@ -67,8 +67,8 @@ async fn the_log_of_a_hundred_thousand_changes_of_the_directory_is_as_large_as_t
         maintain(&engine).await;
     }
     drop(engine);
-    // Of 64 KiB of changes a pass is due, and the changes since the pass before the last are kept:
-    // some 80 octets each, and what comes between two rounds of maintenance.
+    // A pass is due after 64 KiB of changes. The changes since the pass before the last are kept,
+    // some 80 octets each. So are the changes between two rounds of maintenance.
     let left = records(dir.path(), DIRECTORY).len();
     let kept_max = 3 * (64 << 10) / 80 + 3 * 200;
     assert!(left <= kept_max, "{left} changes are left of 100,000");

@@ -1,9 +1,9 @@
 //! The contract of a storage engine: seventeen calls, each for a set or a range.
 //!
-//! An engine keeps four kinds of things: **bodies** (bytes, found by id, never changed),
-//! **mailboxes** (rows, summaries and a head; changed by conditional commits), **mailbox lists**
-//! (one per account) and the **directory** (small named records: accounts, aliases). It knows no
-//! grammar, no MIME and no session.
+//! An engine keeps four kinds of things. **Bodies** are bytes, found by id, never changed.
+//! **Mailboxes** have rows, summaries and a head, and are changed by conditional commits. There is
+//! one **mailbox list** per account. The **directory** has small named records: accounts, aliases.
+//! It knows no grammar, no MIME and no session.
 //!
 //! Every `commit*` call answers `Done` only when the change survives power loss, and leaves no
 //! trace when it answers `Conflict` or fails. Several processes (embedded) or nodes (cluster) may
@@ -56,7 +56,7 @@ pub struct Stored<'a> {
     pub summary: &'a [u8],
 }
 
-/// UIDs of a requested set whose messages exist and whose summaries an engine cannot return: the
+/// UIDs of a requested set whose messages exist and whose summaries an engine cannot return. The
 /// record is missing or damaged, and the engine cannot rebuild it.
 ///
 /// The caller must report them to its own caller: a message that is left out silently looks like

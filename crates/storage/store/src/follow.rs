@@ -6,8 +6,8 @@
 //! has looked. So a change costs one entry, however many mailboxes and sessions the account has. A
 //! session that does not look holds nothing for the changes that it has missed.
 //!
-//! What always holds: while nobody follows an account, its changes cost one atomic load; no lock is
-//! held across I/O; a mailbox has one entry, however often it changes.
+//! What always holds: while nobody follows an account, its changes cost one atomic load. No lock is
+//! held across I/O. A mailbox has one entry, however often it changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Converts between values and the bytes that engines store: little-endian numbers, varints, texts,
 //! sets.
 //!
-//! Reading never trusts a length: every call returns `None` when the bytes end too early, and the
+//! Reading never trusts a length. Every call returns `None` when the bytes end too early, and the
 //! caller turns that into a fault that names the record.
 
 use posthaste_mail_model::{Id, NumSet};

@@ -1,8 +1,8 @@
 //! What clients see of bodies that are stored in another form.
 //!
-//! A body that is stored as clients see it costs one comparison of 16 bytes more. Another is read
-//! and converted whole, once for all who read it at that time, and kept within a budget: a client
-//! that reads it in small pieces pays for one conversion.
+//! A body that is stored as clients see it costs one comparison of 16 bytes more. A body in another
+//! form is read and converted whole, once for all who read it at that time. The result is kept
+//! within a budget, so a client that reads it in small pieces pays for one conversion.
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ impl Serve for NoForms {
 pub(crate) struct Served {
     serve: Arc<dyn Serve>,
     kept: Mutex<Cache<BodyId, Arc<OnceCell<Bytes>>>>,
-    /// Which bodies of those read last have a header, and the engine's epoch when that was read:
-    /// another process may change the form of a body.
+    /// Which bodies of those read last have a header, and the engine's epoch when that was read.
+    /// Another process may change the form of a body.
     notes: Mutex<Cache<BodyId, (bool, Epoch)>>,
 }
 

@@ -99,9 +99,9 @@ impl<'e> Transfer<'e> {
         Self { from, to, places: None, left_out: None }
     }
 
-    /// Messages that the source cannot read are left out, and everything else is copied: for a
-    /// backup, and for a restore, where there is no other source. [`Self::left_out`] names them. A
-    /// later run leaves them out as well, even if they can be read then.
+    /// Messages that the source cannot read are left out, and everything else is copied. This is
+    /// for a backup, and for a restore, where there is no other source. [`Self::left_out`] names
+    /// them. A later run leaves them out as well, even if they can be read then.
     #[must_use]
     pub fn leaving_out_damage(mut self) -> Self {
         self.left_out = Some(Mutex::default());

@@ -84,7 +84,7 @@ pub struct Verdict {
     pub action: Action,
     /// The domain of the author (`From`), if there is one.
     pub author: String,
-    /// What a report about the author's domain says of the message; none if the domain has no
+    /// What a report about the author's domain says of the message. None if the domain has no
     /// policy or wants no report, or if look-ups failed.
     pub observed: Option<Observed>,
 }

@@ -160,8 +160,8 @@ impl Journal {
     }
 }
 
-/// Forgets what was imported into mailboxes of an account, those of `keep` excepted: of mailboxes
-/// that were deleted, or of an account that is being removed.
+/// Forgets what was imported into mailboxes of an account, except those of `keep`. It is called for
+/// mailboxes that were deleted, and for an account that is being removed.
 pub(super) async fn forget(
     engine: &dyn Engine,
     account: AccountId,

@@ -30,7 +30,7 @@ pub(super) fn is_maildir(dir: &Path) -> bool {
 }
 
 /// The relative name of a Maildir++ folder: `.Archive.2024` is `Archive/2024`, in modified UTF-7 as
-/// Dovecot and Courier write it; what is not that is taken as it is.
+/// Dovecot and Courier write it. Any other name is taken as it is.
 pub(super) fn folder_name(dir_name: &str) -> String {
     let level =
         |level: &str| posthaste_imap_codec::utf7::decode(level.as_bytes()).unwrap_or_else(|_| level.into());

@@ -15,9 +15,9 @@
 //! into the mailbox otherwise is not looked at. A message that a user moved or expunged since stays
 //! where it is, or deleted.
 //!
-//! What always holds: no message is passed over for being broken; whatever was not taken is counted
-//! and reported with file and offset; an import that fails says what it had taken, and run again
-//! brings the rest.
+//! What always holds: no message is passed over for being broken. Each message that was not
+//! imported is counted and reported with file and offset. A failed import says what it has
+//! imported, and the next run imports the rest.
 
 mod batch;
 mod digest;
@@ -49,8 +49,8 @@ use importer::mailbox_name;
 
 /// Messages of one commit.
 const BATCH_MESSAGES: usize = 500;
-/// Octets of one commit. Both limits make a commit of some milliseconds: long enough that its sync
-/// does not count, and short enough that mail coming in meanwhile does not wait.
+/// Octets of one commit. Both limits make a commit of some milliseconds. That is long enough that
+/// its sync does not count, and short enough that incoming mail does not wait.
 const BATCH_BYTES: usize = 8 << 20;
 /// Batches prefetched: one is prepared while another is committed. More would only use more memory.
 const BATCHES_AHEAD: usize = 2;

@@ -6,8 +6,8 @@
 //! commands or bytes it waits. What an account has used outlives its sessions, until its buckets
 //! are empty.
 //!
-//! What always holds: counting a command or bytes is one look at the clock and one atomic
-//! operation; no lock is held over I/O; an account without a session and with empty buckets has no
+//! What always holds: counting a command or bytes is one reading of the clock and one atomic
+//! operation. No lock is held over I/O. An account without a session and with empty buckets has no
 //! entry.
 //!
 //! [`Connection`]: crate::Connection
@@ -186,8 +186,8 @@ impl Accounts {
         }
     }
 
-    /// A share for a session of this account that logs in from `peer`; `None` if it has as many
-    /// connections as it may, which the log then says.
+    /// A share for a session of this account that logs in from `peer`. `None` if it has as many
+    /// connections as it may, with a line in the log.
     pub fn admit(&self, account: [u8; 16], name: &str, peer: IpAddr) -> Option<AccountShare> {
         let max = self.0.limits.load().connections;
         let mut known = self.known();

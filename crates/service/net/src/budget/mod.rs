@@ -2,8 +2,8 @@
 //! it is reached.
 //!
 //! A message pays for its bytes as they come, not for what was announced: an announcement costs its
-//! sender nothing. When bytes are short, a message that moves has precedence over one that does
-//! not: the permit of a slow message is revoked, and its session forgets what came of it.
+//! sender nothing. When bytes are short, a message that makes progress has precedence over one that
+//! does not. The permit of a slow message is revoked, and its session drops the bytes that came.
 //!
 //! What always holds:
 //! * all permits together are within the budget, those of one holder within its share;

@@ -252,8 +252,8 @@ fn touched(commit: &MailboxCommit) -> NumSet {
     NumSet::from_ranges(changed.chain(expunged))
 }
 
-/// Where the log is cut by a commit that takes the mod-sequence past a multiple of [`LOG_KEPT`]:
-/// one range tombstone for 4,096 entries, below everything that is read later.
+/// Where the log is cut by a commit that takes the mod-sequence past a multiple of [`LOG_KEPT`]. It
+/// is one range tombstone for 4,096 entries, below everything that is read later.
 fn trim_at(expected: ModSeq, next: ModSeq) -> Option<ModSeq> {
     let crossed = expected.value() / LOG_KEPT != next.value() / LOG_KEPT;
     crossed.then(|| next.value().checked_sub(LOG_KEPT).and_then(ModSeq::new)).flatten()

@@ -8,7 +8,7 @@
 //! | varint | number of origins |
 //! | 4 + 16 each | an origin: the first UID it counts for (to the next origin's), and the commit's id |
 //!
-//! Its key is a UID at or below its first row and above every row of the chunk before; the key
+//! Its key is a UID at or below its first row and above every row of the chunk before. The key
 //! stays when the first row is expunged. A chunk is never deleted, only emptied: a tombstone that
 //! was dropped before every node had it would bring expunged messages back. Rows never move from
 //! one chunk to another. So a reader that pages through a changing mailbox may see old rows but

@@ -34,7 +34,7 @@ pub(crate) fn seed_at(seed: u64, number: u64) -> u64 {
 /// Not CRC-32C, which the packs use: one stream of the CRC instruction takes three cycles for eight
 /// bytes. A listing of 100,000 messages checks a few hundred bytes a message. The lanes take some
 /// eight cycles for 64. Each step is a bijection of its lane, so that damage within one eight-byte
-/// word always reaches the end; from there one in 2^32 is missed.
+/// word always reaches the end. There one in 2^32 is missed.
 pub(crate) fn sum32(seed: u64, bytes: &[u8]) -> u32 {
     let mut lanes = LANES;
     lanes[0] ^= seed;

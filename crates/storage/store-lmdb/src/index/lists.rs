@@ -3,7 +3,7 @@
 //! A list is one record for its version and the number of the others, one per mailbox and one per
 //! subscribed name. So a change costs the same in an account of ten thousand mailboxes as in one of
 //! ten. Keys of `lists` are the account and a tag: 0 version, 1 mailbox (and its id), 2
-//! subscription (and the checksum of the name: names are longer than LMDB's keys may be).
+//! subscription (and the checksum of the name). Names may be longer than LMDB's keys.
 
 use std::collections::BTreeSet;
 

@@ -17,8 +17,8 @@ const MULTIPLE: u64 = 4;
 pub(crate) const MESSAGE: u64 = 52;
 
 /// Packs of which the bytes are counted. A mailbox that is seldom changed in a busy store may have
-/// its log in more of them; what is left out is not counted as dead, and goes when its pack is
-/// compacted for another reason. Eight keep a head below 200 bytes.
+/// its log in more of them. The records in those are not counted as dead. They are removed when
+/// their pack is compacted for another reason. Eight keep a head below 200 bytes.
 const PLACES: usize = 8;
 
 /// Bytes of log records, by pack.

@@ -2,7 +2,7 @@
 //! over these tables have come.
 //!
 //! A *pass* writes checkpoints of ranges that together have every row of the tables. The last two
-//! complete passes are kept: where a range of the last one is damaged, the one before has it, and
+//! complete passes are kept. Where a range of the last one is damaged, the one before has it, and
 //! the log has every change since. What was logged before both is superseded.
 //!
 //! | key | value |

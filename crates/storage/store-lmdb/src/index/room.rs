@@ -28,7 +28,7 @@ impl Index {
         self.file.metadata().map(|found| found.len()).map_err(failed("the index"))
     }
 
-    /// Writes zeroes behind the last page, so that a transaction of about this size finds room: a
+    /// Writes zeroes behind the last page, so that a transaction of about this size finds room. A
     /// full disk shows before anything is written, and syncing does not have to record a new
     /// length. Only inside a write transaction, when no process extends the file. `ahead` is asked
     /// only if the file must become longer.

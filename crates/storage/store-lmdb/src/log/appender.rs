@@ -55,8 +55,8 @@ impl Current {
 }
 
 /// A pack that this process has ended, and the index does not know it yet. Its file is kept open,
-/// and with it the lock: another process would take a pack without a tail over, write to it, and
-/// lose that when this process has it sealed.
+/// and with it the lock. Otherwise another process would take over a pack without a tail and write
+/// to it. It would lose those records when this process has the pack sealed.
 struct Ended {
     number: u32,
     end: u64,
@@ -277,7 +277,7 @@ impl Appender {
     }
 
     /// What a process left of a pack beyond the end that the index has. Fails if acknowledged
-    /// commits follow that cannot be redone, because of damage there or in another pack: to go on
+    /// commits follow that cannot be redone, because of damage there or in another pack. To go on
     /// in another pack would lose them. Call it when no tail is left to redo.
     pub(crate) fn left(&self, number: u32, end: u64, next_seq: u64) -> Result<Left> {
         let path = path_of(&self.dir, number);
@@ -336,8 +336,8 @@ impl Appender {
     }
 
     /// The highest number of a pack in a store whose index does not keep the next one. A file that
-    /// is empty and unknown to the index was left by a try to make that pack, which takes it over:
-    /// its number would be missing for ever.
+    /// is empty and unknown to the index was left by an earlier try to make that pack. It is used
+    /// now, since its number would otherwise be missing for ever.
     fn highest(&self, index: &Index, txn: &RoTxn) -> Result<u32> {
         let mut highest = index.all_packs(txn)?.last().map_or(0, |(n, _)| *n);
         let names = self.disk.list(&self.dir).map_err(failed(self.dir.display()))?;

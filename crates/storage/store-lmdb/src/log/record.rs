@@ -27,8 +27,8 @@
 //! | … | content, then zeroes to a multiple of eight |
 //!
 //! A batch is written and synced before the next one begins. So each record shows that the disk
-//! once had everything before its batch: what is missing there is damage, and not what a crash cut
-//! off. Older programs wrote 0 there, and so do batches of over 128 MiB.
+//! once had everything before its batch. Missing records there are damage, and were not cut off by
+//! a crash. Older programs wrote 0 there, and so do batches of over 128 MiB.
 //!
 //! The checksum of a head covers the place of the record. A rebuild can therefore search a damaged
 //! pack for records. The bytes of a record in another place do not pass, and a message that
@@ -42,9 +42,9 @@ use posthaste_mail_model::{BodyId, Id};
 pub(crate) const PACK_HEADER: usize = 64;
 /// Bytes of a record before its table or content.
 pub(crate) const RECORD_HEADER: usize = 48;
-/// Bytes of a body under one checksum. What a ranged read may have to check in excess at either
-/// end; half would double the table of large bodies for little, twice as much would make a preview
-/// of 2 KiB cost 10 µs.
+/// Bytes of a body under one checksum. A ranged read may have to check so many bytes in excess at
+/// either end. Half would double the table of large bodies for little gain. Twice as much would
+/// make a preview of 2 KiB cost 10 µs.
 pub(crate) const BLOCK: usize = 64 * 1024;
 /// What the three bytes of [`Header::steps`] can hold: batches of up to 128 MiB.
 const STEPS_MAX: u32 = (1 << 24) - 1;

@@ -14,8 +14,8 @@
 //!    removed. On a full disk a pack is compacted from its end, and cut after each round
 //!    (`shrink`).
 //!
-//! COPY does not count references at once, and still no body is lost: a body is removed only in
-//! step 2, and step 2 runs only in a transaction in which step 1 found nothing to do.
+//! COPY does not count references at once, and still no body is lost. A body is removed only in
+//! step 2. Step 2 runs only in a transaction in which step 1 found nothing to do.
 
 mod checkpoints;
 mod copies;

@@ -1,5 +1,5 @@
-//! Writes checkpoints of ranges: passes over mailbox lists, the directory and packs, so that the
-//! log of what is created and removed there does not grow for ever.
+//! Writes checkpoints of ranges, in passes over mailbox lists, the directory and packs. So the log
+//! of created and removed records does not grow for ever.
 //!
 //! A pass goes over all tables, a few ranges in each round. A range is *prepared* from a reading
 //! transaction, as checkpoints of mailboxes are: it has what all records before the transaction's

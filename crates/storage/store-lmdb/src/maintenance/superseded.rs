@@ -78,8 +78,8 @@ fn mailbox(
     Ok((seq >= upto).then_some((mailbox, len)))
 }
 
-/// A checkpoint that is later than the one that the index names is kept: an index that was restored
-/// from a backup names an earlier one.
+/// A checkpoint later than the one that the index names is kept. An index that was restored from a
+/// backup names an earlier one.
 fn checkpoint(
     index: &Index,
     txn: &RoTxn,

@@ -108,7 +108,7 @@ impl Controls {
 }
 
 impl Controls {
-    /// Ends packs at records that give up what the old index has: another process had redone that
+    /// Ends packs at records that give up commits of the old index. Another process had redone that
     /// tail, or the commit of the index had failed only in part. The index has no such record
     /// itself, and an opening gives up the tail that begins with it.
     fn refuse(&mut self, packs: &[(u32, PackState)]) {

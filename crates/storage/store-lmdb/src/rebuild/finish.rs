@@ -109,8 +109,8 @@ impl Summaries<'_> {
         Ok(bare)
     }
 
-    /// The summary of a message, made from its body; else the one in the old index; else an empty
-    /// one, which each read of the message tries to make again.
+    /// The summary of a message, made from its body. Otherwise the one in the old index. Otherwise
+    /// an empty one, which each read of the message tries to make again.
     fn summary(&mut self, txn: &mut RwTxn, message: &Bare) -> Result<Vec<u8>> {
         let Bare { mailbox, uid, body, .. } = *message;
         let why = match self.index.body(txn, body)? {
@@ -148,7 +148,7 @@ impl Summaries<'_> {
 
 /// Takes out bodies that no message holds and records the packs. All that hold something are
 /// sealed, so that new records never follow old tails. So are those that the log gives up. A pack
-/// whose tail was cut off is not: the next process that writes finds the tail, seals the pack, and
+/// whose tail was cut off is not. The next process that writes finds the tail, seals the pack, and
 /// says so in the log. Else a rebuild without an index would find the tail's whole commits. After
 /// faults, all are marked as damaged: maintenance then leaves them as they are. `superseded`: bytes
 /// of log records that are needed no more, by pack.

@@ -207,8 +207,8 @@ fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String
     }
 }
 
-/// Names what is damaged, and returns whether the log is known to be complete: whether every lost
-/// record is named by an intact head or by the old index.
+/// Names what is damaged, and returns whether the log is known to be complete. It is if an intact
+/// head or the old index names every lost record.
 fn damaged_parts(
     found: &Survey,
     old: &[(u32, crate::index::packs::PackState)],

@@ -2,7 +2,7 @@
 //!
 //! The newest intact checkpoint of each range is put into the new index before anything is
 //! replayed. Commits that it has are passed over. Two passes are kept in the log, with every change
-//! since the earlier one: where a range of the later one is damaged, nothing is lost.
+//! since the earlier one. Where a range of the later one is damaged, nothing is lost.
 
 use std::collections::BTreeMap;
 

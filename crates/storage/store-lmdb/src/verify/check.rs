@@ -6,7 +6,7 @@
 //! and add up to its counts. Each row has its summary and a body of its size. Nothing is left that
 //! belongs to no one.
 //!
-//! A reading transaction keeps LMDB from using freed pages again, so none is held for long: the
+//! A reading transaction keeps LMDB from using freed pages again, so none is held for long. The
 //! check reads in slices, each in a transaction of its own. Between two pages' slices, two packs or
 //! two mailboxes it may begin another; one mailbox is judged within one. Some properties hold at
 //! one moment only: references against holders, and records that belong to no one. They are judged

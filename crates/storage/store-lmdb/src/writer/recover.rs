@@ -1,5 +1,5 @@
-//! Finds commits that are in a pack and not in the index, and redoes them: after a process ended,
-//! after an index commit failed, and after an index was restored from a backup.
+//! Finds commits that are in a pack and not in the index, and redoes them. That happens after a
+//! process ended, after an index commit failed, and after an index was restored from a backup.
 //!
 //! While a process has written records that the index lacks, it holds the index's write
 //! transaction. So a tail that a write transaction finds in the pack of another process has one of
@@ -127,9 +127,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Syncs a redone tail, then commits the index. The tail may never have reached the disk: the
-    /// process that wrote it may have ended before its sync, or its sync may have failed, after
-    /// which the kernel calls unwritten pages clean. So the same bytes are written again first.
+    /// Syncs a redone tail, then commits the index. The tail may never have reached the disk. The
+    /// process that wrote it may have ended before its sync. Or its sync may have failed, after
+    /// which the kernel marks unwritten pages as clean. So the same bytes are written again first.
     fn make_durable(
         &mut self,
         mut txn: RwTxn<'_>,
@@ -200,8 +200,8 @@ impl Writer<'_> {
             given_up.extend(given_up_by_tail(Scan::new(&**file, form, state.end, size)));
             tails.push((kind, (*number, size)));
         }
-        // A tail that begins by abandoning others counts, and the abandoned ones do not, though
-        // they may begin in the same way: a process may have failed to commit the index in several
+        // A tail that begins by abandoning others counts. The abandoned ones do not, though they
+        // may begin in the same way. A process may have failed to commit the index in several
         // packs, one after the other.
         tails.retain(|(_, (number, _))| !given_up.contains(number));
         let abandoning = tails.iter().find(|(kind, _)| *kind == Kind::Abandon);

@@ -99,7 +99,7 @@ impl Objects {
         Self { store, place, prefix: Path::from(prefix), owner }
     }
 
-    /// A body's object. It begins with the last bits of the body's id, which are random: stores
+    /// A body's object. It begins with the last bits of the body's id, which are random. Stores
     /// spread their load by the beginning of names, and ids begin with the time.
     fn name(&self, body: BodyId, commit: Id) -> Path {
         let [.., last] = body.0.to_bytes();

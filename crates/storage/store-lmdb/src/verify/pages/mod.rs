@@ -7,9 +7,9 @@
 //! fill their page without gaps. A tree has its depth and the numbers of its pages and records.
 //! Every page below the last is in one tree or in one list of free pages.
 //!
-//! `layout` reads one page, and cannot be made to read beyond it; `file` reads pages of one
-//! snapshot; `judge` says what is wrong with one page; `walk` goes through whole trees,
-//! `first_pages` through the top of them.
+//! `layout` reads one page, and cannot be made to read beyond it. `file` reads pages of one
+//! snapshot. `judge` names the faults of one page. `walk` goes through whole trees, `first_pages`
+//! through the top of them.
 //!
 //! The structure is that of LMDB 0.9.70 (data version 1) on a little-endian machine with 64 bits.
 

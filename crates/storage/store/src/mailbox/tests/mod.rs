@@ -381,8 +381,8 @@ async fn forgotten_expunges_lead_to_a_full_load() {
     assert_eq!(mailbox.view().missing(&set(&[(1, 300)])).to_string(), "5:200");
 }
 
-/// Random changes through two stores that do not see each other but through the engine: the oracle
-/// refuses what does not add up, and in the end both have the same view.
+/// Random changes through two stores that see each other only through the engine. The oracle
+/// refuses commits that do not add up. In the end both stores have the same view.
 #[tokio::test]
 async fn two_processes_agree() {
     for seed in 0..20 {
