@@ -1,4 +1,4 @@
-//! The answers to IMAP's questions about a message: computed once at delivery, read back at no
+//! The values that IMAP clients fetch of a message: computed once at delivery, read back at no
 //! cost.
 //!
 //! Three steps, each its own module:
@@ -12,8 +12,8 @@
 //!
 //! What always holds: no input panics. Work and memory are linear in the message, and a summary is
 //! never longer than [`summary_len_max`]. Every range of a part lies inside its parent's. Every
-//! byte of a message belongs to a line, and lines end at LF (with or without CR before it). What
-//! this is not: a composer, a validator, or a place that knows IMAP's syntax.
+//! byte of a message belongs to a line, and lines end at LF (with or without CR before it). This
+//! crate is no composer and no validator, and does not know IMAP's syntax.
 
 mod address;
 mod charset;

@@ -1,4 +1,4 @@
-//! TNEF: the bytes of `winmail.dat` to values and back, and what they hold as MIME.
+//! TNEF: the bytes of `winmail.dat` to values and back, and to MIME.
 //!
 //! Written from the public specifications: MS-OXTNEF (the stream), MS-OXCDATA and MS-OXPROPS
 //! (properties), MS-OXRTFCP (compressed RTF), MS-OXRTFEX (HTML inside RTF), MS-OXCICAL (meetings).
@@ -13,7 +13,7 @@
 //!
 //! What always holds: no input makes it panic. Memory is bounded by the input's length
 //! ([`conversion_memory_max`]). `decode(encode(m))` is `m`, and the same model always gives the
-//! same bytes. What is damaged gives a [`Damage`], which says why.
+//! same bytes. Damaged input gives a [`Damage`], which says why.
 
 mod charset;
 mod decode;

@@ -5,9 +5,9 @@
 //! with the server but the types of `mail-model`. If both used one parser, one bug would hide in
 //! both.
 //!
-//! - [`scan`]: bytes to responses, without sockets. Tolerant: what it does not know it hands on as
-//!   it came.
-//! - [`fetch`], [`listing`]: what is inside FETCH, LIST, STATUS and SEARCH responses.
+//! - [`scan`]: bytes to responses, without sockets. Tolerant: it hands on an unknown response as it
+//!   came.
+//! - [`fetch`], [`listing`]: the contents of FETCH, LIST, STATUS and SEARCH responses.
 //! - [`command`]: values to command bytes.
 //! - [`net`]: dialling, TLS, counting bytes.
 //! - [`Client`]: one connection: commands, pipelining, literals both ways, IDLE, a transcript of

@@ -1,9 +1,9 @@
 //! A server that does almost nothing. It calibrates the instrument, and proves that the instrument
 //! notices faults.
 //!
-//! Mail lies in memory, answers are copied, nothing is synced. It knows just the IMAP and LMTP that
-//! the instrument speaks. With [`Faults`] it lies: it acknowledges mail and drops it, alters a
-//! body, delays a command.
+//! Mail is in memory, answers are copied, nothing is synced. It knows just the IMAP and LMTP that
+//! the instrument speaks. With [`Faults`] it acknowledges mail and drops it, alters a body, or
+//! delays a command.
 
 mod imap;
 mod lmtp;

@@ -2,8 +2,8 @@
 //!
 //! A workload is transactions made of protocol [`Step`]s, a [`Chooser`] that says which comes next,
 //! and think times between them. It is read from TOML. The built-in ones are files like any other
-//! (`workload show NAME` prints them). [`corpus`] makes the mail. All chance comes from [`Random`],
-//! so a seed repeats a run.
+//! (`workload show NAME` prints them). [`corpus`] makes the mail. All random choices come from
+//! [`Random`], so a seed repeats a run.
 //!
 //! Nothing here opens a connection.
 

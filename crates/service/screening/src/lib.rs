@@ -1,5 +1,5 @@
-//! What other hosts must meet before their mail is read: DNS block lists, a greeting that can be
-//! true, rates, and greylisting.
+//! The conditions for other hosts before their mail is read: DNS block lists, a greeting that can
+//! be true, rates, and greylisting.
 //!
 //! | module | question | when |
 //! | --- | --- | --- |
@@ -11,9 +11,9 @@
 //!
 //! What always holds:
 //! * A list that does not answer, or gives an answer outside RFC 5782, refuses nothing.
-//! * Mail for `postmaster` is not screened (RFC 5321 §4.5.1): a host that is refused can write
+//! * Mail for `postmaster` is not screened (RFC 5321 §4.5.1), so that a refused host can write
 //!   there.
-//! * What is kept of strangers is bounded, and in memory only: a restart forgets it.
+//! * Records about strangers are bounded, and in memory only. A restart drops them.
 
 mod block_list;
 mod greeting;

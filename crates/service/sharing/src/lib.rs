@@ -5,15 +5,15 @@
 //! Shared/sales@example.org/INBOX           a mailbox of an account that nobody logs in to
 //! ```
 //!
-//! The lists of rights are the directory's. What one account may see by them is read once. One
-//! small record counts the changes of all lists. After a change, the count of each owner says whose
-//! lists have to be read again. So a command costs one read of a record beside its own work, and a
-//! command on one's own mailboxes costs nothing more. Sessions of one account that need the lists
-//! at the same time read them once.
+//! The lists of rights are the directory's. The mailboxes that an account may see by them are read
+//! once. One small record counts the changes of all lists. After a change, the count of each owner
+//! shows whose lists must be read again. So a command on a mailbox of another account costs one
+//! more read of a record. A command on one's own mailboxes costs nothing more. Sessions of one
+//! account that need the lists at the same time read them once.
 //!
-//! What always holds: a mailbox without rights is nowhere in [`Visible`], no more than one that
-//! does not exist, or an account that does not. A user cannot distinguish these cases, not even by
-//! the time that a command takes.
+//! What always holds: a mailbox without rights is not in [`Visible`]. Neither is a mailbox or an
+//! account that does not exist. A user cannot distinguish these cases, not even by the time that a
+//! command takes.
 //!
 //! Not in here: which rights a command needs, beside those for flags.
 

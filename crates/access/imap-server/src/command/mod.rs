@@ -1,5 +1,5 @@
-//! Commands: one file or folder each; two commands that differ in a word share one. This file
-//! calls the handler of each command and sends its result.
+//! Commands: one file or folder each. Two commands that differ in a word share one. This file calls
+//! the handler of each command and sends its result.
 //!
 //! A handler prints its untagged responses and returns how the command ended. Then all other
 //! changes of the mailbox are reported, as far as the table allows. The tagged response is last.

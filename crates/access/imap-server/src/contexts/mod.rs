@@ -1,8 +1,8 @@
 //! Results that are kept up to date: CONTEXT=SEARCH and CONTEXT=SORT (RFC 5267 §4.3).
 //!
-//! A SEARCH or SORT with UPDATE leaves a **context**: its criteria, and the UIDs of what it found.
-//! When the session's view of the mailbox changes, only the messages that differ are evaluated
-//! again. What came or went is reported by ADDTO and REMOVEFROM. No search is repeated.
+//! A SEARCH or SORT with UPDATE leaves a **context**: its criteria, and the UIDs of its result.
+//! When the session's view of the mailbox changes, only the changed messages are evaluated again.
+//! ADDTO and REMOVEFROM report messages that entered or left the result. No search is repeated.
 //!
 //! * `kept` decides which criteria can be kept up to date.
 //! * `members` holds the UIDs of a result, and `order` those of a sorted one.

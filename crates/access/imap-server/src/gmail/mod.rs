@@ -1,4 +1,4 @@
-//! X-GM-EXT-1: what Gmail adds to IMAP, for clients and migration tools that were written for it.
+//! X-GM-EXT-1: Gmail's extension of IMAP, for clients and migration tools that were written for it.
 //!
 //! * X-GM-MSGID is made of EMAILID, and X-GM-THRID of THREADID: numbers of 63 bits.
 //! * A label is a keyword. With Gmail it is a mailbox that also holds the message. To know those

@@ -1,17 +1,17 @@
-//! NOTIFY (RFC 5465): the server reports what others do, also in mailboxes that the session has not
-//! selected, and while no command runs.
+//! NOTIFY (RFC 5465): the server reports changes by others, also in mailboxes that the session has
+//! not selected, and while no command runs.
 //!
-//! * `wish` compiles what the client wants, and refuses what makes no sense.
+//! * `wish` compiles the client's event groups, and refuses invalid ones.
 //! * `others` follows mailboxes of other accounts, with their rights.
-//! * `report` prints what happened in other mailboxes: STATUS, LIST, METADATA.
+//! * `report` prints changes of other mailboxes: STATUS, LIST, METADATA.
 //!
 //! `announce` reports the selected mailbox as far as the client wants to know, and `waiting` waits
-//! for input and for news.
+//! for input and for changes.
 //!
 //! Nothing is queued for a session. The store keeps one record for each account
-//! ([`posthaste_store::AccountWatch`]), and the session the number up to which it has looked. A
-//! client that reads again after a pause gets one response for each mailbox that changed. Where
-//! that would be more than the limit, it gets NOTIFICATIONOVERFLOW (RFC 5465 §5.8).
+//! ([`posthaste_store::AccountWatch`]), and the session the number of the last change that it has
+//! seen. A client that reads again after a pause gets one response for each mailbox that changed.
+//! If these exceed the limit, it gets NOTIFICATIONOVERFLOW (RFC 5465 §5.8).
 
 mod group;
 mod names;

@@ -1,8 +1,8 @@
 //! The adapter: a connection's bytes and the clock on one side, the session's lines and actions on
 //! the other.
 //!
-//! Answers are gathered while commands wait in the input (PIPELINING, RFC 2449 §6.6). They are
-//! sent before anything is waited for.
+//! Answers are gathered while commands wait in the input (PIPELINING, RFC 2449 §6.6). They are sent
+//! before the session waits for anything.
 
 mod login;
 mod retrieve;

@@ -1,7 +1,7 @@
 //! Commands of a client as typed values: RFC 9051 §6 and the extensions named at each.
 //!
-//! One variant a command; `UID FETCH` is FETCH with [`MessageSet::Uid`]. Whether a command is legal
-//! in the present state is the session's business, not the grammar's.
+//! Each command is one variant. `UID FETCH` is FETCH with [`MessageSet::Uid`]. The session decides
+//! whether a command is legal in the present state, not the grammar.
 
 mod fetch;
 mod mailbox;

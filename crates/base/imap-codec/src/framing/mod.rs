@@ -1,8 +1,8 @@
 //! Whole commands and whole responses out of a stream of bytes, without knowing where the bytes
 //! come from.
 //!
-//! A command ends at a line end that no literal header stands before: RFC 9051 §4.3. The framers
-//! own no buffer: the caller reads into a `BytesMut` and hands it over, complete frames leave it as
+//! A command ends at a line end without a literal header before it: RFC 9051 §4.3. The framers own
+//! no buffer. The caller reads into a `BytesMut` and hands it over. Complete frames leave it as
 //! slices that share its memory.
 
 mod command;

@@ -1,8 +1,8 @@
 //! Bytes from values. Everything appends to a `Vec<u8>` and nothing fails.
 //!
-//! The pieces are public: `delivery` prints ENVELOPE, BODY and BODYSTRUCTURE once, the server
-//! copies them. What is printed is valid for clients of IMAP4rev1 and rev2 alike: text beyond 7
-//! bits goes out as a literal, never in quotes (RFC 9051 §4.3 would allow it only after ENABLE).
+//! The pieces are public, because `delivery` prints ENVELOPE, BODY and BODYSTRUCTURE once, and the
+//! server copies them. The output is valid for clients of IMAP4rev1 and rev2 alike. Text beyond 7
+//! bits is sent as a literal, never in quotes (RFC 9051 §4.3 would allow that only after ENABLE).
 
 mod acl;
 mod command;

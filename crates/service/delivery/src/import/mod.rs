@@ -4,16 +4,15 @@
 //! channel of a few batches. So both cores of a small machine work, memory stays the same however
 //! large the source is, and each batch is one durable commit.
 //!
-//! Where things go: a folder becomes a mailbox, its levels the mailbox's levels, below
-//! [`ImportOptions::mailbox`] if one is given. What lies at the top goes into that mailbox, or
-//! INBOX. Mailboxes that are missing are made.
+//! A folder becomes a mailbox, its levels the mailbox's levels, below [`ImportOptions::mailbox`] if
+//! one is given. Messages at the top go into that mailbox, or INBOX. Missing mailboxes are made.
 //!
-//! An import can be repeated, however the one before ended. Each mailbox has a journal of
-//! what was imported into it: digests of messages, each as often as it was imported. A run passes
-//! over as many of each as the journal has. So a source that contains a message twice is imported
-//! twice, never three times; of a source that grew, only what is new is imported. Mail that came
-//! into the mailbox otherwise is not looked at. A message that a user moved or expunged since stays
-//! where it is, or deleted.
+//! An import can be repeated, however the one before ended. Each mailbox has a journal of its
+//! imports: digests of messages, each as often as it was imported. A run passes over as many of
+//! each as the journal has. So a message that a source contains twice is imported twice, never
+//! three times. If a source has grown, only its new messages are imported. Mail that came into the
+//! mailbox in another way is not compared. A message that a user moved or expunged since stays
+//! where it is, or stays expunged.
 //!
 //! What always holds: no message is passed over for being broken. Each message that was not
 //! imported is counted and reported with file and offset. A failed import says what it has

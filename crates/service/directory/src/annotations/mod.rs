@@ -10,7 +10,7 @@
 //! change is written on the condition that nobody else changed the record, and then counted. So
 //! a reader that sees the count sees the change.
 //!
-//! Not in here: which entries there are, and who may change them.
+//! Not in here: the names of valid entries, and who may change them.
 
 mod copy;
 mod record;

@@ -1,10 +1,10 @@
-//! What one account may do: connections at once, and commands, submitted mail and bytes in a time.
-//! All its sessions count together, over all protocols.
+//! The limits of one account: connections at once, and commands, submitted mail and bytes in a
+//! time. All its sessions count together, over all protocols.
 //!
 //! A session takes an [`AccountShare`] at its login and gives it to its [`Connection`], which
-//! counts the bytes. Over a limit of connections or of submissions a client is refused; over one of
-//! commands or bytes it waits. What an account has used outlives its sessions, until its buckets
-//! are empty.
+//! counts the bytes. Over a limit of connections or of submissions, a client is refused. Over one
+//! of commands or bytes, it waits. An account's usage outlives its sessions, until its buckets are
+//! empty.
 //!
 //! What always holds: counting a command or bytes is one reading of the clock and one atomic
 //! operation. No lock is held over I/O. An account without a session and with empty buckets has no

@@ -1,7 +1,7 @@
 //! The server's certificates and keys: read from files, or made by ourselves, and replaced while
 //! we run.
 //!
-//! A reload that fails leaves the one in use; connections made before keep theirs.
+//! A failed reload leaves the present certificate in use. Existing connections keep theirs.
 
 mod expiry;
 mod names;

@@ -1,4 +1,4 @@
-//! The header by which a proxy says whom it speaks for: PROXY protocol versions 1 and 2 (HAProxy,
+//! The header in which a proxy names its client: PROXY protocol versions 1 and 2 (HAProxy,
 //! `proxy-protocol.txt`).
 //!
 //! A header decides which address is throttled, logged and trusted. So it is read only on

@@ -1,5 +1,5 @@
-//! Asks rspamd, by its HTTP protocol (`POST /checkv2`): the envelope is in header fields of the
-//! request, the message is its body, the answer is JSON.
+//! Sends a message to rspamd by its HTTP protocol (`POST /checkv2`). The envelope is in header
+//! fields of the request, the message is its body, and the answer is JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,9 +1,9 @@
 //! Bodies: in chunks in Cassandra, or as objects of an S3-compatible store.
 //!
-//! Which of the two a keyspace uses is decided when it is made, and recorded in it. Both keep the
-//! same promises. A body is written before the commit that refers to it. A part of it is read
-//! without the rest, and checked against its checksum. The sweep removes nothing that a commit can
-//! still come to refer to.
+//! A keyspace gets one of the two when it is made, and records which. Both keep the same promises.
+//! A body is written before the commit that refers to it. A part of it is read without the rest,
+//! and checked against its checksum. The sweep removes nothing to which a commit may still refer
+//! later.
 //!
 //! | | chunks | objects |
 //! | --- | --- | --- |
@@ -11,8 +11,8 @@
 //! | object | | the body as it is, `PREFIX/xx/BODY-COMMIT` |
 //!
 //! An object's name has the id of the commit that wrote it, beside the body's. So nothing is ever
-//! written under a name that a sweep is about to delete. The reference, written before both, leads
-//! to what a crash left between the object and its description.
+//! written under a name that a sweep is about to delete. The reference is written before both.
+//! After a crash between the object and its description, it leads to the object.
 
 pub(crate) mod backend;
 mod chunked;

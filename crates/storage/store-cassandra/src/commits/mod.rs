@@ -5,9 +5,9 @@
 //! rewrites the chunks the commit touches and adds a log entry that carries the commit's id.
 //!
 //! A batch whose answer is lost is sent again as it is. If the first one was applied, the second is
-//! refused, and the log entry at the new mod-sequence says whose commit it was. If no answer comes
-//! for long, the call fails. The answer is `Done` only for a commit that is stored, and no commit
-//! is applied twice.
+//! refused. Then the log entry at the new mod-sequence names the commit. If no answer comes for
+//! long, the call fails. The answer is `Done` only for a stored commit, and no commit is applied
+//! twice.
 
 pub(crate) mod contents;
 

@@ -1,6 +1,7 @@
 //! Mailboxes: their rows, their summaries, and how their partitions begin and end.
 //!
-//! What changes a mailbox's messages is in [`crate::commit`]; here is what it and all others read.
+//! Changes of a mailbox's messages are in [`crate::commit`]. This module has the reads that it and
+//! all others share.
 
 pub(crate) mod partition;
 pub(crate) mod rows;

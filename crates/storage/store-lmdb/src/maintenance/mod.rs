@@ -1,14 +1,14 @@
 //! The work that commits leave for later, a bounded piece at a time.
 //!
-//! A later kind is done only when nothing of an earlier kind is left:
+//! A later kind is done only when no work of an earlier kind is left:
 //!
 //! 1. `copies`: bodies of copied messages get their further references.
 //! 2. `expunged`: summaries of expunged messages are removed, and their bodies lose a reference.
 //!    Copies that link to such a summary get one of their own first. A body without references
 //!    leaves the index and is dead weight in its pack.
 //! 3. `checkpoints`: a mailbox whose records in the log are much larger than its state gets a
-//!    checkpoint. What was logged of it before is dead weight. `ranges`: so do mailbox lists, the
-//!    directory and packs, all of them a range at a time.
+//!    checkpoint. Its earlier log records are dead weight then. `ranges`: mailbox lists, the
+//!    directory and packs get checkpoints, too, a range at a time.
 //! 4. `packs`: live records of packs that are more than half dead are copied to the current pack.
 //!    The pack is then *retired*: it leaves the index, a log record says so, and its file is
 //!    removed. On a full disk a pack is compacted from its end, and cut after each round

@@ -9,8 +9,8 @@
 //! 4. The new index takes the place of the old one in one step. The old one is kept under a name of
 //!    its own.
 //!
-//! If anything was amiss, step 4 is left out unless it is asked for: the old index may be better
-//! than the new one.
+//! If anything was amiss, step 4 is left out unless `--force` requests it, since the old index may
+//! be better than the new one.
 
 mod catalog;
 mod checkpoints;

@@ -1,4 +1,4 @@
-//! The store as protocols see it: accounts' mailbox lists, open mailboxes, ids, one memory budget.
+//! The store for protocols: accounts' mailbox lists, open mailboxes, ids, one memory budget.
 //!
 //! What always holds: there is at most one [`Mailbox`] of an id in a store. So a change made
 //! through one handle wakes all who watch. A mailbox that a session holds is never evicted.

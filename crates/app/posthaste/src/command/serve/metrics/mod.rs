@@ -1,9 +1,9 @@
 //! The metrics of a running server: over HTTP at `listen.metrics`, and on a Unix socket in the data
 //! directory, which `posthaste report cost` reads.
 //!
-//! `GET /metrics` answers with OpenMetrics text, which Prometheus reads; `GET /cost` with the same
-//! sums as JSON. There is no login: everybody who reaches an address can read the names of
-//! accounts. The socket is open to the server's own user alone, as the data directory is.
+//! `GET /metrics` answers with OpenMetrics text, which Prometheus reads, and `GET /cost` with the
+//! same sums as JSON. There is no login. Everybody who reaches an address can read the names of
+//! accounts. The socket is open only to the server's own user, like the data directory.
 
 mod queue;
 mod text;
