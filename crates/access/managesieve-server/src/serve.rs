@@ -95,7 +95,7 @@ impl ManageSieveService {
         Self { options, directory, certificates, accounts, places }
     }
 
-    /// Serves one connection to its end. Once a shutdown is asked for, the command under way is
+    /// Serves one connection to its end. Once a shutdown is requested, the command under way is
     /// finished and the client gets a goodbye.
     pub fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) -> SessionFuture {
         Box::pin(self.serve_to_end(connection, shutdown))

@@ -336,7 +336,7 @@ impl Client {
         !self.extensions.dsn && to.notify == Some(Notify::NEVER)
     }
 
-    /// What needs no asking.
+    /// The checks that need no command to the host.
     fn fits(&self, item: &Item, message: &Bytes) -> Result<(), Failure> {
         if let Some(limit) = self.extensions.size
             && message.len() as u64 > limit

@@ -50,7 +50,7 @@ pub fn refusal(role: Role) -> &'static [u8] {
 }
 
 impl SmtpService {
-    /// Serves one connection to its end. Once a shutdown is asked for, the command under way is
+    /// Serves one connection to its end. Once a shutdown is requested, the command under way is
     /// finished and the client gets a goodbye.
     pub fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) -> SessionFuture {
         Box::pin(self.serve_to_end(connection, shutdown))

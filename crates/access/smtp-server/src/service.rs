@@ -32,7 +32,7 @@ const BUDGET_DEFAULT_BYTES: usize = 256 * 1024 * 1024;
 const TRACE_LEN_MAX: u64 = 16 * 1024;
 
 impl SmtpService {
-    /// A service that takes mail for `sink` and asks `directory` who may log in.
+    /// A service that takes mail for `sink`, with the logins of `directory`.
     pub fn new(
         role: Role,
         mut options: SmtpOptions,
@@ -68,7 +68,7 @@ impl SmtpService {
         self
     }
 
-    /// Verifies what comes from other hosts ([`Role::Smtp`]).
+    /// Verifies mail from other hosts ([`Role::Smtp`]).
     #[must_use]
     pub fn with_verification(mut self, verification: Option<Verification>) -> Self {
         self.verification = verification;
@@ -82,14 +82,14 @@ impl SmtpService {
         self
     }
 
-    /// Has what comes from other hosts scanned ([`Role::Smtp`]).
+    /// Has mail from other hosts scanned ([`Role::Smtp`]).
     #[must_use]
     pub fn with_scanning(mut self, scanning: Option<Scanning>) -> Self {
         self.scanning = scanning.filter(|_| self.role == Role::Smtp);
         self
     }
 
-    /// Shows what comes from other hosts to these programs ([`Role::Smtp`]).
+    /// Shows mail from other hosts to these programs ([`Role::Smtp`]).
     #[must_use]
     pub fn with_milters(mut self, milters: Milters) -> Self {
         self.milters = milters;

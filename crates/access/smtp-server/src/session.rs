@@ -65,7 +65,7 @@ pub enum Action {
     Resolve(Mailbox),
     /// Run the exchange; then [`Session::authenticated`] or [`Session::login_failed`].
     Authenticate {
-        /// The mechanism asked for.
+        /// The mechanism requested.
         mechanism: String,
         /// The initial response, decoded.
         initial: Option<Vec<u8>>,
@@ -144,7 +144,7 @@ pub struct Session {
     account: Option<Account>,
     /// A MAIL whose sender is being looked up.
     pending: Option<(ReversePath, MailParameters)>,
-    /// Whether the last MAIL asked for a priority that its client may not have.
+    /// Whether the last MAIL requested a priority that its client may not have.
     is_lowered: bool,
     /// The parameters of the RCPT whose recipient is being looked up.
     pending_recipient: RcptParameters,
@@ -247,7 +247,7 @@ impl Session {
         }
         if self.reports() {
             reply = reply.line("DSN");
-            // RFC 6710 §3: without a profile any priority may be asked for.
+            // RFC 6710 §3: without a profile any priority may be requested.
             reply = reply.line("MT-PRIORITY");
         }
         // RFC 9422 §4.
@@ -273,7 +273,7 @@ impl Session {
         self.role == Role::Submission && self.account.is_some()
     }
 
-    /// Whether senders get the reports that they ask for (RFC 3461): those elsewhere can be reached
+    /// Whether senders get the reports that they request (RFC 3461): those elsewhere can be reached
     /// only if mail is relayed. In LMTP it is the agent next door that reports.
     pub fn reports(&self) -> bool {
         self.options.relays && self.role != Role::Lmtp

@@ -1,4 +1,4 @@
-//! Where messages go: what this crate asks of the rest of the server, so that a test can be a full
+//! Where messages go: what this crate needs of the rest of the server, so that a test can be a full
 //! disk.
 
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ pub enum RelayRefusal {
     /// It has passed through too many hosts.
     #[error("the message goes round in a loop")]
     Loop,
-    /// A recipient without a domain that could be asked.
+    /// A recipient without a domain that could be looked up.
     #[error("{0} has no domain that mail could be sent to")]
     Domain(String),
     /// It could not be kept.

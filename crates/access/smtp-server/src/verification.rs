@@ -1,4 +1,4 @@
-//! Whether a message from another host is from whom it says: which messages are asked about.
+//! Which messages from other hosts are verified.
 
 use bytes::Bytes;
 use posthaste_authentication::Verifier;

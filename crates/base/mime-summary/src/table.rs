@@ -24,7 +24,7 @@ use crate::transfer::Encoding;
 /// Size of a row in bytes.
 pub(crate) const ROW_LEN: usize = 24;
 
-/// What of a part is asked for. RFC 9051 §6.4.5.1.
+/// The requested item of a part. RFC 9051 §6.4.5.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
     /// The part's body; without a path, the whole message.

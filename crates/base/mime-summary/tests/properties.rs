@@ -93,7 +93,7 @@ fn with_responses(
     SummaryParts { message, structure, envelope, repeated, body, body_structure }.encode()
 }
 
-/// Everything that can be asked of a record, whatever its bytes are.
+/// Every value that can be read from a record, whatever its bytes are.
 fn ask_all(summary: &SummaryRef<'_>, message: &[u8]) {
     let mut out = Vec::new();
     for mask in [FieldMask::only(["from", "x-own", ""]), FieldMask::all_but(["to"]), FieldMask::default()] {

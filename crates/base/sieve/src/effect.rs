@@ -15,7 +15,7 @@ pub enum Effect {
         flags: Vec<String>,
         /// Its header.
         version: Version,
-        /// Whether no action asked for it, but none took it away either (RFC 5228 §2.10.2).
+        /// Whether no action requested it, but none took it away either (RFC 5228 §2.10.2).
         is_implicit: bool,
     },
     /// Store it in a mailbox.

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 
 use posthaste_mime_summary::{HEADER_FIELDS_MAX, HeaderFields, PartIndex, Span, Structure, decode_words};
 
-/// A message. Its header is read at once, its parts when they are asked for.
+/// A message. Its header is read at once, its parts when they are requested.
 pub(crate) struct Message<'m> {
     pub(crate) bytes: &'m [u8],
     fields: Vec<Field<'m>>,

@@ -59,7 +59,7 @@ impl Script {
         self.regexes * self.limits.regex_bytes_max
     }
 
-    /// What the script asked for.
+    /// What the script requested.
     pub fn extensions(&self) -> ExtensionSet {
         self.enabled
     }

@@ -104,7 +104,7 @@ impl Neighbour {
         self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The times since this was asked last, in order of size.
+    /// The times since the last call, in order of size.
     pub fn take_times(&self) -> Times {
         let mut times =
             std::mem::take(&mut *self.shared.times.lock().unwrap_or_else(PoisonError::into_inner));
@@ -112,7 +112,7 @@ impl Neighbour {
         Times(times)
     }
 
-    /// Has it ask nothing while something is measured that it would disturb.
+    /// Keeps it silent during a measurement that it would disturb.
     pub fn quiet<T>(&self, work: impl FnOnce() -> T) -> T {
         self.shared.paused.store(true, Ordering::Relaxed);
         // Time for the listing under way. The next look finds its fault.

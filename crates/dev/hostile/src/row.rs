@@ -56,7 +56,7 @@ pub fn try_attack(stage: &Stage, attack: &Attack, rules: &Rules) -> Row {
         faults.push(fault);
         "not as it should".to_owned()
     });
-    // At least one answer that was asked for after it.
+    // At least one answer that was requested after it.
     faults.extend(stage.neighbour.wait_for(2).err());
     let times = stage.neighbour.take_times();
     let memory = stage.gauge.peak().saturating_sub(rest);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// One read in this many is asked for. A check reads hundreds of records.
+/// One read in this many waits for permission. A check reads hundreds of records.
 const READS: usize = 5;
 
 /// How an operation fails.
@@ -34,7 +34,7 @@ pub(crate) enum At {
     Read,
 }
 
-/// The answer to a process that asks.
+/// The answer to a process that waits for permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leave {
     /// Go on.
@@ -86,7 +86,7 @@ impl Gate {
         }
     }
 
-    /// Whether this read is one to ask for.
+    /// Whether this read must wait for permission.
     pub(crate) fn is_read_asked(&self) -> bool {
         self.reads.fetch_add(1, Ordering::Relaxed).is_multiple_of(READS)
     }

@@ -85,7 +85,7 @@ struct Arguments {
     /// The store of such a process.
     #[arg(long, hide = true)]
     root: Option<PathBuf>,
-    /// The socket at which it asks before each operation.
+    /// The socket at which it waits for permission before each operation.
     #[arg(long, hide = true)]
     gate: Option<PathBuf>,
     /// For the simulator's own use: the second process, on this store.

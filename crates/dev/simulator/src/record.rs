@@ -83,10 +83,10 @@ static WATCHING: AtomicUsize = AtomicUsize::new(0);
 /// bytes they are not looked up.
 static ANY_UNREADABLE: AtomicBool = AtomicBool::new(false);
 
-/// Where this process asks before each operation, if it acts beside others.
+/// Where this process waits for permission before each operation, if it acts beside others.
 static GATE: OnceLock<Gate> = OnceLock::new();
 
-/// Has this process ask at the gate before each operation and lock from now on.
+/// From now on, this process waits at the gate before each operation and lock.
 pub(crate) fn set_gate(gate: Gate) -> &'static Gate {
     GATE.get_or_init(|| gate)
 }

@@ -72,7 +72,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects, reads the greeting, does STARTTLS if asked for.
+    /// Connects, reads the greeting, does STARTTLS if requested.
     pub async fn connect(dialer: &Dialer, endpoint: &Endpoint, who: u32) -> Result<Self, Error> {
         let wire = dialer.dial(endpoint, who).await?;
         let mut client = Self {

@@ -61,7 +61,7 @@ impl Amounts {
         }
     }
 
-    /// Reads of bodies and changes of mailboxes: what the server asked of its store.
+    /// Reads of bodies and changes of mailboxes: the calls of the server to its store.
     pub fn store_operations(&self) -> u64 {
         self.body_reads + self.commits
     }

@@ -69,7 +69,7 @@ pub struct RunResult {
     pub settings: BTreeMap<String, String>,
     /// Virtual users.
     pub clients: u32,
-    /// The machine of the generator (and of the server, unless an agent was asked).
+    /// The machine of the generator (and of the server, unless an agent was used).
     pub machine: Machine,
     /// How it went.
     pub outcome: Outcome,
@@ -91,12 +91,12 @@ pub struct RunResult {
     pub slowest: Vec<Slow>,
     /// The server's cost in the window, if it was watched.
     pub server: Option<ServerCost>,
-    /// What the server itself counted in the window, if it was asked.
+    /// The server's own counts in the window, if they were read.
     #[serde(default)]
     pub counted: Option<Offered<Counted>>,
     /// The generator's own cost in the window.
     pub generator: GeneratorCost,
-    /// What the audit found, if asked for.
+    /// What the audit found, if requested.
     pub audit: Option<AuditResult>,
 }
 
@@ -207,7 +207,7 @@ pub struct Transaction {
     pub name: String,
     /// What it does.
     pub description: String,
-    /// Share asked for (0–1): the stationary distribution, or the frequency.
+    /// Share requested (0–1): the stationary distribution, or the frequency.
     pub share_asked: Option<f64>,
     /// Share realised (0–1) in the window.
     pub share_realised: f64,
@@ -342,7 +342,7 @@ pub struct ServerCost {
     /// CPU by program name.
     pub roles: Vec<Role>,
     /// The functions it spent its CPU in, hottest first, from a run of its own; `None` if that was
-    /// not asked for.
+    /// not requested.
     #[serde(default)]
     pub hottest: Option<Offered<Vec<HotFunction>>>,
 }
@@ -480,7 +480,7 @@ pub struct ServerFacts {
     pub version: String,
     /// The settings it was started with, whole.
     pub settings: String,
-    /// What a simulated processor did in it, for each workload, if the study asked for that.
+    /// What a simulated processor did in it, for each workload, if the study requested that.
     #[serde(default)]
     pub simulated: Vec<Simulated>,
 }

@@ -44,7 +44,7 @@ impl Source {
         tracing::info!(target: "posthaste::login", %address, %protocol, %session, %by, url, account = ?shown(&login.account.name), "login referred");
     }
 
-    /// Logs a login that was refused. `account`: the name that was asked for, empty if there was
+    /// Logs a login that was refused. `account`: the name that was requested, empty if there was
     /// none.
     pub fn failed(&self, account: &str, failure: &LoginFailure) {
         let address = self.address.to_canonical();

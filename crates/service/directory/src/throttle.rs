@@ -106,7 +106,7 @@ impl Throttle {
         self.trusted = networks;
     }
 
-    /// Counts an attempt. `account` is the name asked for, whether it exists or not.
+    /// Counts an attempt. `account` is the name requested, whether it exists or not.
     pub fn begin(&mut self, address: IpAddr, account: &str, now: Instant) -> Attempt {
         let address = address.to_canonical();
         let networks = self.strangers(address);

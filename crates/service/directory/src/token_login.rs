@@ -25,7 +25,7 @@ impl Directory {
             return (name.to_owned(), Err(LoginError::at_once(LoginFailure::UnknownMechanism)));
         };
         let Some(token) = token else {
-            // RFC 7628 §4.3: it asks where to get one. No guess was made.
+            // RFC 7628 §4.3: the client wants to know where to get one. No guess was made.
             return (name.to_owned(), Err(LoginError::at_once(LoginFailure::Token(NO_TOKEN))));
         };
         let attempt = self.begin_attempt(client, &key_of(name, &token));

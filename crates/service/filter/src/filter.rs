@@ -358,7 +358,7 @@ impl Filter {
         run_script((script, world), mail.served.clone(), Arc::clone(room)).await
     }
 
-    /// What a run for a recipient asks.
+    /// What a run for a recipient needs to know.
     pub(crate) fn world(
         &self,
         recipient: &Recipient,

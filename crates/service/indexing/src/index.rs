@@ -1,4 +1,4 @@
-//! The index as SEARCH sees it: asked for words, and given what a search collected.
+//! The index for SEARCH: it looks up words, and takes the terms that a search collected.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -282,7 +282,8 @@ impl SearchIndex {
     }
 }
 
-/// Asks a segment, with pauses. `asked`: how many questions there were since the last one.
+/// Looks terms up in a segment, with pauses. `asked`: how many look-ups there were since the last
+/// pause.
 async fn ask(segment: &Segment, queries: &[Query], proposed: &mut [Vec<u32>], asked: &mut usize) {
     for (query, uids) in queries.iter().zip(proposed) {
         uids.append(&mut segment.propose(query));

@@ -163,12 +163,12 @@ impl Listener {
         }
     }
 
-    /// What it listens on, with the port the system chose if 0 was asked for.
+    /// What it listens on, with the port the system chose if 0 was requested.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The address bound, with the port the system chose if 0 was asked for. For a Unix socket this
+    /// The address bound, with the port the system chose if 0 was requested. For a Unix socket this
     /// is loopback with port 0.
     pub fn local_addr(&self) -> SocketAddr {
         self.local

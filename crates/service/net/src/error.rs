@@ -64,13 +64,13 @@ pub enum NetError {
         /// The bound given to [`Connection::fill`](crate::Connection::fill), bytes.
         max: usize,
     },
-    /// Bytes followed the command that asked for an upgrade: they would change their meaning by it.
+    /// Bytes followed the command that requested an upgrade: they would change their meaning by it.
     #[error("{0} bytes were sent after the command that asked for another layer")]
     PipelinedUpgrade(usize),
-    /// TLS was asked for inside TLS or inside compression.
+    /// TLS was requested inside TLS or inside compression.
     #[error("TLS cannot be started here")]
     TlsActive,
-    /// Compression was asked for twice.
+    /// Compression was requested twice.
     #[error("compression is active already")]
     CompressionActive,
     /// The TLS handshake failed.

@@ -34,7 +34,7 @@ pub struct ServeOptions {
     pub shutdown: Shutdown,
     /// Deadline of the handshake of [`Mode::ImplicitTls`].
     pub handshake_within: Duration,
-    /// How long sessions may go on after the shutdown was asked for.
+    /// How long sessions may go on after the shutdown was requested.
     pub grace: Duration,
     /// The answer to a peer over the limit in plain mode, in its protocol's words, such as
     /// `* BYE [UNAVAILABLE] Too many connections`; empty to close without a word.

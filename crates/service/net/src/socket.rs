@@ -80,7 +80,7 @@ pub(crate) struct Socket {
     medium: Medium,
     pub(crate) traffic: Traffic,
     pub(crate) awaits: Awaits,
-    /// Bytes came since we last sent any or asked for an acknowledgement: the kernel may still owe
+    /// Bytes came since we last sent any or requested an acknowledgement: the kernel may still owe
     /// one.
     unacknowledged: bool,
 }

@@ -60,7 +60,7 @@ pub struct Row {
     pub dkim: Vec<(String, String, String)>,
 }
 
-/// What SPF was asked about.
+/// The identity that SPF checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SpfScope {

@@ -38,7 +38,8 @@ pub(crate) trait Tally: Default + Clone + Serialize + DeserializeOwned + Send {
     /// Adds what was counted elsewhere, within [`TALLY_LEN_MAX`].
     fn add(&mut self, other: Self);
 
-    /// Octets that it takes, roughly. Not a walk over all of it: it is asked for each message.
+    /// Octets that it takes, roughly. Not a walk over all of it, since each message needs the
+    /// value.
     fn len(&self) -> usize;
 }
 

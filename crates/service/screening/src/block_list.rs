@@ -1,4 +1,4 @@
-//! Lists of addresses that send junk, asked over DNS (RFC 5782).
+//! Lists of addresses that send junk, queried over DNS (RFC 5782).
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct BlockList {
     pub refuses: bool,
 }
 
-/// The name to ask for: the octets, or the nibbles of IPv6, in reverse before the zone (RFC 5782
+/// The name to request: the octets, or the nibbles of IPv6, in reverse before the zone (RFC 5782
 /// §2.1, §2.4).
 pub fn query_name(address: IpAddr, zone: &str) -> String {
     let zone = zone.trim_end_matches('.');

@@ -33,12 +33,12 @@ pub use greeting::GreetingRule;
 pub use greylist::Greylist;
 pub use rates::{RateLimits, Rates};
 
-/// What is asked of other hosts.
+/// The conditions for other hosts.
 #[derive(Clone, Debug, Default)]
 pub struct ScreeningOptions {
     /// Our own name, which nobody else has.
     pub host: String,
-    /// Lists that are asked, all at once.
+    /// Lists that are queried, all at once.
     pub block_lists: Vec<BlockList>,
     /// Time for all lists together.
     pub within: Duration,
@@ -48,7 +48,7 @@ pub struct ScreeningOptions {
     pub rates: RateLimits,
     /// How long an unknown host has to wait; zero: none waits.
     pub greylist_delay: Duration,
-    /// Hosts that nothing is asked of.
+    /// Hosts that are not screened.
     pub trusted_networks: Vec<Network>,
 }
 
@@ -137,18 +137,19 @@ impl fmt::Debug for Screening {
 }
 
 impl Screening {
-    /// Without a resolver no list is asked.
+    /// Without a resolver no list is queried.
     pub fn new(options: ScreeningOptions, resolver: Option<TokioResolver>, seen: Seen) -> Self {
         Self { options: Arc::new(options), resolver, seen }
     }
 
-    /// Whether anything is asked of this host.
+    /// Whether this host is screened.
     pub fn concerns(&self, address: IpAddr) -> bool {
         !self.options.trusted_networks.iter().any(|network| network.contains(address))
     }
 
-    /// What the greeting and the lists say of a host. The lists are asked all at once; the first in
-    /// the order of the settings that has the address decides, one that refuses before others.
+    /// The verdict of the greeting and the lists on a host. The lists are queried all at once; the
+    /// first in the order of the settings that has the address decides, one that refuses before
+    /// others.
     pub async fn standing(&self, address: IpAddr, greeting: &str) -> Standing {
         let address = address.to_canonical();
         if let Err(wrong) = self.options.greeting.check(greeting, address, &self.options.host) {

@@ -1,4 +1,4 @@
-//! Tokens that only their server can read: it is asked about each (RFC 7662). An answer is
+//! Tokens that only their server can read: it gets a request about each (RFC 7662). An answer is
 //! remembered for a while, so that a client with several connections costs one question.
 
 use std::sync::Arc;

@@ -305,7 +305,7 @@ async fn watching(engine: &Arc<CassandraEngine>) -> Outcome<()> {
     Ok(())
 }
 
-/// A node's directory: what a login asks.
+/// A node's directory: the reads of a login.
 async fn logins(engine: &Arc<CassandraEngine>) -> Outcome<()> {
     let name = "account/measure@example.org".to_owned();
     let value = Some(Bytes::from(vec![b'x'; 600]));

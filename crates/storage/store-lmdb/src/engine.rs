@@ -1,6 +1,6 @@
 //! The embedded engine: opens a data directory and answers the calls of [`Engine`].
 //!
-//! Reading happens where it is asked for, from the map; writing is handed to the writer. No reading
+//! Reading happens where it is requested, from the map; writing is handed to the writer. No reading
 //! transaction lives across an await.
 
 use std::path::Path;

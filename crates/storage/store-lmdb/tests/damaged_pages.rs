@@ -431,7 +431,7 @@ async fn a_half_written_meta_page_is_let_be_if_lmdb_takes_the_other() {
     }
 }
 
-/// LMDB maps as far as the last page, and memory for a walk was asked for by it.
+/// LMDB maps as far as the last page, and a walk took its memory by that number.
 #[tokio::test]
 async fn any_bit_of_the_last_page() {
     let dir = tempfile::tempdir().unwrap();

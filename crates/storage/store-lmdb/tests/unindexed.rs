@@ -15,7 +15,8 @@ use proptest::prelude::*;
 
 use world::{World, body, maintain, serve, small};
 
-/// One thing a server is asked to do; the numbers choose mailbox and messages among what is there.
+/// One request to a server. The numbers choose the mailbox and the messages among the existing
+/// ones.
 #[derive(Debug, Clone)]
 enum Step {
     Append {

@@ -118,7 +118,7 @@ pub struct AccountNews {
     pub list: Arc<MailboxList>,
     /// The mailboxes that changed, those that changed first before the others.
     pub mailboxes: Vec<MailboxNews>,
-    /// Whether there are more of them than were asked for. The rest is not returned later either.
+    /// Whether there are more of them than were requested. The rest is not returned later either.
     pub overflow: bool,
 }
 

@@ -29,7 +29,7 @@ use crate::sharing::Listed;
 /// Mailboxes whose heads are read at once for RETURN (STATUS), and annotations for METADATA.
 const STATUS_BATCH: usize = 64;
 
-/// What an ordinary LIST asks for.
+/// What an ordinary LIST requests.
 pub(super) fn basic(reference: MailboxArg, pattern: ListPattern) -> ListArgs {
     ListArgs {
         syntax: ListSyntax::Basic,

@@ -217,7 +217,7 @@ pub(super) fn report(session: &mut Session, entry: &MailboxEntry, all: &Annotati
     session.wire.say(Untagged::Metadata { mailbox: MailboxArg::from(&entry.name), entries });
 }
 
-/// Whether LIST may ask for these entries.
+/// Whether LIST may request these entries.
 pub(super) fn check_wanted(wanted: &[EntryName]) -> Result<(), Failure> {
     if wanted.iter().all(has_scope) { Ok(()) } else { Err(no_scope()) }
 }

@@ -37,7 +37,7 @@ pub(super) async fn get(session: &mut Session, root: &str) -> Result<Reply, Fail
     Ok(DONE)
 }
 
-/// RFC 9208 §4.1.2. The mailbox need not exist: a client may ask before it makes one.
+/// RFC 9208 §4.1.2. The mailbox need not exist: a client may query it before it makes one.
 pub(super) async fn get_root(session: &mut Session, mailbox: &MailboxArg) -> Result<Reply, Failure> {
     let asker = session.asker()?;
     let place = asker.place(mailbox.name()?).await?;

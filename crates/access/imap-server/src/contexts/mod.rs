@@ -30,7 +30,7 @@ use crate::service::ImapService;
 /// would double what a change of one message costs.
 const CONTEXTS_MAX: usize = 8;
 
-/// Bytes that the contexts of one session take without asking the budget: so every client gets
+/// Bytes that the contexts of one session take without the budget, so that every client gets
 /// contexts of small results (RFC 5267 §4.3.1: "at least one").
 const UNRESERVED_BYTES_MAX: usize = 16 * 1024;
 /// Bytes taken from the budget at once, at least: so a growing result takes them rarely.
@@ -49,7 +49,7 @@ pub(crate) struct Contexts {
 
 /// A result that is kept up to date.
 struct Context {
-    /// The tag of the command that asked for it.
+    /// The tag of the command that requested it.
     tag: Tag,
     numbering: Numbering,
     /// The criteria, with sets of messages as UIDs.

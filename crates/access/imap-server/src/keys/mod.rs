@@ -44,7 +44,7 @@ pub(crate) enum TextKey {
 const TEXT_KEYS: usize = TextKey::DisplayTo as usize + 1;
 
 /// The error for a message that has no key after all keys were gathered. It does not occur: a table
-/// has a key for each message that it was asked for.
+/// has a key for each requested message.
 pub(crate) fn without_key(what: &str) -> StoreError {
     debug_assert!(false, "a message has no {what}");
     StoreError::Corrupt(format!("a message has no {what}"))
@@ -123,7 +123,7 @@ pub(crate) struct TextColumn {
     pub(crate) texts: Texts,
 }
 
-/// The keys of a mailbox. A column that no command asked for has no messages.
+/// The keys of a mailbox. A column that no command requested has no messages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     /// The Date field, unix seconds; `None` if there is none that can be read.

@@ -40,7 +40,7 @@ fn a_message_is_decoded_once_for_all_keys() {
     assert_eq!(server.service().messages_searched(), 4, "once a search");
 }
 
-/// Thousands of keys for which rows, summaries or sets are asked.
+/// Thousands of keys that are looked up in rows, summaries or sets.
 #[test]
 fn many_keys_of_other_kinds() {
     let server = Server::start();

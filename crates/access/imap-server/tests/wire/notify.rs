@@ -25,14 +25,14 @@ fn a_session_gets_reports_of_other_mailboxes_without_a_command() {
     );
     server.put("Lists/Lemonade", MESSAGE);
     wire.expect("* STATUS Lists/Lemonade (UIDVALIDITY … UIDNEXT 3 MESSAGES 2)");
-    // A new message of the selected mailbox comes with what was asked for.
+    // A new message of the selected mailbox comes with what was requested.
     server.put("INBOX", MESSAGE);
     wire.expect("* 1 EXISTS");
     wire.expect("* 1 RECENT");
     let fetched = String::from_utf8(response(&mut wire)).unwrap();
     assert!(fetched.starts_with("* 1 FETCH (UID 1 BODY[HEADER.FIELDS (FROM SUBJECT)] {"), "{fetched}");
     assert!(fetched.contains("Subject: news\r\n"), "{fetched}");
-    // Flags were not asked for, neither here nor there, nor other mailboxes.
+    // Flags were not requested, neither here nor there, nor other mailboxes.
     let mut other = server.select("INBOX");
     other.run("C: a STORE 1 +FLAGS (\\Flagged)\nS: * 1 FETCH …\nS: a OK …");
     server.put("Archive", MESSAGE);

@@ -152,9 +152,9 @@ pub struct ListReturn {
     pub special_use: bool,
     /// `MYRIGHTS`: RFC 8440.
     pub my_rights: bool,
-    /// `STATUS (…)`; empty is none asked.
+    /// `STATUS (…)`; empty if there is none.
     pub status: Vec<StatusItem>,
-    /// `METADATA (…)`: RFC 9590; empty is none asked.
+    /// `METADATA (…)`: RFC 9590; empty if there is none.
     pub metadata: Vec<EntryName>,
 }
 

@@ -155,7 +155,7 @@ pub enum CommandBody {
     Status {
         /// Which mailbox.
         mailbox: MailboxArg,
-        /// In the order asked, never none.
+        /// In the requested order, never none.
         items: Vec<StatusItem>,
     },
     /// RFC 9208 §4.1.1: the quota root of this name.
@@ -221,9 +221,9 @@ pub enum CommandBody {
     Notify(Notify),
     /// ESEARCH: a search in several mailboxes (RFC 7377).
     MultiSearch(MultiSearchArgs),
-    /// RFC 5255 §3.2: languages in the client's order; none asks for those there are.
+    /// RFC 5255 §3.2: languages in the client's order. An empty list requests the available ones.
     Language(Vec<String>),
-    /// RFC 5255 §4.7: comparators in the client's order; none asks for the one in use.
+    /// RFC 5255 §4.7: comparators in the client's order. An empty list requests the one in use.
     Comparator(Vec<String>),
     /// RFC 9051 §6.3.13. The `DONE` that ends it is no command: see
     /// [`crate::framing::CommandFramer::next_line`].

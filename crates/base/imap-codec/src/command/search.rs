@@ -51,7 +51,7 @@ pub struct SearchReturn {
 }
 
 impl SearchReturn {
-    /// Whether it asks for nothing of the result. `SAVE` alone is answered by nothing
+    /// Whether it requests nothing of the result. `SAVE` alone is answered by nothing
     /// (RFC 5182 §2.1).
     pub fn names_no_result(&self) -> bool {
         !(self.min || self.max || self.all || self.count || self.save || self.partial.is_some())

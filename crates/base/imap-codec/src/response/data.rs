@@ -65,7 +65,7 @@ pub enum Untagged {
     Comparator {
         /// The one in use.
         active: String,
-        /// Those that the client asked for and could have, too.
+        /// Those that the client requested and could have, too.
         others: Vec<String>,
     },
     /// Access control lists: RFC 4314 §3.6 – §3.8.
@@ -119,7 +119,7 @@ pub enum Untagged {
     },
     /// The UIDs of a mailbox in batches: RFC 10022.
     UidBatches {
-        /// The command that asked.
+        /// The command that requested it.
         tag: Tag,
         /// The batches from the newest on, each by its highest and lowest UID.
         batches: Vec<(Uid, Uid)>,
@@ -280,7 +280,7 @@ pub struct Esearch {
     /// `ALL`: ranges in the order of the response, the lower end first; never none. A SEARCH has
     /// ascending numbers, a SORT has its own order (RFC 5267 §3.2).
     pub all: Option<Vec<(u32, u32)>>,
-    /// `PARTIAL`: the range that was asked for, and what is on it, as in `all`; nothing is `NIL`
+    /// `PARTIAL`: the range that was requested, and what is on it, as in `all`; nothing is `NIL`
     /// (RFC 9394 §3.1).
     pub partial: Option<(PageRange, Vec<(u32, u32)>)>,
     /// `RELEVANCY`: the scores of the messages of `all` or `partial`, 1 … 100 (RFC 6203 §4).

@@ -12,9 +12,9 @@ pub(crate) struct Checker<'c> {
     pub(crate) limits: &'c Limits,
     /// What this server allows.
     pub(crate) allowed: ExtensionSet,
-    /// What the script has asked for.
+    /// What the script has requested.
     pub(crate) enabled: ExtensionSet,
-    /// What it has asked for and may not have: named once is enough.
+    /// What it has requested and may not have: named once is enough.
     refused: BTreeSet<String>,
     pub(crate) errors: Vec<CompileError>,
     /// Regular expressions so far.

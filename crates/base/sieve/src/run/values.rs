@@ -227,7 +227,7 @@ fn envelope(
             EnvelopePart::From => context.envelope_from(),
             EnvelopePart::To => context.envelope_to(),
         };
-        // The null path is the empty string, whatever part of it is asked for.
+        // The null path is the empty string, whatever part of it is requested.
         let value = match path.rsplit_once('@') {
             _ if path.is_empty() => Some(Cow::Borrowed("")),
             Some((local, domain)) => address::part(local, domain, part, context.subaddress_separator()),

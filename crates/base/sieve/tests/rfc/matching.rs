@@ -1,4 +1,4 @@
-//! Comparators, RFC 5231, draft-ietf-sieve-regex, and what may be asked by `ihave`.
+//! Comparators, RFC 5231, draft-ietf-sieve-regex, and the names that `ihave` may test.
 
 use crate::world::{check, effects};
 

@@ -20,7 +20,7 @@ pub(super) enum Method {
     Cancel,
     /// An answer, with the participation that it says.
     Reply(&'static str),
-    /// An appointment that someone sends on: nobody is asked for an answer.
+    /// An appointment that someone sends on. It requests no answer.
     Publish,
 }
 

@@ -50,7 +50,7 @@ pub fn headers(stage: &Stage) -> Outcome {
         for mut socket in open {
             let last = last_words(&mut socket).map_err(text)?;
             let reply = last.lines().rev().find(|line| !line.starts_with("221")).unwrap_or_default();
-            // One who sends too much at a time may be asked to come again.
+            // A host that sends too much at a time may be deferred.
             if !reply.starts_with(expected) && !reply.starts_with('4') {
                 return Err(format!("{kind}: {reply:?}"));
             }

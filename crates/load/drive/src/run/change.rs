@@ -358,7 +358,8 @@ impl User {
     }
 }
 
-/// APPEND with the literal sent at once where the server allows (RFC 7888), else when asked for it.
+/// APPEND with the literal sent at once where the server allows (RFC 7888), otherwise when the
+/// server requests it.
 async fn append_with(
     client: &mut Client,
     mailbox: &str,

@@ -4,8 +4,8 @@ use posthaste_imap_client::Error;
 
 use super::mailer::MailerError;
 
-/// RFC 5530 §3: a subsystem the server needs is away. Whether what it was last asked for is done
-/// nobody knows, as after a lost connection.
+/// RFC 5530 §3: a subsystem the server needs is away. Nobody knows whether it carried out the last
+/// command, as after a lost connection.
 fn is_unavailable(text: &str) -> bool {
     text.contains("[UNAVAILABLE]")
 }
@@ -62,7 +62,7 @@ impl Failure {
         }
     }
 
-    /// Whether what was asked for was certainly not done.
+    /// Whether the command was certainly not carried out.
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::Refused { text, .. } => !is_unavailable(text),

@@ -1,4 +1,4 @@
-//! A virtual user's IMAP session: connecting, asking, leaving.
+//! A virtual user's IMAP session: it connects, sends commands, and leaves.
 
 use std::time::Instant;
 
@@ -33,7 +33,7 @@ pub struct Outcome {
     pub sum: Option<(u64, u64)>,
 }
 
-/// How a command is asked, beside its words.
+/// How a command is sent, beside its words.
 #[derive(Default)]
 pub struct Asking {
     /// FETCH responses that must come.
@@ -115,7 +115,7 @@ impl User {
         }
     }
 
-    /// Sends a command, follows its answers, and gives what came of it if it was OK and true.
+    /// Sends a command, follows its answers, and returns the result if the answer was OK and true.
     pub async fn ask(&mut self, line: &str, asking: Asking) -> Result<Outcome, Failure> {
         let tracked = self.shared.options.workload.track == Track::Messages;
         let client = self.link.client.as_mut().ok_or(Failure::Stopped)?;
@@ -158,7 +158,7 @@ impl User {
         }
     }
 
-    /// Bytes in and out since last asked.
+    /// Bytes in and out since the last call.
     pub fn bytes_since(&mut self) -> (u64, u64) {
         let Some(client) = &self.link.client else { return (0, 0) };
         let now = client.bytes();

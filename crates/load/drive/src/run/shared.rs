@@ -15,7 +15,7 @@ type Baselines = Mutex<HashMap<(u32, String), (u64, u64)>>;
 
 /// One run's common ground.
 pub struct Shared {
-    /// What was asked for.
+    /// What was requested.
     pub options: RunOptions,
     /// The clock.
     pub phase: Phase,
@@ -77,7 +77,7 @@ impl Shared {
         self.options.send.as_ref()
     }
 
-    /// A user has done all that it was asked for. With the last one the run ends.
+    /// A user has done all its transactions. With the last user the run ends.
     pub fn user_done(&self) {
         if self.users_done.fetch_add(1, Ordering::Relaxed) + 1 >= self.options.clients {
             self.phase.stop();

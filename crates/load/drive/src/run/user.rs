@@ -56,7 +56,7 @@ pub struct Link {
     pub sessions: u32,
     /// Turns it took to another server, since its own failed.
     turns: u32,
-    /// Bytes in and out of the session when last asked.
+    /// Bytes in and out of the session at the last call.
     pub bytes_before: (u64, u64),
 }
 

@@ -226,7 +226,7 @@ fn times_table(title: String, runs: &[(&str, &RunResult)]) -> Table {
     Table { title, head, rows: names.iter().map(row).collect() }
 }
 
-/// The functions each server spends its CPU in, in each mix; nothing if no point asked for them.
+/// The functions each server spends its CPU in, in each mix; nothing if no point requested them.
 fn hottest(points: Points) -> Option<Table> {
     let head = ["Server", "mix", "users", "share of CPU (%)", "program", "in", "function"];
     let mut rows = Vec::new();

@@ -1,5 +1,5 @@
-//! A child process that does not outlive the study: asked to stop when dropped, made to after a
-//! while.
+//! A child process that does not outlive the study: it gets a signal to stop when dropped, and is
+//! killed after a while.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
@@ -61,7 +61,7 @@ impl Child {
         self.group.as_ref().and_then(OwnGroup::accounting).map(Path::to_owned)
     }
 
-    /// Whether the limit of memory asked for holds.
+    /// Whether the requested limit of memory holds.
     pub fn is_memory_limited(&self) -> bool {
         self.memory_limited
     }

@@ -8,7 +8,7 @@ use super::*;
 
 const TRACE: &str = "Return-Path: <x@sender.test>\r\nReceived: from a by mx.test; now\r\n";
 
-/// A verifier that asks a name server of its own.
+/// A verifier that queries a name server of its own.
 fn verifier(dns: &DnsServer, policy: Policy) -> Verifier {
     let mut connection = ConnectionConfig::udp();
     let address = dns.address();

@@ -23,7 +23,7 @@ const KEYWORDS: &str = "dovecot-keywords";
 const KEYWORDS_LEN_MAX: u64 = 16 * 1024;
 
 /// Whether a folder is a Maildir: one with `cur`, or with `new` and `tmp`. Archivers leave empty
-/// folders out, so that asking for all of them would lose mail.
+/// folders out, so a rule that needs all three would lose mail.
 pub(super) fn is_maildir(dir: &Path) -> bool {
     let has = |part| fs::symlink_metadata(dir.join(part)).is_ok_and(|meta| meta.is_dir());
     has("cur") || (has("new") && has("tmp"))

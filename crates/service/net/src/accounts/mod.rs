@@ -382,7 +382,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nanoseconds since this process first asked.
+/// Nanoseconds since the first call in this process.
 fn now() -> u64 {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
     u64::try_from(BEGAN.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)

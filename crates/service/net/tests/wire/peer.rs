@@ -65,7 +65,7 @@ pub async fn handshake(tcp: TcpStream, trusted: &Certificates) -> std::io::Resul
     handshake_for(tcp, trusted, &[]).await
 }
 
-/// The same, asking for one of these protocols (RFC 7301).
+/// The same, requesting one of these protocols (RFC 7301).
 pub async fn handshake_for(
     tcp: TcpStream,
     trusted: &Certificates,

@@ -110,7 +110,7 @@ impl Reserve {
         self.grow(there, target).map_err(failed(self.path.display()))
     }
 
-    /// Whether it can be made whole, and something is left for the commit that asks.
+    /// Whether it can be made whole, with room left for the present commit.
     fn has_room_for(&self, missing: u64, target: u64) -> bool {
         self.free() >= missing + target / 4
     }

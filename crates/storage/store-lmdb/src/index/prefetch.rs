@@ -12,7 +12,7 @@ const PAGES: usize = 2;
 /// LMDB's page, which is that of the machine.
 #[cfg(target_arch = "x86_64")]
 const PAGE: usize = 4096;
-/// Bytes asked for from the start of a record, where what is searched and the envelope lie. What
+/// Bytes requested from the start of a record, where what is searched and the envelope lie. What
 /// follows, the processor guesses itself once it sees that it is read in order.
 #[cfg(target_arch = "x86_64")]
 const BYTES: usize = 512;

@@ -18,7 +18,7 @@ pub(crate) fn head_of(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<
     index.head(txn, mailbox)?.ok_or(StoreError::NoMailbox(mailbox))
 }
 
-/// Heads in the order asked.
+/// Heads in the requested order.
 pub(crate) fn heads(index: &Index, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
     let txn = index.read()?;
     mailboxes.iter().map(|m| Ok(index.head(&txn, *m)?.map(|stored| stored.head))).collect()

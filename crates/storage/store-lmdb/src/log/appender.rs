@@ -352,7 +352,7 @@ impl Appender {
     }
 
     /// Puts a batch where a crash cannot undo it. After an error nothing of the batch counts.
-    /// `ahead` is asked only if the file must become longer.
+    /// `ahead` is called only if the file must become longer.
     pub(crate) fn write(&mut self, batch: &Batch, ahead: impl FnOnce() -> Result<Ahead>) -> Result<()> {
         let Some(current) = &mut self.current else {
             return Err(StoreError::Unavailable("no pack to write to".into()));

@@ -310,7 +310,7 @@ fn smtp_options(config: &Config, opened: &Opened) -> SmtpOptions {
     }
 }
 
-/// Nothing if it is off, or if there are no name servers to ask, which the log then says.
+/// Nothing if it is off, or if there are no name servers. The log then says so.
 fn verification(config: &Config) -> Option<Verification> {
     let settings = &config.authentication;
     if !settings.enabled {
@@ -329,7 +329,7 @@ fn verification(config: &Config) -> Option<Verification> {
     Some(Verification { verifier, trusted_networks: settings.trusted_networks.clone(), reports: None })
 }
 
-/// Lists are asked if there are name servers to ask; the log says so if there are none.
+/// Lists are queried if there are name servers. The log says so if there are none.
 fn screening(config: &Config, seen: &Seen) -> Screening {
     let settings = &config.screening;
     let options = ScreeningOptions {

@@ -1,4 +1,4 @@
-//! Which UIDs of a range have rows: asked when the walk along the summaries has passed a UID over.
+//! Which UIDs of a range have rows. Needed when the walk along the summaries has passed a UID over.
 //!
 //! Each question reads in a transaction of its own, since the walk's may have met damage. A newer
 //! one does no harm, since UIDs are never given twice. A message that has no row now is expunged,

@@ -46,7 +46,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// mailbox, and a monitor sends several requests a minute.
 const INDEX_COUNTED_FOR: Duration = Duration::from_secs(10 * 60);
 
-/// What is asked for the figures.
+/// The parts of the server that have the figures.
 pub struct Sources {
     /// What sessions and tasks cost.
     pub registry: Arc<Registry>,
