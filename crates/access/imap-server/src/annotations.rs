@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// A hash for each entry, by its name in small letters.
 type Hashes = BTreeMap<String, u64>;
 
-/// What the client knows.
+/// The annotations that the client knows.
 pub(crate) struct Known {
     hashing: RandomState,
     /// The count of changes up to which it knows all.

@@ -41,7 +41,7 @@ impl Pace {
         Self { steps: 0, progress: Some(progress) }
     }
 
-    /// What counts the messages of a walk, if the progress is reported.
+    /// The counter of the messages of a walk, if the progress is reported.
     pub(crate) fn progress(&self) -> Option<&Progress> {
         self.progress.as_deref()
     }

@@ -35,7 +35,7 @@ impl Progress {
         self.done.fetch_add(steps, Ordering::Relaxed);
     }
 
-    /// What is reported of it.
+    /// The response code that reports it.
     fn code(&self, tag: &Tag) -> Code {
         let done = Some(self.done.load(Ordering::Relaxed)).filter(|done| *done > 0 || !self.in_parts);
         let goal = Some(self.goal.load(Ordering::Relaxed)).filter(|goal| *goal > 0);

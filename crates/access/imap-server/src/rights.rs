@@ -11,7 +11,7 @@ use posthaste_store::StoreError;
 
 use crate::reply::{Failure, Reply};
 
-/// What a command does to a mailbox.
+/// The action of a command on a mailbox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
     /// SELECT, EXAMINE; STATUS, also by LIST; FETCH, SEARCH, COPY out of it.

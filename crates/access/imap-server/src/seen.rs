@@ -102,7 +102,7 @@ pub(crate) async fn store_flags(
     })
 }
 
-/// What becomes of `\Seen` when messages of the selected mailbox are copied or moved.
+/// The flag `\Seen` when messages of the selected mailbox are copied or moved.
 pub(crate) struct Carried {
     /// UIDs in the source of messages that the user has seen, if they must be noted afterwards.
     noted: Option<(Reading, NumSet)>,

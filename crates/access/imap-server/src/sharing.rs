@@ -44,7 +44,7 @@ pub(crate) struct Place {
     pub(crate) others: Option<Others>,
 }
 
-/// What is known of the mailboxes of another account.
+/// The visible mailboxes of another account.
 pub(crate) struct Others {
     visible: Arc<Visible>,
     /// The level above its mailboxes.

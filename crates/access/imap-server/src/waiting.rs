@@ -19,7 +19,7 @@ use crate::table::Numbers;
 /// How long a session waits after it could not read what is new.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// What ended a wait.
+/// The event that ended a wait.
 enum Event {
     /// There may be something to report.
     News,

@@ -66,7 +66,7 @@ pub struct ManageSieveOptions {
     pub silence_within: Duration,
 }
 
-/// What all sessions of a listener share.
+/// The state that all sessions of a listener share.
 pub struct ManageSieveService {
     options: ManageSieveOptions,
     directory: Arc<Directory>,
@@ -120,7 +120,7 @@ enum Next {
     End,
 }
 
-/// What came instead of a command, or one.
+/// A command, or the event that came instead.
 enum Input {
     Whole(Vec<u8>),
     TooLong(u64),
@@ -252,7 +252,7 @@ impl Driver {
         Ok(Next::Command)
     }
 
-    /// What the directory must know of the connection.
+    /// The facts of the connection that the directory needs.
     fn channel(&self) -> Channel {
         let connection = &self.connection;
         let peer = connection.peer().ip().to_canonical();

@@ -12,7 +12,7 @@ use memchr::{memchr, memchr_iter};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DotWriter(At);
 
-/// What went out last.
+/// The last octets that were sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum At {
     /// LF, or nothing yet.
@@ -62,7 +62,7 @@ impl DotWriter {
         (piece.len(), b"")
     }
 
-    /// What goes out behind the message.
+    /// The octets behind the message.
     pub fn end(self) -> &'static [u8] {
         match self.0 {
             At::LineStart => b".\r\n",

@@ -31,7 +31,7 @@ pub struct Maildrop {
     marks: Marks,
 }
 
-/// What a listing prints of each message.
+/// The value that a listing prints of each message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// LIST.

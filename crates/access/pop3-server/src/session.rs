@@ -15,7 +15,7 @@ use crate::maildrop::{Listing, Maildrop, What};
 use crate::options::Pop3Options;
 use crate::print::number;
 
-/// What the session must know of its connection.
+/// The facts of its connection that the session needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Whether TLS is active.
@@ -28,7 +28,7 @@ pub struct Link {
     pub mechanisms: Mechanisms,
 }
 
-/// What the driver does next. Answers are already in the buffer, unless stated otherwise.
+/// The next action of the driver. Answers are already in the buffer, unless stated otherwise.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! What the queue's runner sends with: routes to addresses, addresses to connections.
+//! The transport of the queue's runner: routes to addresses, addresses to connections.
 
 use async_trait::async_trait;
 use posthaste_queue::{

@@ -174,7 +174,8 @@ pub(crate) fn is_literal(text: &str) -> bool {
 pub enum Literal {
     /// `[192.0.2.1]`, `[IPv6:2001:db8::1]`.
     Address(IpAddr),
-    /// What is of neither form. RFC 5321 §4.1.3 has room for more, and none is registered.
+    /// An address literal of neither form. RFC 5321 §4.1.3 has room for more, and none is
+    /// registered.
     Unknown,
 }
 

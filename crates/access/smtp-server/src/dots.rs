@@ -21,7 +21,7 @@ pub struct Progress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DotReader(At);
 
-/// What came last.
+/// The octets that came last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum At {
     /// CR LF, or nothing yet.

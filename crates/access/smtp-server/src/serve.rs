@@ -105,7 +105,7 @@ struct Driver {
     session: Session,
     /// Ends when the account that logged in may no longer be used as it was.
     lease: Option<Lease>,
-    /// What was found out about the host, and under which greeting.
+    /// The greeting of the host, and the verdict of the screening on it.
     standing: Option<(String, Standing)>,
     /// The message of a BDAT sequence.
     incoming: Option<(String, Incoming)>,

@@ -1,4 +1,5 @@
-//! What all sessions of a listener share: settings, directory, sink, and the checks of mail.
+//! The state that all sessions of a listener share: settings, directory, sink, and the checks of
+//! mail.
 
 use std::{fmt, sync::Arc};
 
@@ -8,7 +9,7 @@ use posthaste_screening::Screening;
 
 use crate::{MailSink, Role, SmtpOptions, milters::Milters, scanning::Scanning, verification::Verification};
 
-/// What all sessions of a listener share.
+/// The state that all sessions of a listener share.
 pub struct SmtpService {
     pub(crate) role: Role,
     pub(crate) options: Arc<SmtpOptions>,

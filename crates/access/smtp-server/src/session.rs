@@ -39,12 +39,12 @@ use crate::{
 const EXTENSIONS: [&str; 6] =
     ["PIPELINING", "8BITMIME", "BINARYMIME", "SMTPUTF8", "ENHANCEDSTATUSCODES", "CHUNKING"];
 
-/// What the session knows of its connection.
+/// The facts of its connection that the session needs.
 #[derive(Clone, Debug)]
 pub struct Link {
     /// The other end.
     pub peer: SocketAddr,
-    /// What TLS agreed on.
+    /// The outcome of the TLS handshake.
     pub tls: Option<TlsFacts>,
     /// Whether STARTTLS is available.
     pub starttls: bool,
@@ -52,7 +52,7 @@ pub struct Link {
     pub mechanisms: Mechanisms,
 }
 
-/// What to do about a line.
+/// The action that a line requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send this.
@@ -171,7 +171,7 @@ impl Session {
         }
     }
 
-    /// What the server says first.
+    /// The greeting of the server.
     pub fn welcome(&self) -> Reply {
         let protocol = if self.role == Role::Lmtp { "LMTP" } else { "ESMTP" };
         Reply::bare(220, format!("{} {protocol} Posthaste", self.options.host))

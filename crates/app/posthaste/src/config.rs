@@ -104,7 +104,7 @@ pub struct Listen {
     pub proxy_networks: Vec<Network>,
 }
 
-/// What users who logged in may send.
+/// The settings of submission by users who logged in.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Submission {
     pub sender: SenderRule,
@@ -222,7 +222,7 @@ impl Default for Config {
     }
 }
 
-/// What is wrong with a configuration, ready to be shown.
+/// A fault of a configuration, ready to be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read.

@@ -30,14 +30,14 @@ const ROW_STEPS: u64 = 8;
 /// Steps of finding a message and its summary.
 const MESSAGE_STEPS: u64 = 100;
 
-/// What a command compares.
+/// The keys that a command compares.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
     /// The Date field.
     pub(super) sent: bool,
     /// Texts, each once.
     pub(super) texts: Vec<TextKey>,
-    /// What messages refer to.
+    /// The messages to which messages refer.
     pub(super) links: bool,
 }
 
@@ -121,7 +121,7 @@ pub(super) async fn dates(gathered: &Gathered, selected: &Selected, pace: &mut P
     dates
 }
 
-/// What SORT compares of one message by one key.
+/// The value that SORT compares of one message by one key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Value {
     Number(i64),
@@ -147,7 +147,8 @@ pub(super) fn text_key(key: SortKey) -> Option<TextKey> {
     }
 }
 
-/// What SORT compares of a few messages, by UID. `None` if somebody expunged one of them.
+/// The values that SORT compares of a few messages, by UID. `None` if somebody expunged one of
+/// them.
 pub(crate) async fn values(
     source: Source<'_>,
     keys: &[SortKey],

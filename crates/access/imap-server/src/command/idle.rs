@@ -20,7 +20,7 @@ use crate::wire::Line;
 /// Bytes that may lie unread while the server waits for `DONE`.
 const INPUT_MAX: usize = 2 * LINE_BYTES_MAX;
 
-/// What ended a wait.
+/// The event that ended a wait.
 enum Event {
     News(Result<(), StoreError>),
     Besides(Besides),

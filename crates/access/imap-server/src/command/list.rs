@@ -29,7 +29,7 @@ use crate::sharing::Listed;
 /// Mailboxes whose heads are read at once for RETURN (STATUS), and annotations for METADATA.
 const STATUS_BATCH: usize = 64;
 
-/// What an ordinary LIST requests.
+/// The arguments of an ordinary LIST.
 pub(super) fn basic(reference: MailboxArg, pattern: ListPattern) -> ListArgs {
     ListArgs {
         syntax: ListSyntax::Basic,
@@ -200,7 +200,7 @@ struct ListLine<'l> {
     entry: Option<&'l MailboxEntry>,
 }
 
-/// What is known of a name.
+/// The facts about a name.
 #[derive(Default)]
 struct Known {
     /// Its place in the list, if it is a mailbox.
@@ -422,7 +422,7 @@ fn known_names(
     Ok(names)
 }
 
-/// What becomes of a level above a name that is not among the names.
+/// The treatment of a level above a name that is not among the names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Added,

@@ -30,7 +30,7 @@ const SERVER_COMMENT: &str = "/shared/comment";
 /// RFC 5464 §3.2.1.1
 const SERVER_ADMIN: &str = "/shared/admin";
 
-/// What a GETMETADATA requests.
+/// The entries that a GETMETADATA requests.
 pub(super) struct Question<'q> {
     /// Longer values are left out.
     pub(super) max_size: Option<u64>,
@@ -254,7 +254,7 @@ fn compute(annotations: &mut Annotations, entry: &MailboxEntry) {
     annotations.set(special_use::ENTRY, entry.special_use.map(special_use::value));
 }
 
-/// What a GETMETADATA is answered with.
+/// The answer to a GETMETADATA.
 struct Answer {
     entries: Vec<Annotation>,
     /// Octets of the longest value that MAXSIZE left out.

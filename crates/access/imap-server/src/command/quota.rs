@@ -88,7 +88,7 @@ pub(super) async fn set(
     Ok(DONE)
 }
 
-/// What a list of limits changes of an account.
+/// The change of an account that a list of limits makes.
 fn change_of(limits: &[(String, u64)]) -> Result<AccountChange, Failure> {
     let mut change = AccountChange {
         quota_bytes: Some(None),
@@ -144,7 +144,7 @@ async fn account_of(session: &Session, root: &str) -> Result<Option<Account>, Fa
     Ok(session.service.directory.account(&owner.account.name).await?)
 }
 
-/// What is limited in an account.
+/// The limits of an account.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Limits {
     mail: Quota,

@@ -138,7 +138,7 @@ async fn answer(session: &mut Session, item: &UrlFetchItem) -> Result<(), Failur
     Ok(())
 }
 
-/// What one parameter is answered with.
+/// The answer to one parameter.
 enum Value {
     Nil,
     Literal(Vec<u8>),

@@ -28,7 +28,7 @@ const BATCH: usize = 128;
 /// Bytes of summaries that may be set aside before the walk pauses.
 const ASIDE_BYTES_MAX: usize = 64 * 1024;
 
-/// What is stored with a message beside its row.
+/// The stored values of a message beside its row.
 #[derive(Clone, Copy)]
 pub(super) struct StoredMessage<'m> {
     /// Its body.
@@ -47,7 +47,7 @@ pub(super) struct Visited<'m> {
     pub(super) stored: StoredMessage<'m>,
 }
 
-/// What became of a message that the command was shown.
+/// How a command has handled a message.
 pub(super) enum Handled {
     /// It is answered.
     Done,

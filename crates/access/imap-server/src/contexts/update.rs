@@ -151,7 +151,7 @@ fn is_passing(error: &StoreError) -> bool {
     matches!(error, StoreError::Busy | StoreError::Unavailable(_) | StoreError::Full(_))
 }
 
-/// What became of a context.
+/// The outcome of an update of a context.
 enum Looked {
     /// It is up to date.
     Done,

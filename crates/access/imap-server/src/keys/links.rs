@@ -33,7 +33,7 @@ impl LinkColumn {
         self.numbers.len()
     }
 
-    /// What a message refers to, the root first.
+    /// The messages to which a message refers, the root first.
     pub(crate) fn references(&self, link: Link) -> &[u32] {
         let start = link.start as usize;
         let references = self.references.get(start..start + usize::from(link.count));

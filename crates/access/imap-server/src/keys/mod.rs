@@ -129,7 +129,7 @@ pub(crate) struct Table {
     /// The Date field, unix seconds; `None` if there is none that can be read.
     pub(crate) sent: Arc<Column<Option<i64>>>,
     texts: [Arc<TextColumn>; TEXT_KEYS],
-    /// What messages refer to.
+    /// The messages to which messages refer.
     pub(crate) links: Arc<LinkColumn>,
 }
 
@@ -170,7 +170,8 @@ impl Table {
     }
 }
 
-/// What SORT and THREAD compare, of the mailboxes that were sorted last. Clones are the same cache.
+/// The values that SORT and THREAD compare, of the mailboxes that were sorted last. Clones are the
+/// same cache.
 #[derive(Clone, Debug)]
 pub struct KeyCache {
     bytes_max: usize,

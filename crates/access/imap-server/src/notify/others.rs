@@ -23,7 +23,7 @@ use crate::sharing::{Asker, LISTED_MAX};
 /// once for all sessions that follow them.
 const OWNERS_MAX: usize = 100;
 
-/// What is followed beside the user's own mailboxes.
+/// The followed mailboxes beside the user's own.
 pub(super) struct Others {
     visible: Arc<Visible>,
     owners: BTreeMap<AccountId, AccountWatch>,

@@ -19,7 +19,7 @@ use crate::maildrop::Maildrop;
 use crate::options::{ClearTextLogin, Pop3Options};
 use crate::session::Refusal;
 
-/// What the directory must know of the connection.
+/// The facts of the connection that the directory needs.
 pub(super) fn channel(options: &Pop3Options, connection: &Connection) -> Channel {
     let peer = connection.peer().ip().to_canonical();
     let (plaintext, scram) =

@@ -148,7 +148,7 @@ impl Driver {
         Ok(Next::Command)
     }
 
-    /// What follows an answer that may end the session.
+    /// The next step after an answer that may end the session.
     fn after(action: &Action) -> Next {
         if *action == Action::Close { Next::End } else { Next::Command }
     }
@@ -277,7 +277,7 @@ impl Driver {
     }
 }
 
-/// What the session must know of its connection.
+/// The facts of its connection that the session needs.
 fn link(service: &Pop3Service, connection: &Connection) -> Link {
     let channel = login::channel(&service.options, connection);
     Link {

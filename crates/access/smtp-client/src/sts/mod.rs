@@ -107,7 +107,7 @@ impl Kept {
     }
 }
 
-/// What is known of a domain's policy.
+/// The state of a domain's policy.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Found {
     /// The policy that counts.

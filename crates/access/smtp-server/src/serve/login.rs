@@ -11,7 +11,7 @@ use posthaste_net::{Connection, NetError};
 use super::{Driver, Line, Next, closing};
 use crate::{PlaintextAuth, SmtpOptions, command, session::Action};
 
-/// What the directory must know of the connection.
+/// The facts of the connection that the directory needs.
 pub(super) fn channel(options: &SmtpOptions, connection: &Connection) -> Channel {
     let peer = connection.peer().ip().to_canonical();
     let allowed = |auth| match auth {

@@ -12,7 +12,7 @@ use crate::reply::Reply;
 use crate::session::replies;
 
 impl Driver {
-    /// What screens this host, if anything does.
+    /// The screening of this host, if there is one.
     fn screening(&self) -> Option<Screening> {
         let screening = self.service.screening.as_ref()?;
         screening.concerns(self.connection.peer().ip()).then(|| screening.clone())

@@ -133,7 +133,7 @@ fn prepare(target: &Path, data: &Path) -> Result<()> {
     private::tighten_store(target)
 }
 
-/// What the last run into a backup was; `None` for a store that is no backup.
+/// The last run into a backup; `None` for a store that is no backup.
 pub async fn last_run(engine: &dyn Engine) -> Result<Option<Run>> {
     match engine.directory_entry(RUN).await? {
         Some(record) => parse(RUN, &record.value).map(Some),
@@ -141,7 +141,7 @@ pub async fn last_run(engine: &dyn Engine) -> Result<Option<Run>> {
     }
 }
 
-/// What a backup knows of an account; `None` for one that no run took.
+/// The record of an account in a backup; `None` for one that no run took.
 pub async fn taken(engine: &dyn Engine, account: &str) -> Result<Option<Taken>> {
     let name = taken_name(account);
     match engine.directory_entry(&name).await? {

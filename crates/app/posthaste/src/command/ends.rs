@@ -173,7 +173,7 @@ impl Ends {
         }
     }
 
-    /// What is not the same at both ends of an account that was mirrored, a sentence each.
+    /// The differences between both ends of a mirrored account, a sentence each.
     pub async fn compare(
         &self,
         account: &Account,

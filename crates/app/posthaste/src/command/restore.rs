@@ -47,7 +47,7 @@ struct Underway {
     fresh: bool,
     source: String,
     done: bool,
-    /// What the backup could not read, a line each.
+    /// The mail that the backup could not read, a line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
 }

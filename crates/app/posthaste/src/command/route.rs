@@ -15,7 +15,7 @@ use crate::config::{Config, RouteAccept};
 use crate::failure::{Failure, Result};
 use crate::open;
 
-/// What happens to mail for one address.
+/// One step in the route of mail for an address.
 struct Step {
     depth: usize,
     address: String,
@@ -124,7 +124,7 @@ impl Bounces {
     }
 }
 
-/// What an account does with mail.
+/// The treatment of mail by an account.
 fn account(Recipient { account, address, detail }: &Recipient) -> String {
     let mut what = match (address.as_str() == account.name, detail) {
         (true, _) => "is an account".to_owned(),

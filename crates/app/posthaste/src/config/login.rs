@@ -61,7 +61,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// What passwords are kept with.
+    /// The policy by which passwords are hashed.
     pub fn policy(&self) -> Policy {
         Policy {
             argon2_memory_kib: u32::try_from(self.argon2_memory.as_u64() / 1024).unwrap_or(u32::MAX),

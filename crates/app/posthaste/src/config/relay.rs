@@ -119,7 +119,7 @@ impl Relay {
         }
     }
 
-    /// What asks DNS.
+    /// The resolver of DNS.
     pub fn dns(&self) -> Result<Dns> {
         let dns = Dns::new(&self.dns, self.port);
         let dns = dns.map_err(|error| Failure::Usage(format!("`relay.dns`: {error}")))?;

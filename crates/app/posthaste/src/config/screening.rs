@@ -112,7 +112,7 @@ impl Screening {
         Ok(())
     }
 
-    /// What scans messages; nothing if it is not set.
+    /// The scanner of messages; nothing if it is not set.
     pub fn rspamd(&self) -> Result<Option<Rspamd>, String> {
         if self.rspamd.is_empty() {
             return Ok(None);

@@ -30,12 +30,12 @@ use posthaste_directory::hashes_at_once;
 use super::machine::memory_there_is;
 use crate::config::{Auto, Config};
 
-/// What one connection may hold in the worst case. That is a command of 256 KiB with the values
-/// that it was parsed into, and 128 KiB of input behind it. To these come 128 KiB of output and 128
-/// KiB of a message. Beside them are four TLS records each way, 16 KiB of live results and the
-/// windows of DEFLATE. `tests/memory.rs` measures sessions in that state.
+/// The memory that one connection may hold in the worst case. That is a command of 256 KiB with the
+/// values that it was parsed into, and 128 KiB of input behind it. To these come 128 KiB of output
+/// and 128 KiB of a message. Beside them are four TLS records each way, 16 KiB of live results and
+/// the windows of DEFLATE. `tests/memory.rs` measures sessions in that state.
 pub const CONNECTION_BYTES: u64 = 1 << 20;
-/// What the program takes with no connection: threads, and pages of the commit under way.
+/// The memory of the program without connections: threads, and pages of the commit under way.
 const PROGRAM_BYTES: u64 = 16 << 20;
 /// Tables that are full only under an attack. Failed logins take 20 MiB, greylisting 13, DMARC
 /// reports 16. Rates, remembered passwords and quotas take some 11.
@@ -57,10 +57,10 @@ const CONNECTIONS_MAX: u64 = 16_000;
 const CONNECTIONS_LEAST: u64 = 64;
 /// Fewer than this many serve nobody well. A machine without room for them is too small.
 const CONNECTIONS_FEWEST: u64 = 16;
-/// What "auto" for `limits.message_size` is on large machines, and on ever smaller ones.
+/// The value of "auto" for `limits.message_size` on large machines, and on ever smaller ones.
 const MESSAGE_LENS: [u64; 8] = [64 << 20, 32 << 20, 16 << 20, 8 << 20, 4 << 20, 2 << 20, 1 << 20, 512 << 10];
 
-/// What each part may use, in bytes.
+/// The memory that each part may use, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
     /// The bound on all of it.

@@ -20,14 +20,14 @@ use crate::heavy::Pace;
 use crate::reply::Failure;
 use crate::wire::Wire;
 
-/// What prints the responses of one FETCH.
+/// Prints the responses of one FETCH.
 pub(super) struct Printer<'p> {
     pub(super) plan: &'p Plan,
     pub(super) names: FlagNames<'p>,
     pub(super) pace: Pace,
 }
 
-/// What a step prints, located before the response begins.
+/// The value that a step prints, located before the response begins.
 enum StepValue {
     /// The row or the summary holds it.
     AtHand,

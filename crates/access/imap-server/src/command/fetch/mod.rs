@@ -158,7 +158,7 @@ pub(crate) async fn report_new(
     Ok(())
 }
 
-/// What is printed of annotations. Most commands request none.
+/// The annotations to print. Most commands request none.
 async fn annotations(
     ctx: &Ctx<'_>,
     items: &mut Vec<FetchItem>,

@@ -207,7 +207,7 @@ fn numbers(selected: &Selected, numbering: Numbering, seqs: &NumSet) -> NumSet {
     }
 }
 
-/// What an ESEARCH response has to contain.
+/// The items of an ESEARCH response.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) numbering: Numbering,
@@ -218,7 +218,7 @@ pub(super) struct Wanted {
     pub(super) is_page: bool,
 }
 
-/// What becomes of a result.
+/// The form in which a result is sent or saved.
 pub(super) struct Answer {
     /// `$`, as UIDs, if the client wants it saved.
     pub(super) saved: Option<NumSet>,

@@ -11,7 +11,7 @@ use crate::keys::{LinkColumn, Texts};
 /// How a message of the result relates to others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
-    /// What it is called and refers to.
+    /// Its Message-ID, and the messages to which it refers.
     pub(super) link: crate::keys::Link,
     /// The number of its base subject.
     pub(super) subject: u32,

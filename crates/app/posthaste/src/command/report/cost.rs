@@ -20,7 +20,7 @@ use crate::command::serve::metrics::SOCKET;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 
-/// What the command line requests.
+/// The options of the command line.
 pub struct Asked {
     pub by: CostBy,
     pub top: usize,

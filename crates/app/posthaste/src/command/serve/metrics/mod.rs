@@ -48,11 +48,11 @@ const INDEX_COUNTED_FOR: Duration = Duration::from_secs(10 * 60);
 
 /// The parts of the server that have the figures.
 pub struct Sources {
-    /// What sessions and tasks cost.
+    /// The costs of sessions and tasks.
     pub registry: Arc<Registry>,
     /// The search index.
     pub index: SearchIndex,
-    /// What sends the queue's mail.
+    /// The runner that sends the queue's mail.
     pub runner: CurrentRunner,
 }
 
@@ -195,7 +195,7 @@ async fn answer(sources: &Sources, request: &Request<Incoming>) -> Response<Full
     }
 }
 
-/// What the search index takes. Without the store, the other figures are sent.
+/// The size of the search index. Without the store, the other figures are sent.
 async fn index_size(index: &SearchIndex) -> text::IndexSize {
     let stored = match index.totals(INDEX_COUNTED_FOR).await {
         Ok(totals) => Some(totals),
