@@ -68,7 +68,7 @@ impl Depth {
     }
 }
 
-/// What `METADATA` in brackets says: RFC 5464 §5.
+/// The response codes of `METADATA`: RFC 5464 §5.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MetadataCode {
     /// `LONGENTRIES n`: octets of the longest value that MAXSIZE left out.

@@ -282,7 +282,7 @@ impl<'a> Cursor<'a> {
         self.whole.slice(range)
     }
 
-    /// What stands in quotes, as a range, and whether it holds a `\`.
+    /// The text in quotes, as a range, and whether it holds a `\`.
     fn quoted(&mut self) -> Parsed<(Range<usize>, bool)> {
         self.expect(b'"', "a string in quotes")?;
         let start = self.at;

@@ -165,7 +165,7 @@ impl MessageSet {
         }
     }
 
-    /// What its numbers are.
+    /// Whether its numbers are UIDs or sequence numbers.
     pub const fn numbering(&self) -> Numbering {
         match self {
             Self::Seq(_) => Numbering::Seq,

@@ -32,7 +32,7 @@ pub struct ImapUrl {
     pub mailbox: Option<UrlMailbox>,
     /// Which message; `None` for the one at hand, only without a mailbox.
     pub uid: Option<Uid>,
-    /// What of it; `None` for all.
+    /// The requested section; `None` for the whole message.
     pub section: Option<Section>,
     /// Which bytes of that.
     pub partial: Option<UrlPartial>,

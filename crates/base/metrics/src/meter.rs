@@ -1,4 +1,4 @@
-//! What one session costs, and the current session of a thread.
+//! The cost of one session, and the current session of a thread.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -33,7 +33,7 @@ pub(crate) struct Meter {
     owner: Mutex<Owner>,
 }
 
-/// What a session does and whom for.
+/// The command of a session, and its account.
 #[derive(Debug, Default)]
 struct Owner {
     folder: FolderSize,
@@ -43,7 +43,7 @@ struct Owner {
     client: Option<Arc<Counters>>,
 }
 
-/// What a thread works for, and its CPU clock when that was last counted.
+/// The session for which a thread works, and its CPU clock at the last count.
 struct Work {
     meter: Arc<Meter>,
     since: u64,
@@ -154,7 +154,7 @@ pub fn client(name: &str) {
     });
 }
 
-/// What the current thread works for, to be taken to another thread.
+/// The session of the current thread, to be taken to another thread.
 pub fn current() -> Current {
     Current(on_current(|work| Arc::clone(&work.meter)))
 }

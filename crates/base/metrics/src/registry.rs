@@ -17,7 +17,7 @@ const CLIENT_NAME_MAX: usize = 64;
 /// The name of the sum over what is not held one by one.
 pub(crate) const OTHER: &str = "(other)";
 
-/// What a command is counted under.
+/// The key under which a command is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CommandKey {
     /// `imap`, `pop3`, `lmtp`, `submission`, `smtp`, `managesieve`.

@@ -144,7 +144,7 @@ fn marked_len(text: &str) -> usize {
     text.len()
 }
 
-/// What one character becomes, where no mark is near.
+/// The folded form of one character, where no mark is near.
 enum Folded {
     Itself,
     Space,

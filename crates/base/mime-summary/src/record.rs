@@ -122,7 +122,7 @@ const FOLDED_SHARE: usize = 4;
 /// The same, beside what the field's length gives.
 const FOLDED_BASE: usize = 256;
 
-/// What a summary is made of: the message, its structure, and the responses printed from them,
+/// The parts of a summary: the message, its structure, and the responses printed from them,
 /// which are opaque here.
 #[derive(Debug, Clone)]
 pub struct SummaryParts<'a> {
@@ -130,14 +130,14 @@ pub struct SummaryParts<'a> {
     pub message: &'a [u8],
     /// Its structure.
     pub structure: &'a Structure,
-    /// What FETCH ENVELOPE sends.
+    /// The bytes that FETCH ENVELOPE sends.
     pub envelope: &'a [u8],
     /// Which bytes of it are repeated twice right behind themselves. The list of From is, if Sender
     /// and Reply-To are missing. They are kept once.
     pub repeated: Range<usize>,
-    /// What FETCH BODY sends.
+    /// The bytes that FETCH BODY sends.
     pub body: &'a [u8],
-    /// What FETCH BODYSTRUCTURE sends.
+    /// The bytes that FETCH BODYSTRUCTURE sends.
     pub body_structure: &'a [u8],
 }
 

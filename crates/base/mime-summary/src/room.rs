@@ -46,7 +46,7 @@ pub const fn summary_memory_max(message_len: usize) -> usize {
     if share < most { share } else { most }
 }
 
-/// What the responses of one message may still take.
+/// The bytes that the responses of one message may still take.
 #[derive(Debug, Clone)]
 pub struct Room {
     addresses: usize,

@@ -25,11 +25,11 @@ use crate::words::decode_words;
 /// decoded text.
 const PIECE_LEN: usize = 32 * 1024;
 
-/// What decoding and folding a byte costs, in bytes that are searched for one key. About: text in
+/// The cost of decoding and folding a byte, in bytes that are searched for one key. About: text in
 /// ASCII takes 2 ns a byte, base64 and other scripts some 5.
 const DECODING: u64 = 8;
 
-/// What the tap of a text costs, in the same unit.
+/// The cost of the tap of a text, in the same unit.
 const TAPPING: usize = 4;
 
 /// A string to be searched for.
@@ -95,7 +95,7 @@ pub enum Within {
 /// A key, and where it is looked for.
 #[derive(Debug, Clone)]
 pub struct TextKey {
-    /// What is looked for.
+    /// The text to find.
     pub key: SearchKey,
     /// Where.
     pub within: Within,
@@ -160,7 +160,7 @@ enum Root {
     None,
 }
 
-/// What is looked through.
+/// The place of the search in the message.
 enum At {
     /// The next part begins.
     Part,

@@ -51,7 +51,7 @@ pub type PartIndex = u32;
 /// No part.
 const NONE: PartIndex = PartIndex::MAX;
 
-/// What a part is made of.
+/// The kind of a part's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Content that is not divided further.
@@ -65,7 +65,7 @@ pub enum Kind {
 /// Which media type a part has in effect, its Content-Type field aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effective {
-    /// What the field says.
+    /// The type in the field.
     Declared,
     /// text/plain; charset=us-ascii: the field is absent or makes no sense. RFC 2045 §5.2.
     TextPlain,
@@ -78,7 +78,7 @@ enum Effective {
 /// One part. The message itself is a part, and so is the root of each nested message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// What it is made of.
+    /// The kind of its content.
     pub kind: Kind,
     /// How its content is encoded.
     pub encoding: Encoding,
@@ -93,9 +93,9 @@ pub struct Part {
     pub body: Span,
     /// How many lines end in the body.
     pub lines: u32,
-    /// What stands before the first delimiter of a multipart.
+    /// The text before the first delimiter of a multipart.
     pub preamble: Span,
-    /// What stands after the close delimiter of a multipart.
+    /// The text after the close delimiter of a multipart.
     pub epilogue: Span,
     /// Its Content-* fields.
     pub fields: ContentFields,

@@ -166,7 +166,7 @@ impl<'s> SummaryRef<'s> {
         })
     }
 
-    /// What FETCH ENVELOPE sends.
+    /// The bytes that FETCH ENVELOPE sends.
     pub fn envelope(&self) -> Pieces<'s, 4> {
         let kept = self.section(record::ENVELOPE);
         let [start, end] = [record::REPEATED, record::REPEATED + 1].map(|place| self.later_number(place));
@@ -175,13 +175,13 @@ impl<'s> SummaryRef<'s> {
         Pieces([before, once, once, after])
     }
 
-    /// What FETCH BODY sends.
+    /// The bytes that FETCH BODY sends.
     pub fn body(&self) -> Pieces<'s, 2> {
         let shared = self.body_structure().get(..self.later_number(record::SHARED)).unwrap_or_default();
         Pieces([shared, self.section(record::BODY)])
     }
 
-    /// What FETCH BODYSTRUCTURE sends.
+    /// The bytes that FETCH BODYSTRUCTURE sends.
     pub fn body_structure(&self) -> &'s [u8] {
         self.section(record::BODY_STRUCTURE)
     }

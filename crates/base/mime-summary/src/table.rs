@@ -44,7 +44,7 @@ pub struct Located {
     pub span: Span,
     /// For the body of a part: how it is encoded, which BINARY undoes; identity for all else.
     pub encoding: Encoding,
-    /// What the part is made of.
+    /// The kind of the part's content.
     pub kind: Kind,
 }
 
@@ -59,7 +59,7 @@ pub struct PartRow {
     pub first_child: u32,
     /// Number of children; they are neighbours.
     pub child_count: u32,
-    /// What it is made of.
+    /// The kind of its content.
     pub kind: Kind,
     /// How it is encoded.
     pub encoding: Encoding,

@@ -19,10 +19,10 @@ pub(crate) const WHOLE_MAX: usize = WORD_MAX - STRIDE + 1;
 /// Bytes of a text that are taken up before chunks of a long word leave.
 const STEP: usize = 256;
 
-/// What stands at a place in a text.
+/// The class of a place in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// What separates words.
+    /// A separator of words.
     Gap,
     /// A byte of a word.
     Plain,
@@ -30,7 +30,7 @@ pub(crate) enum Class {
     Dense(usize),
 }
 
-/// What stands at this place.
+/// The class of this place.
 #[inline]
 pub(crate) fn class(text: &[u8], at: usize) -> Class {
     let Some(&byte) = text.get(at) else { return Class::Gap };

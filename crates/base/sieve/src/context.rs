@@ -33,7 +33,7 @@ pub trait Context {
         &[]
     }
 
-    /// What stands between user and detail of an address (RFC 5233 §4); empty for nothing.
+    /// The separator between user and detail of an address (RFC 5233 §4); empty for nothing.
     fn subaddress_separator(&self) -> &str {
         "+"
     }

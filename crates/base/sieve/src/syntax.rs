@@ -38,11 +38,11 @@ pub struct Test {
 pub struct Argument {
     /// Where it begins.
     pub place: Place,
-    /// What it is.
+    /// Its value.
     pub value: Value,
 }
 
-/// What an argument is.
+/// The value of an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// `:name`, in lower case.

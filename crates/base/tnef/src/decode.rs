@@ -15,7 +15,7 @@ use crate::model::{
 use crate::reader::Reader;
 use crate::tags::{IID_MESSAGE, attribute};
 
-/// What a TNEF stream begins with: MS-OXTNEF §2.1.3.1.
+/// The first bytes of a TNEF stream: MS-OXTNEF §2.1.3.1.
 pub(crate) const SIGNATURE: u32 = 0x223E_9F78;
 
 /// How deep messages nest in one another before one stays as bytes. Forwards of forwards stay under

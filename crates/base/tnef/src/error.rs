@@ -10,7 +10,7 @@ pub enum Damage {
     /// A length or a count goes beyond the end of what holds it.
     #[error("{what} at byte {at} ends beyond its container")]
     Truncated {
-        /// What was being read.
+        /// The structure that was being read.
         what: &'static str,
         /// Where, from the start of its stream.
         at: usize,

@@ -22,7 +22,7 @@ const IDENTITY_LEN_MAX: usize = 64 + 1 + 255;
 /// written without its details.
 pub(crate) const FIELD_LEN_MAX: usize = 8 * 1024;
 
-/// What was left out, and how the results say so.
+/// The parts that were left out, and how the results report them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LeftOut {
     /// A signature covers too many fields, or has names that no domain has.
@@ -45,7 +45,7 @@ impl LeftOut {
     }
 }
 
-/// Leaves in a message what is verified.
+/// Leaves the parts of a message that are verified.
 pub(crate) fn bound(message: &mut AuthenticatedMessage<'_>) -> LeftOut {
     let mut left_out = LeftOut::default();
     message.dkim_headers.retain(|signature| {

@@ -55,7 +55,7 @@ pub enum Origin<'a> {
     Server,
     /// Somebody else: it came in and is sent on. It gets a seal (ARC) if this server verified it.
     Elsewhere {
-        /// The value of the field that says what was found: see [`crate::results::own`].
+        /// The value of the field with the results: see [`crate::results::own`].
         results: Option<&'a str>,
         /// The address whose owner sends it on.
         forwarder: &'a str,

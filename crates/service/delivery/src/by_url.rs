@@ -37,7 +37,7 @@ const HEADER_BYTES_MAX: u64 = 1 << 20;
 /// The mechanism of RFC 4467.
 const INTERNAL: &str = "INTERNAL";
 
-/// Who wants what a URL names.
+/// The user who wants the data of a URL.
 #[derive(Debug, Clone, Copy)]
 pub struct UrlReader<'r> {
     /// The account that has logged in.
@@ -59,7 +59,7 @@ pub enum UrlPlace {
     Submission,
 }
 
-/// What a URL names: found, and not yet read.
+/// The data that a URL names: found, and not yet read.
 #[derive(Debug)]
 pub struct UrlPart {
     /// Whose computations it takes.
@@ -133,7 +133,7 @@ fn of_validity(entry: &MailboxEntry, url: &ImapUrl) -> Result<MailboxId, UrlRefu
 }
 
 impl Delivery {
-    /// Finds what a URL names.
+    /// Finds the data that a URL names.
     pub async fn find_url(&self, reader: UrlReader<'_>, text: &str) -> Result<UrlPart, UrlRefusal> {
         let (mailbox, uid, url) = self.message_of_url(reader, text).await?;
         let part = self.part_of(reader.account.id, mailbox, uid, &url).await?;

@@ -46,7 +46,7 @@ pub enum ConvertMode {
     Apply,
 }
 
-/// What becomes of rich originals that the new form has no place for.
+/// The treatment of rich originals for which the new form has no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     /// Their messages stay as they are.
@@ -62,11 +62,11 @@ pub struct ConvertOptions {
     pub to: Format,
     /// Whether it is done.
     pub mode: ConvertMode,
-    /// What may be lost.
+    /// The loss that is allowed.
     pub loss: Loss,
 }
 
-/// What became of the messages of a mailbox.
+/// The outcome for the messages of a mailbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConvertReport {
     /// Messages examined.
@@ -160,7 +160,7 @@ impl Delivery {
 }
 
 impl Converter<'_> {
-    /// What was done so far.
+    /// The outcome so far.
     pub const fn report(&self) -> &ConvertReport {
         &self.report
     }

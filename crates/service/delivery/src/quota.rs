@@ -110,7 +110,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is on its way, of all accounts.
+/// The reservations for messages on their way, of all accounts.
 pub(crate) struct Quotas {
     store: Store,
     accounts: Mutex<HashMap<AccountId, Arc<Traffic>>>,

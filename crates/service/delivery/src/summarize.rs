@@ -72,7 +72,7 @@ struct Tree<'m, 's> {
 }
 
 impl<'m> Tree<'m, '_> {
-    /// What a part is to IMAP, and all inside it. RFC 9051 §7.5.2.
+    /// The body structure of a part and of all parts inside it. RFC 9051 §7.5.2.
     fn body(&mut self, index: PartIndex, part: &Part) -> BodyStructure<'m> {
         let message = self.message;
         let media = part.media(message);

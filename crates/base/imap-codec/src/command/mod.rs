@@ -101,7 +101,7 @@ pub enum CommandBody {
     Create {
         /// Its name: see [`MailboxArg::create_name`].
         mailbox: MailboxArg,
-        /// What it is for; most often nothing.
+        /// Its special uses; most often none.
         special_use: Vec<SpecialUse>,
     },
     /// RFC 9051 §6.3.5.
@@ -121,28 +121,28 @@ pub enum CommandBody {
     List(ListArgs),
     /// RFC 3501 §6.3.9.
     Lsub {
-        /// What the pattern starts from.
+        /// The reference name of the pattern.
         reference: MailboxArg,
         /// One pattern.
         pattern: ListPattern,
     },
     /// LIST with mailboxes of other servers: RFC 2193 §5.1.
     Rlist {
-        /// What the pattern starts from.
+        /// The reference name of the pattern.
         reference: MailboxArg,
         /// One pattern.
         pattern: ListPattern,
     },
     /// LSUB with mailboxes of other servers: RFC 2193 §5.2.
     Rlsub {
-        /// What the pattern starts from.
+        /// The reference name of the pattern.
         reference: MailboxArg,
         /// One pattern.
         pattern: ListPattern,
     },
     /// LIST with special uses, as Gmail had it before RFC 6154.
     Xlist {
-        /// What the pattern starts from.
+        /// The reference name of the pattern.
         reference: MailboxArg,
         /// One pattern.
         pattern: ListPattern,
@@ -324,7 +324,7 @@ pub struct UrlFetchItem {
     pub params: Option<Vec<UrlFetchParam>>,
 }
 
-/// What is returned of a URL: RFC 5524 §3.
+/// The parts of a URL's data to return: RFC 5524 §3.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum UrlFetchParam {
     /// `BODY`: the bytes as they are; not with `BINARY`.
@@ -346,7 +346,7 @@ impl UrlFetchParam {
     }
 }
 
-/// What STORE does with its flags.
+/// The change that STORE makes with its flags.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StoreAction {
     /// `FLAGS`

@@ -1,4 +1,4 @@
-//! What several commands are made of.
+//! The words that several commands share.
 
 use posthaste_mail_model::{Flag, Keyword, ModSeq};
 

@@ -10,7 +10,7 @@ use super::{CommandFrame, LiteralSync, LiteralWanted, literal_header};
 use crate::Tag;
 use crate::limits::{LINE_BYTES_MAX, TAG_BYTES_MAX};
 
-/// What a client may send before it has been understood.
+/// The limits of a client's input before it is parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FramerLimits {
     /// Bytes of one command outside its literals.
@@ -238,7 +238,7 @@ impl CommandFramer {
     }
 }
 
-/// What the beginning of a command says.
+/// The tag and the kind of a command.
 struct Head {
     tag: Option<Tag>,
     /// It brings a message: APPEND, REPLACE and UID REPLACE do.

@@ -15,7 +15,7 @@ pub use response::{ResponseFrame, ResponseFrameError, ResponseFramer, ResponseLi
 
 use crate::Tag;
 
-/// What the bytes so far make of a client's stream.
+/// The next frame of a client's stream, from the bytes so far.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CommandFrame {
     /// A command with its literals and line end, for [`crate::parse_command`].

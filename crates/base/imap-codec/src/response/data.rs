@@ -7,7 +7,7 @@ use super::{FetchValue, ResponseFlag, UrlFetched};
 use crate::command::{ListSelection, SpecialUse};
 use crate::{AclData, Annotation, Capability, EntryName, MailboxArg, Numbering, PageRange, Tag};
 
-/// What follows `* `, status responses aside.
+/// The responses after `* `, except status responses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Untagged {
     /// RFC 9051 §7.2.2.
@@ -35,7 +35,7 @@ pub enum Untagged {
     Quota {
         /// The quota root.
         root: String,
-        /// What is limited in it.
+        /// The limited resources.
         resources: Vec<QuotaResource>,
     },
     /// RFC 9208 §4.2.2.
@@ -181,7 +181,7 @@ pub enum ListAttribute {
     Subscribed,
     /// `\Remote`
     Remote,
-    /// What it is for; `SpecialUse::Other` is any attribute we do not know.
+    /// Its special use; `SpecialUse::Other` is any attribute we do not know.
     Use(SpecialUse),
 }
 
@@ -269,7 +269,7 @@ pub struct Esearch {
     pub tag: Option<Tag>,
     /// The mailbox that was searched, of a search in several (RFC 7377 §3).
     pub mailbox: Option<(MailboxArg, UidValidity)>,
-    /// What the numbers are.
+    /// Whether the numbers are UIDs or sequence numbers.
     pub numbering: Numbering,
     /// `MIN`
     pub min: Option<u32>,
@@ -301,7 +301,7 @@ pub struct Update {
     pub places: Vec<(u32, Vec<(u32, u32)>)>,
 }
 
-/// What an [`Update`] does.
+/// The kind of an [`Update`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum UpdateKind {
     /// `ADDTO`

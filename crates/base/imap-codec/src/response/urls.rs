@@ -17,16 +17,16 @@ use crate::print::{body_structure, literal8_head, nstring, string};
 pub struct UrlFetched {
     /// The URL as it was requested.
     pub url: String,
-    /// What it names.
+    /// The data that it names.
     pub data: UrlData,
 }
 
-/// What a URL names, or as much of it as was requested.
+/// The data that a URL names, or its requested parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UrlData {
     /// The bytes as they are; `None` where the URL is void, however it was requested.
     Plain(Option<Bytes>),
-    /// What was requested by name, in the order of the response; never none (RFC 5524 §3).
+    /// The items requested by name, in the order of the response; never none (RFC 5524 §3).
     Items(Vec<UrlDataItem>),
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Glob {
     segments: Vec<Segment>,
 }
 
-/// What stands between two stars.
+/// The characters between two stars.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Segment {
     units: Vec<Unit>,

@@ -5,7 +5,7 @@ use crate::effect::{Effect, Target, Version};
 use crate::limits::Limits;
 use crate::run::fault::Fault;
 
-/// What to do so far.
+/// The actions so far.
 pub(crate) struct Results {
     effects: Vec<Effect>,
     remembered: Vec<Effect>,

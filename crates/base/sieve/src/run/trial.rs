@@ -13,7 +13,7 @@ pub(crate) struct Trial<'t> {
     patterns: Vec<Cow<'t, Pattern>>,
     count: u64,
     captures: Captures,
-    /// What the match took, if match variables are wanted.
+    /// The texts that the match took, if match variables are wanted.
     matched: Option<Vec<String>>,
 }
 

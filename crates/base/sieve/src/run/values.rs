@@ -1,4 +1,5 @@
-//! What tests compare: the values of fields, addresses, the envelope, the body, dates and the rest.
+//! The values that tests compare: the values of fields, addresses, the envelope, the body, dates
+//! and the rest.
 
 use std::borrow::Cow;
 

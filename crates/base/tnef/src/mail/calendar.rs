@@ -13,7 +13,7 @@ use super::recurrence::Recurrence;
 use crate::model::{Message, Value, find_attribute};
 use crate::tags::{Guid, SET_APPOINTMENT, attribute, named, property};
 
-/// What a meeting's message is.
+/// The kind of a meeting's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     Request,

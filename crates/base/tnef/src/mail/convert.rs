@@ -29,7 +29,7 @@ use crate::error::Damage;
 /// reads the header of the message around it.
 const PARTS_MAX: usize = 32;
 
-/// What became of a message.
+/// The outcome for a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It has no rich part.

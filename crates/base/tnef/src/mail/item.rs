@@ -10,7 +10,7 @@ use super::header;
 use crate::model::{Attachment, Content, Message, Value, attribute_text, find, find_attribute};
 use crate::tags::{attribute, property};
 
-/// What an attachment holds.
+/// The content of an attachment.
 pub(super) enum Inner<'m> {
     Bytes(&'m [u8]),
     Message(&'m Message),

@@ -25,7 +25,7 @@ const ZONE: &str = "Organizer";
 const EXCEPTIONS_MAX: usize = 7_300;
 const WHAT: &str = "a recurrence";
 
-/// What takes the place of DTSTART and DTEND, and the zone that it names.
+/// The lines in place of DTSTART and DTEND, and the zone that they name.
 pub(super) struct Recurrence {
     /// VTIMEZONE.
     pub zone: Vec<String>,

@@ -16,7 +16,7 @@ use crate::error::Damage;
 use crate::model::{Message, Value, find_attribute};
 use crate::tags::{attribute, property};
 
-/// What a rich message holds, as entities.
+/// The contents of a rich message, as entities.
 pub(super) struct Whole<'m> {
     /// Its text, if it has any.
     pub text: Option<Entity<'m>>,

@@ -11,7 +11,7 @@
 use crate::error::Damage;
 use crate::reader::Reader;
 
-/// What the window holds at first: MS-OXRTFCP §2.1.2.1.
+/// The first contents of the window: MS-OXRTFCP §2.1.2.1.
 const INITIAL: &[u8] =
     b"{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \
 \\fscript \\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\\colortbl\\red0\\green0\\blue0\r\n\\par \

@@ -23,7 +23,7 @@ pub const GROUPS_MAX: usize = 1000;
 /// Some writers put their own words in between.
 const ORIGIN_TOKENS: usize = 20;
 
-/// What RTF was made from.
+/// The format from which RTF was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// HTML, which it encapsulates.
@@ -34,10 +34,10 @@ pub enum Origin {
     Rtf,
 }
 
-/// What RTF says.
+/// The contents of RTF.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// What it was made from.
+    /// The format from which it was made.
     pub origin: Origin,
     /// As text, lines ended by CRLF.
     pub text: String,
@@ -45,7 +45,7 @@ pub struct Document {
     pub html: Option<String>,
 }
 
-/// What RTF was made from.
+/// The format from which RTF was made.
 pub fn origin(rtf: &[u8]) -> Origin {
     let mut tokens = Tokens::new(rtf).take(ORIGIN_TOKENS);
     if tokens.next() != Some(Token::Open) || !matches!(tokens.next(), Some(Token::Word(b"rtf", _))) {
@@ -106,7 +106,7 @@ enum Destination {
     Nowhere,
 }
 
-/// What ends with its group.
+/// The state that ends with its group.
 #[derive(Debug, Clone, Copy)]
 struct Group {
     destination: Destination,

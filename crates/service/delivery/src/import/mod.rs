@@ -62,13 +62,13 @@ const FAULTS_MAX: usize = 100;
 pub struct ImportOptions {
     /// The mailbox for what lies at the top, and the level above all else.
     pub mailbox: Option<MailboxName>,
-    /// What is done with messages that were imported before.
+    /// The treatment of messages that were imported before.
     pub repeat: Repeat,
     /// How it is known that no other import writes into the same mailboxes.
     pub alone: Alone,
 }
 
-/// What is done with messages that were imported into the same mailbox before.
+/// The treatment of messages that were imported into the same mailbox before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeat {
     /// They are counted and passed over.
@@ -194,7 +194,7 @@ pub enum ImportError {
     Source {
         /// The file or folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// The store did not begin.
