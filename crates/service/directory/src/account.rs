@@ -27,8 +27,8 @@ pub struct FormatSettings {
     pub keep_original: bool,
 }
 
-/// What an account's record says of its Sieve scripts. It is read with the account, so mail for an
-/// account without a script costs no further read.
+/// The state of an account's Sieve scripts, from its record. It is read with the account, so mail
+/// for an account without a script costs no further read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptState {
@@ -168,7 +168,7 @@ impl Account {
     }
 }
 
-/// What `account add` may say beside name and password.
+/// The options of `account add` beside name and password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NewAccount {
     /// Octets it may hold; `None` for no limit of its own.
@@ -189,7 +189,7 @@ pub struct NewAccount {
     pub sets_quotas: bool,
 }
 
-/// What `account set` may change; `None` leaves a field as it is.
+/// The changes of `account set`; `None` leaves a field as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AccountChange {
     /// A new quota; `Some(None)` lifts it.

@@ -15,7 +15,7 @@ use unicode_normalization::UnicodeNormalization;
 const LOCAL_LEN_MAX: usize = 128;
 /// Octets of a domain in A-labels: RFC 1035 §3.1 less the root.
 const DOMAIN_LEN_MAX: usize = 253;
-/// What parts `ana` from `lists` in `ana+lists@example.org` (RFC 5233 §1).
+/// The separator of `ana` and `lists` in `ana+lists@example.org` (RFC 5233 §1).
 const DETAIL_SEPARATOR: char = '+';
 
 /// A normalised address, or a plain user name.

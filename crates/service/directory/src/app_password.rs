@@ -175,7 +175,7 @@ fn find<'s>(stored: &'s Stored, given: &str) -> Option<&'s AppPassword> {
         .fold(None, |found, one| if bool::from(one.verifier.0.ct_eq(&given.0)) { Some(one) } else { found })
 }
 
-/// What is kept of a password; `None` for one that cannot be ours.
+/// The stored hash of a password; `None` for one that cannot be ours.
 fn verifier(given: &str) -> Option<Verifier> {
     // Ours have 24 characters and 5 hyphens; somebody may have typed blanks besides.
     if given.len() > 4 * LEN {

@@ -27,7 +27,7 @@ use crate::grant::{By, Login};
 use crate::record::Stored;
 use crate::unix_time::now;
 
-/// What a login rests on.
+/// The credential on which a login rests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     account: AccountId,

@@ -24,7 +24,7 @@ const PASSWORD_LEN_MAX: usize = 1024;
 /// Iterations of SCRAM's PBKDF2 by default.
 pub(crate) const SCRAM_ITERATIONS: u32 = 600_000;
 
-/// What a hash costs at least. Kept with each hash: an account's own is replaced at the next login
+/// The least cost of a hash. Kept with each hash: an account's own is replaced at the next login
 /// with its password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {

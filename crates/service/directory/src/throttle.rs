@@ -173,7 +173,7 @@ fn delay(score: f64, max: Duration) -> Duration {
     DELAY_FIRST.mul_f64(doublings.exp2()).min(max)
 }
 
-/// What one machine has all addresses of: an IPv4 address, an IPv6 /64; loopback is one.
+/// The network whose addresses one machine has: an IPv4 address, an IPv6 /64; loopback is one.
 fn machine(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) if v4.is_loopback() => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),

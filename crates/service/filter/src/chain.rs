@@ -18,9 +18,9 @@ pub(crate) const SENDS_MAX: usize = 100;
 pub(crate) struct Chain<'c> {
     /// How many scripts have sent it on within this server.
     depth: usize,
-    /// What was sent so far, once a script has sent something.
+    /// The count of messages sent so far, once a script has sent one.
     sends: Option<&'c AtomicUsize>,
-    /// What its sender wants of TLS. It holds for what is sent because of the message, too
+    /// The sender's wish about TLS. It holds for what is sent because of the message, too
     /// (RFC 8689 §4.2.1).
     pub(crate) tls: TlsWish,
 }

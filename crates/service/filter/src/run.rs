@@ -20,7 +20,7 @@ const RUN_FACTOR: usize = 8;
 /// Memory of a run beside that: the fields and parts of a message, variables, what it makes.
 const RUN_BESIDE: usize = 4 << 20;
 
-/// What a run needs; given back when dropped.
+/// The place and the memory of a run; given back when dropped.
 pub(crate) struct RoomToRun {
     _place: WorkPlace<AccountId>,
     _memory: BytePermit,

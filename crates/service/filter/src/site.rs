@@ -30,7 +30,7 @@ pub struct SiteFolders {
     pub global: Option<PathBuf>,
 }
 
-/// What is in the folders, compiled.
+/// The scripts of the folders, compiled.
 #[derive(Debug)]
 pub struct SiteScripts {
     /// All, with the account's own in the middle.

@@ -23,13 +23,13 @@ pub(crate) struct World {
     pub(crate) scripts: Arc<Scripts>,
     /// Those of the administrator.
     pub(crate) site: Option<Arc<SiteScripts>>,
-    /// What a user did to the message, if it has not come in just now.
+    /// The command of a user on the message, if it has not just come in.
     pub(crate) happened: Option<Happened>,
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) runtime: Handle,
 }
 
-/// What a command did to messages (RFC 6785 §4).
+/// The command on messages (RFC 6785 §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// APPEND, or REPLACE.
@@ -51,7 +51,7 @@ impl Cause {
     }
 }
 
-/// What a user did to a message (RFC 6785 §4).
+/// The command of a user on a message (RFC 6785 §4).
 pub(crate) struct Happened {
     pub(crate) user: String,
     pub(crate) mailbox: String,

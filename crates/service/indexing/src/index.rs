@@ -48,7 +48,7 @@ impl std::fmt::Debug for SearchIndex {
     }
 }
 
-/// What the index says of a mailbox.
+/// The answer of the index for a mailbox.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
     /// UIDs of the messages that it knows.
@@ -57,7 +57,7 @@ pub struct Answer {
     pub proposed: Vec<NumSet>,
 }
 
-/// What the segments of a mailbox take in the store.
+/// The size of a mailbox's segments in the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
     /// Segments.
@@ -79,7 +79,7 @@ impl std::ops::AddAssign for Size {
     }
 }
 
-/// What the segments of all mailboxes take in the store.
+/// The size of all segments in the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Mailboxes that have segments.
@@ -185,7 +185,7 @@ impl SearchIndex {
         self.shared.store.changed().note(mailbox);
     }
 
-    /// What is known of a mailbox, after a look at what is in the store.
+    /// The known segments of a mailbox, after a look into the store.
     pub(crate) async fn refresh(&self, mailbox: MailboxId) -> Result<Known> {
         let known = self.shared.memory.lock().known(mailbox);
         let heads = self.shared.store.status(&[places::of(mailbox)]).await?;

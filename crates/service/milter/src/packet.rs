@@ -9,11 +9,11 @@ pub const VERSION: u32 = 6;
 /// The oldest one.
 pub const VERSION_MIN: u32 = 2;
 
-/// What filters may do: add, change and insert fields, replace the body, add and remove
-/// recipients, quarantine, change the sender, add recipients with parameters.
+/// The actions that filters may request: add, change and insert fields, replace the body, add and
+/// remove recipients, quarantine, change the sender, add recipients with parameters.
 pub const ACTIONS: u32 = 0xff;
 
-/// What a filter may leave out, and may leave unanswered.
+/// The steps that a filter may leave out or leave unanswered.
 pub mod flags {
     /// No connection, greeting, sender, recipients, body, fields, end of the header.
     pub const NO_CONNECT: u32 = 0x1;

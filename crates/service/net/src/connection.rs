@@ -126,12 +126,12 @@ impl Connection {
         self.stream.local()
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn traffic(&self) -> Traffic {
         self.stream.traffic()
     }
 
-    /// What TLS agreed on; none in the clear.
+    /// The outcome of the TLS handshake; none in the clear.
     pub fn tls(&self) -> Option<TlsFacts> {
         self.stream.tls()
     }
@@ -156,7 +156,7 @@ impl Connection {
         self.stream.client_certificate()
     }
 
-    /// What was read and not yet consumed.
+    /// The bytes that were read and not yet consumed.
     pub fn input(&self) -> &[u8] {
         &self.input
     }

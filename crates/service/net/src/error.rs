@@ -21,7 +21,7 @@ pub enum NetError {
     UnixSocket {
         /// As configured.
         path: PathBuf,
-        /// What is wrong, and the remedy.
+        /// The fault, and the remedy.
         why: String,
     },
     /// An address given by the administrator cannot be understood.
@@ -31,7 +31,7 @@ pub enum NetError {
     Address {
         /// As configured.
         given: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// A certificate or key file cannot be used.
@@ -39,9 +39,9 @@ pub enum NetError {
     Certificate {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// A listener in TLS mode was started without a certificate.

@@ -49,7 +49,7 @@ pub fn deflate(data: &[u8]) {
     assert!(read(&wire, 4096) == data);
 }
 
-/// What can be read of it, [`READ_MAX`] bytes at most.
+/// The bytes that can be read of it, [`READ_MAX`] at most.
 fn read(mut stream: &[u8], step: usize) -> Vec<u8> {
     let mut cx = Context::from_waker(Waker::noop());
     let (mut deflate, mut found, mut piece) = (Deflate::new(), Vec::new(), vec![0; step]);

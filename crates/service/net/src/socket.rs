@@ -25,7 +25,7 @@ use tokio::{
 /// (4,096 as Linux ships).
 pub const ACCEPT_BACKLOG: i32 = 4096;
 
-/// What was counted on a connection since it was accepted. Bytes are as on the wire: after
+/// The counts of a connection since it was accepted. Bytes are as on the wire: after
 /// compression and encryption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
@@ -38,7 +38,7 @@ pub struct Traffic {
     pub prompt_acks: u64,
 }
 
-/// What a reader waits for.
+/// The event for which a reader waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Awaits {
     /// Any input. The kernel chooses when to acknowledge.
@@ -54,7 +54,7 @@ pub trait ByteStream: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Sync + U
 
 impl<T: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Sync + Unpin + 'static> ByteStream for T {}
 
-/// What the bytes travel over.
+/// The medium of the bytes.
 #[derive(Debug)]
 enum Medium {
     Tcp(TcpStream),

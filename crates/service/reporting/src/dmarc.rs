@@ -22,9 +22,9 @@ const NAME_LEN_MAX: usize = 255;
 pub struct Observation {
     /// The domain of the author (`From`), in lower case.
     pub author: String,
-    /// What its policy was.
+    /// Its policy.
     pub policy: PublishedPolicy,
-    /// How the message was.
+    /// The row of the message.
     pub row: Row,
 }
 
@@ -46,7 +46,7 @@ pub struct PublishedPolicy {
 pub struct Row {
     /// The host that brought them.
     pub address: IpAddr,
-    /// What followed: `none`, `quarantine` or `reject`.
+    /// The disposition: `none`, `quarantine` or `reject`.
     pub disposition: String,
     /// Whether DKIM passed for the author's domain.
     pub dkim_passes: bool,
@@ -70,7 +70,7 @@ pub enum SpfScope {
     MFrom,
 }
 
-/// What was counted of one domain.
+/// The counts of one domain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DmarcTally {
     policy: PublishedPolicy,

@@ -33,7 +33,7 @@ const TRIES: usize = 16;
 /// Records read at a time.
 const PAGE: usize = 128;
 
-/// What is counted of one domain in one period.
+/// The counts of one domain in one period.
 pub(crate) trait Tally: Default + Clone + Serialize + DeserializeOwned + Send {
     /// Adds what was counted elsewhere, within [`TALLY_LEN_MAX`].
     fn add(&mut self, other: Self);
@@ -46,7 +46,7 @@ pub(crate) trait Tally: Default + Clone + Serialize + DeserializeOwned + Send {
 /// A period's begin, and a domain.
 type Key = (i64, String);
 
-/// What is counted in memory.
+/// The counts in memory.
 #[derive(Debug)]
 struct Open<T> {
     tallies: HashMap<Key, T>,
@@ -129,7 +129,7 @@ pub(crate) struct Tallies<T> {
     open: Mutex<Open<T>>,
 }
 
-/// What was counted of a domain in a period that is over.
+/// The counts of a domain in a period that is over.
 #[derive(Debug)]
 pub(crate) struct Ended<T> {
     pub domain: String,

@@ -44,7 +44,7 @@ pub fn query_name(address: IpAddr, zone: &str) -> String {
     }
 }
 
-/// What one list says.
+/// The answer of one list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Answer {
     NotListed,
@@ -120,7 +120,7 @@ fn counts(list: &BlockList, code: Ipv4Addr) -> bool {
     list.answers.is_empty() || list.answers.contains(&code)
 }
 
-/// What the list says of the address (RFC 5782 §2.1), in printable ASCII.
+/// The text of the list about the address (RFC 5782 §2.1), in printable ASCII.
 async fn reason(resolver: &TokioResolver, name: &str) -> String {
     let Ok(found) = resolver.txt_lookup(name).await else { return String::new() };
     let texts = found.answers().iter().filter_map(|record| match &record.data {

@@ -52,7 +52,7 @@ pub struct ScreeningOptions {
     pub trusted_networks: Vec<Network>,
 }
 
-/// What is known of hosts and senders. It outlives a reload of the settings.
+/// The records about hosts and senders. It outlives a reload of the settings.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     rates: Arc<Rates>,
@@ -69,7 +69,7 @@ pub enum Refusal {
         address: IpAddr,
         /// The list.
         zone: String,
-        /// What the list says of it; may be empty.
+        /// The list's text about it; may be empty.
         reason: String,
     },
     /// The greeting cannot be true.
@@ -111,7 +111,7 @@ fn minutes(wait: &Duration) -> u64 {
     wait.as_secs().div_ceil(60).max(1)
 }
 
-/// What the lists and the greeting say of a host.
+/// The verdict of the lists and the greeting on a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Nothing against it.

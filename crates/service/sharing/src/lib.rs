@@ -54,7 +54,7 @@ pub async fn owner_of(directory: &Directory, shown: &Shown<'_>) -> Result<Option
     Ok(owner.filter(|owner| owner.name == shown.owner && Namespace::of(owner) == shown.namespace))
 }
 
-/// What each account sees of others.
+/// The mailboxes that each account sees of others.
 pub struct SharedMailboxes {
     directory: Arc<Directory>,
     known: KnownReaders,
@@ -68,7 +68,7 @@ impl SharedMailboxes {
         Self { directory, known: KnownReaders::default(), changed: watch::Sender::new(()) }
     }
 
-    /// What an account sees now.
+    /// The mailboxes that an account sees now.
     pub async fn visible_to(&self, reader: &Account) -> Result<Arc<Visible>> {
         let changes = self.directory.sharing_changes().await?;
         let known = self.known.of(reader.id);

@@ -54,7 +54,7 @@ impl Introspection {
         Self { url, http, authorization, remembered_for, answers }
     }
 
-    /// What the server says of a token, if it is valid.
+    /// The claims of a token from the server, if it is valid.
     pub async fn claims(&self, token: &str) -> Result<Claims, TokenError> {
         let hash: TokenHash = Sha256::digest(token).into();
         let known = self.answers.lock().get(&hash);

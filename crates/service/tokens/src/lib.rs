@@ -32,7 +32,7 @@ use crate::claims::{Claims, Wanted};
 use crate::introspection::Introspection;
 use crate::keys::KeyStore;
 
-/// What decides whether a token is valid.
+/// Decides whether a token is valid.
 pub enum Judge {
     /// Its signature.
     Keys {

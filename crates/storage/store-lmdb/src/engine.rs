@@ -80,7 +80,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What a server wants.
+    /// The options of a server.
     pub fn new(summarize: Summarize) -> Self {
         Self {
             summarize,

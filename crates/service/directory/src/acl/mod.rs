@@ -87,7 +87,7 @@ pub struct Sharer {
 pub struct Sharing {
     /// Whose mailboxes.
     pub owner: Account,
-    /// What the other account may do in them. Mailboxes without a right are left out.
+    /// The rights of the other account in them. Mailboxes without a right are left out.
     pub mailboxes: Vec<(MailboxId, Rights)>,
 }
 
@@ -303,7 +303,7 @@ impl Directory {
         Ok(found)
     }
 
-    /// What an account shares with another one; `None` if it shares nothing.
+    /// The mailboxes that an account shares with another one; `None` if it shares nothing.
     pub async fn shared_by(&self, sharer: &Sharer, reader: &Account) -> Result<Option<Sharing>> {
         // Another account may have got the name since.
         let owner = Stored::find(&*self.engine, &sharer.name).await?.map(|stored| stored.account);
@@ -319,7 +319,7 @@ impl Directory {
         Ok(Some(Sharing { owner, mailboxes }).filter(|sharing| !sharing.mailboxes.is_empty()))
     }
 
-    /// What others share with an account.
+    /// The mailboxes that others share with an account.
     pub async fn shared_with(&self, reader: &Account) -> Result<Vec<Sharing>> {
         let mut found = Vec::new();
         for sharer in self.sharers(reader).await? {

@@ -43,7 +43,7 @@ const AT_ONCE: usize = 16;
 /// Records per engine call: they have at most 256 KiB.
 const PAGE: usize = 16;
 
-/// What has annotations.
+/// The objects that have annotations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Annotated {
     /// The server, for one account.
@@ -94,7 +94,7 @@ fn read(entry: &DirectoryEntry) -> Result<Annotations> {
     })
 }
 
-/// What a record belongs to; `None` for the one that counts.
+/// The object to which a record belongs; `None` for the one that counts.
 fn annotated(account: AccountId, name: &str) -> Option<Annotated> {
     let place = name.strip_prefix(&prefix(account))?;
     match posthaste_mail_model::Id::parse(place) {

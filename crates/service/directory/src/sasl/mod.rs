@@ -60,7 +60,7 @@ pub fn mechanisms(directory: &Directory, channel: &Channel) -> Mechanisms {
         .with(Mechanism::Login, passwords)
 }
 
-/// What comes of a response.
+/// The result of a response.
 #[derive(Debug)]
 pub enum Step {
     /// Send these octets (perhaps none) and come back with the client's response.

@@ -121,13 +121,13 @@ impl AccountLimit {
 pub struct SubmissionRefused {
     /// The bound.
     pub limit: AccountLimit,
-    /// What it allows.
+    /// The limit.
     pub count: u64,
     /// When it will fit; `None` if never.
     pub again_in: Option<Duration>,
 }
 
-/// What accounts use, for all listeners of a server. Clones count together.
+/// The usage of accounts, for all listeners of a server. Clones count together.
 #[derive(Clone, Default)]
 pub struct Accounts(Arc<Inner>);
 
@@ -336,7 +336,7 @@ impl AccountShare {
     }
 }
 
-/// What a message counts for a bound.
+/// The amount of a message for a limit.
 fn amount(limit: AccountLimit, recipients: usize) -> u64 {
     match limit {
         AccountLimit::RecipientsPerHour | AccountLimit::RecipientsPerDay => recipients as u64,

@@ -110,7 +110,7 @@ struct State {
     all_move_until: Option<Instant>,
 }
 
-/// What one group has.
+/// The bytes of one group.
 #[derive(Debug, Default)]
 struct Held {
     bytes: usize,

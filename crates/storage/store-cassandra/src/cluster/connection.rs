@@ -69,7 +69,7 @@ pub(crate) struct Connection {
     ids: Ids,
 }
 
-/// What became of one attempt at a conditional write.
+/// The outcome of one attempt at a conditional write.
 pub(crate) enum Attempt {
     Applied,
     /// A condition did not hold.

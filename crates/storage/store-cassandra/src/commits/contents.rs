@@ -70,7 +70,7 @@ struct Original {
     summary: Vec<u8>,
 }
 
-/// What commits refer to, being written.
+/// The bodies and summaries to which commits refer, being written.
 pub(crate) struct Contents {
     mailboxes: Arc<Mailboxes>,
     bodies: Arc<Bodies>,

@@ -105,7 +105,7 @@ impl Commits {
         Ok(self.contents.write(id, commit).await?.then_some(Ready { id: id.id, batch }))
     }
 
-    /// What the commit touches; `None` if the mailbox is at another mod-sequence.
+    /// The rows that the commit touches; `None` if the mailbox is at another mod-sequence.
     async fn base(&self, commit: &MailboxCommit) -> Result<Option<Base>> {
         let mailbox = commit.mailbox;
         let touched = touched(commit);

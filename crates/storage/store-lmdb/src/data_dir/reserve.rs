@@ -35,7 +35,7 @@ const SHARE: u64 = 16;
 /// Bytes written at a time.
 const PIECE: usize = 256 * 1024;
 
-/// What room on the disk is wanted for.
+/// The purpose of room on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Purpose {
     /// New messages: they never use the reserve.

@@ -47,7 +47,7 @@ pub(crate) struct StoredHead {
     pub(crate) head: MailboxHead,
     /// The mod-sequence below which expunges have been forgotten.
     pub(crate) forgotten: ModSeq,
-    /// What the log holds of the mailbox.
+    /// The sizes of the mailbox's records in the log.
     pub(crate) logged: Logged,
 }
 

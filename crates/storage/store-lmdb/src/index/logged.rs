@@ -66,7 +66,7 @@ impl ByPack {
         Some(places)
     }
 
-    /// What came since it was `before`.
+    /// The growth since it was `before`.
     fn since(&self, before: &Self) -> Self {
         let mut rest = *self;
         before.iter().for_each(|(pack, bytes)| rest.remove(pack, bytes));
@@ -74,7 +74,7 @@ impl ByPack {
     }
 }
 
-/// What the log holds of one mailbox.
+/// The sizes of one mailbox's records in the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Logged {
     /// The sequence number of its checkpoint; 0: it has none.

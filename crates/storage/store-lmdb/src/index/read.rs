@@ -55,7 +55,7 @@ pub(crate) fn load(
     Ok(stored.head)
 }
 
-/// What changed after a mod-sequence.
+/// The changes after a mod-sequence.
 pub(crate) fn changes_since(index: &Index, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {
     let txn = index.read()?;
     let stored = head_of(index, &txn, mailbox)?;

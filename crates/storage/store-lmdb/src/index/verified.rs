@@ -28,7 +28,7 @@ const SPANS_MAX: usize = 4096;
 
 type Bits = [AtomicU64; SPAN_UIDS as usize / 64];
 
-/// What was proved, of all mailboxes.
+/// The verified summaries of all mailboxes.
 #[derive(Default)]
 pub(crate) struct Verified(Mutex<Spans>);
 
@@ -46,7 +46,7 @@ pub(crate) struct Walk<'p> {
 }
 
 impl Verified {
-    /// What was proved of a mailbox.
+    /// The verified summaries of a mailbox.
     pub(crate) fn walk(&self, mailbox: MailboxId) -> Walk<'_> {
         Walk { verified: self, mailbox, span: None }
     }

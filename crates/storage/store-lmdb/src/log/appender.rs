@@ -35,7 +35,7 @@ use crate::log::entry::{abandon_content, retire_content};
 const RESERVE_MIN: u64 = 256 * 1024;
 const RESERVE_MAX: u64 = 8 * 1024 * 1024;
 
-/// What zeroes are written from.
+/// The zeroes that are written.
 static ZEROES: [u8; 256 * 1024] = [0; 256 * 1024];
 
 struct Current {
@@ -63,7 +63,7 @@ struct Ended {
     _file: Arc<dyn DiskFile>,
 }
 
-/// What a process left of a pack beyond the end that the index has.
+/// The bytes that a process left in a pack beyond the end that the index has.
 pub(crate) enum Left {
     /// There is no such file.
     Missing,
@@ -71,11 +71,11 @@ pub(crate) enum Left {
     InUse,
     /// Zeroes, up to this size.
     Zero(Arc<dyn DiskFile>, u64),
-    /// What a crash cut off, or what never happened.
+    /// Records that a crash cut off, or that never happened.
     Torn(Arc<dyn DiskFile>),
 }
 
-/// What the next transaction must record of packs, beside where it ends itself.
+/// The marks of packs that the next transaction must record, beside its own end.
 #[derive(Default)]
 struct Marks {
     /// Packs to seal.
@@ -276,9 +276,9 @@ impl Appender {
         Ok(true)
     }
 
-    /// What a process left of a pack beyond the end that the index has. Fails if acknowledged
-    /// commits follow that cannot be redone, because of damage there or in another pack. To go on
-    /// in another pack would lose them. Call it when no tail is left to redo.
+    /// The bytes that a process left in a pack beyond the end that the index has. Fails if
+    /// acknowledged commits follow that cannot be redone, because of damage there or in another
+    /// pack. To go on in another pack would lose them. Call it when no tail is left to redo.
     pub(crate) fn left(&self, number: u32, end: u64, next_seq: u64) -> Result<Left> {
         let path = path_of(&self.dir, number);
         let file = match self.disk.open(&path) {
@@ -403,7 +403,7 @@ impl Appender {
         self.marks.seal.clear();
     }
 
-    /// What was written up to `end` counts.
+    /// The records up to `end` count.
     pub(crate) fn advance(&mut self, end: u64) {
         if let Some(current) = &mut self.current {
             current.end = end;

@@ -92,7 +92,7 @@ pub(crate) enum Rows {
     Directory(Vec<DirectoryEntry>),
 }
 
-/// What the index has of packs that records of the log said.
+/// The values about packs that the index has from records of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Packs {
     /// Packs whose files may be missing.

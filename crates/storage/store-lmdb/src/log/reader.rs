@@ -32,7 +32,7 @@ pub(crate) enum ReadFault {
     Missing,
     /// The disk said no.
     Io(io::Error),
-    /// What is there is not the body.
+    /// The bytes there are not the body.
     Damaged(&'static str),
 }
 

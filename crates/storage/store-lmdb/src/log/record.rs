@@ -46,12 +46,12 @@ pub(crate) const RECORD_HEADER: usize = 48;
 /// either end. Half would double the table of large bodies for little gain. Twice as much would
 /// make a preview of 2 KiB cost 10 µs.
 pub(crate) const BLOCK: usize = 64 * 1024;
-/// What the three bytes of [`Header::steps`] can hold: batches of up to 128 MiB.
+/// The most that the three bytes of [`Header::steps`] can hold: batches of up to 128 MiB.
 const STEPS_MAX: u32 = (1 << 24) - 1;
 const PACK_MAGIC: &[u8; 8] = b"PHPACK\r\n";
 const RECORD_MAGIC: &[u8; 4] = b"PHR1";
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {

@@ -7,7 +7,7 @@ use super::scan::{Found, Scan};
 
 /// Bytes searched at a time.
 const WINDOW: usize = 1 << 20;
-/// What a disk writes whole or not at all, and what is passed over where it cannot read.
+/// The unit that a disk writes whole or not at all, and that is passed over where it cannot read.
 pub(crate) const SECTOR: u64 = 512;
 
 /// Sequence numbers that a commit takes before its own, for notes of its copies.

@@ -37,7 +37,7 @@ pub(super) struct Prepared {
     mailbox: MailboxId,
     /// The records that it has: those before this sequence number.
     upto: u64,
-    /// What was counted of them.
+    /// The counts of them.
     before: Logged,
     /// None if there can be none now: the mailbox is damaged, or too large.
     content: Option<Bytes>,

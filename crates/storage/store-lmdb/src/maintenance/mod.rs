@@ -38,7 +38,7 @@ use crate::index::Indexed;
 use crate::shared::Shared;
 use crate::writer::{Writer, Wrote};
 
-/// What was read for a round, so that the writer need not.
+/// The reads for a round, so that the writer need not make them.
 #[derive(Default)]
 pub(crate) struct Prepared {
     mailboxes: Vec<checkpoints::Prepared>,

@@ -27,7 +27,7 @@ use crate::shared::Shared;
 use crate::writer::apply::Apply;
 use crate::writer::{Writer, Wrote};
 
-/// What the first transaction did.
+/// The outcome of the first transaction.
 enum Copied {
     /// Everything from this offset on, where this many dead bytes lie.
     From { offset: u64, dead: u64 },

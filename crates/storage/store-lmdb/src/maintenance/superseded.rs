@@ -17,7 +17,7 @@ use crate::writer::apply::Apply;
 /// The mailboxes for which a log record is live, each with the bytes that are counted for it.
 pub(super) type Counted = Vec<(MailboxId, u64)>;
 
-/// What maintenance does with a log record.
+/// The treatment of a log record by maintenance.
 pub(super) enum Standing {
     /// It is needed, and counted for these mailboxes.
     Live(Counted),

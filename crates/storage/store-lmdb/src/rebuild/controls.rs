@@ -10,12 +10,12 @@ use std::collections::{BTreeSet, HashMap};
 use crate::index::packs::PackState;
 use crate::log::record::Kind;
 
-/// What a record says of packs.
+/// A statement of a record about packs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Says {
     /// Nothing of this pack counts from this offset on: it was given up there.
     GivenUp(u32, u64),
-    /// What lies in this pack from this offset on was copied elsewhere.
+    /// The records of this pack from this offset on were copied elsewhere.
     Cut(u32, u64),
     /// The file of this pack may be missing.
     Retired(u32),
@@ -39,7 +39,7 @@ pub(super) struct Controls {
     ends: HashMap<u32, u64>,
 }
 
-/// What counts of them.
+/// The statements that count.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Judged {
     /// Where packs end.

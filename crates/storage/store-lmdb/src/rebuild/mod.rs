@@ -45,7 +45,7 @@ use crate::index::{Index, Indexed};
 use crate::log::disk::failed;
 use crate::log::reader::PackReader;
 
-/// What a rebuild does when it has found faults.
+/// The action of a rebuild that has found faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rebuild {
     /// It reports them and leaves the index as it is.

@@ -16,7 +16,7 @@ use crate::log::record::Kind;
 pub(super) struct Ranges {
     pub(super) found: Vec<Entry>,
     pub(super) restored: Coverage,
-    /// What the new index says of the log.
+    /// The passes that the new index records.
     pub(super) passes: Passes,
 }
 

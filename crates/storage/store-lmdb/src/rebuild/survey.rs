@@ -28,7 +28,7 @@ use crate::log::{number_of, path_of};
 /// Records of one transaction of the catalog.
 const STEP: u64 = 50_000;
 
-/// What the old index says of the packs.
+/// The packs in the old index.
 #[derive(Default)]
 pub(crate) struct Before<'o> {
     /// Where each pack ends.
@@ -49,7 +49,7 @@ pub(crate) struct Damage {
     pub(crate) is_last: bool,
 }
 
-/// What a survey finds.
+/// The result of a survey.
 #[derive(Default)]
 pub(crate) struct Survey {
     pub(crate) packs: BTreeMap<u32, Pack>,

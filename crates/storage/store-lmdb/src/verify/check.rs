@@ -48,7 +48,7 @@ const PACKS_SHARE: f64 = 0.8;
 /// Ten times as many would let the index of a busy server grow by all that it writes in a minute.
 pub(crate) const SLICE: u64 = 1_000_000;
 
-/// What the check knows of a body.
+/// The known uses of a body.
 #[derive(Default)]
 struct BodyUse {
     /// How many messages hold it, less the holders that are not counted yet.
@@ -454,7 +454,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// What removed mailboxes still have.
+    /// The records that removed mailboxes still have.
     fn removed_mailboxes(&mut self) -> Result<()> {
         let mut removed = Vec::new();
         for item in self.index.expunging.iter(&self.txn).indexed()? {

@@ -38,7 +38,7 @@ const BLOCKS: u8 = 9;
 /// The name of the object that says whose place this is. Bodies' names have a `/` more.
 const MARKER: &str = "posthaste";
 
-/// What is known of a body's object.
+/// The facts about a body's object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Description {
     /// Who wrote it.
@@ -89,7 +89,7 @@ pub(crate) struct Objects {
     store: Arc<dyn ObjectStore>,
     place: BodyPlace,
     prefix: Path,
-    /// What the marker says.
+    /// The content of the marker.
     owner: Id,
 }
 
@@ -161,7 +161,7 @@ impl Objects {
         }
     }
 
-    /// What the marker says; `None` if there is none.
+    /// The content of the marker; `None` if there is none.
     async fn marker(&self) -> Result<Option<Bytes>, Error> {
         match self.store.get(&self.prefix.clone().join(MARKER)).await {
             Ok(found) => Ok(Some(found.bytes().await?)),

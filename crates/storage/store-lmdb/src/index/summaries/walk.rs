@@ -141,7 +141,7 @@ impl<'w> Walk<'w> {
         self.absent_all(rest, ranges, visit)
     }
 
-    /// What the cursor did not come to.
+    /// The UIDs that the cursor did not reach.
     fn absent_all(
         &mut self,
         rest: Rest,

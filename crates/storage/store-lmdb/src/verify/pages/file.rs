@@ -25,7 +25,7 @@ pub(crate) struct PageFile {
     file: File,
 }
 
-/// What a reading transaction sees.
+/// The snapshot of a reading transaction.
 #[derive(Clone, Copy)]
 pub(crate) struct Snapshot {
     pub(super) meta: Meta,
