@@ -99,7 +99,7 @@ fn memory(address: SocketAddr, what: &str, commands: &[&str]) {
     let sessions: Vec<TcpStream> = (0..SESSIONS).map(|_| open()).collect();
     std::thread::sleep(Duration::from_millis(200));
     println!("{what:<58} {:>12} bytes", resident_bytes().saturating_sub(before) / SESSIONS);
-    // Kept open: what they held is not to be given to those measured next.
+    // Kept open, so that the next sessions do not get their memory.
     std::mem::forget(sessions);
 }
 

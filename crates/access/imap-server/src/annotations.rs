@@ -69,7 +69,7 @@ impl Known {
         Ok(found)
     }
 
-    /// Prints what others changed since.
+    /// Prints the changes that others made since.
     pub(crate) async fn report_changes(
         &mut self,
         service: &ImapService,
@@ -89,7 +89,7 @@ impl Known {
         let _ = tokio::time::timeout(LOOK_EVERY, self.woken.changed()).await;
     }
 
-    /// The responses that report what others changed since. Deleted mailboxes are not reported.
+    /// The responses that report the changes of others since. Deleted mailboxes are not reported.
     pub(crate) async fn changes_since(
         &mut self,
         service: &ImapService,

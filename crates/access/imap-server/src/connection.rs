@@ -278,7 +278,7 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     };
     let filled = async {
         match mid_command {
-            // The client may hold back the rest until what has arrived is acknowledged.
+            // The client may hold back the rest until these bytes are acknowledged.
             true => wire.fill_rest(room, within).await,
             false => wire.fill(room, within).await,
         }

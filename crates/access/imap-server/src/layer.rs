@@ -60,8 +60,8 @@ impl Layer {
         self.own = Some(OwnMark { modseq, uids, is_seen });
     }
 
-    /// A newer view as the user sees it. The cost follows the change: what the user has seen is
-    /// read again for changed messages alone.
+    /// A newer view as the user sees it. The cost follows the change: the user's `\Seen` is read
+    /// again only for changed messages.
     pub(crate) async fn follow(
         &mut self,
         directory: &Directory,

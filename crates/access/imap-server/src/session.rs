@@ -153,7 +153,7 @@ impl Session {
         self.lease.as_ref().is_some_and(Lease::is_ended)
     }
 
-    /// Takes over what the administrator changed of the account.
+    /// Takes over the administrator's changes of the account.
     pub(crate) fn renew_login(&mut self) {
         if let (Some(account), Some(lease)) = (&mut self.login, &self.lease)
             && let Some(newer) = lease.newer(account)
@@ -216,7 +216,7 @@ impl Session {
         }
     }
 
-    /// Reports what others changed of the annotations, after ENABLE METADATA: RFC 5464 §4.4.2.
+    /// Reports the changes that others made to annotations, after ENABLE METADATA: RFC 5464 §4.4.2.
     pub(crate) async fn announce_annotations(&mut self) -> Result<(), Failure> {
         match (&mut self.annotations, &self.login) {
             // Boxed: nearly no session needs it.

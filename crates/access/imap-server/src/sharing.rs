@@ -215,8 +215,8 @@ pub(crate) fn check_new(name: &MailboxName) -> Result<(), Failure> {
     }
 }
 
-/// Reads again what the asker may do in the selected mailbox, if it is another one's. Returns
-/// whether it may still be read.
+/// Reads the rights in the selected mailbox again, if it is in another account. Returns whether it
+/// may still be read.
 pub(crate) async fn renew(
     service: &ImapService,
     login: &Account,

@@ -333,7 +333,7 @@ impl ReportContext<'_> {
     }
 }
 
-/// A changed message, and what is reported of it.
+/// A changed message, and the items that are reported of it.
 struct Reported<'r> {
     seq: SeqNum,
     row: &'r Row,

@@ -298,7 +298,7 @@ impl Driver {
             response = match syntax::parse_string(&line) {
                 Ok(text) if text == "*" => return Ok(self.abandoned("the login was given up")),
                 Ok(text) => match BASE64.decode(text) {
-                    // RFC 7628 §3.2.3: what the client says to a refusal does not count.
+                    // RFC 7628 §3.2.3: the client's answer to a refusal does not count.
                     Ok(octets) => match refused {
                         Some(error) => {
                             let action = self.session.login_failed(&error.failure);

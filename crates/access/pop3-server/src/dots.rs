@@ -1,10 +1,10 @@
 //! A stored message as the lines of an answer. Each line ends with CR LF. A line that begins with a
 //! dot gets another one (RFC 1939 §3). A line of a dot alone ends it.
 //!
-//! The store keeps what clients sent. A message may hold a LF without a CR, or end within a line.
-//! A client that ends lines at LF would take `LF . LF` for the end of the answer, and what follows
-//! for answers of the server. So each LF goes out as CR LF, and the last line gets its end. All
-//! other bytes are as stored; a CR alone is a byte like any other.
+//! The store keeps messages as clients sent them. A message may hold a LF without a CR, or end
+//! within a line. A client that ends lines at LF would take `LF . LF` for the end of the answer,
+//! and what follows for answers of the server. So each LF goes out as CR LF, and the last line gets
+//! its end. All other bytes are as stored; a CR alone is a byte like any other.
 
 use memchr::{memchr, memchr_iter};
 

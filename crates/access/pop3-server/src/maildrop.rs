@@ -1,7 +1,7 @@
 //! An INBOX as a POP3 session sees it: one view, and a mark for each message to be removed.
 //!
-//! Message numbers are the sequence numbers of the view, so they stay what they are for the whole
-//! session (RFC 1939 §4). A message that was removed elsewhere keeps its number here.
+//! Message numbers are the sequence numbers of the view, so they do not change during the session
+//! (RFC 1939 §4). A message that was removed elsewhere keeps its number here.
 //!
 //! **Unique ids** (RFC 1939 §7) are the INBOX's UIDVALIDITY and the message's UID, 16 hexadecimal
 //! digits. The row has the UID, so that UIDL reads nothing from the store; the body's id would cost
@@ -126,7 +126,7 @@ impl Maildrop {
         self.view.uids_of_seqs(&self.marks.all())
     }
 
-    /// Prints what a listing has of one message: `number value`, without an end.
+    /// Prints the line of a listing for one message: `number value`, without an end.
     pub fn line(&self, what: What, number_: u32, row: &Row, out: &mut Vec<u8>) {
         number(out, u64::from(number_));
         out.push(b' ');

@@ -19,7 +19,7 @@ const CLEAR: Security = Security::Rule(TlsRule::Never);
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub route: Route,
-    /// One after the other, while TLS is what fails. The first is what the policy wants.
+    /// One after the other, while TLS is what fails. The first is the one that the policy requires.
     pub attempts: Vec<Security>,
     /// The policy for which the outcome of the first attempt is counted.
     pub policy: Option<AppliedPolicy>,

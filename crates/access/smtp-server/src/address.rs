@@ -120,8 +120,8 @@ fn local_part(text: &str) -> Result<&str, SyntaxError> {
         None => text.split_at(text.find(|c| !is_atext(c) && c != '.').unwrap_or(text.len())),
     };
     // RFC 5321 has no empty atoms. They are accepted because some systems make such names. At the
-    // start they are refused, since one there would be no name at all. The directory refuses what
-    // it cannot store.
+    // start they are refused, since one there would be no name at all. The directory refuses names
+    // that it cannot store.
     if local.is_empty() { Err(SyntaxError::Path("it has no local part")) } else { Ok(rest) }
 }
 

@@ -425,7 +425,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits for more of what is thrown away.
+    /// Waits for more of the bytes that are dropped.
     async fn fill_data(&mut self) -> Result<(), NetError> {
         let came = self.connection.fill_rest(READ_AHEAD, self.service.options.data_within).await?;
         self.rest(came).await;

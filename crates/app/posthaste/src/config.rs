@@ -315,7 +315,7 @@ impl Config {
         all.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
     }
 
-    /// Checks what the types do not express.
+    /// Checks rules that the types do not express.
     fn check(&self) -> Result<(), String> {
         self.tls.check()?;
         self.login.check()?;
@@ -385,7 +385,7 @@ fn login(engine: &str) -> Option<&str> {
     place.rsplit_once('@').map(|(login, _)| login)
 }
 
-/// Lays what the file says over the defaults.
+/// Lays the values of the file over the defaults.
 fn merge(base: &mut toml::Table, over: toml::Table) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {

@@ -121,8 +121,8 @@ pub fn verb(line: &[u8], known: &[&'static str]) -> &'static str {
     known.iter().find(|name| name.as_bytes().eq_ignore_ascii_case(verb)).copied().unwrap_or("other")
 }
 
-/// The next command of the current session begins: what was counted since the end of the one before
-/// is the cost of the last one. Does nothing if that has ended.
+/// The next command of the current session begins: the counts since the end of the previous one are
+/// the cost of the last one. Does nothing if that has ended.
 pub fn command_ended() {
     on_current(|work| {
         if work.meter.owner().command.is_some() {
@@ -205,8 +205,8 @@ impl Drop for Turn {
 /// A session's task that is metered.
 ///
 /// A poll costs one reading of the clock: it begins where the last poll of a metered task on the
-/// same thread ended. So what the runtime does between two polls (it waits for sockets, and wakes)
-/// is counted for the task that it woke. Meter all tasks of a runtime that use much CPU time.
+/// same thread ended. So the runtime's work between two polls (it waits for sockets, and wakes) is
+/// counted for the task that it woke. Meter all tasks of a runtime that use much CPU time.
 pub struct Metered<F> {
     meter: Arc<Meter>,
     session: Pin<Box<F>>,

@@ -63,7 +63,8 @@ impl<'m> Envelope<'m> {
         for field in fields {
             let text = |slot: &mut Option<Cow<'m, [u8]>>| {
                 let raw = field.raw_value(message);
-                // Of several the last counts, as in other servers (RFC 5322 §3.6 allows one).
+                // If there are several, the last counts, as in other servers (RFC 5322 §3.6 allows
+                // one).
                 *slot = Some(unfold(raw.get(..TEXT_MAX).unwrap_or(raw)));
             };
             let mut list = |slot: &mut Vec<Address<'m>>| {

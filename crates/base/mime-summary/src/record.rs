@@ -109,7 +109,7 @@ pub(crate) const FIRST_SECTIONS: usize = 14;
 pub(crate) const FIRST_NUMBERS: usize = FIRST_END + FIRST_SECTIONS;
 pub(crate) const FIRST_ENTRY_LEN: usize = 8;
 
-/// How much of a header is kept in all: 64 KiB, a hundred times what is usual.
+/// How much of a header is kept in all: 64 KiB, a hundred times the usual length.
 const KEPT_TOTAL_MAX: usize = 64 * 1024;
 
 /// How much of a field SEARCH, SORT and THREAD look at: 256 KiB, which is several thousand
@@ -178,8 +178,8 @@ impl SummaryParts<'_> {
         self.with_head(flags, &digest, numbers, &out.bytes)
     }
 
-    /// ENVELOPE without what is repeated, in two pieces, and where the first of the three lies. The
-    /// whole of it if it is not there three times after all.
+    /// ENVELOPE without the repeated list, in two pieces, and where the first of the three lies.
+    /// The whole of it if it is not there three times after all.
     fn envelope_once(&self) -> ([&[u8]; 2], Range<usize>) {
         let Range { start, end } = self.repeated;
         let whole = ([self.envelope, &[]], 0..0);
@@ -309,7 +309,7 @@ impl<'m> HeaderDigest<'m> {
     /// Takes what search, sort and thread need of a field.
     fn note(&mut self, id: FieldId, raw: &'m [u8]) {
         match id {
-            // Of several the last counts, as in the envelope.
+            // If there are several, the last counts, as in the envelope.
             FieldId::SUBJECT => {
                 self.search[0].clear();
                 self.search_raw[0] = 0;

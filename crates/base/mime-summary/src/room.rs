@@ -126,7 +126,7 @@ fn part_cost(kind: Kind, fields: &ContentFields) -> usize {
     PART_BYTES + message + IN_BOTH * tokens
 }
 
-/// Upper bound of what a string prints: in quotes with escapes, or as a literal.
+/// Upper bound of the bytes that a string prints: in quotes with escapes, or as a literal.
 fn string_len(text: &[u8]) -> usize {
     /// `{` and ten digits, `}` and a line end.
     const LITERAL_HEAD: usize = 14;

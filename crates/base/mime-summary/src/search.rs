@@ -412,7 +412,7 @@ fn field_text(raw: &[u8]) -> Vec<u8> {
 struct Window {
     /// Decoded, not folded yet.
     text: String,
-    /// Folded; begins with the end of what was searched before.
+    /// Folded; begins with the end of the text searched before.
     folded: Vec<u8>,
     /// Bytes of it that were searched before.
     kept: usize,

@@ -338,7 +338,7 @@ impl<'m> Pass<'m> {
         }
     }
 
-    /// Decides what a part with this header is.
+    /// Decides the kind of a part with this header.
     fn classify(
         &self,
         header: Span,

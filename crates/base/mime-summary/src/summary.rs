@@ -2,8 +2,7 @@
 //!
 //! [`SummaryRef::new`] checks version, length and the ends of all sections once (some ten
 //! nanoseconds). After that no access can leave the record, whatever its bytes are. A damaged
-//! record gives wrong or empty answers, never a panic: that it is not damaged is what the store's
-//! checksum is for.
+//! record gives wrong or empty answers, never a panic. The store's checksum detects damage.
 
 use std::ops::Range;
 
@@ -73,8 +72,8 @@ impl Form {
 
 /// A stored summary.
 ///
-/// Of its numbers, those that bound the sections are verified. Where another one points outside of
-/// its section, the record is damaged, and nothing is given for it.
+/// The numbers that bound its sections are verified. Where another one points outside of its
+/// section, the record is damaged, and nothing is given for it.
 #[derive(Debug, Clone, Copy)]
 pub struct SummaryRef<'s> {
     bytes: &'s [u8],

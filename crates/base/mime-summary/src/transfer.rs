@@ -104,7 +104,7 @@ impl TransferDecoder {
         }
     }
 
-    /// Appends what the last piece left undecided.
+    /// Appends the bytes that the last piece left undecided.
     pub fn finish(self, into: &mut Vec<u8>) {
         match self.0 {
             State::Identity => {}
@@ -195,7 +195,7 @@ fn trim_line(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// How much white space before a line end counts as added on the way: bounds what is held back.
+/// How much white space before a line end counts as added on the way: bounds the bytes held back.
 const ESCAPE_MAX: usize = 1000;
 
 /// `=XY`, or a soft line break; returns how many bytes it took, none if the piece ends too early.

@@ -55,7 +55,7 @@ pub enum Value {
     List(Vec<(Place, String)>),
 }
 
-/// Sets all places to none, so that scripts can be compared by what they say.
+/// Sets all places to none, so that scripts can be compared by their contents.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn forget_places(commands: &mut [Command]) {
     for command in commands {

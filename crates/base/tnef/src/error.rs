@@ -1,7 +1,7 @@
 //! Why bytes are not TNEF that can be read, and why a model cannot be written.
 
-/// Why a TNEF stream, or something in it, cannot be used. The text is for the log: it says what is
-/// wrong and where.
+/// Why a TNEF stream, or something in it, cannot be used. The text is for the log: it names the
+/// fault and its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// The first four bytes are not TNEF's signature.

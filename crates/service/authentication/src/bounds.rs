@@ -1,5 +1,5 @@
-//! What is verified of a message: whatever a stranger writes into its header, the work and what is
-//! written about it have a bound.
+//! The parts of a message that are verified. Whatever a stranger writes into its header, the work
+//! and the text about it have a bound.
 //!
 //! A signature names the fields that it covers, and each name is looked for among all fields. The
 //! header has a bound of its own ([`posthaste_mime_summary::is_header_bounded`]); here are those of

@@ -3,9 +3,10 @@
 //! A URL is looked up without opening its mailbox: one summary is read, which says where the part
 //! lies. So the cost is that of the message, however large its folder is.
 //!
-//! Without `;URLAUTH=` a URL names something that the reader's account may read: its own, or what
-//! others share with it. With it (RFC 4467), it may be of another account, which has authorised it.
-//! The proof is a hash of the URL with a key of the mailbox. A refusal does not show its reason.
+//! Without `;URLAUTH=` a URL names something that the reader's account may read: its own, or one
+//! that others share with it. With it (RFC 4467), it may be of another account, which has
+//! authorised it. The proof is a hash of the URL with a key of the mailbox. A refusal does not show
+//! its reason.
 
 mod structure;
 
@@ -144,8 +145,8 @@ impl Delivery {
         }
     }
 
-    /// The structure of what a URL names, as BODYSTRUCTURE has it (RFC 5524 §3); `None` for what
-    /// is no part.
+    /// The structure of the data that a URL names, as BODYSTRUCTURE has it (RFC 5524 §3); `None`
+    /// for what is no part.
     pub async fn structure_of_url(
         &self,
         reader: UrlReader<'_>,
@@ -297,7 +298,7 @@ impl Delivery {
         Ok(found?)
     }
 
-    /// Reads what was found behind the bytes that are there.
+    /// Reads the found data behind the present bytes.
     pub async fn read_url(&self, part: &UrlPart, into: &mut Vec<u8>) -> Result<(), DeliveryError> {
         let Some(mask) = &part.fields else {
             return self.read_range(part, part.cut(), into).await;

@@ -13,8 +13,8 @@
 //! see MIME instead of `winmail.dat`. IMAP's messages never change (RFC 9051 §2.3.1.1), so the
 //! message is added again with its flags and dates, and the old one is expunged after that.
 //!
-//! Each step is durable by itself and finds what the steps before it did. So a run that is cut off
-//! loses nothing, and the next one goes on.
+//! Each step is durable by itself and finds the results of the steps before it. So a run that is
+//! cut off loses nothing, and the next one goes on.
 
 use bytes::Bytes;
 use posthaste_directory::{Account, Format, FormatSettings};
@@ -107,7 +107,7 @@ enum Step {
     WouldLose,
     /// Clients see the same.
     Recode(Bytes),
-    /// Clients see other bytes: the new stored body, and what they see.
+    /// Clients see other bytes: the new stored body, and the message that they see.
     Renumber {
         stored: Bytes,
         served: Bytes,
@@ -128,7 +128,7 @@ pub struct Converter<'d> {
     account: Account,
     mailbox: Arc<Mailbox>,
     options: ConvertOptions,
-    /// UIDs that are not read yet, and what was read of those before.
+    /// UIDs that are not read yet, and the messages that were read before.
     rest: NumSet,
     found: VecDeque<Found>,
     /// The bodies of the mailbox, once they are needed.

@@ -147,7 +147,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes what is known of the uses of an account's app passwords.
+    /// Removes the records of the uses of an account's app passwords.
     pub(crate) async fn forget_uses(&self, account: AccountId) -> Result<()> {
         let prefix = record::used_prefix(account);
         loop {

@@ -228,8 +228,8 @@ impl Directory {
         .await
     }
 
-    /// Removes an account, its aliases, scripts, annotations and rights, and answers with what it
-    /// was. Its mailboxes are the caller's to remove.
+    /// Removes an account, its aliases, scripts, annotations and rights, and returns its last
+    /// record. Its mailboxes are the caller's to remove.
     pub async fn remove(&self, name: &str) -> Result<Account> {
         let address = parse(name)?;
         let stored = self.existing(address.as_str()).await?;

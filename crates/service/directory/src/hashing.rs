@@ -54,8 +54,8 @@ impl Hashing {
 }
 
 impl Hashing {
-    /// Runs `work` if a place is free now and nobody waits for one: for what can be done another
-    /// time.
+    /// Runs `work` if a place is free now and nobody waits for one: for work that can be done
+    /// another time.
     pub async fn run_if_free<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! Logins last as long as what they rest on: an account that is disabled or removed loses its
+//! Logins last as long as their credentials: an account that is disabled or removed loses its
 //! sessions, whichever process changed it. So do those that were begun with a password, an app
 //! password, a listed certificate or a token that is no longer valid. Other changes reach them,
 //! such as those of its quota.

@@ -288,8 +288,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Makes the scripts of an account what they are in another directory, where it has the same
-    /// id.
+    /// Makes the scripts of an account the same as in another directory, where it has the same id.
     pub async fn mirror_scripts(&self, from: &Self, account: AccountId) -> Result<(), DirectoryError> {
         let (wanted, there) = (from.sorted_scripts(account).await?, self.sorted_scripts(account).await?);
         for script in wanted.iter().filter(|script| !there.contains(script)) {

@@ -124,7 +124,7 @@ impl Filter {
         }
         let expansion = self.delivery.directory().expand(group).await.map_err(unexpanded)?;
         let from = match &group.owner {
-            // RFC 5321 §4.5.5: what has no sender gets none.
+            // RFC 5321 §4.5.5: mail without a sender gets none.
             Some(owner) if !envelope.from.is_empty() => owner.as_str(),
             _ => envelope.from,
         };

@@ -1,4 +1,4 @@
-//! What a run needs: the envelope, the clock, the mailboxes, what was remembered.
+//! What a run needs: the envelope, the clock, the mailboxes, the remembered records.
 
 use posthaste_directory::Recipient;
 use posthaste_mail_model::MailboxName;

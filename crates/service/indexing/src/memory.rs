@@ -1,5 +1,5 @@
-//! What is known of mailboxes in memory: which segments they have, segments themselves, and the
-//! terms of recent messages. The mailbox used longest ago leaves first.
+//! The memory of mailboxes: which segments they have, segments themselves, and the terms of recent
+//! messages. The mailbox used longest ago leaves first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -140,7 +140,7 @@ impl Memory {
         entry.known.clone()
     }
 
-    /// Changes what is known of a mailbox.
+    /// Changes the segments and terms of a mailbox.
     pub(crate) fn change(&mut self, mailbox: MailboxId, change: impl FnOnce(&mut Known)) {
         let mut known = self.known(mailbox);
         change(&mut known);

@@ -102,7 +102,7 @@ pub fn command(letter: u8, data: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Strings, each with its NUL. A NUL within one would end it: what is behind it is left out.
+/// Strings, each with its NUL. A NUL within one would end it: octets behind it are left out.
 pub fn strings<'s>(all: impl IntoIterator<Item = &'s [u8]>) -> Vec<u8> {
     let mut data = Vec::new();
     for one in all {

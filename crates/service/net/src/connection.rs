@@ -1,4 +1,4 @@
-//! What a session holds: a stream, what was read from it and not yet understood, and deadlines.
+//! What a session holds: a stream, the bytes that were read and not yet parsed, and deadlines.
 //!
 //! Reads go through one scratch buffer per thread and are copied to the connection's own buffer. A
 //! read that has to wait frees that buffer if it is empty. So ten thousand idle sessions own no
@@ -290,9 +290,9 @@ impl Connection {
         Ok(body.freeze())
     }
 
-    /// Writes all and flushes. A peer that does not take it in time is [`NetError::TimedOut`]; what
-    /// it got is then unknown, so close. Not to be dropped while waiting, unless the connection is
-    /// closed then.
+    /// Writes all and flushes. A peer that does not take it in time is [`NetError::TimedOut`]; then
+    /// it is unknown how much it got, so close. Not to be dropped while waiting, unless the
+    /// connection is closed then.
     pub async fn write_all_within(&mut self, bytes: &[u8], within: Duration) -> Result<(), NetError> {
         let stream = &mut self.stream;
         timely(&self.clock, within, async {
@@ -386,8 +386,8 @@ impl Connection {
         self.stream.rest();
     }
 
-    /// Sends what is left, ends TLS, and closes our side. Then it reads what the peer still sends,
-    /// for a short time and a few octets. Closing with unread input would make the kernel reset the
+    /// Sends the rest, ends TLS, and closes our side. Then it reads what the peer still sends, for
+    /// a short time and a few octets. Closing with unread input would make the kernel reset the
     /// connection, and the peer could lose our last answer.
     pub async fn close(mut self, within: Duration) -> Result<(), NetError> {
         // The account may have another connection from here on.

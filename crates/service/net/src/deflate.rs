@@ -5,8 +5,8 @@
 //! because it never refers to bytes that it has not seen. [`Deflate::rest`] drops the compressor of
 //! a session that has nothing to send, so an idle compressed session keeps only its decompressor.
 //!
-//! The peer may end its stream after any flush ([`Deflate::into_rest`], RFC 8437 §4.1). So what
-//! follows a flush is decompressed only when the session wants more.
+//! The peer may end its stream after any flush ([`Deflate::into_rest`], RFC 8437 §4.1). So bytes
+//! after a flush are decompressed only when the session wants more.
 //!
 //! Memory: the compressor takes about 320 KiB while talking. The decompressor takes about 43 KiB;
 //! its window of 32 KiB belongs to the peer's stream and cannot be freed. Pending output is at most

@@ -6,7 +6,7 @@
 
 use tokio::sync::watch;
 
-/// Becomes true once what a login rests on is no longer valid. By default that never happens.
+/// Becomes true once the credential of a login is no longer valid. By default that never happens.
 #[derive(Clone, Debug, Default)]
 pub struct LoginEnd(Option<watch::Receiver<bool>>);
 

@@ -1,10 +1,10 @@
 //! A TCP or Unix socket, or another stream of bytes in its place. It counts bytes, and acknowledges
-//! at once what is the beginning of something.
+//! the beginning of a command or literal at once.
 //!
 //! The kernel delays an acknowledgement (40 ms on Linux) in the hope that an answer will carry it.
 //! A peer that sends the rest in a small write of its own waits for that acknowledgement (Nagle,
-//! RFC 896), while we wait for the rest. So each reader says what it awaits ([`Awaits`]); where
-//! that is a rest, the socket has the kernel acknowledge before it waits.
+//! RFC 896), while we wait for the rest. So each reader names the event that it awaits
+//! ([`Awaits`]); where that is a rest, the socket has the kernel acknowledge before it waits.
 //!
 //! What always holds: at most one such system call for each wait that follows a read, and none
 //! while the peer owes us nothing.
@@ -44,8 +44,8 @@ pub(crate) enum Awaits {
     /// Any input. The kernel chooses when to acknowledge.
     #[default]
     Anything,
-    /// The rest of what has begun to arrive. The peer may hold it back until we acknowledge the
-    /// beginning.
+    /// The rest of a command or literal that has begun to arrive. The peer may hold it back until
+    /// we acknowledge the beginning.
     Rest,
 }
 
@@ -144,7 +144,7 @@ impl Socket {
         }
     }
 
-    /// Counts bytes sent: what they travel in acknowledges all that came before.
+    /// Counts bytes sent: their segments acknowledge all earlier bytes.
     fn sent(&mut self, bytes: usize) {
         self.traffic.bytes_out += bytes as u64;
         self.unacknowledged = false;

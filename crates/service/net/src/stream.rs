@@ -138,7 +138,7 @@ impl Stream {
         }
     }
 
-    /// Says what the next reads wait for. It reaches the socket below every layer.
+    /// Names the event for which the next reads wait. It reaches the socket below every layer.
     pub(crate) fn set_awaits(&mut self, awaits: Awaits) {
         match &mut self.transport {
             Transport::Plain(socket) => socket.awaits = awaits,
@@ -234,7 +234,8 @@ impl Stream {
     }
 
     /// Ends compression both ways, once the answer that says so was written: RFC 8437 §4.1. Our
-    /// stream gets its mark of the end. Returns what the peer sent after the end of its stream.
+    /// stream gets its mark of the end. Returns the bytes that the peer sent after the end of its
+    /// stream.
     pub async fn end_deflate(&mut self) -> io::Result<Vec<u8>> {
         if let Some(deflate) = &mut self.deflate {
             std::future::poll_fn(|cx| deflate.poll_finish(Pin::new(&mut self.transport), cx)).await?;

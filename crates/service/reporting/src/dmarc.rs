@@ -133,7 +133,7 @@ impl DmarcTally {
     }
 }
 
-/// Whom a report is from, and what it is about.
+/// The sender of a report, and its subject.
 pub(crate) struct DmarcReport<'a> {
     pub organization: &'a str,
     pub contact: &'a str,

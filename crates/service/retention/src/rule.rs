@@ -73,7 +73,7 @@ pub enum RuleError {
 }
 
 impl Rule {
-    /// Checks what the types do not express.
+    /// Checks rules that the types do not express.
     pub fn check(&self) -> Result<(), RuleError> {
         if self.accounts.is_empty() {
             return Err(RuleError::NoAccounts);

@@ -69,7 +69,7 @@ pub enum RetentionError {
     },
 }
 
-/// Gets what was done with each folder, or why nothing was.
+/// Gets the outcome for each folder, or why nothing was done.
 pub type Report<'r> = dyn FnMut(Result<Outcome, RetentionError>) + Send + 'r;
 
 /// Applies rules. Cheap to clone.

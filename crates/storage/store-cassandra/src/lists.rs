@@ -2,7 +2,7 @@
 //!
 //! A list is one value: even a thousand mailboxes are 60 KB, and lists change seldom. A new
 //! mailbox's partition is made before the list that names it, a removed one's is closed after. The
-//! sweep finds what a crash leaves in between.
+//! sweep finds mailboxes that a crash leaves in between.
 //!
 //! A list carries a fence, as a mailbox does ([`crate::mailboxes::partition`]). The sweep replaces
 //! it before it closes a mailbox that the list does not name. So no change under way can still name
@@ -155,7 +155,7 @@ impl Lists {
             let close = |(mailbox, partition)| self.close_removed(account, mailbox, partition);
             let removed = stream::iter(removed).map(Ok);
             removed.try_for_each_concurrent(AT_ONCE, close).await.unwrap_or_else(
-                // The list decides. The sweep closes what it does not name.
+                // The list decides. The sweep closes mailboxes that it does not name.
                 |error| tracing::warn!(%account, %error, "a removed mailbox is not closed yet; the sweep will close it"),
             );
         }

@@ -103,8 +103,8 @@ pub struct LmdbEngine {
     shared: Arc<Shared>,
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<std::thread::JoinHandle<()>>,
-    /// Of a serving process. There is one, so that what a dead one left behind is not taken for
-    /// work in progress.
+    /// Of a serving process. There is one, so that files of a dead one are not taken for work in
+    /// progress.
     _lock: Option<Arc<EngineLock>>,
 }
 
@@ -114,8 +114,8 @@ impl std::fmt::Debug for LmdbEngine {
     }
 }
 
-/// Opens what a store consists of, or makes it. The format is made last: where it is, the others
-/// must be.
+/// Opens the parts of a store, or makes them. The format is made last: where it is, the others must
+/// be.
 fn open_parts(dir: &Path, options: &Options) -> Result<(Format, Index)> {
     if let Some(parts) = open_made(dir, options)? {
         return Ok(parts);
@@ -251,7 +251,7 @@ impl LmdbEngine {
         Ok(Self { shared, jobs: Some(jobs), writer: Some(writer), _lock: lock })
     }
 
-    /// Waits until what was handed over is on disk, and closes all files. Dropping does the same.
+    /// Waits until all submitted commits are on disk, and closes all files. Dropping does the same.
     pub fn close(self) {}
 
     /// Closes all files and leaves the disk as a process does that is killed: for tests of what
@@ -292,7 +292,7 @@ impl LmdbEngine {
         place().unwrap_or((0, 0))
     }
 
-    /// Has the index brought up to what was acknowledged, if what the caller reads is behind.
+    /// Has the index brought up to date, if it lacks acknowledged commits that the caller reads.
     async fn checkpoint_if(&self, behind: bool) -> Result<()> {
         if behind { self.ask(Job::Checkpoint).await } else { Ok(()) }
     }
@@ -311,7 +311,7 @@ impl LmdbEngine {
 }
 
 impl LmdbEngine {
-    /// Waits until what was handed over is on disk. From then on every change is refused.
+    /// Waits until all submitted commits are on disk. From then on every change is refused.
     fn stop(&mut self) {
         // The writer ends when the last sender is dropped, after what is in the queue.
         self.jobs = None;

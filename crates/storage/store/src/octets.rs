@@ -6,7 +6,7 @@
 
 use posthaste_mail_model::{Id, NumSet};
 
-/// A reader over borrowed bytes: what is still to be read.
+/// A reader over borrowed bytes: the unread rest.
 #[derive(Debug, Clone, Copy)]
 pub struct Octets<'a>(pub &'a [u8]);
 

@@ -26,7 +26,7 @@ const NOTES_BYTES: usize = 4_096 * 128;
 /// Times that a range is read again because another process committed meanwhile.
 const TRIES_MAX: usize = 4;
 
-/// Makes of a body with a [`FormHeader`] what clients see.
+/// Makes the message that clients see of a body with a [`FormHeader`].
 #[async_trait]
 pub trait Serve: Send + Sync {
     /// The message as clients see it.
@@ -57,7 +57,7 @@ impl Served {
         Self { serve, kept: Mutex::new(Cache::new(budget)), notes: Mutex::new(Cache::new(NOTES_BYTES)) }
     }
 
-    /// A range of what clients see of a body, cut at its end.
+    /// A range of a body as clients see it, cut at its end.
     pub async fn read(&self, engine: &dyn Engine, body: BodyId, range: BodyRange) -> Result<Bytes> {
         if range.start > 0 {
             return self.read_from_middle(engine, body, range).await;
@@ -83,7 +83,8 @@ impl Served {
                 return Ok(bytes);
             }
         }
-        // It has one, or other processes commit all the time: what is read whole is of one form.
+        // It has one, or other processes commit all the time: a body that is read whole is of one
+        // form.
         self.converted(engine, body, range).await
     }
 
@@ -139,7 +140,7 @@ mod tests {
     use posthaste_mail_model::{AccountId, MailboxId, Uid};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Doubles what is stored, and counts how often.
+    /// Doubles the stored body, and counts how often.
     #[derive(Default)]
     struct Doubling(AtomicUsize);
 

@@ -17,7 +17,7 @@ use crate::session::{ROOM_WITHIN, Session, no_room};
 
 /// Makes the messages of one command.
 pub(super) struct Assembly {
-    /// Bytes of the messages so far, and what was read for them.
+    /// Bytes of the messages so far, and the parts that were read for them.
     total: u64,
     /// Memory for the messages that were put together, of each.
     paid: Vec<BytePermit>,

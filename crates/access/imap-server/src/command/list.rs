@@ -384,7 +384,7 @@ fn is_selected(list: &MailboxList, known: &Known, want: ListSelection) -> bool {
     }
     let entry = known.entry.and_then(|place| list.entries.get(place));
     let special = entry.is_some_and(|entry| entry.special_use.is_some());
-    // RFC 2193 §5.2: what the administrator has set counts as subscribed.
+    // RFC 2193 §5.2: mailboxes that the administrator has set count as subscribed.
     (!want.subscribed || known.subscribed || known.remote) && (!want.special_use || special)
 }
 
@@ -479,7 +479,7 @@ fn described(
         return listed::described(name, entry, traits, absent);
     }
     let mut data = listed::described(name, entry, traits, ListAttribute::Remote);
-    // RFC 5258 §4: what is below it there is not known.
+    // RFC 5258 §4: the mailboxes below it there are not known.
     data.attributes.retain(|attribute| *attribute != ListAttribute::HasNoChildren);
     data
 }

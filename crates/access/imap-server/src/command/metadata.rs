@@ -195,7 +195,7 @@ pub(super) async fn of_mailboxes(
     Ok(found)
 }
 
-/// Adds what all users share of another account's mailbox to what is the user's own.
+/// Adds the shared entries of another account's mailbox to the user's own entries.
 async fn add_shared(
     asker: Asker<'_>,
     annotations: &mut Annotations,
@@ -249,7 +249,7 @@ async fn of_mailbox(asker: Asker<'_>, found: &Found) -> Result<Annotations, Fail
     Ok(all)
 }
 
-/// Adds what follows from the mailbox itself.
+/// Adds the entries that follow from the mailbox itself.
 fn compute(annotations: &mut Annotations, entry: &MailboxEntry) {
     annotations.set(special_use::ENTRY, entry.special_use.map(special_use::value));
 }
@@ -384,8 +384,8 @@ async fn set_special_use(
     Ok(())
 }
 
-/// A mailbox that was deleted meanwhile: its id is never used again, so nobody would remove what
-/// was written after its deletion.
+/// A mailbox that was deleted meanwhile: its id is never used again, so nobody would remove a
+/// record that was written after its deletion.
 async fn forget_if_deleted(
     service: &ImapService,
     account: AccountId,

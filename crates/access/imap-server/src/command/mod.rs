@@ -158,7 +158,7 @@ async fn finish(
 /// The tagged OK of a command that needs no further text.
 pub(crate) const DONE: Reply = Reply::ok("");
 
-/// A command in a mailbox of another account: RFC 4314 grants what it grants now.
+/// A command in a mailbox of another account: the present rights count (RFC 4314).
 async fn run_renewed(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Reply, Failure> {
     session.renew_rights().await?;
     run(session, tag, body).await

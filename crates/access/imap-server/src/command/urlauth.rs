@@ -162,7 +162,7 @@ impl Value {
     }
 }
 
-/// Reads what a parameter requests. The memory is paid for until the response is sent.
+/// Reads the data that a parameter requests. The memory is paid for until the response is sent.
 async fn value(
     session: &Session,
     url: &str,

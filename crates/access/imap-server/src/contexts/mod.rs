@@ -27,7 +27,7 @@ use self::members::Members;
 use crate::service::ImapService;
 
 /// Contexts of one session. A client shows one or two folders by a few criteria each. Twice as many
-/// would double what a change of one message costs.
+/// would double the cost of a change of one message.
 const CONTEXTS_MAX: usize = 8;
 
 /// Bytes that the contexts of one session take without the budget, so that every client gets
@@ -105,7 +105,7 @@ impl Contexts {
         }
     }
 
-    /// Reserves what the contexts take. Returns whether there was room.
+    /// Reserves the memory of the contexts. Returns whether there was room.
     fn pay(&mut self, service: &ImapService, account: AccountId) -> bool {
         let bytes: usize = self.list.iter().map(Context::bytes).sum();
         let missing = bytes.saturating_sub(UNRESERVED_BYTES_MAX + self.paid_bytes);

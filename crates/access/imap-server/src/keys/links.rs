@@ -6,7 +6,7 @@ use posthaste_mime_summary::SummaryRef;
 
 use super::Column;
 
-/// The Message-ID of a message and what it refers to, as numbers of identifiers.
+/// The Message-ID of a message and its references, as numbers of identifiers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     /// The number of its Message-ID.

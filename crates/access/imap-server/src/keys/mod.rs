@@ -211,7 +211,7 @@ impl KeyCache {
         })
     }
 
-    /// Gives the table up, so that what was taken from it can grow without being copied.
+    /// Gives the table up, so that columns taken from it can grow without being copied.
     pub(crate) fn forget(&self, mailbox: MailboxId) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = state.tables.remove(&mailbox);

@@ -147,7 +147,7 @@ impl Sts {
         Self { inner: Arc::new(Inner { tls, port, engine, table: Mutex::default() }) }
     }
 
-    /// Reads what was kept, and removes what has ended.
+    /// Reads the stored policies, and removes those that have ended.
     pub(crate) async fn open(&self) -> posthaste_store::Result<()> {
         let Some(engine) = &self.inner.engine else { return Ok(()) };
         let mut after: Option<String> = None;

@@ -60,7 +60,7 @@ impl Driver {
                 Step::Challenge(octets) => self.ask(&octets),
             }
             response = match (self.response().await?, refused) {
-                // RFC 7628 §3.2.3: what the client says to it does not count.
+                // RFC 7628 §3.2.3: the client's answer to it does not count.
                 (Ok(_), Some(error)) => {
                     let action = self.session.login_failed(&error);
                     return self.say_or_close(action);

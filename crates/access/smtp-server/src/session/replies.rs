@@ -247,7 +247,7 @@ pub(super) fn login(failure: &LoginFailure) -> Reply {
     reply(code, enhanced, text)
 }
 
-/// RFC 3463 §3.8; RFC 6647 §4 for what is only put off.
+/// RFC 3463 §3.8; RFC 6647 §4 for deferrals.
 pub(crate) fn screened(refusal: &Refusal) -> Reply {
     let (code, class) = if refusal.is_permanent() { (550, 5) } else { (451, 4) };
     reply(code, (class, 7, 1), capital(refusal.to_string()))

@@ -135,7 +135,7 @@ fn account_change(settings: &cli::Settings) -> AccountChange {
     }
 }
 
-/// `None` for what the configuration has for all.
+/// `None` for the value of the configuration.
 const fn format(given: cli::AccountFormat) -> Option<Format> {
     match given {
         cli::AccountFormat::Mime => Some(Format::Mime),

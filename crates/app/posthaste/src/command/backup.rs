@@ -162,8 +162,8 @@ pub async fn write(engine: &dyn Engine, name: &str, record: &impl Serialize) -> 
     Ok(set_directory_entry(engine, name, Some(value.into())).await?)
 }
 
-/// Prints what is not as it should be; an error if there is anything. `damaged`: why accounts, and
-/// the queue, are not whole.
+/// Prints the faults; an error if there is anything. `damaged`: why accounts, and the queue, are
+/// not whole.
 fn conclude(faults: &[String], damaged: &[String]) -> Result<()> {
     damaged.iter().take(FAULTS_SHOWN).for_each(|fault| println!("{fault}"));
     faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("differs: {fault}"));
@@ -205,7 +205,7 @@ impl Job<'_> {
         self.ends.mirror_records("dkim/").await?;
         if whole {
             self.ends.mirror_records("group/").await?;
-            // A backup is one state: what was removed from the store goes.
+            // A backup is one state, so accounts that were removed from the store are removed.
             self.ends.drop_records("group/").await?;
             self.ends.drop_records("dkim/").await?;
         }
@@ -294,7 +294,7 @@ impl Job<'_> {
         if self.options.skip_bodies { Compare::Summaries } else { Compare::All }
     }
 
-    /// Makes the aliases of accounts what they are in the store.
+    /// Makes the aliases of accounts the same as in the store.
     async fn copy_aliases(&self, accounts: &[Account]) -> Result<()> {
         let names: BTreeSet<&str> = accounts.iter().map(|account| account.name.as_str()).collect();
         let here = self.ends.aliases(|account| names.contains(account)).await?;

@@ -71,7 +71,7 @@ impl Login {
         }
     }
 
-    /// Checks what the types do not express.
+    /// Checks rules that the types do not express.
     pub(super) fn check(&self) -> Result<(), String> {
         let iterations = self.scram_iterations;
         if iterations != 0 && !(SCRAM_ITERATIONS_MIN..=SCRAM_ITERATIONS_MAX).contains(&iterations) {

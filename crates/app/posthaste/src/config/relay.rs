@@ -161,7 +161,7 @@ impl Relay {
         Tls::new(present).map_err(unreadable)
     }
 
-    /// Checks what the types do not express.
+    /// Checks rules that the types do not express.
     pub(super) fn check(&self) -> std::result::Result<(), String> {
         check_login("relay.", &self.user, &self.password_file, self.tls)?;
         if self.dane && self.dns.is_empty() {

@@ -91,7 +91,7 @@ impl Screening {
     /// after hours.
     const GREYLIST_MAX: Duration = Duration::from_secs(3600);
 
-    /// Checks what the types do not express.
+    /// Checks rules that the types do not express.
     pub(super) fn check(&self) -> Result<(), String> {
         for list in &self.block_lists {
             if normal_domain(&list.zone).is_err() || !list.zone.contains('.') {

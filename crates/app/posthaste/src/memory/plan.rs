@@ -85,7 +85,7 @@ impl Plan {
         Self::within(config, memory_there_is(), hashes_at_once() as u64)
     }
 
-    /// An error that names what is too large, if the parts are more than the whole.
+    /// An error that names the part that is too large, if the parts exceed the whole.
     pub fn check(&self) -> Result<(), String> {
         if self.worst_case() > self.memory { Err(self.refusal()) } else { Ok(()) }
     }
@@ -139,12 +139,12 @@ impl Plan {
         self.worst_case() <= self.memory && budgets.into_iter().all(lets_through)
     }
 
-    /// Gives what is left to the parts that are not set: to each a share of the whole, and at most
-    /// what gains anything. A machine without room for sort keys reads them again for each SORT.
+    /// Gives the rest to the parts that are not set: to each a share of the whole, and at most what
+    /// gains anything. A machine without room for sort keys reads them again for each SORT.
     fn shared_out(mut self, config: &Config) -> Self {
         let (limits, memory) = (&config.limits, self.memory);
         let mut left = memory.saturating_sub(self.worst_case());
-        // Half of what is left at most, so that something remains for the next.
+        // Half of the rest at most, so that something remains for the next.
         let mut grow = |part: &mut u64, wanted: u64, costs: u64| {
             let more = wanted.saturating_sub(*part).min(left / 2 / costs);
             *part += more;

@@ -375,7 +375,7 @@ pub struct AppendMessage {
     pub date: Option<DateTime>,
     /// `ANNOTATION (…)`: annotations it gets (RFC 5257 §4.7).
     pub annotations: Vec<ValueChange>,
-    /// The message, or what it is put together from.
+    /// The message, or the parts of which it is made.
     pub content: AppendContent,
 }
 

@@ -1,8 +1,7 @@
 //! The framer of commands, for a server.
 //!
-//! Memory is bounded by the caller's own decisions: what is held is at most one line limit, the
-//! literals it has accepted and one read. A line is looked at once, however small the pieces it
-//! comes in.
+//! Memory is bounded by the caller's own decisions: it holds at most one line limit, the accepted
+//! literals and one read. A line is looked at once, however small the pieces it comes in.
 
 use bytes::{Buf, BytesMut};
 
@@ -417,7 +416,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the stream is cut, the same frames come out, and what is held stays within
+        /// However the stream is cut, the same frames come out, and the held bytes stay within
         /// limits.
         #[test]
         fn cuts_do_not_matter(

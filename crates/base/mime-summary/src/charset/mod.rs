@@ -152,7 +152,7 @@ impl CharsetReader {
         }
     }
 
-    /// Appends what is left after the last bytes.
+    /// Appends the rest after the last bytes.
     pub fn finish(self, into: &mut String) {
         match self.state {
             State::Streaming(mut decoder) => stream(&mut decoder, b"", into, Piece::Last),

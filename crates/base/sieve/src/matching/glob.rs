@@ -153,7 +153,7 @@ impl Segment {
     }
 
     /// Looks for the segment with a bit for each of its units. Bit `i` is set while the last `i +
-    /// 1` characters are what the first `i + 1` units want.
+    /// 1` characters match the first `i + 1` units.
     fn find_units(&self, text: &str, steps: &mut u64) -> Option<usize> {
         let words = self.units.len().div_ceil(64);
         let mut state = vec![0_u64; words];

@@ -81,7 +81,7 @@ pub(crate) fn values(machine: &Machine<'_>, subject: &Subject, sink: &mut Sink<'
             let context = machine.context;
             match context.environment(&item) {
                 Some(value) => sink(&value),
-                // RFC 5183 §4: what is unknown never matches.
+                // RFC 5183 §4: an unknown item never matches.
                 None => Ok(false),
             }
         }

@@ -194,8 +194,8 @@ fn state(out: &mut Lines, message: &Message, method: Method) {
 }
 
 /// RFC 5546 §3.2: a request and a cancellation come from the organizer, and name the attendees. An
-/// answer comes from its only attendee, and goes to the organizer. §3.2.1: what is published has
-/// no attendees.
+/// answer comes from its only attendee, and goes to the organizer. §3.2.1: a published event has no
+/// attendees.
 fn participants(out: &mut Lines, method: Method, people: &People) {
     if let Method::Reply(participation) = method {
         let organizer =

@@ -1,4 +1,4 @@
-//! A whole message: what is rich in it becomes MIME, and every other byte stays as it was.
+//! A whole message: its rich parts become MIME, and every other byte stays as it was.
 //!
 //! | where the TNEF part is | what becomes of it |
 //! | --- | --- |
@@ -54,8 +54,8 @@ pub fn conversion_memory_max(len: usize) -> usize {
     len.saturating_mul(6).saturating_add(text_max(len).saturating_mul(5)).saturating_add(values)
 }
 
-/// Makes MIME of what is rich in a message. The same message always gives the same bytes. Work and
-/// memory are linear in the message; see [`conversion_memory_max`].
+/// Makes MIME of the rich parts of a message. The same message always gives the same bytes. Work
+/// and memory are linear in the message; see [`conversion_memory_max`].
 pub fn convert(message: &[u8]) -> Result<Outcome, Damage> {
     if !might_be_rich(message) {
         return Ok(Outcome::Ordinary);

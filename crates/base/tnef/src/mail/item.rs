@@ -132,7 +132,7 @@ impl<'m> Item<'m> {
     }
 }
 
-/// The last part of a path, without what a file system or a header could take for something else.
+/// The last part of a path, without characters that have a meaning in a file system or a header.
 fn file_name(text: &str) -> String {
     const NAME_MAX: usize = 255;
     let text = text.trim_end_matches(['/', '\\']);

@@ -62,7 +62,7 @@ impl<'m> Whole<'m> {
             attachments.push(Entity::Text { media: "text/vcard".to_owned(), fields, text });
         }
         let entity = |media: &str, text| Entity::Text { media: media.to_owned(), fields: vec![], text };
-        // RFC 2387: the HTML comes first, then what it refers to.
+        // RFC 2387: the HTML comes first, then the parts to which it refers.
         let html = html.map(|html| {
             let mut parts = vec![entity("text/html", html)];
             parts.append(&mut shown);

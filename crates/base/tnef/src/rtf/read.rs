@@ -19,8 +19,8 @@ use crate::error::Damage;
 /// How deep groups nest. Word writes some twenty; each costs 40 bytes.
 pub const GROUPS_MAX: usize = 1000;
 
-/// How many tokens are looked at for what a document was made from: MS-OXRTFEX §2.2.3.1 says ten.
-/// Some writers put their own words in between.
+/// How many tokens are read to find the format from which a document was made: MS-OXRTFEX §2.2.3.1
+/// says ten. Some writers put their own words in between.
 const ORIGIN_TOKENS: usize = 20;
 
 /// The format from which RTF was made.
@@ -76,7 +76,7 @@ pub fn read(rtf: &[u8], limit: usize) -> Result<Document, Damage> {
         }
         Out::Text(text) => Ok(document(text, None)),
         Out::Html(html) => {
-            // As text, it is what a program shows that knows RTF alone.
+            // As text, it is shown by a program that knows only RTF.
             let left = limit.saturating_sub(html.len());
             match run(rtf, Out::Simple(Simple::without_html()), left)? {
                 Out::Simple(simple) => Ok(document(simple.finish().0, Some(html))),

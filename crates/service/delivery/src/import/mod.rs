@@ -157,7 +157,7 @@ pub trait Sink {
     fn fault(&mut self, fault: Fault) -> ControlFlow<()>;
 }
 
-/// How far an import is, and in the end what came of it.
+/// The progress of an import, and in the end its outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportReport {
     /// Messages that this run imported.
@@ -225,8 +225,7 @@ pub enum ImportError {
     Interrupted(String),
 }
 
-/// Copies what is remembered of imports into an account to another store: part of copying the
-/// account.
+/// Copies the journals of imports into an account to another store: part of copying the account.
 pub async fn copy_journals(
     from: &dyn Engine,
     account: AccountId,

@@ -35,7 +35,7 @@ pub const ANNOTATIONS_MAX: usize = 100;
 /// which is written as a whole for each change.
 pub const MAILBOX_ANNOTATION_BYTES_MAX: usize = 256 * 1024;
 /// Octets of names and values of one account at most: 1,000 mailboxes with 4 KiB each. Quotas do
-/// not count them, so this bounds what they take.
+/// not count them, so this bounds their size.
 pub const ACCOUNT_ANNOTATION_BYTES_MAX: usize = 4 << 20;
 
 /// Records read at the same time: a cluster answers slowly, one after the other.

@@ -380,7 +380,7 @@ impl BytePermit {
         !self.budget.lock().messages.contains_key(&self.key)
     }
 
-    /// Waits until the bytes are taken away. The caller then drops what it holds in them.
+    /// Waits until the bytes are taken away. The caller then drops the bytes that it holds.
     pub async fn revoked(&self) {
         while !self.is_revoked() {
             self.revoked.notified().await;

@@ -24,8 +24,8 @@ use self::header::{Header, Malformed, Prefix};
 use crate::NetError;
 
 /// Time for the header. A proxy sends it with its first packet; the specification (§2) requires at
-/// least 3 s, so that a lost packet can be sent again. Twice as much only delays the end of what is
-/// no proxy.
+/// least 3 s, so that a lost packet can be sent again. Twice as much only delays the end of a peer
+/// that is no proxy.
 pub const HEADER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Bytes read ahead at first. A header without extensions has at most 232 (version 2 with Unix
@@ -84,7 +84,7 @@ pub(crate) async fn read(tcp: &mut TcpStream, within: Duration) -> Result<Option
     })
 }
 
-/// Looks at what has come, takes what belongs to the header, and waits for more as long as it is
+/// Reads the bytes that have come, takes those of the header, and waits for more as long as it is
 /// not complete.
 async fn read_header(tcp: &mut TcpStream) -> Result<Header, NetError> {
     let mut bytes = vec![0; FIRST_LOOK];

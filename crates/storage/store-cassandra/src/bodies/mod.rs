@@ -88,8 +88,8 @@ impl Bodies {
     }
 
     /// Removes a body whose last reference was `dead`'s; answers with the octets given back.
-    /// `stored` was read before the references were, and `before_us` is a time before that: what
-    /// was written since stays.
+    /// `stored` was read before the references were, and `before_us` is a time before that: later
+    /// writes stay.
     pub(crate) async fn remove(
         &self,
         body: BodyId,
@@ -98,7 +98,7 @@ impl Bodies {
         before_us: i64,
     ) -> Result<u64> {
         if let Backend::Objects(objects) = &self.backend {
-            // Objects first: if this is cut off, the description still says what is left to remove.
+            // Objects first: if this is cut off, the description still names the rest to remove.
             objects.delete(body, dead).await?;
             if let Some(object) =
                 stored.as_ref().and_then(|stored| stored.object).filter(|object| *object != dead)
@@ -110,7 +110,8 @@ impl Bodies {
         Ok(stored.map_or(0, |stored| stored.len))
     }
 
-    /// Removes what a dead commit wrote of a body that lives on, unless the body lives in it.
+    /// Removes the objects of a dead commit for a body that lives on, unless the body lives in one
+    /// of them.
     pub(crate) async fn remove_leftover(
         &self,
         body: BodyId,

@@ -93,11 +93,11 @@ impl Commits {
         Err(StoreError::Busy)
     }
 
-    /// Writes what the commit will refer to, and makes its batch. `None`: the mailbox is at another
-    /// mod-sequence, or a message to be copied is not there.
+    /// Writes the records to which the commit will refer, and makes its batch. `None`: the mailbox
+    /// is at another mod-sequence, or a message to be copied is not there.
     pub(crate) async fn prepare(&self, commit: &MailboxCommit) -> Result<Option<Ready<'_>>> {
-        // The fence comes first. A sweep removes what is written from here on only after it
-        // replaced this fence.
+        // The fence comes first. A sweep removes records that are written from here on only after
+        // it replaced this fence.
         let Some(mut base) = self.base(commit).await? else { return Ok(None) };
         let id = CommitId { id: self.mailboxes.cluster.new_id(), made: Instant::now() };
         let dirty = edit(&mut base, commit, id.id)?;

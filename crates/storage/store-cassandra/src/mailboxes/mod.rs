@@ -31,7 +31,7 @@ impl Mailboxes {
     }
 
     /// Waits until this node's earlier commits on the mailbox are through. The lane is held while
-    /// the database works: waiting in line is what it is for.
+    /// the database works: callers are meant to wait in line here.
     pub(crate) async fn lane(&self, mailbox: MailboxId) -> MutexGuard<'_, ()> {
         let [.., a, b] = mailbox.0.to_bytes();
         let at = usize::from(u16::from_le_bytes([a, b])) % LANES;

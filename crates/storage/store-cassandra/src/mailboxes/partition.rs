@@ -6,7 +6,7 @@
 //! batch comes. An account's list has a fence of the same kind.
 //!
 //! No clock takes part. A fence is never used twice, so that a partition made again under an old id
-//! refuses what was meant for the one before.
+//! refuses commits that were made for the one before.
 
 use posthaste_mail_model::{AccountId, MailboxId, ModSeq};
 use posthaste_store::{CommitOutcome, MailboxHead, Result, StoreError};

@@ -145,7 +145,7 @@ impl Sweep {
         Ok(report)
     }
 
-    /// Whether what was made under this id may still be under way.
+    /// Whether the commit with this id may still be under way.
     fn is_young(&self, id: &Id) -> bool {
         u128::from(age_ms(*id)) < self.patience.as_millis()
     }
@@ -310,8 +310,8 @@ impl Sweep {
         Ok(chunks.as_ref().is_some_and(|chunks| refers(chunks, reference.uid, reference.commit)))
     }
 
-    /// A body and its references, read in this order: what is written later belongs to a reference
-    /// that is not among them.
+    /// A body and its references, read in this order: a later object belongs to a reference that is
+    /// not among them.
     async fn owners(&self, body: BodyId) -> Result<Owners> {
         let stored = self.bodies.stored(body).await?;
         let mut references = BTreeSet::new();

@@ -1,6 +1,6 @@
 //! The file `format`: what this directory is, in which version, and which store.
 //!
-//! Text, so that a person who finds the directory knows what it is:
+//! Text, so that a person who finds the directory can identify it:
 //!
 //! ```text
 //! posthaste-store 7

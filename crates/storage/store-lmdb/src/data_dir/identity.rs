@@ -57,7 +57,7 @@ pub(crate) fn require(dir: &Path, id: Id) -> Result<()> {
     })
 }
 
-/// Writes `format` again if it is missing or damaged and the packs show what was in it. Nobody else
+/// Writes `format` again if it is missing or damaged and the packs show its contents. Nobody else
 /// has the store open: the caller has its lock.
 pub(crate) fn mend(dir: &Path) -> Result<()> {
     let path = dir.join("format");

@@ -75,7 +75,7 @@ impl Index {
         PackState::from_value(pack, value).map(Some).ok_or_else(damaged(format_args!("state of pack {pack}")))
     }
 
-    /// Sets what is known of a pack.
+    /// Sets the state of a pack.
     pub(crate) fn put_pack(&self, txn: &mut RwTxn, pack: u32, state: PackState) -> Result<()> {
         self.main.put(txn, &pack_key(pack), &state.to_value(pack)).indexed()
     }

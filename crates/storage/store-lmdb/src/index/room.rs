@@ -8,7 +8,7 @@ use super::Index;
 use crate::log::Ahead;
 use crate::log::disk::failed;
 
-/// Bytes written ahead of the index at least and at most: an eighth of what it has, within these.
+/// Bytes written ahead of the index at least and at most: an eighth of its size, within these.
 const RESERVE_MIN: u64 = 256 * 1024;
 const RESERVE_MAX: u64 = 8 * 1024 * 1024;
 
@@ -49,7 +49,7 @@ impl Index {
             let n = (goal - len).min(RESERVE_MIN);
             match self.file.write_all_at(&zeroes[..n as usize], len) {
                 Ok(()) => len += n,
-                // Where the disk has no room for the step, what is needed is enough.
+                // Where the disk has no room for the step, only the needed room is taken.
                 Err(_) if len >= need => break,
                 Err(e) => return Err(failed("the index")(e)),
             }

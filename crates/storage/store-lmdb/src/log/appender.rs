@@ -108,7 +108,7 @@ impl Appender {
         Self { disk, dir, store, pack_bytes, current: None, recovered, refusal: None, marks }
     }
 
-    /// The current pack and where what was acknowledged ends.
+    /// The current pack and the end of its acknowledged records.
     pub(crate) fn place(&self) -> Option<PackOffset> {
         self.current.as_ref().map(|c| (c.number, c.end))
     }
@@ -211,8 +211,8 @@ impl Appender {
 
     /// Looks through the packs that no process has: takes one over whose tail is zero, abandons
     /// those whose tail is not. Files that the index does not know are removed only if they are
-    /// empty. Runs inside a write transaction, as does every creation, and after a redo of what
-    /// follows the index.
+    /// empty. Runs inside a write transaction, as does every creation, and after a redo of the
+    /// tails.
     fn recover(&mut self, index: &Index, txn: &RoTxn) -> Result<()> {
         let packs = index.all_packs(txn)?;
         for &(number, state) in packs.iter().rev().filter(|(_, s)| !s.sealed) {

@@ -31,7 +31,7 @@ pub(crate) type PackBytes = (u32, u64);
 /// How far a file is written ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ahead {
-    /// A step beyond what is needed, so that the next transactions find room, too.
+    /// A step beyond the needed room, so that the next transactions find room, too.
     Step,
     /// Only as far as needed: the disk is full.
     Nothing,

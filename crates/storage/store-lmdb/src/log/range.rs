@@ -122,7 +122,7 @@ pub(crate) fn content(upto: u64, from: &Place, to: &Place, rows: &[u8]) -> Vec<u
     out
 }
 
-/// Writes what the table of packs has.
+/// Writes the values of the table of packs.
 pub(crate) fn put_packs(out: &mut Vec<u8>, packs: &Packs) {
     put_set(out, &packs.retired);
     for (pack, end) in &packs.sealed {

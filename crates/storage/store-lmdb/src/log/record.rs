@@ -63,7 +63,7 @@ pub(crate) enum Kind {
     List = 3,
     /// A change of the directory.
     Directory = 4,
-    /// Names a pack and the offset from which what it holds never happened.
+    /// Names a pack and the offset from which on its records never happened.
     Abandon = 5,
     /// Names a pack whose live records were all copied elsewhere: its file is removed.
     Retire = 6,

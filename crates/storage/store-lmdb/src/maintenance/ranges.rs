@@ -3,8 +3,8 @@
 //!
 //! A pass goes over all tables, a few ranges in each round. A range is *prepared* from a reading
 //! transaction, as checkpoints of mailboxes are: it has what all records before the transaction's
-//! next sequence number say. When the last range is in the index, what was logged before the pass
-//! before this one is dead weight in its packs. See [`Passes`](crate::index::passes::Passes).
+//! next sequence number say. When the last range is in the index, records from before the previous
+//! pass are dead weight in their packs. See [`Passes`](crate::index::passes::Passes).
 
 use std::ops::Bound;
 

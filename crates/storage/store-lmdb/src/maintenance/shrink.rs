@@ -2,8 +2,8 @@
 //!
 //! Compacting a whole pack returns its room at the end, when the file is removed. Before, it takes
 //! up to half as much. A full disk has no such room. So the live records of the pack's last part
-//! are copied, as many as there is room for, and the file is cut. Each round returns at least what
-//! it took, except for some pages of the index.
+//! are copied, as many as there is room for, and the file is cut. Each round returns at least the
+//! space that it took, except for some pages of the index.
 //!
 //! Two transactions make a cut. The first copies the records. The second logs the cut and lowers
 //! the pack's end. So a rebuild that finds the record finds the copies, even if the second

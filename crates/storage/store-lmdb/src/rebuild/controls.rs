@@ -162,7 +162,7 @@ impl Judgement<'_> {
 mod tests {
     use super::*;
 
-    /// Pack, offset and what is said there.
+    /// Pack, offset and the statement there.
     fn judged(controls: &[(u32, u64, Says)], packs: &[(u32, PackState)]) -> Judged {
         let mut all = Controls::default();
         for &(pack, offset, says) in controls {

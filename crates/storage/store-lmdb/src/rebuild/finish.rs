@@ -21,8 +21,8 @@ use crate::shared::Summarize;
 /// Bodies, or summaries, of one index transaction.
 const STEP: usize = 5_000;
 
-/// Puts all bodies that count into the index, held by no message yet. Of several copies the last
-/// one is used, and another if that cannot be read.
+/// Puts all bodies that count into the index, held by no message yet. The last one of several
+/// copies is used, and another if that cannot be read.
 pub(crate) fn place_bodies(index: &Index, catalog: &Catalog, survey: &Survey) -> Result<Copies> {
     let read = catalog.read()?;
     let mut copies = Copies::default();

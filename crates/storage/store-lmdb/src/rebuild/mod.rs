@@ -54,8 +54,8 @@ pub enum Rebuild {
     Force,
 }
 
-/// Makes the index of the locked directory again. `examined` counts records; `faults` name what
-/// could not be used and what was done about it. No other process may have the store open.
+/// Makes the index of the locked directory again. `examined` counts records; `faults` name the
+/// records that could not be used and the remedies. No other process may have the store open.
 /// `progress`: the share done, 0.0 … 1.0.
 ///
 /// With faults and [`Rebuild::UnlessFaulty`], the index stays as it is.
@@ -82,7 +82,7 @@ pub fn rebuild(
     Ok(report)
 }
 
-/// A directory for the new index and what is needed to make it, removed at the end.
+/// A directory for the new index and the files that making it needs, removed at the end.
 struct Workplace(PathBuf);
 
 impl Workplace {
@@ -104,7 +104,7 @@ impl Workplace {
 
 impl Drop for Workplace {
     fn drop(&mut self) {
-        // The next rebuild removes what is left here.
+        // The next rebuild removes files that are left here.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -207,8 +207,8 @@ fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String
     }
 }
 
-/// Names what is damaged, and returns whether the log is known to be complete. It is if an intact
-/// head or the old index names every lost record.
+/// Names the damage, and returns whether the log is known to be complete. It is if an intact head
+/// or the old index names every lost record.
 fn damaged_parts(
     found: &Survey,
     old: &[(u32, crate::index::packs::PackState)],

@@ -11,7 +11,7 @@ use crate::index::passes::Passes;
 use crate::log::range::{Place, Table};
 use crate::log::record::Kind;
 
-/// The checkpoints of ranges in the log, and what was counted of the log beside them.
+/// The checkpoints of ranges in the log, and the counts of the log beside them.
 #[derive(Default)]
 pub(super) struct Ranges {
     pub(super) found: Vec<Entry>,

@@ -178,8 +178,8 @@ fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
     move |e| StoreError::Unavailable(format!("{}: {e}", path.display()))
 }
 
-/// The form of a pack, and what is wrong with its head. Where the head is damaged, the first record
-/// shows the form.
+/// The form of a pack, and the fault of its head. Where the head is damaged, the first record shows
+/// the form.
 fn form_of(file: &dyn DiskFile, number: u32, store: Id) -> (Form, Option<String>) {
     let mut head = [0; PACK_HEADER + RECORD_HEADER];
     let read = file.read_at(&mut head, 0).unwrap_or(0);
@@ -273,7 +273,8 @@ impl Survey {
         }
     }
 
-    /// Cuts packs where a round of maintenance is torn, if what it copied is where it was.
+    /// Cuts packs where a round of maintenance is torn, if the copied records are still in their
+    /// old place.
     fn cut_torn_rounds(
         &mut self,
         torn: &[TornRound],

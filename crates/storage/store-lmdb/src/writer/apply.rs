@@ -410,7 +410,7 @@ impl Apply<'_, '_> {
         Ok(())
     }
 
-    /// Notes of what is removed: for later readers, and for maintenance.
+    /// Notes of removed messages: for later readers, and for maintenance.
     fn expunged(&mut self, commit: &MailboxCommit) -> Result<()> {
         for (modseq, set) in &commit.expunged {
             let key = numbered_key(commit.mailbox, modseq.value());

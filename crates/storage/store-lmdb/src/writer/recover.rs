@@ -59,7 +59,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Says at once what the first write would fail with.
+    /// Returns at once the error with which the first write would fail.
     fn report_damage(&self) -> Result<()> {
         let index = &self.shared.index;
         let txn = &*index.read()?;
@@ -73,7 +73,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Notes what a tail changes, so that nobody reads it as it was before.
+    /// Notes the mailboxes and bodies that a tail changes, so that nobody reads their old state.
     fn note_tail(&self, pack: u32, limit: u64) -> Result<()> {
         let shared = self.shared;
         let end = shared.index.pack(&*shared.index.read()?, pack)?.map_or(0, |state| state.end);
@@ -209,8 +209,8 @@ impl Writer<'_> {
     }
 
     /// Gives up the torn tails of processes that ended since this one began to write, so that the
-    /// log says it. Else a rebuild without an index would take what is whole of such a tail for
-    /// commits. Call it when no tail is left to redo.
+    /// log says it. Otherwise a rebuild without an index would take the whole records of such a
+    /// tail for commits. Call it when no tail is left to redo.
     pub(super) fn give_up_tails(&mut self, txn: &RoTxn) -> Result<()> {
         for at in 0..self.others.packs.len() {
             let Some(other) = self.others.packs.get_mut(at).filter(|other| !other.is_left) else { continue };

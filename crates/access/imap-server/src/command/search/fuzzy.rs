@@ -13,7 +13,7 @@
 //! The ending of six or seven letters is the last two, and of more letters the last three. So
 //! `invoices` finds `invoice` and `invoicing`. This knows no language and mends no typing mistakes.
 //! Each level is an ordinary search, which the index makes fast. Flags, dates and the like are
-//! never fuzzy (RFC 6203 §3), nor is what stands under NOT.
+//! never fuzzy (RFC 6203 §3). Nor are keys under NOT.
 
 use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::limits::SEARCH_KEYS_MAX;

@@ -253,7 +253,7 @@ async fn esearch(
     Ok(())
 }
 
-/// The response to a search, and what it saves.
+/// The response to a search, and the result that it saves.
 pub(super) fn answer(selected: &Selected, tag: &Tag, wanted: Wanted, found: &NumSet) -> Answer {
     let Wanted { numbering, mut returns, by_modseq, .. } = wanted;
     let view = &selected.announced;

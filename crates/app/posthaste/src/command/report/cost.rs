@@ -1,4 +1,4 @@
-//! `posthaste report cost`: what the running server's work cost, and whom.
+//! `posthaste report cost`: the cost of the running server's work, and the accounts that caused it.
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -27,8 +27,8 @@ use posthaste_store::{BodyRange, Result, StoreError};
 use crate::options::body_place::BodyPlace;
 use crate::stored::seal::{place, seal, unseal};
 
-/// Octets under one checksum: what a small part of a body costs to read, at 4 octets of description
-/// for each.
+/// Octets under one checksum: the cost of reading a small part of a body, at 4 octets of
+/// description for each.
 const BLOCK: u64 = 64 << 10;
 
 /// For the checksums' places.
@@ -153,7 +153,7 @@ impl Objects {
         Ok(read.slice((start - from) as usize..(end - from) as usize))
     }
 
-    /// Removes what a commit wrote of a body. It is no error if there is nothing.
+    /// Removes the object that a commit wrote of a body. It is no error if there is nothing.
     pub(crate) async fn delete(&self, body: BodyId, commit: Id) -> Result<()> {
         match self.store.delete(&self.name(body, commit)).await {
             Ok(()) | Err(Error::NotFound { .. }) => Ok(()),

@@ -116,7 +116,7 @@ impl Slice<'_> {
         self.walk.fault(format!("the index: page {page}, of the tree {name}: {why}"));
     }
 
-    /// Walks a tree, or what is left of it. Answers with what it names and, if the slice ended, the
+    /// Walks a tree, or the rest of it. Answers with what it names and, if the slice ended, the
     /// last key passed.
     fn tree<'t>(
         &mut self,
