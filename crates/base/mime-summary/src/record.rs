@@ -26,7 +26,7 @@
 //! or four cache lines a message.
 //!
 //! Field table: for each kept field, in message order, number (1), length of the name (1), length
-//! (2); the fields lie in section 7 in this order. Thread: hash of Message-ID (8; 0 if none), then
+//! (2). The fields are in section 7 in this order. Thread: hash of Message-ID (8; 0 if none), then
 //! of each identifier that the message refers to (8). Sort keys: of From, To and Cc the folded
 //! local part of the first address, each with its length (2) before it. Bits of fields left out:
 //! the well-known ones (8), other names (8); nothing if there are none.

@@ -1,5 +1,5 @@
-//! Reads what a server counts itself: `GET /cost` (JSON) and `GET /metrics` (OpenMetrics text), as
-//! Posthaste offers them at `listen.metrics` and on a socket in its data directory.
+//! Reads a server's own counts: `GET /cost` (JSON) and `GET /metrics` (OpenMetrics text). Posthaste
+//! offers them at `listen.metrics` and on a socket in its data directory.
 //!
 //! Two [`Reading`]s make a [`Counted`]. A server without `/cost` has no figures of its own.
 

@@ -2,10 +2,10 @@
 //! servers.
 //!
 //! This is its command line: `run | study | regress | populate | learn | plan | report | agent |
-//! sink | calibrate | workload`, a file each. The work is done by the crates below:
-//! `posthaste-load-drive` drives a server with the workloads of `posthaste-load-workload`,
-//! `posthaste-load-measure` measures the server's cost from outside, and `posthaste-load-report`
-//! writes what was found.
+//! sink | calibrate | workload`, a file each. The work is done by the crates below.
+//! `posthaste-load-drive` drives a server with the workloads of `posthaste-load-workload`.
+//! `posthaste-load-measure` measures the server's cost from outside. `posthaste-load-report` writes
+//! the report.
 //!
 //! Exit codes: 0 done, 1 failed (a run with errors too), 2 wrong usage, 3 not decided (`regress`).
 

@@ -9,8 +9,8 @@
 //! stays the same nothing can have changed, and a round costs one read of a number. On a cluster,
 //! which has no epoch, a round reads each account that has sessions, one after the other.
 //!
-//! What always holds: a lease is compared at least once after it was given, because its record may
-//! have changed between the login's read and the lease. No lock is held over a read.
+//! What always holds: a lease is compared at least once after it was given. Its record may have
+//! changed between the login's read and the lease. No lock is held over a read.
 
 use parking_lot::{Mutex, RwLock};
 use posthaste_mail_model::AccountId;

@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! | --- | --- |
-//! | `rspamd` | the requests to rspamd, over HTTP |
+//! | `rspamd` | asks rspamd over HTTP |
 //! | `fields` | the header fields that the scanner wants added and removed |
 //!
 //! What always holds:

@@ -6,7 +6,7 @@
 //! | [`claims`] | what a token claims, and what it must claim |
 //! | `jwt` | tokens that are read here (RFC 9068), signed with a key of the authorization server |
 //! | [`keys`] | those keys (RFC 7517), from a file or a URL, and when they are fetched again |
-//! | [`introspection`] | tokens that the authorization server verifies (RFC 7662) |
+//! | [`introspection`] | tokens that the authorization server is asked about (RFC 7662) |
 //! | [`http`] | the requests |
 //!
 //! What always holds:

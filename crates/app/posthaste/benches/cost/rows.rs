@@ -116,9 +116,9 @@ pub fn changes(server: &Server, table: &mut Table, round: usize) {
     client.ask(&format!("DELETE {target}"));
 }
 
-/// 4 KiB to one recipient, one at a time, each on disk before the next. The three rows: as an MTA
-/// that knows PIPELINING sends it, with a wait for the answer to each command, and on a connection
-/// of its own.
+/// 4 KiB to one recipient, one at a time, each on disk before the next. There are three rows. One
+/// is as an MTA that knows PIPELINING sends it. One waits for the answer to each command. One has a
+/// connection for each message.
 pub fn lmtp_deliveries(server: &Server, table: &mut Table) {
     const TIMES: usize = 100;
     let mut text = four_kibibytes();

@@ -10,9 +10,9 @@ use posthaste_hostile::sessions::play;
 /// sessions send at once. Each seed has a server of its own.
 ///
 /// The first fault ends it, with the seed that repeats the fault. These are faults: a session that
-/// ends without a reply, an answer that does not come, a panic, also of a poll with too many steps.
-/// So are a poll that uses over 100 ms of CPU time, memory out of bounds, and a wrong answer to the
-/// well-behaved neighbour. Exit status: 0, or 1 if something was found.
+/// ends without a reply, an answer that does not come, and a panic. A poll with too many steps
+/// panics. Faults are also a poll that uses over 100 ms of CPU time, memory out of bounds, and a
+/// wrong answer to the well-behaved neighbour. Exit status: 0, or 1 if something was found.
 #[derive(Parser, Debug)]
 #[command(name = "fuzz-sessions")]
 struct Arguments {

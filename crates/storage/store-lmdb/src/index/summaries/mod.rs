@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! walk  ── good records, one cursor ──────────────────────────> visit
-//!   └──── a UID that was requested and not met ── has it a row? ─┐
+//!   └──── a UID that was asked for and not met ── has it a row? ─┐
 //!   └──── a damaged record, a link without its origin ───────────┴─ mend: look again, or make it from the body ──> visit, or unreadable
 //! ```
 //!
