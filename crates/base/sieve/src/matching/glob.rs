@@ -152,8 +152,8 @@ impl Segment {
         }
     }
 
-    /// Looks for the segment with a bit for each of its units. Bit `i` is set while the last `i +
-    /// 1` characters match the first `i + 1` units.
+    /// Looks for the segment with a bit for each of its units. Bit `i` is set while the last
+    /// `i + 1` characters match the first `i + 1` units.
     fn find_units(&self, text: &str, steps: &mut u64) -> Option<usize> {
         let words = self.units.len().div_ceil(64);
         let mut state = vec![0_u64; words];
