@@ -1,4 +1,4 @@
-//! What a process takes, as Linux counts it.
+//! The memory and CPU of a process, as Linux counts them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -42,7 +42,7 @@ impl Gauge {
         Duration::from_millis(ticks * 10)
     }
 
-    /// What each of its threads did so far.
+    /// The CPU of each of its threads so far.
     pub fn threads(&self) -> Threads {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
         let of = |task: fs::DirEntry| {

@@ -12,10 +12,10 @@ use posthaste_testkit::ServerBuilder;
 /// table.
 ///
 /// A well-behaved neighbour lists its mailbox of 200 messages all the while. For each attack the
-/// table has what the server answered. It has the neighbour's times: median, worst, and worst
-/// without what it and the server waited for a processor. Beside them stand the same of ten seconds
-/// in which it was alone. Then come the server's memory over what it had just before, and the bound
-/// of that. Last is the CPU time that the server took after the attacker had left.
+/// table has the server's answer. It has the neighbour's times: median, worst, and worst without
+/// the waits of both for a processor. Beside them stand the same of ten seconds in which it was
+/// alone. Then come the server's memory above its level just before, and the bound of that. Last is
+/// the CPU time that the server took after the attacker had left.
 ///
 /// An attack is held if the server lives and somebody else can log in afterwards. Each listing must
 /// have been right, and memory must have stayed in its bound. Without --quick the times count as

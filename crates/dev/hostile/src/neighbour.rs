@@ -41,7 +41,7 @@ impl Times {
         self.0.last().map(|(took, _)| *took).unwrap_or_default()
     }
 
-    /// The longest without what it and the server waited for a processor.
+    /// The longest without the waits of both for a processor.
     pub fn worst_of_server(&self) -> Duration {
         self.0.iter().map(|(took, waited)| took.saturating_sub(*waited)).max().unwrap_or_default()
     }
@@ -83,7 +83,7 @@ impl Neighbour {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Waits until it was answered so often from now on, or what is wrong with it.
+    /// Waits until it got so many answers from now on. Or returns its fault.
     pub fn wait_for(&self, answers: usize) -> std::result::Result<(), String> {
         let until = self.shared.answered.load(Ordering::Relaxed) + answers;
         let began = Instant::now();
@@ -99,7 +99,7 @@ impl Neighbour {
         Ok(())
     }
 
-    /// What it was answered that was wrong.
+    /// The wrong answer that it got.
     pub fn fault(&self) -> Option<String> {
         self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -21,7 +21,7 @@ pub enum Failure {
     Half,
 }
 
-/// What a process is about to do.
+/// The next operation of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
     /// An operation that is recorded.
@@ -45,14 +45,14 @@ pub(crate) enum Leave {
     Full,
 }
 
-/// The process's end of the line to the one that decides.
+/// The process's end of the line to the process that decides.
 pub(crate) struct Gate {
     line: Mutex<UnixStream>,
     reads: AtomicUsize,
 }
 
 impl Gate {
-    /// Connects to the one that decides.
+    /// Connects to the process that decides.
     pub(crate) fn connect(path: &Path) -> io::Result<Self> {
         let line = Mutex::new(UnixStream::connect(path)?);
         Ok(Self { line, reads: AtomicUsize::new(0) })

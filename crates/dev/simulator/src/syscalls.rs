@@ -20,7 +20,7 @@ use libc::{c_char, c_int, c_long, c_void, iovec, mode_t, off_t, size_t, ssize_t}
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("the simulator needs Linux on x86-64 or aarch64");
 
-/// What a system call gives: its result, or `errno`.
+/// The outcome of a system call: its result, or `errno`.
 pub(crate) type Called = Result<c_long, c_int>;
 
 /// A path as libc gets it: relative to a directory, or not.
@@ -101,7 +101,7 @@ fn answer(result: Called) -> c_long {
     })
 }
 
-/// What libc's `syscall` returned.
+/// The result from libc's `syscall`.
 fn result(value: c_long) -> Called {
     // SAFETY: libc gives a valid pointer to this thread's `errno`.
     if value == -1 { Err(unsafe { *libc::__errno_location() }) } else { Ok(value) }

@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct Turns {
     client: TcpStream,
-    /// The server's socket once more, to see what the session has not read yet.
+    /// The server's socket once more, to see octets that the session has not read yet.
     server: TcpStream,
     heard: Vec<u8>,
 }

@@ -37,7 +37,7 @@ impl Completion {
     }
 }
 
-/// What the server says it can do.
+/// The capabilities of the server.
 #[derive(Clone, Debug, Default)]
 pub struct Capabilities(Vec<String>);
 
@@ -210,7 +210,7 @@ impl Client {
         self.next_tag - self.next_answer
     }
 
-    /// Sends what is queued.
+    /// Sends the queued bytes.
     pub async fn flush(&mut self) -> Result<(), Error> {
         let sent = tokio::time::timeout(self.patience, self.wire.write(&self.output)).await;
         self.output.clear();
@@ -390,7 +390,7 @@ impl Handler for Greeting {
     }
 }
 
-/// Passes everything on and keeps what the client itself must know.
+/// Passes everything on and keeps the values that the client itself needs.
 struct Watch<'a, H> {
     inner: &'a mut H,
     transcript: &'a mut Transcript,

@@ -68,7 +68,7 @@ pub enum Response<'a> {
     Other(&'a [u8]),
 }
 
-/// What receives responses.
+/// The receiver of responses.
 pub trait Handler {
     /// One complete untagged response.
     fn response(&mut self, response: Response<'_>) {
@@ -113,7 +113,7 @@ pub enum Stop {
 /// Bytes that cannot be a response.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotImap {
-    /// What was expected.
+    /// The expected element.
     pub what: &'static str,
     /// The start of what came.
     pub line: String,

@@ -63,7 +63,7 @@ impl fmt::Display for Figures {
     }
 }
 
-/// What a server had counted at one moment.
+/// The counts of a server at one moment.
 #[derive(Clone, Debug)]
 pub struct Reading {
     source: String,
@@ -172,7 +172,7 @@ impl Reading {
         })
     }
 
-    /// What was counted since an earlier reading; since the server's start without one.
+    /// The counts since an earlier reading; since the server's start without one.
     pub fn since(&self, earlier: Option<&Self>) -> Counted {
         let then = |amounts: Option<&Amounts>| amounts.copied().unwrap_or_default();
         let commands = self

@@ -1,4 +1,4 @@
-//! What a server costs, measured from outside.
+//! The cost of a server, measured from outside.
 //!
 //! [`Monitor`] watches a process tree or a control group, on this machine or through an [`agent`]
 //! on another one. The CPU of a process tree is that of its living processes plus that of all

@@ -174,7 +174,7 @@ impl Monitor {
     }
 }
 
-/// What went to and from the disk.
+/// The traffic to and from the disk.
 struct Disk {
     operations: Offered<u64>,
     read_operations: Offered<u64>,
@@ -212,7 +212,7 @@ fn read_operations(before: &Sample, after: &Sample) -> Option<u64> {
     Some(after.disk_read_operations?.saturating_sub(before.disk_read_operations?))
 }
 
-/// What was done while the cost arose.
+/// The work for which the cost arose.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     /// Logins.

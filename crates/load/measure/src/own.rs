@@ -1,4 +1,4 @@
-//! What the generator itself uses.
+//! The usage of the generator itself.
 
 /// CPU and memory of this process.
 #[derive(Clone, Copy, Debug, Default)]

@@ -21,12 +21,12 @@ use tokio::net::TcpListener;
 pub use sink::{Taken, sink};
 use store::Store;
 
-/// What it does wrong.
+/// Its faults.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Of this many messages taken, one is acknowledged and dropped; 0 for none.
+    /// One message in this many is acknowledged and dropped; 0 for none.
     pub lose_one_in: u32,
-    /// Of this many bodies sent, one has a byte changed.
+    /// One body in this many has a byte changed.
     pub alter_one_in: u32,
     /// A command that is delayed: its name, for how long, one in this many.
     pub delay: Option<(&'static str, Duration, u32)>,

@@ -1,4 +1,4 @@
-//! What a server itself counted in the window of a run.
+//! The server's own counts in the window of a run.
 
 use posthaste_load_results::{Amounts, Counted, Offered, RunResult};
 use posthaste_load_text::figure::{bytes, figure, whole};

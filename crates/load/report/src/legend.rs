@@ -11,7 +11,7 @@ const SAMPLE: f64 = 26.0;
 /// Room between entries.
 const GAP: f64 = 18.0;
 
-/// What an entry looks like.
+/// The look of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Look {
     /// A line with the markers of measured points.

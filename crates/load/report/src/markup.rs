@@ -65,7 +65,7 @@ impl Markup {
         self
     }
 
-    /// What was written.
+    /// The written text.
     pub fn into_string(self) -> String {
         self.text
     }

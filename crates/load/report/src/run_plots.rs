@@ -14,7 +14,7 @@ use crate::ranges;
 /// Points of a series beyond which several seconds become one.
 const SECONDS_MAX: usize = 240;
 
-/// A run and what it is called among the others.
+/// A run and its name among the others.
 pub type Named<'a> = (String, &'a RunResult);
 
 /// A plot on the page.

@@ -1,4 +1,4 @@
-//! What a server itself counted in the window. It is the sums of its `/cost` and `/metrics` at the
+//! The server's own counts in the window. They are the sums of its `/cost` and `/metrics` at the
 //! end of the window, less those at its start.
 
 use std::ops::AddAssign;
@@ -80,7 +80,7 @@ impl AddAssign for Amounts {
     }
 }
 
-/// What one command did in folders of one class.
+/// The counts of one command in folders of one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountedCommand {
     /// `imap`, `pop3`, `lmtp`, …
@@ -94,7 +94,7 @@ pub struct CountedCommand {
     pub amounts: Amounts,
 }
 
-/// What a client program did.
+/// The counts of a client program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountedClient {
     /// Its name by ID.

@@ -1,4 +1,4 @@
-//! What a run leaves behind: the types of `results.json`, documented in `docs/measuring.md`.
+//! The result of a run: the types of `results.json`, documented in `docs/measuring.md`.
 //!
 //! One schema for single runs and for studies, so that `report` reads both. Every figure is in the
 //! unit its name ends with; a figure that was not available is an [`Offered`] with the reason,
@@ -13,7 +13,7 @@ use crate::Counted;
 /// Raised when a field changes its meaning or goes; new fields do not raise it.
 pub const SCHEMA: u32 = 1;
 
-/// What `results.json` holds.
+/// The contents of `results.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Results {
@@ -61,7 +61,7 @@ pub struct RunResult {
     pub command: Vec<String>,
     /// Start, seconds since 1970.
     pub started_unix: u64,
-    /// What the server is called in plots.
+    /// The name of the server in plots.
     pub label: String,
     /// The workload.
     pub workload: WorkloadFacts,
@@ -96,7 +96,7 @@ pub struct RunResult {
     pub counted: Option<Offered<Counted>>,
     /// The generator's own cost in the window.
     pub generator: GeneratorCost,
-    /// What the audit found, if requested.
+    /// The findings of the audit, if requested.
     pub audit: Option<AuditResult>,
 }
 
@@ -290,7 +290,7 @@ pub struct Slow {
     pub command: String,
 }
 
-/// What the server used in the window.
+/// The usage of the server in the window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServerCost {
     /// `process-tree of PID`, `control group PATH`, `agent HOST:PORT`.
@@ -386,7 +386,7 @@ pub struct Role {
     pub processes: u32,
 }
 
-/// What the generator used in the window.
+/// The usage of the generator in the window.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GeneratorCost {
     /// User mode.
@@ -407,7 +407,7 @@ pub struct GeneratorCost {
     pub other_cpus: Option<f64>,
 }
 
-/// What the audit found.
+/// The findings of the audit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AuditResult {
     /// Accounts looked at.
@@ -490,7 +490,7 @@ pub struct ServerFacts {
 pub struct Simulated {
     /// The workload.
     pub workload: String,
-    /// What was counted.
+    /// The counts.
     pub counts: Offered<SimulatedCounts>,
 }
 

@@ -1,4 +1,4 @@
-//! What would have the server hold much: announced, unfinished, compressed, decoded.
+//! Attacks that would make the server hold much memory: announced, unfinished, compressed, decoded.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! The steps: what clients, deliveries and maintenance do to a store.
+//! The steps: the requests of clients, deliveries and maintenance to a store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -329,7 +329,7 @@ impl Driver {
         self.submit(engine, format!("append {} at once", requested.len()), requested).await
     }
 
-    /// Time passes: the index follows. What is read must be what is known.
+    /// Time passes: the index follows. The read contents must be the known ones.
     async fn read(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let id = self.a_box();
         let start = self.now();

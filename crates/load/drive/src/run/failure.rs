@@ -1,4 +1,4 @@
-//! What can go wrong in a transaction, by whose fault and under which name it is counted.
+//! The failures of a transaction, whose fault each is, and the name under which it is counted.
 
 use posthaste_imap_client::Error;
 
@@ -71,8 +71,7 @@ impl Failure {
         }
     }
 
-    /// Whether this is what a client sees of a server, or of what the server needs, that is not
-    /// there for a while.
+    /// Whether this shows a server, or a part that it needs, that is not available for a while.
     pub fn is_outage(&self) -> bool {
         match self {
             Self::Connection(Error::Refused { text, .. }) | Self::Refused { text, .. } => {

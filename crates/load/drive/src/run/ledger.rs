@@ -1,4 +1,5 @@
-//! What must be in each account at the end: how often each message at least, and at most.
+//! The messages that must be in each account at the end: how often each message at least, and at
+//! most.
 //!
 //! A change is entered before it is requested (it may happen) and again when it is acknowledged (it
 //! did). A request without an answer stays between the two, since nobody can know its outcome.

@@ -1,4 +1,4 @@
-//! What a virtual user knows about its account: what every answer is compared with.
+//! A virtual user's knowledge of its account: what every answer is compared with.
 
 use posthaste_load_workload::Random;
 use posthaste_load_workload::corpus::Serial;

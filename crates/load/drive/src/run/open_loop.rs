@@ -37,7 +37,7 @@ pub struct Outgoing<'a> {
     pub source: u32,
 }
 
-/// What belongs to one thread.
+/// The state of one thread.
 pub struct Lane {
     recorder: Arc<Mutex<Recorder>>,
     tasks: RefCell<VecDeque<Instant>>,

@@ -11,7 +11,7 @@ use super::follow::{Follow, Wanted};
 use super::model::{FOLDER_PREFIX, Message};
 use super::user::User;
 
-/// What an answered command brought, beside what went into the model.
+/// The results of an answered command, beside those that went into the model.
 pub struct Outcome {
     /// How it ended: OK.
     pub completion: Completion,
@@ -27,7 +27,7 @@ pub struct Outcome {
     pub status: Option<(String, Vec<(String, u64)>)>,
     /// Text with COPYUID.
     pub copied: Option<String>,
-    /// What vanished.
+    /// The expunged messages.
     pub expunged: Vec<Message>,
     /// The sum, if one was wanted.
     pub sum: Option<(u64, u64)>,
@@ -143,7 +143,8 @@ impl User {
         }
     }
 
-    /// Whether the server offers what a step needs; for optional commands written out in workloads.
+    /// Whether the server offers the capability that a step needs; for optional commands written
+    /// out in workloads.
     pub fn is_offered(&self, step: &Step) -> bool {
         let Step::Raw(command) = step else { return true };
         let Some(client) = &self.link.client else { return true };

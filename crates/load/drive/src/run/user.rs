@@ -1,7 +1,7 @@
-//! A virtual user: who it is, what it knows, where it is connected, what it has used.
+//! A virtual user: its account, its model, its connection, and its usage.
 //!
-//! What a user does is in other files: its life in `life`, steps in `steps`, `read` and
-//! `change`, sessions in `session` and `pop3_user`. What is noted of it goes through `times`.
+//! The steps of a user are in other files: its life in `life`, steps in `steps`, `read` and
+//! `change`, sessions in `session` and `pop3_user`. Its records go through `times`.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ pub struct Link {
     pub bytes_before: (u64, u64),
 }
 
-/// What it has used since the last transaction was recorded.
+/// Its usage since the last transaction was recorded.
 #[derive(Default)]
 pub struct Used {
     /// FETCH responses.

@@ -14,7 +14,7 @@ use super::wire::{Answer, Challenge, Hello, Lines, bad, hex, proof, unhex};
 use crate::monitor::Monitor;
 use crate::sample::WatchTarget;
 
-/// What an agent is started with.
+/// The options of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentOptions {
     /// The token both know.

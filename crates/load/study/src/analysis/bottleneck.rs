@@ -1,4 +1,4 @@
-//! What limited a run: seed 000 "ruled out mailbox server bottlenecks due to I/O, CPU, or network".
+//! The limit of a run: seed 000 "ruled out mailbox server bottlenecks due to I/O, CPU, or network".
 //!
 //! A resource is excluded if the server used well below what it offers. It is named if the server
 //! used nearly all. Otherwise it is not known.

@@ -111,7 +111,7 @@ fn processors(n: f64) -> String {
     if n == 1.0 { "1 processor".into() } else { format!("{n} processors") }
 }
 
-/// What the most processors bring over the fewest.
+/// The gain of the most processors over the fewest.
 fn scale_up(curve: &Curve) -> Option<String> {
     let ((few, slow), (many, fast)) = (*curve.points.first()?, *curve.points.last()?);
     (many > few && slow > 0.0).then(|| {

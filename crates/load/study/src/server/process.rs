@@ -126,7 +126,7 @@ pub fn free_port() -> Result<u16, String> {
     listener.local_addr().map(|a| a.port()).map_err(|e| e.to_string())
 }
 
-/// What a command prints; an error with what it complained of if it fails.
+/// The output of a command; an error with what it complained of if it fails.
 pub fn output(words: &[&str]) -> Result<String, String> {
     let [program, arguments @ ..] = words else { return Err("no command".into()) };
     let out = Command::new(program).args(arguments).stdin(Stdio::null()).output();

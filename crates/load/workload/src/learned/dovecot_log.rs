@@ -1,4 +1,4 @@
-//! What Dovecot's log says of its users: a line for each login, each session that ended, each
+//! The users as Dovecot's log shows them: a line for each login, each session that ended, each
 //! delivery.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The log does not name commands. A session that ended is one SELECT. Messages whose body or
-//! header was read are FETCHes. What is left of the octets sent is a listing in each session.
+//! header was read are FETCHes. The rest of the sent octets is a listing in each session.
 
 use std::collections::{BTreeMap, BTreeSet};
 
