@@ -1,4 +1,4 @@
-//! What hosts are sent, by the extensions that they offer.
+//! The commands to hosts, by the extensions that they offer.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

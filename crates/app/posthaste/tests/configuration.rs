@@ -1,4 +1,5 @@
-//! The configuration of a server: what is read, when it is read again, what of it is shown.
+//! The configuration of a server: which values are read, when they are read again, and which are
+//! shown.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

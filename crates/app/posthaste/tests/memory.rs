@@ -8,7 +8,7 @@ use posthaste_testkit::{
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 const USER: &str = "ana@example.org";
 const PASSWORD: &str = "correct horse";
-/// What `memory::plan` counts for a connection.
+/// The memory that `memory::plan` counts for a connection.
 const CONNECTION_BYTES: u64 = 1 << 20;
 const SESSIONS: usize = 60;
 

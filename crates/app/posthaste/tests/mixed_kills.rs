@@ -109,7 +109,7 @@ impl Worker {
         uids.into_iter().skip(first).take(1 + self.random.below(most)).collect()
     }
 
-    /// A random command and what it leads to.
+    /// A random command and its effect.
     fn step(&mut self) -> Step {
         let on = self.random.below(2);
         let is_full = self.model[on].messages.len() >= MESSAGES_MAX;

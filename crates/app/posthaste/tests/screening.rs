@@ -13,8 +13,8 @@ struct World {
     _dir: tempfile::TempDir,
 }
 
-/// A server that trusts nobody, not even this machine, with these settings of `[screening]`. What
-/// the lists say is in `records`.
+/// A server that trusts nobody, not even this machine, with these settings of `[screening]`. The
+/// answers of the lists are in `records`.
 fn world(settings: &str, records: &[(&str, DnsRecord)]) -> World {
     let dns = (!records.is_empty()).then(|| DnsServer::start(records.iter().cloned()));
     let dir = tempfile::tempdir().unwrap();

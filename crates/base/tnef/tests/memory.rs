@@ -1,4 +1,4 @@
-//! What a conversion takes, counted by an allocator, for messages that are made to take much.
+//! The memory of a conversion, counted by an allocator, for messages that are made to take much.
 
 use posthaste_testkit::CountingAllocator;
 use posthaste_tnef::samples;

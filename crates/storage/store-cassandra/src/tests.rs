@@ -160,8 +160,7 @@ async fn a_sweep_that_is_late_does_not_close_what_a_list_came_to_name() {
     assert!(!sweeper.lists.close_unlisted(world.account, id).await.unwrap());
     let mut folder = Folder::new(Arc::clone(&world.engine), id);
     folder.commit(folder.appending(&[100])).await;
-    // What was meant for a mailbox's earlier life does not touch the next, though numbers come
-    // back.
+    // Commits for a mailbox's earlier life do not touch the next one, though numbers come back.
     let stale = folder.appending(&[5]);
     let ready = late.commits.prepare(&stale).await.unwrap().unwrap();
     let Partition::Open(fence) = sweeper.mailboxes.partition(id).await.unwrap() else { panic!("it is open") };
@@ -282,7 +281,7 @@ async fn a_proposal_in_flight_is_completed_before_a_sweep_judges() {
     let before = rows(session.query_unpaged(all, ()).await.unwrap());
     folder.commit(folder.appending(&[30, 40])).await;
     back_to_accepted(&session, name, folder.id, &before).await;
-    // A plain read does not see it, and what it brought looks abandoned.
+    // A plain read does not see it, and its records look abandoned.
     let head = sweeper.mailboxes.head(folder.id).await.unwrap().unwrap();
     assert_eq!(head.head.counts.messages, 2, "the proposal is not in flight: the test tries nothing");
     suite::maintain(&sweeper).await;

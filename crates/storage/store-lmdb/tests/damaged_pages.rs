@@ -49,7 +49,7 @@ async fn store(dir: &Path, options: Options) -> World {
     world
 }
 
-/// What the damaged store says of a mailbox: right, or an error, and nothing left out.
+/// The answers of the damaged store about a mailbox: right, or an error, and nothing left out.
 async fn verify_mailbox(engine: &LmdbEngine, world: &World, id: MailboxId, what: &str) {
     let held = &world.boxes[&id];
     match engine.heads(&[id]).await {
@@ -341,8 +341,8 @@ async fn the_process_that_reads() {
     }
 }
 
-/// Starts that process, damages the index with `flip` once it has it open, and answers how it ended
-/// and what it said.
+/// Starts that process, damages the index with `flip` once it has it open, and returns how it ended
+/// and its output.
 fn read_beside(dir: &Path, flip: impl FnOnce(&std::fs::File)) -> (std::process::ExitStatus, String) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_process_that_reads", "--nocapture"])

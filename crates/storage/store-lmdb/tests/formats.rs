@@ -280,7 +280,7 @@ fn contents(version: u32) -> String {
     std::fs::read_to_string(fixtures().join(version.to_string()).join("contents.txt")).unwrap()
 }
 
-/// The store in `dir` checks clean and holds what was written.
+/// The store in `dir` checks clean and has all written mail.
 async fn assert_whole(dir: &Path, version: u32, what: &str) {
     assert_holds(dir, &contents(version), what).await;
 }

@@ -13,7 +13,7 @@ use posthaste_store_lmdb::LmdbEngine;
 
 use world::{World, body, maintain, small};
 
-/// A closed store of several packs and what it holds.
+/// A closed store of several packs and its contents.
 async fn store(dir: &Path) -> (World, MailboxId) {
     let engine = LmdbEngine::open(dir, small()).unwrap();
     let mut world = World::new();

@@ -155,7 +155,7 @@ fn copy_packs(from: &Path, to: &Path) {
     }
 }
 
-/// A store in which several passes are complete, and what they supersede left the log: its packs
+/// A store in which several passes are complete, and the superseded records left the log: its packs
 /// are small, so that they are soon compacted.
 async fn passed(dir: &Path) -> World {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! A server whose index never follows by itself, killed at any moment: what it acknowledged is
+//! A server whose index never follows by itself, killed at any moment: its acknowledged commits are
 //! there when the store is opened again.
 
 #![allow(clippy::unwrap_used)]

@@ -1,4 +1,4 @@
-//! What views cost, in nanoseconds of CPU time: `cargo bench -p posthaste-store`.
+//! The cost of views, in nanoseconds of CPU time: `cargo bench -p posthaste-store`.
 //!
 //! Least of several rounds, since other work on the machine only ever adds. A change may cost a few
 //! microseconds, in a folder of a thousand messages and in one of a million. A listing must cost

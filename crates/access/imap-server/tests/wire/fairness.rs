@@ -127,7 +127,7 @@ fn a_search_ends_with_a_client_that_left_much_unread() {
     assert!(server.service().messages_searched() < 3, "nobody waited for the last message");
 }
 
-/// Waits for what is about to happen.
+/// Waits for the expected event.
 fn until(mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + READ_WITHIN;
     while !happened() {

@@ -48,7 +48,7 @@ fn answer(wire: &mut Wire, command: &str) -> Vec<String> {
     wire.skip_to("q …")
 }
 
-/// What a command is answered with on a mailbox, its name left out.
+/// The answer to a command on a mailbox, without its name.
 fn answer_on(wire: &mut Wire, command: &str, name: &str) -> String {
     let masked = name.replace('@', "\0");
     let quoted = |suffix: &str| format!("\"{masked}{suffix}\"");

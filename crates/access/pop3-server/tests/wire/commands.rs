@@ -143,8 +143,8 @@ async fn top_gives_the_header_and_so_many_lines() {
     }
 }
 
-/// What is stored with bare LF, or without an end, comes as lines, and nothing in it ends the
-/// answer.
+/// A message that was stored with bare LF, or without an end, is sent as lines, and no line of it
+/// ends the answer.
 #[tokio::test]
 async fn bare_lf_and_a_missing_end_are_served_as_lines() {
     let server =

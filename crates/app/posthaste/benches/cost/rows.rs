@@ -44,7 +44,7 @@ pub fn opening(server: &Server, table: &mut Table, sizes: &[usize]) {
     }
 }
 
-/// What each message of a listing or a search costs.
+/// The cost of each message of a listing or a search.
 pub fn listings(server: &Server, table: &mut Table, sizes: &[usize]) {
     let mut client = Client::login(server.address("imap"));
     let rows = [

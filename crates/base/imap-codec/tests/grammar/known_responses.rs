@@ -1,4 +1,4 @@
-//! Responses as the RFCs and servers in the field write them, and what they must mean.
+//! Responses as the RFCs and servers in the field write them, and their meanings.
 
 use bytes::Bytes;
 use posthaste_imap_codec::response::*;

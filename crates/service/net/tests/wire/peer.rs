@@ -53,7 +53,7 @@ pub async fn within<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(LONG, work).await.expect("a deadline passed")
 }
 
-/// Reads exactly what is expected, and fails at the first difference.
+/// Reads exactly the expected bytes, and fails at the first difference.
 pub async fn expect(stream: &mut (impl AsyncRead + Unpin), expected: &[u8]) {
     let mut found = vec![0; expected.len()];
     within(stream.read_exact(&mut found)).await.unwrap();

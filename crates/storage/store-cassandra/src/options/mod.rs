@@ -48,9 +48,9 @@ pub struct Options {
     /// messages.
     pub commit_bytes_max: usize,
     /// Records to which no commit refers are left alone for this long, so that commits under way
-    /// are not disturbed: far longer than any commit takes. A commit that takes longer is written
-    /// again, if a sweep came between. The deletion of a body alone relies on clocks: they must
-    /// differ by less than half of this.
+    /// are not disturbed. It is far longer than any commit takes. A commit that takes longer is
+    /// written again, if a sweep came between. The deletion of a body alone relies on clocks: they
+    /// must differ by less than half of this.
     pub sweep_after: Duration,
     /// A sweep begins at most this often, on whichever node. It reads all keys.
     pub sweep_every: Duration,
