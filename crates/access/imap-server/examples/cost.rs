@@ -1,5 +1,6 @@
-//! What a session costs: CPU of the server's threads for whole conversations over loopback, on the
-//! in-memory engine, so that only this crate, the store's views and the network layer are measured.
+//! What a session costs. Whole conversations run over loopback, on the in-memory engine. The figure
+//! is the CPU time of the server's threads. So only this crate, the store's views and the network
+//! layer are measured.
 //!
 //! `cargo run --release -p posthaste-imap-server --example cost [ROUNDS]`: least of the rounds, in
 //! nanoseconds of CPU (`/proc/self/task/*/schedstat` of the server's one thread). `… --example
@@ -98,7 +99,7 @@ fn memory(address: SocketAddr, what: &str, commands: &[&str]) {
     let sessions: Vec<TcpStream> = (0..SESSIONS).map(|_| open()).collect();
     std::thread::sleep(Duration::from_millis(200));
     println!("{what:<58} {:>12} bytes", resident_bytes().saturating_sub(before) / SESSIONS);
-    // Kept open: what they held is not to be given to those measured next.
+    // Kept open, so that the next sessions do not get their memory.
     std::mem::forget(sessions);
 }
 

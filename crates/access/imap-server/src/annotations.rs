@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// A hash for each entry, by its name in small letters.
 type Hashes = BTreeMap<String, u64>;
 
-/// What the client knows.
+/// The annotations that the client knows.
 pub(crate) struct Known {
     hashing: RandomState,
     /// The count of changes up to which it knows all.
@@ -69,7 +69,7 @@ impl Known {
         Ok(found)
     }
 
-    /// Prints what others changed since.
+    /// Prints the changes that others made since.
     pub(crate) async fn report_changes(
         &mut self,
         service: &ImapService,
@@ -89,7 +89,7 @@ impl Known {
         let _ = tokio::time::timeout(LOOK_EVERY, self.woken.changed()).await;
     }
 
-    /// The responses that report what others changed since. Deleted mailboxes are not reported.
+    /// The responses that report the changes of others since. Deleted mailboxes are not reported.
     pub(crate) async fn changes_since(
         &mut self,
         service: &ImapService,

@@ -1,5 +1,5 @@
 //! What a session reports by itself: changes of the selected mailbox, and what NOTIFY (RFC 5465)
-//! asks for beside them.
+//! requests beside them.
 
 use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use posthaste_store::StoreError;
@@ -29,7 +29,7 @@ pub(crate) async fn selected(session: &mut Session, numbers: Numbers) -> Result<
     if session.is_in_mailbox_of_others() {
         Box::pin(renew_rights(session)).await?;
     }
-    // Boxed: few sessions ask for notifications.
+    // Boxed: few sessions request notifications.
     match session.notify {
         Some(_) => Box::pin(selected_as_wished(session, numbers)).await,
         None => session.announce(numbers).await,

@@ -266,7 +266,7 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     let within = patience(session, mid_command);
     let room = room(session);
     if session.notify.is_some() && !mid_command && session.permit.is_none() {
-        // Boxed: few sessions ask for notifications.
+        // Boxed: few sessions request notifications.
         return Box::pin(waiting::for_command(session, room, within)).await;
     }
     let Session { wire, shutdown, permit, lease, .. } = session;
@@ -278,7 +278,7 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     };
     let filled = async {
         match mid_command {
-            // The client may hold back the rest until what has arrived is acknowledged.
+            // The client may hold back the rest until these bytes are acknowledged.
             true => wire.fill_rest(room, within).await,
             false => wire.fill(room, within).await,
         }

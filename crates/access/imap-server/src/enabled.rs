@@ -1,7 +1,7 @@
 //! The extensions a session has switched on, by ENABLE (RFC 9051 §6.3.1) or by using a command
 //! that implies one.
 
-/// What the client switched on.
+/// The extensions that the client switched on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Enabled {
     /// MODSEQ is reported: RFC 7162 §3.1.

@@ -29,7 +29,7 @@ pub(crate) struct FlagNames<'t> {
     table: &'t KeywordTable,
     slots: Box<[Slot; SLOTS]>,
     text: Vec<u8>,
-    /// The labels of the last set that was asked for.
+    /// The labels of the last set that was requested.
     labels: Option<(FlagSet, Vec<u8>)>,
 }
 

@@ -20,9 +20,9 @@ use tokio::sync::Semaphore;
 use crate::progress::Progress;
 use crate::reply::{Failure, Reply};
 
-/// Steps between two yields. A step is what a byte costs that is looked at, 1 ns or less, so that a
-/// slice takes 2 ms at most. Half of it would have a search through a large folder yield more often
-/// than it reads.
+/// Steps between two yields. A step is the cost of reading one byte, 1 ns or less, so that a slice
+/// takes 2 ms at most. Half of it would have a search through a large folder yield more often than
+/// it reads.
 pub(crate) const SLICE_STEPS: u64 = 2_000_000;
 
 /// Steps that may be done in one go. What needs more is heavy.
@@ -41,7 +41,7 @@ impl Pace {
         Self { steps: 0, progress: Some(progress) }
     }
 
-    /// What counts the messages of a walk, if the progress is reported.
+    /// The counter of the messages of a walk, if the progress is reported.
     pub(crate) fn progress(&self) -> Option<&Progress> {
         self.progress.as_deref()
     }

@@ -12,7 +12,7 @@ use crate::reply::Failure;
 /// Messages from which a view is laid over on another thread: some 5 ms.
 const LARGE: u32 = 100_000;
 
-/// What a user has seen in the selected mailbox, over the mailbox's own views.
+/// The messages that a user has seen in the selected mailbox, over the mailbox's own views.
 pub(crate) struct Layer {
     pub(crate) reading: Reading,
     /// The store's view that was laid over last.
@@ -22,7 +22,7 @@ pub(crate) struct Layer {
     own: Option<OwnMark>,
 }
 
-/// What the session has just marked: it need not be read again.
+/// The flags that the session has just set: it need not be read again.
 struct OwnMark {
     /// The mod-sequence of the change. A message that has a higher one was changed since, perhaps
     /// by another session of the user.
@@ -60,8 +60,8 @@ impl Layer {
         self.own = Some(OwnMark { modseq, uids, is_seen });
     }
 
-    /// A newer view as the user sees it. The cost follows the change: what the user has seen is
-    /// read again for changed messages alone.
+    /// A newer view as the user sees it. The cost follows the change: the user's `\Seen` is read
+    /// again only for changed messages.
     pub(crate) async fn follow(
         &mut self,
         directory: &Directory,

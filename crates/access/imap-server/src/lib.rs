@@ -8,7 +8,7 @@
 //!
 //! A session holds one shared view of its mailbox ([`posthaste_store::View`]). It reports the
 //! difference between that view and the newest one. What always holds: no lock is held while a
-//! response is written; no memory of a session grows with its folder; nothing a client sends makes
+//! response is written. No memory of a session grows with its folder. Nothing a client sends makes
 //! a session panic.
 
 #[cfg(all(test, target_os = "linux"))]

@@ -8,7 +8,7 @@ use posthaste_store::{MailboxEntry, MailboxList};
 
 use crate::special_use;
 
-/// What is shown of a name beside its entry.
+/// The attributes of a listed name beside its entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traits {
     /// Below it are mailboxes.

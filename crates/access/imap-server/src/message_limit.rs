@@ -78,7 +78,7 @@ impl MessageLimit {
         (set.count() > u64::from(limit.get())).then(|| (limit, newest(set, limit)))
     }
 
-    /// Refuses what cannot be done in part: RFC 9738 §3.1, §3.3.
+    /// Refuses commands that cannot be done in part: RFC 9738 §3.1, §3.3.
     pub(crate) fn refuse(limit: NonZeroU32, count: u64, lowest: Option<Uid>) -> Result<(), Reply> {
         if count <= u64::from(limit.get()) {
             return Ok(());
@@ -128,7 +128,8 @@ impl crate::session::Ctx<'_> {
         MessageLimit::of(self.login, &self.service.options)
     }
 
-    /// Leaves out what is over the limit of these messages of the announced view, and notes it.
+    /// Leaves out those of these messages of the announced view that exceed the limit, and notes
+    /// that.
     pub(crate) fn limit_seqs(&mut self, seqs: &mut NumSet) {
         if let Some((limit, kept)) = self.message_limit().cut(seqs) {
             let lowest = lowest_uid(&self.selected.announced, &kept);

@@ -35,11 +35,11 @@ impl Progress {
         self.done.fetch_add(steps, Ordering::Relaxed);
     }
 
-    /// What is reported of it.
+    /// The response code that reports it.
     fn code(&self, tag: &Tag) -> Code {
         let done = Some(self.done.load(Ordering::Relaxed)).filter(|done| *done > 0 || !self.in_parts);
         let goal = Some(self.goal.load(Ordering::Relaxed)).filter(|goal| *goal > 0);
-        // RFC 9585 §4: a tag with `]` is not repeated, and the goal is more than what is done.
+        // RFC 9585 §4: a tag with `]` is not repeated, and the goal exceeds the progress.
         let tag = Some(tag.clone()).filter(|tag| !tag.as_str().contains(']'));
         match goal {
             Some(goal) if done < Some(goal) => Code::InProgress { tag, done, goal: Some(goal) },

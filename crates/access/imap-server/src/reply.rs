@@ -101,7 +101,7 @@ impl From<DirectoryError> for Failure {
     }
 }
 
-/// What happens after a failed command.
+/// The action after a failed command.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// The client gets the reply and the session continues.

@@ -2,7 +2,7 @@
 //!
 //! Rights are looked at in mailboxes of others alone. One's own mailboxes grant everything, so they
 //! cost nothing. Commands that are not in the table need none, or work on the selected mailbox as
-//! it was opened: SEARCH, SORT, THREAD, UIDBATCHES, CHECK, IDLE and UNSELECT read it.
+//! it was opened. SEARCH, SORT, THREAD, UIDBATCHES, CHECK, IDLE and UNSELECT read it.
 
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{Flag, FlagSet, Rights};
@@ -11,7 +11,7 @@ use posthaste_store::StoreError;
 
 use crate::reply::{Failure, Reply};
 
-/// What a command does to a mailbox.
+/// The action of a command on a mailbox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
     /// SELECT, EXAMINE; STATUS, also by LIST; FETCH, SEARCH, COPY out of it.

@@ -5,8 +5,8 @@
 //! as any other. A session in its user's own mailbox has no layer, and pays nothing.
 //!
 //! What always holds: what a user has seen is written first, then the mod-sequences of these
-//! messages rise. So a session that reports a mod-sequence has read what it means. A crash between
-//! both leaves a change that QRESYNC does not report.
+//! messages rise. So a session that reports a mod-sequence has read the change behind it. A crash
+//! between both leaves a change that QRESYNC does not report.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::rights::changeable;
 use crate::selected::Selected;
 use crate::service::ImapService;
 
-/// Lays what the user has seen over a mailbox of another account that was just opened.
+/// Lays the user's `\Seen` flags over a mailbox of another account that was just opened.
 pub(crate) async fn lay_over(
     service: &ImapService,
     reading: Reading,
@@ -102,7 +102,7 @@ pub(crate) async fn store_flags(
     })
 }
 
-/// What becomes of `\Seen` when messages of the selected mailbox are copied or moved.
+/// The flag `\Seen` when messages of the selected mailbox are copied or moved.
 pub(crate) struct Carried {
     /// UIDs in the source of messages that the user has seen, if they must be noted afterwards.
     noted: Option<(Reading, NumSet)>,

@@ -28,7 +28,7 @@ pub(crate) struct Selected {
     /// The view that was reported to the client. It may contain expunged messages until an EXPUNGE
     /// can be sent.
     pub(crate) announced: Arc<View>,
-    /// What the session may do in it.
+    /// The rights of the session in it.
     pub(crate) rights: Rights,
     /// Whose it is, if it is not one's own.
     pub(crate) owner: Option<Box<Account>>,
@@ -53,7 +53,7 @@ pub(crate) struct Selected {
     /// Of a command that stopped at the limit of messages: the limit, and the lowest UID that it
     /// processed (RFC 9738 §3.1).
     pub(crate) stopped: Option<(u32, Uid)>,
-    /// What the user has seen, in a mailbox of another account.
+    /// The messages that the user has seen, in a mailbox of another account.
     pub(crate) layer: Option<Box<Layer>>,
     /// Results that are kept up to date (RFC 5267 §4.3). They are as of the announced view.
     pub(crate) contexts: Contexts,

@@ -35,11 +35,11 @@ pub struct ImapService {
     pub(crate) budget: ByteBudget,
     /// The memory budget for parts of large messages that are read and held.
     pub(crate) reads: ByteBudget,
-    /// What each account may do over all its sessions.
+    /// The limits of each account over all its sessions.
     pub(crate) accounts: Accounts,
     /// Threads for long computations.
     pub(crate) heavy: Heavy,
-    /// What SORT and THREAD compare.
+    /// The values that SORT and THREAD compare.
     pub(crate) keys: KeyCache,
     /// Which messages may hold a word.
     pub(crate) index: SearchIndex,
@@ -57,7 +57,7 @@ pub struct ImapService {
     pub(crate) opened: AtomicU64,
 }
 
-/// What runs the scripts of mailboxes.
+/// Runs the scripts of mailboxes.
 pub(crate) struct MailboxScripts {
     pub(crate) filter: Filter,
     pub(crate) url: String,
@@ -67,7 +67,7 @@ pub(crate) struct MailboxScripts {
 /// largest messages at once. Messages up to 128 KiB are not counted.
 const READS_BYTES_DEFAULT: usize = 256 << 20;
 
-/// Bytes of results that are kept up to date: a dense one takes an eighth of a byte a message, a
+/// Bytes of results that are kept up to date. A dense one takes an eighth of a byte a message, a
 /// sorted one four bytes more.
 const CONTEXTS_BYTES_DEFAULT: usize = 32 << 20;
 

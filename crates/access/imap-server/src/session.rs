@@ -68,7 +68,7 @@ pub(crate) struct Session {
     pub(crate) login_deadline: Instant,
     /// Bad commands since the last successful command that resets the count.
     pub(crate) bad_commands: u32,
-    /// What `bad_commands` was at the login.
+    /// The value of `bad_commands` at the login.
     pub(crate) bad_before_login: u32,
     /// The reserved memory of the APPEND in progress.
     pub(crate) permit: Option<BytePermit>,
@@ -87,7 +87,7 @@ pub(crate) struct Ctx<'s> {
     pub(crate) service: &'s ImapService,
     /// The account that is logged in.
     pub(crate) login: &'s Account,
-    /// What is reported to the client, after NOTIFY SET.
+    /// The events that the client wants, after NOTIFY SET.
     pub(crate) notify: Option<&'s mut Notify>,
 }
 
@@ -133,7 +133,7 @@ impl Session {
         Ok(Asker { service: &self.service, login: self.login()? })
     }
 
-    /// What commands of the selected state work with.
+    /// The context of commands in the selected state.
     pub(crate) fn ctx(&mut self) -> Result<Ctx<'_>, Failure> {
         match (&mut self.selected, &self.login) {
             (Some(selected), Some(login)) => Ok(Ctx {
@@ -153,7 +153,7 @@ impl Session {
         self.lease.as_ref().is_some_and(Lease::is_ended)
     }
 
-    /// Takes over what the administrator changed of the account.
+    /// Takes over the administrator's changes of the account.
     pub(crate) fn renew_login(&mut self) {
         if let (Some(account), Some(lease)) = (&mut self.login, &self.lease)
             && let Some(newer) = lease.newer(account)
@@ -216,7 +216,7 @@ impl Session {
         }
     }
 
-    /// Reports what others changed of the annotations, after ENABLE METADATA: RFC 5464 §4.4.2.
+    /// Reports the changes that others made to annotations, after ENABLE METADATA: RFC 5464 §4.4.2.
     pub(crate) async fn announce_annotations(&mut self) -> Result<(), Failure> {
         match (&mut self.annotations, &self.login) {
             // Boxed: nearly no session needs it.
@@ -255,7 +255,7 @@ impl Session {
         Client { address: self.wire.connection().peer().ip(), service: Service::Imap }
     }
 
-    /// What SASL needs to know about the connection.
+    /// The facts of the connection that SASL needs.
     pub(crate) fn channel(&self) -> Channel {
         let allowed = |clear| if self.is_allowed(clear) { Plaintext::Allowed } else { Plaintext::Refused };
         let options = &self.service.options;

@@ -21,7 +21,7 @@ struct Talk {
     client: DuplexStream,
     /// Both directions of COMPRESS, while it is active. The server's stream ends it.
     deflate: Option<(Compress, Decompress)>,
-    /// What the client has received and not yet returned.
+    /// The bytes that the client has received and not yet returned.
     heard: String,
     hand: ClockHand,
     trigger: ShutdownTrigger,
@@ -150,7 +150,7 @@ async fn commands_before_the_login_do_not_move_its_deadline() {
         talk.say("a NOOP\r\n").await;
         talk.hear("a OK").await;
     }
-    // Less than what a silent client has before login.
+    // Less than the time of a silent client before login.
     assert!(left < options.pre_login_within);
     talk.hand.advance(left).await;
     talk.ends_with("* BYE Idle for too long").await;
@@ -223,7 +223,7 @@ async fn unauthenticate_ends_compression() {
         compress.compress_vec(b"f UNAUTHENTICATE\r\n", &mut bytes, FlushCompress::None).unwrap();
         compress.compress_vec(b"", &mut bytes, ends).unwrap();
         if ends == FlushCompress::Partial {
-            // Such a client waits for the answer: nothing marks the end of what it sent.
+            // Such a client waits for the answer: nothing marks the end of its bytes.
             talk.client.write_all(&bytes).await.unwrap();
             bytes.clear();
         }

@@ -1,8 +1,8 @@
 //! Where a mailbox of a command is: among one's own, or among those of others, and with which
 //! rights.
 //!
-//! What always holds: for a mailbox of others without the rights that a command needs, and without
-//! `l`, the answer is the one for a mailbox that does not exist (RFC 4314 §6).
+//! What always holds: the rights of a user may lack `l` and all that a command needs. Then the
+//! answer is that for a mailbox that does not exist (RFC 4314 §6).
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(crate) struct Place {
     pub(crate) others: Option<Others>,
 }
 
-/// What is known of the mailboxes of another account.
+/// The visible mailboxes of another account.
 pub(crate) struct Others {
     visible: Arc<Visible>,
     /// The level above its mailboxes.
@@ -215,8 +215,8 @@ pub(crate) fn check_new(name: &MailboxName) -> Result<(), Failure> {
     }
 }
 
-/// Reads again what the asker may do in the selected mailbox, if it is another one's. Returns
-/// whether it may still be read.
+/// Reads the rights in the selected mailbox again, if it is in another account. Returns whether it
+/// may still be read.
 pub(crate) async fn renew(
     service: &ImapService,
     login: &Account,

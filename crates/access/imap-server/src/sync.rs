@@ -90,7 +90,7 @@ impl OwnChange<'_> {
         })
     }
 
-    /// The flags the client expects of a message that had `old` when it asked for `own`.
+    /// The flags the client expects of a message that had `old` when it requested `own`.
     fn expected(&self, old: FlagSet, own: FlagSet) -> FlagSet {
         match self.change {
             FlagChange::Replace => own,
@@ -333,7 +333,7 @@ impl ReportContext<'_> {
     }
 }
 
-/// A changed message, and what is reported of it.
+/// A changed message, and the items that are reported of it.
 struct Reported<'r> {
     seq: SeqNum,
     row: &'r Row,

@@ -1,5 +1,5 @@
-//! The table of commands: the states in which each is legal, whether it reads message sequence
-//! numbers, and whether EXPUNGE may be sent before it ends.
+//! The table of commands. It has the states in which each is legal, whether it reads message
+//! sequence numbers, and whether EXPUNGE may be sent before it ends.
 //!
 //! It is one total function, so a command added to the grammar does not compile without its row
 //! here.
@@ -160,8 +160,8 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
     }
 }
 
-/// Whether a command names messages by sequence number, or asks for such numbers: what RFC 9586
-/// §3.1, §3.2, §3.5, §3.7 and §3.8 refuse after ENABLE UIDONLY.
+/// Whether a command names messages by sequence number, or requests such numbers. RFC 9586 §3.1,
+/// §3.2, §3.5, §3.7 and §3.8 refuse that after ENABLE UIDONLY.
 pub(crate) fn uses_numbers(command: &CommandBody) -> bool {
     let is_seq = |numbering, key| numbering == Numbering::Seq || names_numbers(key);
     match command {

@@ -4,8 +4,9 @@
 //! In-Reply-To, or the message's own. So it needs no state, a COPY and a MOVE keep it, and it is
 //! the same in all mailboxes. A message without any of them is a thread of its own, by its body.
 //!
-//! Two answers to one message are in two threads if one of them names only the message that it
-//! answers and that message is not the first. THREAD=REFERENCES puts those together, too.
+//! Two replies to one message may be in two threads. That happens if one of them names only the
+//! message that it answers, and that message is not the first of its thread. THREAD=REFERENCES puts
+//! those together, too.
 
 use std::fmt;
 

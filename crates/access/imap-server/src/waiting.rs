@@ -1,4 +1,4 @@
-//! Waits for the next command of a client that asked for notifications, and reports meanwhile what
+//! Waits for the next command of a client that requested notifications, and reports meanwhile what
 //! happens: RFC 5465 has events sent at any time.
 
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::reply::Failure;
 use crate::session::{Next, REVOKED, Session};
 use crate::table::Numbers;
 
-/// How long a session waits after it could not read what is new.
+/// How long a session waits after a failed read of changes.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// What ended a wait.
+/// The event that ended a wait.
 enum Event {
     /// There may be something to report.
     News,
@@ -39,7 +39,7 @@ pub(crate) async fn for_command(
     let until = clock.now() + within;
     let mut watch = watch_of(session);
     let mut shared = session.is_in_mailbox_of_others().then(|| session.service.shared.watch());
-    // EXPUNGE is sent now only if the client asked for it (RFC 5465 §6.1).
+    // EXPUNGE is sent now only if the client requested it (RFC 5465 §6.1).
     let numbers = match session.notify.as_ref().is_some_and(|notify| notify.selected().at_once) {
         true => Numbers::Free,
         false => Numbers::Held,
@@ -104,7 +104,7 @@ pub(crate) fn watch_of(session: &Session) -> Option<Watch> {
 pub(crate) enum Besides {
     /// Annotations may have changed.
     Annotations,
-    /// Something may have happened that NOTIFY asks for.
+    /// Something may have happened that NOTIFY requests.
     Elsewhere,
     /// The rights in mailboxes of others may have changed.
     Rights,

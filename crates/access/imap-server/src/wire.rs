@@ -22,8 +22,8 @@ use posthaste_net::{AccountShare, Certificates, Connection, LoginEnd, NetError};
 use crate::heavy::{Pace, STEPS_MAX};
 use crate::progress::Reports;
 
-/// Bytes gathered before they are sent: one TLS record is 16 KiB, and with four of them the cost of
-/// the system call disappears beside that of printing. Twice as many gain nothing measurable.
+/// Bytes gathered before they are sent. One TLS record is 16 KiB. With four of them, the system
+/// call costs little beside the printing. Twice as many gain nothing measurable.
 pub(crate) const OUT_BYTES: usize = 64 * 1024;
 
 /// Bodies of at least this size are sent without a copy.

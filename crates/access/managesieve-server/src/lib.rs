@@ -6,8 +6,8 @@
 //!
 //! What always holds: a stranger sends at most [`STRANGER_LEN_MAX`] octets for one command, a user
 //! at most one script and a line. A script is compiled before it is stored. A failed login is
-//! delayed and logged as in the other servers. Not in here: what scripts mean (`posthaste-sieve`),
-//! where they are kept (`posthaste-directory`).
+//! delayed and logged as in the other servers. Not in here: the language of scripts
+//! (`posthaste-sieve`), their records (`posthaste-directory`).
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;

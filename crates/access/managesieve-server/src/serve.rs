@@ -66,7 +66,7 @@ pub struct ManageSieveOptions {
     pub silence_within: Duration,
 }
 
-/// What all sessions of a listener share.
+/// The state that all sessions of a listener share.
 pub struct ManageSieveService {
     options: ManageSieveOptions,
     directory: Arc<Directory>,
@@ -95,7 +95,7 @@ impl ManageSieveService {
         Self { options, directory, certificates, accounts, places }
     }
 
-    /// Serves one connection to its end. Once a shutdown is asked for, the command under way is
+    /// Serves one connection to its end. Once a shutdown is requested, the command under way is
     /// finished and the client gets a goodbye.
     pub fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) -> SessionFuture {
         Box::pin(self.serve_to_end(connection, shutdown))
@@ -120,7 +120,7 @@ enum Next {
     End,
 }
 
-/// What came instead of a command, or one.
+/// A command, or the event that came instead.
 enum Input {
     Whole(Vec<u8>),
     TooLong(u64),
@@ -252,7 +252,7 @@ impl Driver {
         Ok(Next::Command)
     }
 
-    /// What the directory must know of the connection.
+    /// The facts of the connection that the directory needs.
     fn channel(&self) -> Channel {
         let connection = &self.connection;
         let peer = connection.peer().ip().to_canonical();
@@ -298,7 +298,7 @@ impl Driver {
             response = match syntax::parse_string(&line) {
                 Ok(text) if text == "*" => return Ok(self.abandoned("the login was given up")),
                 Ok(text) => match BASE64.decode(text) {
-                    // RFC 7628 §3.2.3: what the client says to a refusal does not count.
+                    // RFC 7628 §3.2.3: the client's answer to a refusal does not count.
                     Ok(octets) => match refused {
                         Some(error) => {
                             let action = self.session.login_failed(&error.failure);

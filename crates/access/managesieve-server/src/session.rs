@@ -1,4 +1,4 @@
-//! What a session may do in its state, without a socket.
+//! The commands that a session may run in its state, without a socket.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::syntax::{Command, STRANGER_LEN_MAX, USER_LEN_MAX};
 /// Errors that a client may make before it is shown the door: as in the other servers.
 const ERRORS_MAX: u32 = 20;
 
-/// What the driver has to do.
+/// The next action of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     Reply(Reply),
@@ -24,7 +24,7 @@ pub(crate) enum Action {
     Script(ScriptAct),
 }
 
-/// What to do with the scripts of the account that logged in.
+/// An action on the scripts of the account that logged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ScriptAct {
     HaveSpace { name: String, octets: u64 },
@@ -160,7 +160,7 @@ fn noop(tag: Option<String>) -> Reply {
     Reply::ok("Done").with_code(code)
 }
 
-/// What a failure is called: RFC 5804 §1.3.
+/// The response code of a failure: RFC 5804 §1.3.
 pub(crate) fn failure(error: &ScriptError) -> Reply {
     let mut text = String::new();
     let _ = write!(text, "{error}");
@@ -178,7 +178,7 @@ pub(crate) fn failure(error: &ScriptError) -> Reply {
     }
 }
 
-/// What a command over the limit gets.
+/// The answer to a command over the limit.
 pub(crate) fn too_long() -> Reply {
     Reply::no(format!("a script has at most {SCRIPT_BYTES_MAX} octets")).with_code("QUOTA/MAXSIZE")
 }

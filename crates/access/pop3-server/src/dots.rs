@@ -1,10 +1,10 @@
-//! A stored message as the lines of an answer: each line ends with CR LF, a line that begins with a
-//! dot gets another one (RFC 1939 §3), and a line of a dot alone ends it.
+//! A stored message as the lines of an answer. Each line ends with CR LF. A line that begins with a
+//! dot gets another one (RFC 1939 §3). A line of a dot alone ends it.
 //!
-//! The store keeps what clients sent. A message may hold a LF without a CR, or end within a line.
-//! A client that ends lines at LF would take `LF . LF` for the end of the answer, and what follows
-//! for answers of the server. So each LF goes out as CR LF, and the last line gets its end. All
-//! other bytes are as stored; a CR alone is a byte like any other.
+//! The store keeps messages as clients sent them. A message may hold a LF without a CR, or end
+//! within a line. A client that ends lines at LF would take `LF . LF` for the end of the answer,
+//! and what follows for answers of the server. So each LF goes out as CR LF, and the last line gets
+//! its end. All other bytes are as stored; a CR alone is a byte like any other.
 
 use memchr::{memchr, memchr_iter};
 
@@ -12,7 +12,7 @@ use memchr::{memchr, memchr_iter};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DotWriter(At);
 
-/// What went out last.
+/// The last octets that were sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum At {
     /// LF, or nothing yet.
@@ -62,7 +62,7 @@ impl DotWriter {
         (piece.len(), b"")
     }
 
-    /// What goes out behind the message.
+    /// The octets behind the message.
     pub fn end(self) -> &'static [u8] {
         match self.0 {
             At::LineStart => b".\r\n",

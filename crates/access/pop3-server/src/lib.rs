@@ -12,12 +12,12 @@
 //!   ([`posthaste_store::View`]). It takes no lock, so IMAP and other POP3 sessions go on.
 //! * DELE marks a message in the session alone. QUIT removes all marked messages in one commit,
 //!   before its answer. A session that ends in any other way removes nothing.
-//! * STAT, LIST and UIDL read the rows of the view: no read from the store and no allocation for a
-//!   message.
-//! * No memory of a session grows with its mailbox, but one bit for each message up to the last one
-//!   that DELE named.
+//! * STAT, LIST and UIDL read the rows of the view. They read nothing from the store, and allocate
+//!   nothing for a message.
+//! * A session's memory does not grow with its mailbox, except for one bit for each message up to
+//!   the last one that DELE named.
 //!
-//! Not in here: APOP. It needs every password in a form that can be read back, and the directory
+//! Not in here: APOP. APOP needs every password in a form that can be read back, and the directory
 //! keeps none.
 
 mod command;

@@ -1,18 +1,18 @@
 //! An INBOX as a POP3 session sees it: one view, and a mark for each message to be removed.
 //!
-//! Message numbers are the sequence numbers of the view, so they stay what they are for the whole
-//! session (RFC 1939 §4). A message that was removed elsewhere keeps its number here.
+//! Message numbers are the sequence numbers of the view, so they do not change during the session
+//! (RFC 1939 §4). A message that was removed elsewhere keeps its number here.
 //!
 //! **Unique ids** (RFC 1939 §7) are the INBOX's UIDVALIDITY and the message's UID, 16 hexadecimal
 //! digits. The row has the UID, so that UIDL reads nothing from the store; the body's id would cost
 //! a read for each message. A UIDVALIDITY is given once in an account, and a UID once under it. So
-//! no id ever names another message, also after RENAME INBOX, and also over a restart, a rebuild of
-//! the index and a copy to another engine, which keep both.
+//! no id ever names another message, not even after RENAME INBOX. A restart, a rebuild of the index
+//! and a copy to another engine keep both numbers.
 //!
 //! **Sizes** are the octets of the message as stored, which the row has. RETR sends just so many
-//! (without stuffed dots) for a message whose lines end with CR LF. That is all mail but what a
-//! client stored with bare LF, or without an end of the last line: [`crate::dots`] adds what is
-//! missing, which only reading the message could count.
+//! (without stuffed dots) for a message whose lines end with CR LF. A client may have stored a
+//! message with bare LF, or without an end of its last line. There [`crate::dots`] adds the missing
+//! octets, which only a read of the message could count.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct Maildrop {
     marks: Marks,
 }
 
-/// What a listing prints of each message.
+/// The value that a listing prints of each message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// LIST.
@@ -126,7 +126,7 @@ impl Maildrop {
         self.view.uids_of_seqs(&self.marks.all())
     }
 
-    /// Prints what a listing has of one message: `number value`, without an end.
+    /// Prints the line of a listing for one message: `number value`, without an end.
     pub fn line(&self, what: What, number_: u32, row: &Row, out: &mut Vec<u8>) {
         number(out, u64::from(number_));
         out.push(b' ');

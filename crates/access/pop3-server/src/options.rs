@@ -36,7 +36,7 @@ pub struct Pop3Options {
     /// Least time between two logins of one account (RFC 2449 §6.5); zero for none.
     pub login_delay: Duration,
     /// Commands that the server could not understand or had to refuse, after which it closes the
-    /// connection: enough for a person at a terminal, few for a program that guesses.
+    /// connection. Enough for a person at a terminal, few for a program that guesses.
     pub errors_max: u32,
     /// Failed logins after which it does.
     pub failed_logins_max: u32,

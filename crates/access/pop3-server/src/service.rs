@@ -1,4 +1,4 @@
-//! What all sessions share.
+//! The state that all sessions share.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct Pop3Service {
     pub(crate) directory: Arc<Directory>,
     pub(crate) delivery: Delivery,
     pub(crate) certificates: Option<Certificates>,
-    /// What each account may do over all its sessions.
+    /// The limits of each account over all its sessions.
     pub(crate) accounts: Accounts,
     pub(crate) delays: Delays,
 }

@@ -15,7 +15,7 @@ use crate::maildrop::{Listing, Maildrop, What};
 use crate::options::Pop3Options;
 use crate::print::number;
 
-/// What the session must know of its connection.
+/// The facts of its connection that the session needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Whether TLS is active.
@@ -28,7 +28,7 @@ pub struct Link {
     pub mechanisms: Mechanisms,
 }
 
-/// What the driver does next. Answers are already in the buffer, unless stated otherwise.
+/// The next action of the driver. Answers are already in the buffer, unless stated otherwise.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.
@@ -64,7 +64,7 @@ pub enum Action {
     Remove(NumSet),
 }
 
-/// Why the server cannot do what it was asked for.
+/// Why the server cannot carry out a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The account has too many connections.
@@ -359,7 +359,7 @@ impl Session {
     /// The login failed.
     pub fn login_failed(&mut self, error: &LoginError, out: &mut Vec<u8>) -> Action {
         self.failed_logins += 1;
-        // RFC 3206 §4, RFC 2449 §8.1: [AUTH] has the client ask for another password.
+        // RFC 3206 §4, RFC 2449 §8.1: [AUTH] has the client request another password.
         let code = match &error.failure {
             LoginFailure::Credentials | LoginFailure::Disabled | LoginFailure::AuthorizationId => "[AUTH] ",
             LoginFailure::ChannelBinding(_) | LoginFailure::Certificate | LoginFailure::Token(_) => "[AUTH] ",
@@ -386,7 +386,7 @@ impl Session {
         }
     }
 
-    /// The server cannot do what was asked for.
+    /// The server cannot carry out the command.
     pub fn refuse(&mut self, refusal: Refusal, out: &mut Vec<u8>) -> Action {
         match refusal {
             Refusal::Stops | Refusal::Revoked => {

@@ -94,10 +94,10 @@ impl Extensions {
     }
 }
 
-/// What TLS a connection must have.
+/// The TLS that a connection must have.
 #[derive(Debug, Clone)]
 pub(crate) enum Security {
-    /// What a route says.
+    /// The rule of a route.
     Rule(TlsRule),
     /// Some, with any certificate: unusable records of DANE (RFC 7672 §2.2).
     Encrypted,
@@ -322,7 +322,7 @@ impl Client {
         !self.extensions.dsn && to.notify == Some(Notify::NEVER)
     }
 
-    /// What needs no asking.
+    /// The checks that need no command to the host.
     fn fits(&self, item: &Item, message: &Bytes) -> Result<(), Failure> {
         if let Some(limit) = self.extensions.size
             && message.len() as u64 > limit
@@ -511,7 +511,7 @@ async fn handshake(
     done.map_err(|_| other("no answer".into()))?.map_err(|e| failed(e.to_string(), fault(&e)))
 }
 
-/// What a failed handshake counts as (RFC 8460 §4.3).
+/// The result type of a failed handshake (RFC 8460 §4.3).
 fn fault(error: &io::Error) -> TlsFault {
     match error.get_ref().and_then(|error| error.downcast_ref()) {
         Some(rustls::Error::InvalidCertificate(certificate)) => match certificate {

@@ -59,7 +59,7 @@ impl Tlsa {
     }
 }
 
-/// What a host's certificate must fit.
+/// The records that a host's certificate must match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dane {
     /// Some that are usable.
@@ -69,7 +69,7 @@ pub(crate) struct Dane {
     pub names: Vec<String>,
 }
 
-/// What a host shows in a handshake, and when.
+/// The certificates that a host shows in a handshake, and the time.
 #[derive(Clone, Copy)]
 pub(crate) struct Shown<'c> {
     /// The host's own certificate.

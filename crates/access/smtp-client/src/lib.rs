@@ -8,10 +8,11 @@
 //!
 //! What always holds:
 //! * a message counts as sent when the other host has answered 250 to its end, never before;
-//! * what goes out has lines that end in CR LF and nothing else, so that no host sees two messages
+//! * every line that is sent ends in CR LF and nothing else, so that no host sees two messages
 //!   where there is one;
 //! * every wait has a limit (RFC 5321 §4.5.3.2), and every reply a length;
-//! * a stranger's DNS can send us to public addresses, and to others only where that is set;
+//! * a stranger's DNS can make us connect to public addresses, and to others only where the
+//!   configuration allows it;
 //! * a password is sent only over TLS with a certificate that was verified.
 
 mod client;

@@ -1,5 +1,5 @@
-//! What TLS each host of a domain must have: as the route says, or the domain's policy (DANE before
-//! MTA-STS), or the sender.
+//! The TLS that each host of a domain must have: as the route says, or the domain's policy (DANE
+//! before MTA-STS), or the sender.
 
 use posthaste_queue::{Failure, TlsWish};
 use posthaste_reporting::{AppliedPolicy, PolicyKind, TlsFailure, TlsFault, TlsReports};
@@ -19,9 +19,9 @@ const CLEAR: Security = Security::Rule(TlsRule::Never);
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub route: Route,
-    /// One after the other, while TLS is what fails. The first is what the policy wants.
+    /// One after the other, while TLS is what fails. The first is the one that the policy requires.
     pub attempts: Vec<Security>,
-    /// What the outcome of the first attempt is counted for.
+    /// The policy for which the outcome of the first attempt is counted.
     pub policy: Option<AppliedPolicy>,
 }
 
@@ -37,7 +37,7 @@ impl Plan {
     }
 }
 
-/// What counts for the hosts of one domain.
+/// The policies for the hosts of one domain.
 pub(crate) struct Plans<'a> {
     dns: &'a Dns,
     domain: &'a str,
@@ -136,7 +136,7 @@ impl<'a> Plans<'a> {
         Err(Failure::permanent("5.7.10", words))
     }
 
-    /// What DANE says of a host, if anything does.
+    /// The requirement of DANE for a host, if there is one.
     async fn dane(&self, host: &str) -> Result<Option<(Security, AppliedPolicy)>, Failure> {
         let Some(validated) = self.dns.validated.as_ref().filter(|_| self.hosts_are_secure) else {
             return Ok(None);

@@ -23,7 +23,7 @@ pub enum TlsRule {
     Never,
 }
 
-/// What a host lets us in with.
+/// The credentials for a host.
 #[derive(Debug, Clone)]
 pub struct Login {
     /// The user.

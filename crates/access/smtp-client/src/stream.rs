@@ -30,7 +30,7 @@ impl Stream {
     }
 
     /// The socket, for a handshake; `None` in TLS, or if the host sent something that nobody has
-    /// read: what came in clear must not be taken for what comes in TLS (RFC 3207 §4.2).
+    /// read. Octets that came in clear must not be taken for octets inside TLS (RFC 3207 §4.2).
     pub fn into_tcp(self) -> Option<TcpStream> {
         match self.bytes {
             Bytes::Plain(tcp) if self.input.is_empty() => Some(tcp),

@@ -1,4 +1,4 @@
-//! What the queue's runner sends with: routes to addresses, addresses to connections.
+//! The transport of the queue's runner: routes to addresses, addresses to connections.
 
 use async_trait::async_trait;
 use posthaste_queue::{
@@ -113,7 +113,7 @@ impl SmtpTransport {
         }
     }
 
-    /// A connection by one plan that fits what the sender wants.
+    /// A connection by one plan that meets the sender's wishes.
     async fn try_plan(&self, domain: &str, wish: TlsWish, plan: &Plan) -> Result<Client, Failure> {
         let client = self.connect_host(domain, plan).await?;
         if wish == TlsWish::Required

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::dane::Tlsa;
 
-/// For one server: a resolver that validates may have to ask many others.
+/// For one server: a resolver that validates may have to query many others.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Queries to each server.
 const TRIES: usize = 2;

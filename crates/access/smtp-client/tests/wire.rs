@@ -1,4 +1,4 @@
-//! What hosts are sent, by what they say they can do.
+//! The commands to hosts, by the extensions that they offer.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -170,7 +170,7 @@ async fn what_the_sender_asked_for_is_handed_on() {
     assert_eq!(outcome, Sent { outcomes: vec![Ok(()); 3], reports: true, usable: true });
 }
 
-/// RFC 3461 §5.2.2: a host without DSN cannot be asked for silence.
+/// RFC 3461 §5.2.2: a host without DSN cannot be kept from sending reports.
 #[tokio::test]
 async fn a_host_that_reports_failures_gets_no_sender_if_no_report_is_wanted() {
     let envelope = Envelope {

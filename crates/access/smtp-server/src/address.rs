@@ -119,8 +119,9 @@ fn local_part(text: &str) -> Result<&str, SyntaxError> {
         Some(inside) => return quoted_end(inside),
         None => text.split_at(text.find(|c| !is_atext(c) && c != '.').unwrap_or(text.len())),
     };
-    // RFC 5321 has no empty atoms; they are let through as some systems make such names, except at
-    // the start, where one would be no name at all. The directory refuses what it cannot store.
+    // RFC 5321 has no empty atoms. They are accepted because some systems make such names. At the
+    // start they are refused, since one there would be no name at all. The directory refuses names
+    // that it cannot store.
     if local.is_empty() { Err(SyntaxError::Path("it has no local part")) } else { Ok(rest) }
 }
 
@@ -173,7 +174,8 @@ pub(crate) fn is_literal(text: &str) -> bool {
 pub enum Literal {
     /// `[192.0.2.1]`, `[IPv6:2001:db8::1]`.
     Address(IpAddr),
-    /// What is of neither form. RFC 5321 §4.1.3 has room for more, and none is registered.
+    /// An address literal of neither form. RFC 5321 §4.1.3 has room for more, and none is
+    /// registered.
     Unknown,
 }
 

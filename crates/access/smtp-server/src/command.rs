@@ -1,10 +1,10 @@
 //! Command lines to typed values and back.
 //!
-//! RFC 5321 §4.1.1 (SMTP), RFC 2033 §4.1 (LHLO), RFC 3207 (STARTTLS), RFC 4954 §4 (AUTH),
-//! RFC 3030 §2 and §3 (BDAT, BINARYMIME), RFC 4468 (BURL), RFC 1870 §6 (SIZE), RFC 6152 §3
-//! (BODY), RFC 6531 §3.4 (SMTPUTF8), RFC 3461 §4 (RET, ENVID, NOTIFY, ORCPT), RFC 6710 §4.1
-//! (MT-PRIORITY). A line comes without its CRLF and is UTF-8; bare CR, bare LF and NUL are no part
-//! of any command.
+//! The commands: RFC 5321 §4.1.1 (SMTP), RFC 2033 §4.1 (LHLO), RFC 3207 (STARTTLS), RFC 4954 §4
+//! (AUTH), RFC 3030 §2 and §3 (BDAT, BINARYMIME), RFC 4468 (BURL). The parameters: RFC 1870 §6
+//! (SIZE), RFC 6152 §3 (BODY), RFC 6531 §3.4 (SMTPUTF8), RFC 3461 §4 (RET, ENVID, NOTIFY, ORCPT),
+//! RFC 6710 §4.1 (MT-PRIORITY). A line comes without its CRLF and is UTF-8; bare CR, bare LF and
+//! NUL are no part of any command.
 
 use std::fmt;
 
@@ -27,14 +27,14 @@ pub enum Command {
     Mail {
         /// Where reports go.
         from: ReversePath,
-        /// What the extensions add.
+        /// The parameters of extensions.
         parameters: MailParameters,
     },
     /// Adds a recipient.
     Rcpt {
         /// To whom.
         to: Mailbox,
-        /// What the extensions add.
+        /// The parameters of extensions.
         parameters: RcptParameters,
     },
     /// The message follows, with dots stuffed.
@@ -46,7 +46,7 @@ pub enum Command {
         /// Whether they are the last of it.
         last: bool,
     },
-    /// What this IMAP URL names is the next of the message: RFC 4468 §3.
+    /// The data that this IMAP URL names comes next in the message: RFC 4468 §3.
     Burl {
         /// The URL, which the mailbox's owner has authorised.
         url: String,
@@ -81,7 +81,7 @@ pub enum Command {
 pub struct MailParameters {
     /// Octets the client believes the message has.
     pub size: Option<u64>,
-    /// What kind of octets.
+    /// The kind of octets.
     pub body: Option<BodyKind>,
     /// Addresses and header may be UTF-8.
     pub smtputf8: bool,
@@ -100,7 +100,7 @@ pub struct MailParameters {
 /// Parameters of RCPT.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RcptParameters {
-    /// What is reported.
+    /// The events to report.
     pub notify: Option<Notify>,
     /// The address before any alias, for reports.
     pub orcpt: Option<OriginalRecipient>,

@@ -1,9 +1,9 @@
 //! The message after DATA: where it ends, and without the dots that were stuffed in.
 //!
 //! Only CR LF `.` CR LF ends a message (RFC 5321 §4.1.1.4, §4.5.2). A bare CR or LF is a byte of
-//! the message like any other and begins no line: `LF . LF` in the middle of a message, which has
-//! smuggled commands past servers more generous (CVE-2023-51764 and its kin), neither ends it nor
-//! loses its dot. One pass, whatever the chunks.
+//! the message like any other and begins no line. So `LF . LF` in the middle of a message neither
+//! ends it nor loses its dot. Servers that take it for an end let commands be smuggled in
+//! (CVE-2023-51764 and its kin). Each byte is looked at once, whatever the chunks.
 
 use bytes::BytesMut;
 use memchr::memmem;
@@ -21,7 +21,7 @@ pub struct Progress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DotReader(At);
 
-/// What came last.
+/// The octets that came last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum At {
     /// CR LF, or nothing yet.

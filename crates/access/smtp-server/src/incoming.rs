@@ -3,7 +3,7 @@
 //!
 //! A message that is refused is still read to its end, and thrown away: the client is not listening
 //! before. Memory is paid for before it is taken, as the bytes come; a message that does not move
-//! may lose what it holds to others.
+//! may lose its bytes to others.
 
 use std::{future::pending, time::Duration};
 
@@ -116,7 +116,7 @@ impl Incoming {
         self.permit = None;
     }
 
-    /// Whether so much was thrown away that it is time to hang up.
+    /// Whether the dropped bytes are so many that the connection should be closed.
     pub fn is_hopeless(&self) -> bool {
         self.discarded > DRAIN_MAX
     }

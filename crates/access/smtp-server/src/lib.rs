@@ -11,11 +11,11 @@
 //! [`command`], [`reply`], [`dots`] and [`Session`] know neither sockets nor clocks. What always
 //! holds:
 //! * a message is acknowledged after the sink has reported that it is stored, never before;
-//! * its bytes are those the client meant to send, with trace headers in front and nothing else
+//! * its bytes are those that the client sent, with trace headers in front and nothing else
 //!   changed;
 //! * only CR LF `.` CR LF ends a message, and nothing sent before a TLS handshake is obeyed after
 //!   it;
-//! * what a client can make us hold or do is bounded by [`SmtpOptions`].
+//! * [`SmtpOptions`] bounds the memory and the work that a client can cause.
 
 pub mod address;
 pub mod command;

@@ -52,8 +52,8 @@ pub struct SmtpOptions {
     /// Recipients of one message. RFC 5321 §4.5.3.1.8 wants at least 100; a thousand suits list
     /// servers, and ten times as many would make one transaction hold everyone's mailbox.
     pub recipients_max: usize,
-    /// Errors a client may make before it is shown the door: enough for a person at a terminal, few
-    /// for someone who guesses addresses or passwords.
+    /// Errors a client may make before the connection is closed. Enough for a person at a terminal,
+    /// few for someone who guesses addresses or passwords.
     pub errors_max: u32,
     /// Wait for a command (RFC 5321 §4.5.3.2.7: at least 5 minutes).
     pub command_within: Duration,
@@ -61,7 +61,7 @@ pub struct SmtpOptions {
     /// wait. A client that sends nothing else holds its connection no longer.
     pub begin_within: Duration,
     /// Wait for the next part of a message. RFC 5321 §4.5.3.2.5 gives the other side 3 minutes to
-    /// send one; the sum of its rounds and ours stays under its 10 minutes for the whole.
+    /// send one. The sum of its rounds and ours stays under its 10 minutes for the whole.
     pub data_within: Duration,
     /// Wait for the client to take a reply.
     pub write_within: Duration,

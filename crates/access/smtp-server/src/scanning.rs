@@ -8,13 +8,13 @@ use posthaste_scanner::Rspamd;
 pub struct Scanning {
     /// Scans them.
     pub scanner: Rspamd,
-    /// What becomes of a message that the scanner does not answer about.
+    /// The treatment of a message about which the scanner does not answer.
     pub if_unscanned: IfUnscanned,
     /// Hosts whose mail is not scanned.
     pub trusted_networks: Vec<Network>,
 }
 
-/// What becomes of a message without a scan.
+/// The treatment of a message without a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfUnscanned {
     /// It is delivered.

@@ -50,7 +50,7 @@ pub fn refusal(role: Role) -> &'static [u8] {
 }
 
 impl SmtpService {
-    /// Serves one connection to its end. Once a shutdown is asked for, the command under way is
+    /// Serves one connection to its end. Once a shutdown is requested, the command under way is
     /// finished and the client gets a goodbye.
     pub fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) -> SessionFuture {
         Box::pin(self.serve_to_end(connection, shutdown))
@@ -105,7 +105,7 @@ struct Driver {
     session: Session,
     /// Ends when the account that logged in may no longer be used as it was.
     lease: Option<Lease>,
-    /// What was found out about the host, and under which greeting.
+    /// The greeting of the host, and the verdict of the screening on it.
     standing: Option<(String, Standing)>,
     /// The message of a BDAT sequence.
     incoming: Option<(String, Incoming)>,
@@ -425,7 +425,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits for more of what is thrown away.
+    /// Waits for more of the bytes that are dropped.
     async fn fill_data(&mut self) -> Result<(), NetError> {
         let came = self.connection.fill_rest(READ_AHEAD, self.service.options.data_within).await?;
         self.rest(came).await;

@@ -1,4 +1,5 @@
-//! What all sessions of a listener share: settings, directory, sink, and the checks of mail.
+//! The state that all sessions of a listener share: settings, directory, sink, and the checks of
+//! mail.
 
 use std::{fmt, sync::Arc};
 
@@ -8,7 +9,7 @@ use posthaste_screening::Screening;
 
 use crate::{MailSink, Role, SmtpOptions, milters::Milters, scanning::Scanning, verification::Verification};
 
-/// What all sessions of a listener share.
+/// The state that all sessions of a listener share.
 pub struct SmtpService {
     pub(crate) role: Role,
     pub(crate) options: Arc<SmtpOptions>,
@@ -27,12 +28,12 @@ pub struct SmtpService {
 /// some thousands of usual ones.
 const BUDGET_DEFAULT_BYTES: usize = 256 * 1024 * 1024;
 
-/// Octets of trace headers at most: five lines, each with one name of a client or recipient, and
-/// the results of a verification, with some lines for each signature.
+/// Octets of trace headers at most. They are five lines, each with one name of a client or
+/// recipient, and the results of a verification. The results have some lines for each signature.
 const TRACE_LEN_MAX: u64 = 16 * 1024;
 
 impl SmtpService {
-    /// A service that takes mail for `sink` and asks `directory` who may log in.
+    /// A service that takes mail for `sink`, with the logins of `directory`.
     pub fn new(
         role: Role,
         mut options: SmtpOptions,
@@ -68,7 +69,7 @@ impl SmtpService {
         self
     }
 
-    /// Verifies what comes from other hosts ([`Role::Smtp`]).
+    /// Verifies mail from other hosts ([`Role::Smtp`]).
     #[must_use]
     pub fn with_verification(mut self, verification: Option<Verification>) -> Self {
         self.verification = verification;
@@ -82,14 +83,14 @@ impl SmtpService {
         self
     }
 
-    /// Has what comes from other hosts scanned ([`Role::Smtp`]).
+    /// Has mail from other hosts scanned ([`Role::Smtp`]).
     #[must_use]
     pub fn with_scanning(mut self, scanning: Option<Scanning>) -> Self {
         self.scanning = scanning.filter(|_| self.role == Role::Smtp);
         self
     }
 
-    /// Shows what comes from other hosts to these programs ([`Role::Smtp`]).
+    /// Shows mail from other hosts to these programs ([`Role::Smtp`]).
     #[must_use]
     pub fn with_milters(mut self, milters: Milters) -> Self {
         self.milters = milters;

@@ -39,12 +39,12 @@ use crate::{
 const EXTENSIONS: [&str; 6] =
     ["PIPELINING", "8BITMIME", "BINARYMIME", "SMTPUTF8", "ENHANCEDSTATUSCODES", "CHUNKING"];
 
-/// What the session knows of its connection.
+/// The facts of its connection that the session needs.
 #[derive(Clone, Debug)]
 pub struct Link {
     /// The other end.
     pub peer: SocketAddr,
-    /// What TLS agreed on.
+    /// The outcome of the TLS handshake.
     pub tls: Option<TlsFacts>,
     /// Whether STARTTLS is available.
     pub starttls: bool,
@@ -52,7 +52,7 @@ pub struct Link {
     pub mechanisms: Mechanisms,
 }
 
-/// What to do about a line.
+/// The action that a line requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send this.
@@ -65,7 +65,7 @@ pub enum Action {
     Resolve(Mailbox),
     /// Run the exchange; then [`Session::authenticated`] or [`Session::login_failed`].
     Authenticate {
-        /// The mechanism asked for.
+        /// The mechanism requested.
         mechanism: String,
         /// The initial response, decoded.
         initial: Option<Vec<u8>>,
@@ -144,7 +144,7 @@ pub struct Session {
     account: Option<Account>,
     /// A MAIL whose sender is being looked up.
     pending: Option<(ReversePath, MailParameters)>,
-    /// Whether the last MAIL asked for a priority that its client may not have.
+    /// Whether the last MAIL requested a priority that its client may not have.
     is_lowered: bool,
     /// The parameters of the RCPT whose recipient is being looked up.
     pending_recipient: RcptParameters,
@@ -171,7 +171,7 @@ impl Session {
         }
     }
 
-    /// What the server says first.
+    /// The greeting of the server.
     pub fn welcome(&self) -> Reply {
         let protocol = if self.role == Role::Lmtp { "LMTP" } else { "ESMTP" };
         Reply::bare(220, format!("{} {protocol} Posthaste", self.options.host))
@@ -247,7 +247,7 @@ impl Session {
         }
         if self.reports() {
             reply = reply.line("DSN");
-            // RFC 6710 §3: without a profile any priority may be asked for.
+            // RFC 6710 §3: without a profile any priority may be requested.
             reply = reply.line("MT-PRIORITY");
         }
         // RFC 9422 §4.
@@ -273,7 +273,7 @@ impl Session {
         self.role == Role::Submission && self.account.is_some()
     }
 
-    /// Whether senders get the reports that they ask for (RFC 3461): those elsewhere can be reached
+    /// Whether senders get the reports that they request (RFC 3461): those elsewhere can be reached
     /// only if mail is relayed. In LMTP it is the agent next door that reports.
     pub fn reports(&self) -> bool {
         self.options.relays && self.role != Role::Lmtp

@@ -1,4 +1,4 @@
-//! Where messages go: what this crate asks of the rest of the server, so that a test can be a full
+//! Where messages go: what this crate needs of the rest of the server, so that a test can be a full
 //! disk.
 
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ pub enum RelayRefusal {
     /// It has passed through too many hosts.
     #[error("the message goes round in a loop")]
     Loop,
-    /// A recipient without a domain that could be asked.
+    /// A recipient without a domain that could be looked up.
     #[error("{0} has no domain that mail could be sent to")]
     Domain(String),
     /// It could not be kept.
@@ -92,9 +92,9 @@ pub trait MailSink: Send + Sync + 'static {
         Err(no_relay(envelope))
     }
 
-    /// Takes over recipients here that a message has not reached, while it has reached others, and
-    /// returns once that is on disk: those who failed for now get it later, and the sender gets a
-    /// report about the others. The message has no Return-Path.
+    /// Takes over local recipients that a message has not reached, while it has reached others.
+    /// Returns once that is on disk. Recipients that failed for now get it later, and the sender
+    /// gets a report about the others. The message has no Return-Path.
     async fn take_over(
         &self,
         _message: Bytes,

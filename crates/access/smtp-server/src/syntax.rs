@@ -1,4 +1,4 @@
-//! What can be wrong with a line, in words for the reply.
+//! The faults of a line, in words for the reply.
 
 /// Why a line is no command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

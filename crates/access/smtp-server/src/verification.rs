@@ -1,4 +1,4 @@
-//! Whether a message from another host is from whom it says: which messages are asked about.
+//! Which messages from other hosts are verified.
 
 use bytes::Bytes;
 use posthaste_authentication::Verifier;
@@ -19,7 +19,7 @@ pub struct Verification {
 
 /// A message that may be delivered.
 pub(crate) struct Verified {
-    /// With the field that says what was found.
+    /// With the field that has the results.
     pub(crate) message: Bytes,
     /// Its first octets, which this server put in front.
     pub(crate) trace_len: usize,

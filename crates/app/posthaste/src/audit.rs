@@ -1,5 +1,5 @@
-//! A line in `audit.log` of the data directory for each administrative act: what, by whom, and what
-//! came of it.
+//! A line in `audit.log` of the data directory for each administrative act: the command, its user,
+//! and its outcome.
 //!
 //! ```text
 //! 2026-11-22T18:57:13Z act="account set ana --disable" user=0 sudo_user="ben" outcome=done

@@ -104,7 +104,7 @@ pub struct Listen {
     pub proxy_networks: Vec<Network>,
 }
 
-/// What users who logged in may send.
+/// The settings of submission by users who logged in.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Submission {
     pub sender: SenderRule,
@@ -238,7 +238,7 @@ impl Default for Config {
     }
 }
 
-/// What is wrong with a configuration, ready to be shown.
+/// A fault of a configuration, ready to be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read.
@@ -332,7 +332,7 @@ impl Config {
         all.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
     }
 
-    /// Checks what the types do not express.
+    /// Checks rules that the types do not express.
     fn check(&self) -> Result<(), String> {
         self.tls.check()?;
         self.login.check()?;
@@ -403,7 +403,7 @@ fn login(engine: &str) -> Option<&str> {
     place.rsplit_once('@').map(|(login, _)| login)
 }
 
-/// Lays what the file says over the defaults.
+/// Lays the values of the file over the defaults.
 fn merge(base: &mut toml::Table, over: toml::Table) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {

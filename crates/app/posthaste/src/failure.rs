@@ -1,4 +1,4 @@
-//! What a command ends with when it fails: one sentence that names the thing and the remedy, and an
+//! The failure of a command: one sentence that names the thing and the remedy, and an
 //! exit code.
 
 use posthaste_authentication::KeyError;

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 pub struct Level(reload::Handle<EnvFilter, Registry>);
 
 impl Level {
-    /// What is logged from now on.
+    /// Changes the level from now on.
     pub fn set(&self, log: &Log) -> Result<()> {
         let changed = self.0.reload(filter(log)?);
         changed.map_err(|e| Failure::Usage(format!("the log level cannot be changed: {e}")))

@@ -16,8 +16,8 @@ use crate::failure::{Failure, Result};
 use crate::memory::Plan;
 use crate::private;
 
-/// One part in this many of `store.cache` is for converted messages: some hundred of them on a
-/// machine where it is 256 MiB, more than are read at a time.
+/// One part in this many of `store.cache` is for converted messages. On a machine where it is 256
+/// MiB, that is some hundred of them, more than are read at a time.
 const SERVED_SHARE: usize = 8;
 /// How mail for other domains is switched on.
 pub const TO_RELAY: &str = "`posthaste domain add NAME` sets a domain up, or set `relay.enabled`";

@@ -1,4 +1,4 @@
-//! What this program writes is for its owner alone: mail, verifiers of passwords, keys.
+//! The files of this program are for its owner alone: mail, verifiers of passwords, keys.
 //!
 //! New files get no permissions for others, because [`for_owner_alone`] runs before there are
 //! threads. Files of earlier versions are tightened when their store is opened. Where that is not
@@ -162,7 +162,7 @@ fn read(dir: &Path) -> Result<Vec<PathBuf>> {
     entries.map(|entry| Ok(entry.map_err(|error| named(dir, &error))?.path())).collect()
 }
 
-/// What a call found; `None` if the path is not there.
+/// The result of a call; `None` if the path is not there.
 fn present<T>(outcome: io::Result<T>, path: &Path) -> Result<Option<T>> {
     match outcome {
         Ok(found) => Ok(Some(found)),

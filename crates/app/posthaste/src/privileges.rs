@@ -63,7 +63,7 @@ pub fn socket_access(config: &Config, identity: Option<&Identity>) -> Result<Soc
 }
 
 impl Identity {
-    /// The user and the group of the configuration, if the process changes to them; `None` if none
+    /// The user and the group of the configuration, if the process changes to them. `None` if none
     /// is named, or if this is the user already. The error names the setting and the remedy.
     ///
     /// Called before there are threads.

@@ -1,4 +1,4 @@
-//! What an administrator does to a running server: accounts, signals, a second server, a full disk.
+//! An administrator's work on a running server: accounts, signals, a second server, a full disk.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -192,7 +192,7 @@ fn a_backup_beside_deliveries_and_expunges_is_of_one_instant() {
         assert!(deliverer.join().unwrap() > 0);
         expunger.join().unwrap();
     });
-    // With nothing under way, the backup is what the store is.
+    // With nothing under way, the backup equals the store.
     done(&server.command(&["backup", target_text], ""));
     let backup = served(&target);
     same(&server, &backup, (ANA, ANA), &MAILBOXES);
@@ -234,7 +234,7 @@ fn an_account_comes_back_beside_deliveries_to_others() {
     assert!(shown.contains("info@example.org"), "{shown}");
     let mut ben = login(server.address("imap"), BEN);
     assert_eq!(count(&mut ben, "INBOX"), delivered);
-    // It lives on: mail comes in, and what was imported before is still known.
+    // It lives on: mail comes in, and the journal of imports is still there.
     let mbox = dir.path().join("mail.mbox");
     let args = ["import", mbox.to_str().unwrap(), "--account", ANA, "--mailbox", "Archive"];
     assert!(done(&server.command(&args, "")).contains("imported 0 messages"));
@@ -469,7 +469,7 @@ fn a_damaged_message_of_a_backup_is_left_out_of_a_restore_alone() {
         "{said}"
     );
     assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("check --data {target}")));
-    // All that it could do is done, and what it could not is named again.
+    // All possible work is done, and the rest is named again.
     let output = restore();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");

@@ -132,7 +132,7 @@ fn while_the_store_of_bodies_is_away_mail_waits_and_all_else_goes_on() {
     assert!(refused.starts_with("45"), "{refused}");
     let (refused, body) = fetch(&mut client, 1);
     assert!(refused.starts_with("t NO [UNAVAILABLE]") && body.is_empty(), "{refused}");
-    // What needs no body is there as ever.
+    // Answers that need no body work as before.
     let lines = client.imap("FETCH 1 (FLAGS ENVELOPE)").unwrap();
     assert!(lines[0].contains("ENVELOPE (") && lines[1].starts_with("t OK"), "{lines:?}");
     let lines = client.imap("STORE 1 +FLAGS (\\Seen)").unwrap();

@@ -1,4 +1,5 @@
-//! The configuration of a server: what is read, when it is read again, what of it is shown.
+//! The configuration of a server: which values are read, when they are read again, and which are
+//! shown.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -184,7 +185,7 @@ fn a_certificate_that_ends_soon_is_named_at_the_start() {
     let (log, logging) = (path("log"), path("logging"));
     script(Path::new(&logging), &format!("exec '{BINARY}' \"$@\" 2>>'{log}'"));
     let server = ServerBuilder::new(&logging).arg("--config").arg(path("mine.toml")).start();
-    // What is asked for is shown, and what was said at the start is complete once it stopped.
+    // What is requested is shown, and what was said at the start is complete once it stopped.
     let shown = |name: &str| {
         let at = server.address("imaps").to_string();
         let output = Command::new("openssl")

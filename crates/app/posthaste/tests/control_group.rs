@@ -115,7 +115,7 @@ fn append(client: &mut LineClient, message: &[u8]) -> String {
     }
 }
 
-/// What the server says at its start: the configuration fits, or it would not start.
+/// The server's lines at its start: the configuration fits, or it would not start.
 fn start(group: &Group, dir: &Path, settings: &str) -> Server {
     let server = group.server(dir).settings(&dir.join("posthaste.toml"), settings).start();
     server.add_account(USER, PASSWORD);

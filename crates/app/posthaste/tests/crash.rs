@@ -1,5 +1,5 @@
-//! `kill -9` while mail comes in, again and again: what was acknowledged is there, once, byte for
-//! byte.
+//! `kill -9` while mail comes in, again and again: every acknowledged message is there, once, byte
+//! for byte.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

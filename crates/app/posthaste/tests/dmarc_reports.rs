@@ -31,7 +31,7 @@ fn a_domain_hears_of_mail_in_its_name() {
         txt("good.test", "v=spf1 ip4:127.0.0.1 -all"),
         txt("bad.test", "v=spf1 -all"),
         txt("_dmarc.good.test", "v=DMARC1; p=reject; aspf=s; rua=mailto:ana@example.org"),
-        // Whose policy this is has not asked ana.
+        // This domain names ana, whose domain did not agree to that (RFC 7489 §7.1).
         txt("_dmarc.rude.test", "v=DMARC1; p=none; rua=mailto:ana@example.org"),
         txt("good.test._report._dmarc.example.org", "v=DMARC1"),
     ]);

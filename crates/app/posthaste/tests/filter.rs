@@ -233,7 +233,7 @@ fn scripts_send_only_so_much_because_of_one_message() {
 fn a_redirect_to_another_domain_is_in_the_queue() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("settings.toml");
-    // Nobody listens at the smarthost: what is queued stays there.
+    // Nobody listens at the smarthost: queued items stay there.
     let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
         .settings(&file, "[relay]\nenabled = true\nsmarthost = \"127.0.0.1:1\"\n")
         .listen("imap=127.0.0.1:0")
@@ -313,7 +313,7 @@ fn a_sender_is_answered_once_and_lists_never() {
     for subject in ["one", "two"] {
         lmtp(&server, bob, &[ana], &mail(ana, subject));
     }
-    // What was answered outlives the server.
+    // The record of answers outlives the server.
     assert!(server.stop().status.success());
     let server = start();
     lmtp(&server, bob, &[ana], &mail(ana, "three"));
@@ -473,7 +473,7 @@ fn scripts_of_the_administrator_run_around_those_of_accounts() {
     assert!(complaint.contains("30-wrong.sieve") && complaint.contains("sieve.before"), "{complaint}");
 }
 
-/// What a server says that does not start.
+/// The error of a server that does not start.
 fn command(config: &std::path::Path, data: &std::path::Path) -> String {
     let args = ["serve", "--config", config.to_str().unwrap(), "--listen", "imap=127.0.0.1:0"];
     let output =

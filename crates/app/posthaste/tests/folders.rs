@@ -81,7 +81,7 @@ fn over_one_limit_a_line_is_logged_and_over_the_other_nothing_comes_in() {
         // The second fills the archive to two, so that three more do not fit.
         assert_eq!(is_refused, command != "COPY 1:2 Archive", "{command}: {said:?}");
     }
-    // Nothing of what was refused is there, and what is expunged makes room.
+    // No refused message is there, and expunged messages make room.
     let status = client.imap("STATUS INBOX (MESSAGES)").unwrap();
     assert!(status[0].ends_with("(MESSAGES 4)"), "{status:?}");
     client.imap("STORE 1 +FLAGS.SILENT (\\Deleted)").unwrap();

@@ -145,7 +145,7 @@ fn actions_leave_copy_and_take_away() {
             "other: \\Flagged",
         ]
     );
-    // What a script files is no event: `Filed` has the same script.
+    // A message that a script files is no event: `Filed` has the same script.
     script_of(&mut client, "Filed", "sort");
     append(&mut client, "Sorted", "file");
     assert_eq!(messages(&mut client, "Filed"), ["file: \\Flagged", "copy: \\Flagged", "file: \\Flagged"]);
@@ -174,7 +174,7 @@ fn a_script_that_is_missing_or_wrong_hinders_nothing() {
     assert_eq!(messages(&mut client, "INBOX"), ["fourth: \\Flagged"]);
 }
 
-/// The owner's script runs for what others do in a mailbox.
+/// The owner's script runs for the changes of others in a mailbox.
 #[test]
 fn the_owners_script_runs_for_others() {
     let server = server();

@@ -73,7 +73,7 @@ fn a_killed_import_run_again_is_whole_and_single_beside_a_server() {
             child.wait().unwrap();
             let there = count(&mut client, &mailbox);
             killed += usize::from(there < total);
-            // What the owner moves meanwhile does not come back.
+            // Messages that the owner moves meanwhile do not come back.
             let mut moved = 0;
             if there > 0 && round % 2 == 0 {
                 moved = 1;
@@ -131,7 +131,7 @@ fn repeating_is_a_choice_and_two_imports_at_once_are_refused() {
         file.unlock().unwrap();
         assert_eq!(said(&import(&server, &source, "INBOX").output().unwrap()), (0, 7));
     }
-    // With the account goes what is remembered of its imports.
+    // The journals of an account's imports are removed with it.
     assert!(server.command(&["account", "remove", USER, "--yes"], "").status.success());
     server.add_account(USER, PASSWORD);
     assert_eq!(said(&import(&server, &source, "INBOX").output().unwrap()), (7, 0));

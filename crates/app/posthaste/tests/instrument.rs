@@ -54,7 +54,7 @@ fn fill(server: &Server, workload: &Workload) {
         imap: target(server, "imap"),
         lmtp: None,
         accounts: accounts(),
-        // Small: what is measured here is nothing but counts.
+        // Small: only counts are measured here.
         wish: Wish::new(
             fill.inbox.min(60),
             fill.folders,
@@ -136,7 +136,7 @@ fn the_servers_own_figures_are_read_at_both_ends_of_the_window() {
     let counted = result.counted.unwrap();
     let counted = counted.value().unwrap_or_else(|| panic!("{counted:?}"));
     assert!(counted.seconds > 0.5 && counted.source.ends_with("metrics.sock"), "{counted:?}");
-    // What was done before the window is not in it: filling took APPENDs.
+    // Work before the window is not in it: filling took APPENDs.
     assert!(count(&before.since(None), "APPEND") > 0);
     assert_eq!(count(counted, "APPEND"), 0);
     assert!(counted.total().commands > 0 && counted.total().cpu_ns > 0);

@@ -1,4 +1,4 @@
-//! The bound on memory (`limits.memory`): a start whose worst case is over it is refused, and a
+//! The bound on memory (`limits.memory`). The server does not start if its worst case is over it. A
 //! session in its worst state holds no more than the worst case counts for a connection.
 
 use posthaste_testkit::{
@@ -8,7 +8,7 @@ use posthaste_testkit::{
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 const USER: &str = "ana@example.org";
 const PASSWORD: &str = "correct horse";
-/// What `memory::plan` counts for a connection.
+/// The memory that `memory::plan` counts for a connection.
 const CONNECTION_BYTES: u64 = 1 << 20;
 const SESSIONS: usize = 60;
 
@@ -67,8 +67,8 @@ fn with_few_files_there_are_fewer_connections_and_mail_is_read() {
     assert!(!refused.is_empty());
 }
 
-/// Opens sessions over TLS with compression, brings each into one state, and prints by how many
-/// bytes of its own the server has grown for each.
+/// Opens sessions over TLS with compression and brings each into one state. Prints by how many
+/// bytes of its own memory the server has grown for each.
 const WORST: &str = r#"
 import sys, time, zlib
 pid, port, state, count, user, password = sys.argv[1:]

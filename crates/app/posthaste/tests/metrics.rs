@@ -1,4 +1,4 @@
-//! What sessions cost, from the outside: over HTTP, and by `posthaste report cost`.
+//! The cost of sessions, from the outside: over HTTP, and by `posthaste report cost`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -107,7 +107,7 @@ fn each_command_account_and_client_has_its_cost() {
     assert_eq!((accounts.len(), &accounts[0]["account"]), (1, &USER.into()));
     let clients = report(&server, &["--by", "client"]);
     assert_eq!((clients.len(), &clients[0]["client"]), (1, &"probe".into()));
-    // The account and the client have what the session cost: all its commands from the login on.
+    // The account and the client have the cost of the session: all its commands from the login on.
     assert_eq!((&accounts[0]["body_reads"], &clients[0]["body_reads"]), (&1.into(), &1.into()));
     let said = server.command(&["report", "cost", "--account", "ana@example.org"], "");
     let said = String::from_utf8(said.stdout).unwrap();

@@ -170,7 +170,7 @@ fn a_program_of_python_sees_and_changes_mail() {
     assert!(send(&server, &letter("plain")).starts_with("451 4.7.1 "));
 }
 
-/// What is down stops mail or not, as the administrator wants.
+/// A milter that is down stops mail or not, as the administrator wants.
 #[test]
 fn a_milter_that_is_away() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! `kill -9` under mixed load, with an exact model: after each restart, every mailbox is what was
-//! acknowledged, or that and the one command that was not answered.
+//! `kill -9` under mixed load, with an exact model. After each restart, every mailbox has all
+//! acknowledged commands. It may also have the one command that was not answered.
 //!
 //! Each worker has two mailboxes to itself and one command under way at a time, so the model knows
 //! every UID, flag and place. `POSTHASTE_TEST_KILLS` sets the number of kills; `scripts/kill` runs
@@ -109,7 +109,7 @@ impl Worker {
         uids.into_iter().skip(first).take(1 + self.random.below(most)).collect()
     }
 
-    /// A random command and what it leads to.
+    /// A random command and its effect.
     fn step(&mut self) -> Step {
         let on = self.random.below(2);
         let is_full = self.model[on].messages.len() >= MESSAGES_MAX;

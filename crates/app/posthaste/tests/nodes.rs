@@ -1,4 +1,4 @@
-//! Two servers on one cluster: any of them serves anyone, and each learns what the other did.
+//! Two servers on one cluster: any of them serves anyone, and each learns of the other's changes.
 //!
 //! Only on a cluster (`POSTHASTE_TEST_ENGINE`): one data directory belongs to one server.
 

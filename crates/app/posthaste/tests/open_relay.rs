@@ -79,7 +79,7 @@ const NOBODY: [&str; 17] = [
     "bo%elsewhere.test",
     "elsewhere.test!bo",
     "bo",
-    // What is no address at all.
+    // Texts that are no addresses.
     "bo@elsewhere.test@a.test",
     "ana@a.test@elsewhere.test",
     "ana@a.test,bo@elsewhere.test",
@@ -173,7 +173,7 @@ fn nothing_but_a_login_makes_a_stranger_a_user() {
     let server = start(dir.path(), CONFIGURATIONS[3]);
     for protocol in ["smtp", "lmtp", "submission"] {
         for pretence in [
-            // What other servers take from clients that they trust.
+            // Commands that other servers accept from trusted clients.
             "XCLIENT ADDR=127.0.0.1 LOGIN=ana@a.test",
             "XFORWARD ADDR=127.0.0.1",
             "PROXY TCP4 127.0.0.1 127.0.0.1 1 25",

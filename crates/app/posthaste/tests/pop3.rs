@@ -231,7 +231,7 @@ fn fetchmail_brings_all_and_what_is_new() {
     let trusted = format!("sslcertck sslcertfile \"{}\"", certificate(&server).display());
     fetch(tls, &format!("ssl {trusted} keep"), "0");
     assert_all_came(&mail, 5);
-    // By STLS; what was brought is removed.
+    // By STLS; fetched messages are removed.
     fetch(plain, &format!("sslproto 'TLS1.2+' {trusted} fetchall nokeep"), "0");
     assert_eq!(left(&server), 0);
 }

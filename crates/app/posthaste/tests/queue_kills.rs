@@ -1,5 +1,5 @@
 //! `kill -9` while the queue works for senders: refusals and the reports about them, redirects,
-//! forwards. What was acknowledged arrives, and a report is made once.
+//! forwards. Every acknowledged message arrives, and a report is made once.
 //!
 //! Where a kill is to fall inside the server, each round waits a little longer before it. Whatever
 //! it meets there, the outcome is the same.
@@ -210,7 +210,7 @@ fn a_report_is_made_once_and_arrives_wherever_the_kill_comes() {
     }
 }
 
-/// What was acknowledged is in the mailbox once, and is sent on.
+/// Every acknowledged message is in the mailbox once, and is sent on.
 #[test]
 fn redirects_and_forwards_survive_a_kill() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Mail to other domains, seen from the outside: two servers that send to each other, a host that
-//! fails at each step, kills, the administrator's commands, and everybody who may not relay.
+//! Mail to other domains, seen from the outside. Two servers send to each other, and a host fails
+//! at each step. There are kills, the administrator's commands, and everybody who may not relay.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -111,7 +111,7 @@ fn inbox(server: &Server, user: &str, count: usize) -> Vec<Vec<u8>> {
     server.mail(user, PASSWORD, "INBOX", count)
 }
 
-/// What `posthaste queue list` shows, a line each.
+/// The output of `posthaste queue list`, a line each.
 fn queue(server: &Server) -> Vec<String> {
     let output = server.command(&["queue", "list"], "");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -158,8 +158,8 @@ fn two_servers_exchange_mail_and_reports() {
     assert!(a.command(&["check"], "").status.success());
 }
 
-/// What the sender wants reported travels with the message (RFC 3461), and the server that
-/// delivers it answers.
+/// The sender's wish for reports travels with the message (RFC 3461), and the server that delivers
+/// it answers.
 #[test]
 fn the_last_server_reports_what_the_sender_asked_for() {
     let dir = tempfile::tempdir().unwrap();

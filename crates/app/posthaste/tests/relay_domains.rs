@@ -1,4 +1,5 @@
-//! Domains whose mail this server takes for another one: all of a domain, or what is unknown here.
+//! Domains whose mail this server takes for another one: all of a domain, or unknown addresses
+//! only.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

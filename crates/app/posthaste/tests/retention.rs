@@ -70,7 +70,7 @@ fn a_dry_run_first_and_then_the_mail_is_in_its_month() {
     let audit = std::fs::read_to_string(server.data().join("audit.log")).unwrap();
     assert!(audit.contains("retention --apply --mailbox INBOX"), "{audit}");
 
-    // What is wrongly asked changes nothing and says what to do.
+    // A wrong command changes nothing and says what to do.
     for (args, why) in [
         (&["--mailbox", "INBOX", "--to", "trash"][..], "--older-than nor --keep-newest"),
         (&["--mailbox", "INBOX", "--older-than", "1 year"], "--to"),

@@ -1,4 +1,5 @@
-//! Rich mail (`winmail.dat`) on its way in, for accounts of each format, and what clients see.
+//! Rich mail (`winmail.dat`) on its way in, for accounts of each format, and the messages that
+//! clients see.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -135,8 +136,8 @@ fn by_pop3(server: &Server, user: &str) -> (usize, Vec<u8>) {
     }
 }
 
-/// IMAP, POP3 and export say the same of a message that is kept as sent, and a copy of it, also
-/// after `kill -9`, after a rebuild of the index, and in another process.
+/// IMAP, POP3 and export say the same of a message that is kept as sent and of a copy of it. This
+/// holds after `kill -9`, after a rebuild of the index, and in another process.
 #[test]
 fn every_protocol_and_process_sees_one_message() {
     let dir = tempfile::tempdir().unwrap();
@@ -201,7 +202,7 @@ fn what_stays_as_sent_in_every_format() {
     let said = server.logged("rich mail is stored as sent");
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].contains("damaged") && said[0].contains("signature of TNEF") && said[0].contains(BEN));
-    // APPEND stores what the client sent: RFC 9051 §6.3.12.
+    // APPEND stores the message as the client sent it: RFC 9051 §6.3.12.
     let mut client = login(&server, BEN);
     client.send(format!("a APPEND INBOX {{{}+}}\r\n", rich.len()).as_bytes()).unwrap();
     client.send(&rich).unwrap();
@@ -228,7 +229,7 @@ fn clients_see_the_same_whatever_the_format() {
     }
 }
 
-/// A script sees the message as the account keeps it. What it sends on is the message as it came.
+/// A script sees the message as the account keeps it. It sends the message on as it came.
 #[test]
 fn scripts_see_mime_and_redirect_what_came() {
     let server = server();
@@ -245,7 +246,7 @@ fn scripts_see_mime_and_redirect_what_came() {
     assert_eq!(literal(&mut login(&server, ANA), 1, "BINARY.PEEK[2]"), samples::FILE);
 }
 
-/// A script of an account that keeps mail as sent sees what clients see.
+/// A script of an account that keeps mail as sent sees the same message as clients.
 #[test]
 fn scripts_see_what_clients_see() {
     let server = server();
@@ -305,8 +306,8 @@ fn left(data: &std::path::Path, to: &str) -> usize {
     count.trim().parse().unwrap()
 }
 
-/// `kill -9` in the middle of a conversion loses nothing: whatever was reached, clients see what
-/// they saw, the store is whole, and the next run goes on.
+/// `kill -9` in the middle of a conversion loses nothing. However far it came, clients see the same
+/// messages as before. The store is whole, and the next run goes on.
 #[test]
 fn a_conversion_that_is_killed_loses_nothing() {
     const MESSAGES: usize = 60;

@@ -275,7 +275,7 @@ fn a_circle_of_forwards_loses_nothing() {
     world.run(&["group", "set", "ring@a.test", "bo@a.test"]);
     world.submit("round", &["bo@a.test"]);
     assert_eq!(world.subjects("bo@a.test", 1), ["round"]);
-    // What takes no mail sends none on.
+    // An address that takes no mail sends none on.
     world.run(&["account", "set", "bo@a.test", "--forward", "nobody@a.test", "--no-copy"]);
     world.submit("kept", &["bo@a.test"]);
     assert_eq!(world.subjects("bo@a.test", 2), ["round", "kept"]);
@@ -339,7 +339,7 @@ fn mail_that_is_sent_on_has_a_sender_of_ours_and_its_bounce_comes_home() {
         "{route}"
     );
     assert!(world.refused(&["route", &sender.replace("=x@", "=y@")]).contains("is refused"));
-    // Only what has no sender comes back by it.
+    // Only mail without a sender comes back by it.
     let reply = lmtp("far@c.test", &sender);
     assert!(reply.starts_with("550") && reply.contains("only reports"), "{reply}");
     for forged in [sender.replace("=x@", "=y@"), sender.replace("SRS0", "SRS1")] {

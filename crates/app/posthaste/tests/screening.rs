@@ -13,8 +13,8 @@ struct World {
     _dir: tempfile::TempDir,
 }
 
-/// A server that trusts nobody, not even this machine, with these settings of `[screening]`. What
-/// the lists say is in `records`.
+/// A server that trusts nobody, not even this machine, with these settings of `[screening]`. The
+/// answers of the lists are in `records`.
 fn world(settings: &str, records: &[(&str, DnsRecord)]) -> World {
     let dns = (!records.is_empty()).then(|| DnsServer::start(records.iter().cloned()));
     let dir = tempfile::tempdir().unwrap();
@@ -158,7 +158,7 @@ fn an_address_a_sender_and_a_guesser_have_an_hour_each() {
     }
     let reply = rcpt(&mut client, "", USER);
     assert_eq!(reply.trim_end(), "451 4.7.1 Too many unknown recipients from 127.0.0.1; try again in 30 min");
-    // LMTP is a known host's: nothing is asked of it.
+    // LMTP is for known hosts, which are not screened.
     let mut lmtp = LineClient::connect(world.server.address("lmtp")).unwrap();
     lmtp.reply().unwrap();
     lmtp.ask("LHLO mx.example.org").unwrap();

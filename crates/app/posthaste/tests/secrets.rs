@@ -18,7 +18,7 @@ fn plain(password: &str) -> String {
     STANDARD.encode(format!("\0{NAME}\0{password}"))
 }
 
-/// What each protocol is sent, line by line.
+/// The input of each protocol, line by line.
 fn logins(password: &str) -> Vec<(&'static str, String)> {
     let (plain, alone, octets) = (plain(password), STANDARD.encode(password), password.len());
     vec![
@@ -57,7 +57,7 @@ fn no_password_reaches_the_log() {
                 ["a OK", "+OK Logged in", "235", "OK \"Logged in"].iter().any(|ok| last.starts_with(ok));
             assert_eq!(is_in, password == PASSWORD, "{protocol} answered {said:?}");
         }
-        // What is no login, and what a client gets wrong with one.
+        // Input that is no login, and mistakes of a client in one.
         let wrong =
             [format!("a LOGIN {NAME} {password} x\n"), format!("PASS {password}\n"), format!("{password}\n")];
         for (protocol, line) in PROTOCOLS.iter().flat_map(|name| wrong.iter().map(move |line| (name, line))) {

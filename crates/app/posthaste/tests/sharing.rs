@@ -100,7 +100,8 @@ fn rights_are_in_a_backup_and_go_with_an_account() {
     assert_eq!(run(&server, &["acl", "show", "eve@example.org"]), "");
 }
 
-/// What bo has seen of ana's, also in a copy of her account. What the owner has seen stays hers.
+/// bo's `\Seen` flags in ana's mailbox, also in a copy of her account. The owner's `\Seen` flags
+/// stay hers.
 #[test]
 fn what_was_seen_is_in_a_backup_and_goes_with_an_account() {
     let server = server();

@@ -168,8 +168,8 @@ fn folder(server: &Server, user: &str, name: &str, count: usize) -> Vec<String> 
     }
 }
 
-/// What Debian's python3-dkim says of each signature, from the top: `algorithm selector domain
-/// verdict`; then of the chain, as in `arc=pass`.
+/// The verdict of Debian's python3-dkim on each signature, from the top:
+/// `algorithm selector domain verdict`; then of the chain, as in `arc=pass`.
 fn judged(world: &World, message: &str) -> String {
     const SCRIPT: &str = r#"
 import json, sys, dkim
@@ -296,7 +296,7 @@ fn mail_of_others_is_not_signed_and_reports_are() {
         "ana@a.test",
         "From: boss@a.test\r\nTo: ana@a.test\r\nSubject: forged\r\n\r\nHi.\r\n",
     );
-    // What our DMARC record says becomes of it.
+    // The treatment that our DMARC record requires.
     let forged = folder(&world.b, "bo@b.test", "Junk", 1).remove(0);
     assert!(forged.contains("Subject: forged\r\n\r\nHi.") && forged.contains("dkim=none"), "{forged}");
     assert!(!forged.contains("DKIM-Signature"), "{forged}");
@@ -327,7 +327,7 @@ fn mail_that_is_sent_on_is_sealed() {
         (inbox(&world.b, "bo@b.test", 1).remove(0), inbox(&world.a, "eve@a.test", 1).remove(0));
     assert!(once.contains("Authentication-Results: mail.b.test;") && once.contains("\tarc=pass"), "{once}");
     assert_eq!((count(&once, "ARC-Seal: i=1; "), count(&once, "ARC-Seal: ")), (1, 1), "{once}");
-    // What `a.test` found when the message came.
+    // The results of `a.test` when the message came.
     assert!(once.contains("ARC-Authentication-Results: i=1; mail.a.test;\r\n\tiprev="), "{once}");
     assert!(
         twice.contains("Authentication-Results: mail.a.test;") && twice.contains("\tarc=pass"),

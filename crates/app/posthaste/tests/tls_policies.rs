@@ -31,7 +31,7 @@ fn done(output: &Output) -> String {
     text
 }
 
-/// What a world is made with.
+/// The settings of a world.
 struct Made<'m> {
     /// The names in the certificate of `b.test`'s host.
     names: &'m [&'m str],
@@ -51,7 +51,7 @@ struct World {
     b: Server,
     zone: Vec<(String, DnsRecord)>,
     dns: DnsServer,
-    /// What TLSA records name: the public key of `b.test`'s host.
+    /// The data that TLSA records name: the public key of `b.test`'s host.
     key: Vec<u8>,
     settings: PathBuf,
     smtp_a: SocketAddr,
@@ -331,7 +331,7 @@ fn a_message_that_requires_tls_goes_only_where_it_is_sure() {
     assert!(report.contains("Subject: secret") && !report.contains("The body."), "{report}");
 }
 
-/// The resolver says that DNSSEC proves what it answers.
+/// The resolver says that DNSSEC proves its answers.
 #[test]
 fn a_key_that_dns_names_is_enough() {
     let dane = Made { names: &["unknown.test"], mode: "none", relay: "dane = true", ..GOOD };

@@ -30,7 +30,7 @@ pub enum AclCommand {
         mailbox: MailboxArg,
         /// The identifier that gets the rights; `-` in front makes them negative rights.
         identifier: String,
-        /// What becomes of their rights.
+        /// The change of their rights.
         change: RightsChange,
         /// Which rights.
         rights: Rights,
@@ -55,7 +55,7 @@ pub enum AclCommand {
     MyRights(MailboxArg),
 }
 
-/// What SETACL does with rights.
+/// The change of rights that SETACL makes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RightsChange {
     /// They take the place of those before.
@@ -93,9 +93,9 @@ pub enum AclData {
         mailbox: MailboxArg,
         /// For whom.
         identifier: String,
-        /// What they have in any case.
+        /// The rights that they have in any case.
         required: Rights,
-        /// What they may get: each set as a whole, none of them empty.
+        /// The rights that they may get: each set as a whole, none of them empty.
         optional: Vec<Rights>,
     },
     /// §3.8.
@@ -150,7 +150,7 @@ impl AclCommand {
         }
     }
 
-    /// What follows the mailbox, a word each.
+    /// The arguments after the mailbox, a word each.
     pub(crate) fn words(&self) -> Vec<String> {
         match self {
             Self::Set { identifier, change, rights, .. } => {
@@ -192,7 +192,7 @@ fn mod_rights(c: &mut Cursor<'_>) -> Parsed<(RightsChange, Rights)> {
 }
 
 impl AclData {
-    /// What follows the name of a response. `None` if it is none of these.
+    /// The values after the name of a response. `None` if it is none of these.
     pub(crate) fn parse(name: &[u8], c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Option<Self>> {
         if !matches!(name, b"ACL" | b"LISTRIGHTS" | b"MYRIGHTS") {
             return Ok(None);

@@ -42,7 +42,7 @@ pub struct Annotation {
     pub value: Option<Bytes>,
 }
 
-/// How far below the names asked for GETMETADATA looks: RFC 5464 §4.2.2.
+/// How far below the requested names GETMETADATA looks: RFC 5464 §4.2.2.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Depth {
     /// Not at all.
@@ -68,7 +68,7 @@ impl Depth {
     }
 }
 
-/// What `METADATA` in brackets says: RFC 5464 §5.
+/// The response codes of `METADATA`: RFC 5464 §5.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MetadataCode {
     /// `LONGENTRIES n`: octets of the longest value that MAXSIZE left out.

@@ -1,7 +1,7 @@
 //! Character classes of RFC 9051 §9 and the reader that both parsers share.
 //!
 //! The reader looks at the bytes of one whole command or response and only ever moves forward; what
-//! it hands out are slices of them. Every failure says where it stood and what it wanted.
+//! it hands out are slices of them. Every failure names its place and the expected element.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -282,7 +282,7 @@ impl<'a> Cursor<'a> {
         self.whole.slice(range)
     }
 
-    /// What stands in quotes, as a range, and whether it holds a `\`.
+    /// The text in quotes, as a range, and whether it holds a `\`.
     fn quoted(&mut self) -> Parsed<(Range<usize>, bool)> {
         self.expect(b'"', "a string in quotes")?;
         let start = self.at;

@@ -37,7 +37,7 @@ pub fn first_address(envelope: &[u8], list: EnvelopeList) -> Option<Address<'_>>
     Some(Address { name: next(b' ')?, route: next(b' ')?, mailbox: next(b' ')?, host: next(b')')? })
 }
 
-/// What is left of the text.
+/// The rest of the text.
 struct Scan<'e> {
     rest: &'e [u8],
 }

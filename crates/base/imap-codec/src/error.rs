@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::Tag;
 
-/// What was wrong, where, and the tag of the answer.
+/// The fault, its place, and the tag of the answer.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub struct ParseError {
     /// The tag, if one could be read: a server answers `tag BAD`, without one `* BAD`.
@@ -13,7 +13,7 @@ pub struct ParseError {
     pub kind: ParseErrorKind,
     /// Byte of the input at which the rule was broken.
     pub offset: usize,
-    /// What the grammar wanted there, or the limit that was met.
+    /// The expected element of the grammar, or the limit that was met.
     pub expected: &'static str,
 }
 

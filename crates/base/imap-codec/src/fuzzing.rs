@@ -9,7 +9,7 @@ use crate::{NameEncoding, parse_command, parse_response, print};
 const LITERAL_BYTES_MAX: u64 = 64;
 const LINE_BYTES_MAX: usize = 256;
 
-/// As a command: what was parsed means the same after printing and parsing.
+/// As a command: a parsed value means the same after printing and parsing.
 pub fn command(data: &[u8]) {
     let input = Bytes::copy_from_slice(data);
     for names in [NameEncoding::Utf7, NameEncoding::Utf8] {

@@ -3,12 +3,12 @@
 //!
 //! * [`framing`] cuts a byte stream into whole commands and whole responses;
 //! * [`parse_command`] and [`parse_response`] turn those bytes into [`Command`] and [`Response`];
-//! * [`mod@print`] turns them back; callers may use the pieces that are printed once, at delivery.
+//! * [`mod@print`] turns them back. Delivery uses its pieces to print some responses once.
 //!
 //! Nothing here knows a socket, a clock, a task or a store. What always holds: no input makes a
-//! parser panic, recurse deeper than [`limits`] says or hold more than a constant factor of the
-//! input's own size; for every value the types can hold and the grammar can say, parsing what was
-//! printed gives it back.
+//! parser panic or recurse deeper than [`limits`] says. None makes it hold more than a constant
+//! factor of the input's own size. Every value that the types can hold and the grammar can express
+//! is printed so that it parses back.
 
 mod acl;
 mod annotation;

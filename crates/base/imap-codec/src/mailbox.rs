@@ -1,4 +1,4 @@
-//! Mailbox names as arguments: what the client meant, or why it cannot be known.
+//! Mailbox names as arguments: the client's name, or why it cannot be known.
 //!
 //! A name that does not decode is not a syntax error of the command: the server answers it like any
 //! other name it cannot use. So the undecodable bytes are kept as a value.

@@ -47,7 +47,7 @@ impl ValueKind {
     }
 }
 
-/// An attribute that FETCH asks for; without a scope those of both.
+/// An attribute that FETCH requests; without a scope those of both.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ValueAttribute {
     /// Which.

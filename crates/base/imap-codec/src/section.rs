@@ -14,11 +14,11 @@ pub struct PartPath(pub Vec<u32>);
 pub struct Section {
     /// The part.
     pub part: PartPath,
-    /// What of the part.
+    /// The requested text of the part.
     pub text: SectionText,
 }
 
-/// What of a part.
+/// The texts of a part.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum SectionText {
     /// All of it: `BODY[]`, `BODY[1.2]`.

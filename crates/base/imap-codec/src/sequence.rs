@@ -165,7 +165,7 @@ impl MessageSet {
         }
     }
 
-    /// What its numbers are.
+    /// Whether its numbers are UIDs or sequence numbers.
     pub const fn numbering(&self) -> Numbering {
         match self {
             Self::Seq(_) => Numbering::Seq,
@@ -198,8 +198,8 @@ impl TryFrom<&NumSet> for SequenceSet {
 #[error("a sequence set names at least one message")]
 pub struct EmptySet;
 
-/// `uid-set` of RFC 4315 §4 in the order it is written: COPYUID pairs the numbers of two of them
-/// by place, and a server may have copied in any order.
+/// `uid-set` of RFC 4315 §4 in the order it is written. COPYUID pairs the numbers of two of them by
+/// place, and a server may have copied in any order.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct UidRanges(pub Vec<(u32, u32)>);
 

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use crate::limits::TAG_BYTES_MAX;
 
-/// What a client puts before a command and a server repeats when it is done. RFC 9051 §2.2.1:
+/// The tag that a client puts before a command and a server repeats at its end. RFC 9051 §2.2.1:
 /// `tag = 1*<any ASTRING-CHAR except "+">`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Tag(Box<str>);

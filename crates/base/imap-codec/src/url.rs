@@ -32,7 +32,7 @@ pub struct ImapUrl {
     pub mailbox: Option<UrlMailbox>,
     /// Which message; `None` for the one at hand, only without a mailbox.
     pub uid: Option<Uid>,
-    /// What of it; `None` for all.
+    /// The requested section; `None` for the whole message.
     pub section: Option<Section>,
     /// Which bytes of that.
     pub partial: Option<UrlPartial>,
@@ -305,7 +305,7 @@ pub(crate) fn decoded(text: &str) -> Result<String, UrlError> {
     let mut rest = text.bytes();
     while let Some(b) = rest.next() {
         if b != b'%' {
-            // RFC 3986 §2: what is not ASCII, and a few signs, are always encoded.
+            // RFC 3986 §2: bytes beyond ASCII, and a few signs, are always encoded.
             if !(0x21..0x7f).contains(&b) {
                 return Err(UrlError::Encoding);
             }

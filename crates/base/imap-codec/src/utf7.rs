@@ -1,7 +1,7 @@
 //! Modified UTF-7: mailbox names of RFC 3501 §5.1.3.
 //!
-//! Decoding is strict, so that each name has one encoding and no two spellings name one mailbox:
-//! what the encoder would not write is refused.
+//! Decoding is strict, so that each name has one encoding and no two spellings name one mailbox. A
+//! text that the encoder would not write is refused.
 
 use std::borrow::Cow;
 

@@ -221,7 +221,7 @@ impl KeywordTable {
     }
 
     /// The slot of a keyword, given one now if it had none. `in_use` are the flags that any message
-    /// has: if there is no room, the slot of a keyword that is not among them is given to the new
+    /// has. If there is no room, the slot of a keyword that is not among them is given to the new
     /// one.
     pub fn slot_or_insert(&mut self, keyword: &Keyword, in_use: FlagSet) -> Result<usize, KeywordError> {
         if let Some(slot) = self.slot(keyword) {
@@ -270,8 +270,8 @@ impl KeywordTable {
         Self::COMMON.into_iter().filter(move |common| !has(common))
     }
 
-    /// Slots that had another keyword in `older`, an earlier table of the same mailbox: what a set
-    /// from then means by them, this table does not say.
+    /// Slots that had another keyword in `older`, an earlier table of the same mailbox. This table
+    /// does not say what a set of that time means by them.
     pub fn renamed_since(&self, older: &Self) -> FlagSet {
         let pairs = older.0.iter().enumerate();
         let renamed = pairs.filter(|(slot, keyword)| self.0.get(*slot) != Some(keyword));

@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn characters_are_composed() {
         assert_eq!(MailboxName::new("Entwu\u{308}rfe").unwrap().as_str(), "Entw\u{fc}rfe");
-        // Some characters are three when composed: the limit is on what is kept.
+        // Some characters are three when composed: the limit is on the stored name.
         let long = "\u{fb2c}".repeat(MailboxName::LEN_MAX / 3);
         assert_eq!(MailboxName::new(&long), Err(NameError::TooLong));
     }

@@ -1,5 +1,5 @@
-//! A set of numbers as sorted, disjoint, non-touching ranges: what a sequence set means once `*` is
-//! known.
+//! A set of numbers as sorted, disjoint, non-touching ranges: the meaning of a sequence set once
+//! `*` is known.
 //!
 //! A folder of a million messages is one range; nothing here costs per message unless asked to
 //! iterate.

@@ -1,4 +1,4 @@
-//! What counting costs: a command, and a poll of a session.
+//! The cost of counting: a command, and a poll of a session.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! What one account costs.
+//! The cost of one account.
 
 use crate::counters::{Amounts, Counters};
 use crate::folder_size::FolderSize;
@@ -23,19 +23,19 @@ impl AccountCounters {
     }
 }
 
-/// What one account cost since the server's start.
+/// The cost of one account since the server's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountCost {
     by_folder: [Amounts; FolderSize::ALL.len()],
 }
 
 impl AccountCost {
-    /// What it cost while a folder of this size was selected.
+    /// Its cost while a folder of this size was selected.
     pub const fn in_folder(&self, folder: FolderSize) -> &Amounts {
         &self.by_folder[folder as usize]
     }
 
-    /// What it cost in all.
+    /// Its cost in all.
     pub fn total(&self) -> Amounts {
         let mut total = Amounts::default();
         for amounts in self.by_folder {

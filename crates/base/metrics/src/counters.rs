@@ -1,4 +1,4 @@
-//! What is counted.
+//! The counters.
 
 use std::array;
 use std::ops::AddAssign;

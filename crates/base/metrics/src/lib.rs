@@ -1,15 +1,15 @@
-//! What the server's work costs, and which account causes it: CPU time, octets, commits and reads
-//! of the store for each protocol, command, folder size, account and client program.
+//! What the server's work costs, and which account causes it. CPU time, octets, commits and reads
+//! of the store are counted for each protocol, command, folder size, account and client program.
 //!
 //! A session runs as a [`Metered`] task. While the task is polled, its meter is the current one of
 //! the thread. Code of any layer adds to the current meter with [`count`]; where there is none,
 //! this does nothing. A session names each command with [`command`], and ends its cost with
-//! [`command_answered`] or [`command_ended`]; all that was counted since the end of the command
-//! before is then added to the [`Registry`].
+//! [`command_answered`] or [`command_ended`]. Then everything counted since the end of the command
+//! before is added to the [`Registry`].
 //!
 //! So nothing is passed through the layers. A poll reads the thread's CPU clock once, and a command
 //! that follows another in the same poll once more. The registry grows with the number of commands,
-//! folder sizes, accounts and client programs, each of which has a bound; it never grows with the
+//! folder sizes, accounts and client programs, each of which has a bound. It never grows with the
 //! number of messages.
 
 mod account;

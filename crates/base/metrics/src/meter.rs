@@ -1,4 +1,4 @@
-//! What one session costs, and the current session of a thread.
+//! The cost of one session, and the current session of a thread.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -33,7 +33,7 @@ pub(crate) struct Meter {
     owner: Mutex<Owner>,
 }
 
-/// What a session does and whom for.
+/// The command of a session, and its account.
 #[derive(Debug, Default)]
 struct Owner {
     folder: FolderSize,
@@ -43,7 +43,7 @@ struct Owner {
     client: Option<Arc<Counters>>,
 }
 
-/// What a thread works for, and its CPU clock when that was last counted.
+/// The session for which a thread works, and its CPU clock at the last count.
 struct Work {
     meter: Arc<Meter>,
     since: u64,
@@ -121,8 +121,8 @@ pub fn verb(line: &[u8], known: &[&'static str]) -> &'static str {
     known.iter().find(|name| name.as_bytes().eq_ignore_ascii_case(verb)).copied().unwrap_or("other")
 }
 
-/// The next command of the current session begins: what was counted since the end of the one before
-/// is the cost of the last one. Does nothing if that has ended.
+/// The next command of the current session begins: the counts since the end of the previous one are
+/// the cost of the last one. Does nothing if that has ended.
 pub fn command_ended() {
     on_current(|work| {
         if work.meter.owner().command.is_some() {
@@ -133,7 +133,7 @@ pub fn command_ended() {
 }
 
 /// The answer to the last command of the current session was sent, and the session is about to
-/// wait: the cost of the command ends with this poll, which saves a reading of the clock.
+/// wait. The cost of the command ends with this poll, which saves a reading of the clock.
 pub fn command_answered() {
     on_current(|work| work.meter.answered.store(true, Ordering::Relaxed));
 }
@@ -154,7 +154,7 @@ pub fn client(name: &str) {
     });
 }
 
-/// What the current thread works for, to be taken to another thread.
+/// The session of the current thread, to be taken to another thread.
 pub fn current() -> Current {
     Current(on_current(|work| Arc::clone(&work.meter)))
 }
@@ -205,8 +205,8 @@ impl Drop for Turn {
 /// A session's task that is metered.
 ///
 /// A poll costs one reading of the clock: it begins where the last poll of a metered task on the
-/// same thread ended. So what the runtime does between two polls (it waits for sockets, and wakes)
-/// is counted for the task that it woke. Meter all tasks of a runtime that use much CPU time.
+/// same thread ended. So the runtime's work between two polls (it waits for sockets, and wakes) is
+/// counted for the task that it woke. Meter all tasks of a runtime that use much CPU time.
 pub struct Metered<F> {
     meter: Arc<Meter>,
     session: Pin<Box<F>>,

@@ -14,10 +14,10 @@ pub const CLIENTS_MAX: usize = 200;
 /// Octets of a client program's name; the rest is cut off.
 const CLIENT_NAME_MAX: usize = 64;
 
-/// The name of the sum over what is not held one by one.
+/// The name of the sum over entries that are not held one by one.
 pub(crate) const OTHER: &str = "(other)";
 
-/// What a command is counted under.
+/// The key under which a command is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CommandKey {
     /// `imap`, `pop3`, `lmtp`, `submission`, `smtp`, `managesieve`.
@@ -76,7 +76,7 @@ impl Registry {
     }
 
     /// The counters of an account. When there are too many accounts, those without a session go,
-    /// the cheapest first; what they cost is added to the sum of the others.
+    /// the cheapest first; their cost is added to the sum of the others.
     pub(crate) fn account(&self, name: &str) -> Arc<AccountCounters> {
         if let Some(sums) = read(&self.accounts).get(name) {
             return Arc::clone(sums);

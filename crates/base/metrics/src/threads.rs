@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::{fs, io};
 
-/// What threads of one name have used.
+/// The CPU that threads of one name have used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadCpu {
     /// The threads' name, without a number at its end: their role.

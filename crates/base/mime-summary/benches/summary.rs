@@ -1,4 +1,4 @@
-//! What a summary costs: making one at delivery, and reading one in a listing.
+//! The cost of a summary: making one at delivery, and reading one in a listing.
 //!
 //! `cargo bench -p posthaste-mime-summary`
 

@@ -3,8 +3,8 @@
 use crate::header::Field;
 use crate::scan::Span;
 
-/// How much of a Content-* value is read, in bytes: the file names of RFC 2231 stay under a
-/// thousand, and BODYSTRUCTURE repeats what is read.
+/// How much of a Content-* value is read, in bytes. The file names of RFC 2231 stay under a
+/// thousand, and BODYSTRUCTURE repeats the value.
 const CONTENT_VALUE_MAX: u32 = 16 * 1024;
 
 /// The values of the Content-* fields of a part, by range, folded as they stand; the first of each

@@ -1,9 +1,9 @@
 //! The values of ENVELOPE, read from the fields of one header.
 //!
-//! RFC 9051 §7.5.2: strings as they stand in the header, unfolded; a field that is absent is none
-//! (NIL), one that is present but empty is the empty string; Sender and Reply-To that are absent or
-//! empty are what From is. An address field that occurs again adds to its list; of all others the
-//! first counts. What finds no [`Room`] is left out.
+//! RFC 9051 §7.5.2: strings as they are in the header, unfolded. An absent field is none (NIL). A
+//! field that is present but empty is the empty string. An absent or empty Sender or Reply-To has
+//! the value of From. An address field that occurs again adds to its list; of all others the first
+//! counts. What finds no [`Room`] is left out.
 
 use std::borrow::Cow;
 
@@ -63,7 +63,8 @@ impl<'m> Envelope<'m> {
         for field in fields {
             let text = |slot: &mut Option<Cow<'m, [u8]>>| {
                 let raw = field.raw_value(message);
-                // Of several the last counts, as in other servers (RFC 5322 §3.6 allows one).
+                // If there are several, the last counts, as in other servers (RFC 5322 §3.6 allows
+                // one).
                 *slot = Some(unfold(raw.get(..TEXT_MAX).unwrap_or(raw)));
             };
             let mut list = |slot: &mut Vec<Address<'m>>| {

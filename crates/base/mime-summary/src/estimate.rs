@@ -1,4 +1,4 @@
-//! What parts and fields will about print, before they are printed, and what a message may print.
+//! Estimates of the bytes that parts and fields print, and the bound for a message.
 
 use crate::content::ContentFields;
 
@@ -15,24 +15,25 @@ const PRINTED_BASE: usize = 8 * 1024;
 pub(crate) const PRINTED_MAX: usize = 8 << 20;
 
 /// What one part prints with no field but its type and encoding, both in BODY and in BODYSTRUCTURE,
-/// and its row of the table: 156 bytes, and up to ten digits for each number.
+/// and its row of the table. It is 156 bytes, and up to ten digits for each number.
 pub(crate) const PART_BYTES: usize = 200;
 
-/// What a nested message prints besides: an envelope of nothing but NIL, twice, and its lines.
+/// The other bytes that a nested message prints: an envelope of nothing but NIL, twice, and its
+/// lines.
 pub(crate) const MESSAGE_BYTES: usize = 112;
 
-/// What an address prints besides its texts: `(NIL NIL  )`.
+/// The bytes that an address prints besides its texts: `(NIL NIL  )`.
 pub(crate) const ADDRESS_BYTES: usize = 11;
 
 /// How often BODY and BODYSTRUCTURE together print a value.
 pub(crate) const IN_BOTH: usize = 2;
 
-/// What the responses of a message of this many bytes may take.
+/// The bytes that the responses of a message of this length may take.
 pub(crate) fn printed_max(message_len: usize) -> usize {
     message_len.saturating_mul(PRINTED_SHARE).saturating_add(PRINTED_BASE).min(PRINTED_MAX)
 }
 
-/// What a part with these fields will about print.
+/// About the bytes that a part with these fields prints.
 pub(crate) fn part_estimate(fields: &ContentFields) -> usize {
     let all = [
         fields.media,

@@ -1,10 +1,10 @@
 //! The comparator of SEARCH, SORT and THREAD: text folded so that equal means alike.
 //!
-//! i;unicode-casemap (RFC 5051) in effect: text is decomposed for compatibility (NFKD), each
-//! character mapped to upper and then to lower case (so that ß is ss and both small sigmas are
-//! one), and decomposed again. White space of any length, line ends included, is one space, so that
-//! a phrase is found across a line break. Keys and texts are folded by the same function; a
-//! substring is then looked for byte by byte.
+//! i;unicode-casemap (RFC 5051) in effect. Text is decomposed for compatibility (NFKD). Each
+//! character is mapped to upper and then to lower case, so that ß is ss and both small sigmas are
+//! one. The result is decomposed again. White space of any length, line ends included, is one
+//! space, so that a phrase is found across a line break. Keys and texts are folded by the same
+//! function; a substring is then looked for byte by byte.
 
 use std::sync::LazyLock;
 
@@ -131,8 +131,8 @@ fn fold_chars(text: impl Iterator<Item = char>) -> impl Iterator<Item = char> {
     text.nfkd().flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfkd()
 }
 
-/// Length of the beginning of `text` that has to be folded together: up to the last character that
-/// is in the tables and has another one of them after it.
+/// Length of the beginning of `text` that has to be folded together. It reaches up to the last
+/// character that is in the tables and has another one of them after it.
 fn marked_len(text: &str) -> usize {
     let mut chars = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {
@@ -144,15 +144,15 @@ fn marked_len(text: &str) -> usize {
     text.len()
 }
 
-/// What one character becomes, where no mark is near.
+/// The folded form of one character, where no mark is near.
 enum Folded {
     Itself,
     Space,
     Short(&'static [u8]),
 }
 
-/// First character that is not in the table: it has Latin, Greek, Cyrillic, Hebrew, Arabic, the
-/// scripts of India and the punctuation of all of them.
+/// First character that is not in the table. The table has Latin, Greek, Cyrillic, Hebrew, Arabic,
+/// the scripts of India and the punctuation of all of them.
 const TABLE_END: u32 = 0x3000;
 
 /// Longest folded character in the table; longer ones are not in it.
@@ -205,8 +205,9 @@ pub fn folded(text: &str) -> Vec<u8> {
     made
 }
 
-/// Appends the text that SORT compares byte by byte, from a folded text. i;unicode-casemap
-/// (RFC 5051 §2) orders by upper case, folded texts are lower case: `_` stands between the two.
+/// Appends the text that SORT compares byte by byte, from a folded text. i;unicode-casemap (RFC
+/// 5051 §2) orders by upper case, and folded texts are lower case. The character `_` is between the
+/// two.
 pub fn order_into(folded: &[u8], into: &mut Vec<u8>) {
     if folded.is_ascii() {
         into.extend(folded.iter().map(u8::to_ascii_uppercase));

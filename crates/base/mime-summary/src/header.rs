@@ -10,17 +10,17 @@ use crate::in_bounds::InBounds;
 use crate::scan::{Span, is_blank, is_space, line_end, trim};
 
 /// Octets of the header of a message that comes in, at most. Mail with long lists of recipients has
-/// some ten thousand. What works on headers takes up to some sixty times as much memory, so that
-/// twice as many octets would be 128 MiB for one message.
+/// some ten thousand. Code that works on a header takes up to some sixty times its memory. Twice as
+/// many octets would take 128 MiB for one message.
 pub const HEADER_LEN_MAX: usize = 1 << 20;
 
 /// Lines of that header that begin a field, at most. Mail that went through many hosts and lists
 /// has some hundred. A verifier compares each with each name that a signature covers.
 pub const HEADER_FIELDS_MAX: usize = 10_000;
 
-/// The octets of the header of a message, without the blank line behind it, if it is within the
-/// bounds for mail that comes in: [`HEADER_LEN_MAX`] and [`HEADER_FIELDS_MAX`]. Looks at no more
-/// than that, whatever the length of the message.
+/// The octets of the header of a message, without the blank line behind it. None if it exceeds the
+/// bounds for incoming mail, [`HEADER_LEN_MAX`] and [`HEADER_FIELDS_MAX`]. Looks at no more than
+/// that, whatever the length of the message.
 pub fn bounded_header_len(message: &[u8]) -> Option<usize> {
     let bounded = message.get(..HEADER_LEN_MAX).unwrap_or(message);
     let (mut at, mut fields) = (0, 0);

@@ -95,7 +95,7 @@ impl FieldId {
         1 << (self.0 & 63)
     }
 
-    /// Whether the field is a trace that grows with every hop and that listings do not ask for.
+    /// Whether the field is a trace that grows with every hop and that listings do not request.
     const fn is_bulky(self) -> bool {
         matches!(
             self,
@@ -104,7 +104,7 @@ impl FieldId {
     }
 }
 
-/// Beginnings of other names that are traces or machine notes: bulky, and asked for by no listing.
+/// Beginnings of other names that are traces or machine notes: bulky, and requested by no listing.
 const BULKY: &[&str] = &[
     "arc-",
     "autocrypt",

@@ -1,19 +1,19 @@
-//! The answers to IMAP's questions about a message: computed once at delivery, read back at no
+//! The values that IMAP clients fetch of a message: computed once at delivery, read back at no
 //! cost.
 //!
 //! Three steps, each its own module:
-//! 1. [`Structure`] makes one pass over the raw bytes and knows every part by its byte range;
+//! 1. [`Structure`] makes one pass over the raw bytes and knows every part by its byte range.
 //!    [`HeaderFields`], [`Media`] and [`Envelope`] read values out of those ranges.
 //! 2. [`SummaryParts`] with the response bytes that the caller printed become one compact record
 //!    ([`SummaryParts::encode`]).
-//! 3. [`SummaryRef`] reads such a record in place: a FETCH item, a header field, a search text or
+//! 3. [`SummaryRef`] reads such a record in place. A FETCH item, a header field, a search text or
 //!    the range of a part is a slice, never a parse. [`TransferDecoder`] and [`SearchKey`] serve
 //!    BINARY and SEARCH where a body has to be read after all.
 //!
 //! What always holds: no input panics. Work and memory are linear in the message, and a summary is
 //! never longer than [`summary_len_max`]. Every range of a part lies inside its parent's. Every
-//! byte of a message belongs to a line, and lines end at LF (with or without CR before it). What
-//! this is not: a composer, a validator, or a place that knows IMAP's syntax.
+//! byte of a message belongs to a line, and lines end at LF (with or without CR before it). This
+//! crate is no composer and no validator, and does not know IMAP's syntax.
 
 mod address;
 mod charset;

@@ -32,12 +32,12 @@ pub enum TextKind {
 }
 
 impl<'m> Media<'m> {
-    /// What a part without a usable Content-Type is. RFC 2045 §5.2.
+    /// The type of a part without a usable Content-Type. RFC 2045 §5.2.
     pub const TEXT_PLAIN: Media<'static> = Media { top: b"text", sub: b"plain", params: Params::NONE };
-    /// What a part of multipart/digest is. RFC 2046 §5.1.5.
+    /// The type of a part of multipart/digest. RFC 2046 §5.1.5.
     pub const MESSAGE_RFC822: Media<'static> =
         Media { top: b"message", sub: b"rfc822", params: Params::NONE };
-    /// What a part that cannot be opened is. RFC 2045 §6.4.
+    /// The type of a part that cannot be opened. RFC 2045 §6.4.
     pub const OCTET_STREAM: Media<'static> =
         Media { top: b"application", sub: b"octet-stream", params: Params::NONE };
 

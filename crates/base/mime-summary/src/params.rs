@@ -135,9 +135,9 @@ impl<'m> Params<'m> {
         self.0.iter().find(|p| p.name.eq_ignore_ascii_case(name.as_bytes())).map(|p| p.value.as_ref())
     }
 
-    /// The value of the parameter as text: RFC 2231 continuations put together and decoded; else
-    /// the plain value, with encoded words decoded, which RFC 2047 §5 forbids there and many
-    /// programs write.
+    /// The value of the parameter as text. RFC 2231 continuations are joined and decoded. Otherwise
+    /// it is the plain value with encoded words decoded. RFC 2047 §5 forbids those there, but many
+    /// programs write them.
     pub fn decoded(&self, name: &str) -> Option<String> {
         self.extended(name).or_else(|| self.value(name).map(|value| decode_words(value).into_owned()))
     }

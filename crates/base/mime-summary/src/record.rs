@@ -19,14 +19,14 @@
 //! ends that is sent twice more behind it, as Sender and Reply-To. (Nearly all mail has neither.
 //! Both are 0 if nothing is repeated.) How much of BODYSTRUCTURE BODY begins with.
 //!
-//! Sections: 0–4 folded subject, from, to, cc, bcc, 5 ENVELOPE, 6 field table, 7 kept fields, 8
-//! BODY without what it shares with BODYSTRUCTURE, 9 BODYSTRUCTURE, 10 preview, 11 thread, 12 sort
-//! keys, 13 part table (see [`crate::table`]), 14 bits of the fields that were left out. What a
-//! search of a whole folder looks at comes first and is short, so that it reads three or four lines
-//! of memory a message.
+//! Sections: 0–4 folded subject, from, to, cc, bcc; 5 ENVELOPE; 6 field table; 7 kept fields; 8
+//! BODY without what it shares with BODYSTRUCTURE; 9 BODYSTRUCTURE; 10 preview; 11 thread; 12 sort
+//! keys; 13 part table (see [`crate::table`]); 14 bits of the fields that were left out. The
+//! sections that a search of a whole folder reads come first and are short. So a search reads three
+//! or four cache lines a message.
 //!
 //! Field table: for each kept field, in message order, number (1), length of the name (1), length
-//! (2); the fields lie in section 7 in this order. Thread: hash of Message-ID (8; 0 if none), then
+//! (2). The fields are in section 7 in this order. Thread: hash of Message-ID (8; 0 if none), then
 //! of each identifier that the message refers to (8). Sort keys: of From, To and Cc the folded
 //! local part of the first address, each with its length (2) before it. Bits of fields left out:
 //! the well-known ones (8), other names (8); nothing if there are none.
@@ -109,7 +109,7 @@ pub(crate) const FIRST_SECTIONS: usize = 14;
 pub(crate) const FIRST_NUMBERS: usize = FIRST_END + FIRST_SECTIONS;
 pub(crate) const FIRST_ENTRY_LEN: usize = 8;
 
-/// How much of a header is kept in all: 64 KiB, a hundred times what is usual.
+/// How much of a header is kept in all: 64 KiB, a hundred times the usual length.
 const KEPT_TOTAL_MAX: usize = 64 * 1024;
 
 /// How much of a field SEARCH, SORT and THREAD look at: 256 KiB, which is several thousand
@@ -122,7 +122,7 @@ const FOLDED_SHARE: usize = 4;
 /// The same, beside what the field's length gives.
 const FOLDED_BASE: usize = 256;
 
-/// What a summary is made of: the message, its structure, and the responses printed from them,
+/// The parts of a summary: the message, its structure, and the responses printed from them,
 /// which are opaque here.
 #[derive(Debug, Clone)]
 pub struct SummaryParts<'a> {
@@ -130,14 +130,14 @@ pub struct SummaryParts<'a> {
     pub message: &'a [u8],
     /// Its structure.
     pub structure: &'a Structure,
-    /// What FETCH ENVELOPE sends.
+    /// The bytes that FETCH ENVELOPE sends.
     pub envelope: &'a [u8],
-    /// Which bytes of it stand there twice more right behind themselves, as the list of From does
-    /// for want of Sender and Reply-To; they are kept once.
+    /// Which bytes of it are repeated twice right behind themselves. The list of From is, if Sender
+    /// and Reply-To are missing. They are kept once.
     pub repeated: Range<usize>,
-    /// What FETCH BODY sends.
+    /// The bytes that FETCH BODY sends.
     pub body: &'a [u8],
-    /// What FETCH BODYSTRUCTURE sends.
+    /// The bytes that FETCH BODYSTRUCTURE sends.
     pub body_structure: &'a [u8],
 }
 
@@ -178,8 +178,8 @@ impl SummaryParts<'_> {
         self.with_head(flags, &digest, numbers, &out.bytes)
     }
 
-    /// ENVELOPE without what is repeated, in two pieces, and where the first of the three lies; the
-    /// whole of it if it does not stand there three times after all.
+    /// ENVELOPE without the repeated list, in two pieces, and where the first of the three lies.
+    /// The whole of it if it is not there three times after all.
     fn envelope_once(&self) -> ([&[u8]; 2], Range<usize>) {
         let Range { start, end } = self.repeated;
         let whole = ([self.envelope, &[]], 0..0);
@@ -309,7 +309,7 @@ impl<'m> HeaderDigest<'m> {
     /// Takes what search, sort and thread need of a field.
     fn note(&mut self, id: FieldId, raw: &'m [u8]) {
         match id {
-            // Of several the last counts, as in the envelope.
+            // If there are several, the last counts, as in the envelope.
             FieldId::SUBJECT => {
                 self.search[0].clear();
                 self.search_raw[0] = 0;

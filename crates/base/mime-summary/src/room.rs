@@ -46,7 +46,7 @@ pub const fn summary_memory_max(message_len: usize) -> usize {
     if share < most { share } else { most }
 }
 
-/// What the responses of one message may still take.
+/// The bytes that the responses of one message may still take.
 #[derive(Debug, Clone)]
 pub struct Room {
     addresses: usize,
@@ -126,7 +126,7 @@ fn part_cost(kind: Kind, fields: &ContentFields) -> usize {
     PART_BYTES + message + IN_BOTH * tokens
 }
 
-/// Upper bound of what a string prints: in quotes with escapes, or as a literal.
+/// Upper bound of the bytes that a string prints: in quotes with escapes, or as a literal.
 fn string_len(text: &[u8]) -> usize {
     /// `{` and ten digits, `}` and a line end.
     const LITERAL_HEAD: usize = 14;

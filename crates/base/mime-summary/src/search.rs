@@ -20,15 +20,16 @@ use crate::table::PartRow;
 use crate::transfer::TransferDecoder;
 use crate::words::decode_words;
 
-/// How much of a body is decoded at a time: large enough for the substring search to run at memory
-/// speed, small enough to stay in the processor's second cache together with what it becomes.
+/// How much of a body is decoded at a time. It is large enough for the substring search to run at
+/// memory speed. It is small enough to stay in the processor's second cache together with its
+/// decoded text.
 const PIECE_LEN: usize = 32 * 1024;
 
-/// What decoding and folding a byte costs, in bytes that are searched for one key. About: text in
+/// The cost of decoding and folding a byte, in bytes that are searched for one key. About: text in
 /// ASCII takes 2 ns a byte, base64 and other scripts some 5.
 const DECODING: u64 = 8;
 
-/// What the tap of a text costs, in the same unit.
+/// The cost of the tap of a text, in the same unit.
 const TAPPING: usize = 4;
 
 /// A string to be searched for.
@@ -94,7 +95,7 @@ pub enum Within {
 /// A key, and where it is looked for.
 #[derive(Debug, Clone)]
 pub struct TextKey {
-    /// What is looked for.
+    /// The text to find.
     pub key: SearchKey,
     /// Where.
     pub within: Within,
@@ -159,7 +160,7 @@ enum Root {
     None,
 }
 
-/// What is looked through.
+/// The place of the search in the message.
 enum At {
     /// The next part begins.
     Part,
@@ -224,8 +225,8 @@ impl TextSearch {
         self.step_tapped(keys, message, None)
     }
 
-    /// The same. With a tap, all of the message is read, whatever is found in it, and the tap gets
-    /// each text that any key would be looked for in. Give it at each step or at none.
+    /// The same. With a tap, all of the message is read, whatever is found in it. The tap gets each
+    /// text in which any key would be looked for. Give it at each step or at none.
     pub fn step_tapped(&mut self, keys: &[TextKey], message: &[u8], tap: Option<Tap<'_>>) -> Option<u64> {
         let is_tapped = tap.is_some();
         let texts = self.in_body.len() + self.in_text.len() + if is_tapped { TAPPING } else { 0 };
@@ -411,7 +412,7 @@ fn field_text(raw: &[u8]) -> Vec<u8> {
 struct Window {
     /// Decoded, not folded yet.
     text: String,
-    /// Folded; begins with the end of what was searched before.
+    /// Folded; begins with the end of the text searched before.
     folded: Vec<u8>,
     /// Bytes of it that were searched before.
     kept: usize,

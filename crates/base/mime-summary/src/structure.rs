@@ -34,8 +34,8 @@ use crate::transfer::Encoding;
 /// keeps every recursion over the tree (printing, dropping) within a few kilobytes of stack.
 pub const MAX_DEPTH: usize = 100;
 
-/// How many parts a message may have: twice the 10,000 that we promise to serve; each costs 24
-/// bytes in the stored record and some 60 in BODYSTRUCTURE.
+/// How many parts a message may have. It is twice the 10,000 that we promise to serve. Each costs
+/// 24 bytes in the stored record and some 60 in BODYSTRUCTURE.
 pub const MAX_PARTS: usize = 20_000;
 
 /// How many fields of the message's own header are listed. Real headers have under 200; the rest is
@@ -51,7 +51,7 @@ pub type PartIndex = u32;
 /// No part.
 const NONE: PartIndex = PartIndex::MAX;
 
-/// What a part is made of.
+/// The kind of a part's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Content that is not divided further.
@@ -65,7 +65,7 @@ pub enum Kind {
 /// Which media type a part has in effect, its Content-Type field aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effective {
-    /// What the field says.
+    /// The type in the field.
     Declared,
     /// text/plain; charset=us-ascii: the field is absent or makes no sense. RFC 2045 §5.2.
     TextPlain,
@@ -78,7 +78,7 @@ enum Effective {
 /// One part. The message itself is a part, and so is the root of each nested message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// What it is made of.
+    /// The kind of its content.
     pub kind: Kind,
     /// How its content is encoded.
     pub encoding: Encoding,
@@ -93,9 +93,9 @@ pub struct Part {
     pub body: Span,
     /// How many lines end in the body.
     pub lines: u32,
-    /// What stands before the first delimiter of a multipart.
+    /// The text before the first delimiter of a multipart.
     pub preamble: Span,
-    /// What stands after the close delimiter of a multipart.
+    /// The text after the close delimiter of a multipart.
     pub epilogue: Span,
     /// Its Content-* fields.
     pub fields: ContentFields,
@@ -338,7 +338,7 @@ impl<'m> Pass<'m> {
         }
     }
 
-    /// Decides what a part with this header is.
+    /// Decides the kind of a part with this header.
     fn classify(
         &self,
         header: Span,

@@ -236,7 +236,7 @@ fn nesting_bombs_are_leaves() {
     }
 }
 
-/// RFC 2046 §5.1.1: a boundary is compared with the beginning of a line. What an exporter puts
+/// RFC 2046 §5.1.1: a boundary is compared with the beginning of a line. Text that an exporter puts
 /// behind it takes nothing from the parts.
 #[test]
 fn a_line_that_begins_with_a_boundary_is_a_delimiter() {

@@ -1,6 +1,6 @@
 //! The base subject, by which SORT and THREAD put messages together. RFC 5256 §2.1.
 //!
-//! Taken from the folded subject, every step only ever cuts at its ends: the base subject is a
+//! The steps work on the folded subject, and each only cuts at its ends. So the base subject is a
 //! range of it, and a summary stores two numbers and no second text.
 
 use crate::in_bounds::InBounds;

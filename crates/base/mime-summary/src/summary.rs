@@ -1,9 +1,8 @@
 //! Reading a stored summary in place: every answer is a slice of it.
 //!
 //! [`SummaryRef::new`] checks version, length and the ends of all sections once (some ten
-//! nanoseconds); after that no access can leave the record, whatever its bytes are. A damaged
-//! record gives wrong or empty answers, never a panic: that it is not damaged is what the store's
-//! checksum is for.
+//! nanoseconds). After that no access can leave the record, whatever its bytes are. A damaged
+//! record gives wrong or empty answers, never a panic. The store's checksum detects damage.
 
 use std::ops::Range;
 
@@ -73,8 +72,8 @@ impl Form {
 
 /// A stored summary.
 ///
-/// Of its numbers, those that bound the sections are verified. Where another one points outside of
-/// its section, the record is damaged, and nothing is given for it.
+/// The numbers that bound its sections are verified. Where another one points outside of its
+/// section, the record is damaged, and nothing is given for it.
 #[derive(Debug, Clone, Copy)]
 pub struct SummaryRef<'s> {
     bytes: &'s [u8],
@@ -166,7 +165,7 @@ impl<'s> SummaryRef<'s> {
         })
     }
 
-    /// What FETCH ENVELOPE sends.
+    /// The bytes that FETCH ENVELOPE sends.
     pub fn envelope(&self) -> Pieces<'s, 4> {
         let kept = self.section(record::ENVELOPE);
         let [start, end] = [record::REPEATED, record::REPEATED + 1].map(|place| self.later_number(place));
@@ -175,13 +174,13 @@ impl<'s> SummaryRef<'s> {
         Pieces([before, once, once, after])
     }
 
-    /// What FETCH BODY sends.
+    /// The bytes that FETCH BODY sends.
     pub fn body(&self) -> Pieces<'s, 2> {
         let shared = self.body_structure().get(..self.later_number(record::SHARED)).unwrap_or_default();
         Pieces([shared, self.section(record::BODY)])
     }
 
-    /// What FETCH BODYSTRUCTURE sends.
+    /// The bytes that FETCH BODYSTRUCTURE sends.
     pub fn body_structure(&self) -> &'s [u8] {
         self.section(record::BODY_STRUCTURE)
     }
@@ -463,8 +462,8 @@ impl<'s> HeaderText<'s> {
 }
 
 impl FieldMask {
-    /// Appends the selected fields of a header read from the message itself, and its blank line:
-    /// for a summary that [needs the body](SummaryRef::needs_body), and for the headers of nested
+    /// Appends the selected fields of a header read from the message itself, and its blank line.
+    /// For a summary that [needs the body](SummaryRef::needs_body), and for the headers of nested
     /// messages.
     pub fn append_from_header(&self, header: &[u8], into: &mut Vec<u8>) {
         let mut at = Some(0);

@@ -24,7 +24,7 @@ use crate::transfer::Encoding;
 /// Size of a row in bytes.
 pub(crate) const ROW_LEN: usize = 24;
 
-/// What of a part is asked for. RFC 9051 §6.4.5.1.
+/// The requested item of a part. RFC 9051 §6.4.5.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
     /// The part's body; without a path, the whole message.
@@ -44,7 +44,7 @@ pub struct Located {
     pub span: Span,
     /// For the body of a part: how it is encoded, which BINARY undoes; identity for all else.
     pub encoding: Encoding,
-    /// What the part is made of.
+    /// The kind of the part's content.
     pub kind: Kind,
 }
 
@@ -59,7 +59,7 @@ pub struct PartRow {
     pub first_child: u32,
     /// Number of children; they are neighbours.
     pub child_count: u32,
-    /// What it is made of.
+    /// The kind of its content.
     pub kind: Kind,
     /// How it is encoded.
     pub encoding: Encoding,
@@ -196,7 +196,7 @@ pub(crate) fn write_table(message: &[u8], structure: &Structure, into: &mut Vec<
 }
 
 /// Finds a section. RFC 9051 §6.4.5.1: every message has a part 1, which is the message's own body
-/// if it is not a multipart; the parts of a part that is a message are those of the message inside.
+/// if it is not a multipart. If a part is a message, its parts are those of the message inside.
 pub(crate) fn locate(table: &[u8], path: &[u32], section: Section) -> Option<Located> {
     let root = PartRow::read(table, 0)?;
     let Some((&first, rest)) = path.split_first() else {

@@ -1,9 +1,8 @@
 //! Undoing a transfer encoding, piece by piece: what BINARY and SEARCH read.
 //!
-//! Decoders forgive what mail programs forgive: bytes that do not belong to the alphabet are
-//! skipped in base64 (RFC 2045 §6.8), a broken `=XY` stays as it stands in quoted-printable
-//! (§6.7). Only an encoding that we do not know is an error, for which IMAP has [UNKNOWN-CTE]
-//! (RFC 9051 §7.1).
+//! Decoders forgive what mail programs forgive. In base64, bytes outside the alphabet are skipped
+//! (RFC 2045 §6.8). In quoted-printable, a broken `=XY` stays as it is (§6.7). Only an encoding
+//! that we do not know is an error, for which IMAP has [UNKNOWN-CTE] (RFC 9051 §7.1).
 
 use crate::in_bounds::InBounds;
 
@@ -105,7 +104,7 @@ impl TransferDecoder {
         }
     }
 
-    /// Appends what the last piece left undecided.
+    /// Appends the bytes that the last piece left undecided.
     pub fn finish(self, into: &mut Vec<u8>) {
         match self.0 {
             State::Identity => {}
@@ -196,7 +195,7 @@ fn trim_line(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// How much white space before a line end counts as added on the way: bounds what is held back.
+/// How much white space before a line end counts as added on the way: bounds the bytes held back.
 const ESCAPE_MAX: usize = 1000;
 
 /// `=XY`, or a soft line break; returns how many bytes it took, none if the piece ends too early.

@@ -1,5 +1,5 @@
-//! What holds for every sequence of bytes: nothing panics, ranges lie inside each other, records
-//! give back what went in, damaged records are refused or harmless.
+//! What holds for every sequence of bytes. Nothing panics. Ranges lie inside each other. Records
+//! give back what went in. Damaged records are refused or harmless.
 
 use std::ops::Range;
 
@@ -93,7 +93,7 @@ fn with_responses(
     SummaryParts { message, structure, envelope, repeated, body, body_structure }.encode()
 }
 
-/// Everything that can be asked of a record, whatever its bytes are.
+/// Every value that can be read from a record, whatever its bytes are.
 fn ask_all(summary: &SummaryRef<'_>, message: &[u8]) {
     let mut out = Vec::new();
     for mask in [FieldMask::only(["from", "x-own", ""]), FieldMask::all_but(["to"]), FieldMask::default()] {

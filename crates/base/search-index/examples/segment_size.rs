@@ -1,6 +1,6 @@
 //! What the index costs: reads messages from the files of a directory, or cuts other files into
-//! messages of 4 KiB. Prints the size of their segments against their text, the time of each step
-//! for a message, and how many messages are proposed for words that few have.
+//! messages of 4 KiB. Prints the size of their segments against their text, and the time of each
+//! step for a message. Prints how many messages the index proposes for rare words.
 //!
 //! `cargo run -p posthaste-search-index --example segment_size -- DIRECTORY [whole]`
 

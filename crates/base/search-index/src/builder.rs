@@ -20,8 +20,8 @@ const ORDINAL_BITS: u32 = MESSAGES_MAX.ilog2();
 const TEXT_SHARE: (u64, u64) = (35, 100);
 const SLACK_BYTES: u64 = 96;
 
-/// What a word takes beside its own bytes: its separator, the length of its list, and its shares of
-/// a block and of the rows.
+/// The bytes of a word beside its own text: its separator, the length of its list, and its shares
+/// of a block and of the rows.
 const WORD_BYTES: u64 = 7;
 
 /// Words, each with a number, and which messages have them.

@@ -4,11 +4,11 @@
 //! message, which become its [`Terms`]. A [`Builder`] makes a [`Segment`] of many messages, and
 //! [`merge`] makes one segment of several. A [`Query`] is a key as words see it, and
 //! [`Segment::propose`] names the messages that may match it. A message that holds the key is
-//! always proposed; one that lacks it may be.
+//! always proposed. A message that lacks it may be proposed, too.
 //!
 //! A key is any substring. A segment has its different words side by side, and a piece of a word is
 //! looked for in them as in a text. Where a key has several pieces, a message must have a word for
-//! each, which ends or begins where the key says so.
+//! each. If the key has a separator beside the piece, the word must begin or end there.
 //!
 //! This crate knows no mail, no files and no clock. The caller folds texts and keys in the same way
 //! before they come here.

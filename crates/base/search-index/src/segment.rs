@@ -50,7 +50,7 @@ pub(crate) const ROWS: usize = 2048;
 pub(crate) const RANGES_MAX: usize = 4 * MESSAGES_MAX;
 
 /// Words of one segment that hold a piece. With more, all messages are proposed: reading the lists
-/// would take longer than what it saves.
+/// would take longer than it saves.
 const HELD_MAX: u32 = 1024;
 
 pub(crate) const MAGIC: [u8; 8] = *b"PHSEARC\x03";

@@ -181,7 +181,7 @@ impl Collector {
     }
 }
 
-/// What the index knows of one message: its words, and how long its text is.
+/// The terms of one message for the index: its words, and how long its text is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
     /// By scope, with separators before, between and behind them.

@@ -2,8 +2,8 @@
 //!
 //! A word is a run of letters and digits: ASCII ones, and all bytes of other characters. Scripts
 //! without spaces between words (Chinese, Japanese, Thai …) become pairs of neighbouring
-//! characters. A word over 47 bytes becomes chunks of 47 bytes, of which each repeats the last 15
-//! bytes of the one before: whatever has 16 bytes or fewer is whole in one of them.
+//! characters. A word over 47 bytes becomes chunks of 47 bytes. Each chunk repeats the last 15
+//! bytes of the one before. So a piece of 16 bytes or fewer is whole in one of them.
 //!
 //! What always holds: where a piece of a text begins or ends does not change its words.
 
@@ -19,10 +19,10 @@ pub(crate) const WHOLE_MAX: usize = WORD_MAX - STRIDE + 1;
 /// Bytes of a text that are taken up before chunks of a long word leave.
 const STEP: usize = 256;
 
-/// What stands at a place in a text.
+/// The class of a place in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// What separates words.
+    /// A separator of words.
     Gap,
     /// A byte of a word.
     Plain,
@@ -30,7 +30,7 @@ pub(crate) enum Class {
     Dense(usize),
 }
 
-/// What stands at this place.
+/// The class of this place.
 #[inline]
 pub(crate) fn class(text: &[u8], at: usize) -> Class {
     let Some(&byte) = text.get(at) else { return Class::Gap };

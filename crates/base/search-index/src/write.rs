@@ -3,7 +3,7 @@
 use crate::query::SEPARATOR;
 use crate::segment::{BLOCK, HEAD_LEN, MAGIC, RANGES_MAX, ROWS, Segment, row_of};
 
-/// What stands before the words.
+/// The head of a segment, before the words.
 pub(crate) struct Head<'h> {
     pub(crate) uids: &'h [u32],
     pub(crate) opaque: &'h [bool],

@@ -1,4 +1,4 @@
-//! What holds a key is proposed, and what is damaged is refused.
+//! A message that holds a key is proposed, and a damaged segment is refused.
 
 use posthaste_search_index::{Builder, Collector, Query, Scope, Segment, Terms, merge};
 use proptest::prelude::*;
@@ -69,8 +69,9 @@ fn holds(text: &[u8], key: &str) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The messages that a naive scan of their texts finds are proposed: for any texts, cut off at
-    /// any byte, which come in pieces, and for any keys, those of one segment and of merged ones.
+    /// The index proposes every message that a naive scan of the texts finds. This holds for any
+    /// keys and any texts, which come in pieces and are cut off at any byte. It holds for one
+    /// segment and for merged ones.
     #[test]
     fn a_naive_scan_finds_nothing_that_is_not_proposed(
         texts in prop::collection::vec((wild_text(), any::<prop::sample::Index>(), any::<bool>()), 1..12),
@@ -192,7 +193,7 @@ proptest! {
     #[test]
     fn any_bytes_are_a_segment_or_not(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(Segment::read(bytes.clone()).is_err());
-        // With the right sum, lengths and offsets are what they are.
+        // With the right checksum, lengths and offsets may have any value.
         bytes.splice(0..0, *b"PHSEARC\x03\0\0\0\0\x03\0\0\0\x01\0\0\0");
         let sum = crc32c::crc32c(&bytes[12..]);
         bytes[8..12].copy_from_slice(&sum.to_le_bytes());

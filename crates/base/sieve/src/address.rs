@@ -7,7 +7,7 @@ use posthaste_mime_summary::address_list;
 use crate::compiled::AddressPart;
 
 /// The addresses in the value of a field: local part and domain. Groups have no address of their
-/// own, and what has no domain is no address (RFC 5228 §5.1).
+/// own, and a mailbox without a domain is no address (RFC 5228 §5.1).
 pub(crate) fn of_field(value: &[u8]) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     address_list(value)

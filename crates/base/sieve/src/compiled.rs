@@ -1,4 +1,4 @@
-//! What a script is compiled to: commands and tests with everything decided that can be decided
+//! The compiled form of a script: commands and tests with everything decided that can be decided
 //! before a message comes. Tags are fields, names of headers are in lower case, constant keys are
 //! patterns, names of variables are numbers.
 
@@ -76,7 +76,7 @@ pub(crate) struct FileInto {
     pub(crate) copy: bool,
 }
 
-/// What `fileinto` and `:fcc` have in common.
+/// The options that `fileinto` and `:fcc` share.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FileOptions {
     pub(crate) flags: Option<Texts>,
@@ -203,7 +203,7 @@ pub(crate) enum EnvelopePart {
     To,
 }
 
-/// What `:mime` looks at. RFC 5703 §4.
+/// The options of `:mime`. RFC 5703 §4.
 #[derive(Debug, Clone)]
 pub(crate) struct Mime {
     pub(crate) any_child: bool,

@@ -16,7 +16,7 @@ pub enum Location {
 }
 
 /// The world around a message. Each question has an answer that is right for a server without the
-/// thing asked for, so an implementation writes only what it has. No answer may be slow: a run
+/// thing requested, so an implementation writes only what it has. No answer may be slow: a run
 /// waits for it.
 pub trait Context {
     /// The reverse path of the envelope without angle brackets; empty for the null path.
@@ -33,7 +33,7 @@ pub trait Context {
         &[]
     }
 
-    /// What stands between user and detail of an address (RFC 5233 §4); empty for nothing.
+    /// The separator between user and detail of an address (RFC 5233 §4); empty for nothing.
     fn subaddress_separator(&self) -> &str {
         "+"
     }

@@ -1,4 +1,4 @@
-//! What a run wants done with a message. Nothing has happened yet: the caller does it.
+//! The effects that a run wants on a message. Nothing has happened yet: the caller does it.
 
 use crate::error::RunError;
 use crate::notify::Mailto;
@@ -15,7 +15,7 @@ pub enum Effect {
         flags: Vec<String>,
         /// Its header.
         version: Version,
-        /// Whether no action asked for it, but none took it away either (RFC 5228 §2.10.2).
+        /// Whether no action requested it, but none took it away either (RFC 5228 §2.10.2).
         is_implicit: bool,
     },
     /// Store it in a mailbox.
@@ -98,7 +98,7 @@ pub struct VacationReply {
 pub struct Notification {
     /// The method's URI as it was written.
     pub method: String,
-    /// What it says.
+    /// The parsed URI.
     pub mailto: Mailto,
     /// From field, if the script gives one.
     pub from: Option<String>,
@@ -115,7 +115,7 @@ pub struct Notification {
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
-    /// What to do, in order. Never empty: a message that is neither kept nor stored nor sent nor
+    /// The effects, in order. Never empty: a message that is neither kept nor stored nor sent nor
     /// refused is discarded explicitly.
     pub effects: Vec<Effect>,
     /// Headers that `addheader` and `deleteheader` made, each whole with its blank line: version 1
@@ -125,7 +125,7 @@ pub struct Outcome {
     pub body_start: usize,
     /// Why the run ended early. The effects are then the implicit keep alone (RFC 5228 §2.10.6).
     pub error: Option<RunError>,
-    /// What was not done, and why: replies that RFC 5230 forbids, for example.
+    /// The actions that were left out, and why: replies that RFC 5230 forbids, for example.
     pub notes: Vec<String>,
     /// Steps that the run took.
     pub steps: u64,

@@ -23,7 +23,7 @@ impl fmt::Display for Place {
 pub struct CompileError {
     /// Where.
     pub place: Place,
-    /// What is wrong, and what to write instead.
+    /// The fault, and what to write instead.
     pub message: String,
 }
 
@@ -58,7 +58,7 @@ pub struct RunError {
     pub script: String,
     /// Where.
     pub place: Place,
-    /// What went wrong.
+    /// The fault.
     pub message: String,
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 macro_rules! extensions {
     ($($variant:ident $name:literal $rfc:literal,)*) => {
-        /// What a script may name in `require`.
+        /// The names that a script may require.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Extension { $(#[doc = $rfc] $variant,)* }
 

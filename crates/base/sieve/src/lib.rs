@@ -2,7 +2,7 @@
 //!
 //! Two steps. [`Script::compile`] reads a script once and reports every fault with its place.
 //! [`Script::run`] takes a message and answers with a list of [`Effect`]s: keep it, store it there,
-//! send it on. Nothing has happened then; the caller does it.
+//! send it on. The caller carries them out.
 //!
 //! ```text
 //! lexer ─► parser ─► check ─► compiled ─► run ─► effects
@@ -10,9 +10,9 @@
 //!                                          Context: envelope, clock, mailboxes, what was seen
 //! ```
 //!
-//! What always holds: nothing here does I/O, and nothing reads a clock; a run ends after a bounded
-//! number of steps; a run that fails keeps the message (RFC 5228 §2.10.6). What this is not: a
-//! store of scripts, a queue, or a composer of replies.
+//! What always holds: nothing here does I/O, and nothing reads a clock. A run ends after a bounded
+//! number of steps. A run that fails keeps the message (RFC 5228 §2.10.6). This crate is no store
+//! of scripts, no queue, and no composer of replies.
 
 mod address;
 mod check;

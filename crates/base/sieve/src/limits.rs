@@ -1,4 +1,4 @@
-//! What a script may cost: bounds for compiling and for one run.
+//! Limits of the cost of a script: bounds for compiling and for one run.
 
 /// Bounds, each with a default that real scripts stay far below.
 ///

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 
 use posthaste_mime_summary::{HEADER_FIELDS_MAX, HeaderFields, PartIndex, Span, Structure, decode_words};
 
-/// A message. Its header is read at once, its parts when they are asked for.
+/// A message. Its header is read at once, its parts when they are requested.
 pub(crate) struct Message<'m> {
     pub(crate) bytes: &'m [u8],
     fields: Vec<Field<'m>>,
@@ -115,8 +115,8 @@ impl<'m> Message<'m> {
         self.structure().part(part).map_or(0, |part| u64::from(part.header.len()))
     }
 
-    /// The fields of one part, read from the message as it came: the first ones, if there are more
-    /// than the header of a message may have.
+    /// The fields of one part, read from the message as it came. Only the first ones, if there are
+    /// more than the header of a message may have.
     pub(crate) fn part_fields(&self, part: PartIndex, name: &str) -> Vec<&'m [u8]> {
         let Some(part) = self.structure().part(part) else { return Vec::new() };
         HeaderFields::new(self.bytes, part.header)

@@ -5,8 +5,8 @@
 pub struct Mailto {
     /// Addresses of `To`.
     pub to: Vec<String>,
-    /// Further fields, in order. RFC 5436 §2.3: From, Date, Message-ID, Received and what the
-    /// server alone writes are not among them.
+    /// Further fields, in order. RFC 5436 §2.3: From, Date, Message-ID, Received and other fields
+    /// that only the server writes are not among them.
     pub fields: Vec<(String, String)>,
     /// The text.
     pub body: Option<String>,

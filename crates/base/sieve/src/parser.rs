@@ -1,7 +1,7 @@
 //! Tokens to commands. RFC 5228 §8.2.
 //!
 //! The parser knows no command: `foo :bar 1 "x" { }` is a command like any other. It reports the
-//! first fault only, because what follows a fault of syntax is guesswork.
+//! first fault only, because the text after a fault of syntax can only be guessed.
 
 use crate::error::{CompileError, Place};
 use crate::lexer::{Lexer, Token};

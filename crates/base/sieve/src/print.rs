@@ -1,4 +1,4 @@
-//! Commands as text again: what is parsed from it is what was printed.
+//! Commands as text again, which parses back to the same commands.
 
 use crate::syntax::{Argument, Command, Test, Value};
 

@@ -7,12 +7,12 @@ use crate::extension::ExtensionSet;
 use crate::limits::Limits;
 use crate::parser::parse;
 
-/// What a server lets scripts use.
+/// The extensions and limits that a server gives scripts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
-    /// What `require` may name.
+    /// The extensions that `require` may name.
     pub extensions: ExtensionSet,
-    /// What a script and its runs may cost.
+    /// The limits of a script and its runs.
     pub limits: Limits,
 }
 
@@ -59,7 +59,7 @@ impl Script {
         self.regexes * self.limits.regex_bytes_max
     }
 
-    /// What the script asked for.
+    /// The extensions that the script requested.
     pub fn extensions(&self) -> ExtensionSet {
         self.enabled
     }

@@ -38,11 +38,11 @@ pub struct Test {
 pub struct Argument {
     /// Where it begins.
     pub place: Place,
-    /// What it is.
+    /// Its value.
     pub value: Value,
 }
 
-/// What an argument is.
+/// The value of an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// `:name`, in lower case.
@@ -55,7 +55,7 @@ pub enum Value {
     List(Vec<(Place, String)>),
 }
 
-/// Sets all places to none, so that scripts can be compared by what they say.
+/// Sets all places to none, so that scripts can be compared by their contents.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn forget_places(commands: &mut [Command]) {
     for command in commands {

@@ -36,7 +36,7 @@ impl Text {
     }
 }
 
-/// What stands between `${` and `}`.
+/// The reference between `${` and `}`.
 pub(crate) enum Reference<'s> {
     /// A number.
     Match(usize),

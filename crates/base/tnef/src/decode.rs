@@ -15,7 +15,7 @@ use crate::model::{
 use crate::reader::Reader;
 use crate::tags::{IID_MESSAGE, attribute};
 
-/// What a TNEF stream begins with: MS-OXTNEF §2.1.3.1.
+/// The first bytes of a TNEF stream: MS-OXTNEF §2.1.3.1.
 pub(crate) const SIGNATURE: u32 = 0x223E_9F78;
 
 /// How deep messages nest in one another before one stays as bytes. Forwards of forwards stay under
@@ -148,8 +148,8 @@ impl Decoder {
         if !is_list && !kind.is_sized() {
             return self.one(reader, kind, depth);
         }
-        // MS-OXTNEF §2.1.3.4: a value with a length of its own has a count before it, which is 1
-        // unless the type says that there are several.
+        // MS-OXTNEF §2.1.3.4: a value with a length of its own has a count before it. The count is
+        // 1 unless the type has several values.
         let count = reader.len("the number of values")?;
         if !is_list && count == 1 {
             return self.one(reader, kind, depth);

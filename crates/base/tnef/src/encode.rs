@@ -98,7 +98,7 @@ fn write_later(out: &mut Vec<u8>) -> usize {
     out.len()
 }
 
-/// The length of what was written from `from` on, in the room before it.
+/// The length of the bytes written from `from` on, in the room before them.
 fn write_now(out: &mut [u8], from: usize) -> Result<usize, EncodeError> {
     let len = out.len() - from;
     let bytes = u32::try_from(len).map_err(|_| EncodeError::TooLong)?.to_le_bytes();

@@ -1,7 +1,7 @@
 //! Why bytes are not TNEF that can be read, and why a model cannot be written.
 
-/// Why a TNEF stream, or something in it, cannot be used. The text is for the log: it says what is
-/// wrong and where.
+/// Why a TNEF stream, or something in it, cannot be used. The text is for the log: it names the
+/// fault and its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// The first four bytes are not TNEF's signature.
@@ -10,7 +10,7 @@ pub enum Damage {
     /// A length or a count goes beyond the end of what holds it.
     #[error("{what} at byte {at} ends beyond its container")]
     Truncated {
-        /// What was being read.
+        /// The structure that was being read.
         what: &'static str,
         /// Where, from the start of its stream.
         at: usize,

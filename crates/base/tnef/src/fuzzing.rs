@@ -4,8 +4,9 @@
 use crate::decode::checksum;
 use crate::{Outcome, convert, decode, encode, enrich, restore, rtf};
 
-/// As all of these: nothing panics, what is read is written again, and conversions are bounded and
-/// repeatable. Once as it is, and once with right sums, without which little of it would be read.
+/// As all of these: nothing panics, each value that is read is written again, and conversions are
+/// bounded and repeatable. Once as it is, and once with right sums, without which little of it
+/// would be read.
 pub fn any(data: &[u8]) {
     one(data);
     one(&with_sums(data));

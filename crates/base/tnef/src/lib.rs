@@ -1,4 +1,4 @@
-//! TNEF: the bytes of `winmail.dat` to values and back, and what they hold as MIME.
+//! TNEF: the bytes of `winmail.dat` to values and back, and to MIME.
 //!
 //! Written from the public specifications: MS-OXTNEF (the stream), MS-OXCDATA and MS-OXPROPS
 //! (properties), MS-OXRTFCP (compressed RTF), MS-OXRTFEX (HTML inside RTF), MS-OXCICAL (meetings).
@@ -11,9 +11,9 @@
 //! | a MIME message to TNEF, and back byte for byte | [`enrich`], [`restore`] |
 //! | compressed RTF | [`rtf::decompress`], [`rtf::compress`] |
 //!
-//! What always holds: no input panics; memory is bounded by the input's length
-//! ([`conversion_memory_max`]); `decode(encode(m))` is `m`, and the same model always gives the
-//! same bytes. What is damaged gives a [`Damage`], which says why.
+//! What always holds: no input makes it panic. Memory is bounded by the input's length
+//! ([`conversion_memory_max`]). `decode(encode(m))` is `m`, and the same model always gives the
+//! same bytes. Damaged input gives a [`Damage`], which says why.
 
 mod charset;
 mod decode;

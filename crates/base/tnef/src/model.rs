@@ -271,7 +271,7 @@ impl Value {
     }
 }
 
-/// What an object property holds.
+/// The content of an object property.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
     /// The interface that reads the content.

@@ -92,7 +92,7 @@ fn ytnef_extracts_every_byte() {
     expect_files(&found, "ytnef");
 }
 
-/// The message has what the judges are asked for.
+/// The message has everything that the judges should find.
 #[test]
 fn the_message_is_what_it_says() {
     let message = message();

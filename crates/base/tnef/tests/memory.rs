@@ -1,4 +1,4 @@
-//! What a conversion takes, counted by an allocator, for messages that are made to take much.
+//! The memory of a conversion, counted by an allocator, for messages that are made to take much.
 
 use posthaste_testkit::CountingAllocator;
 use posthaste_tnef::samples;
@@ -75,7 +75,7 @@ fn conversions_keep_within_their_memory() {
         ..Attachment::default()
     };
     both("tiny files", &Message { attachments: vec![file; 40_000], ..Message::default() });
-    // Work that grows with the square would take hours: images by the thousand in HTML of
+    // Work that grows with the square would take hours. There are images by the thousand in HTML of
     // megabytes, links within links, and attachments of a message with many properties.
     let image = Attachment {
         attributes: vec![Attribute { id: attribute::ATTACH_DATA, data: vec![1] }],

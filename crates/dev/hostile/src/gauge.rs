@@ -1,4 +1,4 @@
-//! What a process takes, as Linux counts it.
+//! The memory and CPU of a process, as Linux counts them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -42,7 +42,7 @@ impl Gauge {
         Duration::from_millis(ticks * 10)
     }
 
-    /// What each of its threads did so far.
+    /// The CPU of each of its threads so far.
     pub fn threads(&self) -> Threads {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
         let of = |task: fs::DirEntry| {
@@ -91,9 +91,9 @@ impl Turns {
 pub struct Threads(HashMap<u32, Turns>);
 
 impl Threads {
-    /// How long the process waited for a processor since then, during `elapsed`: the least wait of
-    /// those threads that ran or waited half of that time. Which of them worked for whom is not
-    /// known, so each of them waited at least that long.
+    /// How long the process waited for a processor since then, during `elapsed`. It is the least
+    /// wait of those threads that ran or waited half of that time. Which of them worked for whom is
+    /// not known, so each of them waited at least that long.
     pub fn waited_since(&self, before: &Self, elapsed: Duration) -> Duration {
         let since = self.0.iter().map(|(id, now)| {
             let before = before.0.get(id).copied().unwrap_or_default();

@@ -12,15 +12,15 @@ use posthaste_testkit::ServerBuilder;
 /// table.
 ///
 /// A well-behaved neighbour lists its mailbox of 200 messages all the while. For each attack the
-/// table has what the server answered. It has the neighbour's times: median, worst, and worst
-/// without what it and the server waited for a processor. Beside them stand the same of ten seconds
-/// in which it was alone. Then come the server's memory over what it had just before, and the bound
-/// of that. Last is the CPU time that the server took after the attacker had left.
+/// table has the server's answer. It has the neighbour's times: median, worst, and worst without
+/// the waits of both for a processor. Beside them stand the same of ten seconds in which it was
+/// alone. Then come the server's memory above its level just before, and the bound of that. Last is
+/// the CPU time that the server took after the attacker had left.
 ///
-/// An attack is held if the server lives, somebody else can log in afterwards, each listing was
-/// the right one, and memory stayed in its bound. Without --quick the times count as well: the
-/// median and the worst without waits are at most --factor times those alone (the worst: and
-/// --grain), and CPU afterwards at most --cpu-after. The attackers' own threads run at nice 10,
+/// An attack is held if the server lives and somebody else can log in afterwards. Each listing must
+/// have been right, and memory must have stayed in its bound. Without --quick the times count as
+/// well. The median and the worst without waits are at most --factor times those alone (the worst:
+/// and --grain). CPU afterwards is at most --cpu-after. The attackers' own threads run at nice 10,
 /// since a real attacker computes elsewhere.
 ///
 /// Exit status: 0 if all were held, 1 if not, 2 if it could not be tried.

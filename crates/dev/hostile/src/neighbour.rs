@@ -41,7 +41,7 @@ impl Times {
         self.0.last().map(|(took, _)| *took).unwrap_or_default()
     }
 
-    /// The longest without what it and the server waited for a processor.
+    /// The longest without the waits of both for a processor.
     pub fn worst_of_server(&self) -> Duration {
         self.0.iter().map(|(took, waited)| took.saturating_sub(*waited)).max().unwrap_or_default()
     }
@@ -83,7 +83,7 @@ impl Neighbour {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Waits until it was answered so often from now on, or what is wrong with it.
+    /// Waits until it got so many answers from now on. Or returns its fault.
     pub fn wait_for(&self, answers: usize) -> std::result::Result<(), String> {
         let until = self.shared.answered.load(Ordering::Relaxed) + answers;
         let began = Instant::now();
@@ -99,12 +99,12 @@ impl Neighbour {
         Ok(())
     }
 
-    /// What it was answered that was wrong.
+    /// The wrong answer that it got.
     pub fn fault(&self) -> Option<String> {
         self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The times since this was asked last, in order of size.
+    /// The times since the last call, in order of size.
     pub fn take_times(&self) -> Times {
         let mut times =
             std::mem::take(&mut *self.shared.times.lock().unwrap_or_else(PoisonError::into_inner));
@@ -112,7 +112,7 @@ impl Neighbour {
         Times(times)
     }
 
-    /// Has it ask nothing while something is measured that it would disturb.
+    /// Keeps it silent during a measurement that it would disturb.
     pub fn quiet<T>(&self, work: impl FnOnce() -> T) -> T {
         self.shared.paused.store(true, Ordering::Relaxed);
         // Time for the listing under way. The next look finds its fault.

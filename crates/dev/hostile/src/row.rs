@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::stage::{BYSTANDER, Scale, Stage};
 use crate::{Attack, Times};
 
-/// What a row is judged by beside the server's answers and its memory.
+/// The rules for a row beside the server's answers and its memory.
 #[derive(Clone, Debug)]
 pub enum Rules {
     /// Nothing that a busy machine could change.
@@ -26,7 +26,7 @@ pub enum Rules {
     },
 }
 
-/// What came of an attack.
+/// The outcome of an attack.
 #[derive(Debug)]
 pub struct Row {
     name: &'static str,
@@ -36,7 +36,7 @@ pub struct Row {
     memory: u64,
     memory_bound: u64,
     cpu_after: Duration,
-    /// What was broken; empty if nothing was.
+    /// The broken rules; empty if nothing was.
     pub faults: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ pub fn try_attack(stage: &Stage, attack: &Attack, rules: &Rules) -> Row {
         faults.push(fault);
         "not as it should".to_owned()
     });
-    // At least one answer that was asked for after it.
+    // At least one answer that was requested after it.
     faults.extend(stage.neighbour.wait_for(2).err());
     let times = stage.neighbour.take_times();
     let memory = stage.gauge.peak().saturating_sub(rest);

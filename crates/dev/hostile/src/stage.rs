@@ -173,7 +173,7 @@ impl Stage {
         client.reply()
     }
 
-    /// What a debug build logged about sessions that kept a thread for too long.
+    /// The lines of a debug build about sessions that kept a thread for too long.
     pub fn long_polls(&self) -> Vec<String> {
         self.server.logged("a poll computed for too long")
     }
@@ -273,7 +273,7 @@ pub fn until(socket: &mut TcpStream, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Ends our side and reads what the server still says, up to 1 MiB of it. A reset is an end.
+/// Ends our side and reads the rest of the server's octets, up to 1 MiB. A reset is an end.
 pub fn last_words(socket: &mut TcpStream) -> Result<String> {
     let _ = socket.shutdown(std::net::Shutdown::Write);
     socket.set_read_timeout(Some(std::time::Duration::from_secs(60)))?;

@@ -1,9 +1,9 @@
 //! No file takes part in a circle of imports within its crate.
 //!
 //! What counts as an import: a `use` of a path that begins with `crate`, `self`, `super` or a child
-//! module, from the file it stands in to the file of the module it names. Where that module only
-//! re-exports the name (`pub use`), the import goes to the file behind it, and the re-export itself
-//! is no import: a facade names its rooms without needing them.
+//! module. The import goes from the file with the `use` to the file of the module that it names.
+//! Where that module only re-exports the name (`pub use`), the import goes to the file behind it.
+//! The re-export itself is no import, since a facade names modules that it does not need.
 //!
 //! What does not count: paths written out in code (`crate::x::f()`), `mod` itself, what macros
 //! expand to, and modules under `#[cfg(test)]`. A file that belongs to tests as a whole is declared

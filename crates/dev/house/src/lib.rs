@@ -57,7 +57,7 @@ pub fn sources() -> BTreeMap<String, imports::Sources> {
     crates
 }
 
-/// What `cargo metadata` says of the workspace and of every dependency on this platform.
+/// The output of `cargo metadata` for the workspace and every dependency on this platform.
 pub fn metadata() -> Value {
     let host = output("rustc", &["-vV"]);
     let host = host.lines().find_map(|l| l.strip_prefix("host: ")).unwrap_or_else(|| panic!("rustc -vV"));

@@ -1,8 +1,8 @@
 //! Every file of the project that a document names exists.
 //!
-//! A name in backquotes, or the target of a link, counts as a path if it begins with a folder of
-//! the project or has the ending of its files. Two forms are left out: what a reader's own machine
-//! has (`./posthaste-data`), and names with a placeholder (`NAME`, `*`).
+//! A name in backquotes, or the target of a link, may be a path. It counts as one if it begins with
+//! a folder of the project or has the ending of its files. Two forms are left out: what a reader's
+//! own machine has (`./posthaste-data`), and names with a placeholder (`NAME`, `*`).
 
 /// The documents that are checked.
 pub const DOCUMENTS: [&str; 4] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"];

@@ -3,7 +3,7 @@
 //! Text in backquotes or quotation marks does not count, nor do code and drawings in fences. So a
 //! comment may name such a word. A phrase counts also where a line ends within it.
 
-/// Words and phrases in lower case, and what is written instead.
+/// Words and phrases in lower case, and their replacements.
 const INSTEAD: [(&str, &str); 25] = [
     ("anew", "again"),
     ("are to be", "must be"),
@@ -71,7 +71,7 @@ fn paragraphs(text: &str, is_document: bool) -> Vec<(usize, String)> {
     paragraphs
 }
 
-/// The words in lower case, without what is quoted. Quotes and punctuation end a phrase.
+/// The words in lower case, without quoted text. Quotes and punctuation end a phrase.
 fn words_of(paragraph: &str) -> Vec<String> {
     let mut plain = String::new();
     let mut closing = None;

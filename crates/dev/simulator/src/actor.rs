@@ -1,12 +1,12 @@
 //! A process that acts at the same time as others on one store.
 //!
-//! Each asks before every operation, lock and some reads ([`crate::gate`]), and the process that
-//! keeps the log lets one of them go on at a time. So commits, maintenance, copies and openings of
-//! several processes interleave at every point at which one of them can see what another did, and
-//! the seed decides how.
+//! Each waits for permission before every operation, every lock and some reads ([`crate::gate`]).
+//! The process that keeps the log lets one of them go on at a time. So commits, maintenance, copies
+//! and openings of several processes interleave at every point at which one process can see
+//! another's work. The seed decides how.
 //!
 //! Each has accounts and directory records of its own and takes its own steps. The process that
-//! keeps the log follows them with a driver of the same seed ([`Actor::driver`]), so it knows what
+//! keeps the log follows them with a driver of the same seed ([`Actor::driver`]). So it knows what
 //! each may have left at every length of the log.
 
 use std::fs::File;
@@ -30,7 +30,7 @@ use crate::verify::Violation;
 /// The longest wait for a process that may go on: it waits for nobody.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a process waits for.
+/// The event for which a process waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// A command.
@@ -63,7 +63,7 @@ struct Process {
     read: u64,
 }
 
-/// One process, seen from the one that keeps the log.
+/// One process, seen from the process that keeps the log.
 pub(crate) struct Actor {
     number: usize,
     seed: u64,
@@ -167,7 +167,7 @@ impl Actor {
         self.until_it_waits()
     }
 
-    /// Takes over what it wrote, up to a length of its sink.
+    /// Takes over its operations, up to a length of its sink.
     fn adopt(&mut self, upto: u64) -> Result<(), Violation> {
         let Some(process) = &mut self.process else { return Ok(()) };
         let mut operations = Vec::new();
@@ -233,7 +233,7 @@ impl Actor {
         Ok(Some((command, ended)))
     }
 
-    /// Has the driver follow what was done.
+    /// Has the driver follow the steps.
     fn follow(&mut self, task: Task, how: &str) -> Result<(), Violation> {
         let Task { command, start, results } = task;
         let end = self.recorder.len();
@@ -244,7 +244,7 @@ impl Actor {
         let words: Vec<String> = results.iter().filter_map(|h| h.result).map(StepResult::word).collect();
         self.history.push(format!("follow {}", words.join(" ")));
         self.driver.begins_at(start);
-        // What it was not answered ends with the process.
+        // Requests without an answer end with the process.
         let rest = RemoteResult { result: None, operations: Vec::new(), at: Some(end) };
         self.driver.set_script(results.into_iter().chain([rest]));
         futures_util::FutureExt::now_or_never(self.driver.follow()).unwrap_or(Ok(()))
@@ -271,12 +271,12 @@ impl Actor {
         self.number
     }
 
-    /// What it wrote, and when each write was known to the others.
+    /// Its operations, and when each was known to the others.
     pub(crate) fn into_timeline(mut self) -> Timeline {
         std::mem::replace(&mut self.driver.timeline, Timeline::new(Knowledge::default()))
     }
 
-    /// What it does, for people.
+    /// Its activity, for people.
     pub(crate) fn doing(&self) -> String {
         let command = self.task.as_ref().map_or("nothing", |task| &task.command);
         format!("process {} at {command}: {:?}", self.number, self.state)
@@ -292,14 +292,14 @@ impl Drop for Actor {
     }
 }
 
-/// Where a process of this kind finds what it needs.
+/// Where a process of this kind finds its files.
 #[derive(Debug)]
 pub struct Place<'a> {
     /// The store.
     pub root: &'a Path,
     /// Its operations are written here.
     pub sink: &'a Path,
-    /// The socket of the one that decides.
+    /// The socket of the process that decides.
     pub gate: &'a Path,
 }
 

@@ -17,7 +17,8 @@ use crate::verify::Violation;
 /// The process that copies. Those before it write.
 const COPIER: usize = 2;
 
-/// A command on the copy: where the log was when it began and ended, and what the copy held then.
+/// A command on the copy: the length of the log when it began and ended, and the contents of the
+/// copy then.
 #[derive(Debug, Clone)]
 pub(crate) struct Copied {
     way: Way,
@@ -40,7 +41,7 @@ pub(crate) struct Company {
     waited: Vec<Option<usize>>,
     /// Commands that are still to be given.
     left: usize,
-    /// Of the copier's command under way: what it is and where it began.
+    /// Of the copier's command under way: its kind and its beginning.
     copying: Option<(Way, usize)>,
     copied: Vec<Copied>,
     rebuilds: bool,
@@ -87,7 +88,7 @@ impl Company {
     /// Has them live until all commands were given and executed, and ends them.
     pub(crate) fn live(&mut self) -> Result<(), Violation> {
         let lived = self.all_commands();
-        // What each was about to do may be there, also where one of them met a violation.
+        // The next operation of each may be there, also where one of them met a violation.
         let killed: Vec<Result<(), Violation>> = self.actors.iter_mut().map(Actor::kill).collect();
         lived?;
         killed.into_iter().collect::<Result<(), Violation>>()?;
@@ -283,7 +284,8 @@ impl Company {
         copy.unwrap_or_else(|| Err("reading the copy waits".into()))
     }
 
-    /// A backup has what the store had at one instant between the command's beginning and its end.
+    /// A backup has the contents of the store at one instant between the command's beginning and
+    /// its end.
     fn judge_backups(&self) -> Result<(), Violation> {
         let backups = self.copied.iter().filter(|c| c.way == Way::Backup);
         for Copied { start, end, copy, .. } in backups {
@@ -312,8 +314,8 @@ impl Company {
         known_at(self.actors.iter().map(|a| &a.driver.timeline), at)
     }
 
-    /// What was known when, of each process, and the commands on the copy. The number from which
-    /// ids are free.
+    /// The timeline of each process, and the commands on the copy. The number from which ids are
+    /// free.
     pub(crate) fn into_parts(self) -> (Vec<Timeline>, Vec<Copied>, u64) {
         let ids = self.actors.iter().map(|a| a.driver.ids()).max().unwrap_or_default();
         let timelines = self.actors.into_iter().map(Actor::into_timeline);
@@ -321,14 +323,14 @@ impl Company {
     }
 }
 
-/// What is known of all at a length of the log.
+/// The known contents of all at a length of the log.
 pub(crate) fn known_at<'t>(timelines: impl Iterator<Item = &'t Timeline>, at: usize) -> Knowledge {
     let mut known = Knowledge::default();
     timelines.for_each(|timeline| known.and(timeline.at(at)));
     known
 }
 
-/// What the copy holds at a length of the log, unless a command is at work on it.
+/// The contents of the copy at a length of the log, unless a command is at work on it.
 pub(crate) fn copy_at(copied: &[Copied], at: usize) -> Option<Arc<Copy>> {
     let last = copied.iter().rfind(|c| c.start <= at)?;
     last.copy.clone().filter(|_| last.end <= at)

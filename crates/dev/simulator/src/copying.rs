@@ -14,7 +14,7 @@ use crate::driver::{accounts_of, check};
 use crate::model::{Change, Held, Knowledge};
 use crate::verify::{Violation, mailbox};
 
-/// What a command does with the copy.
+/// The direction in which a command copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// `copy-store` from the store into the copy.
@@ -108,12 +108,12 @@ pub async fn copy(root: &Path, options: &Options, way: Way) -> Result<Option<Str
         return Ok(None);
     }
     let both = Both::open(root, options, way)?;
-    // What is copied of a store that changes is what it was at one moment or another, and need not
-    // compare equal. A backup is of one instant, and the copy changes for nobody else.
+    // A copy of a changing store has states of different moments, and need not compare equal. A
+    // backup is of one instant, and the copy changes for nobody else.
     both.copy(way, way != Way::Out).await
 }
 
-/// What the copy holds.
+/// The contents of the copy.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Copy {
     lists: BTreeMap<AccountId, MailboxList>,
@@ -139,8 +139,8 @@ impl Copy {
         Ok(copy)
     }
 
-    /// The first difference from what was known of the store. Mod-sequences of lists and mailboxes
-    /// are the copy's own, and so is what it knows of expunges.
+    /// The first difference from the known contents of the store. Mod-sequences of lists and
+    /// mailboxes are the copy's own, and so are its expunges.
     pub fn difference(&self, known: &Knowledge) -> Option<String> {
         for (account, list) in &self.lists {
             let same = |other: &MailboxList| {
@@ -170,8 +170,8 @@ impl Copy {
     }
 }
 
-/// After a crash: has the copy made complete again, and what was restored from it, and compares.
-/// `expected`: what the copy holds, where no command was at work on it.
+/// After a crash: has the copy made complete again, and the mail restored from it, and compares.
+/// `expected`: the contents of the copy, where no command was at work on it.
 pub async fn repeat(
     root: &Path,
     options: &Options,

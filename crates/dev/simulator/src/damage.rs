@@ -1,7 +1,7 @@
 //! The damage sweep: every region of every file of a small store is damaged in turn, and the store
 //! must notice.
 //!
-//! What must hold, for a damaged file, while the store is open: each message reads right or with an
+//! What must hold for a damaged file while the store is open. Each message reads right or with an
 //! error, and none is missing without one. Damage in a pack concerns only the messages whose bytes
 //! lie there. `check` names a fault wherever a reader met one, and wherever a record of a pack was
 //! damaged. A rebuild keeps every message that the damage does not concern, and never gives a UID
@@ -80,7 +80,7 @@ impl FromStr for Damage {
     }
 }
 
-/// A closed store, and what it holds.
+/// A closed store, and its contents.
 pub struct Sample {
     files: Files,
     world: World,
@@ -96,7 +96,7 @@ struct Record {
     id: [u8; 16],
 }
 
-/// What a disk reads at once, at least.
+/// The least unit that a disk reads.
 const SECTOR: usize = 512;
 /// Bytes of a pack's head, and of a record's: `docs/storage.md`.
 const PACK_HEADER: usize = 64;
@@ -142,8 +142,8 @@ impl Sample {
         Ok(Self { files, world: driver.known.certain, options, records })
     }
 
-    /// Every damage with regions of `step` bytes. What a zeroed or flipped region cannot change is
-    /// left out. A disk reads whole sectors, so what cannot be read is no less.
+    /// Every damage with regions of `step` bytes. Regions that zeroing or a flip cannot change are
+    /// left out. A disk reads whole sectors, so an unreadable region is no smaller.
     pub fn all(&self, step: usize) -> Vec<Damage> {
         let mut all = Vec::new();
         let is_unreadable = |file: &str, at: usize, bytes: &[u8]| {
@@ -202,7 +202,7 @@ impl Sample {
         bodies.map(|r| BodyId(Id::from_bytes(r.id))).collect()
     }
 
-    /// Judges one damage in this process; `rebuild`: also what a rebuild makes of it.
+    /// Judges one damage in this process; `rebuild`: also the result of a rebuild.
     pub fn judge(&self, damage: &Damage, base: &Path, rebuild: bool) -> Result<(), Violation> {
         let fails = |e: std::io::Error| e.to_string();
         let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(fails)?;
@@ -528,8 +528,8 @@ impl Drop for Sweep {
     }
 }
 
-/// What an opened store answers, for the sweep's own test: an intact sample has nothing wrong with
-/// it.
+/// The answers of an opened store, for the sweep's own test: an intact sample has nothing wrong
+/// with it.
 pub fn intact(sample: &Sample, base: &Path) -> Result<(), Violation> {
     let none = Damage { file: "format".into(), at: 0, len: 0, kind: Kind::Zero };
     sample.judge(&none, base, true)

@@ -1,6 +1,6 @@
 //! Where a process that acts beside others asks before each operation, each lock and some reads,
 //! and waits until it may go on. The process that decides sees what each of them is about to do,
-//! and lets one of them go on at a time: so the seed decides how they interleave.
+//! and lets one of them go on at a time. So the seed decides how they interleave.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// One read in this many is asked for. A check reads hundreds of records.
+/// One read in this many waits for permission. A check reads hundreds of records.
 const READS: usize = 5;
 
 /// How an operation fails.
@@ -21,7 +21,7 @@ pub enum Failure {
     Half,
 }
 
-/// What a process is about to do.
+/// The next operation of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
     /// An operation that is recorded.
@@ -34,7 +34,7 @@ pub(crate) enum At {
     Read,
 }
 
-/// The answer to a process that asks.
+/// The answer to a process that waits for permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leave {
     /// Go on.
@@ -45,14 +45,14 @@ pub(crate) enum Leave {
     Full,
 }
 
-/// The process's end of the line to the one that decides.
+/// The process's end of the line to the process that decides.
 pub(crate) struct Gate {
     line: Mutex<UnixStream>,
     reads: AtomicUsize,
 }
 
 impl Gate {
-    /// Connects to the one that decides.
+    /// Connects to the process that decides.
     pub(crate) fn connect(path: &Path) -> io::Result<Self> {
         let line = Mutex::new(UnixStream::connect(path)?);
         Ok(Self { line, reads: AtomicUsize::new(0) })
@@ -86,7 +86,7 @@ impl Gate {
         }
     }
 
-    /// Whether this read is one to ask for.
+    /// Whether this read must wait for permission.
     pub(crate) fn is_read_asked(&self) -> bool {
         self.reads.fetch_add(1, Ordering::Relaxed).is_multiple_of(READS)
     }

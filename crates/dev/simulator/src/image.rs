@@ -3,14 +3,14 @@
 //!
 //! - A file's durable content is what its last sync covered; a write through a file opened with
 //!   `O_DSYNC` is durable when it returns.
-//! - Of later writes, each sector of 512 bytes has the content that any one of them gave it, or the
-//!   durable one. Writes are widened to whole sectors by what the page cache had beside them: no
+//! - After later writes, each sector of 512 bytes has the content that any one of them gave it, or
+//!   the durable one. Writes are widened to whole sectors by the page cache's bytes beside them: no
 //!   disk ever sees half a sector.
-//! - A name (made, moved or removed) is durable when its directory was synced. Of later changes of
-//!   names any subset is kept, or, as journalling file systems have it, all of them up to some
-//!   moment not before the last sync of anything.
-//! - After a failed sync, what was not durable is durable by chance, and no later sync changes
-//!   that.
+//! - A name (made, moved or removed) is durable when its directory was synced. Any subset of later
+//!   changes of names is kept. Or, as on a journalling file system, all of them up to some moment
+//!   are kept, not before the last sync of anything.
+//! - After a failed sync, bytes that were not durable become so by chance, and no later sync
+//!   changes that.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -120,7 +120,7 @@ pub type Files = BTreeMap<String, Option<Vec<u8>>>;
 
 impl Image {
     /// The disk with these files, all of it durable. Numbers nodes as
-    /// [`Recorder::watch`](crate::record::Recorder::watch) does: a directory, then what is in it by
+    /// [`Recorder::watch`](crate::record::Recorder::watch) does: a directory, then its contents by
     /// name.
     pub fn of_files(files: &Files, seed: u64) -> Self {
         let chance = Random::new(seed, 3);
@@ -226,8 +226,8 @@ impl Image {
         self.nodes.insert(node, kind);
     }
 
-    /// The disk after a process was killed: the machine keeps running, and what was
-    /// not durable still is not. Nodes are numbered as for the files that are there, as in
+    /// The disk after a process was killed: the machine keeps running, and bytes that were not
+    /// durable still are not. Nodes are numbered as for the files that are there, as in
     /// [`Image::of_files`].
     pub fn carried(&self) -> Self {
         let mut order = Vec::new();

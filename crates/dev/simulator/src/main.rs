@@ -85,7 +85,7 @@ struct Arguments {
     /// The store of such a process.
     #[arg(long, hide = true)]
     root: Option<PathBuf>,
-    /// The socket at which it asks before each operation.
+    /// The socket at which it waits for permission before each operation.
     #[arg(long, hide = true)]
     gate: Option<PathBuf>,
     /// For the simulator's own use: the second process, on this store.
@@ -176,8 +176,8 @@ fn work(arguments: &Arguments) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Processes rather than threads: a process that is started has a copy of its parent's files for a
-/// moment, and so the locks of all its threads.
+/// Processes rather than threads. A new process has a copy of its parent's files for a moment, and
+/// so the locks of all its threads.
 fn crashes(arguments: &Arguments) -> std::io::Result<Tally> {
     let (mut tally, started) = (Tally::default(), Instant::now());
     let (send, lines) = std::sync::mpsc::channel();

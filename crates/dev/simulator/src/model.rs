@@ -1,5 +1,5 @@
-//! What a store must hold: what was acknowledged, and what was requested and not acknowledged,
-//! which may be there whole or not at all.
+//! The contents that a store must have: every acknowledged commit, and each request without an
+//! answer whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -181,7 +181,7 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    /// What is known of two parts of one store that have nothing in common.
+    /// Joins the known contents of two parts of one store that have nothing in common.
     pub fn and(&mut self, other: Self) {
         self.certain.lists.extend(other.certain.lists);
         self.certain.boxes.extend(other.certain.boxes);

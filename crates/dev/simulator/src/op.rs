@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// A file or directory of a watched tree.
 pub type Node = u32;
 
-/// What was written.
+/// The written bytes.
 #[derive(Debug, Clone)]
 pub enum Data {
     /// So many zeroes: files are made longer that way.
@@ -39,7 +39,7 @@ pub enum Op {
     MakeDirectory { dir: Node, name: String, node: Node },
     /// A second name for a file.
     Link { dir: Node, name: String, node: Node },
-    /// A name moved; what had the new name lost it.
+    /// A name moved; a file that had the new name lost it.
     Rename { from: (Node, String), to: (Node, String) },
     /// Two names changed places.
     Exchange { one: (Node, String), other: (Node, String) },
@@ -52,7 +52,8 @@ pub enum Op {
     Resize { node: Node, len: u64 },
     /// The file, or the directory, was synced.
     Sync { node: Node },
-    /// A sync failed: what was not durable may be lost, and no later sync will make it so.
+    /// A sync failed: bytes that were not durable may be lost, and no later sync will make them
+    /// durable.
     SyncFailed { node: Node },
     /// Something failed and changed nothing.
     Failed(&'static str),

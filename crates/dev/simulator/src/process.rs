@@ -26,7 +26,7 @@ use crate::verify::Violation;
 /// ever.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The other process, seen from the one that keeps the log.
+/// The other process, seen from the process that keeps the log.
 pub struct Visitor {
     program: PathBuf,
     seed: u64,
@@ -50,7 +50,7 @@ struct Running {
 }
 
 impl Running {
-    /// What it wrote since, up to this length of its sink; all of it if no length is given.
+    /// Its operations since, up to this length of its sink; all of it if no length is given.
     fn operations(&mut self, upto: Option<u64>) -> std::io::Result<Vec<u8>> {
         let mut operations = Vec::new();
         let most = upto.map_or(u64::MAX, |upto| upto.saturating_sub(self.read));

@@ -42,7 +42,7 @@ struct Inner {
     nodes: Node,
     /// Device and inode of each node.
     ids: Vec<FileId>,
-    /// What each name of each directory names now.
+    /// The present file of each name in each directory.
     entries: BTreeMap<(Node, String), Node>,
     faults: Faults,
     /// Part of a file that cannot be read: the file, from, to.
@@ -83,10 +83,10 @@ static WATCHING: AtomicUsize = AtomicUsize::new(0);
 /// bytes they are not looked up.
 static ANY_UNREADABLE: AtomicBool = AtomicBool::new(false);
 
-/// Where this process asks before each operation, if it acts beside others.
+/// Where this process waits for permission before each operation, if it acts beside others.
 static GATE: OnceLock<Gate> = OnceLock::new();
 
-/// Has this process ask at the gate before each operation and lock from now on.
+/// From now on, this process waits at the gate before each operation and lock.
 pub(crate) fn set_gate(gate: Gate) -> &'static Gate {
     GATE.get_or_init(|| gate)
 }
@@ -97,8 +97,8 @@ fn registry() -> &'static RwLock<Registry> {
 }
 
 impl Recorder {
-    /// Watches a directory. What is in it already gets its numbers in the order of names,
-    /// directories before what is in them.
+    /// Watches a directory. Its present files get their numbers in the order of names, directories
+    /// before their contents.
     pub fn watch(root: &Path) -> std::io::Result<Arc<Self>> {
         Self::watch_into(root, None)
     }
@@ -291,7 +291,7 @@ impl Recorder {
     }
 }
 
-/// What happens to an operation.
+/// The fate of an operation.
 enum Fate {
     Done,
     Fails(c_int, Failure),
@@ -361,7 +361,7 @@ impl Inner {
     }
 }
 
-/// Device and inode, length and number of names of what a call describes.
+/// Device and inode, length and number of names of the file that a call describes.
 struct Described {
     id: FileId,
     len: u64,

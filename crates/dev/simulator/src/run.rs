@@ -28,8 +28,8 @@ pub struct Settings {
     pub cuts: usize,
     /// Cuts of what happens after each cut.
     pub nested: usize,
-    /// Whether a power cut may lose what was not synced; else processes are killed, and the machine
-    /// goes on.
+    /// Whether a power cut may lose unsynced bytes; else processes are killed, and the machine goes
+    /// on.
     pub power: bool,
     /// Whether changes of names may be lost out of order, as POSIX allows.
     pub posix_names: bool,
@@ -78,27 +78,27 @@ impl Settings {
     }
 }
 
-/// A state in which the store is not what it must be.
+/// A state in which the store breaks a promise.
 #[derive(Debug, Clone)]
 pub struct Finding {
     /// Replays it.
     pub seed: u64,
     /// Which state of the seed; 0 is the life itself.
     pub state: usize,
-    /// How the state was reached, and what is wrong.
+    /// How the state was reached, and the fault.
     pub story: String,
-    /// What is wrong, in one line.
+    /// The fault, in one line.
     pub violation: Violation,
 }
 
-/// What a seed showed.
+/// The result of a seed.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Different states that were opened and compared.
     pub states: usize,
-    /// Operations of the life and of what came after cuts.
+    /// Operations of the life and of the processes after cuts.
     pub operations: usize,
-    /// What was wrong.
+    /// The faults.
     pub findings: Vec<Finding>,
 }
 
@@ -116,12 +116,12 @@ struct Seed<'s> {
     outcome: Outcome,
 }
 
-/// A life: its log, and what was known when.
+/// A life: its log, and the known contents over time.
 struct Life {
     ops: Vec<Op>,
     /// One for each process that wrote by itself.
     timelines: Vec<Timeline>,
-    /// What was done to the copy.
+    /// The commands on the copy.
     copied: Vec<Copied>,
     ids: u64,
     violation: Option<Violation>,
@@ -137,10 +137,10 @@ impl Life {
 /// A state to be judged.
 struct State {
     files: Files,
-    /// The disk below the files: after a kill, what was not durable still is not.
+    /// The disk below the files: after a kill, bytes that were not durable still are not.
     disk: Image,
     known: Knowledge,
-    /// What the copy holds, if that is known.
+    /// The contents of the copy, if they are known.
     copy: Option<Arc<Copy>>,
     story: String,
     ids: u64,
@@ -170,7 +170,7 @@ pub fn run(seed: u64, settings: &Settings, only: Option<usize>) -> std::io::Resu
 /// How often a life is cut.
 struct Cuts<'a> {
     count: usize,
-    /// What happened before this life.
+    /// The story before this life.
     story: &'a str,
     /// Lives before this one.
     depth: usize,
@@ -291,7 +291,7 @@ impl Seed<'_> {
         Ok(())
     }
 
-    /// Judges what is left after cuts of a life that began on this disk.
+    /// Judges the states after cuts of a life that began on this disk.
     fn cut(
         &mut self,
         life: &Life,
@@ -362,8 +362,8 @@ impl Seed<'_> {
         {
             self.found(number, format!("{}  then a rebuild at once\n", state.story), violation);
         }
-        // What comes after is needed for the numbers of later states, even if only one is looked
-        // at.
+        // The later operations are needed for the numbers of later states, even if only one is
+        // judged.
         let life = self.opened(&state)?;
         self.outcome.operations += life.ops.len();
         if let Some(violation) = life.violation.clone().filter(|_| wanted) {
@@ -476,7 +476,7 @@ impl Seed<'_> {
 struct Shared<'a> {
     driver: &'a mut Driver,
     visitor: Option<&'a mut Visitor>,
-    /// What this process was answered in its last step.
+    /// The answers to this process in its last step.
     results: &'a Mutex<Vec<StepResult>>,
     opening: Opening,
     /// Whether the other process may make the index again.
@@ -556,7 +556,7 @@ fn some_faults(random: &mut Random) -> Faults {
     faults
 }
 
-/// The operations of a life and what they were for, for a person who looks for what was lost.
+/// The operations of a life and their purpose, for a person who looks for a lost commit.
 fn listing(life: &Life) -> String {
     let mut text = String::new();
     let mut moments: Vec<&Moment> = life.timelines.iter().flat_map(|t| &t.moments).collect();

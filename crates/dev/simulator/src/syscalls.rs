@@ -1,10 +1,10 @@
 //! Stands between the program and libc, so that every change of a watched directory is seen.
 //!
 //! The functions here have the names of libc's. The linker resolves a name to the executable's own
-//! definition before it looks into shared libraries, so LMDB's C code and Rust's standard library
-//! call these. Each has the system call itself, and gives it to the [`Watcher`], which makes it.
-//! Changes through a shared map are not seen: LMDB makes such changes only to its lock file, which
-//! it makes again at the first open.
+//! definition before it looks into shared libraries. So LMDB's C code and Rust's standard library
+//! call these functions. Each passes the system call as a closure to the [`Watcher`], which makes
+//! it. Changes through a shared map are not seen: LMDB makes such changes only to its lock file,
+//! which it makes again at the first open.
 //!
 //! Linux on x86-64 and aarch64 only: `open` and `openat` take their mode as an ordinary argument
 //! here. Both calling conventions pass a variable argument of that size as they pass an ordinary
@@ -20,7 +20,7 @@ use libc::{c_char, c_int, c_long, c_void, iovec, mode_t, off_t, size_t, ssize_t}
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("the simulator needs Linux on x86-64 or aarch64");
 
-/// What a system call gives: its result, or `errno`.
+/// The outcome of a system call: its result, or `errno`.
 pub(crate) type Called = Result<c_long, c_int>;
 
 /// A path as libc gets it: relative to a directory, or not.
@@ -101,7 +101,7 @@ fn answer(result: Called) -> c_long {
     })
 }
 
-/// What libc's `syscall` returned.
+/// The result from libc's `syscall`.
 fn result(value: c_long) -> Called {
     // SAFETY: libc gives a valid pointer to this thread's `errno`.
     if value == -1 { Err(unsafe { *libc::__errno_location() }) } else { Ok(value) }
@@ -141,7 +141,7 @@ unsafe fn bytes<'a>(buffer: *const c_void, len: size_t) -> &'a [u8] {
 
 unsafe fn open_at(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     let open = || call!(libc::SYS_openat, dir, path, flags, mode);
-    // SAFETY: our caller gives what libc's `openat` asks for: a string.
+    // SAFETY: our caller gives what libc's `openat` requires: a string.
     let name = Name { dir, path: unsafe { text(path) } };
     answer(watcher().open(name, flags, &open)) as c_int
 }
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn openat64(dir: c_int, path: *const c_char, flags: c_int,
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
-    // SAFETY: our caller gives what libc's `write` asks for.
+    // SAFETY: our caller gives what libc's `write` requires.
     let data = unsafe { bytes(buffer, len) };
     let write = |n: usize| call!(libc::SYS_write, fd, buffer, n);
     answer(watcher().write(fd, &[data], None, &write)) as ssize_t
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, len: size_t) ->
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwrite(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t {
-    // SAFETY: our caller gives what libc's `pwrite` asks for.
+    // SAFETY: our caller gives what libc's `pwrite` requires.
     let data = unsafe { bytes(buffer, len) };
     let write = |n: usize| call!(libc::SYS_pwrite64, fd, buffer, n, at);
     answer(watcher().write(fd, &[data], Some(at as u64), &write)) as ssize_t
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, at
 }
 
 unsafe fn write_vector(fd: c_int, parts: *const iovec, count: c_int, at: Option<u64>) -> ssize_t {
-    // SAFETY: our caller gives what libc's `writev` asks for: `count` parts, each of which names
+    // SAFETY: our caller gives what libc's `writev` requires: `count` parts, each of which names
     // bytes that live for the call.
     let parts = unsafe { std::slice::from_raw_parts(parts, count.max(0) as usize) };
     // SAFETY: as before.
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
 
 unsafe fn rename_at(from_dir: c_int, from: *const c_char, to_dir: c_int, to: *const c_char) -> c_int {
     let rename = || call!(libc::SYS_renameat2, from_dir, from, to_dir, to, 0);
-    // SAFETY: our caller gives what libc's `renameat` asks for: strings.
+    // SAFETY: our caller gives what libc's `renameat` requires: strings.
     let names = unsafe { (text(from), text(to)) };
     let (from, to) = (Name { dir: from_dir, path: names.0 }, Name { dir: to_dir, path: names.1 });
     answer(watcher().change(Change::Rename(from, to), &rename)) as c_int
@@ -320,7 +320,7 @@ pub unsafe extern "C" fn linkat(
     flags: c_int,
 ) -> c_int {
     let link = || call!(libc::SYS_linkat, from_dir, from, to_dir, to, flags);
-    // SAFETY: our caller gives what libc's `linkat` asks for: strings.
+    // SAFETY: our caller gives what libc's `linkat` requires: strings.
     let names = unsafe { (text(from), text(to)) };
     let (from, to) = (Name { dir: from_dir, path: names.0 }, Name { dir: to_dir, path: names.1 });
     answer(watcher().change(Change::Link(from, to), &link)) as c_int
@@ -335,7 +335,7 @@ pub unsafe extern "C" fn link(from: *const c_char, to: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unlinkat(dir: c_int, path: *const c_char, flags: c_int) -> c_int {
     let remove = || call!(libc::SYS_unlinkat, dir, path, flags);
-    // SAFETY: our caller gives what libc's `unlinkat` asks for: a string.
+    // SAFETY: our caller gives what libc's `unlinkat` requires: a string.
     let name = Name { dir, path: unsafe { text(path) } };
     answer(watcher().change(Change::Remove(name), &remove)) as c_int
 }
@@ -355,7 +355,7 @@ pub unsafe extern "C" fn rmdir(path: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mkdirat(dir: c_int, path: *const c_char, mode: mode_t) -> c_int {
     let make = || call!(libc::SYS_mkdirat, dir, path, mode);
-    // SAFETY: our caller gives what libc's `mkdirat` asks for: a string.
+    // SAFETY: our caller gives what libc's `mkdirat` requires: a string.
     let name = Name { dir, path: unsafe { text(path) } };
     answer(watcher().change(Change::MakeDirectory(name), &make)) as c_int
 }
@@ -407,7 +407,7 @@ pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: size_t) ->
 pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut libc::pthread_mutex_t) -> c_int {
     let done = |errno: c_int| if errno == 0 { Ok(0) } else { Err(errno) };
     let attempt = || {
-        // SAFETY: our caller gives what libc's function asks for.
+        // SAFETY: our caller gives what libc's function requires.
         match unsafe { libc::pthread_mutex_trylock(mutex) } {
             libc::EBUSY => None,
             errno => Some(done(errno)),

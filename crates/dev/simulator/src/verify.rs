@@ -1,4 +1,4 @@
-//! Compares a store with what is known of it.
+//! Compares a store with its known contents.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -9,15 +9,15 @@ use posthaste_store::{Engine, Result, Row, StoreError, Stored};
 
 use crate::model::{Change, Held, Knowledge, Message, Unit};
 
-/// What was found and must not be, in a sentence.
+/// The violation that was found, in a sentence.
 pub type Violation = String;
 
 /// Times a mailbox is read again because it changed meanwhile.
 const READINGS: usize = 4;
 
-/// A mailbox as a client can read it; `None` if it was removed. If it changes while it is read,
-/// it is read again: another process may find a commit that was refused to its own process, where
-/// the sync of a pack failed.
+/// A mailbox as a client can read it; `None` if it was removed. If it changes while it is read, it
+/// is read again. Another process may find a commit that was refused to its own process, where the
+/// sync of a pack failed.
 pub async fn mailbox(engine: &dyn Engine, id: MailboxId) -> Result<Option<Held>> {
     for _ in 1..READINGS {
         let before = engine.heads(&[id]).await?;
@@ -135,7 +135,7 @@ pub async fn find(engine: &dyn Engine, known: &Knowledge, unit: &Unit) -> Result
     }
 }
 
-/// Reads one unit and takes over what it is. A doubt that was not found stays: its answer was an
+/// Reads one unit and takes over its contents. A doubt that was not found stays: its answer was an
 /// error, which leaves it open.
 async fn observe(engine: &dyn Engine, known: &mut Knowledge, unit: &Unit) -> Result<(), Violation> {
     let found = find(engine, known, unit).await?;
@@ -145,9 +145,9 @@ async fn observe(engine: &dyn Engine, known: &mut Knowledge, unit: &Unit) -> Res
     Ok(())
 }
 
-/// Reads everything and takes over what it is. The store must find no fault with itself. What was
-/// asked and not answered may still come, as long as nothing else was acknowledged for the same
-/// unit: a rebuild finds it where an open passed it over.
+/// Reads everything and takes over its contents. The store must find no fault with itself. A
+/// request without an answer may still take effect, as long as nothing else was acknowledged for
+/// the same unit. A rebuild finds its commit where an open passed it over.
 pub async fn verify(engine: &dyn Engine, known: &mut Knowledge) -> Result<(), Violation> {
     let units: BTreeSet<Unit> = known.doubts.iter().map(Change::unit).collect();
     let lists = units.iter().filter(|u| matches!(u, Unit::List(_))).cloned();

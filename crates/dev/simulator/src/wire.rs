@@ -1,5 +1,5 @@
-//! Operations as bytes, from a process that may be killed to the one that keeps the log. Files are
-//! named by device and inode, which both see.
+//! Operations as bytes, from a process that may be killed to the process that keeps the log. Files
+//! are named by device and inode, which both see.
 
 use posthaste_store::octets::{Octets, put_counted, put_varint};
 

@@ -5,8 +5,8 @@
 use posthaste_simulator::damage::{Damage, Kind, Sample, Sweep, intact};
 use posthaste_simulator::run::Settings;
 
-/// Bytes of packs, and the places of bodies in them: what is damaged is an error for its own
-/// messages, and for no others.
+/// Bytes of packs, and the places of bodies in them: damage is an error for its own messages, and
+/// for no others.
 #[test]
 fn damage_in_packs_concerns_its_own_messages() {
     let base = Settings::all().base;

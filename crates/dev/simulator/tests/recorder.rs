@@ -1,5 +1,5 @@
-//! The recorder and the seeds, in one process that starts no other: a process that is started has a
-//! copy of its parent's files for a moment, and so the locks of the stores in them.
+//! The recorder and the seeds, in one process that starts no other. A new process has a copy of its
+//! parent's files for a moment, and so the locks of the stores in them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use posthaste_simulator::random::Random;
 use posthaste_simulator::record::Recorder;
 use posthaste_simulator::run::{Settings, run};
 
-/// What was recorded is what is there: the recorder misses no write.
+/// The record equals the directory: the recorder misses no write.
 #[test]
 fn the_log_makes_the_directory_again() {
     let base = Settings::all().base;

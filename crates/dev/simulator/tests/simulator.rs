@@ -24,8 +24,8 @@ fn acknowledged_mail_survives_whatever_happens() {
     look_at(9_000, &["--together", "0"]);
 }
 
-/// Several processes write to one store at the same time, and copy it: at each operation and lock
-/// the seed says which of them goes on.
+/// Several processes write to one store at the same time, and copy it. At each operation and lock
+/// the seed decides which of them goes on.
 #[test]
 fn acknowledged_mail_survives_writers_and_copies_at_the_same_time() {
     look_at(1_000, &["--together", "100", "--seed", "31000006"]);

@@ -12,7 +12,8 @@ pub enum DnsRecord {
     Mx(u16, String),
     /// A text.
     Txt(String),
-    /// What a certificate must fit: usage, selector, matching type, data (RFC 6698 §2.1).
+    /// The data that a certificate must match: usage, selector, matching type, data (RFC 6698
+    /// §2.1).
     Tlsa(u8, u8, u8, Vec<u8>),
 }
 

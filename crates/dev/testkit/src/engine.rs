@@ -19,7 +19,7 @@ use crate::cluster;
 
 /// The engine of one test.
 pub struct TestEngine {
-    /// What the server under test works with.
+    /// The engine of the server under test.
     pub engine: Arc<dyn Engine>,
     /// The same if it is the one in memory, which a test can make forget things.
     pub memory: Option<Arc<MemoryEngine>>,

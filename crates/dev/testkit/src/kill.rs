@@ -13,7 +13,7 @@ use crate::server::Server;
 /// Longest time between two acknowledgements.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the thread of a client sends to the test.
+/// A report of a client's thread to the test.
 enum Report {
     Acknowledged,
     /// The connection broke. Before the kill that is a failure.

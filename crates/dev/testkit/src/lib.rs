@@ -1,8 +1,8 @@
 //! Tools for tests: the real server on free ports with a data directory of its own, clients, and
 //! other servers.
 //!
-//! Every wait has a deadline and names what it waited for; nothing is left running when a test
-//! ends, however it ends.
+//! Every wait has a deadline and names what it waited for. No process runs on when a test ends,
+//! however it ends.
 
 mod cluster;
 mod dns;

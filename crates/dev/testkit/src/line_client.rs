@@ -1,4 +1,4 @@
-//! A client that speaks in lines: enough for a test to be an SMTP, LMTP or IMAP peer without a
+//! A client that speaks in lines. Enough for a test to be an SMTP, LMTP or IMAP peer without a
 //! library between it and the bytes. Every read has a deadline.
 
 use std::io::{BufRead, BufReader, Read, Result, Write};

@@ -1,4 +1,4 @@
-//! What a server wrote to its standard error.
+//! The lines that a server wrote to its standard error.
 //!
 //! A file holds it, not a pipe: a line that the server wrote before it answered is there when the
 //! answer is. A reader behind a pipe gets it whenever its thread runs.
@@ -43,7 +43,7 @@ impl Log {
 }
 
 impl Read {
-    /// Reads what was written since. A line without its end waits for the next look.
+    /// Reads the lines written since. A line without its end waits for the next look.
     fn go_on(&mut self, file: &File) {
         let len = file.metadata().expect("an open file").len();
         let mut new = vec![0; usize::try_from(len - self.octets).expect("a log that fits memory")];

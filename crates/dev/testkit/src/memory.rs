@@ -17,8 +17,8 @@ impl CountingAllocator {
         Self { held: AtomicUsize::new(0), most: AtomicUsize::new(0) }
     }
 
-    /// Does some work. Returns the most bytes that the process held meanwhile, beyond what it held
-    /// before, and the result.
+    /// Does some work. Returns the most bytes that the process held meanwhile, beyond those before,
+    /// and the result.
     pub fn most_during<T>(&self, work: impl FnOnce() -> T) -> (usize, T) {
         let before = self.held.load(Ordering::Relaxed);
         self.most.store(before, Ordering::Relaxed);

@@ -17,8 +17,7 @@ pub fn client_tests_wanted() -> bool {
     wanted
 }
 
-/// Runs a client to its end and returns what it printed (both channels); panics with that if it
-/// fails.
+/// Runs a client to its end and returns its output (both channels); panics with that if it fails.
 pub fn run_client(mut command: Command) -> String {
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
     let mut child = command

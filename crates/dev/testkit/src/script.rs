@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 /// Writes a program for `/bin/sh`. It can be started at once.
 ///
 /// Another process writes the file. If this one did, a child that another thread starts meanwhile
-/// would hold the open file for a moment, and the system refuses to start a file that is open for
+/// would hold the open file for a moment. The system refuses to start a file that is open for
 /// writing.
 pub fn script(path: &Path, commands: &str) {
     let mut writer = Command::new("/bin/sh")

@@ -15,7 +15,7 @@ use crate::cluster::{engine_args, share};
 use crate::line_client::LineClient;
 use crate::log::Log;
 
-/// How long a start or stop may take before a test gives up on it: far more than either needs, on a
+/// How long a start or stop may take before a test gives up on it. Far more than either needs, on a
 /// machine that compiles at the same time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -69,7 +69,7 @@ pub struct Server {
 pub struct Stopped {
     /// Its exit status.
     pub status: ExitStatus,
-    /// What it still printed.
+    /// Its last output.
     pub output: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ impl ServerBuilder {
         self.try_start().unwrap_or_else(|output| panic!("the server did not start; it said:\n{output}"))
     }
 
-    /// Starts it. If it ends before it is ready, the error is what it printed on both channels.
+    /// Starts it. If it ends before it is ready, the error is its output on both channels.
     pub fn try_start(self) -> Result<Server, String> {
         let own = self.data.is_none().then(|| TempDir::new().expect("a temporary directory"));
         let data = self.data.or_else(|| own.as_ref().map(|d| d.path().join("data"))).unwrap_or_default();

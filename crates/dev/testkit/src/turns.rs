@@ -1,5 +1,5 @@
-//! A session and its client in one task, in turns: what the session does between two of the
-//! client's writes is the same in every run, whatever the machine does meanwhile.
+//! A session and its client in one task, in turns. Between two of the client's writes, the session
+//! does the same in every run, whatever the machine does meanwhile.
 
 use std::future::{Future, poll_fn};
 use std::io::{ErrorKind, Read, Result, Write};
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct Turns {
     client: TcpStream,
-    /// The server's socket once more, to see what the session has not read yet.
+    /// The server's socket once more, to see octets that the session has not read yet.
     server: TcpStream,
     heard: Vec<u8>,
 }
@@ -35,7 +35,7 @@ impl Turns {
         Ok((server.try_clone()?, Self { client, server, heard: Vec::new() }))
     }
 
-    /// Lets the client say something, and then the session run until it has read that, has answered
+    /// Sends a text of the client. Then runs the session until it has read the text, has answered
     /// `answer` (empty if no answer is due), and waits. Panics if the session ends, or says nothing
     /// of the kind in time.
     pub async fn say<F: Future>(&mut self, session: &mut Pin<Box<F>>, text: &str, answer: &str) {

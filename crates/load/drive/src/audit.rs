@@ -1,5 +1,5 @@
-//! Accounting for every message: what is there before a run, and whether what must be there after
-//! it is.
+//! Accounting for every message: the messages before a run, and whether the expected ones are there
+//! after it.
 //!
 //! The audit uses sessions of its own and trusts no answer that the run's sessions got.
 

@@ -2,7 +2,7 @@
 //!
 //! The first call of [`wait`], [`happened`] or [`listen`] takes the signal over permanently, and no
 //! press is lost between two of them. Servers that a study started are stopped before the program
-//! ends ([`on_exit_stop`]): they have process groups of their own, so that the terminal does not
+//! ends ([`on_exit_stop`]). They have process groups of their own, so that the terminal does not
 //! send them the first Ctrl-C. Then the folders made for them go ([`on_exit_remove`]).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// How long servers may take to stop before the program ends without them: long enough for one that
+/// How long servers may take to stop before the program ends without them. Long enough for one that
 /// has nothing left to do, short enough for a person who waits.
 const STOPPING_MAX: Duration = Duration::from_secs(3);
 
@@ -143,8 +143,8 @@ pub fn removed(path: &Path) {
 fn remove_folders() {
     let started = Instant::now();
     for path in FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        // A control group is removed as if it were empty, though it shows files; and only when its
-        // last process has ended, which may outlive the first for a moment.
+        // A control group is removed as if it were empty, though it shows files. It can be removed
+        // only when its last process has ended, which may outlive the first for a moment.
         let is_group = path.starts_with("/sys");
         while path.exists() {
             let _ = if is_group { std::fs::remove_dir(path) } else { std::fs::remove_dir_all(path) };

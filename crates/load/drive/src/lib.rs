@@ -2,12 +2,12 @@
 //!
 //! - [`run`] lets virtual users do a workload and checks every answer.
 //! - [`populate`] fills mailboxes before that.
-//! - [`audit`] compares what is there afterwards with what was acknowledged.
+//! - [`audit`] compares the messages found afterwards with the acknowledged ones.
 //! - [`Accounts`] says who logs in, [`Target`] where.
-//! - [`observed()`] is what a server counted, from which a workload is made.
+//! - [`observed()`] makes a workload from a server's own counts.
 //! - [`interrupt`] is Ctrl-C for the whole program.
 //!
-//! Of the server, only its addresses are known here.
+//! This crate knows only the addresses of the server.
 
 mod accounts;
 pub mod audit;

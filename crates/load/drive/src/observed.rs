@@ -1,4 +1,4 @@
-//! What a server counted, as the maker of workloads takes it.
+//! The counts of a server, in the form that the maker of workloads takes.
 
 use posthaste_load_results::Counted;
 use posthaste_load_workload::learned::Observed;

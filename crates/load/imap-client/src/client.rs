@@ -1,8 +1,8 @@
 //! One IMAP connection.
 //!
-//! Always holds: answers come in the order of the tags sent; a connection that gave an [`Error`] is
-//! not used again; between commands an idle client keeps no more than [`READ_BYTES_IDLE`] of
-//! buffer.
+//! What always holds: answers come in the order of the tags sent. A connection that gave an
+//! [`Error`] is not used again. Between commands an idle client keeps no more than
+//! [`READ_BYTES_IDLE`] of buffer.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl Completion {
     }
 }
 
-/// What the server says it can do.
+/// The capabilities of the server.
 #[derive(Clone, Debug, Default)]
 pub struct Capabilities(Vec<String>);
 
@@ -72,7 +72,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects, reads the greeting, does STARTTLS if asked for.
+    /// Connects, reads the greeting, does STARTTLS if requested.
     pub async fn connect(dialer: &Dialer, endpoint: &Endpoint, who: u32) -> Result<Self, Error> {
         let wire = dialer.dial(endpoint, who).await?;
         let mut client = Self {
@@ -210,7 +210,7 @@ impl Client {
         self.next_tag - self.next_answer
     }
 
-    /// Sends what is queued.
+    /// Sends the queued bytes.
     pub async fn flush(&mut self) -> Result<(), Error> {
         let sent = tokio::time::timeout(self.patience, self.wire.write(&self.output)).await;
         self.output.clear();
@@ -390,7 +390,7 @@ impl Handler for Greeting {
     }
 }
 
-/// Passes everything on and keeps what the client itself must know.
+/// Passes everything on and keeps the values that the client itself needs.
 struct Watch<'a, H> {
     inner: &'a mut H,
     transcript: &'a mut Transcript,

@@ -1,8 +1,8 @@
 //! Values to command bytes: the few shapes of argument that commands are made of.
 
-/// Appends a string as IMAP quotes it; one that cannot be quoted becomes a non-synchronising
-/// literal, which every server with LITERAL+ or LITERAL- takes (RFC 7888), so that a command stays
-/// one write.
+/// Appends a string as IMAP quotes it. One that cannot be quoted becomes a non-synchronising
+/// literal, so that a command stays one write. Every server with LITERAL+ or LITERAL- accepts it
+/// (RFC 7888).
 pub fn string(out: &mut Vec<u8>, text: &str) {
     if text.bytes().all(|b| (0x20..0x7f).contains(&b)) {
         out.push(b'"');

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// What went wrong, so that the instrument can count it by kind.
+/// A failure, so that the instrument can count it by kind.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No connection was made.
@@ -18,7 +18,7 @@ pub enum Error {
     Tls {
         /// Host and port that were tried.
         address: String,
-        /// What the TLS library says.
+        /// The error of the TLS library.
         source: io::Error,
     },
     /// Reading or writing failed.
@@ -39,7 +39,7 @@ pub enum Error {
     /// Bytes that are not the protocol.
     #[error("not the protocol: {what}: {line}")]
     Garbage {
-        /// What was expected.
+        /// The expected element.
         what: &'static str,
         /// The start of what came.
         line: String,
@@ -48,7 +48,7 @@ pub enum Error {
     /// login).
     #[error("{what} refused: {text}")]
     Refused {
-        /// What was refused.
+        /// The refused request.
         what: &'static str,
         /// The server's words.
         text: String,

@@ -1,4 +1,4 @@
-//! What is inside a FETCH response: an iterator over its items, nothing copied.
+//! The contents of a FETCH response: an iterator over its items, nothing copied.
 
 use crate::scan::{INLINE_LIMIT, number, number64};
 
@@ -7,7 +7,7 @@ use crate::scan::{INLINE_LIMIT, number, number64};
 pub enum Value<'a> {
     /// A number, flag or other bare word.
     Atom(&'a [u8]),
-    /// What is between the parentheses.
+    /// The text between the parentheses.
     List(&'a [u8]),
     /// A quoted string (escapes as they came) or a literal kept inline.
     String(&'a [u8]),
@@ -127,7 +127,8 @@ fn list_length(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// What a listing usually requests: UID, flags, size and modification sequence of one message.
+/// The items that a listing usually requests: UID, flags, size and modification sequence of one
+/// message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary<'a> {
     /// `UID`
@@ -143,7 +144,7 @@ pub struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    /// Reads what it knows and skips the rest.
+    /// Reads the known items and skips the rest.
     pub fn of(bytes: &'a [u8]) -> Self {
         let mut summary = Self::default();
         for (name, value) in items(bytes) {

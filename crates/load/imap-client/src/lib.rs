@@ -1,12 +1,13 @@
 //! The IMAP client with which the instrument drives servers: thousands run in one process.
 //!
-//! Ten thousand of these live in one process beside the server they measure, so a client idles in a
-//! few kilobytes and reads a listing of 500,000 lines without allocating. It shares nothing with
-//! the server but the words of `mail-model`: were the parser shared, one bug would hide in both.
+//! Ten thousand clients live in one process beside the server that they measure. So a client idles
+//! in a few kilobytes, and reads a listing of 500,000 lines without allocating. It shares nothing
+//! with the server but the types of `mail-model`. If both used one parser, one bug would hide in
+//! both.
 //!
-//! - [`scan`]: bytes to responses, without sockets. Tolerant: what it does not know it hands on as
-//!   it came.
-//! - [`fetch`], [`listing`]: what is inside FETCH, LIST, STATUS and SEARCH responses.
+//! - [`scan`]: bytes to responses, without sockets. Tolerant: it hands on an unknown response as it
+//!   came.
+//! - [`fetch`], [`listing`]: the contents of FETCH, LIST, STATUS and SEARCH responses.
 //! - [`command`]: values to command bytes.
 //! - [`net`]: dialling, TLS, counting bytes.
 //! - [`Client`]: one connection: commands, pipelining, literals both ways, IDLE, a transcript of

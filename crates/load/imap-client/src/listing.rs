@@ -1,4 +1,4 @@
-//! What is inside LIST, STATUS and SEARCH responses, and in response codes.
+//! The contents of LIST, STATUS and SEARCH responses, and of response codes.
 
 use posthaste_mail_model::NumSet;
 
@@ -16,7 +16,7 @@ pub struct Listed {
     pub selectable: bool,
 }
 
-/// Reads what follows `* LIST `.
+/// Reads the text after `* LIST `.
 pub fn list(text: &[u8]) -> Option<Listed> {
     let (Value::List(attributes), rest) = value(text)? else { return None };
     let (delimiter, rest) = value(rest.strip_prefix(b" ")?)?;
@@ -84,7 +84,7 @@ pub fn set(text: &[u8]) -> Option<NumSet> {
     Some(NumSet::from_ranges(ranges))
 }
 
-/// What is between the brackets at the start of a condition's text.
+/// The text between the brackets at the start of a condition's text.
 pub fn code(text: &str) -> Option<&str> {
     text.strip_prefix('[')?.split_once(']').map(|(code, _)| code)
 }

@@ -5,8 +5,8 @@
 //! literals, are copied. Every byte is looked at once (one `memchr` per line), so the cost of a
 //! listing is that of its bytes.
 //!
-//! Literals of up to [`INLINE_LIMIT`] bytes stay in their response; longer ones stream to
-//! [`Handler::literal`] and are left out of it, so that a message of 40 MB never sits in memory.
+//! Literals of up to [`INLINE_LIMIT`] bytes stay in their response. Longer ones stream to
+//! [`Handler::literal`] and are left out of it. So a message of 40 MB is never in memory.
 
 use memchr::memchr;
 
@@ -68,7 +68,7 @@ pub enum Response<'a> {
     Other(&'a [u8]),
 }
 
-/// What receives responses.
+/// The receiver of responses.
 pub trait Handler {
     /// One complete untagged response.
     fn response(&mut self, response: Response<'_>) {
@@ -113,7 +113,7 @@ pub enum Stop {
 /// Bytes that cannot be a response.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotImap {
-    /// What was expected.
+    /// The expected element.
     pub what: &'static str,
     /// The start of what came.
     pub line: String,

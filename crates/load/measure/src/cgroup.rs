@@ -40,7 +40,7 @@ impl Group {
             let of = |name: &str| read(name).map_err(|_| bad()).and_then(ns);
             let (user, system) = (of("cpuacct.usage_user")?, of("cpuacct.usage_sys")?);
             // The total is what the scheduler counted, to the nanosecond. Its parts are counted by
-            // the clock's ticks, which on a busy machine miss much of what runs briefly: they only
+            // the clock's ticks, which on a busy machine miss much of what runs briefly. They only
             // say how to split it.
             let user_share = if user + system > 0.0 { user / (user + system) } else { 0.0 };
             return Ok((total * user_share, total * (1.0 - user_share)));

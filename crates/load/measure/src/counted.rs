@@ -1,5 +1,5 @@
-//! Reads what a server counts itself: `GET /cost` (JSON) and `GET /metrics` (OpenMetrics text), as
-//! Posthaste offers them at `listen.metrics` and on a socket in its data directory.
+//! Reads a server's own counts: `GET /cost` (JSON) and `GET /metrics` (OpenMetrics text). Posthaste
+//! offers them at `listen.metrics` and on a socket in its data directory.
 //!
 //! Two [`Reading`]s make a [`Counted`]. A server without `/cost` has no figures of its own.
 
@@ -63,7 +63,7 @@ impl fmt::Display for Figures {
     }
 }
 
-/// What a server had counted at one moment.
+/// The counts of a server at one moment.
 #[derive(Clone, Debug)]
 pub struct Reading {
     source: String,
@@ -172,7 +172,7 @@ impl Reading {
         })
     }
 
-    /// What was counted since an earlier reading; since the server's start without one.
+    /// The counts since an earlier reading; since the server's start without one.
     pub fn since(&self, earlier: Option<&Self>) -> Counted {
         let then = |amounts: Option<&Amounts>| amounts.copied().unwrap_or_default();
         let commands = self

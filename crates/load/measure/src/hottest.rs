@@ -12,8 +12,8 @@ use posthaste_load_results::{HotFunction, Offered};
 
 use crate::process::Tree;
 
-/// Samples per second and processor: often enough to distinguish 1 % from 2 % in ten seconds, rare
-/// enough to cost little; odd, so that it does not beat with timers.
+/// Samples per second and processor. Often enough to distinguish 1 % from 2 % in ten seconds, rare
+/// enough to cost little. Odd, so that it does not beat with timers.
 const SAMPLES_PER_S: u32 = 499;
 /// With fewer samples in all, shares mean nothing: at a hundred, 10 % is 10 ± 3.
 const SAMPLES_MIN: u64 = 100;

@@ -1,15 +1,15 @@
-//! What a server costs, measured from outside.
+//! The cost of a server, measured from outside.
 //!
 //! [`Monitor`] watches a process tree or a control group, on this machine or through an [`agent`]
-//! on another one. CPU of a process tree is that of its living processes plus that of all children
-//! they have waited for, so servers that fork per connection are charged in full. A control group
-//! is exact where there is one. [`own`] says what this process itself uses, [`machine`] where it
-//! runs, and [`hottest`] which functions of the server take its CPU.
+//! on another one. The CPU of a process tree is that of its living processes plus that of all
+//! children they have waited for. So a server that forks per connection is charged in full. A
+//! control group is exact where there is one. [`own`] measures this process itself, [`machine`]
+//! describes where it runs, and [`hottest`] names the functions of the server that take its CPU.
 //!
-//! [`Figures`] reads what a server counts itself.
+//! [`Figures`] reads a server's own counts.
 //!
-//! A figure that is not available is "not offered here" with the reason. None is ever a zero that
-//! was not measured. Nothing here knows mail.
+//! A figure that is not available is "not offered here" with the reason, never a zero. Nothing here
+//! knows mail.
 
 pub mod agent;
 mod cgroup;

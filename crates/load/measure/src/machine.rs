@@ -41,7 +41,7 @@ pub fn facts(mhz: Option<f64>) -> Machine {
 /// Bytes that may still be written below a folder; `None` if nobody says.
 pub fn free_bytes(folder: &Path) -> Option<u64> {
     let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
-    // SAFETY: statvfs is plain numbers, for which all zeroes is a value; the call reads a string
+    // SAFETY: statvfs is plain numbers, for which all zeroes is a value. The call reads a string
     // that ends in zero, fills the structure and keeps neither.
     unsafe {
         let mut found: libc::statvfs = std::mem::zeroed();

@@ -174,7 +174,7 @@ impl Monitor {
     }
 }
 
-/// What went to and from the disk.
+/// The traffic to and from the disk.
 struct Disk {
     operations: Offered<u64>,
     read_operations: Offered<u64>,
@@ -183,8 +183,9 @@ struct Disk {
 }
 
 /// By the control group if it counts at all: some kernels have the files and leave them at zero,
-/// and that is no measurement. Else bytes by the processes' own accounts; these know no operations
-/// (their `syscr` and `syscw` count calls of read and write, files in memory and sockets included).
+/// and that is no measurement. Otherwise bytes by the processes' own accounts. These know no
+/// operations. Their `syscr` and `syscw` count calls of read and write, files in memory and sockets
+/// included.
 fn disk(before: &Sample, after: &Sample) -> Disk {
     let counts = |disk: Option<[u64; 3]>| disk.filter(|d| d.iter().any(|n| *n > 0));
     if let (Some(then), Some(now)) = (before.disk, counts(after.disk)) {
@@ -211,7 +212,7 @@ fn read_operations(before: &Sample, after: &Sample) -> Option<u64> {
     Some(after.disk_read_operations?.saturating_sub(before.disk_read_operations?))
 }
 
-/// What was done while the cost arose.
+/// The work for which the cost arose.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     /// Logins.

@@ -1,4 +1,4 @@
-//! What the generator itself uses.
+//! The usage of the generator itself.
 
 /// CPU and memory of this process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,8 +49,8 @@ fn busy_s(stat: &str) -> Option<f64> {
 /// Files a generator opens beside its connections: libraries, sampling of processes, the report.
 const FILES_BESIDE: u64 = 200;
 
-/// Raises the limit of open files to what the system allows, and beyond where this process may, for
-/// as many connections at once; a connection is a file.
+/// Raises the limit of open files for as many connections at once, since a connection is a file. It
+/// goes to what the system allows, and beyond where this process may.
 ///
 /// # Errors
 /// The limit that holds is too low: says what is needed and how to get it.

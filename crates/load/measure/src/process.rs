@@ -1,4 +1,4 @@
-//! A process tree: who is in it and what it has used, from `/proc`.
+//! A process tree: its processes and their usage, from `/proc`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -67,7 +67,7 @@ struct Last {
     switches: Option<u64>,
 }
 
-/// What a tree has used.
+/// The usage of a tree.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
     /// CPU, user mode.
@@ -157,9 +157,9 @@ fn members(root: u32, all: Vec<Stat>) -> Vec<Stat> {
     found.into_iter().map(|at| all[at].clone()).collect()
 }
 
-/// Bytes that processes read from and wrote towards the disk, by `/proc/PID/io`; `None` where that
-/// may not be read: it needs the same user or privileges. What has ended meanwhile is in its
-/// parent's account.
+/// Bytes that processes read from and wrote towards the disk, by `/proc/PID/io`. `None` where that
+/// may not be read, since it needs the same user or privileges. A process that has ended meanwhile
+/// is in its parent's account.
 pub fn io_of(pids: &[u32]) -> Option<[u64; 2]> {
     let mut sum = [0, 0];
     for pid in pids {

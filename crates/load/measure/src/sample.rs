@@ -1,4 +1,4 @@
-//! What is watched of a server, and its totals at one moment.
+//! The watched part of a server, and its totals at one moment.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::Pss;
 
-/// What to watch of the server.
+/// The part of the server to watch.
 #[derive(Clone, Debug, Default)]
 pub enum WatchTarget {
     /// Nothing.
@@ -46,7 +46,7 @@ pub struct Sample {
     pub pss: Option<Pss>,
     /// The control group's disk accounting: operations, bytes read, bytes written.
     pub disk: Option<[u64; 3]>,
-    /// Of its operations, those that read.
+    /// The reads among its operations.
     #[serde(default)]
     pub disk_read_operations: Option<u64>,
     /// Bytes read and written by the account of each process, children waited for included.

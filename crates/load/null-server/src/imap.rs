@@ -22,7 +22,7 @@ struct Session {
     out: Vec<u8>,
 }
 
-/// What becomes of the messages that were copied.
+/// The fate of the messages that were copied.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Originals {
     /// COPY.

@@ -1,9 +1,9 @@
 //! A server that does almost nothing. It calibrates the instrument, and proves that the instrument
 //! notices faults.
 //!
-//! Mail lies in memory, answers are copied, nothing is synced. It knows just the IMAP and LMTP that
-//! the instrument speaks. With [`Faults`] it lies: it acknowledges mail and drops it, alters a
-//! body, delays a command.
+//! Mail is in memory, answers are copied, nothing is synced. It knows just the IMAP and LMTP that
+//! the instrument speaks. With [`Faults`] it acknowledges mail and drops it, alters a body, or
+//! delays a command.
 
 mod imap;
 mod lmtp;
@@ -21,12 +21,12 @@ use tokio::net::TcpListener;
 pub use sink::{Taken, sink};
 use store::Store;
 
-/// What it does wrong.
+/// Its faults.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Of this many messages taken, one is acknowledged and dropped; 0 for none.
+    /// One message in this many is acknowledged and dropped; 0 for none.
     pub lose_one_in: u32,
-    /// Of this many bodies sent, one has a byte changed.
+    /// One body in this many has a byte changed.
     pub alter_one_in: u32,
     /// A command that is delayed: its name, for how long, one in this many.
     pub delay: Option<(&'static str, Duration, u32)>,

@@ -1,6 +1,6 @@
-//! A sink of mail: an SMTP server that takes everything, looks whether each message is what the
-//! instrument sent, and keeps nothing. It is the other server that users write to, as SPECmail2001
-//! and seed 002 have one.
+//! A sink of mail: an SMTP server that takes everything, compares each message with the digest that
+//! the instrument sent, and keeps nothing. It is the other server that users write to, as
+//! SPECmail2001 and seed 002 have one.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ const MESSAGE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Connections at once: a server that sends mail has some dozens to one host.
 const CONNECTIONS_MAX: usize = 1024;
 
-/// What a sink has taken.
+/// The messages that a sink has taken.
 #[derive(Debug, Default)]
 pub struct Taken {
     messages: AtomicU64,

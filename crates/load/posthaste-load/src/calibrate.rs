@@ -30,8 +30,8 @@ const RAMP_PER_USER: Duration = Duration::from_millis(1);
 
 /// Flags of `calibrate`.
 ///
-/// Runs the workload without think time against a built-in server that answers from memory, and
-/// prints the rate up to which the instrument's figures are reliable on this machine.
+/// Runs the workload without think time against a built-in server that answers from memory. Prints
+/// the rate up to which the instrument's figures are reliable on this machine.
 #[derive(Args)]
 pub struct CalibrateArgs {
     /// A built-in workload or a file (IMAP, without TLS).

@@ -2,10 +2,10 @@
 //! servers.
 //!
 //! This is its command line: `run | study | regress | populate | learn | plan | report | agent |
-//! sink | calibrate | workload`, a file each. The work is done by the crates below:
-//! `posthaste-load-drive` drives a server with the workloads of `posthaste-load-workload`,
-//! `posthaste-load-measure` measures the server's cost from outside, and `posthaste-load-report`
-//! writes what was found.
+//! sink | calibrate | workload`, a file each. The work is done by the crates below.
+//! `posthaste-load-drive` drives a server with the workloads of `posthaste-load-workload`.
+//! `posthaste-load-measure` measures the server's cost from outside. `posthaste-load-report` writes
+//! the report.
 //!
 //! Exit codes: 0 done, 1 failed (a run with errors too), 2 wrong usage, 3 not decided (`regress`).
 
@@ -32,7 +32,7 @@ use clap::{Parser, Subcommand};
 
 /// Load generator and measuring instrument for IMAP, POP3, SMTP and LMTP servers.
 ///
-/// It drives any server with the workloads of five published studies (or your own), checks every
+/// It drives any server with the workloads of five published studies (or your own). It checks every
 /// answer, measures the server's cost from outside, and writes a report.
 #[derive(Parser)]
 #[command(name = "posthaste-load", version, max_term_width = 100)]

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-/// What `populate` says about a server that does not exist.
+/// The error of `populate` about a server that does not exist.
 fn said(url: &str) -> String {
     let words =
         ["populate", "--imap", url, "--users", "ana", "--password", "x", "--inbox", "1", "--timeout", "1s"];

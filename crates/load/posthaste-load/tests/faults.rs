@@ -26,8 +26,8 @@ impl Default for Trial {
     }
 }
 
-/// Populates, runs and audits. The faults are there from the start: what populate loses is found by
-/// the baseline of the run, so faults of taking mail show in SEND and APPEND.
+/// Populates, runs and audits. The faults are there from the start. The baseline of the run finds
+/// the messages that populate lost. So faults of taking mail show in SEND and APPEND.
 fn try_it(trial: Trial) -> RunResult {
     let at = start(trial.faults).unwrap();
     let dialer = Dialer::new(Trust::Anyone, Duration::from_secs(5)).unwrap();

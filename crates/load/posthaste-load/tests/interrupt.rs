@@ -140,7 +140,7 @@ fn before_anything_was_measured_it_still_writes_the_report() {
 
 #[test]
 fn twice_stops_at_once() {
-    // A server that never answers what is under way: an orderly end is waited for in vain.
+    // A server that never answers the present command: an orderly end is waited for in vain.
     let delay = Some(("APPEND", NEVER, 1));
     let at = start(Faults { delay, ..Faults::default() }).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Horizontal bars: parts stacked (user and kernel CPU) or bars beside each other (the mix asked
-//! for and realised), with the figure at each bar's end.
+//! Horizontal bars with the figure at each bar's end. Parts are stacked (user and kernel CPU) or
+//! beside each other (the requested mix and the realised one).
 
 use posthaste_load_text::figure::figure;
 

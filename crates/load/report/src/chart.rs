@@ -30,7 +30,7 @@ const STEPS: u32 = 5;
 /// A stretch of the x axis to be shaded.
 #[derive(Clone, Debug)]
 pub struct Band {
-    /// What it is, for the legend.
+    /// Its name, for the legend.
     pub name: String,
     /// Class of the shade.
     pub class: &'static str,
@@ -40,7 +40,7 @@ pub struct Band {
     pub to: f64,
 }
 
-/// What the x axis counts.
+/// The unit of the x axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Across {
     /// Values as they are.

@@ -53,7 +53,7 @@ pub fn metrics(runs: &[Named], out: &mut Markup) {
     table.draw(out);
 }
 
-/// What figures count.
+/// The unit of the figures.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Counts {
     /// Times and amounts: they are compared by ratio.

@@ -1,4 +1,4 @@
-//! What a server itself counted in the window of a run.
+//! The server's own counts in the window of a run.
 
 use posthaste_load_results::{Amounts, Counted, Offered, RunResult};
 use posthaste_load_text::figure::{bytes, figure, whole};
@@ -11,7 +11,7 @@ const COMMANDS_SHOWN: usize = 20;
 /// Client programs named.
 const CLIENTS_SHOWN: usize = 5;
 
-/// The section, if the server was asked.
+/// The section, if the server's own figures were read.
 pub fn section(run: &RunResult, out: &mut Markup) {
     let Some(counted) = &run.counted else { return };
     out.element("h3", &[], "What the server itself counted");

@@ -1,4 +1,5 @@
-//! What a figure depends on: the command, the settings, the machine, the workload's file.
+//! The facts on which a figure depends: the command, the settings, the machine, the workload's
+//! file.
 
 use posthaste_load_results::{Machine, RunResult};
 use posthaste_load_text::figure::{bytes, date, figure};

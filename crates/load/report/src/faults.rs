@@ -1,5 +1,5 @@
-//! What was wrong, in the order of how much it matters: the verdict in the first line, caveats,
-//! errors by kind with their last commands, and what the audit found.
+//! The faults, in the order of how much they matter. The verdict is in the first line. Caveats,
+//! errors by kind with their last commands, and the audit's findings follow.
 
 use posthaste_load_results::{AuditResult, ErrorCount, RunResult, Slow, StudyResult};
 use posthaste_load_text::figure::{figure, whole};
@@ -150,7 +150,7 @@ pub fn slowest(slow: &[Slow], out: &mut Markup) {
     table.draw(out);
 }
 
-/// What the audit found.
+/// The findings of the audit.
 pub fn audit(audit: Option<&AuditResult>, out: &mut Markup) {
     let Some(audit) = audit else { return };
     out.element("h3", &[], "Audit: every message accounted for");

@@ -36,7 +36,7 @@ pub fn read(dir: &Path) -> io::Result<Results> {
     serde_json::from_slice(&text).map_err(|e| named(io::Error::new(io::ErrorKind::InvalidData, e)))
 }
 
-/// What a person reads at the end of a run. A run with errors says so in its first line.
+/// The summary at the end of a run, for a person. A run with errors says so in its first line.
 pub fn summary(run: &RunResult) -> String {
     let mut text = format!("{}\n\n", run.outcome.headline);
     text.push_str(&format!(

@@ -1,5 +1,5 @@
 //! The legend of a plot: one row of names with their line, marker or fill, wrapped where the plot
-//! ends, above it, so that it never covers a curve.
+//! ends. It is above the plot, so that it never covers a curve.
 
 use crate::lettering::{fitted, width};
 use crate::markup::Markup;
@@ -11,7 +11,7 @@ const SAMPLE: f64 = 26.0;
 /// Room between entries.
 const GAP: f64 = 18.0;
 
-/// What an entry looks like.
+/// The look of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Look {
     /// A line with the markers of measured points.

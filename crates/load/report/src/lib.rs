@@ -1,15 +1,14 @@
-//! The report: one self-contained HTML file of one or several results, plots as inline SVG,
-//! readable by day, by night and on paper; and the same figures as CSV.
+//! The report: one self-contained HTML file of one or several results, and the same figures as CSV.
+//! Plots are inline SVG, readable by day, by night and on paper.
 //!
 //! - [`page`] puts it together from [`runs`] (overview, plots, tables of runs) and [`studies`].
-//! - [`chart`], [`bars`], [`ranges`] draw; [`scale`] says where, [`legend`] and [`lettering`] in
-//!   which words.
-//! - [`markup`] escapes all text that was not written here. No script, nothing loaded from
-//!   elsewhere.
+//! - [`chart`], [`bars`] and [`ranges`] draw. [`scale`] has the axes, [`legend`] and [`lettering`]
+//!   the words.
+//! - [`markup`] escapes all text that comes from outside. No script, nothing loaded from elsewhere.
 //!
 //! [`files`] writes and reads the folder of a result.
 //!
-//! What was wrong comes first: errors in the first line, then every caveat, then figures.
+//! Faults come first: errors in the first line, then every caveat, then figures.
 
 mod bars;
 #[cfg(test)]

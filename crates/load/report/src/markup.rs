@@ -65,7 +65,7 @@ impl Markup {
         self
     }
 
-    /// What was written.
+    /// The written text.
     pub fn into_string(self) -> String {
         self.text
     }
@@ -80,8 +80,8 @@ impl Markup {
     }
 }
 
-/// Escapes for text and for attributes in double quotes. Characters XML does not allow become
-/// U+FFFD; marks that turn the direction of writing are shown as such, so that no name can
+/// Escapes for text and for attributes in double quotes. Characters that XML does not allow become
+/// U+FFFD. Marks that turn the direction of writing are shown as such, so that no name can
 /// rearrange the text beside it.
 fn escape(text: &str, out: &mut String) {
     for c in text.chars() {

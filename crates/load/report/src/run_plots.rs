@@ -14,7 +14,7 @@ use crate::ranges;
 /// Points of a series beyond which several seconds become one.
 const SECONDS_MAX: usize = 240;
 
-/// A run and what it is called among the others.
+/// A run and its name among the others.
 pub type Named<'a> = (String, &'a RunResult);
 
 /// A plot on the page.
@@ -285,7 +285,7 @@ fn unfinished(runs: &[Named]) -> Option<Figure> {
     Figure::of(&over_time("Tasks due and not finished", "tasks", curves, runs), &averaged(step))
 }
 
-/// The mix asked for and the mix realised.
+/// The requested mix and the realised one.
 fn mix(runs: &[Named]) -> Option<Figure> {
     let first = runs.first()?.1;
     let same = |r: &RunResult| r.workload.name == first.workload.name;

@@ -1,5 +1,5 @@
-//! What a server itself counted in the window: the sums of its `/cost` and `/metrics` at the end of
-//! the window, less those at its start.
+//! The server's own counts in the window. They are the sums of its `/cost` and `/metrics` at the
+//! end of the window, less those at its start.
 
 use std::ops::AddAssign;
 
@@ -61,7 +61,7 @@ impl Amounts {
         }
     }
 
-    /// Reads of bodies and changes of mailboxes: what the server asked of its store.
+    /// Reads of bodies and changes of mailboxes: the calls of the server to its store.
     pub fn store_operations(&self) -> u64 {
         self.body_reads + self.commits
     }
@@ -80,7 +80,7 @@ impl AddAssign for Amounts {
     }
 }
 
-/// What one command did in folders of one class.
+/// The counts of one command in folders of one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountedCommand {
     /// `imap`, `pop3`, `lmtp`, …
@@ -94,7 +94,7 @@ pub struct CountedCommand {
     pub amounts: Amounts,
 }
 
-/// What a client program did.
+/// The counts of a client program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountedClient {
     /// Its name by ID.

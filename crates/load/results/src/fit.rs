@@ -1,4 +1,4 @@
-//! Least squares: a straight line or a parabola through measured points, with what it leaves over.
+//! Least squares: a straight line or a parabola through measured points, with its residuals.
 
 /// A fitted polynomial.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,6 @@
-//! What a run leaves behind: the schema of `results.json`, and the statistics that fill it.
+//! The result of a run: the schema of `results.json`, and the statistics that fill it.
 //!
-//! The types of the schema are at the top of this crate; `docs/measuring.md` describes them.
+//! The types of the schema are at the top of this crate. `docs/measuring.md` describes them.
 //! [`Latency`] makes a [`Summary`] of response times. [`steady`] finds the steady part of a run.
 //! [`fit`] fits curves, and [`capacity`] projects them. [`paired`] compares two servers.
 //! [`together()`] adds up workloads that ran at once.

@@ -1,9 +1,9 @@
 //! Whether one of two things measured in turns is larger: the mean ratio of pairs with its
 //! confidence interval.
 //!
-//! Both were measured within seconds of each other in each round, so what the machine did then is
+//! Both were measured within seconds of each other in each round, so other work of the machine is
 //! in both. Ratios are compared as logarithms: twice as much and half as much are equally far from
-//! 1.
+//! one.
 
 use std::f64::consts::{FRAC_PI_2, PI};
 
@@ -20,7 +20,7 @@ pub struct Paired {
     pub high: f64,
 }
 
-/// What an interval says.
+/// The verdict of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The second is larger.
@@ -49,7 +49,7 @@ impl Paired {
         Some(Self { pairs: n, ratio: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
     }
 
-    /// What it says, if a difference below `tolerance` (0.02: two percent) does not matter.
+    /// Its verdict, if a difference below `tolerance` (0.02: two percent) does not matter.
     pub fn verdict(self, tolerance: f64) -> Verdict {
         let most = 1.0 + tolerance.max(0.0);
         match self {

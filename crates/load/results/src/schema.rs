@@ -1,4 +1,4 @@
-//! What a run leaves behind: the types of `results.json`, documented in `docs/measuring.md`.
+//! The result of a run: the types of `results.json`, documented in `docs/measuring.md`.
 //!
 //! One schema for single runs and for studies, so that `report` reads both. Every figure is in the
 //! unit its name ends with; a figure that was not available is an [`Offered`] with the reason,
@@ -13,7 +13,7 @@ use crate::Counted;
 /// Raised when a field changes its meaning or goes; new fields do not raise it.
 pub const SCHEMA: u32 = 1;
 
-/// What `results.json` holds.
+/// The contents of `results.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Results {
@@ -61,7 +61,7 @@ pub struct RunResult {
     pub command: Vec<String>,
     /// Start, seconds since 1970.
     pub started_unix: u64,
-    /// What the server is called in plots.
+    /// The name of the server in plots.
     pub label: String,
     /// The workload.
     pub workload: WorkloadFacts,
@@ -69,7 +69,7 @@ pub struct RunResult {
     pub settings: BTreeMap<String, String>,
     /// Virtual users.
     pub clients: u32,
-    /// The machine of the generator (and of the server, unless an agent was asked).
+    /// The machine of the generator (and of the server, unless an agent was used).
     pub machine: Machine,
     /// How it went.
     pub outcome: Outcome,
@@ -91,12 +91,12 @@ pub struct RunResult {
     pub slowest: Vec<Slow>,
     /// The server's cost in the window, if it was watched.
     pub server: Option<ServerCost>,
-    /// What the server itself counted in the window, if it was asked.
+    /// The server's own counts in the window, if they were read.
     #[serde(default)]
     pub counted: Option<Offered<Counted>>,
     /// The generator's own cost in the window.
     pub generator: GeneratorCost,
-    /// What the audit found, if asked for.
+    /// The findings of the audit, if requested.
     pub audit: Option<AuditResult>,
 }
 
@@ -207,7 +207,7 @@ pub struct Transaction {
     pub name: String,
     /// What it does.
     pub description: String,
-    /// Share asked for (0–1): the stationary distribution, or the frequency.
+    /// Share requested (0–1): the stationary distribution, or the frequency.
     pub share_asked: Option<f64>,
     /// Share realised (0–1) in the window.
     pub share_realised: f64,
@@ -290,7 +290,7 @@ pub struct Slow {
     pub command: String,
 }
 
-/// What the server used in the window.
+/// The usage of the server in the window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServerCost {
     /// `process-tree of PID`, `control group PATH`, `agent HOST:PORT`.
@@ -319,8 +319,9 @@ pub struct ServerCost {
     pub pss_mean_bytes: Offered<u64>,
     /// Proportional set size, highest.
     pub pss_max_bytes: Offered<u64>,
-    /// Without pages of files, highest: a server that maps its store has the store's pages in its
-    /// set size, one that reads its files has them in the system's cache, which is in nobody's.
+    /// The highest set size without pages of files. A server that maps its store has the store's
+    /// pages in its set size. A server that reads its files has them in the system's cache, which
+    /// is in nobody's.
     #[serde(default)]
     pub pss_own_max_bytes: Offered<u64>,
     /// Processes at the end of the window.
@@ -341,7 +342,7 @@ pub struct ServerCost {
     /// CPU by program name.
     pub roles: Vec<Role>,
     /// The functions it spent its CPU in, hottest first, from a run of its own; `None` if that was
-    /// not asked for.
+    /// not requested.
     #[serde(default)]
     pub hottest: Option<Offered<Vec<HotFunction>>>,
 }
@@ -385,7 +386,7 @@ pub struct Role {
     pub processes: u32,
 }
 
-/// What the generator used in the window.
+/// The usage of the generator in the window.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GeneratorCost {
     /// User mode.
@@ -406,7 +407,7 @@ pub struct GeneratorCost {
     pub other_cpus: Option<f64>,
 }
 
-/// What the audit found.
+/// The findings of the audit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AuditResult {
     /// Accounts looked at.
@@ -479,7 +480,7 @@ pub struct ServerFacts {
     pub version: String,
     /// The settings it was started with, whole.
     pub settings: String,
-    /// What a simulated processor did in it, for each workload, if the study asked for that.
+    /// What a simulated processor did in it, for each workload, if the study requested that.
     #[serde(default)]
     pub simulated: Vec<Simulated>,
 }
@@ -489,7 +490,7 @@ pub struct ServerFacts {
 pub struct Simulated {
     /// The workload.
     pub workload: String,
-    /// What was counted.
+    /// The counts.
     pub counts: Offered<SimulatedCounts>,
 }
 

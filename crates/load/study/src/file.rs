@@ -46,7 +46,7 @@ const ANALYSES: &[(&str, Analysis)] = &[
     ("regress", Analysis::Regress),
 ];
 
-/// What can be swept.
+/// The values that can be swept.
 pub const SWEPT: &[&str] =
     &["items", "mailbox_mb", "clients", "think_s", "speed", "arrivals_per_hour", "cpus", "memory_mb"];
 
@@ -156,7 +156,7 @@ struct Raw {
     quick: Option<RawQuick>,
 }
 
-/// What the shortened version has instead.
+/// The values of the shortened version.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct RawQuick {

@@ -1,9 +1,9 @@
 //! Studies: whole experiments as data, from starting servers to their conclusions.
 //!
-//! A study file ([`load`]) says what is swept. [`Plan`] makes points of it and says how long they
-//! take. `server` starts the servers under test and stops them. [`conduct()`] fills mailboxes and
-//! measures every point. `analysis` draws curves and conclusions from them. The built-in studies
-//! ([`BUILTIN`]) are files like any other.
+//! A study file ([`load`]) names the swept values. [`Plan`] makes points of them, with the time
+//! that each takes. `server` starts the servers under test and stops them. [`conduct()`] fills
+//! mailboxes and measures every point. `analysis` draws curves and conclusions from them. The
+//! built-in studies ([`BUILTIN`]) are files like any other.
 
 mod analysis;
 mod conduct;

@@ -29,7 +29,7 @@ pub struct Population {
     pub accounts: String,
     /// How many.
     pub count: u32,
-    /// What each is filled with.
+    /// The contents of each account.
     pub wish: Wish,
 }
 
@@ -43,7 +43,7 @@ impl Population {
 /// One point to measure.
 #[derive(Clone, Debug)]
 pub struct PlannedPoint {
-    /// What was swept.
+    /// The swept values.
     pub at: BTreeMap<String, f64>,
     /// Index into the study's workloads.
     pub workload: usize,
@@ -60,13 +60,13 @@ pub struct PlannedPoint {
 }
 
 impl PlannedPoint {
-    /// What runs, in words: the workload, or its one transaction.
+    /// The name of the workload, in words: the workload, or its one transaction.
     pub fn name<'a>(&self, study: &'a Study) -> &'a str {
         let workload = &study.workloads[self.workload];
         self.transaction.map_or(&workload.name, |t| &workload.transactions[t].name)
     }
 
-    /// What runs.
+    /// The workload.
     pub fn workload(&self, study: &Study) -> Workload {
         let mut workload = study.workloads[self.workload].clone();
         if let Some(rate) = self.at.get("arrivals_per_hour") {
@@ -104,11 +104,11 @@ pub struct Stage {
 /// All a study does to each server.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What accounts are there.
+    /// The populations of accounts.
     pub populations: Vec<Population>,
     /// The starts, in order.
     pub stages: Vec<Stage>,
-    /// What was left out, and why.
+    /// The parts that were left out, and why.
     pub caveats: Vec<String>,
 }
 
@@ -236,7 +236,7 @@ impl Plan {
         (Duration::from_secs_f64(fill), all)
     }
 
-    /// What will be done, for `--plan`.
+    /// The planned work, for `--plan`.
     pub fn describe(&self, study: &Study, servers: &[String]) -> String {
         let mut text = format!("study {}{}\n", study.name, if study.quick { " (quick)" } else { "" });
         text.push_str(&format!("  {}\n  after: {}\n", study.description, study.after));

@@ -302,7 +302,7 @@ impl Reader<'_> {
     }
 }
 
-/// Reads one step and sees that it was given what it needs and nothing else.
+/// Reads one step and checks that it has its arguments and no others.
 struct StepReader<'a> {
     source: &'a Source<'a>,
     raw: &'a RawStep,

@@ -2,8 +2,8 @@
 //!
 //! A workload is transactions made of protocol [`Step`]s, a [`Chooser`] that says which comes next,
 //! and think times between them. It is read from TOML. The built-in ones are files like any other
-//! (`workload show NAME` prints them). [`corpus`] makes the mail. All chance comes from [`Random`],
-//! so a seed repeats a run.
+//! (`workload show NAME` prints them). [`corpus`] makes the mail. All random choices come from
+//! [`Random`], so a seed repeats a run.
 //!
 //! Nothing here opens a connection.
 
@@ -69,7 +69,7 @@ pub struct Transaction {
     pub name: String,
     /// For people.
     pub description: String,
-    /// What it does.
+    /// Its steps.
     pub steps: Vec<Step>,
 }
 
@@ -82,7 +82,7 @@ pub struct Between {
     pub max: u32,
 }
 
-/// What `populate` puts into each account for this workload.
+/// The mail that `populate` puts into each account for this workload.
 #[derive(Clone, Debug)]
 pub struct Fill {
     /// Folders besides INBOX.
@@ -118,7 +118,7 @@ pub struct Workload {
     pub opening: Vec<Step>,
     /// Think time between transactions.
     pub think: Think,
-    /// What comes next.
+    /// The choice of the next transaction.
     pub choice: Choice,
     /// The transactions.
     pub transactions: Vec<Transaction>,
@@ -126,11 +126,11 @@ pub struct Workload {
     pub messages: Between,
     /// Thresholds for the number of mailboxes of an account.
     pub mailboxes: Between,
-    /// Sizes of what is sent and appended.
+    /// Sizes of the messages that are sent and appended.
     pub sizes: Sizes,
     /// Mail arriving from outside, per second and virtual user (SMTP or LMTP beside the sessions).
     pub arrivals_per_user_per_s: f64,
-    /// What accounts should hold.
+    /// The contents that accounts should have.
     pub fill: Fill,
     /// The file, whole.
     pub source: String,

@@ -1,4 +1,4 @@
-//! What a Markov table comes to in the long run.
+//! The stationary distribution of a Markov table.
 
 /// Each row divided by its sum; a row of zeros stays.
 pub fn normalised(table: &[Vec<f64>]) -> Vec<Vec<f64>> {

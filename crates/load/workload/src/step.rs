@@ -27,7 +27,7 @@ pub enum Step {
     Unselect,
     /// FETCH of these messages; bodies are verified.
     Fetch(Messages, String),
-    /// SEARCH; the answer is compared with what is known.
+    /// SEARCH; the answer is compared with the model.
     Search(Criterion),
     /// STORE.
     Store {
@@ -69,7 +69,7 @@ pub enum Step {
     Uidl,
     /// POP3 RETR of messages, verified.
     Retr(Messages),
-    /// POP3 DELE of what was retrieved last.
+    /// POP3 DELE of the message that was retrieved last.
     Dele,
 }
 
@@ -109,7 +109,7 @@ pub enum Messages {
     Unseen,
 }
 
-/// What to search for.
+/// The criterion of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Criterion {
     /// The subject of a message known to be there.

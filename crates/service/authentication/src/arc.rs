@@ -1,5 +1,5 @@
-//! A seal for mail that came in and is sent on (ARC, RFC 8617): what we found when it came, signed,
-//! so that the next host can believe it although the message now comes from us.
+//! A seal for mail that came in and is sent on (ARC, RFC 8617). It signs the results of our
+//! verification. So the next host can believe them although the message now comes from us.
 //!
 //! A chain that did not verify when it came, or that lost a field since, gets no further set: no
 //! host would trust it (§5.1).

@@ -1,5 +1,5 @@
-//! What is verified of a message: whatever a stranger writes into its header, the work and what is
-//! written about it have a bound.
+//! The parts of a message that are verified. Whatever a stranger writes into its header, the work
+//! and the text about it have a bound.
 //!
 //! A signature names the fields that it covers, and each name is looked for among all fields. The
 //! header has a bound of its own ([`posthaste_mime_summary::is_header_bounded`]); here are those of
@@ -22,7 +22,7 @@ const IDENTITY_LEN_MAX: usize = 64 + 1 + 255;
 /// written without its details.
 pub(crate) const FIELD_LEN_MAX: usize = 8 * 1024;
 
-/// What was left out, and how the results say so.
+/// The parts that were left out, and how the results report them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LeftOut {
     /// A signature covers too many fields, or has names that no domain has.
@@ -45,7 +45,7 @@ impl LeftOut {
     }
 }
 
-/// Leaves in a message what is verified.
+/// Leaves the parts of a message that are verified.
 pub(crate) fn bound(message: &mut AuthenticatedMessage<'_>) -> LeftOut {
     let mut left_out = LeftOut::default();
     message.dkim_headers.retain(|signature| {
@@ -88,9 +88,9 @@ fn are_names<'n>(names: impl IntoIterator<Item = &'n String>) -> bool {
     names.into_iter().all(|name| name.len() <= DOMAIN_LEN_MAX)
 }
 
-/// Leaves one author, if all have one domain; else, or if DNS cannot hold it, none of those whose
-/// names are so long or so many that converting them takes long. Returns whether the author is
-/// clear: see [`is_author_clear`].
+/// Leaves one author, if all have one domain. Otherwise, or if DNS cannot hold the domain, leaves
+/// no author if the names are so long or so many that converting them takes long. Returns whether
+/// the author is clear: see [`is_author_clear`].
 pub(crate) fn bound_authors(authors: &mut Vec<String>) -> bool {
     /// Authors of different domains that are looked at.
     const AUTHORS_MAX: usize = 16;
@@ -104,8 +104,8 @@ pub(crate) fn bound_authors(authors: &mut Vec<String>) -> bool {
 }
 
 /// Whether DMARC can judge the author: all addresses of From have one domain, and DNS can hold it.
-/// RFC 7489 §6.6.1 leaves other messages to the receiver. A forger may write a domain with a
-/// policy so that no policy is found, and mail programs still show it: such mail is filed as junk.
+/// RFC 7489 §6.6.1 leaves other messages to the receiver. A forger may write a domain with a policy
+/// so that no policy is found, and mail programs still show it. Such mail is filed as junk.
 pub(crate) fn is_author_clear(authors: &[String]) -> bool {
     let mut domains = authors.iter().map(|author| author.rsplit_once('@').map_or("", |(_, domain)| domain));
     // Without From there is no author to forge.

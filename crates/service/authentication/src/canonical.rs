@@ -39,7 +39,7 @@ pub(crate) fn fields(message: &[u8]) -> Fields<'_> {
 
 /// See [`fields`].
 pub(crate) struct Fields<'m> {
-    /// What was not read. After the last field: the body.
+    /// The unread rest. After the last field: the body.
     rest: &'m [u8],
 }
 

@@ -1,5 +1,5 @@
-//! The DNS records of a domain that this server sends and receives mail for: printed for a zone
-//! file, and compared with what name servers say.
+//! The DNS records of a domain for which this server sends and receives mail. They are printed for
+//! a zone file, and compared with the answers of name servers.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ const STRING_LEN_MAX: usize = 255;
 /// The preference of the only host.
 const PREFERENCE: u16 = 10;
 
-/// What a record holds.
+/// The content of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Data {
     /// The host that takes the domain's mail.
@@ -36,9 +36,9 @@ pub enum Data {
 pub struct Record {
     /// Its name, without the last dot.
     pub name: String,
-    /// What it holds.
+    /// Its content.
     pub data: Data,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: &'static str,
     /// Mail fails without it.
     pub is_needed: bool,
@@ -46,7 +46,7 @@ pub struct Record {
     pub is_exact: bool,
 }
 
-/// What DNS says of a record.
+/// The state of a record in DNS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
     /// It is there.
@@ -125,7 +125,7 @@ impl Record {
         }
     }
 
-    /// What it holds, for a person.
+    /// Its content, for a person.
     pub fn content(&self) -> String {
         match &self.data {
             Data::Address => "A or AAAA".to_owned(),
@@ -134,7 +134,7 @@ impl Record {
         }
     }
 
-    /// What name servers say of it.
+    /// Its state on the name servers.
     pub async fn check(&self, resolver: &TokioResolver) -> Finding {
         let name = format!("{}.", self.name);
         match &self.data {

@@ -34,8 +34,8 @@ pub fn message(data: &[u8]) {
     let _ = srs::may_align(data, "a.example.org");
 }
 
-/// A message that is verified while no name server answers: what is written about it is one field
-/// within its bound.
+/// A message that is verified while no name server answers: its results are one field within its
+/// bound.
 pub fn verified(data: &[u8]) {
     static OFFLINE: OnceLock<(Runtime, Verifier)> = OnceLock::new();
     let (runtime, verifier) = OFFLINE.get_or_init(|| {
@@ -60,7 +60,7 @@ pub fn verified(data: &[u8]) {
     assert!(!field.replace("\r\n", "").contains(['\r', '\n']), "{field:?}");
 }
 
-/// An address: what was rewritten is found again, and nothing else is believed.
+/// An address: a rewritten address is found again, and no other is accepted.
 pub fn sender(data: &[u8]) {
     let Ok(address) = std::str::from_utf8(data) else { return };
     let srs = Srs::new(&[7; SECRET_LEN]);

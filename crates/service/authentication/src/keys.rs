@@ -5,9 +5,9 @@
 //!                 "since":1795435200,"public":"<base64>","private":"<base64 of PKCS #8>"},…]}
 //! ```
 //!
-//! A key is `next` until its DNS record is published, then it signs, then it is `retired`: its
-//! private part is removed, and its selector stays for as long as receivers may look it up. Private
-//! parts are never printed nor logged.
+//! A key is `next` until its DNS record is published, then it signs, then it is `retired`. Its
+//! private part is removed then, and its selector stays for as long as receivers may look it up.
+//! Private parts are never printed nor logged.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der, PublicKeyX509Der};
@@ -37,7 +37,7 @@ pub enum KeyError {
     Record {
         /// Its name.
         record: String,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// The library refuses to make a key or a signature.
@@ -45,7 +45,7 @@ pub enum KeyError {
     Crypto {
         /// Whose key.
         domain: String,
-        /// What failed.
+        /// The failed step.
         what: &'static str,
     },
     /// Somebody else changed the record meanwhile.
@@ -74,7 +74,7 @@ impl Algorithm {
     }
 }
 
-/// What a key is for now.
+/// The present state of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyState {
@@ -93,7 +93,7 @@ pub struct DomainKey {
     pub selector: String,
     /// Its algorithm.
     pub algorithm: Algorithm,
-    /// What it is for.
+    /// Its state.
     pub state: KeyState,
     /// Since when it is in that state, unix seconds.
     pub since: i64,
@@ -291,7 +291,7 @@ impl DomainKeys {
         }
     }
 
-    /// What a record says.
+    /// The contents of a record.
     pub(crate) fn read(entry: &DirectoryEntry) -> Result<Self, KeyError> {
         let unreadable = |why: String| KeyError::Record { record: entry.name.clone(), why };
         // serde's own message may quote the record, which holds secrets.

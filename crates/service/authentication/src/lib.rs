@@ -1,6 +1,5 @@
-//! Whether mail from other hosts is from whom it says: SPF, DKIM, ARC and DMARC, and the field in
-//! which the outcome is written (RFC 8601). And that others can say so of ours: keys, signatures,
-//! DNS records.
+//! Verifies the senders of mail from other hosts: SPF, DKIM, ARC and DMARC, and the field that
+//! records the outcome (RFC 8601). Lets other hosts verify our mail: keys, signatures, DNS records.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -13,15 +12,15 @@
 //! | [`results`] | removes fields that claim to be ours, and puts ours in front |
 //!
 //! What always holds:
-//! * A look-up that fails refuses no mail: only a policy that was read and says `reject` does.
-//! * All look-ups of a message together have a deadline. Bounds hold for its header, for signatures
-//!   and for what is written about them.
-//! * Messages are verified on threads of their own, so many at a time and fewer of each network;
-//!   their memory is paid for.
+//! * A failed look-up refuses no mail. Only a policy that was read and says `reject` does.
+//! * All look-ups of a message together have a deadline. There are bounds for its header, its
+//!   signatures, and the text written about them.
+//! * Messages are verified on threads of their own. The number at a time has a limit, and a lower
+//!   one for each network. Their memory is taken from a budget.
 //!
-//! The verification itself is `mail-auth`'s. What is here: which methods are asked, in what order,
-//! with what bounds, and what follows. The signatures are made here, as `mail-auth` cannot name a
-//! field once more than it is there.
+//! The verification itself is `mail-auth`'s. This crate decides which methods are used, in what
+//! order, with what bounds, and what follows. The signatures are made here, as `mail-auth` cannot
+//! name a field once more than it occurs.
 
 mod arc;
 mod bounds;

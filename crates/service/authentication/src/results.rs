@@ -8,7 +8,7 @@ use crate::canonical;
 const FIELD: &[u8] = b"authentication-results";
 
 /// A message with `field` in front, behind its Return-Path, and without the fields of others that
-/// bear our name: readers of the message must be able to believe ours (RFC 8601 §5). Copies the
+/// bear our name. Readers of the message must be able to believe ours (RFC 8601 §5). Copies the
 /// message once.
 pub fn with_results(message: &Bytes, field: &str, host: &str) -> Bytes {
     let forged = forged(message, host);

@@ -3,8 +3,8 @@
 //! What always holds:
 //! * A message is signed for the domain of its author (`From`), as DMARC compares it, or not at
 //!   all. Each key that signs makes one signature.
-//! * A user gets a signature for the domain of an address that was found to be the user's own: on a
-//!   server of several domains none signs as another.
+//! * A user gets a signature only for the domain of an address that was found to be the user's own.
+//!   So on a server of several domains no user signs as another.
 //! * Mail that others wrote and a script sends on is not signed: a stranger who wrote our domain in
 //!   its `From` would get our signature. It is sealed (ARC) if it was verified when it came.
 //! * A domain's record is read for each message. On the embedded engine that takes about a
@@ -55,7 +55,7 @@ pub enum Origin<'a> {
     Server,
     /// Somebody else: it came in and is sent on. It gets a seal (ARC) if this server verified it.
     Elsewhere {
-        /// The value of the field that says what was found: see [`crate::results::own`].
+        /// The value of the field with the results: see [`crate::results::own`].
         results: Option<&'a str>,
         /// The address whose owner sends it on.
         forwarder: &'a str,

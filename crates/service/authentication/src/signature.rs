@@ -1,5 +1,5 @@
-//! The parts that a signature of our own and a seal have in common: which fields are covered, and
-//! how a field with a signature is made.
+//! The parts that our signatures and seals have in common. These are the choice of covered fields,
+//! and the making of a field with a signature.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use base64::Engine as _;

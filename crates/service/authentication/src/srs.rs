@@ -130,7 +130,7 @@ impl Srs {
     }
 }
 
-/// What follows a tag in an address or a local part, with the separator before it: any of the
+/// The text after a tag in an address or a local part, with the separator before it: any of the
 /// three that the scheme names.
 fn rest_of<'a>(address: &'a str, tag: &str) -> Option<&'a str> {
     let (start, rest) = address.split_at_checked(tag.len())?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// What others do with a host that is not as the policy says.
+/// The treatment of a host that violates the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// They send it nothing.

@@ -1,4 +1,4 @@
-//! What an import costs before any disk: reading, summarising and appending 20,000 messages to the
+//! The cost of an import before any disk: reading, summarising and appending 20,000 messages to the
 //! in-memory engine. `cargo bench -p posthaste-delivery`
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

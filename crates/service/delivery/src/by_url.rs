@@ -3,9 +3,10 @@
 //! A URL is looked up without opening its mailbox: one summary is read, which says where the part
 //! lies. So the cost is that of the message, however large its folder is.
 //!
-//! Without `;URLAUTH=` a URL names something that the reader's account may read: its own, or what
-//! others share with it. With it (RFC 4467), it may be of another account, which has authorised it:
-//! the proof is a hash of the URL with a key of the mailbox. A refusal does not show its reason.
+//! Without `;URLAUTH=` a URL names something that the reader's account may read: its own, or one
+//! that others share with it. With it (RFC 4467), it may be of another account, which has
+//! authorised it. The proof is a hash of the URL with a key of the mailbox. A refusal does not show
+//! its reason.
 
 mod structure;
 
@@ -37,7 +38,7 @@ const HEADER_BYTES_MAX: u64 = 1 << 20;
 /// The mechanism of RFC 4467.
 const INTERNAL: &str = "INTERNAL";
 
-/// Who wants what a URL names.
+/// The user who wants the data of a URL.
 #[derive(Debug, Clone, Copy)]
 pub struct UrlReader<'r> {
     /// The account that has logged in.
@@ -59,7 +60,7 @@ pub enum UrlPlace {
     Submission,
 }
 
-/// What a URL names: found, and not yet read.
+/// The data that a URL names: found, and not yet read.
 #[derive(Debug)]
 pub struct UrlPart {
     /// Whose computations it takes.
@@ -133,7 +134,7 @@ fn of_validity(entry: &MailboxEntry, url: &ImapUrl) -> Result<MailboxId, UrlRefu
 }
 
 impl Delivery {
-    /// Finds what a URL names.
+    /// Finds the data that a URL names.
     pub async fn find_url(&self, reader: UrlReader<'_>, text: &str) -> Result<UrlPart, UrlRefusal> {
         let (mailbox, uid, url) = self.message_of_url(reader, text).await?;
         let part = self.part_of(reader.account.id, mailbox, uid, &url).await?;
@@ -144,8 +145,8 @@ impl Delivery {
         }
     }
 
-    /// The structure of what a URL names, as BODYSTRUCTURE has it (RFC 5524 §3); `None` for what
-    /// is no part.
+    /// The structure of the data that a URL names, as BODYSTRUCTURE has it (RFC 5524 §3); `None`
+    /// for what is no part.
     pub async fn structure_of_url(
         &self,
         reader: UrlReader<'_>,
@@ -297,7 +298,7 @@ impl Delivery {
         Ok(found?)
     }
 
-    /// Reads what was found behind the bytes that are there.
+    /// Reads the found data behind the present bytes.
     pub async fn read_url(&self, part: &UrlPart, into: &mut Vec<u8>) -> Result<(), DeliveryError> {
         let Some(mask) = &part.fields else {
             return self.read_range(part, part.cut(), into).await;

@@ -1,4 +1,4 @@
-//! What clients see of a body that is stored in another form: see [`posthaste_store::form`].
+//! The message that clients see of a body in another form: see [`posthaste_store::form`].
 //!
 //! A conversion always gives the same bytes, and its header has their hash. A program whose
 //! conversion gave others would make summaries false, so it serves an error instead.
@@ -51,7 +51,8 @@ fn is_plain(stored: &[u8]) -> bool {
     FormHeader::of(stored).is_none_or(|header| header.form == Form::Plain)
 }
 
-/// What clients see of a stored body, or why it cannot be shown. Takes as long as a conversion.
+/// The message that clients see of a stored body, or why it cannot be shown. Takes as long as a
+/// conversion.
 pub(crate) fn served(stored: &Bytes) -> Result<Bytes, String> {
     let Some(header) = FormHeader::of(stored) else { return Ok(stored.clone()) };
     let content = FormHeader::content(stored);

@@ -8,13 +8,13 @@
 //! | TNEF made of MIME | the MIME | the MIME | stays |
 //! | rich, served as sent (by programs before these forms) | a new message | a new message | a new message |
 //!
-//! In all lines but the last, clients see the same bytes before and after: the body takes another
+//! In all lines but the last, clients see the same bytes before and after. The body takes another
 //! form, and the message keeps its UID ([`posthaste_store::Engine::recode`]). In the last one they
 //! see MIME instead of `winmail.dat`. IMAP's messages never change (RFC 9051 §2.3.1.1), so the
 //! message is added again with its flags and dates, and the old one is expunged after that.
 //!
-//! Each step is durable by itself and finds what the steps before it did. So a run that is cut off
-//! loses nothing, and the next one goes on.
+//! Each step is durable by itself and finds the results of the steps before it. So a run that is
+//! cut off loses nothing, and the next one goes on.
 
 use bytes::Bytes;
 use posthaste_directory::{Account, Format, FormatSettings};
@@ -46,7 +46,7 @@ pub enum ConvertMode {
     Apply,
 }
 
-/// What becomes of rich originals that the new form has no place for.
+/// The treatment of rich originals for which the new form has no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     /// Their messages stay as they are.
@@ -62,11 +62,11 @@ pub struct ConvertOptions {
     pub to: Format,
     /// Whether it is done.
     pub mode: ConvertMode,
-    /// What may be lost.
+    /// The loss that is allowed.
     pub loss: Loss,
 }
 
-/// What became of the messages of a mailbox.
+/// The outcome for the messages of a mailbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConvertReport {
     /// Messages examined.
@@ -107,7 +107,7 @@ enum Step {
     WouldLose,
     /// Clients see the same.
     Recode(Bytes),
-    /// Clients see other bytes: the new stored body, and what they see.
+    /// Clients see other bytes: the new stored body, and the message that they see.
     Renumber {
         stored: Bytes,
         served: Bytes,
@@ -128,7 +128,7 @@ pub struct Converter<'d> {
     account: Account,
     mailbox: Arc<Mailbox>,
     options: ConvertOptions,
-    /// UIDs that are not read yet, and what was read of those before.
+    /// UIDs that are not read yet, and the messages that were read before.
     rest: NumSet,
     found: VecDeque<Found>,
     /// The bodies of the mailbox, once they are needed.
@@ -160,7 +160,7 @@ impl Delivery {
 }
 
 impl Converter<'_> {
-    /// What was done so far.
+    /// The outcome so far.
     pub const fn report(&self) -> &ConvertReport {
         &self.report
     }

@@ -1,9 +1,10 @@
 //! The one path by which mail comes in: LMTP, submission, APPEND and import all end here.
 //!
-//! The work is done once for each message, so that reading it needs none. Its size is checked. Its
-//! summary is made: all that FETCH, SEARCH, SORT and THREAD need of it, in the very bytes in which
-//! it is sent. It gets one body id, however many recipients it has. It is appended to their
-//! mailboxes side by side, so that the engine's group commit takes them together.
+//! The work is done once for each message, so that reading it needs none. First its size is
+//! checked. Then its summary is made: all that FETCH, SEARCH, SORT and THREAD need of it, in the
+//! very bytes in which it is sent. The message gets one body id, however many recipients it has. It
+//! is appended to their mailboxes concurrently, so that the engine's group commit takes them
+//! together.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -17,8 +18,8 @@
 //! | [`export`] | mailboxes written as mbox or Maildir |
 //!
 //! What always holds: clients see a message byte for byte as it came, except rich mail, which they
-//! see as MIME; when `deliver` says yes it is on disk; no message, however broken, is refused for
-//! what is in it.
+//! see as MIME. When `deliver` succeeds, the message is on disk. No message, however broken, is
+//! refused for its content.
 
 mod by_url;
 mod conversions;

@@ -58,7 +58,7 @@ impl Quota {
         Self { bytes: self.bytes.map(|limit| limit / 2), messages: self.messages.map(|limit| limit / 2) }
     }
 
-    /// Why there is no room for so much more beside what is used; `None` if there is.
+    /// Why there is no room for so much more beside the used amount; `None` if there is.
     fn objection(self, used: Usage, more: Usage) -> Option<DeliveryError> {
         let (charged, asked) = (used.charged(), more.charged());
         if let Some(limit) = self.bytes
@@ -110,7 +110,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is on its way, of all accounts.
+/// The reservations for messages on their way, of all accounts.
 pub(crate) struct Quotas {
     store: Store,
     accounts: Mutex<HashMap<AccountId, Arc<Traffic>>>,
@@ -273,7 +273,7 @@ impl Quotas {
         limit.objection(self.usage(account.id).await?, more).map_or(Ok(()), Err)
     }
 
-    /// Reads what the account holds, and keeps room if there is any.
+    /// Reads the account's usage, and reserves room if there is any.
     async fn look_for_room(
         &self,
         traffic: &Arc<Traffic>,

@@ -62,7 +62,7 @@ impl Shape {
 /// one body.
 #[derive(Debug)]
 pub struct Forms {
-    /// What clients of every recipient see.
+    /// The message that clients of every recipient see.
     served: Bytes,
     is_rich: bool,
     /// What the server has for accounts that do not say how they store messages.
@@ -88,7 +88,7 @@ impl Forms {
 pub(crate) struct Rich {
     /// As clients see it.
     pub(crate) mime: Bytes,
-    /// What a body that keeps it as sent begins with.
+    /// The header of a body that keeps it as sent.
     header: FormHeader,
 }
 

@@ -1,10 +1,10 @@
 //! A message becomes its summary: the one place where MIME and IMAP's grammar meet.
 //!
-//! ENVELOPE, BODY and BODYSTRUCTURE are printed here, once, in the very bytes that FETCH sends; the
-//! store keeps them as opaque bytes and no listing ever parses mail. What always holds: any bytes
-//! have a summary, printing goes no deeper than [`posthaste_mime_summary::MAX_DEPTH`], and a
-//! summary is no longer than [`posthaste_mime_summary::summary_len_max`], because everything
-//! printed takes its bytes from one [`Room`].
+//! ENVELOPE, BODY and BODYSTRUCTURE are printed here, once, in the very bytes that FETCH sends. The
+//! store keeps them as opaque bytes, and no listing ever parses mail. What always holds: any bytes
+//! have a summary. Printing goes no deeper than [`posthaste_mime_summary::MAX_DEPTH`]. A summary is
+//! no longer than [`posthaste_mime_summary::summary_len_max`], because all printing takes its bytes
+//! from one [`Room`].
 
 use std::borrow::Cow;
 
@@ -72,7 +72,7 @@ struct Tree<'m, 's> {
 }
 
 impl<'m> Tree<'m, '_> {
-    /// What a part is to IMAP, and all inside it. RFC 9051 §7.5.2.
+    /// The body structure of a part and of all parts inside it. RFC 9051 §7.5.2.
     fn body(&mut self, index: PartIndex, part: &Part) -> BodyStructure<'m> {
         let message = self.message;
         let media = part.media(message);

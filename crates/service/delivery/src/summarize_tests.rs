@@ -241,7 +241,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop::sample::select(pieces), 0..50).prop_map(|pieces| pieces.concat())
 }
 
-/// What an earlier program stored of a message, and the message: both read the same.
+/// The record of a message from an earlier program, and the message: both read the same.
 #[test]
 fn records_of_version_1_are_still_read() {
     let old = include_bytes!("../tests/data/summary-version-1.bin");

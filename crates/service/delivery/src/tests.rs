@@ -124,7 +124,7 @@ async fn the_default_mailboxes_are_made_once() {
     let names: Vec<_> = list.entries.iter().map(|e| e.name.to_string()).collect();
     assert_eq!(names, ["Archive", "Drafts", "INBOX", "Junk", "Sent", "Trash"]);
     assert_eq!(list.entries.iter().filter(|e| e.special_use.is_some()).count(), 5);
-    // What a user deletes stays deleted.
+    // Messages that a user deletes stay deleted.
     delivery.store().delete(ana.id, &MailboxName::new("Junk").unwrap()).await.unwrap();
     assert_eq!(delivery.mailboxes(ana.id).await.unwrap().entries.len(), 5);
 }
@@ -234,7 +234,7 @@ async fn a_large_message_waits_for_memory() {
     drop(held);
     waiting.await.unwrap();
     assert_eq!(budget.available(), summary_memory_max(large.len()), "it is given back");
-    // What is never available is not waited for.
+    // Nobody waits for memory that is never available.
     let tight = delivery.clone().with_summaries(ByteBudget::new(1000));
     let refused = tight.incoming(large, Vec::new(), None).await.unwrap_err();
     assert_eq!((refused.kind(), refused.is_temporary()), (Kind::Unavailable, true));

@@ -1,4 +1,4 @@
-//! What a login and a recipient cost: `cargo bench -p posthaste-directory`.
+//! The cost of a login and of a recipient: `cargo bench -p posthaste-directory`.
 //!
 //! The first login of a password is meant to cost some 20 ms, each one after it microseconds.
 

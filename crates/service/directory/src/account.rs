@@ -27,8 +27,8 @@ pub struct FormatSettings {
     pub keep_original: bool,
 }
 
-/// What an account's record says of its Sieve scripts. It is read with the account, so mail for an
-/// account without a script costs no further read.
+/// The state of an account's Sieve scripts, from its record. It is read with the account, so mail
+/// for an account without a script costs no further read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptState {
@@ -85,7 +85,8 @@ pub struct Referral {
     /// The URL of the server (RFC 5092), with the user's name there. The directory does not read
     /// it.
     pub url: String,
-    /// Whether IMAP logins here succeed all the same, for what others share with the account.
+    /// Whether IMAP logins here succeed all the same, for mailboxes that others share with the
+    /// account.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub admits: bool,
 }
@@ -168,7 +169,7 @@ impl Account {
     }
 }
 
-/// What `account add` may say beside name and password.
+/// The options of `account add` beside name and password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NewAccount {
     /// Octets it may hold; `None` for no limit of its own.
@@ -189,7 +190,7 @@ pub struct NewAccount {
     pub sets_quotas: bool,
 }
 
-/// What `account set` may change; `None` leaves a field as it is.
+/// The changes of `account set`; `None` leaves a field as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AccountChange {
     /// A new quota; `Some(None)` lifts it.

@@ -2,9 +2,9 @@
 //!
 //! Two spellings of one address become one text: the domain as lower-case A-labels
 //! (`Bücher.example` is `xn--bcher-kva.example`), the local part composed (NFC) and in lower case.
-//! RFC 5321 §2.4 lets a host treat local parts as case-sensitive and advises against relying on
-//! it; like nearly every server, this one does not: `Ana@` and `ana@` are one person. An account
-//! may also have a plain name without a domain.
+//! RFC 5321 §2.4 lets a host treat local parts as case-sensitive, and advises against relying on
+//! it. Like nearly every server, this one ignores case: `Ana@` and `ana@` are one person. An
+//! account may also have a plain name without a domain.
 
 use std::fmt;
 use unicode_normalization::UnicodeNormalization;
@@ -15,7 +15,7 @@ use unicode_normalization::UnicodeNormalization;
 const LOCAL_LEN_MAX: usize = 128;
 /// Octets of a domain in A-labels: RFC 1035 §3.1 less the root.
 const DOMAIN_LEN_MAX: usize = 253;
-/// What parts `ana` from `lists` in `ana+lists@example.org` (RFC 5233 §1).
+/// The separator of `ana` and `lists` in `ana+lists@example.org` (RFC 5233 §1).
 const DETAIL_SEPARATOR: char = '+';
 
 /// A normalised address, or a plain user name.

@@ -7,9 +7,9 @@
 //! | SCRAM | no: the server would have to know which of several passwords is meant before it sends a salt |
 //! | a new password of the account | leaves them as they are |
 //!
-//! They are a part of the account's record, so what carries accounts carries them. When one was
-//! used last is in records of its own, `used/<account id>/<id>`, written at most once a day: each
-//! change of the account's record would have every cache read it again.
+//! They are a part of the account's record, so what carries accounts carries them. The time of the
+//! last use is in a record of its own, `used/<account id>/<id>`, written at most once a day. In the
+//! account's record, each change would make every cache read it again.
 
 use posthaste_mail_model::{AccountId, Secret};
 use posthaste_store::CommitOutcome;
@@ -147,7 +147,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes what is known of the uses of an account's app passwords.
+    /// Removes the records of the uses of an account's app passwords.
     pub(crate) async fn forget_uses(&self, account: AccountId) -> Result<()> {
         let prefix = record::used_prefix(account);
         loop {
@@ -175,7 +175,7 @@ fn find<'s>(stored: &'s Stored, given: &str) -> Option<&'s AppPassword> {
         .fold(None, |found, one| if bool::from(one.verifier.0.ct_eq(&given.0)) { Some(one) } else { found })
 }
 
-/// What is kept of a password; `None` for one that cannot be ours.
+/// The stored hash of a password; `None` for one that cannot be ours.
 fn verifier(given: &str) -> Option<Verifier> {
     // Ours have 24 characters and 5 hyphens; somebody may have typed blanks besides.
     if given.len() > 4 * LEN {

@@ -9,7 +9,7 @@ use crate::password::KEY_LEN;
 pub struct AppPassword {
     /// Its id.
     pub id: AppPasswordId,
-    /// What it is for, in the owner's words; no other one of the account has the same.
+    /// Its purpose, in the owner's words; no other one of the account has the same.
     pub label: String,
     /// For which protocols it is valid; empty for all.
     pub services: Vec<Service>,
@@ -20,7 +20,7 @@ pub struct AppPassword {
     pub(crate) verifier: Verifier,
 }
 
-/// What is kept of the password itself.
+/// The stored hash of the password.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Verifier(pub [u8; KEY_LEN]);
 
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Verifier {
     }
 }
 
-/// What to make.
+/// The app password to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAppPassword {
     /// See [`AppPassword::label`].

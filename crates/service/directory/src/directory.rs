@@ -1,7 +1,7 @@
 //! The directory itself: accounts and aliases made, changed, listed and removed.
 //!
-//! Each change reads a record, and writes it on the condition that nobody else has since; a change
-//! that lost the race is made again from what is there now.
+//! Each change reads a record, and writes it on the condition that nobody else has written it
+//! since. A change that lost the race is made again from the present record.
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
@@ -228,8 +228,8 @@ impl Directory {
         .await
     }
 
-    /// Removes an account, its aliases, scripts, annotations and rights, and answers with what it
-    /// was. Its mailboxes are the caller's to remove.
+    /// Removes an account, its aliases, scripts, annotations and rights, and returns its last
+    /// record. Its mailboxes are the caller's to remove.
     pub async fn remove(&self, name: &str) -> Result<Account> {
         let address = parse(name)?;
         let stored = self.existing(address.as_str()).await?;

@@ -17,7 +17,7 @@ pub enum DirectoryError {
     Address {
         /// As it was given.
         text: String,
-        /// What is wrong with it.
+        /// The fault.
         why: AddressError,
     },
     /// The name is an account's already.
@@ -100,7 +100,7 @@ pub enum DirectoryError {
     Record {
         /// Its name.
         record: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// Hashing failed: no memory or no randomness.

@@ -1,6 +1,6 @@
-//! The bounded pool on which passwords are hashed: off the runtime's own threads, and on fewer
-//! cores than the machine has, because each hash takes 19 MiB and 20 ms of one. However many log
-//! in, sessions that read mail keep a core.
+//! The bounded pool on which passwords are hashed. It is not on the runtime's threads, and has
+//! fewer threads than the machine has cores. Each hash takes 19 MiB and 20 ms of a core. However
+//! many log in, sessions that read mail keep a core.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,8 +54,8 @@ impl Hashing {
 }
 
 impl Hashing {
-    /// Runs `work` if a place is free now and nobody waits for one: for what can be done another
-    /// time.
+    /// Runs `work` if a place is free now and nobody waits for one: for work that can be done
+    /// another time.
     pub async fn run_if_free<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -5,8 +5,8 @@
 //! logged in address=192.0.2.1 protocol=imap session=2b by=password account="ana@example.org"
 //! ```
 //!
-//! `contrib/fail2ban` holds the pattern. What a client chose itself (the account) comes last and in
-//! quotes, with quotes and line ends in it escaped: nobody can write a line that names somebody
+//! `contrib/fail2ban` holds the pattern. Text that the client chose (the account) comes last and in
+//! quotes, with quotes and line ends in it escaped. So nobody can write a line that names somebody
 //! else's address.
 
 use std::net::IpAddr;
@@ -44,7 +44,7 @@ impl Source {
         tracing::info!(target: "posthaste::login", %address, %protocol, %session, %by, url, account = ?shown(&login.account.name), "login referred");
     }
 
-    /// Logs a login that was refused. `account`: the name that was asked for, empty if there was
+    /// Logs a login that was refused. `account`: the name that was requested, empty if there was
     /// none.
     pub fn failed(&self, account: &str, failure: &LoginFailure) {
         let address = self.address.to_canonical();

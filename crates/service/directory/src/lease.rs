@@ -1,4 +1,4 @@
-//! Logins last as long as what they rest on: an account that is disabled or removed loses its
+//! Logins last as long as their credentials: an account that is disabled or removed loses its
 //! sessions, whichever process changed it. So do those that were begun with a password, an app
 //! password, a listed certificate or a token that is no longer valid. Other changes reach them,
 //! such as those of its quota.
@@ -9,8 +9,8 @@
 //! stays the same nothing can have changed, and a round costs one read of a number. On a cluster,
 //! which has no epoch, a round reads each account that has sessions, one after the other.
 //!
-//! What always holds: a lease is compared at least once after it was given, because its record may
-//! have changed between the login's read and the lease; no lock is held over a read.
+//! What always holds: a lease is compared at least once after it was given. Its record may have
+//! changed between the login's read and the lease. No lock is held over a read.
 
 use parking_lot::{Mutex, RwLock};
 use posthaste_mail_model::AccountId;
@@ -27,7 +27,7 @@ use crate::grant::{By, Login};
 use crate::record::Stored;
 use crate::unix_time::now;
 
-/// What a login rests on.
+/// The credential on which a login rests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     account: AccountId,

@@ -1,10 +1,10 @@
 //! Who may log in, and where mail for an address goes.
 //!
 //! Accounts and aliases are small named records in the store ([`posthaste_store::Engine`]'s
-//! directory calls), read again for each login and each recipient. That is about a microsecond, and
-//! it is why `posthaste account passwd`, run in another process, takes effect at the next login.
-//! Sessions that were open end by their [`Lease`]. What is cached (verified passwords) is
-//! keyed by the version of the record it was made from.
+//! directory calls). They are read again for each login and each recipient, which takes about a
+//! microsecond. So `posthaste account passwd`, run in another process, takes effect at the next
+//! login. Open sessions end by their [`Lease`]. The cache of verified passwords is keyed by the
+//! version of the record from which each was made.
 //!
 //! | record | content |
 //! | --- | --- |
@@ -25,9 +25,9 @@
 //! | `seen/<owner's id>/<mailbox id>/<reader's id>/<block>` | what a user has seen in a mailbox of another one |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
-//! What always holds: a password is never kept, nor logged; nobody learns from an answer, or from
-//! how long it took, whether a user exists; nothing in here sleeps: a [`LoginError`] carries the
-//! delay that its caller must wait.
+//! What always holds: a password is never kept, nor logged. Neither an answer nor its time shows
+//! whether a user exists. Nothing in here sleeps: a [`LoginError`] carries the delay that its
+//! caller must wait.
 //!
 //! Not in here: sockets, protocol syntax, mailboxes.
 

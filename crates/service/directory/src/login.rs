@@ -15,7 +15,7 @@ use crate::password::{self, Credentials, KEY_LEN, Policy};
 use crate::record::{self, Stored};
 use crate::throttle::Attempt;
 
-/// What a client lacks that only wants to know where to get a token: RFC 7628 §4.3. It is no
+/// The failure of a client that only wants to know where to get a token: RFC 7628 §4.3. It is no
 /// guess.
 pub(crate) const NO_TOKEN: &str = "there is no token";
 
@@ -32,7 +32,7 @@ pub enum LoginFailure {
     /// To act for somebody else is not offered. `[AUTHORIZATIONFAILED]`, 535 5.7.8.
     #[error("an account can act only for itself")]
     AuthorizationId,
-    /// What the client sent is not what its mechanism defines. BAD, 501 5.5.2.
+    /// The client's message violates its mechanism. BAD, 501 5.5.2.
     #[error("the authentication exchange is malformed: {0}")]
     Malformed(&'static str),
     /// The channel the client bound to is not this one. `[AUTHENTICATIONFAILED]`, 535 5.7.8.
@@ -236,7 +236,7 @@ impl Directory {
     }
 }
 
-/// What failures for a name are counted for.
+/// The name under which failures are counted.
 pub(crate) fn key_of(name: Option<&Address>) -> &str {
     name.map_or("", Address::as_str)
 }

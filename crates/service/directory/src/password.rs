@@ -2,10 +2,9 @@
 //! those that do not.
 //!
 //! Both are made when a password is set, so that either kind of login works from then on. A thief
-//! of the store can try passwords against the cheaper of the two, so the SCRAM iterations are
-//! chosen well above the 4096 of RFC 7677 §4; a [`Policy`] without SCRAM leaves Argon2id alone.
-//! What an earlier policy made is replaced when its password is seen next: see
-//! [`Policy::is_above`].
+//! of the store can try passwords against the cheaper of the two. So the SCRAM iterations are well
+//! above the 4096 of RFC 7677 §4. A [`Policy`] without SCRAM keeps Argon2id only. A record of an
+//! earlier policy is replaced at the next login with its password: see [`Policy::is_above`].
 
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -25,7 +24,7 @@ const PASSWORD_LEN_MAX: usize = 1024;
 /// Iterations of SCRAM's PBKDF2 by default.
 pub(crate) const SCRAM_ITERATIONS: u32 = 600_000;
 
-/// What a hash costs at least. Kept with each hash: an account's own is replaced at the next login
+/// The least cost of a hash. Kept with each hash: an account's own is replaced at the next login
 /// with its password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {

@@ -85,8 +85,8 @@ impl ScramKeys {
         }
     }
 
-    /// Keys for a name that nobody has, made from a key of the store: a salt of its own, the same
-    /// each time, and a stored key that no proof fits.
+    /// Keys for a name that nobody has, made from a key of the store. They have a salt of their
+    /// own, the same each time, and a stored key that no proof fits.
     pub fn decoy(hash: ScramHash, key: &[u8], name: &str, iterations: u32) -> Self {
         // Each mechanism has a salt of its own, as real accounts have.
         let label = match hash {

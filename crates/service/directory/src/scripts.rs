@@ -5,7 +5,7 @@
 //! another process made, and reads scripts only after a change.
 //!
 //! What always holds: the script's record is written before the count, so a reader that sees the
-//! count sees the script; the active script cannot be removed. Not in here: what a script means.
+//! count sees the script. The active script cannot be removed. Not in here: what a script means.
 
 use posthaste_mail_model::AccountId;
 use posthaste_store::{CommitOutcome, DirectoryPages};
@@ -288,8 +288,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Makes the scripts of an account what they are in another directory, where it has the same
-    /// id.
+    /// Makes the scripts of an account the same as in another directory, where it has the same id.
     pub async fn mirror_scripts(&self, from: &Self, account: AccountId) -> Result<(), DirectoryError> {
         let (wanted, there) = (from.sorted_scripts(account).await?, self.sorted_scripts(account).await?);
         for script in wanted.iter().filter(|script| !there.contains(script)) {

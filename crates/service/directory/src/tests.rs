@@ -170,8 +170,8 @@ async fn a_verified_password_is_not_hashed_again() {
     let (records, directory) = directory();
     let ana = add(&directory, "ana@example.org", "pencil").await;
     assert!(login(&directory, "ana@example.org", "pencil").await.is_ok());
-    // The hash is broken behind our back, at the same version: only what is remembered can let her
-    // in now.
+    // The hash is broken behind our back, at the same version: only the remembered password can let
+    // her in now.
     let text = records.dump();
     let line = text.lines().find(|line| line.starts_with("account/")).unwrap();
     let broken = line.split_once(' ').unwrap().1.replace("$argon2id$", "$nothing$");

@@ -3,8 +3,8 @@
 //! failure's answer is held back.
 //!
 //! An attempt counts from its start, not from its answer, so that a hundred tries at once are a
-//! hundred tries; one that succeeds is taken back. Successful logins are never held back: the owner
-//! of a guessed-at account, or a neighbour behind one address, waits for nothing.
+//! hundred tries. A successful attempt is subtracted again. Successful logins are never held back:
+//! the owner of a guessed-at account, or a neighbour behind one address, waits for nothing.
 //!
 //! | score of | refuses above | whom |
 //! | --- | --- | --- |
@@ -39,13 +39,13 @@ const ACCOUNT_DELAY_MAX: Duration = Duration::from_secs(1);
 /// A network over this score is refused unlooked-at. 64 wrong passwords within minutes is no
 /// person; an office behind one address with a few wrongly set up clients stays below.
 const NETWORK_SCORE_MAX: f64 = 64.0;
-/// The same for an account at one address: twice as much, so that the owner still gets in while a
-/// neighbour behind the same address uses up what the address may.
+/// The same for an account at one address, twice as much. So the owner still gets in while a
+/// neighbour behind the same address uses up the address's limit.
 const PAIR_SCORE_MAX: f64 = 2.0 * NETWORK_SCORE_MAX;
 /// Networks of IPv6 by their leading bits, with what one failure weighs there. One machine has a
-/// /64 (RFC 6177 §2), a household a /56, a site a /48. Each wider one holds 256 of the next and
-/// may fail four times as often: more would let the owner of a /48 guess at will, less would make
-/// neighbours pay.
+/// /64 (RFC 6177 §2), a household a /56, a site a /48. Each wider network holds 256 of the next and
+/// may fail four times as often. More would let the owner of a /48 guess at will, and less would
+/// lock neighbours out.
 const TIERS_V6: [(u8, f64); 3] = [(64, 1.0), (56, 0.25), (48, 0.0625)];
 /// Entries of a table's generation: 65,536 × 2 × about 40 bytes is 5 MiB at the very worst for
 /// each of four tables, under an attack.
@@ -64,8 +64,8 @@ impl Score {
     }
 }
 
-/// The scores. Time comes in with each call. The tables are keyed by hashes: two names that share
-/// one share a score, which harms nobody, and a long name takes no more room than a short one.
+/// The scores. Time comes in with each call. The tables are keyed by hashes. Two names with one
+/// hash share a score, which harms nobody. A long name takes no more room than a short one.
 pub(crate) struct Throttle {
     hasher: RandomState,
     networks: Recent<u64, Score>,
@@ -106,7 +106,7 @@ impl Throttle {
         self.trusted = networks;
     }
 
-    /// Counts an attempt. `account` is the name asked for, whether it exists or not.
+    /// Counts an attempt. `account` is the name requested, whether it exists or not.
     pub fn begin(&mut self, address: IpAddr, account: &str, now: Instant) -> Attempt {
         let address = address.to_canonical();
         let networks = self.strangers(address);
@@ -173,7 +173,7 @@ fn delay(score: f64, max: Duration) -> Duration {
     DELAY_FIRST.mul_f64(doublings.exp2()).min(max)
 }
 
-/// What one machine has all addresses of: an IPv4 address, an IPv6 /64; loopback is one.
+/// The network whose addresses one machine has: an IPv4 address, an IPv6 /64; loopback is one.
 fn machine(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) if v4.is_loopback() => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use posthaste_mail_model::Secret;
 
-/// What a valid token grants.
+/// The grants of a valid token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Granted {
     /// The account it names.

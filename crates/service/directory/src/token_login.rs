@@ -25,7 +25,7 @@ impl Directory {
             return (name.to_owned(), Err(LoginError::at_once(LoginFailure::UnknownMechanism)));
         };
         let Some(token) = token else {
-            // RFC 7628 §4.3: it asks where to get one. No guess was made.
+            // RFC 7628 §4.3: the client wants to know where to get one. No guess was made.
             return (name.to_owned(), Err(LoginError::at_once(LoginFailure::Token(NO_TOKEN))));
         };
         let attempt = self.begin_attempt(client, &key_of(name, &token));
@@ -42,7 +42,8 @@ impl Directory {
         }
     }
 
-    /// What a token grants. An expired token, or one for something else, does not count as a guess.
+    /// The grants of a token. An expired token, or one for something else, does not count as a
+    /// guess.
     async fn granted(
         &self,
         tokens: &Arc<dyn TokenCheck>,
@@ -94,8 +95,8 @@ impl Directory {
     }
 }
 
-/// What failures of a token are counted for. A client that names nobody is counted by its token:
-/// one key for all of them would make each pay for the others.
+/// The key under which failures of a token are counted. A client that names nobody is counted by
+/// its token: one key for all of them would make each pay for the others.
 fn key_of(name: &str, token: &Secret<String>) -> String {
     match Address::parse(name) {
         Ok(address) => address.to_string(),

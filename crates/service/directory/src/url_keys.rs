@@ -4,10 +4,10 @@
 //! | --- | --- |
 //! | `urlauth/<account id>/<mailbox id>` | 1 octet, the version 1; 32 octets, the key |
 //!
-//! A key is made when the first URL of its mailbox is authorised, and a new one takes its place
-//! when the client wants that: then no URL of before is valid any more. A record is named by the
-//! mailbox's id, so URLs follow no other mailbox that gets the same name. Backups have no keys:
-//! what was authorised before a restore is void.
+//! A key is made when the first URL of its mailbox is authorised. The client may replace it by a
+//! new one. Then no earlier URL is valid any more. A record is named by the mailbox's id, so URLs
+//! follow no other mailbox that gets the same name. Backups have no keys: URLs that were authorised
+//! before a restore are void.
 
 use std::fmt::Write as _;
 

@@ -1,9 +1,9 @@
 //! Passwords lately found right.
 //!
 //! Argon2 takes 20 ms of a core on purpose, and a mail client logs in every few minutes on several
-//! connections. So a password found right is remembered, as a keyed hash under a key made at start,
-//! together with account and record version: the next login costs a microsecond, and any change of
-//! the record ends it. Wrong ones are not remembered.
+//! connections. So a right password is remembered, as a keyed hash under a key made at start,
+//! together with account and record version. The next login costs a microsecond. Any change of the
+//! record ends this. Wrong ones are not remembered.
 
 use parking_lot::Mutex;
 

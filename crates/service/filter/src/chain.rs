@@ -18,10 +18,10 @@ pub(crate) const SENDS_MAX: usize = 100;
 pub(crate) struct Chain<'c> {
     /// How many scripts have sent it on within this server.
     depth: usize,
-    /// What was sent so far, once a script has sent something.
+    /// The count of messages sent so far, once a script has sent one.
     sends: Option<&'c AtomicUsize>,
-    /// What its sender wants of TLS. It holds for what is sent because of the message, too
-    /// (RFC 8689 §4.2.1).
+    /// The sender's wish about TLS. It holds for mail that is sent because of the message, too (RFC
+    /// 8689 §4.2.1).
     pub(crate) tls: TlsWish,
 }
 
@@ -46,7 +46,7 @@ impl<'c> Chain<'c> {
         self.depth > DEPTH_MAX
     }
 
-    /// Counts what a script sends. Returns whether it may be sent.
+    /// Counts the messages that a script sends. Returns whether it may be sent.
     pub(crate) fn count(self) -> bool {
         self.sends.is_none_or(|sends| sends.fetch_add(1, Ordering::Relaxed) < SENDS_MAX)
     }

@@ -11,7 +11,7 @@ const HEADER_LEN_MAX: usize = 32 * 1024;
 /// Octets of a line that is sent as it is: RFC 5322 §2.1.1.
 const LINE_LEN_MAX: usize = 998;
 
-/// What all of them have in common.
+/// The fields that all of them share.
 pub(crate) struct Frame<'f> {
     pub(crate) host: &'f str,
     /// Makes the Message-ID and the boundary.

@@ -37,7 +37,7 @@ pub struct Event<'e> {
     pub user: &'e Account,
     /// The mailbox.
     pub mailbox: MailboxId,
-    /// What happened.
+    /// The event.
     pub cause: Cause,
     /// The messages.
     pub uids: &'e NumSet,
@@ -174,7 +174,7 @@ struct EventRun<'r> {
     seen: Seen,
 }
 
-/// What becomes of the message where it is.
+/// The fate of the message in its mailbox.
 enum Stays {
     WithFlags(Vec<String>),
     Not,

@@ -50,8 +50,8 @@ impl<'f> Filing<'f> {
         !self.done.is_empty()
     }
 
-    /// Does what a run wants kept. If some of it cannot be done, the message is kept in INBOX (RFC
-    /// 5228 §2.10.6). An error says that it is nowhere.
+    /// Files the copies that a run wants kept. If some of it cannot be done, the message is kept in
+    /// INBOX (RFC 5228 §2.10.6). An error says that it is nowhere.
     pub(crate) async fn file(&mut self, outcome: &Outcome) -> Result<(), DeliveryError> {
         let mut failed = None;
         for effect in &outcome.effects {

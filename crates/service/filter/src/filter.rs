@@ -48,7 +48,7 @@ pub enum Refusals {
     Never,
 }
 
-/// What a message comes with.
+/// The envelope of a message.
 #[derive(Debug, Clone, Copy)]
 pub struct Envelope<'e> {
     /// The reverse path without angle brackets; empty for the null path.
@@ -58,11 +58,11 @@ pub struct Envelope<'e> {
     /// Its author's domain wants it in the junk folder (RFC 7489 §6.3): where it would be kept in
     /// INBOX, it goes there. A script may file it elsewhere.
     pub is_quarantined: bool,
-    /// What the sender wants of TLS where the message is sent on.
+    /// The sender's wish about TLS where the message is sent on.
     pub tls: TlsWish,
 }
 
-/// What became of a message for one recipient.
+/// The outcome of a message for one recipient.
 #[derive(Debug, Clone)]
 pub(crate) enum Done {
     Kept,
@@ -358,7 +358,7 @@ impl Filter {
         run_script((script, world), mail.served.clone(), Arc::clone(room)).await
     }
 
-    /// What a run for a recipient asks.
+    /// What a run for a recipient needs to know.
     pub(crate) fn world(
         &self,
         recipient: &Recipient,

@@ -37,9 +37,9 @@ impl Filter {
         }
     }
 
-    /// A bounce of a message that we sent on under a sender of ours goes to who sent it. To another
-    /// address of that shape nobody is a recipient, also where a catch-all takes the rest: else a
-    /// forged one would look like a real one.
+    /// A bounce of a message that we sent on under a sender of ours goes to who sent it. Any other
+    /// address of that form is no recipient, even where a catch-all takes the rest. Otherwise a
+    /// forged address would look like a real one.
     async fn returned(&self, address: &str) -> Result<Target, ResolveError> {
         let Some(relay) = &self.relay else { return Err(ResolveError::NoSuchUser) };
         let original = relay.original_sender(address).await.map_err(|error| match error {
@@ -124,7 +124,7 @@ impl Filter {
         }
         let expansion = self.delivery.directory().expand(group).await.map_err(unexpanded)?;
         let from = match &group.owner {
-            // RFC 5321 §4.5.5: what has no sender gets none.
+            // RFC 5321 §4.5.5: mail without a sender gets none.
             Some(owner) if !envelope.from.is_empty() => owner.as_str(),
             _ => envelope.from,
         };

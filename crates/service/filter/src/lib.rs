@@ -7,11 +7,10 @@
 //!                    └─► run (a blocking thread) ─► effects ─► file here, then send, then remember
 //! ```
 //!
-//! What always holds: mail is never lost. A script that does not compile, a run that fails and an
-//! action that cannot be done keep the message in INBOX (RFC 5228 §2.10.6), with a line in the
-//! log. A message is filed before anything is sent because of it: a delivery that fails for now is
-//! tried again by the sender, and then nothing was sent twice. All copies that no script edited
-//! share one body.
+//! What always holds: mail is never lost. If a script does not compile, a run fails or an action
+//! cannot be done, the message is kept in INBOX (RFC 5228 §2.10.6). The log gets a line. A message
+//! is filed before anything is sent because of it. If the delivery fails for now, the sender tries
+//! again, and nothing is sent twice. All copies that no script edited share one body.
 //!
 //! Not in here: the language (`posthaste-sieve`), the scripts' records (`posthaste-directory`).
 

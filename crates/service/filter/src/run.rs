@@ -13,13 +13,14 @@ use crate::world::World;
 /// How long a message waits until a script can run, and then for memory. Senders wait ten minutes
 /// for an answer to their data (RFC 5321 §4.5.3.2.6).
 const RUN_WITHIN: Duration = Duration::from_secs(60);
-/// Memory of a run for each byte of its message: a part decoded, and its text in UTF-8, which may
-/// take three bytes for one, in a buffer that doubles. See [`posthaste_sieve::Script::run`].
+/// Memory of a run for each byte of its message. It is a decoded part, and its text in UTF-8. The
+/// text may take three bytes for one, in a buffer that doubles. See
+/// [`posthaste_sieve::Script::run`].
 const RUN_FACTOR: usize = 8;
 /// Memory of a run beside that: the fields and parts of a message, variables, what it makes.
 const RUN_BESIDE: usize = 4 << 20;
 
-/// What a run needs; given back when dropped.
+/// The place and the memory of a run; given back when dropped.
 pub(crate) struct RoomToRun {
     _place: WorkPlace<AccountId>,
     _memory: BytePermit,

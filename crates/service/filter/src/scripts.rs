@@ -11,13 +11,13 @@ use std::sync::Arc;
 /// takes some times its source: twice as much would be a share of the server's memory that its plan
 /// does not count.
 const KEPT_BYTES_MAX: usize = 8 << 20;
-/// Bytes of compiled scripts that one account may have, those that it may include counted: four
-/// scripts full of regular expressions, or all scripts there may be without them.
+/// Bytes of compiled scripts that one account may have, included ones counted. That is four scripts
+/// full of regular expressions, or the largest number of scripts without them.
 const ACCOUNT_BYTES_MAX: usize = 32 << 20;
-/// What an account counts beside its source.
+/// The bytes that an account counts beside its source.
 const ENTRY_BYTES: usize = 1024;
 
-/// What scripts may use here, and what they may cost.
+/// The extensions that scripts may use here, and their limits.
 fn capabilities() -> Capabilities {
     let limits = Limits { script_bytes_max: SCRIPT_BYTES_MAX, ..Limits::default() };
     Capabilities { limits, ..Capabilities::default() }

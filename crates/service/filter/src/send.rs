@@ -47,8 +47,8 @@ pub(crate) enum NotSent {
 }
 
 impl Filter {
-    /// Sends what a run wants sent. An error is a redirect that failed; a reply or a notification
-    /// that fails is logged, because the message itself is not in danger.
+    /// Sends the mail that a run wants sent. An error is a redirect that failed; a reply or a
+    /// notification that fails is logged, because the message itself is not in danger.
     pub(crate) async fn send_all(
         &self,
         filing: &mut Filing<'_>,
@@ -85,7 +85,8 @@ impl Filter {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Remembers what a run wants remembered. A failure is logged: the message is delivered.
+    /// Stores the records that a run wants remembered. A failure is logged: the message is
+    /// delivered.
     pub(crate) async fn remember_all(&self, recipient: &Recipient, outcome: &Outcome) {
         for effect in &outcome.effects {
             let Effect::Remember { key, seconds } = effect else { continue };

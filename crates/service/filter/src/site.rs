@@ -2,7 +2,7 @@
 //! may include (RFC 6609, `:global`).
 //!
 //! They run as one with the account's script: `include` one after the other. So `stop` in one ends
-//! all, `return` ends one, and what a later one does comes on top.
+//! all, `return` ends one, and a later one adds its effects.
 
 use posthaste_sieve::{CompileErrors, Script};
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ pub struct SiteFolders {
     pub global: Option<PathBuf>,
 }
 
-/// What is in the folders, compiled.
+/// The scripts of the folders, compiled.
 #[derive(Debug)]
 pub struct SiteScripts {
     /// All, with the account's own in the middle.

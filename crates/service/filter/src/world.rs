@@ -1,4 +1,4 @@
-//! What a run needs: the envelope, the clock, the mailboxes, what was remembered.
+//! What a run needs: the envelope, the clock, the mailboxes, the remembered records.
 
 use posthaste_directory::Recipient;
 use posthaste_mail_model::MailboxName;
@@ -23,13 +23,13 @@ pub(crate) struct World {
     pub(crate) scripts: Arc<Scripts>,
     /// Those of the administrator.
     pub(crate) site: Option<Arc<SiteScripts>>,
-    /// What a user did to the message, if it has not come in just now.
+    /// The command of a user on the message, if it has not just come in.
     pub(crate) happened: Option<Happened>,
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) runtime: Handle,
 }
 
-/// What a command did to messages (RFC 6785 §4).
+/// The command on messages (RFC 6785 §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// APPEND, or REPLACE.
@@ -51,7 +51,7 @@ impl Cause {
     }
 }
 
-/// What a user did to a message (RFC 6785 §4).
+/// The command of a user on a message (RFC 6785 §4).
 pub(crate) struct Happened {
     pub(crate) user: String,
     pub(crate) mailbox: String,
@@ -62,8 +62,8 @@ pub(crate) struct Happened {
     pub(crate) flags: Vec<String>,
 }
 
-/// Addresses that are the account's own, as far as this message shows them: its name, and the
-/// address that the message came for, with and without its detail (RFC 5230 §4.5).
+/// Addresses that are the account's own, as far as this message shows them (RFC 5230 §4.5). They
+/// are its name and the address of the recipient, with and without its detail.
 pub(crate) fn own_addresses(recipient: &Recipient) -> Vec<String> {
     let address = recipient.address.as_str();
     let mut own = vec![recipient.account.name.clone(), address.to_owned()];

@@ -43,7 +43,7 @@ impl Collecting {
         if self.covered.contains(uid) { None } else { self.lent.take() }
     }
 
-    /// Adds a message that was read. Returns what is full.
+    /// Adds a message that was read. Returns the full segment.
     pub fn add(&mut self, uid: u32, mut lent: Lent) -> Option<Full> {
         if self.full.builder.add(uid, &lent.finish()) {
             self.full.uids.push(uid);

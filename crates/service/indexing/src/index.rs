@@ -1,4 +1,4 @@
-//! The index as SEARCH sees it: asked for words, and given what a search collected.
+//! The index for SEARCH: it looks up words, and takes the terms that a search collected.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -48,7 +48,7 @@ impl std::fmt::Debug for SearchIndex {
     }
 }
 
-/// What the index says of a mailbox.
+/// The answer of the index for a mailbox.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
     /// UIDs of the messages that it knows.
@@ -57,7 +57,7 @@ pub struct Answer {
     pub proposed: Vec<NumSet>,
 }
 
-/// What the segments of a mailbox take in the store.
+/// The size of a mailbox's segments in the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
     /// Segments.
@@ -79,7 +79,7 @@ impl std::ops::AddAssign for Size {
     }
 }
 
-/// What the segments of all mailboxes take in the store.
+/// The size of all segments in the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Mailboxes that have segments.
@@ -185,7 +185,7 @@ impl SearchIndex {
         self.shared.store.changed().note(mailbox);
     }
 
-    /// What is known of a mailbox, after a look at what is in the store.
+    /// The known segments of a mailbox, after a look into the store.
     pub(crate) async fn refresh(&self, mailbox: MailboxId) -> Result<Known> {
         let known = self.shared.memory.lock().known(mailbox);
         let heads = self.shared.store.status(&[places::of(mailbox)]).await?;
@@ -282,7 +282,8 @@ impl SearchIndex {
     }
 }
 
-/// Asks a segment, with pauses. `asked`: how many questions there were since the last one.
+/// Looks terms up in a segment, with pauses. `asked`: how many look-ups there were since the last
+/// pause.
 async fn ask(segment: &Segment, queries: &[Query], proposed: &mut [Vec<u32>], asked: &mut usize) {
     for (query, uids) in queries.iter().zip(proposed) {
         uids.append(&mut segment.propose(query));

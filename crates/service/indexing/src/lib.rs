@@ -1,4 +1,4 @@
-//! Keeps the search index of mailboxes: made in the background, stored beside the mail, asked by
+//! Keeps the search index of mailboxes: made in the background, stored beside the mail, used by
 //! SEARCH.
 //!
 //! [`SearchIndex::run`] is the task in the background. It reads the texts of new messages, and

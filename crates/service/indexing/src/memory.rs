@@ -1,5 +1,5 @@
-//! What is known of mailboxes in memory: which segments they have, segments themselves, and the
-//! terms of recent messages. The mailbox used longest ago leaves first.
+//! The memory of mailboxes: which segments they have, segments themselves, and the terms of recent
+//! messages. The mailbox used longest ago leaves first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) struct Kept {
     pub(crate) segment: Option<Arc<Segment>>,
 }
 
-/// What is known of one mailbox. A clone shares all that is large.
+/// The segments and terms of one mailbox. A clone shares all that is large.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
     /// The mod-sequence of the segments' mailbox when they were listed; `None` if it never was.
@@ -130,7 +130,7 @@ impl Memory {
         self.bytes.saturating_add(bytes) <= self.bytes_max
     }
 
-    /// What is known of a mailbox; counts as a use.
+    /// The segments and terms of a mailbox; counts as a use.
     pub(crate) fn known(&mut self, mailbox: MailboxId) -> Known {
         self.uses += 1;
         let Some(entry) = self.mailboxes.get_mut(&mailbox) else { return Known::default() };
@@ -140,7 +140,7 @@ impl Memory {
         entry.known.clone()
     }
 
-    /// Changes what is known of a mailbox.
+    /// Changes the segments and terms of a mailbox.
     pub(crate) fn change(&mut self, mailbox: MailboxId, change: impl FnOnce(&mut Known)) {
         let mut known = self.known(mailbox);
         change(&mut known);

@@ -49,7 +49,7 @@ impl Recent {
         self.messages.iter().map(|(uid, _)| *uid).collect()
     }
 
-    /// What it takes in memory.
+    /// Its bytes in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         let messages: usize = self.messages.iter().map(|(_, terms)| 32 + terms.memory_bytes()).sum();
         std::mem::size_of::<Self>() + self.scanned.ranges().len() * 8 + messages

@@ -15,13 +15,13 @@ use posthaste_store::{
 
 use crate::places;
 
-/// What stands before a segment.
+/// The header before a segment.
 const HEAD: &[u8] = b"Content-Type: application/octet-stream\r\n\r\n";
 
 /// How often a marker is written again after someone else changed it.
 const TRIES: usize = 16;
 
-/// What is known of a segment in the store.
+/// The facts about a segment in the store.
 #[derive(Debug)]
 pub(crate) struct Meta {
     /// The message that it is.
@@ -46,7 +46,7 @@ impl Meta {
         Self { uid, body, bytes, text_bytes: segment.text_bytes(), scanned, indexed }
     }
 
-    /// What it takes in memory without the segment.
+    /// Its bytes in memory without the segment.
     pub(crate) fn memory_bytes(&self) -> usize {
         std::mem::size_of::<Self>() + (self.scanned.ranges().len() + self.indexed.ranges().len()) * 8
     }

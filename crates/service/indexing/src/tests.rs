@@ -52,7 +52,7 @@ impl World {
         SearchIndex::new(self.store.clone(), MEMORY)
     }
 
-    /// What the index proposes is compared with a scan of the texts. Returns how many messages the
+    /// The index's proposals are compared with a scan of the texts. Returns how many messages the
     /// search would read.
     async fn ask(&self, index: &SearchIndex, word: &str) -> u64 {
         let view = self.mailbox.current().await.unwrap();
@@ -122,7 +122,7 @@ async fn segments_are_merged_and_lose_expunged_messages() {
     let (_, messages) = world.stored().await;
     assert!(messages <= 600 + SEGMENT_MESSAGES_MIN as u64, "{messages} messages");
     assert_eq!(world.ask(&index, "needle").await, 3);
-    // What was expunged is not looked at again.
+    // Expunged messages are not read again.
     assert_eq!(index.shared.memory.lock().known(world.id()).scanned(), NumSet::range(1, 2700));
 }
 
@@ -143,7 +143,7 @@ async fn a_deleted_mailbox_leaves_nothing() {
     index.update(world.id()).await.unwrap();
     assert!(world.store.status(&[place]).await.unwrap()[0].is_none());
     assert!(index.sizes(None).await.unwrap().is_empty());
-    // What was counted is counted again when it is old.
+    // Sizes are counted again when they are old.
     assert_eq!(index.totals(Duration::MAX).await.unwrap(), totals);
     assert_eq!(index.totals(Duration::ZERO).await.unwrap(), Totals::default());
     assert_eq!(index.memory_bytes(), 0);

@@ -31,7 +31,7 @@ impl SearchIndex {
         }
         let covered: u64 = known.stored().iter().map(|kept| kept.meta.indexed.count()).sum();
         let live = u64::from(head.counts.messages);
-        // More than half of the messages are expunged: what is left is written again.
+        // More than half of the messages are expunged: the rest is written again.
         if covered > live * 2 + SEGMENT_MESSAGES_MIN as u64 {
             return self.compact(mailbox, known.stored()).await;
         }

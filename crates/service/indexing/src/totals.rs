@@ -12,8 +12,8 @@ use crate::{places, stored};
 const PAGE: usize = 256;
 
 impl SearchIndex {
-    /// What all segments take, counted at most so long ago. A count reads one head for each mailbox
-    /// that has segments. Callers at the same time wait for one count.
+    /// The size of all segments, counted at most so long ago. A count reads one head for each
+    /// mailbox that has segments. Callers at the same time wait for one count.
     pub async fn totals(&self, age_max: Duration) -> Result<Totals> {
         let mut counted = self.shared.counted.lock().await;
         if let Some((at, totals)) = *counted

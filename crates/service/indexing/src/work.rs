@@ -18,8 +18,8 @@ use crate::recent::Recent;
 use crate::terms::{Lent, summary_steps};
 use crate::{SEGMENT_MESSAGES_MIN, places, stored};
 
-/// After a change, others are waited for: what comes within this time is read together. A search
-/// that comes earlier reads the new messages itself.
+/// After a change, others are waited for: messages that come within this time are read together. A
+/// search that comes earlier reads the new messages itself.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Between two looks for segments of mailboxes that another process deleted.
@@ -228,7 +228,7 @@ impl SearchIndex {
         Ok(())
     }
 
-    /// Keeps what was read: in a segment if there is enough, else in memory.
+    /// Keeps the terms that were read: in a segment if there is enough, else in memory.
     async fn keep(&self, mailbox: MailboxId, known: Known, fresh: Recent) -> Result<()> {
         if known.recent.len() + fresh.len() < SEGMENT_MESSAGES_MIN {
             self.shared.memory.lock().change(mailbox, |known| Arc::make_mut(&mut known.recent).extend(fresh));

@@ -1,5 +1,5 @@
-//! What a search without the index finds in a message, the index proposes: over whole messages,
-//! whose texts are decoded and folded piece by piece.
+//! The index proposes each message that a search without it finds: over whole messages, whose texts
+//! are decoded and folded piece by piece.
 
 use posthaste_indexing::{Lent, Query, Scope};
 use posthaste_mime_summary::{SearchKey, SummaryRef, TextSearch};

@@ -16,7 +16,7 @@ use crate::packet::{ACTIONS, Answer, DATA_LEN_MAX, VERSION, VERSION_MIN, command
 const BODY_CHUNK: usize = 65_535;
 /// How often a filter's PROGRESS extends its time.
 const PROGRESS_MAX: u32 = 20;
-/// What a filter may change at the end of a message.
+/// The number of changes of a filter at the end of a message.
 const CHANGES_MAX: usize = 4_000;
 /// Octets by which a replaced body may exceed the message.
 const BODY_MORE_MAX: usize = 16 * 1024 * 1024;
@@ -63,7 +63,7 @@ pub struct Said {
     pub text: String,
 }
 
-/// What to do with a message.
+/// The verdict on a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is delivered.
@@ -79,7 +79,7 @@ pub enum Verdict {
 /// A filter's verdict on a message, beside the changes of its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What to do.
+    /// The verdict.
     pub verdict: Verdict,
     /// The reason of a quarantine.
     pub quarantine: Option<String>,
@@ -110,7 +110,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Socket for T {}
 struct Conversation<'m> {
     milter: &'m Milter,
     socket: Box<dyn Socket>,
-    /// What the filter wants left out or unanswered.
+    /// The steps that the filter wants left out or unanswered.
     flags: u32,
 }
 
@@ -268,7 +268,7 @@ impl Conversation<'_> {
         Ok(None)
     }
 
-    /// What the filter wants changed, and its verdict.
+    /// The changes of the filter, and its verdict.
     async fn end(&mut self, draft: &mut Draft) -> Result<Outcome, MilterError> {
         let mut outcome = Outcome::only(Verdict::Accept);
         let body_max = draft.body().len() + BODY_MORE_MAX;

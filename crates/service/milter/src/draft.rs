@@ -135,8 +135,8 @@ fn with_line_ends(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A field with its CR LF. Lines that do not go on with a blank, and control characters, are
-/// mended; `None` for a name that is none, and for a line that is too long.
+/// A field with its CR LF. Continuation lines without a blank, and control characters, are mended.
+/// `None` for an invalid name, and for a line that is too long.
 fn field(name: &str, value: &[u8]) -> Option<Bytes> {
     let is_name =
         (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic() && b != b':');

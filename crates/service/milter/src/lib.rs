@@ -6,12 +6,12 @@
 //! | `client` | one conversation about one message |
 //! | [`draft`] | the message, while filters change it |
 //!
-//! A filter gets everything when the message is whole: the connection, the greeting, sender,
-//! recipients, header and body, in one conversation. So it costs nothing until a message has come,
-//! and what it says of a recipient counts for the message.
+//! A filter gets everything in one conversation, when the message is whole: the connection, the
+//! greeting, sender, recipients, header and body. So it costs nothing until a message has come. Its
+//! answer to one recipient counts for the message.
 //!
 //! What always holds:
-//! * every answer is waited for until a deadline, and what a filter sends has bounds;
+//! * every wait for an answer has a deadline, and the answers of a filter have bounds;
 //! * a filter cannot break a message's header, nor write a field that ends early.
 
 mod client;

@@ -1,7 +1,7 @@
 //! The packets: a length of four octets, a letter, and its data.
 
-/// Octets of a packet's data that are taken: what a filter may replace of a body at once is 64 KiB,
-/// or 1 MiB where that is agreed.
+/// Octets of a packet's data that are accepted. A filter may replace 64 KiB of a body at once, or 1
+/// MiB where that is agreed.
 pub const DATA_LEN_MAX: usize = 1024 * 1024 + 64;
 
 /// The newest version that is spoken.
@@ -9,11 +9,11 @@ pub const VERSION: u32 = 6;
 /// The oldest one.
 pub const VERSION_MIN: u32 = 2;
 
-/// What filters may do: add, change and insert fields, replace the body, add and remove
-/// recipients, quarantine, change the sender, add recipients with parameters.
+/// The actions that filters may request: add, change and insert fields, replace the body, add and
+/// remove recipients, quarantine, change the sender, add recipients with parameters.
 pub const ACTIONS: u32 = 0xff;
 
-/// What a filter may leave out, and may leave unanswered.
+/// The steps that a filter may leave out or leave unanswered.
 pub mod flags {
     /// No connection, greeting, sender, recipients, body, fields, end of the header.
     pub const NO_CONNECT: u32 = 0x1;
@@ -102,7 +102,7 @@ pub fn command(letter: u8, data: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Strings, each with its NUL. A NUL within one would end it: what is behind it is left out.
+/// Strings, each with its NUL. A NUL within one would end it: octets behind it are left out.
 pub fn strings<'s>(all: impl IntoIterator<Item = &'s [u8]>) -> Vec<u8> {
     let mut data = Vec::new();
     for one in all {

@@ -42,8 +42,8 @@ pub(crate) fn exporter(session: &ServerConnection) -> Option<Vec<u8>> {
     session.export_keying_material(vec![0; EXPORTER_BYTES], b"EXPORTER-Channel-Binding", Some(b"")).ok()
 }
 
-/// The hash of a certificate by the hash of its own signature (RFC 5929 §4.1): MD5 and SHA-1
-/// become SHA-256; a signature without one hash of its own (Ed25519) leaves the binding undefined.
+/// The hash of a certificate by the hash of its own signature (RFC 5929 §4.1). MD5 and SHA-1 become
+/// SHA-256. A signature without one hash of its own (Ed25519) leaves the binding undefined.
 pub(crate) fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     Some(match signature_hash(certificate)? {
         Hash::Sha256 => Sha256::digest(certificate).to_vec(),

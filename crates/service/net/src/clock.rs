@@ -2,7 +2,7 @@
 //!
 //! A connection measures the timeouts of its reads and writes by its clock. An IMAP session
 //! measures its login by the same clock. TLS handshakes and the limits of accounts use the
-//! system's. With the system's clock a wait costs what a timer of tokio costs.
+//! system's. With the system's clock a wait costs as much as a timer of tokio.
 
 use std::{
     sync::Arc,

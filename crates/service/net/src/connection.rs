@@ -1,4 +1,4 @@
-//! What a session holds: a stream, what was read from it and not yet understood, and deadlines.
+//! What a session holds: a stream, the bytes that were read and not yet parsed, and deadlines.
 //!
 //! Reads go through one scratch buffer per thread and are copied to the connection's own buffer. A
 //! read that has to wait frees that buffer if it is empty. So ten thousand idle sessions own no
@@ -126,12 +126,12 @@ impl Connection {
         self.stream.local()
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn traffic(&self) -> Traffic {
         self.stream.traffic()
     }
 
-    /// What TLS agreed on; none in the clear.
+    /// The outcome of the TLS handshake; none in the clear.
     pub fn tls(&self) -> Option<TlsFacts> {
         self.stream.tls()
     }
@@ -156,7 +156,7 @@ impl Connection {
         self.stream.client_certificate()
     }
 
-    /// What was read and not yet consumed.
+    /// The bytes that were read and not yet consumed.
     pub fn input(&self) -> &[u8] {
         &self.input
     }
@@ -259,8 +259,8 @@ impl Connection {
     }
 
     /// Returns once the peer has closed its side. Reads nothing: what the peer sent before may
-    /// still wait. A peer that sent more than the kernel holds for us is only seen to leave if its
-    /// connection broke, because the end comes after those bytes.
+    /// still wait. If a peer sent more than the kernel holds for us, its end comes after those
+    /// bytes. Then only a broken connection shows that it has left.
     pub async fn peer_left(&self) {
         self.stream.left().await;
     }
@@ -290,9 +290,9 @@ impl Connection {
         Ok(body.freeze())
     }
 
-    /// Writes all and flushes. A peer that does not take it in time is [`NetError::TimedOut`]; what
-    /// it got is then unknown, so close. Not to be dropped while waiting, unless the connection is
-    /// closed then.
+    /// Writes all and flushes. A peer that does not take it in time is [`NetError::TimedOut`]; then
+    /// it is unknown how much it got, so close. Not to be dropped while waiting, unless the
+    /// connection is closed then.
     pub async fn write_all_within(&mut self, bytes: &[u8], within: Duration) -> Result<(), NetError> {
         let stream = &mut self.stream;
         timely(&self.clock, within, async {
@@ -344,10 +344,10 @@ impl Connection {
 
     /// STARTTLS: does the handshake, after the answer that invites to it was written.
     ///
-    /// Refuses if the peer sent anything after the command: an attacker who inserts bytes into the
-    /// clear text could have them taken for part of the encrypted session (CVE-2011-0411;
-    /// RFC 3207 §4.2, RFC 9051 §6.2.1). Check [`has_input`](Self::has_input) before answering OK;
-    /// after an error here, close.
+    /// Refuses if the peer sent anything after the command. An attacker might insert bytes into the
+    /// clear text. They would count as part of the encrypted session (CVE-2011-0411; RFC 3207 §4.2,
+    /// RFC 9051 §6.2.1). Check [`has_input`](Self::has_input) before answering OK; after an error
+    /// here, close.
     pub async fn start_tls(&mut self, certificates: &Certificates, within: Duration) -> Result<(), NetError> {
         self.nothing_pipelined()?;
         self.stream.accept_tls(certificates, within).await
@@ -386,8 +386,8 @@ impl Connection {
         self.stream.rest();
     }
 
-    /// Sends what is left, ends TLS, and closes our side. Then it reads what the peer still sends,
-    /// for a short time and a few octets: closing with unread input would make the kernel reset the
+    /// Sends the rest, ends TLS, and closes our side. Then it reads what the peer still sends, for
+    /// a short time and a few octets. Closing with unread input would make the kernel reset the
     /// connection, and the peer could lose our last answer.
     pub async fn close(mut self, within: Duration) -> Result<(), NetError> {
         // The account may have another connection from here on.

@@ -1,12 +1,12 @@
 //! COMPRESS=DEFLATE (RFC 4978): a raw deflate stream (RFC 1951) each way, over any transport.
 //!
-//! Each flush ends with a sync flush, so that no byte waits in the compressor for the next one and
-//! the output stands on a byte boundary. At such a point a new compressor can continue the stream,
+//! Each flush ends with a sync flush. So no byte waits in the compressor for the next one, and the
+//! output ends on a byte boundary. At such a point a new compressor can continue the stream,
 //! because it never refers to bytes that it has not seen. [`Deflate::rest`] drops the compressor of
 //! a session that has nothing to send, so an idle compressed session keeps only its decompressor.
 //!
-//! The peer may end its stream after any flush ([`Deflate::into_rest`], RFC 8437 §4.1). So what
-//! follows a flush is decompressed only when the session wants more.
+//! The peer may end its stream after any flush ([`Deflate::into_rest`], RFC 8437 §4.1). So bytes
+//! after a flush are decompressed only when the session wants more.
 //!
 //! Memory: the compressor takes about 320 KiB while talking. The decompressor takes about 43 KiB;
 //! its window of 32 KiB belongs to the peer's stream and cannot be freed. Pending output is at most

@@ -34,7 +34,7 @@ pub struct Endpoint {
     pub mode: Mode,
 }
 
-/// What can be listened on: `127.0.0.1:24`, `[::1]:24` or `unix:/run/lmtp.sock`.
+/// The kinds of place to listen on: `127.0.0.1:24`, `[::1]:24` or `unix:/run/lmtp.sock`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// A port of an address.
@@ -163,12 +163,12 @@ impl Listener {
         }
     }
 
-    /// What it listens on, with the port the system chose if 0 was asked for.
+    /// The place on which it listens, with the port the system chose if 0 was requested.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The address bound, with the port the system chose if 0 was asked for. For a Unix socket this
+    /// The address bound, with the port the system chose if 0 was requested. For a Unix socket this
     /// is loopback with port 0.
     pub fn local_addr(&self) -> SocketAddr {
         self.local

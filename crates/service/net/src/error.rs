@@ -21,7 +21,7 @@ pub enum NetError {
     UnixSocket {
         /// As configured.
         path: PathBuf,
-        /// What is wrong, and the remedy.
+        /// The fault, and the remedy.
         why: String,
     },
     /// An address given by the administrator cannot be understood.
@@ -31,7 +31,7 @@ pub enum NetError {
     Address {
         /// As configured.
         given: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// A certificate or key file cannot be used.
@@ -39,9 +39,9 @@ pub enum NetError {
     Certificate {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// A listener in TLS mode was started without a certificate.
@@ -64,13 +64,13 @@ pub enum NetError {
         /// The bound given to [`Connection::fill`](crate::Connection::fill), bytes.
         max: usize,
     },
-    /// Bytes followed the command that asked for an upgrade: they would change their meaning by it.
+    /// Bytes followed the command that requested an upgrade: they would change their meaning by it.
     #[error("{0} bytes were sent after the command that asked for another layer")]
     PipelinedUpgrade(usize),
-    /// TLS was asked for inside TLS or inside compression.
+    /// TLS was requested inside TLS or inside compression.
     #[error("TLS cannot be started here")]
     TlsActive,
-    /// Compression was asked for twice.
+    /// Compression was requested twice.
     #[error("compression is active already")]
     CompressionActive,
     /// The TLS handshake failed.

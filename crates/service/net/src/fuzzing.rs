@@ -12,8 +12,8 @@ use crate::deflate::Deflate;
 /// show nothing new, and take longer.
 const READ_MAX: usize = 1 << 16;
 
-/// A stream of any bytes, read in pieces of any size (the first byte says which): it ends, fails or
-/// yields what another reader of deflate finds, and no read is without end.
+/// A stream of any bytes, read in pieces of any size (the first byte says which). It ends, fails or
+/// yields the output of another reader of deflate. No read is without end.
 pub fn inflate(data: &[u8]) {
     let Some((&first, stream)) = data.split_first() else { return };
     let ours = read(stream, usize::from(first) * 16 + 1);
@@ -49,7 +49,7 @@ pub fn deflate(data: &[u8]) {
     assert!(read(&wire, 4096) == data);
 }
 
-/// What can be read of it, [`READ_MAX`] bytes at most.
+/// The bytes that can be read of it, [`READ_MAX`] at most.
 fn read(mut stream: &[u8], step: usize) -> Vec<u8> {
     let mut cx = Context::from_waker(Waker::noop());
     let (mut deflate, mut found, mut piece) = (Deflate::new(), Vec::new(), vec![0; step]);

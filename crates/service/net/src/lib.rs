@@ -1,8 +1,7 @@
 //! Sockets, TLS, compression and limits, without any mail protocol.
 //!
-//! A session is handed a [`Connection`] and needs to know nothing else of the network: it reads
-//! what the peer sent with a deadline, writes with a deadline, and upgrades in place (STARTTLS,
-//! COMPRESS).
+//! A session gets a [`Connection`] and needs to know nothing else of the network. It reads with a
+//! deadline, writes with a deadline, and upgrades in place (STARTTLS, COMPRESS).
 //!
 //! ```text
 //! Listener::serve ── accept, limits, PROXY header, TLS handshake ──> Connection ── session code
@@ -17,11 +16,13 @@
 //! * an idle connection owns no read or write buffer of ours; reads go through one scratch buffer
 //!   per thread;
 //! * no read, write or handshake waits without a deadline;
-//! * no peer that sends the rest of something apart waits for a delayed acknowledgement;
+//! * a peer that sends a command or literal in several writes never waits for a delayed
+//!   acknowledgement;
 //! * plaintext that arrived before a TLS handshake is never taken for something sent inside it;
-//! * what strangers can make us hold is bounded: connections ([`ConnectionLimits`]), bytes read
-//!   ahead (`input_max` of [`Connection::fill`]), message bytes in flight ([`ByteBudget`]);
-//! * what one account does over all its connections is bounded too ([`Accounts`]).
+//! * the memory that strangers can make us hold is bounded: connections ([`ConnectionLimits`]),
+//!   bytes read ahead (`input_max` of [`Connection::fill`]), message bytes in flight
+//!   ([`ByteBudget`]);
+//! * the use of one account over all its connections is bounded, too ([`Accounts`]).
 
 mod accounts;
 mod budget;

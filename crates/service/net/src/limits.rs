@@ -8,9 +8,9 @@ use std::{
 
 use crate::network::Tiers;
 
-/// Connections in all: at 48 KiB for an idle TLS session about 1 GiB, and some way under the 65,536
-/// file descriptors a process can usually raise itself to. Twice as many would need the
-/// administrator's word.
+/// Connections in all. At 48 KiB for an idle TLS session they take about 1 GiB. They are some way
+/// under the 65,536 file descriptors to which a process can usually raise its limit. For twice as
+/// many, the administrator would have to raise that limit.
 pub const TOTAL_DEFAULT: usize = 20_000;
 
 /// Connections from one address. An office behind one address: 50 people with five connections

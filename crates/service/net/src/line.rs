@@ -8,7 +8,7 @@ use memchr::memchr;
 
 use crate::NetError;
 
-/// What is at the front of the input.
+/// The line at the front of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum TakenLine {
     /// A line, without CR LF.
@@ -30,7 +30,7 @@ pub struct LineReader {
 }
 
 impl LineReader {
-    /// A reader of a line of at most `line_max` octets, CR LF included. Of a longer one, it skips
+    /// A reader of a line of at most `line_max` octets, CR LF included. In a longer line, it skips
     /// about `skip_max` octets.
     pub fn new(line_max: usize, skip_max: usize) -> Self {
         Self { line_max, skip_max, skipped: 0 }

@@ -1,12 +1,12 @@
 //! The end of a login, as a connection notices it in the middle of an answer.
 //!
 //! Sessions look at their login before each command. An answer may take hours if the client reads
-//! slowly, so the [`Connection`](crate::Connection) looks as well: before each piece of an answer,
-//! and while the client does not take it.
+//! slowly, so the [`Connection`](crate::Connection) checks as well. It does so before each piece of
+//! an answer, and while the client does not take it.
 
 use tokio::sync::watch;
 
-/// Becomes true once what a login rests on is no longer valid. By default that never happens.
+/// Becomes true once the credential of a login is no longer valid. By default that never happens.
 #[derive(Clone, Debug, Default)]
 pub struct LoginEnd(Option<watch::Receiver<bool>>);
 

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// An address and the networks around it, the narrowest first. Of IPv6 a rented machine has a /64,
-/// a household a /56, a site a /48 (RFC 6177 §2); of IPv4 a /24 is what is rented at once.
+/// An address and the networks around it, the narrowest first. In IPv6 a rented machine has a /64,
+/// a household a /56, a site a /48 (RFC 6177 §2). In IPv4 a /24 can be rented at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tiers([Option<IpAddr>; 3]);
 

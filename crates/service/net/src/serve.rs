@@ -34,7 +34,7 @@ pub struct ServeOptions {
     pub shutdown: Shutdown,
     /// Deadline of the handshake of [`Mode::ImplicitTls`].
     pub handshake_within: Duration,
-    /// How long sessions may go on after the shutdown was asked for.
+    /// How long sessions may go on after the shutdown was requested.
     pub grace: Duration,
     /// The answer to a peer over the limit in plain mode, in its protocol's words, such as
     /// `* BYE [UNAVAILABLE] Too many connections`; empty to close without a word.
@@ -79,9 +79,9 @@ pub struct Drained {
 }
 
 impl Listener {
-    /// Accepts connections and runs `session` for each, until the shutdown is asked for; then stops
-    /// listening and waits for the sessions, which listen to their own [`Shutdown`] token. A
-    /// session that panics ends alone.
+    /// Accepts connections and runs `session` for each, until a shutdown is requested. Then stops
+    /// listening and waits for the sessions, which watch their own [`Shutdown`] token. A session
+    /// that panics ends alone.
     pub async fn serve<S, F>(self, options: ServeOptions, session: S) -> Result<Drained, NetError>
     where
         S: Fn(Connection) -> F + Clone + Send + 'static,

@@ -2,7 +2,8 @@
 
 use tokio::sync::watch;
 
-/// The end that asks; dropping it asks too, so that no session outlives its server by accident.
+/// The end that requests the shutdown. Dropping it requests it, too, so that no session outlives
+/// its server by accident.
 #[derive(Debug)]
 pub struct ShutdownTrigger(watch::Sender<bool>);
 

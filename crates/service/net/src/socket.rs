@@ -1,10 +1,10 @@
 //! A TCP or Unix socket, or another stream of bytes in its place. It counts bytes, and acknowledges
-//! at once what is the beginning of something.
+//! the beginning of a command or literal at once.
 //!
 //! The kernel delays an acknowledgement (40 ms on Linux) in the hope that an answer will carry it.
 //! A peer that sends the rest in a small write of its own waits for that acknowledgement (Nagle,
-//! RFC 896), while we wait for the rest. So each reader says what it awaits ([`Awaits`]); where
-//! that is a rest, the socket has the kernel acknowledge before it waits.
+//! RFC 896), while we wait for the rest. So each reader names the event that it awaits
+//! ([`Awaits`]); where that is a rest, the socket has the kernel acknowledge before it waits.
 //!
 //! What always holds: at most one such system call for each wait that follows a read, and none
 //! while the peer owes us nothing.
@@ -21,11 +21,11 @@ use tokio::{
 };
 
 /// Connections the kernel completes while we are busy. A login storm of some thousand clients a
-/// second and a pause of a quarter of a second fit; the kernel lowers it to `net.core.somaxconn`
+/// second and a pause of a quarter of a second fit. The kernel lowers it to `net.core.somaxconn`
 /// (4,096 as Linux ships).
 pub const ACCEPT_BACKLOG: i32 = 4096;
 
-/// What was counted on a connection since it was accepted. Bytes are as on the wire: after
+/// The counts of a connection since it was accepted. Bytes are as on the wire: after
 /// compression and encryption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
@@ -38,14 +38,14 @@ pub struct Traffic {
     pub prompt_acks: u64,
 }
 
-/// What a reader waits for.
+/// The event for which a reader waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Awaits {
     /// Any input. The kernel chooses when to acknowledge.
     #[default]
     Anything,
-    /// The rest of what has begun to arrive. The peer may hold it back until we acknowledge the
-    /// beginning.
+    /// The rest of a command or literal that has begun to arrive. The peer may hold it back until
+    /// we acknowledge the beginning.
     Rest,
 }
 
@@ -54,7 +54,7 @@ pub trait ByteStream: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Sync + U
 
 impl<T: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Sync + Unpin + 'static> ByteStream for T {}
 
-/// What the bytes travel over.
+/// The medium of the bytes.
 #[derive(Debug)]
 enum Medium {
     Tcp(TcpStream),
@@ -80,7 +80,7 @@ pub(crate) struct Socket {
     medium: Medium,
     pub(crate) traffic: Traffic,
     pub(crate) awaits: Awaits,
-    /// Bytes came since we last sent any or asked for an acknowledgement: the kernel may still owe
+    /// Bytes came since we last sent any or requested an acknowledgement: the kernel may still owe
     /// one.
     unacknowledged: bool,
 }
@@ -144,7 +144,7 @@ impl Socket {
         }
     }
 
-    /// Counts bytes sent: what they travel in acknowledges all that came before.
+    /// Counts bytes sent: their segments acknowledge all earlier bytes.
     fn sent(&mut self, bytes: usize) {
         self.traffic.bytes_out += bytes as u64;
         self.unacknowledged = false;

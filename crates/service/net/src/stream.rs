@@ -58,7 +58,7 @@ struct Tls {
     shown: Arc<Active>,
 }
 
-/// What was agreed in the TLS handshake, for logs and `Received:` headers.
+/// The outcome of the TLS handshake, for logs and `Received:` headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlsFacts {
     /// Such as `TLSv1.3`.
@@ -120,7 +120,7 @@ impl Stream {
         self.local
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn traffic(&self) -> Traffic {
         match &self.transport {
             Transport::Plain(socket) => socket.traffic,
@@ -138,7 +138,7 @@ impl Stream {
         }
     }
 
-    /// Says what the next reads wait for. It reaches the socket below every layer.
+    /// Names the event for which the next reads wait. It reaches the socket below every layer.
     pub(crate) fn set_awaits(&mut self, awaits: Awaits) {
         match &mut self.transport {
             Transport::Plain(socket) => socket.awaits = awaits,
@@ -147,7 +147,7 @@ impl Stream {
         }
     }
 
-    /// What TLS agreed on; none in the clear.
+    /// The outcome of the TLS handshake; none in the clear.
     pub fn tls(&self) -> Option<TlsFacts> {
         let Transport::Tls(tls) = &self.transport else { return None };
         let session = tls.stream.get_ref().1;
@@ -182,7 +182,7 @@ impl Stream {
         }
     }
 
-    /// What the peer's certificate says of it, if it showed one. The handshake verified it.
+    /// The values of the peer's certificate, if it showed one. The handshake verified it.
     pub fn client_certificate(&self) -> Option<ClientCertificate> {
         let Transport::Tls(tls) = &self.transport else { return None };
         let leaf = tls.stream.get_ref().1.peer_certificates()?.first()?;
@@ -234,7 +234,8 @@ impl Stream {
     }
 
     /// Ends compression both ways, once the answer that says so was written: RFC 8437 §4.1. Our
-    /// stream gets its mark of the end. Returns what the peer sent after the end of its stream.
+    /// stream gets its mark of the end. Returns the bytes that the peer sent after the end of its
+    /// stream.
     pub async fn end_deflate(&mut self) -> io::Result<Vec<u8>> {
         if let Some(deflate) = &mut self.deflate {
             std::future::poll_fn(|cx| deflate.poll_finish(Pin::new(&mut self.transport), cx)).await?;

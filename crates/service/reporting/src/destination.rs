@@ -5,7 +5,7 @@ use hickory_resolver::proto::rr::RData;
 
 /// Addresses that one report goes to: RFC 7489 §6.2 wants at least two.
 const ADDRESSES_MAX: usize = 4;
-/// Domains above an author's that are asked for a policy.
+/// Domains above an author's in which a policy is looked up.
 const PARENTS_MAX: usize = 8;
 
 /// The addresses that reports about TLS with a domain go to (RFC 8460 §3). None without exactly

@@ -22,9 +22,9 @@ const NAME_LEN_MAX: usize = 255;
 pub struct Observation {
     /// The domain of the author (`From`), in lower case.
     pub author: String,
-    /// What its policy was.
+    /// Its policy.
     pub policy: PublishedPolicy,
-    /// How the message was.
+    /// The row of the message.
     pub row: Row,
 }
 
@@ -46,7 +46,7 @@ pub struct PublishedPolicy {
 pub struct Row {
     /// The host that brought them.
     pub address: IpAddr,
-    /// What followed: `none`, `quarantine` or `reject`.
+    /// The disposition: `none`, `quarantine` or `reject`.
     pub disposition: String,
     /// Whether DKIM passed for the author's domain.
     pub dkim_passes: bool,
@@ -60,7 +60,7 @@ pub struct Row {
     pub dkim: Vec<(String, String, String)>,
 }
 
-/// What SPF was asked about.
+/// The identity that SPF checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SpfScope {
@@ -70,7 +70,7 @@ pub enum SpfScope {
     MFrom,
 }
 
-/// What was counted of one domain.
+/// The counts of one domain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DmarcTally {
     policy: PublishedPolicy,
@@ -133,7 +133,7 @@ impl DmarcTally {
     }
 }
 
-/// Whom a report is from, and what it is about.
+/// The sender of a report, and its subject.
 pub(crate) struct DmarcReport<'a> {
     pub organization: &'a str,
     pub contact: &'a str,

@@ -1,5 +1,5 @@
-//! Reports to other domains about the mail between them and us: TLS (RFC 8460), and what came in
-//! their name (DMARC, RFC 7489 §7.2).
+//! Reports to other domains about the mail between them and us: TLS (RFC 8460), and mail that came
+//! in their name (DMARC, RFC 7489 §7.2).
 //!
 //! ```text
 //! smtp-client ── TlsReports::success, failure ──> Tallies (memory) ── flush ──> directory records
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! What always holds:
-//! * what strangers make us count has bounds: domains, policies, kinds of failure;
-//! * a report goes only where the domain asks for it;
+//! * the counts that strangers cause have bounds: domains, policies, kinds of failure;
+//! * a report is sent only to the address that the domain publishes for it;
 //! * a report is sent once, or never.
 
 mod destination;

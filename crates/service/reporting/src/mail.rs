@@ -10,7 +10,7 @@ use posthaste_queue::date_time;
 /// Characters of a line of base 64 (RFC 2045 §6.8).
 const LINE_LEN: usize = 76;
 
-/// What a message is made from.
+/// The parts of a message.
 pub(crate) struct ReportMail<'a> {
     pub host: &'a str,
     pub to: &'a str,

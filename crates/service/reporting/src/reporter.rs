@@ -22,7 +22,7 @@ const LOOK_MAX: Duration = Duration::from_secs(300);
 pub struct ReportingOptions {
     /// Our own name.
     pub host: String,
-    /// What one report is about: a day (RFC 8460 §4.1), and less in tests.
+    /// The period of one report: a day (RFC 8460 §4.1), and less in tests.
     pub period: Duration,
     /// Whether reports of TLS are made.
     pub tls: bool,
@@ -30,7 +30,7 @@ pub struct ReportingOptions {
     pub dmarc: bool,
 }
 
-/// What is counted about TLS. Cheap to clone: all clones are one.
+/// The counts about TLS. Cheap to clone: all clones are one.
 #[derive(Debug, Clone)]
 pub struct TlsReports {
     tallies: Arc<Tallies<TlsTally>>,
@@ -48,7 +48,7 @@ impl TlsReports {
     }
 }
 
-/// What is counted of messages in the name of a domain. Cheap to clone: all clones are one.
+/// The counts of messages in the name of a domain. Cheap to clone: all clones are one.
 #[derive(Debug, Clone)]
 pub struct DmarcReports {
     tallies: Arc<Tallies<DmarcTally>>,
@@ -237,7 +237,7 @@ impl Reporter {
     }
 }
 
-/// What is the same in all mails of one report.
+/// The parts that all mails of one report share.
 struct Form<'a> {
     domain: &'a str,
     /// More fields of the header, each with its CR LF.

@@ -1,8 +1,8 @@
 //! What is counted for a report: in memory first, then in a directory record for each period and
 //! domain, `PREFIX/START/DOMAIN`.
 //!
-//! A kill loses what was counted since the last [`Tallies::flush`]: some minutes of statistics. On
-//! a cluster each node adds to the same records.
+//! A kill loses the counts since the last [`Tallies::flush`]: some minutes of statistics. On a
+//! cluster each node adds to the same records.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -33,19 +33,20 @@ const TRIES: usize = 16;
 /// Records read at a time.
 const PAGE: usize = 128;
 
-/// What is counted of one domain in one period.
+/// The counts of one domain in one period.
 pub(crate) trait Tally: Default + Clone + Serialize + DeserializeOwned + Send {
-    /// Adds what was counted elsewhere, within [`TALLY_LEN_MAX`].
+    /// Adds counts from elsewhere, within [`TALLY_LEN_MAX`].
     fn add(&mut self, other: Self);
 
-    /// Octets that it takes, roughly. Not a walk over all of it: it is asked for each message.
+    /// Octets that it takes, roughly. Not a walk over all of it, since each message needs the
+    /// value.
     fn len(&self) -> usize;
 }
 
 /// A period's begin, and a domain.
 type Key = (i64, String);
 
-/// What is counted in memory.
+/// The counts in memory.
 #[derive(Debug)]
 struct Open<T> {
     tallies: HashMap<Key, T>,
@@ -128,7 +129,7 @@ pub(crate) struct Tallies<T> {
     open: Mutex<Open<T>>,
 }
 
-/// What was counted of a domain in a period that is over.
+/// The counts of a domain in a period that is over.
 #[derive(Debug)]
 pub(crate) struct Ended<T> {
     pub domain: String,
@@ -150,8 +151,8 @@ impl<T: Tally> Tallies<T> {
         self.open.lock().change((start, domain.to_owned()), change);
     }
 
-    /// Adds what was counted to the records. What cannot be written waits for the next flush, as
-    /// long as its report is not due; the first error says why.
+    /// Adds the counts to the records. What cannot be written waits for the next flush, as long as
+    /// its report is not due; the first error says why.
     pub async fn flush(&self, engine: &dyn Engine, now: i64) -> Result<()> {
         let counted = self.open.lock().take();
         let (mut failures, mut first) = (0, Ok(()));

@@ -54,7 +54,7 @@ pub enum TlsFault {
     DnssecInvalid,
     /// The policy cannot be fetched.
     StsPolicyFetchError,
-    /// What was fetched is no policy.
+    /// The fetched text is no policy.
     StsPolicyInvalid,
     /// The certificate of the policy's host is not valid.
     StsWebpkiInvalid,
@@ -74,7 +74,7 @@ pub struct TlsFailure {
     pub reason: &'static str,
 }
 
-/// What was counted of one domain.
+/// The counts of one domain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TlsTally {
     policies: Vec<PolicyTally>,

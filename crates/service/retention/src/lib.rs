@@ -1,6 +1,6 @@
 //! Retention: old mail, and mail beyond a number of messages, leaves a folder by rule. It goes to
-//! the trash, to an archive folder for its month, or is deleted (seed 000: administrators were
-//! advised to keep folders small, and had no tool for it).
+//! the trash, to an archive folder for its month, or is deleted. Seed 000 advised administrators to
+//! keep folders small, and they had no tool for it.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -8,12 +8,12 @@
 //! | [`Retention`] | applies rules to accounts, or reports what they would do |
 //!
 //! What always holds:
-//! * a message is moved in one commit, as by MOVE (RFC 6851): it is in one of both folders, also
-//!   after a crash;
+//! * a message is moved in one commit, as by MOVE (RFC 6851). It is in exactly one of both folders,
+//!   also after a crash;
 //! * a dry run changes nothing, not even the mailbox list;
 //! * changes are made in batches, between which clients get their turn;
-//! * a folder's messages are chosen from its view: no body is read. For ages that count from the
-//!   save date (RFC 8514) one record is read for each halving of the folder, and one for each
+//! * a folder's messages are chosen from its view, without reading bodies. For ages that count from
+//!   the save date (RFC 8514) one record is read for each halving of the folder, and one for each
 //!   chosen message.
 
 mod choose;

@@ -17,7 +17,7 @@ pub enum Action {
     Delete,
 }
 
-/// What a message's age counts from.
+/// The date from which a message's age counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgeFrom {
     /// The internal date: when it was received.
@@ -41,14 +41,14 @@ pub struct Rule {
     pub keep_newest: Option<u32>,
     /// Passes over messages with `\Flagged`.
     pub keep_flagged: bool,
-    /// What the age counts from. `None`: the save date in the folders `\Trash` and `\Junk`, and the
-    /// internal date elsewhere.
+    /// The date from which the age counts. `None`: the save date in the folders `\Trash` and
+    /// `\Junk`, and the internal date elsewhere.
     pub age_from: Option<AgeFrom>,
     /// Where messages go.
     pub action: Action,
 }
 
-/// What is wrong with a rule. The text names the field and the remedy.
+/// A fault of a rule. The text names the field and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// It would choose all messages.
@@ -73,7 +73,7 @@ pub enum RuleError {
 }
 
 impl Rule {
-    /// Checks what the types do not express.
+    /// Checks rules that the types do not express.
     pub fn check(&self) -> Result<(), RuleError> {
         if self.accounts.is_empty() {
             return Err(RuleError::NoAccounts);
@@ -106,7 +106,7 @@ impl Rule {
         }
     }
 
-    /// What ages count from in this folder.
+    /// The date from which ages count in this folder.
     pub fn age_from(&self, entry: &MailboxEntry) -> AgeFrom {
         self.age_from.unwrap_or(match entry.special_use {
             Some(SpecialUse::Trash | SpecialUse::Junk) => AgeFrom::Saved,

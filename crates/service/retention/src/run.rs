@@ -34,7 +34,7 @@ pub enum Target {
     Nowhere,
 }
 
-/// What one rule did with one folder, for one target.
+/// The outcome of one rule for one folder and one target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The account's name.
@@ -64,12 +64,12 @@ pub enum RetentionError {
         account: String,
         /// The folder.
         folder: String,
-        /// What the store says.
+        /// The error of the store.
         error: StoreError,
     },
 }
 
-/// Gets what was done with each folder, or why nothing was.
+/// Gets the outcome for each folder, or why nothing was done.
 pub type Report<'r> = dyn FnMut(Result<Outcome, RetentionError>) + Send + 'r;
 
 /// Applies rules. Cheap to clone.

@@ -68,7 +68,7 @@ impl FieldChanges {
     }
 
     /// The message with the changes. Its first `trace_len` octets, which this server put there,
-    /// stay; what is added follows them.
+    /// stay; added fields follow them.
     pub fn applied(&self, message: &Bytes, trace_len: usize) -> Bytes {
         let trace_len = trace_len.min(message.len());
         let (trace, received) = message.split_at(trace_len);

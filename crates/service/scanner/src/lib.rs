@@ -33,7 +33,7 @@ pub struct Envelope<'e> {
     pub to: Vec<&'e str>,
 }
 
-/// What to do with a message.
+/// The verdict on a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is delivered.
@@ -46,10 +46,10 @@ pub enum Verdict {
     Reject(String),
 }
 
-/// What a scanner says.
+/// The result of a scan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scan {
-    /// What to do.
+    /// The verdict.
     pub verdict: Verdict,
     /// How likely it is junk, and from where on the scanner refuses it.
     pub score: f64,

@@ -1,4 +1,4 @@
-//! Lists of addresses that send junk, asked over DNS (RFC 5782).
+//! Lists of addresses that send junk, queried over DNS (RFC 5782).
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct BlockList {
     pub refuses: bool,
 }
 
-/// The name to ask for: the octets, or the nibbles of IPv6, in reverse before the zone (RFC 5782
+/// The name to request: the octets, or the nibbles of IPv6, in reverse before the zone (RFC 5782
 /// §2.1, §2.4).
 pub fn query_name(address: IpAddr, zone: &str) -> String {
     let zone = zone.trim_end_matches('.');
@@ -44,7 +44,7 @@ pub fn query_name(address: IpAddr, zone: &str) -> String {
     }
 }
 
-/// What one list says.
+/// The answer of one list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Answer {
     NotListed,
@@ -120,7 +120,7 @@ fn counts(list: &BlockList, code: Ipv4Addr) -> bool {
     list.answers.is_empty() || list.answers.contains(&code)
 }
 
-/// What the list says of the address (RFC 5782 §2.1), in printable ASCII.
+/// The text of the list about the address (RFC 5782 §2.1), in printable ASCII.
 async fn reason(resolver: &TokioResolver, name: &str) -> String {
     let Ok(found) = resolver.txt_lookup(name).await else { return String::new() };
     let texts = found.answers().iter().filter_map(|record| match &record.data {

@@ -14,7 +14,7 @@ pub enum GreetingRule {
     Strict,
 }
 
-/// What is wrong with a greeting.
+/// A fault of a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     /// It is ours.
@@ -29,7 +29,7 @@ pub enum Wrong {
 }
 
 impl GreetingRule {
-    /// What a name says of a host at this address, where `ours` is our own name.
+    /// The verdict on the name of a host at this address, where `ours` is our own name.
     ///
     /// RFC 5321 §4.1.4 forbids refusing a name because DNS has another address for it. That is not
     /// asked here: nothing is looked up.

@@ -1,5 +1,5 @@
-//! A host that is not known is asked to come again, which programs that send junk rarely do
-//! (RFC 6647).
+//! An unknown host gets a temporary refusal and must come again, which programs that send junk
+//! rarely do (RFC 6647).
 //!
 //! Known is who waited once: its network, with the sender's domain. Before that the network, the
 //! sender and the recipient are noted together (RFC 6647 §2.3), so that a second message does not

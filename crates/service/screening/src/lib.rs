@@ -1,5 +1,5 @@
-//! What other hosts must meet before their mail is read: DNS block lists, a greeting that can be
-//! true, rates, and greylisting.
+//! The conditions for other hosts before their mail is read: DNS block lists, a greeting that can
+//! be true, rates, and greylisting.
 //!
 //! | module | question | when |
 //! | --- | --- | --- |
@@ -11,9 +11,9 @@
 //!
 //! What always holds:
 //! * A list that does not answer, or gives an answer outside RFC 5782, refuses nothing.
-//! * Mail for `postmaster` is not screened (RFC 5321 §4.5.1): a host that is refused can write
+//! * Mail for `postmaster` is not screened (RFC 5321 §4.5.1), so that a refused host can write
 //!   there.
-//! * What is kept of strangers is bounded, and in memory only: a restart forgets it.
+//! * Records about strangers are bounded, and in memory only. A restart drops them.
 
 mod block_list;
 mod greeting;
@@ -33,12 +33,12 @@ pub use greeting::GreetingRule;
 pub use greylist::Greylist;
 pub use rates::{RateLimits, Rates};
 
-/// What is asked of other hosts.
+/// The conditions for other hosts.
 #[derive(Clone, Debug, Default)]
 pub struct ScreeningOptions {
     /// Our own name, which nobody else has.
     pub host: String,
-    /// Lists that are asked, all at once.
+    /// Lists that are queried, all at once.
     pub block_lists: Vec<BlockList>,
     /// Time for all lists together.
     pub within: Duration,
@@ -48,11 +48,11 @@ pub struct ScreeningOptions {
     pub rates: RateLimits,
     /// How long an unknown host has to wait; zero: none waits.
     pub greylist_delay: Duration,
-    /// Hosts that nothing is asked of.
+    /// Hosts that are not screened.
     pub trusted_networks: Vec<Network>,
 }
 
-/// What is known of hosts and senders. It outlives a reload of the settings.
+/// The records about hosts and senders. It outlives a reload of the settings.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     rates: Arc<Rates>,
@@ -69,7 +69,7 @@ pub enum Refusal {
         address: IpAddr,
         /// The list.
         zone: String,
-        /// What the list says of it; may be empty.
+        /// The list's text about it; may be empty.
         reason: String,
     },
     /// The greeting cannot be true.
@@ -111,7 +111,7 @@ fn minutes(wait: &Duration) -> u64 {
     wait.as_secs().div_ceil(60).max(1)
 }
 
-/// What the lists and the greeting say of a host.
+/// The verdict of the lists and the greeting on a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Nothing against it.
@@ -137,18 +137,19 @@ impl fmt::Debug for Screening {
 }
 
 impl Screening {
-    /// Without a resolver no list is asked.
+    /// Without a resolver no list is queried.
     pub fn new(options: ScreeningOptions, resolver: Option<TokioResolver>, seen: Seen) -> Self {
         Self { options: Arc::new(options), resolver, seen }
     }
 
-    /// Whether anything is asked of this host.
+    /// Whether this host is screened.
     pub fn concerns(&self, address: IpAddr) -> bool {
         !self.options.trusted_networks.iter().any(|network| network.contains(address))
     }
 
-    /// What the greeting and the lists say of a host. The lists are asked all at once; the first in
-    /// the order of the settings that has the address decides, one that refuses before others.
+    /// The verdict of the greeting and the lists on a host. The lists are queried all at once; the
+    /// first in the order of the settings that has the address decides, one that refuses before
+    /// others.
     pub async fn standing(&self, address: IpAddr, greeting: &str) -> Standing {
         let address = address.to_canonical();
         if let Err(wrong) = self.options.greeting.check(greeting, address, &self.options.host) {

@@ -26,7 +26,7 @@ pub struct RateLimits {
     pub unknown_recipients_per_address: u64,
 }
 
-/// What was used up. An entry is the time by which it has flowed off; keys are hashes, and what
+/// The used amounts. An entry is the time by which it has flowed off; keys are hashes, and what
 /// shares one shares its bound.
 pub struct Rates {
     began: Instant,

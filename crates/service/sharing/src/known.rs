@@ -19,7 +19,7 @@ const VISIBLE_MAX: usize = 50_000;
 /// Owners between two pauses for other tasks. Each costs a read of a record or two.
 const OWNERS_AT_ONCE: usize = 32;
 
-/// What is known, by account.
+/// The known accounts.
 #[derive(Default)]
 pub(crate) struct KnownReaders(Mutex<Readers>);
 
@@ -30,7 +30,7 @@ struct Readers {
     mailboxes: usize,
 }
 
-/// What is known of one account.
+/// The visible mailboxes of one account.
 #[derive(Default)]
 pub(crate) struct KnownReader {
     /// Held by the session that reads for all sessions of the account.
@@ -38,7 +38,7 @@ pub(crate) struct KnownReader {
     seen: Mutex<Option<Arc<Seen>>>,
 }
 
-/// What an account sees, by the lists at one time.
+/// The mailboxes that an account sees, by the lists at one time.
 struct Seen {
     /// How many changes there were before they were read.
     changes: u64,
@@ -71,7 +71,7 @@ impl KnownReaders {
 }
 
 impl KnownReader {
-    /// What the account sees, if it was read after so many changes.
+    /// The mailboxes that the account sees, if they were read after so many changes.
     pub(crate) fn as_of(&self, changes: u64) -> Option<Arc<Visible>> {
         let seen = self.seen.lock();
         seen.as_ref().filter(|seen| seen.changes >= changes).map(|seen| Arc::clone(&seen.visible))

@@ -5,15 +5,15 @@
 //! Shared/sales@example.org/INBOX           a mailbox of an account that nobody logs in to
 //! ```
 //!
-//! The lists of rights are the directory's. What one account may see by them is read once. One
-//! small record counts the changes of all lists. After a change, the count of each owner says whose
-//! lists have to be read again. So a command costs one read of a record beside its own work, and a
-//! command on one's own mailboxes costs nothing more. Sessions of one account that need the lists
-//! at the same time read them once.
+//! The lists of rights are the directory's. The mailboxes that an account may see by them are read
+//! once. One small record counts the changes of all lists. After a change, the count of each owner
+//! shows whose lists must be read again. So a command on a mailbox of another account costs one
+//! more read of a record. A command on one's own mailboxes costs nothing more. Sessions of one
+//! account that need the lists at the same time read them once.
 //!
-//! What always holds: a mailbox without rights is nowhere in [`Visible`], no more than one that
-//! does not exist, or an account that does not. A user cannot distinguish these cases, not even by
-//! the time that a command takes.
+//! What always holds: a mailbox without rights is not in [`Visible`]. Neither is a mailbox or an
+//! account that does not exist. A user cannot distinguish these cases, not even by the time that a
+//! command takes.
 //!
 //! Not in here: which rights a command needs, beside those for flags.
 
@@ -54,7 +54,7 @@ pub async fn owner_of(directory: &Directory, shown: &Shown<'_>) -> Result<Option
     Ok(owner.filter(|owner| owner.name == shown.owner && Namespace::of(owner) == shown.namespace))
 }
 
-/// What each account sees of others.
+/// The mailboxes that each account sees of others.
 pub struct SharedMailboxes {
     directory: Arc<Directory>,
     known: KnownReaders,
@@ -68,15 +68,15 @@ impl SharedMailboxes {
         Self { directory, known: KnownReaders::default(), changed: watch::Sender::new(()) }
     }
 
-    /// What an account sees now.
+    /// The mailboxes that an account sees now.
     pub async fn visible_to(&self, reader: &Account) -> Result<Arc<Visible>> {
         let changes = self.directory.sharing_changes().await?;
         let known = self.known.of(reader.id);
         if let Some(visible) = known.as_of(changes) {
             return Ok(visible);
         }
-        // A session that waited for another one of this account need not read the lists again, if
-        // the other began to read them after the wait began.
+        // A session may have waited for another session of this account. It need not read the lists
+        // again if the other began to read them after the wait began.
         let turn = known.turn.lock().await;
         if let Some(visible) = known.as_of(changes) {
             return Ok(visible);

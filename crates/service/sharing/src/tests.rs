@@ -1,4 +1,4 @@
-//! What is read of the lists, and how often.
+//! The reads of the lists, and how often they occur.
 
 use std::sync::Arc;
 

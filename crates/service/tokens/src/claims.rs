@@ -16,14 +16,14 @@ impl std::fmt::Debug for Claims {
     }
 }
 
-/// What a token must say to be accepted.
+/// The claims that a token must have to be accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// Who made it; empty for every issuer whose keys are trusted.
     pub issuer: String,
     /// Whom it is for: one of these. Empty for anybody.
     pub audiences: Vec<String>,
-    /// What it must allow; empty for nothing in particular.
+    /// The scope that it must allow; empty for nothing in particular.
     pub scope: String,
     /// The claim that names the account.
     pub claim: String,

@@ -26,7 +26,7 @@ use tokio_rustls::TlsConnector;
 /// not overload the authorization server.
 const AT_ONCE: usize = 16;
 
-/// An address that is asked.
+/// An address to which requests go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
     secure: bool,

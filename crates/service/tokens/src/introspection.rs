@@ -1,4 +1,4 @@
-//! Tokens that only their server can read: it is asked about each (RFC 7662). An answer is
+//! Tokens that only their server can read: it gets a request about each (RFC 7662). An answer is
 //! remembered for a while, so that a client with several connections costs one question.
 
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Introspection {
         Self { url, http, authorization, remembered_for, answers }
     }
 
-    /// What the server says of a token, if it is valid.
+    /// The claims of a token from the server, if it is valid.
     pub async fn claims(&self, token: &str) -> Result<Claims, TokenError> {
         let hash: TokenHash = Sha256::digest(token).into();
         let known = self.answers.lock().get(&hash);

@@ -1,9 +1,9 @@
 //! The keys that tokens are signed with: a JWK set (RFC 7517) from a file or a URL.
 //!
 //! It is read when it is first needed, and again when it is an hour old. An authorization server
-//! that has a new key signs with it at once: a token with a key id that is not known has the set
-//! read again, at most once a minute for all clients together. A set that cannot be read leaves
-//! the one before in use for a day.
+//! that has a new key signs with it at once. So a token with an unknown key id makes us read the
+//! set again, at most once a minute for all clients together. A set that cannot be read leaves the
+//! one before in use for a day.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -10,10 +10,10 @@
 //! | [`http`] | the requests |
 //!
 //! What always holds:
-//! * A token, or what it says, is in no error and no log line.
-//! * What a stranger sends causes a bounded number of requests, each with a deadline and a bound
-//!   on its answer.
-//! * Nothing is taken that the configuration does not name: issuer, audience, algorithm, scope.
+//! * No error and no log line contains a token or its claims.
+//! * A stranger can cause a bounded number of requests, each with a deadline and a bound on its
+//!   answer.
+//! * A token is refused unless the configuration names its issuer, audience, algorithm and scope.
 
 pub mod algorithm;
 pub mod claims;
@@ -32,7 +32,7 @@ use crate::claims::{Claims, Wanted};
 use crate::introspection::Introspection;
 use crate::keys::KeyStore;
 
-/// What decides whether a token is valid.
+/// Decides whether a token is valid.
 pub enum Judge {
     /// Its signature.
     Keys {

@@ -1,11 +1,11 @@
 //! What the engine costs on a cluster: `POSTHASTE_CASSANDRA=host:port cargo run --release -p
 //! posthaste-store-cassandra --example measure [MESSAGES…]`.
 //!
-//! Prints a table: commits a second (one message each, one mailbox and sixteen), and cold and warm
-//! opens of mailboxes of this many messages (1,000 and 100,000 if none are named). Each has its
-//! processor time: ours, and the database's if `POSTHASTE_CASSANDRA_PID` names its process. Bodies
-//! are kept in `POSTHASTE_BODIES` if that names a bucket. The keyspace `measure_…` is left
-//! behind. Figures are of one machine and one moment.
+//! Prints a table of commits a second (one message each, one mailbox and sixteen). Then it prints
+//! cold and warm opens of mailboxes of this many messages (1,000 and 100,000 if none are named).
+//! Each line has the processor time: ours, and the database's if `POSTHASTE_CASSANDRA_PID` names
+//! its process. Bodies are kept in `POSTHASTE_BODIES` if that names a bucket. The keyspace
+//! `measure_…` is left behind. Figures are of one machine and one moment.
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -305,7 +305,7 @@ async fn watching(engine: &Arc<CassandraEngine>) -> Outcome<()> {
     Ok(())
 }
 
-/// A node's directory: what a login asks.
+/// A node's directory: the reads of a login.
 async fn logins(engine: &Arc<CassandraEngine>) -> Outcome<()> {
     let name = "account/measure@example.org".to_owned();
     let value = Some(Bytes::from(vec![b'x'; 600]));

@@ -74,7 +74,7 @@ impl Directory {
             self.cluster.read::<Columns>(&self.cluster.statements.directory.scan, (bucket, from, most)).await
         });
         let rows: Vec<Vec<Columns>> = buckets.buffer_unordered(AT_ONCE).try_collect().await?;
-        // A row without a version is what a removal left.
+        // A row without a version was left by a removal.
         let existing = rows.into_iter().flatten().filter_map(|(name, version, value)| {
             let wanted = name.starts_with(prefix) && after.is_none_or(|after| name.as_str() > after);
             Some((name, version?, value)).filter(|_| wanted)

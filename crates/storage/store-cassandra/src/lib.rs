@@ -1,12 +1,12 @@
 //! The engine on Apache Cassandra, for those who outgrow one machine.
 //!
-//! Any number of server nodes share one keyspace, and none of them keeps anything: a commit is one
-//! conditional batch on the mailbox's partition (Paxos), so that two nodes never apply two commits
-//! to one state. What a commit refers to (bodies, summaries) is written before it, under ids of its
-//! own; the sweep removes later what no commit refers to.
+//! Any number of server nodes share one keyspace, and none of them keeps any state. A commit is one
+//! conditional batch on the mailbox's partition (Paxos). So two nodes never apply two commits to
+//! one state. Bodies and summaries are written before the commit that refers to them, under ids of
+//! their own. The sweep later removes those to which no commit refers.
 //!
-//! What always holds: a commit is applied whole or not at all; it is acknowledged only when a
-//! quorum has it; after a lost answer the engine reads what happened, and never guesses. The tables
+//! What always holds: a commit is applied whole or not at all. It is acknowledged only when a
+//! quorum has it. After a lost answer the engine reads what happened, and never guesses. The tables
 //! and the reasons are in `docs/cassandra.md`.
 //!
 //! The folders, from the bottom up. No file uses one of a folder above it.

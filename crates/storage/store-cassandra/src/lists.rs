@@ -2,11 +2,11 @@
 //!
 //! A list is one value: even a thousand mailboxes are 60 KB, and lists change seldom. A new
 //! mailbox's partition is made before the list that names it, a removed one's is closed after. The
-//! sweep finds what a crash leaves in between.
+//! sweep finds mailboxes that a crash leaves in between.
 //!
-//! A list carries a fence, as a mailbox does ([`crate::mailboxes::partition`]): the sweep replaces
-//! it before it closes a mailbox that the list does not name, so that no change under way can still
-//! name it.
+//! A list carries a fence, as a mailbox does ([`crate::mailboxes::partition`]). The sweep replaces
+//! it before it closes a mailbox that the list does not name. So no change under way can still name
+//! that mailbox.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -155,7 +155,7 @@ impl Lists {
             let close = |(mailbox, partition)| self.close_removed(account, mailbox, partition);
             let removed = stream::iter(removed).map(Ok);
             removed.try_for_each_concurrent(AT_ONCE, close).await.unwrap_or_else(
-                // The list decides. The sweep closes what it does not name.
+                // The list decides. The sweep closes mailboxes that it does not name.
                 |error| tracing::warn!(%account, %error, "a removed mailbox is not closed yet; the sweep will close it"),
             );
         }
@@ -201,7 +201,7 @@ impl Lists {
     /// Closes a mailbox unless the account's list names it, or a change under way is about to;
     /// whether it is closed.
     ///
-    /// The order is what counts: the mailbox's fence is read, the list is fenced, the list is read,
+    /// The order matters. The mailbox's fence is read, the list is fenced, the list is read, and
     /// the mailbox is closed on condition of its fence. A change of the list that names the mailbox
     /// replaces the mailbox's fence first, and reads the list before that. Either the list's fence
     /// refuses this change, or the mailbox's fence refuses the closing.

@@ -1,8 +1,8 @@
 //! Sweeps that cross with commits and changes of lists, step by step, against a real Cassandra
 //! (`scripts/cassandra env`).
 //!
-//! Each test lets one engine stop at a certain step, as a paused machine does for longer than the
-//! sweep's patience, lets another sweep, and goes on. No clock takes part.
+//! Each test stops one engine at a certain step, lets another one sweep, and lets the first go on.
+//! So a machine acts that was paused for longer than the sweep's patience. No clock takes part.
 #![allow(clippy::unwrap_used)]
 
 use std::ops::ControlFlow;
@@ -160,8 +160,7 @@ async fn a_sweep_that_is_late_does_not_close_what_a_list_came_to_name() {
     assert!(!sweeper.lists.close_unlisted(world.account, id).await.unwrap());
     let mut folder = Folder::new(Arc::clone(&world.engine), id);
     folder.commit(folder.appending(&[100])).await;
-    // What was meant for a mailbox's earlier life does not touch the next, though numbers come
-    // back.
+    // Commits for a mailbox's earlier life do not touch the next one, though numbers come back.
     let stale = folder.appending(&[5]);
     let ready = late.commits.prepare(&stale).await.unwrap().unwrap();
     let Partition::Open(fence) = sweeper.mailboxes.partition(id).await.unwrap() else { panic!("it is open") };
@@ -226,8 +225,8 @@ async fn an_emptied_chunk_leaves_no_tombstone() {
     world.check().await;
 }
 
-/// Takes a commit that was applied back to where Paxos accepted it and no replica has carried it
-/// out: a coordinator that died between propose and commit.
+/// Takes an applied commit back to the state in which Paxos accepted it and no replica has carried
+/// it out. So a coordinator leaves it that died between propose and commit.
 async fn back_to_accepted(
     session: &Session,
     keyspace: &str,
@@ -282,7 +281,7 @@ async fn a_proposal_in_flight_is_completed_before_a_sweep_judges() {
     let before = rows(session.query_unpaged(all, ()).await.unwrap());
     folder.commit(folder.appending(&[30, 40])).await;
     back_to_accepted(&session, name, folder.id, &before).await;
-    // A plain read does not see it, and what it brought looks abandoned.
+    // A plain read does not see it, and its records look abandoned.
     let head = sweeper.mailboxes.head(folder.id).await.unwrap().unwrap();
     assert_eq!(head.head.counts.messages, 2, "the proposal is not in flight: the test tries nothing");
     suite::maintain(&sweeper).await;

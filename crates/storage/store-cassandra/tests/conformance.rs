@@ -44,8 +44,8 @@ async fn the_contract_holds() {
     suite::mail_moves(cluster.open().await, Arc::new(MemoryEngine::new())).await;
 }
 
-/// An upgrade has nothing to do on what was just made, takes older tables along, and tables of a
-/// later version are left alone by everyone.
+/// An upgrade does nothing to tables of the present version, and converts older ones. Everyone
+/// refuses tables of a later version.
 async fn versions(host: &str, options: &Options) {
     let (had, has) = upgrade(options).await.expect("an upgrade");
     assert_eq!(had, has);

@@ -1,6 +1,5 @@
 //! Bodies in a real S3-compatible store: `scripts/s3 start`, `eval "$(scripts/s3 env)"`, and a
-//! Cassandra beside it. What the two do together; the engines' whole contract is in
-//! `conformance.rs`.
+//! Cassandra beside it. The two together; the engines' whole contract is in `conformance.rs`.
 
 mod keyspace;
 
@@ -62,7 +61,7 @@ fn id() -> Id {
     Id::new(ms as u64, u128::from_le_bytes(random))
 }
 
-/// Leaves what a server leaves that dies between the object and the commit: a reference, an object,
+/// Makes the state of a server that dies between the object and the commit: a reference, an object,
 /// no description.
 async fn die_before_the_commit(
     host: &str,

@@ -1,4 +1,5 @@
-//! What the engine's calls cost, in CPU of the whole process and wall time: least of several runs.
+//! The cost of the engine's calls, in CPU of the whole process and wall time: least of several
+//! runs.
 //!
 //! `cargo bench -p posthaste-store-lmdb` prints a table. `BENCH_DIR` names the disk to work on; the
 //! default is the system's temporary directory. `BENCH_ONLY` names one part: reading, appends,

@@ -1,4 +1,5 @@
-//! A large store: what it costs to start, to commit during maintenance, to check and to rebuild.
+//! A large store: the costs of starting, of commits during maintenance, of a check and of a
+//! rebuild.
 //!
 //! `scripts/scale` runs it. `SCALE_ACCOUNTS` (10,000) and `SCALE_MESSAGES` (1,000 each) set the
 //! size; `SCALE_DIR` names the disk. Ten million messages need some 20 GB and some minutes.

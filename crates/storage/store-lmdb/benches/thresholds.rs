@@ -1,4 +1,4 @@
-//! What the store's thresholds gain: a workload for each, on the side where it decides.
+//! The gains of the store's thresholds: a workload for each, on the side where it decides.
 //!
 //! `scripts/thresholds` builds this program once for each value of a threshold, runs the builds in
 //! turn, and prints the table of `docs/storage.md`. By hand:
@@ -26,7 +26,7 @@ fn figure(name: &str, value: f64, unit: &str) {
     println!("{name}\t{value:.3}\t{unit}");
 }
 
-/// Octets of the index up to its last page, from the newer of LMDB's two meta pages: after the
+/// Octets of the index up to its last page, from the newer of LMDB's two meta pages. After the
 /// page's header and 24 octets come two trees of 48, the last page's number, and the transaction's.
 fn index_len(dir: &Path) -> f64 {
     use std::os::unix::fs::FileExt;
@@ -172,7 +172,7 @@ async fn deliveries(bench: &mut Bench, dir: &Path) {
     for (folder, commit) in folders.iter_mut().zip(commits) {
         bench.done(folder, commit).await;
     }
-    // What a process that is killed now leaves behind.
+    // The files that a process leaves if it is killed now.
     let killed = tempfile::tempdir_in(dir.parent().unwrap()).unwrap();
     let copied = std::process::Command::new("cp").arg("-a").arg(dir).arg(killed.path()).status().unwrap();
     assert!(copied.success());
@@ -291,7 +291,7 @@ async fn pages(bench: &mut Bench, dir: &Path) {
     }
 }
 
-/// Rows of a large folder: changes, expunges in random order, and reading what is left.
+/// Rows of a large folder: changes, expunges in random order, and reading the rest.
 async fn rows(bench: &mut Bench, dir: &Path) {
     let before = index_len(dir);
     let mut folder = filled(bench, 100_000).await;

@@ -1,6 +1,6 @@
 //! The embedded engine: opens a data directory and answers the calls of [`Engine`].
 //!
-//! Reading happens where it is asked for, from the map; writing is handed to the writer. No reading
+//! Reading happens where it is requested, from the map; writing is handed to the writer. No reading
 //! transaction lives across an await.
 
 use std::path::Path;
@@ -47,8 +47,9 @@ pub struct Options {
     /// For messages whose summaries the index lacks, after a crash or a rebuild: the function that
     /// deliveries use.
     pub summarize: Summarize,
-    /// How long a serving process's index may stay behind what was acknowledged: 10 ms, in which a
-    /// busy connection appends thirty messages, and other processes see and do nothing newer.
+    /// How long a serving process's index may stay behind the acknowledged commits. It is 10 ms, in
+    /// which a busy connection appends thirty messages. Other processes do not see these until
+    /// then.
     pub checkpoint_within: Duration,
     /// Bytes of address space for the index: its limit, not its size. 1 TiB; a thousandth of what
     /// 64 bits address, and some 500 million messages.
@@ -61,13 +62,12 @@ pub struct Options {
     /// Neighbours copied by one command from which on their copies have their summaries in common
     /// with them: 32. Fewer are not worth a second place to look at when they are listed.
     pub links_from: usize,
-    /// Bytes kept for deletions on a full disk, at most: 16 MiB, which is a round of maintenance (4
-    /// MiB copied, twice as much for the index) and some thousand deletions. 0: none.
+    /// Bytes kept for deletions on a full disk, at most. 16 MiB are a round of maintenance (4 MiB
+    /// copied, twice as much for the index) and some thousand deletions. 0: none.
     pub reserve_bytes: u64,
-    /// Called, by the thread that writes, when LMDB has failed to write its meta page: it then
-    /// refuses every transaction of this process, and a new process brings the index up to what was
-    /// acknowledged. A program should report why and exit. By default nothing is done, and every
-    /// call fails.
+    /// The writer thread calls this when LMDB has failed to write its meta page. LMDB then refuses
+    /// every transaction of this process. A new process brings the index up to date. A program
+    /// should report why and exit. By default nothing is done, and every call fails.
     pub on_dead_index: fn(&StoreError),
     /// Messages of one round of maintenance: 2,000, some 5 ms of the writer's time, which commits
     /// have to wait for.
@@ -80,7 +80,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What a server wants.
+    /// The options of a server.
     pub fn new(summarize: Summarize) -> Self {
         Self {
             summarize,
@@ -103,8 +103,8 @@ pub struct LmdbEngine {
     shared: Arc<Shared>,
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<std::thread::JoinHandle<()>>,
-    /// Of a serving process. There is one, so that what a dead one left behind is not taken for
-    /// work in progress.
+    /// Of a serving process. There is one, so that files of a dead one are not taken for work in
+    /// progress.
     _lock: Option<Arc<EngineLock>>,
 }
 
@@ -114,8 +114,8 @@ impl std::fmt::Debug for LmdbEngine {
     }
 }
 
-/// Opens what a store consists of, or makes it. The format is made last: where it is, the others
-/// must be.
+/// Opens the parts of a store, or makes them. The format is made last: where it is, the others must
+/// be.
 fn open_parts(dir: &Path, options: &Options) -> Result<(Format, Index)> {
     if let Some(parts) = open_made(dir, options)? {
         return Ok(parts);
@@ -204,8 +204,8 @@ impl LmdbEngine {
         Self::start(dir, options, None)
     }
 
-    /// Opens the store of a locked directory for a server: what is acknowledged is on disk, and the
-    /// index, for all but this process, may be behind by [`Options::checkpoint_within`].
+    /// Opens the store of a locked directory for a server. Acknowledged commits are on disk. For
+    /// all other processes the index may be behind by [`Options::checkpoint_within`].
     pub fn serve(lock: Arc<EngineLock>, options: Options) -> Result<Self> {
         let dir = lock.dir().to_owned();
         Self::start(&dir, options, Some(lock))
@@ -251,7 +251,7 @@ impl LmdbEngine {
         Ok(Self { shared, jobs: Some(jobs), writer: Some(writer), _lock: lock })
     }
 
-    /// Waits until what was handed over is on disk, and closes all files. Dropping does the same.
+    /// Waits until all submitted commits are on disk, and closes all files. Dropping does the same.
     pub fn close(self) {}
 
     /// Closes all files and leaves the disk as a process does that is killed: for tests of what
@@ -292,7 +292,7 @@ impl LmdbEngine {
         place().unwrap_or((0, 0))
     }
 
-    /// Has the index brought up to what was acknowledged, if what the caller reads is behind.
+    /// Has the index brought up to date, if it lacks acknowledged commits that the caller reads.
     async fn checkpoint_if(&self, behind: bool) -> Result<()> {
         if behind { self.ask(Job::Checkpoint).await } else { Ok(()) }
     }
@@ -311,7 +311,7 @@ impl LmdbEngine {
 }
 
 impl LmdbEngine {
-    /// Waits until what was handed over is on disk. From then on every change is refused.
+    /// Waits until all submitted commits are on disk. From then on every change is refused.
     fn stop(&mut self) {
         // The writer ends when the last sender is dropped, after what is in the queue.
         self.jobs = None;

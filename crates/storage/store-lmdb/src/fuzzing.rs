@@ -1,9 +1,9 @@
 //! Every decoder of the disk formats on any bytes: what the fuzz targets call, and a plain test
 //! here.
 //!
-//! None of these may panic, end the process, or read beyond what it was given. Where a checksum
-//! stands before a decoder, it is made to match, so that the decoder itself gets the bytes: damage
-//! does not pass a checksum, but a program with a fault may write one.
+//! None of these may panic, end the process, or read beyond its input. Where a checksum is verified
+//! before a decoder runs, it is made to match, so that the decoder gets the bytes. Damage does not
+//! pass a checksum, but a faulty program may write a valid one.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

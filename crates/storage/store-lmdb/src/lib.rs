@@ -20,10 +20,10 @@
 //! | `data_dir` | the files of the data directory around index and packs |
 //!
 //! A commit is in a synced pack before it is acknowledged and before the index names it. A server's
-//! index follows within milliseconds (a checkpoint); after a crash, the log beyond the last
-//! checkpoint is redone when the store is opened. Several processes may use one directory: LMDB
-//! lets one write at a time, and each writes its own pack. Every byte and every crash point:
-//! `docs/storage.md`.
+//! index follows within milliseconds (a checkpoint). After a crash, the log beyond the last
+//! checkpoint is redone when the store is opened. Several processes may use one directory. LMDB
+//! lets one write at a time, and each writes its own pack. `docs/storage.md` describes every byte
+//! and every crash point.
 
 mod data_dir;
 mod engine;

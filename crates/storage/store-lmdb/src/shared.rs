@@ -16,10 +16,10 @@ use crate::log::reader::PackReader;
 use crate::writer::turn::Turn;
 use crate::writer::unindexed::Unindexed;
 
-/// What delivery makes of a message: its bytes to its summary.
+/// The function by which delivery makes a summary: its bytes to its summary.
 pub type Summarize = fn(&[u8]) -> Vec<u8>;
 
-/// What reading and writing share.
+/// The state that reading and writing share.
 pub(crate) struct Shared {
     pub(crate) index: Index,
     pub(crate) own: OwnTransactions,

@@ -1,8 +1,8 @@
-//! What a crash or a failing disk leaves behind, made by hand: found by the simulator, each with
-//! the seed it had there.
+//! States after a crash or a failing disk, made by hand: found by the simulator, each with the seed
+//! it had there.
 //!
-//! A crash is no damage. The next opening and a rebuild must both say so, and must mean the same by
-//! what is left.
+//! A crash is no damage. The next opening and a rebuild must both say so, and must agree on the
+//! rest.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +22,7 @@ use posthaste_store_lmdb::{Disk, DiskFile, EngineLock, LmdbEngine, Options, Real
 
 use world::{World, body, maintain, rebuild_whole, serve, small};
 
-/// What the next sync of a pack does.
+/// The outcome of the next sync of a pack.
 enum Sync {
     Fails,
     /// The index is as it is now, whatever is committed to it later: the machine ends after this
@@ -180,7 +180,7 @@ async fn tail_of_two(dir: &Path) -> (World, MailboxId) {
     (before, inbox)
 }
 
-/// A closed store whose index lacks the last batch, of two messages; what it holds without them.
+/// A closed store whose index lacks the last batch, of two messages; its contents without them.
 async fn tail_of_one_batch(dir: &Path, len: usize) -> (World, MailboxId) {
     let (before, inbox) = store(dir).await;
     let (mut world, engine) = (before.clone(), serve(dir, small()));
@@ -220,7 +220,7 @@ async fn a_batch_of_which_a_sector_was_lost_is_no_fault_for_a_rebuild() {
     verify(dir.path(), &before).await;
 }
 
-/// Seed 100135. The head of a large body was written in a piece of its own, and the disk had the
+/// Seed 100135. The head of a large body was written by a write of its own. The disk had that
 /// sector before the body was written into it.
 #[tokio::test]
 async fn a_batch_of_which_the_rest_of_a_sector_was_lost_is_no_fault_for_a_rebuild() {
@@ -258,7 +258,7 @@ async fn a_retired_pack_that_is_still_there_makes_no_index_old() {
 }
 
 /// Seed 100429. The tail of a sealed pack was torn; a rebuild then ended the pack where it was
-/// torn, and what had been refused came back.
+/// torn, and refused commits came back.
 #[tokio::test]
 async fn a_torn_tail_of_a_sealed_pack_stays_out() {
     let dir = tempfile::tempdir().unwrap();
@@ -294,7 +294,7 @@ async fn a_rebuild_syncs_what_its_index_names() {
     verify(dir.path(), &world).await;
 }
 
-/// A crash turns no bit: what follows was acknowledged, and counts.
+/// A crash turns no bit: the later commits were acknowledged, and count.
 #[tokio::test]
 async fn a_flip_in_a_tail_is_a_fault_and_costs_its_own_commit() {
     let dir = tempfile::tempdir().unwrap();
@@ -310,7 +310,7 @@ async fn a_flip_in_a_tail_is_a_fault_and_costs_its_own_commit() {
     assert!(list.entries[0].uid_validity > before.list.entries[0].uid_validity);
 }
 
-/// The head of a pack does not show what was acknowledged in it.
+/// The head of a pack does not show which of its commits were acknowledged.
 #[tokio::test]
 async fn a_damaged_head_of_a_pack_hides_no_tail() {
     for open in [|dir: &Path, options| LmdbEngine::open(dir, options).unwrap(), serve] {
@@ -318,7 +318,7 @@ async fn a_damaged_head_of_a_pack_hides_no_tail() {
         let (mut world, inbox) = tail_of_two(dir.path()).await;
         change(dir.path(), 1, |bytes| bytes[20] ^= 4);
         let engine = open(dir.path(), small());
-        // What follows goes to another pack, and gives up nothing.
+        // Later commits go to another pack, and give up nothing.
         world.create(&engine, "More").await.unwrap();
         engine.close();
         let all = [body(0, 900), body(1, 2_000), body(2, 2_000)];
@@ -328,7 +328,7 @@ async fn a_damaged_head_of_a_pack_hides_no_tail() {
     }
 }
 
-/// The index is older than a pack, so what it lacks is no tail of one batch.
+/// The index is older than a pack, so the commits that it lacks are no tail of one batch.
 #[tokio::test]
 async fn beyond_the_end_in_an_old_index_a_lost_sector_is_damage() {
     let dir = tempfile::tempdir().unwrap();
@@ -348,8 +348,8 @@ async fn beyond_the_end_in_an_old_index_a_lost_sector_is_damage() {
     assert_eq!(texts(dir.path(), inbox).await, kept);
 }
 
-/// Seeds 48 and 1039. The pack was made and given up before the disk had a byte of it; a rebuild
-/// counted it as one to write to, and the next rebuild dropped what was written there.
+/// Seeds 48 and 1039. The pack was made and given up before the disk had a byte of it. A rebuild
+/// took it as a pack to write to, and the next rebuild dropped the records that were written there.
 #[tokio::test]
 async fn a_pack_that_was_given_up_empty_is_not_written_after_a_rebuild() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,13 +1,13 @@
 //! Cuts at every file operation of the packs.
 //!
-//! `Faulty` keeps, for every pack, what a reader sees (live) and what a power cut leaves (durable):
-//! writes become durable at the sync, files and their names at the sync of the directory. From a
+//! `Faulty` keeps, for every pack, what a reader sees (live) and what a power cut leaves (durable).
+//! Writes become durable at the sync, files and their names at the sync of the directory. From a
 //! chosen operation on, everything fails. Then the store is reopened as each kind of crash leaves
-//! it, and must hold every acknowledged commit, nothing of the others, and be able to go on. The
-//! index is LMDB's own: it is as it was when the last of its transactions returned, which for a
+//! it. It must hold every acknowledged commit, nothing of the others, and be able to go on. The
+//! index is LMDB's own. It is as it was when the last of its transactions returned, which for a
 //! server is a while before the crash. After a server's crash, the commit at which the trouble
-//! began may be there though it was refused: its records were whole, and nobody was left to strike
-//! them out.
+//! began may be there though it was refused. Its records were whole, and no process was left to
+//! strike them out.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +26,7 @@ use posthaste_store_lmdb::{Disk, DiskFile, LmdbEngine, Options};
 
 use world::{World, body, small};
 
-/// What happens at the operation where the trouble begins.
+/// The failure of the operation at which the trouble begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trouble {
     /// This and every later operation fails: the machine is off.
@@ -94,8 +94,9 @@ impl Faulty {
         Err(io::Error::other("the disk fails, as the test wants it"))
     }
 
-    /// The disk after a crash. `kept` says which share of the unsynced writes made it, in the order
-    /// they were made; a process that is killed on a machine that goes on keeps all of them.
+    /// The disk after a crash. `kept` says which share of the unsynced writes reached the disk, in
+    /// the order they were made. A process that is killed on a machine that goes on keeps all of
+    /// them.
     fn after_crash(&self, kept: f64) -> Self {
         let state = self.0.lock();
         let mut next = State { room: state.room, ..State::default() };
@@ -190,7 +191,7 @@ impl DiskFile for File {
         let grows = offset + bytes.len() as u64 > self.contents.lock().live.len() as u64;
         let outcome = self.disk.op(Op::Write, grows);
         let mut contents = self.contents.lock();
-        // What fails may have been done in part.
+        // A failed operation may have been done in part.
         let bytes = if outcome.is_ok() { bytes } else { &bytes[..bytes.len() / 2] };
         put(&mut contents.live, offset, bytes);
         contents.pending.push((offset, bytes.to_vec()));
@@ -201,7 +202,7 @@ impl DiskFile for File {
         let outcome = self.disk.op(Op::Sync, false);
         let mut contents = self.contents.lock();
         if outcome.is_err() {
-            // The kernel drops what it could not write, and calls it clean.
+            // The kernel drops pages that it could not write, and marks them clean.
             contents.pending.clear();
             return outcome;
         }
@@ -236,7 +237,7 @@ fn options(disk: &Faulty) -> Options {
 /// How the store is opened.
 #[derive(Clone, Copy, Debug)]
 enum Opening {
-    /// As a command does: what is acknowledged is in the index.
+    /// As a command does: every acknowledged commit is in the index.
     Beside,
     /// As a server does: the index follows.
     Serving,
@@ -251,8 +252,8 @@ impl Opening {
     }
 }
 
-/// A life of some twenty-five commits and the maintenance between them. What fails is not done, and
-/// must leave no trace.
+/// A life of some twenty-five commits and the maintenance between them. A failed operation is not
+/// done, and must leave no trace.
 async fn live(engine: &LmdbEngine, world: &mut World, errors: &mut Vec<StoreError>) {
     let mut note = |error: Option<StoreError>| errors.extend(error);
     let inbox = match world.create(engine, "INBOX").await {
@@ -292,7 +293,7 @@ async fn live(engine: &LmdbEngine, world: &mut World, errors: &mut Vec<StoreErro
     }
 }
 
-/// Reopens with what a crash left, verifies, goes on, verifies again.
+/// Reopens with the files that a crash left, verifies, goes on, verifies again.
 async fn survives(dir: &Path, disk: &Faulty, world: &World, opening: Opening, what: &str) {
     let engine = opening.open(dir, disk);
     println!("{what}");

@@ -63,8 +63,8 @@ async fn listed(engine: &LmdbEngine, mailbox: MailboxId, uids: &NumSet) -> (Seen
     (seen, unreadable)
 }
 
-/// What a listing must give: the messages except `unreadable`, those in `made` with their internal
-/// dates as dates saved.
+/// The expected answers of a listing: the messages except `unreadable`, those in `made` with their
+/// internal dates as dates saved.
 fn expected(world: &World, mailbox: MailboxId, unreadable: &[u32], made: &[u32]) -> Seen {
     let held = world.boxes[&mailbox].messages.iter().filter(|(uid, _)| !unreadable.contains(uid));
     held.map(|(uid, m)| {
@@ -134,8 +134,8 @@ async fn a_damaged_record_is_repaired_from_the_body_it_names() {
         value[27] ^= 0x40;
         Some(value)
     });
-    // Nothing is proved of these: another body's id (the next one, of a message that differs in a
-    // digit; one of other words), no id, no record.
+    // Nothing is proved of these: another body's id, no id, no record. The other id is the next
+    // one, of a message that differs in a digit, or one of other words.
     edit(dir.path(), inbox, &[71], |mut value| {
         let next = &world.boxes[&inbox].messages[&72];
         value[4..20].copy_from_slice(&next.body.0.to_bytes());
@@ -222,7 +222,7 @@ async fn a_few_messages_with_damaged_summaries_are_copied() {
     world.copy(&engine, inbox, &uids[..10], copies).await.unwrap();
     world.copy(&engine, linked, &[1, 2, 3, 21], copies).await.unwrap();
     world.copy(&engine, linked, &[9, 10, 11], copies).await.unwrap();
-    // What cannot be read is not copied, and nothing with it.
+    // An unreadable message is not copied, nor are the others of its copy.
     let refusal = world.copy(&engine, inbox, &uids[28..32], copies).await;
     assert!(matches!(refusal, Err(StoreError::Corrupt(_))), "{refusal:?}");
     world.doubt = None;
@@ -230,7 +230,7 @@ async fn a_few_messages_with_damaged_summaries_are_copied() {
     assert!(unreadable.is_empty());
     assert_eq!(seen, expected(&world, copies, &[], &[]));
     engine.close();
-    // The copies are whole: what is damaged is found in the other mailboxes alone.
+    // The copies are whole: damage is found only in the other mailboxes.
     let engine = LmdbEngine::open(dir.path(), options()).unwrap();
     let faults = engine.check(&mut |_| {}).await.unwrap().faults;
     assert!(

@@ -1,4 +1,4 @@
-//! Damage to the pages of the index, anywhere: the store is refused with the remedy, or every
+//! Damage to the pages of the index, anywhere. The store is refused with the remedy, or every
 //! message is right or an error of its own. Never a signal, never a wrong byte, never a message
 //! left out.
 
@@ -49,7 +49,7 @@ async fn store(dir: &Path, options: Options) -> World {
     world
 }
 
-/// What the damaged store says of a mailbox: right, or an error, and nothing left out.
+/// The answers of the damaged store about a mailbox: right, or an error, and nothing left out.
 async fn verify_mailbox(engine: &LmdbEngine, world: &World, id: MailboxId, what: &str) {
     let held = &world.boxes[&id];
     match engine.heads(&[id]).await {
@@ -341,8 +341,8 @@ async fn the_process_that_reads() {
     }
 }
 
-/// Starts that process, damages the index with `flip` once it has it open, and answers how it ended
-/// and what it said.
+/// Starts that process, damages the index with `flip` once it has it open, and returns how it ended
+/// and its output.
 fn read_beside(dir: &Path, flip: impl FnOnce(&std::fs::File)) -> (std::process::ExitStatus, String) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_process_that_reads", "--nocapture"])
@@ -431,7 +431,7 @@ async fn a_half_written_meta_page_is_let_be_if_lmdb_takes_the_other() {
     }
 }
 
-/// LMDB maps as far as the last page, and memory for a walk was asked for by it.
+/// LMDB maps as far as the last page, and a walk took its memory by that number.
 #[tokio::test]
 async fn any_bit_of_the_last_page() {
     let dir = tempfile::tempdir().unwrap();

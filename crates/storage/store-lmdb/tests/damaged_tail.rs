@@ -1,5 +1,6 @@
-//! Damage in the part of the log that the index does not have yet: after a crash that is the last
-//! batches, and with an old index all since. The commits behind it were acknowledged.
+//! Damage in the part of the log that the index does not have yet. After a crash, that part is the
+//! last batches. With an old index it is all later batches. The commits behind it were
+//! acknowledged.
 
 #![allow(clippy::unwrap_used)]
 
@@ -33,7 +34,7 @@ fn pack(dir: &Path) -> PathBuf {
     dir.join("packs/00000001.pack")
 }
 
-/// A closed store whose index lacks the last messages; what it holds with and without the last one.
+/// A closed store whose index lacks the last messages; its contents with and without the last one.
 async fn behind(dir: &Path) -> (World, MailboxId, World) {
     let engine = LmdbEngine::open(dir, small()).unwrap();
     let mut world = World::new();
@@ -119,7 +120,7 @@ async fn an_opening_does_not_end_the_log_at_damage_that_acknowledged_commits_fol
     }
 }
 
-/// What a crash leaves of the last batch is no reason to refuse anything.
+/// A batch that a crash cut off is no reason to refuse anything.
 #[tokio::test]
 async fn a_last_batch_that_a_crash_tore_is_given_up() {
     for kind in [BODY, COMMIT] {

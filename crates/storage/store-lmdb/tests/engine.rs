@@ -1,4 +1,4 @@
-//! The engine as a whole: what was put in comes out, after reopening, maintenance and a rebuild as
+//! The engine as a whole: stored mail is read back, after reopening, maintenance and a rebuild as
 //! well.
 
 #![allow(clippy::unwrap_used)]
@@ -92,7 +92,7 @@ async fn a_commit_against_an_old_state_leaves_no_trace() {
     assert!(engine.read_body(BodyId(Id::new(9, 9)), 0..1).await.is_err());
     stale.mailbox = posthaste_mail_model::MailboxId(Id::new(9, 9));
     assert!(matches!(engine.commit(stale).await, Err(StoreError::NoMailbox(_))));
-    // A copy of what was expunged.
+    // A copy of an expunged message.
     let other = world.create(&engine, "other").await.unwrap();
     let before = world.clone();
     world.expunge(&engine, inbox, &[1]).await.unwrap();

@@ -6,12 +6,11 @@
 //! - `killed/`: its files as a `kill -9` leaves them: the last commits are in the packs alone;
 //! - `contents.txt`: what both hold, as [`describe`] writes it.
 //!
-//! Each has two accounts, flags, keywords, copies that are links (from format 2 on), moves (from
-//! format 3 on), bodies in another form (from format 6 on), expunged messages and a removed
-//! mailbox. Every file is compressed with gzip.
-//! The test [`the_present_version_can_be_kept`] makes such a store of the present version in a
-//! temporary folder, and with `POSTHASTE_KEEP_FORMAT=yes` in `tests/formats`. Keep a version before
-//! the format gets the next one.
+//! Each has two accounts, flags, keywords, expunged messages and a removed mailbox. Copies are
+//! links from format 2 on. Moves come with format 3, bodies in another form with format 6. Every
+//! file is compressed with gzip. The test [`the_present_version_can_be_kept`] makes such a store of
+//! the present version in a temporary folder, and with `POSTHASTE_KEEP_FORMAT=yes` in
+//! `tests/formats`. Keep a version before the format gets the next one.
 
 #![allow(clippy::unwrap_used)]
 
@@ -281,7 +280,7 @@ fn contents(version: u32) -> String {
     std::fs::read_to_string(fixtures().join(version.to_string()).join("contents.txt")).unwrap()
 }
 
-/// The store in `dir` checks clean and holds what was written.
+/// The store in `dir` checks clean and has all written mail.
 async fn assert_whole(dir: &Path, version: u32, what: &str) {
     assert_holds(dir, &contents(version), what).await;
 }

@@ -126,7 +126,7 @@ async fn life(disk: &SmallDisk, engine: &LmdbEngine, world: &mut World) {
     }
     world.move_messages(engine, inbox, &[200, 201], other).await.unwrap();
     world.remove(engine, doomed).await.unwrap();
-    // What the reserve gave is not for new messages.
+    // The space of the reserve is not for new messages.
     assert!(is_refused(engine, world, inbox).await);
     world.verify(engine).await;
     let most: Vec<u32> = (151..=first).filter(|uid| uid % 10 != 0).collect();

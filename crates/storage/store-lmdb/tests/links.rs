@@ -1,5 +1,4 @@
-//! Copies that have their summaries in common with what they were copied from: whatever goes first,
-//! nothing is missed.
+//! Copies that share the summaries of their origins: whatever goes first, nothing is missed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -34,7 +33,7 @@ enum Step {
     Replace {
         at: usize,
     },
-    /// One round: what is left over stays for the next.
+    /// One round: the rest stays for the next.
     Maintain,
     Verify,
 }

@@ -1,5 +1,5 @@
-//! An index that is missing, empty or old beside full packs, and a file `format` that is lost or
-//! damaged: the store is not opened, or brought up; no mail is lost.
+//! An index is missing, empty or old beside full packs, or a file `format` is lost or damaged. The
+//! store is not opened, or is brought up to date. No mail is lost.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use posthaste_store_lmdb::LmdbEngine;
 
 use world::{World, body, maintain, small};
 
-/// A closed store of several packs and what it holds.
+/// A closed store of several packs and its contents.
 async fn store(dir: &Path) -> (World, MailboxId) {
     let engine = LmdbEngine::open(dir, small()).unwrap();
     let mut world = World::new();

@@ -39,7 +39,7 @@ fn start(dir: &Path, messages: u32, serving: bool) -> Child {
         .unwrap()
 }
 
-/// Lines by which the other process says what was acknowledged.
+/// Lines by which the other process names acknowledged commits.
 fn acknowledged(child: &mut Child) -> impl Iterator<Item = u32> + use<> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("done ")?.parse().ok())
@@ -125,7 +125,7 @@ async fn the_process_without_room() {
     let mut world = World::new();
     let inbox = world.create(&engine, "INBOX").await.unwrap();
     let packs = || std::fs::read_dir(dir.join("packs")).unwrap().count();
-    // Where the index is what is full, and where the packs are.
+    // The case of a full index, and that of full packs.
     for (limit, len) in [(600_000, 10), (900_000, 10), (1_200_000, 200_000)] {
         limit_file_size(limit);
         let mut refused = 0;
@@ -233,7 +233,7 @@ async fn a_killed_process_loses_nothing(serving: bool) {
         other.wait().unwrap();
         let last = lines.last().unwrap_or(lines_before);
         if serving {
-            // What it left is brought in before anything else is written.
+            // Its tail is redone before anything else is written.
             append_one(&engine, inbox, Id::new(5 << 40, round as u128), 1).await;
         }
         let there = bodies_in(&engine, inbox).await;

@@ -1,5 +1,5 @@
-//! Checkpoints of ranges keep the log of lists and of the directory as large as these are, and a
-//! rebuild from them equals one from all changes.
+//! Checkpoints of ranges keep the log of lists and of the directory no larger than these are. A
+//! rebuild from them equals a rebuild from all changes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -67,8 +67,8 @@ async fn the_log_of_a_hundred_thousand_changes_of_the_directory_is_as_large_as_t
         maintain(&engine).await;
     }
     drop(engine);
-    // Of 64 KiB of changes a pass is due, and the changes since the pass before the last are kept:
-    // some 80 octets each, and what comes between two rounds of maintenance.
+    // A pass is due after 64 KiB of changes. The changes since the pass before the last are kept,
+    // some 80 octets each. So are the changes between two rounds of maintenance.
     let left = records(dir.path(), DIRECTORY).len();
     let kept_max = 3 * (64 << 10) / 80 + 3 * 200;
     assert!(left <= kept_max, "{left} changes are left of 100,000");
@@ -155,7 +155,7 @@ fn copy_packs(from: &Path, to: &Path) {
     }
 }
 
-/// A store in which several passes are complete, and what they supersede left the log: its packs
+/// A store in which several passes are complete, and the superseded records left the log: its packs
 /// are small, so that they are soon compacted.
 async fn passed(dir: &Path) -> World {
     let mut world = World::new();

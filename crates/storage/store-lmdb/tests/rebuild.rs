@@ -1,4 +1,4 @@
-//! A rebuild loses what is damaged and nothing else, and says what it lost.
+//! A rebuild loses the damaged records and nothing else, and names its losses.
 
 #![allow(clippy::unwrap_used)]
 
@@ -129,7 +129,7 @@ async fn without_an_old_index_a_damaged_commit_costs_its_messages_alone_and_uids
             assert!(report.faults.iter().any(|f| f.contains("new UIDVALIDITY")), "{:?}", report.faults);
             let faults = engine.check(&mut |_| {}).await.unwrap().faults;
             assert!(faults.iter().all(|f| f.starts_with("pack 1 at byte")), "{faults:?}");
-            // Maintenance leaves the packs: what was not redone is available another way.
+            // Maintenance leaves the packs: lost records may be recovered in another way.
             maintain(&engine).await;
             engine.close();
             assert!(pack(dir.path()).exists());

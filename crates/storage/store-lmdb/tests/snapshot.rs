@@ -1,5 +1,5 @@
-//! A snapshot stays what it was while another process expunges all of it and maintenance removes
-//! the packs.
+//! A snapshot does not change while another process expunges all of it and maintenance removes the
+//! packs.
 //!
 //! The other process is this test binary, started again with `POSTHASTE_TEST_DIR` set and ordered
 //! to run `the_other_process` only.

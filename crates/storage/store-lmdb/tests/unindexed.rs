@@ -1,4 +1,4 @@
-//! A server whose index never follows by itself, killed at any moment: what it acknowledged is
+//! A server whose index never follows by itself, killed at any moment: its acknowledged commits are
 //! there when the store is opened again.
 
 #![allow(clippy::unwrap_used)]
@@ -15,7 +15,8 @@ use proptest::prelude::*;
 
 use world::{World, body, maintain, serve, small};
 
-/// One thing a server is asked to do; the numbers choose mailbox and messages among what is there.
+/// One request to a server. The numbers choose the mailbox and the messages among the existing
+/// ones.
 #[derive(Debug, Clone)]
 enum Step {
     Append {

@@ -1,8 +1,8 @@
-//! What views cost, in nanoseconds of CPU time: `cargo bench -p posthaste-store`.
+//! The cost of views, in nanoseconds of CPU time: `cargo bench -p posthaste-store`.
 //!
 //! Least of several rounds, since other work on the machine only ever adds. A change may cost a few
-//! microseconds, in a folder of a thousand messages and of a million, and a listing must cost the
-//! same per message in both.
+//! microseconds, in a folder of a thousand messages and in one of a million. A listing must cost
+//! the same per message in both.
 
 use std::hint::black_box;
 use std::sync::Arc;

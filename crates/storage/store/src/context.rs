@@ -24,7 +24,7 @@ pub struct StoreOptions {
     pub mailboxes_max: usize,
     /// Messages a mailbox may have; more are refused ([`crate::StoreError::FolderFull`]).
     pub folder_messages_max: Option<u32>,
-    /// Makes what clients see of bodies that are stored in another form ([`crate::form`]).
+    /// Makes the message that clients see of a body in another form ([`crate::form`]).
     pub serve: Arc<dyn Serve>,
     /// Memory for what it made, in bytes. The one made last is kept in any case.
     pub served_bytes: usize,
@@ -104,7 +104,7 @@ impl Context {
         }
     }
 
-    /// A range of what clients see of a body.
+    /// A range of a body as clients see it.
     pub async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         self.served.read(&*self.engine, body, range).await
     }

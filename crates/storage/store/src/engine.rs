@@ -1,13 +1,13 @@
 //! The contract of a storage engine: seventeen calls, each for a set or a range.
 //!
-//! An engine keeps four kinds of things: **bodies** (bytes, found by id, never changed),
-//! **mailboxes** (rows, summaries and a head; changed by conditional commits), **mailbox lists**
-//! (one per account) and the **directory** (small named records: accounts, aliases). It knows no
-//! grammar, no MIME and no session.
+//! An engine keeps four kinds of things. **Bodies** are bytes, found by id, never changed.
+//! **Mailboxes** have rows, summaries and a head, and are changed by conditional commits. There is
+//! one **mailbox list** per account. The **directory** has small named records: accounts, aliases.
+//! It knows no grammar, no MIME and no session.
 //!
 //! Every `commit*` call answers `Done` only when the change survives power loss, and leaves no
 //! trace when it answers `Conflict` or fails. Several processes (embedded) or nodes (cluster) may
-//! use one store at a time: that is what the expected mod-sequence is for.
+//! use one store at a time: the expected mod-sequence prevents that.
 
 use std::ops::{ControlFlow, Range};
 
@@ -56,7 +56,7 @@ pub struct Stored<'a> {
     pub summary: &'a [u8],
 }
 
-/// UIDs of a requested set whose messages exist and whose summaries an engine cannot return: the
+/// UIDs of a requested set whose messages exist and whose summaries an engine cannot return. The
 /// record is missing or damaged, and the engine cannot rebuild it.
 ///
 /// The caller must report them to its own caller: a message that is left out silently looks like
@@ -163,8 +163,8 @@ pub trait Engine: Send + Sync + 'static {
     }
 
     /// Applies commits on two different mailboxes, both or neither, also over a crash. The second
-    /// must not need what the first adds. `Conflict` does not say which of them conflicted. An
-    /// engine that does not keep all mailboxes together refuses.
+    /// must not need messages that the first adds. `Conflict` does not say which of them
+    /// conflicted. An engine that does not keep all mailboxes together refuses.
     async fn commit_pair(&self, _pair: [MailboxCommit; 2]) -> Result<CommitOutcome> {
         Err(StoreError::Refused("this engine cannot change two mailboxes at once"))
     }
@@ -172,7 +172,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Visits the summaries of those UIDs that exist, in UID order.
     ///
     /// Every UID of the set that has a row is either visited or returned. The engine compares the
-    /// summaries with the rows, logs what is wrong with each record, and continues with the next. A
+    /// summaries with the rows, logs the fault of each record, and continues with the next. A
     /// summary that the engine can rebuild from the body is visited like any other. After `Break`
     /// the result covers the UIDs up to the last one visited. `Corrupt` is returned only if the
     /// mailbox's head or rows are damaged.
@@ -187,7 +187,7 @@ pub trait Engine: Send + Sync + 'static {
     /// rows, summaries and mod-sequences stay. After a crash the body has one form or the other.
     /// `Conflict` if there is no such body any more.
     ///
-    /// Only one process may do this at a time, or what it read before may be of another form.
+    /// Only one process may do this at a time. Otherwise a body read before may have another form.
     async fn recode(&self, _body: BodyId, _bytes: Bytes) -> Result<CommitOutcome> {
         Err(StoreError::Refused("this engine cannot change the form of a stored message"))
     }

@@ -3,11 +3,11 @@
 //!
 //! All sessions of an account share one record. It holds the newest list, and for each mailbox its
 //! last head and the number of its last change. Each session remembers one number: up to where it
-//! has looked. So a change costs one entry, whatever the account's mailboxes and sessions, and a
+//! has looked. So a change costs one entry, however many mailboxes and sessions the account has. A
 //! session that does not look holds nothing for the changes that it has missed.
 //!
-//! What always holds: while nobody follows an account, its changes cost one atomic load; no lock is
-//! held across I/O; a mailbox has one entry, however often it changes.
+//! What always holds: while nobody follows an account, its changes cost one atomic load. No lock is
+//! held across I/O. A mailbox has one entry, however often it changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -118,7 +118,7 @@ pub struct AccountNews {
     pub list: Arc<MailboxList>,
     /// The mailboxes that changed, those that changed first before the others.
     pub mailboxes: Vec<MailboxNews>,
-    /// Whether there are more of them than were asked for. The rest is not returned later either.
+    /// Whether there are more of them than were requested. The rest is not returned later either.
     pub overflow: bool,
 }
 

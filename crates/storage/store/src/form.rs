@@ -11,9 +11,9 @@
 //! | 20–23 | octets that clients see (RFC822.SIZE), little-endian |
 //! | 24–31 | the first bytes of the SHA-256 of what clients see |
 //!
-//! What always holds: a row's size and a summary are those of what clients see. A message that
-//! begins with [`MAGIC`] by itself is stored with a header ([`Form::Plain`]), so that no stranger
-//! can write one. Engines store and return the bytes with the header.
+//! What always holds: a row's size and a summary are those of the message that clients see. A
+//! message that begins with [`MAGIC`] by itself is stored with a header ([`Form::Plain`]), so that
+//! no stranger can write one. Engines store and return the bytes with the header.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -66,7 +66,7 @@ pub struct FormHeader {
     pub form: Form,
     /// Octets that clients see.
     pub served_len: u32,
-    /// The first bytes of the SHA-256 of what clients see.
+    /// The first bytes of the SHA-256 of the message that clients see.
     pub digest: [u8; 8],
 }
 
@@ -111,8 +111,8 @@ pub fn served_len(stored: &[u8]) -> usize {
     FormHeader::of(stored).map_or(stored.len(), |header| header.served_len as usize)
 }
 
-/// Whether two stored bodies of one id are the same, or are in two forms of which clients see the
-/// same, as far as their headers say.
+/// Whether two stored bodies of one id are the same, or are two forms that clients see alike. Two
+/// forms are compared by their headers only.
 pub fn show_the_same(one: &[u8], other: &[u8]) -> bool {
     match (FormHeader::of(one), FormHeader::of(other)) {
         (Some(a), Some(b)) if a.form != b.form => (a.served_len, a.digest) == (b.served_len, b.digest),

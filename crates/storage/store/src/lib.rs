@@ -6,8 +6,8 @@
 //! a new value that shares everything it did not touch. The session reports the difference between
 //! two values.
 //!
-//! What always holds: a change is on disk before it is reported to anyone; no lock is held while an
-//! engine works; this crate does not interpret summaries and bodies.
+//! What always holds: a change is on disk before it is reported to anyone. No lock is held while an
+//! engine works. This crate does not interpret summaries and bodies.
 
 mod cache;
 mod change;

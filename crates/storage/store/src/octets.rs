@@ -1,12 +1,12 @@
 //! Converts between values and the bytes that engines store: little-endian numbers, varints, texts,
 //! sets.
 //!
-//! Reading never trusts a length: every call returns `None` when the bytes end too early, and the
+//! Reading never trusts a length. Every call returns `None` when the bytes end too early, and the
 //! caller turns that into a fault that names the record.
 
 use posthaste_mail_model::{Id, NumSet};
 
-/// A reader over borrowed bytes: what is still to be read.
+/// A reader over borrowed bytes: the unread rest.
 #[derive(Debug, Clone, Copy)]
 pub struct Octets<'a>(pub &'a [u8]);
 

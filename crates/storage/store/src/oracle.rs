@@ -1,9 +1,9 @@
 //! The oracle: an in-memory engine, simple enough to be checked by reading. Every other engine is
 //! compared with it.
 //!
-//! It also refuses calls that no engine should ever get: a commit whose counts do not add up, rows
-//! out of order, a UID assigned twice. So a test on the oracle also tests the store above it. Its
-//! data is lost when it is dropped.
+//! It also refuses calls that no engine should ever get. They are a commit whose counts do not add
+//! up, rows out of order, and a UID assigned twice. So a test on the oracle also tests the store
+//! above it. Its data is lost when it is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

@@ -1,8 +1,8 @@
 //! What clients see of bodies that are stored in another form.
 //!
-//! A body that is stored as clients see it costs one comparison of 16 bytes more. Another is read
-//! and converted whole, once for all who read it at that time, and kept within a budget: a client
-//! that reads it in small pieces pays for one conversion.
+//! A body that is stored as clients see it costs one comparison of 16 bytes more. A body in another
+//! form is read and converted whole, once for all who read it at that time. The result is kept
+//! within a budget, so a client that reads it in small pieces pays for one conversion.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ const NOTES_BYTES: usize = 4_096 * 128;
 /// Times that a range is read again because another process committed meanwhile.
 const TRIES_MAX: usize = 4;
 
-/// Makes of a body with a [`FormHeader`] what clients see.
+/// Makes the message that clients see of a body with a [`FormHeader`].
 #[async_trait]
 pub trait Serve: Send + Sync {
     /// The message as clients see it.
@@ -47,8 +47,8 @@ impl Serve for NoForms {
 pub(crate) struct Served {
     serve: Arc<dyn Serve>,
     kept: Mutex<Cache<BodyId, Arc<OnceCell<Bytes>>>>,
-    /// Which bodies of those read last have a header, and the engine's epoch when that was read:
-    /// another process may change the form of a body.
+    /// Which bodies of those read last have a header, and the engine's epoch when that was read.
+    /// Another process may change the form of a body.
     notes: Mutex<Cache<BodyId, (bool, Epoch)>>,
 }
 
@@ -57,7 +57,7 @@ impl Served {
         Self { serve, kept: Mutex::new(Cache::new(budget)), notes: Mutex::new(Cache::new(NOTES_BYTES)) }
     }
 
-    /// A range of what clients see of a body, cut at its end.
+    /// A range of a body as clients see it, cut at its end.
     pub async fn read(&self, engine: &dyn Engine, body: BodyId, range: BodyRange) -> Result<Bytes> {
         if range.start > 0 {
             return self.read_from_middle(engine, body, range).await;
@@ -83,7 +83,8 @@ impl Served {
                 return Ok(bytes);
             }
         }
-        // It has one, or other processes commit all the time: what is read whole is of one form.
+        // It has one, or other processes commit all the time: a body that is read whole is of one
+        // form.
         self.converted(engine, body, range).await
     }
 
@@ -139,7 +140,7 @@ mod tests {
     use posthaste_mail_model::{AccountId, MailboxId, Uid};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Doubles what is stored, and counts how often.
+    /// Doubles the stored body, and counts how often.
     #[derive(Default)]
     struct Doubling(AtomicUsize);
 

@@ -33,7 +33,7 @@ use crate::head::{Counts, MailboxHead};
 use crate::list::{ListCommit, MailboxEntry, MailboxList};
 use crate::row::Row;
 
-/// Messages in one commit, and octets of them: what a commit keeps in memory.
+/// Messages in one commit, and octets of them: the messages that a commit keeps in memory.
 const BATCH_MESSAGES: usize = 200;
 const BATCH_BYTES: u64 = 8 << 20;
 /// Changed rows in one commit.
@@ -99,9 +99,9 @@ impl<'e> Transfer<'e> {
         Self { from, to, places: None, left_out: None }
     }
 
-    /// Messages that the source cannot read are left out, and everything else is copied: for a
-    /// backup, and for a restore, where there is no other source. [`Self::left_out`] names them. A
-    /// later run leaves them out as well, even if they can be read then.
+    /// Messages that the source cannot read are left out, and everything else is copied. This is
+    /// for a backup, and for a restore, where there is no other source. [`Self::left_out`] names
+    /// them. A later run leaves them out as well, even if they can be read then.
     #[must_use]
     pub fn leaving_out_damage(mut self) -> Self {
         self.left_out = Some(Mutex::default());
@@ -463,7 +463,7 @@ impl Writer<'_> {
         changed: Vec<Row>,
         expunged: NumSet,
     ) -> Result<()> {
-        // After all that a client can know of, and after what was committed at the target.
+        // After all numbers that a client can know, and after all commits at the target.
         let modseq = self.now.modseq.max(self.source.modseq).next();
         let head = MailboxHead {
             modseq,

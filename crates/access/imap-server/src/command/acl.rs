@@ -95,8 +95,8 @@ async fn set(
     let (service, mailbox) = (&session.service, found.entry.id);
     let changed = |before| change.apply(before, rights);
     service.directory.set_rights(&owner, mailbox, &identifier, changed).await.map_err(refused)?;
-    // A mailbox that was deleted meanwhile: its id is never used again, so nobody would remove what
-    // was written after its deletion.
+    // A mailbox that was deleted meanwhile: its id is never used again, so nobody would remove a
+    // record that was written after its deletion.
     let list = service.store.list(owner.id).await?;
     if !list.entries.iter().any(|entry| entry.id == mailbox) {
         service.directory.remove_acl(owner.id, mailbox).await?;

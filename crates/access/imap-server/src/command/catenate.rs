@@ -1,9 +1,9 @@
 //! CATENATE (RFC 4469): a message that the server puts together from texts that were sent and from
 //! messages that are there.
 //!
-//! All parts are found before the first one is read. Then the size of the message is known, it is
-//! compared with the limits of an APPEND, and its memory is reserved in the budget of messages that
-//! come in.
+//! All parts are found before the first one is read. Then the size of the message is known. It is
+//! compared with the limits of an APPEND, and its memory is reserved in the budget of incoming
+//! messages.
 
 use bytes::Bytes;
 use posthaste_delivery::{UrlPart, UrlRefusal};
@@ -17,7 +17,7 @@ use crate::session::{ROOM_WITHIN, Session, no_room};
 
 /// Makes the messages of one command.
 pub(super) struct Assembly {
-    /// Bytes of the messages so far, and what was read for them.
+    /// Bytes of the messages so far, and the parts that were read for them.
     total: u64,
     /// Memory for the messages that were put together, of each.
     paid: Vec<BytePermit>,

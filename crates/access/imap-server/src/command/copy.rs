@@ -90,7 +90,7 @@ pub(super) async fn move_(
     Ok(reply)
 }
 
-/// What messages take along of their annotations.
+/// The annotations that messages take along.
 async fn annotations<'s>(
     ctx: &Ctx<'s>,
     uids: &NumSet,
@@ -124,7 +124,7 @@ pub(super) async fn happened(
     ctx.service.happened(event).await;
 }
 
-/// What messages take.
+/// The quota that messages take.
 fn usage(ctx: &Ctx<'_>, uids: &NumSet) -> Usage {
     let rows = ctx.selected.announced.rows_of_uids(uids);
     rows.fold(Usage::default(), |sum, (_, row)| Usage {

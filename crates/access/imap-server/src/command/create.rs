@@ -81,8 +81,8 @@ pub(super) async fn check_room(
     Ok(())
 }
 
-/// RFC 4314 §4: new mailboxes have the access control list of the mailbox above them: the level
-/// `lowest` and those above it that were not there before.
+/// RFC 4314 §4: new mailboxes have the access control list of the mailbox above them. New are the
+/// level `lowest` and those above it that did not exist before.
 pub(super) async fn inherit(
     asker: Asker<'_>,
     place: &Place,

@@ -33,8 +33,8 @@ pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg) -> Result<R
     Ok(DONE)
 }
 
-/// RFC 5464 §4.1, RFC 4314 §4: annotations and rights go with the mailbox. It is deleted,
-/// whatever becomes of them: nobody finds them any more.
+/// RFC 5464 §4.1, RFC 4314 §4: annotations and rights go with the mailbox. It is deleted, even if
+/// their removal fails: nobody finds them any more.
 async fn forget(session: &Session, owner: AccountId, mailbox: MailboxId) {
     let directory = &session.service.directory;
     if let Err(error) = directory.remove_annotations(owner, mailbox).await {

@@ -19,8 +19,8 @@ use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
 
-/// Bytes that a message takes while it is sorted, beside what the cache keeps: its UID and number,
-/// two entries of the order, two keys, and one more value of each column that grows.
+/// Bytes that a message takes while it is sorted, beside its entry in the cache. They are its UID
+/// and number, two entries of the order, two keys, and one more value of each column that grows.
 const MESSAGE_BYTES: usize = 64;
 /// Sorts up to this size do not reserve memory, as FETCH does not for small messages.
 const UNRESERVED_BYTES_MAX: usize = 128 * 1024;
@@ -30,14 +30,14 @@ const ROW_STEPS: u64 = 8;
 /// Steps of finding a message and its summary.
 const MESSAGE_STEPS: u64 = 100;
 
-/// What a command compares.
+/// The keys that a command compares.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
     /// The Date field.
     pub(super) sent: bool,
     /// Texts, each once.
     pub(super) texts: Vec<TextKey>,
-    /// What messages refer to.
+    /// The messages to which messages refer.
     pub(super) links: bool,
 }
 
@@ -121,7 +121,7 @@ pub(super) async fn dates(gathered: &Gathered, selected: &Selected, pace: &mut P
     dates
 }
 
-/// What SORT compares of one message by one key.
+/// The value that SORT compares of one message by one key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Value {
     Number(i64),
@@ -147,7 +147,8 @@ pub(super) fn text_key(key: SortKey) -> Option<TextKey> {
     }
 }
 
-/// What SORT compares of a few messages, by UID. `None` if somebody expunged one of them.
+/// The values that SORT compares of a few messages, by UID. `None` if somebody expunged one of
+/// them.
 pub(crate) async fn values(
     source: Source<'_>,
     keys: &[SortKey],

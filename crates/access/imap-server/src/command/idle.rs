@@ -1,6 +1,6 @@
 //! IDLE: RFC 9051 §6.3.13. Changes of the mailbox are reported at once, until the client sends
 //! DONE; after ENABLE METADATA those of annotations, too (RFC 5464 §4.4). After NOTIFY it is what
-//! that command asks for, and no more (RFC 5465 §4).
+//! that command requests, and no more (RFC 5465 §4).
 
 use bytes::Bytes;
 use posthaste_directory::revoked;
@@ -20,7 +20,7 @@ use crate::wire::Line;
 /// Bytes that may lie unread while the server waits for `DONE`.
 const INPUT_MAX: usize = 2 * LINE_BYTES_MAX;
 
-/// What ended a wait.
+/// The event that ended a wait.
 enum Event {
     News(Result<(), StoreError>),
     Besides(Besides),

@@ -29,7 +29,7 @@ use crate::sharing::Listed;
 /// Mailboxes whose heads are read at once for RETURN (STATUS), and annotations for METADATA.
 const STATUS_BATCH: usize = 64;
 
-/// What an ordinary LIST asks for.
+/// The arguments of an ordinary LIST.
 pub(super) fn basic(reference: MailboxArg, pattern: ListPattern) -> ListArgs {
     ListArgs {
         syntax: ListSyntax::Basic,
@@ -200,7 +200,7 @@ struct ListLine<'l> {
     entry: Option<&'l MailboxEntry>,
 }
 
-/// What is known of a name.
+/// The facts about a name.
 #[derive(Default)]
 struct Known {
     /// Its place in the list, if it is a mailbox.
@@ -384,7 +384,7 @@ fn is_selected(list: &MailboxList, known: &Known, want: ListSelection) -> bool {
     }
     let entry = known.entry.and_then(|place| list.entries.get(place));
     let special = entry.is_some_and(|entry| entry.special_use.is_some());
-    // RFC 2193 §5.2: what the administrator has set counts as subscribed.
+    // RFC 2193 §5.2: mailboxes that the administrator has set count as subscribed.
     (!want.subscribed || known.subscribed || known.remote) && (!want.special_use || special)
 }
 
@@ -422,7 +422,7 @@ fn known_names(
     Ok(names)
 }
 
-/// What becomes of a level above a name that is not among the names.
+/// The treatment of a level above a name that is not among the names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Added,
@@ -479,7 +479,7 @@ fn described(
         return listed::described(name, entry, traits, absent);
     }
     let mut data = listed::described(name, entry, traits, ListAttribute::Remote);
-    // RFC 5258 §4: what is below it there is not known.
+    // RFC 5258 §4: the mailboxes below it there are not known.
     data.attributes.retain(|attribute| *attribute != ListAttribute::HasNoChildren);
     data
 }

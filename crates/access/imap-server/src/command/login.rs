@@ -62,7 +62,8 @@ pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply,
     let referral = session.login.as_ref().and_then(|login| login.referral.as_deref());
     match referral.map(|referral| Code::Referral(vec![referral.url.clone()])) {
         None => Ok(Reply::ok("Logged in").with(Code::Other("CAPABILITY".to_owned(), Some(capabilities)))),
-        // RFC 2221 §4: what others share is here, and the user's own mailboxes are elsewhere.
+        // RFC 2221 §4: shared mailboxes of others are here, and the user's own mailboxes are
+        // elsewhere.
         Some(code) => {
             session.wire.say_line(&["* CAPABILITY ", &capabilities]);
             Ok(Reply::ok("Logged in; your own mailboxes are on another server").with(code))

@@ -30,7 +30,7 @@ const SERVER_COMMENT: &str = "/shared/comment";
 /// RFC 5464 §3.2.1.1
 const SERVER_ADMIN: &str = "/shared/admin";
 
-/// What a GETMETADATA requests.
+/// The entries that a GETMETADATA requests.
 pub(super) struct Question<'q> {
     /// Longer values are left out.
     pub(super) max_size: Option<u64>,
@@ -195,7 +195,7 @@ pub(super) async fn of_mailboxes(
     Ok(found)
 }
 
-/// Adds what all users share of another account's mailbox to what is the user's own.
+/// Adds the shared entries of another account's mailbox to the user's own entries.
 async fn add_shared(
     asker: Asker<'_>,
     annotations: &mut Annotations,
@@ -217,7 +217,7 @@ pub(super) fn report(session: &mut Session, entry: &MailboxEntry, all: &Annotati
     session.wire.say(Untagged::Metadata { mailbox: MailboxArg::from(&entry.name), entries });
 }
 
-/// Whether LIST may ask for these entries.
+/// Whether LIST may request these entries.
 pub(super) fn check_wanted(wanted: &[EntryName]) -> Result<(), Failure> {
     if wanted.iter().all(has_scope) { Ok(()) } else { Err(no_scope()) }
 }
@@ -249,12 +249,12 @@ async fn of_mailbox(asker: Asker<'_>, found: &Found) -> Result<Annotations, Fail
     Ok(all)
 }
 
-/// Adds what follows from the mailbox itself.
+/// Adds the entries that follow from the mailbox itself.
 fn compute(annotations: &mut Annotations, entry: &MailboxEntry) {
     annotations.set(special_use::ENTRY, entry.special_use.map(special_use::value));
 }
 
-/// What a GETMETADATA is answered with.
+/// The answer to a GETMETADATA.
 struct Answer {
     entries: Vec<Annotation>,
     /// Octets of the longest value that MAXSIZE left out.
@@ -384,8 +384,8 @@ async fn set_special_use(
     Ok(())
 }
 
-/// A mailbox that was deleted meanwhile: its id is never used again, so nobody would remove what
-/// was written after its deletion.
+/// A mailbox that was deleted meanwhile: its id is never used again, so nobody would remove a
+/// record that was written after its deletion.
 async fn forget_if_deleted(
     service: &ImapService,
     account: AccountId,

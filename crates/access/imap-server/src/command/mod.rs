@@ -1,5 +1,5 @@
-//! Commands: one file or folder each; two commands that differ in a word share one. This file
-//! calls the handler of each command and sends its result.
+//! Commands: one file or folder each. Two commands that differ in a word share one. This file calls
+//! the handler of each command and sends its result.
 //!
 //! A handler prints its untagged responses and returns how the command ended. Then all other
 //! changes of the mailbox are reported, as far as the table allows. The tagged response is last.
@@ -158,7 +158,7 @@ async fn finish(
 /// The tagged OK of a command that needs no further text.
 pub(crate) const DONE: Reply = Reply::ok("");
 
-/// A command in a mailbox of another account: RFC 4314 grants what it grants now.
+/// A command in a mailbox of another account: the present rights count (RFC 4314).
 async fn run_renewed(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Reply, Failure> {
     session.renew_rights().await?;
     run(session, tag, body).await

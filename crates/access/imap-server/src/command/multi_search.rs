@@ -232,8 +232,8 @@ impl Search<'_> {
         self.through(session, &selected, entry).await.map(drop)
     }
 
-    /// Searches one mailbox, and prints what was found. Nothing is printed without a match
-    /// (RFC 7377 §2.1). Returns the result to save.
+    /// Searches one mailbox, and prints the result. Nothing is printed without a match (RFC 7377
+    /// §2.1). Returns the result to save.
     async fn through(
         &self,
         session: &mut Session,

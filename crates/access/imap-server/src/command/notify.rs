@@ -9,7 +9,7 @@ use crate::notify::{Notify, Wish};
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
-/// Replaces what the client is notified of.
+/// Replaces the events of which the client is notified.
 pub(super) async fn run(session: &mut Session, asked: Asked) -> Result<Reply, Failure> {
     let (with_status, groups) = match asked {
         Asked::None => {

@@ -37,7 +37,7 @@ pub(super) async fn get(session: &mut Session, root: &str) -> Result<Reply, Fail
     Ok(DONE)
 }
 
-/// RFC 9208 §4.1.2. The mailbox need not exist: a client may ask before it makes one.
+/// RFC 9208 §4.1.2. The mailbox need not exist: a client may query it before it makes one.
 pub(super) async fn get_root(session: &mut Session, mailbox: &MailboxArg) -> Result<Reply, Failure> {
     let asker = session.asker()?;
     let place = asker.place(mailbox.name()?).await?;
@@ -88,7 +88,7 @@ pub(super) async fn set(
     Ok(DONE)
 }
 
-/// What a list of limits changes of an account.
+/// The change of an account that a list of limits makes.
 fn change_of(limits: &[(String, u64)]) -> Result<AccountChange, Failure> {
     let mut change = AccountChange {
         quota_bytes: Some(None),
@@ -144,7 +144,7 @@ async fn account_of(session: &Session, root: &str) -> Result<Option<Account>, Fa
     Ok(session.service.directory.account(&owner.account.name).await?)
 }
 
-/// What is limited in an account.
+/// The limits of an account.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Limits {
     mail: Quota,

@@ -15,7 +15,7 @@ use crate::session::Session;
 use crate::sharing::{Asker, Place, check_new};
 
 /// Renaming INBOX moves its messages and leaves INBOX empty. A mailbox takes its access control
-/// list along; INBOX keeps its own, and what it becomes has none. New levels above the new name are
+/// list along; INBOX keeps its own, and the new mailbox has none. New levels above the new name are
 /// as CREATE makes them.
 pub(super) async fn run(session: &mut Session, from: &MailboxArg, to: &MailboxArg) -> Result<Reply, Failure> {
     let (from_name, to_name) = (from.name()?, to.create_name()?);
@@ -34,7 +34,7 @@ pub(super) async fn run(session: &mut Session, from: &MailboxArg, to: &MailboxAr
     let owner = source.owner;
     let before = asker.service.store.list(owner).await?;
     permit_all(&source, &target, &before)?;
-    // INBOX stays, and what it becomes is one mailbox more.
+    // INBOX stays, and the new mailbox is one more.
     let above = target.name.parent();
     let made = if source.name.is_inbox() { Some(target.name.clone()) } else { above.clone() };
     create::check_room(asker, &target, &before, made).await?;
@@ -57,7 +57,7 @@ pub(super) async fn run(session: &mut Session, from: &MailboxArg, to: &MailboxAr
     Ok(DONE)
 }
 
-/// Renames, if the rights suffice in the very list that is changed: another session may have moved
+/// Renames, if the rights suffice in the very list that is changed. Another session may have moved
 /// a mailbox to a name below the source meanwhile.
 async fn rename(asker: Asker<'_>, source: &Place, target: &Place) -> Result<Option<Moved>, Failure> {
     let mut refusal = None;

@@ -46,7 +46,7 @@ pub(super) async fn run(
     let mut assembly = Assembly::new();
     let new = prepare(session, &mut assembly, message).await?;
     let mut ctx = session.ctx()?;
-    // RFC 8508 §3.5: what goes makes room for what comes.
+    // RFC 8508 §3.5: the old message makes room for the new one.
     let old = ctx.selected.announced.row_of_uid(uid).map_or(0, |(_, row)| u64::from(row.size()));
     let bytes = new.bytes.len() as u64;
     let more = match owner.id == ctx.selected_owner() {

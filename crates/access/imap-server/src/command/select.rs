@@ -160,8 +160,8 @@ async fn resynchronise(ctx: &mut Ctx<'_>, known: &Qresync) -> Result<(), Failure
 }
 
 /// The client's UIDs that were expunged after its mod-sequence. If the engine no longer knows them,
-/// the answer is all missing UIDs, without those that the client's sequence match data shows it has
-/// seen expunged (RFC 7162 §3.2.5.2).
+/// the answer is all missing UIDs. It leaves out the expunges that the client has seen, as its
+/// sequence match data shows (RFC 7162 §3.2.5.2).
 async fn vanished(ctx: &Ctx<'_>, known: &Qresync, client_has: &NumSet) -> Result<NumSet, Failure> {
     let view = &ctx.selected.announced;
     let (expunged, complete) = ctx.selected.mailbox.vanished_since(sync::since_modseq(known.modseq)).await?;

@@ -1,6 +1,6 @@
 //! UIDBATCHES (RFC 10022): ranges of UIDs that hold equally many messages each, from the newest on.
 //!
-//! A client that does not know sequence numbers can so ask for as many messages as it wants at a
+//! A client that does not know sequence numbers can so request as many messages as it wants at a
 //! time. A batch costs a look-up of one message.
 
 use posthaste_imap_codec::Tag;

@@ -1,6 +1,6 @@
 //! UNAUTHENTICATE: RFC 8437. The connection is as before the login; only TLS stays.
 //!
-//! A selected mailbox is left as by UNSELECT: what has `\Deleted` stays (RFC 8437 §3).
+//! A selected mailbox is left as by UNSELECT: messages with `\Deleted` stay (RFC 8437 §3).
 
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{NameEncoding, Tag};

@@ -138,7 +138,7 @@ async fn answer(session: &mut Session, item: &UrlFetchItem) -> Result<(), Failur
     Ok(())
 }
 
-/// What one parameter is answered with.
+/// The answer to one parameter.
 enum Value {
     Nil,
     Literal(Vec<u8>),
@@ -162,7 +162,7 @@ impl Value {
     }
 }
 
-/// Reads what a parameter asks for. The memory is paid for until the response is sent.
+/// Reads the data that a parameter requests. The memory is paid for until the response is sent.
 async fn value(
     session: &Session,
     url: &str,

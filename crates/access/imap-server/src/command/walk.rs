@@ -1,6 +1,6 @@
 //! A walk over messages and their summaries, in batches: what FETCH and SEARCH share.
 //!
-//! The engine answers sets, so the walk asks for 128 messages at a time. It shows each message to
+//! The engine answers sets, so the walk requests 128 messages at a time. It shows each message to
 //! the command with its summary, in the engine's own memory. The command answers the message at
 //! once, or has it set aside. A message that is set aside waits for the end of the engine's call,
 //! with a copy of its summary. Then the command may read its body or compute on another thread.
@@ -20,7 +20,7 @@ use posthaste_store::{Mailbox, Row, Runs, StoreError, Stored, Unreadable, View};
 use crate::heavy::{Pace, SLICE_STEPS, STEPS_MAX};
 use crate::reply::Failure;
 
-/// Messages asked for at once. With the usual 350 bytes of response each, two batches fill the
+/// Messages requested at once. With the usual 350 bytes of response each, two batches fill the
 /// output buffer once. Twice as many would overshoot it by half. Looking the next place up costs
 /// about as much as one message.
 const BATCH: usize = 128;
@@ -28,7 +28,7 @@ const BATCH: usize = 128;
 /// Bytes of summaries that may be set aside before the walk pauses.
 const ASIDE_BYTES_MAX: usize = 64 * 1024;
 
-/// What is stored with a message beside its row.
+/// The stored values of a message beside its row.
 #[derive(Clone, Copy)]
 pub(super) struct StoredMessage<'m> {
     /// Its body.
@@ -47,7 +47,7 @@ pub(super) struct Visited<'m> {
     pub(super) stored: StoredMessage<'m>,
 }
 
-/// What became of a message that the command was shown.
+/// How a command has handled a message.
 pub(super) enum Handled {
     /// It is answered.
     Done,

@@ -1,4 +1,4 @@
-//! XLIST: what Gmail had before SPECIAL-USE (RFC 6154). Mail programs of those years still ask for
+//! XLIST: what Gmail had before SPECIAL-USE (RFC 6154). Mail programs of those years still request
 //! it where it is offered.
 //!
 //! The answer is that of a basic LIST. It names the special uses with Gmail's words, and INBOX by

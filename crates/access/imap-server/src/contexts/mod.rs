@@ -1,8 +1,8 @@
 //! Results that are kept up to date: CONTEXT=SEARCH and CONTEXT=SORT (RFC 5267 §4.3).
 //!
-//! A SEARCH or SORT with UPDATE leaves a **context**: its criteria, and the UIDs of what it found.
-//! When the session's view of the mailbox changes, only the messages that differ are evaluated
-//! again. What came or went is reported by ADDTO and REMOVEFROM. No search is repeated.
+//! A SEARCH or SORT with UPDATE leaves a **context**: its criteria, and the UIDs of its result.
+//! When the session's view of the mailbox changes, only the changed messages are evaluated again.
+//! ADDTO and REMOVEFROM report messages that entered or left the result. No search is repeated.
 //!
 //! * `kept` decides which criteria can be kept up to date.
 //! * `members` holds the UIDs of a result, and `order` those of a sorted one.
@@ -27,10 +27,10 @@ use self::members::Members;
 use crate::service::ImapService;
 
 /// Contexts of one session. A client shows one or two folders by a few criteria each. Twice as many
-/// would double what a change of one message costs.
+/// would double the cost of a change of one message.
 const CONTEXTS_MAX: usize = 8;
 
-/// Bytes that the contexts of one session take without asking the budget: so every client gets
+/// Bytes that the contexts of one session take without the budget, so that every client gets
 /// contexts of small results (RFC 5267 §4.3.1: "at least one").
 const UNRESERVED_BYTES_MAX: usize = 16 * 1024;
 /// Bytes taken from the budget at once, at least: so a growing result takes them rarely.
@@ -49,7 +49,7 @@ pub(crate) struct Contexts {
 
 /// A result that is kept up to date.
 struct Context {
-    /// The tag of the command that asked for it.
+    /// The tag of the command that requested it.
     tag: Tag,
     numbering: Numbering,
     /// The criteria, with sets of messages as UIDs.
@@ -105,7 +105,7 @@ impl Contexts {
         }
     }
 
-    /// Reserves what the contexts take. Returns whether there was room.
+    /// Reserves the memory of the contexts. Returns whether there was room.
     fn pay(&mut self, service: &ImapService, account: AccountId) -> bool {
         let bytes: usize = self.list.iter().map(Context::bytes).sum();
         let missing = bytes.saturating_sub(UNRESERVED_BYTES_MAX + self.paid_bytes);

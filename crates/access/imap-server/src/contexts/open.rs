@@ -21,7 +21,7 @@ pub(crate) struct InitialResult {
     pub(crate) order: Option<(Vec<SortCriterion>, Vec<u32>)>,
 }
 
-/// A context that a command asks for. Its criteria keep the meaning that they had when the command
+/// A context that a command requests. Its criteria keep the meaning that they had when the command
 /// came: `$` may be another one once it has ended.
 pub(crate) struct Asked {
     tag: Tag,
@@ -30,7 +30,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// What a command asks for; `None` without UPDATE. CONTEXT is a hint (RFC 5267 §4.2), and the
+    /// What a command requests; `None` without UPDATE. CONTEXT is a hint (RFC 5267 §4.2), and the
     /// search index is there without it.
     pub(crate) fn of(
         selected: &Selected,

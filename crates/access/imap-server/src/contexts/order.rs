@@ -1,8 +1,8 @@
 //! The order of a sorted result, and where messages come into it.
 //!
-//! A message that comes is placed by a search among the members: at each round the keys of a few of
-//! them are read from their summaries. So a message costs some 60 summaries in a result of a
-//! million. The list itself has four bytes a member and is passed over once for a change.
+//! A new message is placed by a search among the members. At each round the keys of a few members
+//! are read from their summaries. So a message costs some 60 summaries in a result of a million.
+//! The list itself has four bytes a member and is passed over once for a change.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Evaluates the difference of two views for each context, and reports what came and went:
-//! RFC 5267 §4.3.2 to §4.3.4.
+//! Evaluates the difference of two views for each context, and reports the messages that entered or
+//! left the result: RFC 5267 §4.3.2 to §4.3.4.
 //!
 //! What was expunged is reported before EXPUNGE, while its sequence number is valid. The rest is
 //! reported after EXISTS and FETCH.
@@ -151,7 +151,7 @@ fn is_passing(error: &StoreError) -> bool {
     matches!(error, StoreError::Busy | StoreError::Unavailable(_) | StoreError::Full(_))
 }
 
-/// What became of a context.
+/// The outcome of an update of a context.
 enum Looked {
     /// It is up to date.
     Done,
@@ -262,8 +262,8 @@ impl Context {
     }
 }
 
-/// Of the messages that changed, those whose change may matter to criteria. A flag that no key
-/// names does not, so a search for a text reads no message again because it was seen.
+/// The changed messages whose change may matter to criteria. A flag that no key names does not, so
+/// a search for a text reads no message again because it was seen.
 async fn concerned(step: &Step<'_>, watched: Watched) -> NumSet {
     let Step { old, new, diff } = step;
     if watched.modseq || diff.changed.is_empty() {

@@ -1,10 +1,10 @@
-//! X-GM-EXT-1: what Gmail adds to IMAP, for clients and migration tools that were written for it.
+//! X-GM-EXT-1: Gmail's extension of IMAP, for clients and migration tools that were written for it.
 //!
 //! * X-GM-MSGID is made of EMAILID, and X-GM-THRID of THREADID: numbers of 63 bits.
-//! * A label is a keyword. With Gmail it is a mailbox that also holds the message. To know those,
-//!   the store would need an index of mailboxes by body, kept at each commit, and every FETCH of
-//!   labels would look it up. So the labels of a message are its keywords without those that begin
-//!   with `$`, and three that Gmail has for flags.
+//! * A label is a keyword. With Gmail it is a mailbox that also holds the message. To know those
+//!   mailboxes, the store would need an index of mailboxes by body. Each commit would update it,
+//!   and every FETCH of labels would look it up. So the labels of a message are its keywords
+//!   without those that begin with `$`, and three that Gmail has for flags.
 //! * X-GM-RAW: see [`raw`].
 
 pub(crate) mod raw;

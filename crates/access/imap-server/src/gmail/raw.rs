@@ -50,7 +50,7 @@ pub(crate) fn parse(query: &str) -> Result<SearchKey, String> {
     Ok(key.unwrap_or(SearchKey::All))
 }
 
-/// What a plain word under an operator means.
+/// The key that a plain word under an operator makes.
 type Meaning<'m> = &'m dyn Fn(&str) -> Result<SearchKey, String>;
 
 struct Reader<'q> {

@@ -6,7 +6,7 @@ use posthaste_mime_summary::SummaryRef;
 
 use super::Column;
 
-/// The Message-ID of a message and what it refers to, as numbers of identifiers.
+/// The Message-ID of a message and its references, as numbers of identifiers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     /// The number of its Message-ID.
@@ -33,7 +33,7 @@ impl LinkColumn {
         self.numbers.len()
     }
 
-    /// What a message refers to, the root first.
+    /// The messages to which a message refers, the root first.
     pub(crate) fn references(&self, link: Link) -> &[u32] {
         let start = link.start as usize;
         let references = self.references.get(start..start + usize::from(link.count));

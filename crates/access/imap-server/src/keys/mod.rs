@@ -1,10 +1,10 @@
-//! What SORT and THREAD compare, by message: read from the stored summaries once, and kept for the
-//! next time.
+//! The values that SORT and THREAD compare, by message. They are read from the stored summaries
+//! once, and kept for the next time.
 //!
-//! The keys of a message never change: they follow from its body. So a table of keys is right for
-//! every view of its mailbox, and only new messages have to be read. A table is a value: commands
-//! hold it by `Arc`s. A command that adds keys takes the table out of the cache and puts it back.
-//! Another command that looks for it meanwhile reads the summaries itself.
+//! The keys of a message follow from its body, so they never change. So a table of keys is right
+//! for every view of its mailbox, and only new messages have to be read. A table is a value:
+//! commands hold it by `Arc`s. A command that adds keys takes the table out of the cache and puts
+//! it back. Another command that looks for it meanwhile reads the summaries itself.
 
 mod links;
 mod order;
@@ -44,7 +44,7 @@ pub(crate) enum TextKey {
 const TEXT_KEYS: usize = TextKey::DisplayTo as usize + 1;
 
 /// The error for a message that has no key after all keys were gathered. It does not occur: a table
-/// has a key for each message that it was asked for.
+/// has a key for each requested message.
 pub(crate) fn without_key(what: &str) -> StoreError {
     debug_assert!(false, "a message has no {what}");
     StoreError::Corrupt(format!("a message has no {what}"))
@@ -123,13 +123,13 @@ pub(crate) struct TextColumn {
     pub(crate) texts: Texts,
 }
 
-/// The keys of a mailbox. A column that no command asked for has no messages.
+/// The keys of a mailbox. A column that no command requested has no messages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     /// The Date field, unix seconds; `None` if there is none that can be read.
     pub(crate) sent: Arc<Column<Option<i64>>>,
     texts: [Arc<TextColumn>; TEXT_KEYS],
-    /// What messages refer to.
+    /// The messages to which messages refer.
     pub(crate) links: Arc<LinkColumn>,
 }
 
@@ -170,7 +170,8 @@ impl Table {
     }
 }
 
-/// What SORT and THREAD compare, of the mailboxes that were sorted last. Clones are the same cache.
+/// The values that SORT and THREAD compare, of the mailboxes that were sorted last. Clones are the
+/// same cache.
 #[derive(Clone, Debug)]
 pub struct KeyCache {
     bytes_max: usize,
@@ -210,7 +211,7 @@ impl KeyCache {
         })
     }
 
-    /// Gives the table up, so that what was taken from it can grow without being copied.
+    /// Gives the table up, so that columns taken from it can grow without being copied.
     pub(crate) fn forget(&self, mailbox: MailboxId) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = state.tables.remove(&mailbox);

@@ -1,11 +1,11 @@
-//! What a client wants of one group of mailboxes (RFC 5465 §3.1).
+//! The events that a client wants of one group of mailboxes (RFC 5465 §3.1).
 
 use posthaste_mail_model::MailboxName;
 use posthaste_store::MailboxList;
 
 use crate::mailbox_filter::Filter;
 
-/// What is wanted of some mailboxes.
+/// A filter of mailboxes, and the events that are wanted of them.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) filter: Filter,

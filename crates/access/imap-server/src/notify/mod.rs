@@ -1,17 +1,17 @@
-//! NOTIFY (RFC 5465): the server reports what others do, also in mailboxes that the session has not
-//! selected, and while no command runs.
+//! NOTIFY (RFC 5465): the server reports changes by others, also in mailboxes that the session has
+//! not selected, and while no command runs.
 //!
-//! * `wish` compiles what the client wants, and refuses what makes no sense.
+//! * `wish` compiles the client's event groups, and refuses invalid ones.
 //! * `others` follows mailboxes of other accounts, with their rights.
-//! * `report` prints what happened in other mailboxes: STATUS, LIST, METADATA.
+//! * `report` prints changes of other mailboxes: STATUS, LIST, METADATA.
 //!
 //! `announce` reports the selected mailbox as far as the client wants to know, and `waiting` waits
-//! for input and for news.
+//! for input and for changes.
 //!
 //! Nothing is queued for a session. The store keeps one record for each account
-//! ([`posthaste_store::AccountWatch`]), and the session the number up to which it has looked. A
-//! client that reads again after a pause gets one response for each mailbox that changed. Where
-//! that would be more than the limit, it gets NOTIFICATIONOVERFLOW (RFC 5465 §5.8).
+//! ([`posthaste_store::AccountWatch`]), and the session the number of the last change that it has
+//! seen. A client that reads again after a pause gets one response for each mailbox that changed.
+//! If these exceed the limit, it gets NOTIFICATIONOVERFLOW (RFC 5465 §5.8).
 
 mod group;
 mod names;
@@ -38,7 +38,7 @@ pub(crate) use wish::Wish;
 /// command, so there is one, or a few after errors of the store.
 const OWN_MAX: usize = 16;
 
-/// What a session wants reported, and what was reported already.
+/// The events that a session wants, and those already reported.
 pub(crate) struct Notify {
     wish: Wish,
     watch: AccountWatch,
@@ -51,7 +51,7 @@ pub(crate) struct Notify {
     list: Arc<MailboxList>,
     /// The annotations that were reported to it, if it wants to know of annotations.
     annotations: Option<Box<Known>>,
-    /// What this session added since the last report.
+    /// The messages that this session added since the last report.
     own: Vec<OwnArrivals>,
     /// The UIDs of what it added to the selected mailbox.
     own_uids: NumSet,
@@ -61,7 +61,7 @@ pub(crate) struct Notify {
     was_selected: Option<(MailboxId, ModSeq)>,
 }
 
-/// What is wanted of the selected mailbox.
+/// The wanted events of the selected mailbox.
 #[derive(Debug, Default)]
 pub(crate) struct SelectedWish {
     /// MessageNew and MessageExpunge, which go together.
@@ -69,7 +69,7 @@ pub(crate) struct SelectedWish {
     pub(crate) flags: bool,
     /// SELECTED: EXPUNGE may come while no command runs.
     pub(crate) at_once: bool,
-    /// What is fetched of new messages.
+    /// The items that are fetched of new messages.
     pub(crate) items: Vec<FetchItem>,
 }
 
@@ -93,7 +93,7 @@ impl Notify {
         Ok(Self { wish, watch, others, own_list, list, annotations, own, own_uids, closed, was_selected })
     }
 
-    /// What is wanted of the selected mailbox.
+    /// The wanted events of the selected mailbox.
     pub(crate) fn selected(&self) -> &SelectedWish {
         &self.wish.selected
     }

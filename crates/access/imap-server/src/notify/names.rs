@@ -1,4 +1,4 @@
-//! What differs between two lists of mailboxes, as LIST responses: RFC 5465 §5.4, §5.5.
+//! The differences of two lists of mailboxes, as LIST responses: RFC 5465 §5.4, §5.5.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,8 +1,9 @@
 //! Mailboxes of other accounts that a client wants to know of (RFC 5465 §5), with their rights
 //! (RFC 4314).
 //!
-//! What always holds: rights are read again before each report. A mailbox in which the user has not
-//! `l` any more is one that does not exist, and without `r` nothing is reported of its messages.
+//! What always holds: rights are read again before each report. If the user has lost `l` in a
+//! mailbox, the mailbox counts as one that does not exist. Without `r`, nothing is reported of its
+//! messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::sharing::{Asker, LISTED_MAX};
 /// once for all sessions that follow them.
 const OWNERS_MAX: usize = 100;
 
-/// What is followed beside the user's own mailboxes.
+/// The followed mailboxes beside the user's own.
 pub(super) struct Others {
     visible: Arc<Visible>,
     owners: BTreeMap<AccountId, AccountWatch>,

@@ -44,7 +44,7 @@ pub(crate) enum Reporting {
     Ended,
 }
 
-/// What a STATUS response reports of a mailbox.
+/// The values of a mailbox that a STATUS response reports.
 struct State<'e> {
     entry: &'e MailboxEntry,
     counts: Counts,

@@ -1,4 +1,4 @@
-//! What a client wants reported: RFC 5465 §3, §5 and §6.
+//! The events that a client wants: RFC 5465 §3, §5 and §6.
 
 use posthaste_imap_codec::command::{Event, EventGroup, FetchItem, MailboxFilter};
 use posthaste_imap_codec::response::Code;
@@ -19,7 +19,7 @@ const EVENTS: [&str; 7] = [
     "ServerMetadataChange",
 ];
 
-/// What is wanted.
+/// The wanted events.
 #[derive(Debug)]
 pub(crate) struct Wish {
     pub(super) groups: Vec<Group>,

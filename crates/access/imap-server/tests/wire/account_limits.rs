@@ -1,4 +1,4 @@
-//! What one account may do: over all its sessions, and with nobody else slowed down.
+//! The limits of one account: over all its sessions, and with nobody else slowed down.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use posthaste_testkit::READ_WITHIN;
 
 use crate::harness::{PASSWORD, Server, USER};
 
-/// Waits for what is about to happen.
+/// Waits for the expected event.
 fn until(mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + READ_WITHIN;
     while !happened() {

@@ -1,4 +1,4 @@
-//! What strangers may send: too long, too large, too slow, not IMAP at all.
+//! The input that strangers may send: too long, too large, too slow, not IMAP at all.
 
 use std::time::Duration;
 

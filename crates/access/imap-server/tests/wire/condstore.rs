@@ -37,7 +37,7 @@ fn condstore() {
         S: h OK …
         "#,
     );
-    // Others who did not ask for it see no MODSEQ.
+    // Others who did not request it see no MODSEQ.
     other.run("C: a NOOP\nS: * 1 FETCH (UID 1 FLAGS (\\Recent \\Flagged \\Seen))\nS~ a OK …");
 }
 

@@ -1,6 +1,6 @@
-//! Results that are kept up to date beside fresh searches: random changes by two sessions. What a
-//! client makes of ADDTO and REMOVEFROM (RFC 5267 §4.3) is what it would find if it searched
-//! again.
+//! Results that are kept up to date beside fresh searches: random changes by two sessions. The
+//! result that a client builds from ADDTO and REMOVEFROM (RFC 5267 §4.3) equals the result of a new
+//! search.
 
 use posthaste_testkit::Wire;
 
@@ -211,7 +211,7 @@ fn change(random: &mut Random, exists: u32, next: u32, by_uid: bool) -> String {
     }
 }
 
-/// What the client enables, and which results it keeps.
+/// The extensions that the client enables, and the results that it keeps.
 fn replay(seed: u64, enable: &str, keeps: impl Fn(bool) -> bool) {
     let server = Server::start();
     let mut random = Random(seed);

@@ -1,8 +1,8 @@
 //! One session's work keeps no other waiting: it is done once, in slices or on threads of its own,
 //! and ends with the client.
 //!
-//! That no slice is too long is checked by the server itself: where debug assertions are on, it
-//! panics, and the session that should answer here ends.
+//! The server itself checks that no slice is too long. Where debug assertions are on, it panics,
+//! and the session that should answer here ends.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ fn a_message_is_decoded_once_for_all_keys() {
     assert_eq!(server.service().messages_searched(), 4, "once a search");
 }
 
-/// Thousands of keys for which rows, summaries or sets are asked.
+/// Thousands of keys that are looked up in rows, summaries or sets.
 #[test]
 fn many_keys_of_other_kinds() {
     let server = Server::start();
@@ -127,7 +127,7 @@ fn a_search_ends_with_a_client_that_left_much_unread() {
     assert!(server.service().messages_searched() < 3, "nobody waited for the last message");
 }
 
-/// Waits for what is about to happen.
+/// Waits for the expected event.
 fn until(mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + READ_WITHIN;
     while !happened() {

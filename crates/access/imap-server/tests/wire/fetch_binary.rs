@@ -56,7 +56,7 @@ fn transfer_encodings_are_undone() {
         let answer = fetch_text(&mut wire, 1, &format!("BINARY.SIZE[{part}]"));
         assert_eq!(answer, format!("BINARY.SIZE[{part}] {}", content.len()));
     }
-    // RFC 9051 §4.3: what has a NUL is a literal8.
+    // RFC 9051 §4.3: data with a NUL is a literal8.
     assert_eq!(fetch(&mut wire, 1, "BINARY.PEEK[3]"), b"BINARY[3] ~{4}\r\na\0b\0");
     assert_eq!(fetch(&mut wire, 1, "BINARY.PEEK[3]<0.1>"), b"BINARY[3]<0> {1}\r\na");
     assert_eq!(fetch(&mut wire, 1, "BINARY.PEEK[3]<1.9>"), b"BINARY[3]<1> ~{3}\r\n\0b\0");

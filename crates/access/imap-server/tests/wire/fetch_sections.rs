@@ -91,7 +91,7 @@ fn sections_of_parts() {
     }
 }
 
-/// RFC 9051 §6.4.5.1: fields in the order of the message, whichever way they are asked for, and
+/// RFC 9051 §6.4.5.1: fields in the order of the message, whichever way they are requested, and
 /// wherever they are kept.
 #[test]
 fn header_fields() {
@@ -220,7 +220,7 @@ fn what_sets_seen_and_what_does_not() {
             item.split('<').next().unwrap_or_default(),
         ));
     }
-    // The flags asked for with it are those after it.
+    // The flags requested with it are those after it.
     wire.run(
         r#"
         C: u STORE 1 -FLAGS.SILENT (\Seen)

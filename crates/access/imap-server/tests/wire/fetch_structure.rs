@@ -82,7 +82,7 @@ fn structures() {
     }
 }
 
-/// What mail in the wild is like.
+/// Mail as it is in the wild.
 fn hard() -> Vec<Vec<u8>> {
     let crlf = |text: &str| text.replace('\n', "\r\n").into_bytes();
     let mut all = vec![
@@ -126,7 +126,7 @@ fn hard() -> Vec<Vec<u8>> {
     all
 }
 
-/// What the client's parser makes of the one value a FETCH answers with.
+/// The value of a FETCH, as the client's parser reads it.
 fn value(wire: &mut Wire, number: u32, item: &str) -> FetchValue {
     wire.send(format!("v FETCH {number} {item}\r\n").as_bytes());
     let bytes = Bytes::from(response(wire));

@@ -259,7 +259,7 @@ impl Server {
         });
     }
 
-    /// What it counts of itself.
+    /// Its own counts.
     pub fn service(&self) -> &ImapService {
         &self.service
     }
@@ -392,7 +392,7 @@ pub fn response(wire: &mut Wire) -> Vec<u8> {
     }
 }
 
-/// What one item of one message is answered with: what stands between the outer parentheses.
+/// The answer to one item of one message: what stands between the outer parentheses.
 pub fn fetch(wire: &mut Wire, number: u32, item: &str) -> Vec<u8> {
     wire.send(format!("f FETCH {number} {item}\r\n").as_bytes());
     let whole = response(wire);

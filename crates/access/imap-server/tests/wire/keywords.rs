@@ -41,7 +41,8 @@ fn a_message_comes_in_without_the_keyword_there_is_no_room_for() {
     wire.run("C: b FETCH 3 FLAGS\nS: * 3 FETCH (FLAGS (\\Recent \\Flagged own3 $Junk))\nS: b OK …");
 }
 
-/// What no message has any more makes room, and no session takes the new keyword for the old one.
+/// A keyword that no message has any more makes room, and no session takes the new keyword for the
+/// old one.
 #[test]
 fn an_unused_keyword_makes_room_for_another() {
     let server = full();

@@ -181,7 +181,7 @@ fn compress() {
     let server = Server::start();
     let mut wire = server.login();
     wire.run("C: a COMPRESS DEFLATE\nS: a OK DEFLATE active");
-    // What follows is compressed: a stored block holds what we say in the clear.
+    // The next bytes are compressed: a stored block holds what we say in the clear.
     let mut inflate = flate2::Decompress::new(false);
     let mut asks = |line: &str| {
         let mut block = vec![0, line.len() as u8, 0, !(line.len() as u8), 0xff];

@@ -25,14 +25,14 @@ fn a_session_gets_reports_of_other_mailboxes_without_a_command() {
     );
     server.put("Lists/Lemonade", MESSAGE);
     wire.expect("* STATUS Lists/Lemonade (UIDVALIDITY … UIDNEXT 3 MESSAGES 2)");
-    // A new message of the selected mailbox comes with what was asked for.
+    // A new message of the selected mailbox comes with the requested items.
     server.put("INBOX", MESSAGE);
     wire.expect("* 1 EXISTS");
     wire.expect("* 1 RECENT");
     let fetched = String::from_utf8(response(&mut wire)).unwrap();
     assert!(fetched.starts_with("* 1 FETCH (UID 1 BODY[HEADER.FIELDS (FROM SUBJECT)] {"), "{fetched}");
     assert!(fetched.contains("Subject: news\r\n"), "{fetched}");
-    // Flags were not asked for, neither here nor there, nor other mailboxes.
+    // Flags were not requested, neither here nor there, nor other mailboxes.
     let mut other = server.select("INBOX");
     other.run("C: a STORE 1 +FLAGS (\\Flagged)\nS: * 1 FETCH …\nS: a OK …");
     server.put("Archive", MESSAGE);
@@ -105,7 +105,7 @@ fn without_selected_nothing_is_reported_of_that_mailbox_also_while_it_idles() {
     server.put("INBOX", MESSAGE);
     server.put("Archive", MESSAGE);
     wire.run("S: * STATUS Archive (UIDVALIDITY … UIDNEXT 2 MESSAGES 1)\nC: DONE\nS: c OK …");
-    // What the client never heard of the mailbox, it hears once it has left it.
+    // Changes of the mailbox that were not reported yet are reported once the client has left it.
     wire.run("C: d UNSELECT\nS: d OK …\nS: * STATUS INBOX (UIDVALIDITY … UIDNEXT 3 MESSAGES 2)");
     server.put("INBOX", MESSAGE);
     wire.expect("* STATUS INBOX (UIDVALIDITY … UIDNEXT 4 MESSAGES 3)");
@@ -350,7 +350,7 @@ fn annotations_of_mailboxes_and_of_the_server() {
     other.run("C: b SETMETADATA Archive (/private/comment \"mine\")\nS: b OK …");
     other.run("C: c SETMETADATA \"\" (/private/comment \"mine\")\nS: c OK …");
     wire.expect("* METADATA \"\" /private/comment");
-    // What the session sets itself is no news.
+    // The session's own changes are not reported.
     wire.run("C: b SETMETADATA INBOX (/private/comment \"ours\")\nS: b OK …\nC: c NOOP\nS: c OK …");
     // After ENABLE METADATA all are reported, and each once.
     wire.run("C: d ENABLE METADATA\nS~ d OK …");

@@ -141,7 +141,7 @@ fn a_page_of_a_fetch() {
     );
 }
 
-/// The page is cut, then CHANGEDSINCE leaves out what has not changed; VANISHED is about the whole
+/// The page is cut, then CHANGEDSINCE leaves out unchanged messages; VANISHED is about the whole
 /// set (RFC 7162 §3.2.6).
 #[test]
 fn a_page_of_changes() {

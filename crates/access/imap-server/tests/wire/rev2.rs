@@ -1,4 +1,4 @@
-//! What ENABLE IMAP4rev2 changes: RFC 9051 Appendix E.
+//! The effects of ENABLE IMAP4rev2: RFC 9051 Appendix E.
 
 use crate::harness::Server;
 

@@ -111,7 +111,7 @@ fn the_index_and_the_model_agree() {
     assert!((100..400).contains(&hits), "{hits} of 400 searches found something");
 }
 
-/// What the task of the server has stored is used by the first search, in one mailbox and in
+/// The first search uses the segments that the server's task has stored, in one mailbox and in
 /// several (RFC 7377). Deleting a mailbox deletes its segments.
 #[test]
 fn the_first_search_uses_what_was_made_in_the_background() {

@@ -58,7 +58,7 @@ fn a_mailbox_that_another_deletes() {
     server.put("short-lived", b"Subject: x\r\n\r\nx\r\n");
     let mut one = server.select("short-lived");
     server.login().run("C: a DELETE short-lived\nS: a OK …");
-    // What was asked is answered, with some text (RFC 3501 §9, resp-text), and then there is
+    // Each requested item is answered, with some text (RFC 3501 §9, resp-text), and then there is
     // nothing left to say.
     one.run("C: a FETCH 1 UID\nS: * 1 FETCH (UID 1)\nS: a OK FETCH completed\nS: * BYE …");
 }

@@ -340,7 +340,7 @@ fn a_rename_takes_no_mailbox_along_that_may_not_be_moved() {
     );
     server.grant(USER, "P/New/Hidden", BO, "");
     bo.run(stays);
-    // What bo may not move is not moved by its owner's rights either: ana herself can.
+    // A mailbox that bo may not move is not moved by its owner's rights either: ana herself can.
     server.login().run("C: a RENAME P/New P/Old\nS: a OK …\nC: b RENAME P/Old P/New\nS: b OK …");
     server.grant(USER, "P/New/Hidden", BO, "x");
     bo.run(
@@ -382,7 +382,7 @@ fn levels_that_a_rename_makes_have_the_list_of_the_mailbox_above() {
         S: e OK …
         "#,
     );
-    // What INBOX becomes has no list: its messages were nobody else's.
+    // The new mailbox of INBOX has no list: its messages were nobody else's.
     server.login().run("C: a RENAME INBOX P/Mail/Old\nS: a OK …");
     bo.run(
         r#"
@@ -499,7 +499,7 @@ fn changes_reach_other_sessions_also_with_qresync_and_uidonly() {
     let mut bo = server.login_as(BO);
     bo.run(&format!("C: a ENABLE UIDONLY\nS~ a OK …\nC: b SELECT {SHARED} (CONDSTORE)\nS~ b OK …"));
     bo.run("C: c UID STORE 2 FLAGS (\\Seen)\nS: * 2 UIDFETCH (FLAGS (\\Seen) MODSEQ (…))\nS: c OK …");
-    // What bo has seen is his own. Ana learns that something changed, and nothing else.
+    // bo's `\Seen` flags are his own. Ana learns that something changed, and nothing else.
     ana.run("C: c NOOP\nS: * 2 FETCH (UID 2 FLAGS (…) MODSEQ (…))\nS: c OK …");
     ana.run("C: c2 SEARCH SEEN\nS: * SEARCH\nS: c2 OK …");
     bo.run("C: d UID STORE 1 +FLAGS.SILENT (\\Deleted)\nS~ d OK …\nC: e UID EXPUNGE 1\nS: * VANISHED 1\nS: e OK …");

@@ -64,7 +64,7 @@ fn what_is_set_in_both_scopes_is_set_in_both_or_in_none() {
         bo.send(format!("e {empty}\r\n").as_bytes());
         bo.expect("e OK …");
     }
-    // What was there before is there again.
+    // The earlier annotations are there again.
     bo.run(&format!(
         r#"
         C: f SETMETADATA {SHARED} (/private/comment "mine" /shared/comment "ours")

@@ -5,7 +5,7 @@ use posthaste_testkit::Wire;
 use crate::harness::{USER, fetch_text, literal};
 use crate::sharing::{BO, SHARED, server};
 
-/// RFC 7377 §2.2: with `l` and `r`. Of others nothing shows, as of names that do not exist.
+/// RFC 7377 §2.2: with `l` and `r`. Nothing of others is shown, as for names that do not exist.
 #[test]
 fn one_search_goes_through_mailboxes_of_others_where_they_may_be_read() {
     let server = server("lr");
@@ -84,7 +84,7 @@ fn messages_are_put_together_from_mailboxes_of_others_where_they_may_be_read() {
     for hidden in ["Hidden", "Closed", "INBOX"] {
         assert_eq!(append(&mut bo, hidden), missing, "{hidden}");
     }
-    // Of an account that shares nothing, and of none.
+    // Mailboxes of an account that shares nothing, and of no account.
     for other in ["cy%40example.org", "no%20one", "bo%40example.org"] {
         let url = format!("/Other%20Users/{other}/INBOX/;UID=1");
         bo.run(&format!(
@@ -132,7 +132,7 @@ fn notifications_come_from_mailboxes_of_others_where_the_rights_are() {
     bo.expect(
         r#"* LIST (\HasNoChildren) "/" "Other Users/ana@example.org/P/Seen" ("OLDNAME" ("Other Users/ana@example.org/P/Hidden"))"#,
     );
-    // What bo does there is no news to him.
+    // bo's own changes there are not reported to him.
     server.grant(USER, "P", BO, "lrik");
     bo.run(&format!("C: b APPEND {SHARED} {{3+}}\nC: xy\nS: b OK [APPENDUID …] …\nC: c NOOP\nS: c OK …"));
 }
@@ -156,7 +156,7 @@ fn nothing_is_told_of_a_mailbox_elsewhere_after_another_process_took_the_right()
     bo.expect(r#"* STATUS "Other Users/ana@example.org/P" (UIDVALIDITY … UIDNEXT 6 MESSAGES 5)"#);
 }
 
-/// RFC 5465 §6.3, §6.4: PERSONAL is one's own, SUBSCRIBED is what is subscribed now.
+/// RFC 5465 §6.3, §6.4: PERSONAL is one's own mailboxes, SUBSCRIBED the mailboxes subscribed now.
 #[test]
 fn personal_are_ones_own_mailboxes_and_subscribed_those_of_others_too() {
     let server = server("lr");

@@ -1,5 +1,5 @@
-//! Isolation: each command treats a mailbox of another account without rights as one that does not
-//! exist, and an account that shares nothing as an unknown account.
+//! Isolation. Without rights, each command treats a mailbox of another account as one that does not
+//! exist. It treats an account that shares nothing as an unknown account.
 
 use posthaste_directory::NewAccount;
 use posthaste_testkit::Wire;
@@ -48,7 +48,7 @@ fn answer(wire: &mut Wire, command: &str) -> Vec<String> {
     wire.skip_to("q …")
 }
 
-/// What a command is answered with on a mailbox, its name left out.
+/// The answer to a command on a mailbox, without its name.
 fn answer_on(wire: &mut Wire, command: &str, name: &str) -> String {
     let masked = name.replace('@', "\0");
     let quoted = |suffix: &str| format!("\"{masked}{suffix}\"");

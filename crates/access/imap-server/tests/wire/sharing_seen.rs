@@ -86,7 +86,7 @@ fn counts_are_the_readers_own() {
         "#
     ));
     server.login().run("C: a STATUS P (MESSAGES UNSEEN)\nS: * STATUS P (MESSAGES 3 UNSEEN 1)\nS: a OK …");
-    // What is expunged counts for nobody.
+    // Expunged messages count for nobody.
     let mut ana = ana_in(&server);
     ana.run("C: a STORE 1:2 +FLAGS.SILENT (\\Deleted)\nS: a OK …\nC: b EXPUNGE\nS: * 2 EXPUNGE\nS: * 1 EXPUNGE\nS: b OK …");
     bo.run(&format!(
@@ -103,7 +103,7 @@ fn two_sessions_of_a_user_agree_with_condstore_and_qresync() {
     second.run("C: i IDLE\nS: + …");
     first.run("C: b STORE 2 +FLAGS (\\Seen)\nS: * 2 FETCH (UID 2 FLAGS (…\\Seen) MODSEQ (3))\nS: b OK …");
     second.run("S: * 2 FETCH (UID 2 FLAGS (…\\Seen))\nC: DONE\nS: i OK …");
-    // RFC 7162 §3.1.3: what has changed since is left alone.
+    // RFC 7162 §3.1.3: messages that have changed since are left alone.
     first.run(
         r#"
         C: c STORE 2 (UNCHANGEDSINCE 2) -FLAGS (\Seen)
@@ -272,7 +272,7 @@ fn what_was_seen_lasts() {
     assert_eq!(search(&mut bo, "SEEN"), "1");
 }
 
-/// What three users should see, by UID.
+/// The messages that three users should see, by UID.
 struct Model {
     uids: BTreeSet<u32>,
     seen: [BTreeSet<u32>; 3],

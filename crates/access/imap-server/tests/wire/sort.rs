@@ -285,8 +285,8 @@ fn a_damaged_summary_is_named() {
     );
 }
 
-/// Random messages in random orders beside a stable sort of what was written. New mail comes and
-/// old mail leaves, so kept keys have gaps at both ends and in between.
+/// Random messages in random orders beside a stable sort of the written messages. New mail comes
+/// and old mail leaves, so kept keys have gaps at both ends and in between.
 #[test]
 fn as_a_stable_sort_says() {
     /// The keys of a message in the order of `KEYS`, as text that compares alike.

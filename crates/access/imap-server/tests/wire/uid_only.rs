@@ -58,7 +58,7 @@ fn messages_are_named_by_their_uids_alone() {
         S: j OK …
         "#,
     );
-    // What another session does.
+    // The commands of another session.
     server
         .select("INBOX")
         .run("C: a UID STORE 1,5 +FLAGS (\\Deleted)\nS~ a OK …\nC: b UID EXPUNGE 1\nS~ b OK …");

@@ -18,7 +18,7 @@ fn authorise(wire: &mut Wire, rump: &str) -> String {
     url.to_owned()
 }
 
-/// What URLFETCH says of one URL; `None` for NIL.
+/// The answer of URLFETCH to one URL; `None` for NIL.
 fn fetched(wire: &mut Wire, url: &str) -> Option<String> {
     wire.send(format!("f URLFETCH \"{url}\"\r\n").as_bytes());
     let whole = String::from_utf8(response(wire)).expect("UTF-8");

@@ -19,7 +19,7 @@ use crate::maildrop::Maildrop;
 use crate::options::{ClearTextLogin, Pop3Options};
 use crate::session::Refusal;
 
-/// What the directory must know of the connection.
+/// The facts of the connection that the directory needs.
 pub(super) fn channel(options: &Pop3Options, connection: &Connection) -> Channel {
     let peer = connection.peer().ip().to_canonical();
     let (plaintext, scram) =
@@ -79,7 +79,7 @@ impl Driver {
                 Step::Challenge(octets) => self.ask(&octets),
             }
             response = match self.response().await? {
-                // RFC 7628 §3.2.3: what the client says to it does not count.
+                // RFC 7628 §3.2.3: the client's answer to it does not count.
                 Ok(_) if refused.is_some() => break,
                 Ok(octets) => Some(octets),
                 Err(Cut::Silent) => return Ok(Next::End),

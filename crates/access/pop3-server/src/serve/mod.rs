@@ -1,8 +1,8 @@
 //! The adapter: a connection's bytes and the clock on one side, the session's lines and actions on
 //! the other.
 //!
-//! Answers are gathered while commands wait in the input (PIPELINING, RFC 2449 §6.6). They are
-//! sent before anything is waited for.
+//! Answers are gathered while commands wait in the input (PIPELINING, RFC 2449 §6.6). They are sent
+//! before the session waits for anything.
 
 mod login;
 mod retrieve;
@@ -148,7 +148,7 @@ impl Driver {
         Ok(Next::Command)
     }
 
-    /// What follows an answer that may end the session.
+    /// The next step after an answer that may end the session.
     fn after(action: &Action) -> Next {
         if *action == Action::Close { Next::End } else { Next::Command }
     }
@@ -277,7 +277,7 @@ impl Driver {
     }
 }
 
-/// What the session must know of its connection.
+/// The facts of its connection that the session needs.
 fn link(service: &Pop3Service, connection: &Connection) -> Link {
     let channel = login::channel(&service.options, connection);
     Link {

@@ -36,7 +36,7 @@ impl Driver {
         Ok(Next::Command)
     }
 
-    /// Reads the first piece: what cannot be read is refused before the answer begins. `None` if
+    /// Reads the first piece: an unreadable message is refused before the answer begins. `None` if
     /// the message was expunged since the login.
     async fn begin(&self, row: &Row, top_lines: Option<u64>) -> Result<Option<(Message, Bytes)>, StoreError> {
         let (uid, size) = (row.uid(), u64::from(row.size()));

@@ -143,8 +143,8 @@ async fn top_gives_the_header_and_so_many_lines() {
     }
 }
 
-/// What is stored with bare LF, or without an end, comes as lines, and nothing in it ends the
-/// answer.
+/// A message that was stored with bare LF, or without an end, is sent as lines, and no line of it
+/// ends the answer.
 #[tokio::test]
 async fn bare_lf_and_a_missing_end_are_served_as_lines() {
     let server =
@@ -164,8 +164,8 @@ async fn bare_lf_and_a_missing_end_are_served_as_lines() {
     client.ends().await;
 }
 
-/// LIST says what RETR sends, for all mail whose lines end with CR LF, however it is read from the
-/// store: in one piece or in several.
+/// LIST has the size that RETR sends, for all mail whose lines end with CR LF. It makes no
+/// difference whether the mail is read in one piece or in several.
 #[tokio::test]
 async fn sizes_are_what_is_sent() {
     let line = ".a line of 32 octets, with a dot\r\n";

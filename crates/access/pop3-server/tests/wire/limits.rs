@@ -1,4 +1,4 @@
-//! What a client may send, and for how long it may be silent.
+//! Limits of a client's input and of its silence.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Logins: USER and PASS, AUTH (RFC 5034), STLS (RFC 2595), and what is refused.
+//! Logins: USER and PASS, AUTH (RFC 5034), STLS (RFC 2595), and refusals.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ async fn tls_by_stls_and_from_the_start() {
     let mut client = server.connect().await;
     client.play("S: +OK …\nC: USER nobody\nS: +OK …\nC: STLS\nS: +OK Begin TLS negotiation").await;
     let mut client = client.handshake(server.certificates.leaf()).await;
-    // RFC 2595 §4: what was said before does not count, and STLS is over.
+    // RFC 2595 §4: earlier commands do not count, and STLS is over.
     client.play("C: PASS x\nS: -ERR Say USER first\nC: STLS\nS: -ERR TLS is active\nC: CAPA\nS: +OK …").await;
     let offered = client.lines().await;
     assert!(!offered.contains(&"STLS".to_owned()));

@@ -27,7 +27,7 @@ pub struct Server {
     pub trigger: ShutdownTrigger,
 }
 
-/// What a test wants to be different.
+/// The settings that a test changes.
 #[derive(Default)]
 pub struct Setup {
     pub tls: bool,

@@ -1,9 +1,8 @@
 //! MTA-STS (RFC 8461): the policies of domains on TLS to their hosts, fetched, kept and followed.
 //!
-//! A policy that was fetched counts until its `max_age` is over, also if DNS or HTTPS fails or is
-//! made to fail meanwhile: nobody between us and the domain can make us ignore it (RFC 8461
-//! §10.2). It is kept in memory and in the directory record `sts-policy/DOMAIN`, so a restart
-//! forgets none.
+//! A policy that was fetched is valid until its `max_age` is over, also if DNS or HTTPS fails or is
+//! made to fail meanwhile. Nobody between us and the domain can make us ignore it (RFC 8461 §10.2).
+//! It is kept in memory and in the directory record `sts-policy/DOMAIN`, so a restart forgets none.
 
 mod https;
 mod policy;
@@ -108,7 +107,7 @@ impl Kept {
     }
 }
 
-/// What is known of a domain's policy.
+/// The state of a domain's policy.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Found {
     /// The policy that counts.
@@ -148,7 +147,7 @@ impl Sts {
         Self { inner: Arc::new(Inner { tls, port, engine, table: Mutex::default() }) }
     }
 
-    /// Reads what was kept, and removes what has ended.
+    /// Reads the stored policies, and removes those that have ended.
     pub(crate) async fn open(&self) -> posthaste_store::Result<()> {
         let Some(engine) = &self.inner.engine else { return Ok(()) };
         let mut after: Option<String> = None;

@@ -10,7 +10,7 @@ const MAX_AGE_MAX: i64 = 31_557_600;
 /// Patterns that are kept of a policy. A domain has a handful of hosts.
 const PATTERNS_MAX: usize = 100;
 
-/// What to do if a host does not fit the policy.
+/// The treatment of a host that does not match the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mode {

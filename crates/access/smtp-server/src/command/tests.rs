@@ -186,7 +186,7 @@ proptest! {
         verb in prop::sample::select(VERBS.map(|(name, _)| name).to_vec()),
         rest in "[ :<>@\"\\\\=a-zA-ZFROMTO0-9\\[\\]ü]{0,40}",
     ) {
-        // What is understood is understood the same way when printed.
+        // A parsed command parses to the same command after it is printed.
         if let Ok(command) = parse(&format!("{verb} {rest}")) {
             prop_assert_eq!(parse(&command.to_string()), Ok(command));
         }

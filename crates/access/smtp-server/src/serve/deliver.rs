@@ -92,7 +92,7 @@ impl Driver {
                 Err(error) => missed.push(Missed { to: addressed(to, target), failure: error.failure() }),
             }
         }
-        // Without a queue, and by LMTP, the client keeps what was refused.
+        // Without a queue, and by LMTP, the client keeps the refused recipients.
         let is_taken_over = self.service.role != Role::Lmtp && self.service.sink.relays();
         if is_taken_over && is_delivered && !missed.is_empty() {
             match self.take_over(id, &message, (&reached, is_quarantined), missed).await {

@@ -11,7 +11,7 @@ use posthaste_net::{Connection, NetError};
 use super::{Driver, Line, Next, closing};
 use crate::{PlaintextAuth, SmtpOptions, command, session::Action};
 
-/// What the directory must know of the connection.
+/// The facts of the connection that the directory needs.
 pub(super) fn channel(options: &SmtpOptions, connection: &Connection) -> Channel {
     let peer = connection.peer().ip().to_canonical();
     let allowed = |auth| match auth {
@@ -60,7 +60,7 @@ impl Driver {
                 Step::Challenge(octets) => self.ask(&octets),
             }
             response = match (self.response().await?, refused) {
-                // RFC 7628 §3.2.3: what the client says to it does not count.
+                // RFC 7628 §3.2.3: the client's answer to it does not count.
                 (Ok(_), Some(error)) => {
                     let action = self.session.login_failed(&error);
                     return self.say_or_close(action);

@@ -40,7 +40,7 @@ impl Driver {
     async fn full(&self, found: &Result<Target, ResolveError>) -> Option<Reply> {
         let target = found.as_ref().ok().filter(|_| self.service.role != Role::Lmtp)?;
         let error = self.service.sink.has_room(target, self.session.declared_size()).await.err()?;
-        // Of anything else, delivery says what it is.
+        // Any other failure is named by delivery.
         (error.kind() == Kind::OverQuota).then(|| replies::delivery(Kind::OverQuota))
     }
 

@@ -10,7 +10,7 @@ use crate::session::replies;
 use crate::verification::Verified;
 
 impl Driver {
-    /// What scans mail of this host, if anything does.
+    /// The scanner for mail of this host, if there is one.
     fn scanning(&self) -> Option<&Scanning> {
         let address = self.connection.peer().ip().to_canonical();
         let scanning = self.service.scanning.as_ref()?;

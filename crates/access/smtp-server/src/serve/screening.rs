@@ -12,13 +12,13 @@ use crate::reply::Reply;
 use crate::session::replies;
 
 impl Driver {
-    /// What screens this host, if anything does.
+    /// The screening of this host, if there is one.
     fn screening(&self) -> Option<Screening> {
         let screening = self.service.screening.as_ref()?;
         screening.concerns(self.connection.peer().ip()).then(|| screening.clone())
     }
 
-    /// A recipient is named: what the host gets instead of an answer about it.
+    /// The answer that a host gets to a recipient instead of one about the recipient.
     pub(super) async fn screened(&mut self, recipient: &str) -> Result<Option<Reply>, NetError> {
         let Some(screening) = self.screening().filter(|_| !is_postmaster(recipient)) else { return Ok(None) };
         let peer = self.connection.peer().ip();

@@ -50,7 +50,7 @@ pub(super) fn recipient_ok() -> Reply {
 pub(super) fn go_on() -> Reply {
     Reply::bare(354, "Send the message, end with a dot on a line of its own")
 }
-/// What became of a message for one recipient.
+/// The reply to the delivery of a message to one recipient.
 pub(crate) fn outcome(id: &str, outcome: &Result<(), Undelivered>) -> Reply {
     match outcome {
         Ok(()) => delivered(id),
@@ -76,7 +76,7 @@ fn rejected(reason: &str) -> Reply {
 fn delivered(id: &str) -> Reply {
     reply(250, (2, 0, 0), format!("Delivered, id {id}"))
 }
-/// What a message for other domains gets.
+/// The reply to a message for other domains.
 /// RFC 7372 §3.2, and RFC 7489 §10.3: the policy is the author's.
 pub(crate) fn refused_by_author(author: &str) -> Reply {
     let plain: String = author.chars().filter(char::is_ascii_graphic).take(255).collect();
@@ -209,7 +209,7 @@ pub(super) enum PathOf {
     Recipient,
 }
 
-/// What a line that is no command gets (RFC 5321 §4.2.4, RFC 3463 §3.6).
+/// The reply to a line that is no command (RFC 5321 §4.2.4, RFC 3463 §3.6).
 pub(super) fn syntax(error: &SyntaxError, path: PathOf) -> Reply {
     let (code, enhanced) = match error {
         SyntaxError::Line => (500, (5, 5, 2)),
@@ -247,13 +247,13 @@ pub(super) fn login(failure: &LoginFailure) -> Reply {
     reply(code, enhanced, text)
 }
 
-/// RFC 3463 §3.8; RFC 6647 §4 for what is only put off.
+/// RFC 3463 §3.8; RFC 6647 §4 for deferrals.
 pub(crate) fn screened(refusal: &Refusal) -> Reply {
     let (code, class) = if refusal.is_permanent() { (550, 5) } else { (451, 4) };
     reply(code, (class, 7, 1), capital(refusal.to_string()))
 }
 
-/// What a scanner's verdict means for the client; `None` if the message is delivered.
+/// The reply to a scanner's verdict; `None` if the message is delivered.
 pub(crate) fn scanned(verdict: &Verdict) -> Option<Reply> {
     match verdict {
         Verdict::Accept | Verdict::Junk => None,

@@ -31,7 +31,7 @@ fn recipient(number: u128) -> Target {
 }
 
 impl Session {
-    /// What a line is answered with; look-ups find account 1.
+    /// The answer to a line; look-ups find account 1.
     fn say(&mut self, line: &str) -> String {
         let action = match self.line(line.as_bytes(), ROOM) {
             Action::Resolve(mailbox) => self.recipient_resolved(mailbox, Ok(recipient(1))),

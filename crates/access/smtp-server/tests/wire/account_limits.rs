@@ -1,4 +1,4 @@
-//! What one account may submit, and how many sessions it may have.
+//! The limits of one account's submissions and sessions.
 
 use posthaste_net::{AccountLimits, Accounts};
 use posthaste_smtp_server::Role;

@@ -116,7 +116,7 @@ async fn a_url_that_is_not_for_the_sender_is_refused() {
             .await;
     }
     assert!(server.inbox("ben@example.org").await.is_empty());
-    // What another user has authorised for her may be sent by her.
+    // She may send a part that another user has authorised for her.
     client
         .play(&format!(
             "C: MAIL FROM:<ana@example.org>

@@ -110,7 +110,8 @@ async fn a_full_mailbox_costs_the_other_recipients_no_second_copy() {
     assert!(server.inbox("ben@example.org").await.is_empty());
 }
 
-/// A script may keep nothing, so its account is asked for room after the message and not before.
+/// A script may keep nothing, so the room in its account is checked after the message and not
+/// before.
 #[tokio::test]
 async fn an_account_with_a_script_is_not_full_before_the_message() {
     let sink: fn(Delivery) -> Arc<dyn MailSink> =

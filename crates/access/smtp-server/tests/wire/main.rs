@@ -1,7 +1,8 @@
 //! The server over real sockets, with the directory, delivery and the in-memory store behind it.
 //!
-//! The transcripts have the lines as they are sent: `C:` what the client sends (lines without an
-//! answer between them go in one write), `S:` what must come back, where `…` matches any text.
+//! The transcripts have the lines as they are sent. The client sends `C:` lines; those without an
+//! answer between them go in one write. The server must answer with the `S:` lines, where `…`
+//! matches any text.
 
 // `allow-unwrap-in-tests` knows test functions only, and not what they call.
 #![allow(clippy::unwrap_used)]

@@ -63,7 +63,7 @@ async fn submits(sender: SenderRule) -> (crate::talk::Server, crate::talk::Talk<
     (server, client)
 }
 
-/// What a message with these lines at its head is answered.
+/// The answer to a message with these lines at its head.
 fn submission(head: &str, answer: &str) -> String {
     let lines: String = head.lines().map(|line| format!("C: {line}\n")).collect();
     format!(

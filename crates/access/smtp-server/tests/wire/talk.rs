@@ -32,7 +32,7 @@ pub struct Server {
     pub trigger: ShutdownTrigger,
 }
 
-/// What a test wants to be different.
+/// The settings that a test changes.
 pub struct Setup {
     pub role: Role,
     pub mode: Mode,

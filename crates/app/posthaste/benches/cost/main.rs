@@ -1,5 +1,5 @@
-//! What a command costs the server: nanoseconds of its CPU per message, taken from outside, on the
-//! real binary over loopback.
+//! The cost of a command for the server: nanoseconds of its CPU per message, taken from outside, on
+//! the real binary over loopback.
 //!
 //! `cargo bench -p posthaste --bench cost` prints the table of the README for folders of up to
 //! 100,000 messages. After `--`:
@@ -106,7 +106,7 @@ impl Side {
         server.start()
     }
 
-    /// Imports what the groups need.
+    /// Imports the mail that the groups need.
     fn fill(&self, options: &Options) {
         let server = self.start();
         server.add_account(USER, PASSWORD);

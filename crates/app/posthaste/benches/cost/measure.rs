@@ -1,4 +1,4 @@
-//! What the server used: CPU of its threads, and memory that only it has.
+//! The usage of the server: CPU of its threads, and memory that only it has.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -34,7 +34,7 @@ pub fn private_bytes(server: &Server) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// Longer than the index takes to follow what was acknowledged.
+/// Longer than the index takes to follow acknowledged commits.
 pub const INDEX_FOLLOWS: Duration = Duration::from_millis(30);
 
 /// CPU and wall time of a piece of work.
@@ -42,8 +42,8 @@ pub fn measured(server: &Server, work: impl FnOnce()) -> (u64, u64) {
     measured_with(server, work, Duration::ZERO)
 }
 
-/// The same of work that changes something: what the index costs that follows is counted, though
-/// nobody waits for it.
+/// The same of work that changes something: the cost of the index, which follows later, is counted,
+/// though nobody waits for it.
 pub fn measured_to_the_end(server: &Server, work: impl FnOnce()) -> (u64, u64) {
     std::thread::sleep(INDEX_FOLLOWS);
     measured_with(server, work, INDEX_FOLLOWS)

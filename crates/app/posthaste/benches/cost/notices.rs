@@ -50,7 +50,8 @@ pub fn notices(server: &Server, table: &mut Table) {
     take(table, "an import", processes);
 }
 
-/// An mbox of one message, another for each number: an import leaves out what it imported before.
+/// An mbox of one message, another for each number: an import leaves out messages that it imported
+/// before.
 fn one_message(file: &Path, number: usize) {
     let text = String::from_utf8(message(number)).unwrap();
     std::fs::write(file, format!("From ben@example.org Mon Jan  1 00:00:00 2024\r\n{text}\r\n")).unwrap();

@@ -44,7 +44,7 @@ pub fn opening(server: &Server, table: &mut Table, sizes: &[usize]) {
     }
 }
 
-/// What each message of a listing or a search costs.
+/// The cost of each message of a listing or a search.
 pub fn listings(server: &Server, table: &mut Table, sizes: &[usize]) {
     let mut client = Client::login(server.address("imap"));
     let rows = [
@@ -116,8 +116,9 @@ pub fn changes(server: &Server, table: &mut Table, round: usize) {
     client.ask(&format!("DELETE {target}"));
 }
 
-/// 4 KiB to one recipient, one at a time, each on disk before the next: as an MTA that knows
-/// PIPELINING sends it, with an answer awaited behind each command, and on a connection of its own.
+/// 4 KiB to one recipient, one at a time, each on disk before the next. There are three rows. One
+/// is as an MTA that knows PIPELINING sends it. One waits for the answer to each command. One has a
+/// connection for each message.
 pub fn lmtp_deliveries(server: &Server, table: &mut Table) {
     const TIMES: usize = 100;
     let mut text = four_kibibytes();

@@ -80,7 +80,7 @@ pub enum Account {
         /// command.
         #[arg(long, value_name = "URL", conflicts_with = "remove")]
         to: Option<String>,
-        /// With --to: logins here succeed, for what others share with the account.
+        /// With --to: logins here succeed, for mailboxes that others share with the account.
         #[arg(long, requires = "to")]
         admit: bool,
         /// Logins are no longer sent elsewhere.
@@ -120,7 +120,7 @@ pub struct Settings {
     /// same in each format.
     #[arg(long, value_enum)]
     pub format: Option<AccountFormat>,
-    /// With the format `mime`: whether the rich message is kept beside what was made of it, so that
+    /// With the format `mime`: whether the rich message is kept beside the MIME made of it, so that
     /// `posthaste convert` can go back.
     #[arg(long, value_name = "BOOL")]
     pub keep_original: Option<bool>,
@@ -132,7 +132,7 @@ pub struct Settings {
     #[arg(long, value_name = "COUNT", value_parser = messages)]
     pub messages: Option<Quota>,
     /// Most messages that one IMAP command processes (MESSAGELIMIT), at least 1000; 0 for no limit;
-    /// `none` for what the configuration's `imap.message_limit` says.
+    /// `none` for the configuration's `imap.message_limit`.
     #[arg(long, value_name = "COUNT", value_parser = command_limit)]
     pub message_limit: Option<CommandLimit>,
     /// The same for commands that add messages alone (SAVELIMIT): COPY and APPEND.

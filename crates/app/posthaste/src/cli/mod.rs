@@ -113,12 +113,11 @@ pub enum Command {
     Import(Import),
     /// Give stored mail the form of another format. Clients see the same before and after.
     ///
-    /// `account set --format` decides how new mail is stored; this command converts what is stored
-    /// already. The server may run meanwhile. Messages keep their UIDs, except rich mail that an
-    /// earlier version stored and shows as `winmail.dat`: its messages become new ones, which
-    /// clients see as MIME, with their flags and dates. A run that was cut off loses nothing: run
-    /// it again. A sample first says how long it may take. Exit status 1 if a message cannot be
-    /// converted.
+    /// `account set --format` decides how new mail is stored; this command converts stored mail.
+    /// The server may run meanwhile. Messages keep their UIDs, except rich mail that an earlier
+    /// version stored and shows as `winmail.dat`: its messages become new ones, which clients see
+    /// as MIME, with their flags and dates. A run that was cut off loses nothing: run it again. A
+    /// sample first says how long it may take. Exit status 1 if a message cannot be converted.
     Convert(Convert),
     /// Show and change mail that waits to be sent to other domains.
     ///
@@ -162,8 +161,8 @@ pub enum Command {
     CopyStore(CopyStore),
     /// Back up accounts and all their mail into a directory, beside the running server.
     ///
-    /// The first run copies everything, each later run what has changed. After an interruption, run
-    /// it again. At the end every message is read back from the backup and compared with the store;
+    /// The first run copies everything, each later run only changes. After an interruption, run it
+    /// again. At the end every message is read back from the backup and compared with the store;
     /// exit status 0 means that they are equal.
     ///
     /// With the embedded engine, a run copies all accounts as of one instant after the start of the
@@ -423,8 +422,7 @@ pub struct Check {
     /// first, and read what would be lost.
     #[arg(long, requires = "rebuild")]
     pub force: bool,
-    /// Make the search index again: remove what is stored of it, and read the texts of all
-    /// messages.
+    /// Make the search index again: remove its stored segments, and read the texts of all messages.
     ///
     /// The server may run meanwhile; searches then read the texts. Use it after an update of a
     /// store that had no search index, or to see whether the index is at fault. It also works on a

@@ -16,7 +16,7 @@ pub enum Report {
         #[arg(long)]
         json: bool,
     },
-    /// Show what the running server has cost since its start, by command, account or client: CPU
+    /// Show the cost of the running server since its start, by command, account or client: CPU
     /// time, commands, octets, changes of mailboxes, messages read.
     ///
     /// The server always counts. The figures come from the socket `metrics.sock` in its data

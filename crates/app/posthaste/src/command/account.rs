@@ -103,7 +103,7 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
     }
 }
 
-/// What is asked of a new account; the rest is as usual.
+/// The options for a new account; the rest is as usual.
 fn new_account(settings: &cli::Settings) -> NewAccount {
     NewAccount {
         quota_bytes: settings.quota.and_then(|q| q.0),
@@ -120,7 +120,7 @@ fn new_account(settings: &cli::Settings) -> NewAccount {
     }
 }
 
-/// What is asked to change.
+/// The requested changes.
 fn account_change(settings: &cli::Settings) -> AccountChange {
     AccountChange {
         quota_bytes: settings.quota.map(|q| q.0),
@@ -135,7 +135,7 @@ fn account_change(settings: &cli::Settings) -> AccountChange {
     }
 }
 
-/// `None` for what the configuration has for all.
+/// `None` for the value of the configuration.
 const fn format(given: cli::AccountFormat) -> Option<Format> {
     match given {
         cli::AccountFormat::Mime => Some(Format::Mime),

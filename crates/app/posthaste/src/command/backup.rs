@@ -9,8 +9,8 @@
 //! | `backup/account/<name>` | `id`: the account · `taken`: the instant of its copy, as `begun` |
 //!
 //! From the embedded engine, all accounts of a run are copied as they were at one instant: see
-//! `LmdbEngine::snapshot`. A cluster has no such instant; there each mailbox is copied as it was at
-//! one moment of the run, and copied again until it compares equal.
+//! `LmdbEngine::snapshot`. A cluster has no such instant. There each mailbox is copied as it was at
+//! one moment of the run. It is copied again until it compares equal.
 //!
 //! An account that was removed from the store stays in its backup, but is no part of a later run.
 //! Mail that waits to be sent is in it, and is held: nothing is sent a second time by itself.
@@ -133,7 +133,7 @@ fn prepare(target: &Path, data: &Path) -> Result<()> {
     private::tighten_store(target)
 }
 
-/// What the last run into a backup was; `None` for a store that is no backup.
+/// The last run into a backup; `None` for a store that is no backup.
 pub async fn last_run(engine: &dyn Engine) -> Result<Option<Run>> {
     match engine.directory_entry(RUN).await? {
         Some(record) => parse(RUN, &record.value).map(Some),
@@ -141,7 +141,7 @@ pub async fn last_run(engine: &dyn Engine) -> Result<Option<Run>> {
     }
 }
 
-/// What a backup knows of an account; `None` for one that no run took.
+/// The record of an account in a backup; `None` for one that no run took.
 pub async fn taken(engine: &dyn Engine, account: &str) -> Result<Option<Taken>> {
     let name = taken_name(account);
     match engine.directory_entry(&name).await? {
@@ -162,8 +162,8 @@ pub async fn write(engine: &dyn Engine, name: &str, record: &impl Serialize) -> 
     Ok(set_directory_entry(engine, name, Some(value.into())).await?)
 }
 
-/// Prints what is not as it should be; an error if there is anything. `damaged`: why accounts, and
-/// the queue, are not whole.
+/// Prints the faults; an error if there is anything. `damaged`: why accounts, and the queue, are
+/// not whole.
 fn conclude(faults: &[String], damaged: &[String]) -> Result<()> {
     damaged.iter().take(FAULTS_SHOWN).for_each(|fault| println!("{fault}"));
     faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("differs: {fault}"));
@@ -205,7 +205,7 @@ impl Job<'_> {
         self.ends.mirror_records("dkim/").await?;
         if whole {
             self.ends.mirror_records("group/").await?;
-            // A backup is one state: what was removed from the store goes.
+            // A backup is one state, so accounts that were removed from the store are removed.
             self.ends.drop_records("group/").await?;
             self.ends.drop_records("dkim/").await?;
         }
@@ -294,7 +294,7 @@ impl Job<'_> {
         if self.options.skip_bodies { Compare::Summaries } else { Compare::All }
     }
 
-    /// Makes the aliases of accounts what they are in the store.
+    /// Makes the aliases of accounts the same as in the store.
     async fn copy_aliases(&self, accounts: &[Account]) -> Result<()> {
         let names: BTreeSet<&str> = accounts.iter().map(|account| account.name.as_str()).collect();
         let here = self.ends.aliases(|account| names.contains(account)).await?;

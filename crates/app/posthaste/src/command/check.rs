@@ -69,7 +69,7 @@ async fn reindex(config: &Config, opened: &Opened, account: Option<String>) -> R
     say_size(&index).await
 }
 
-/// Prints what the search index takes.
+/// Prints the size of the search index.
 async fn say_size(index: &SearchIndex) -> Result<()> {
     let (mut sum, mut mailboxes, mut after) = (Size::default(), 0, None);
     loop {

@@ -96,8 +96,8 @@ fn lock(data: &Path) -> Result<File> {
     }
 }
 
-/// Says how long it may take and what it may save, by a sample that changes nothing. Answers with
-/// the number of messages.
+/// Estimates the time and the saved bytes by a sample that changes nothing. Answers with the number
+/// of messages.
 async fn estimate(opened: &Opened, places: &[Place], options: ConvertOptions) -> Result<u64> {
     let ids: Vec<_> = places.iter().map(|place| place.mailbox.id).collect();
     let heads = opened.store.status(&ids).await?;

@@ -146,7 +146,7 @@ async fn list(opened: &Opened) -> Result<()> {
     }
 }
 
-/// Asks DNS for records and prints what it says; the number of those without which mail fails.
+/// Looks up records in DNS and prints their states; the number of those without which mail fails.
 async fn compare(config: &Config, records: &[Record]) -> Result<usize> {
     let dns = config.relay.dns()?;
     let mut failing = 0;
@@ -167,7 +167,7 @@ async fn compare(config: &Config, records: &[Record]) -> Result<usize> {
     Ok(failing)
 }
 
-/// Fetches the policy as others do, and prints what they get.
+/// Fetches the policy as others do, and prints the result.
 async fn compare_policy(config: &Config, domain: &str, policy: &Published) -> Result<()> {
     let dns = config.relay.dns()?;
     let page = format!("https://mta-sts.{domain}/.well-known/mta-sts.txt");

@@ -1,4 +1,4 @@
-//! Two stores, and what goes from one to the other beside mail: accounts' records, scripts,
+//! Two stores, and the records that are copied beside mail: accounts' records, scripts,
 //! annotations, rights, aliases, domains and secrets. For `copy-store`, `backup` and `restore`.
 //!
 //! An account's record comes after its mail: until all of it is there, nobody can log in at the
@@ -122,7 +122,7 @@ impl Ends {
         Ok(total)
     }
 
-    /// Makes an account at the other end what it is here: the same id, mail and record.
+    /// Makes an account at the other end the same as here: the same id, mail and record.
     pub async fn mirror(&self, account: &Account, progress: &mut Progress<'_>) -> Result<()> {
         self.mirror_by(&self.transfer(), account, progress).await
     }
@@ -173,7 +173,7 @@ impl Ends {
         }
     }
 
-    /// What is not the same at both ends of an account that was mirrored, a sentence each.
+    /// The differences between both ends of a mirrored account, a sentence each.
     pub async fn compare(
         &self,
         account: &Account,
@@ -200,7 +200,7 @@ impl Ends {
         Ok(faults)
     }
 
-    /// Makes each record of a kind at the other end what it is here.
+    /// Makes each record of a kind at the other end the same as here.
     pub async fn mirror_records(&self, prefix: &str) -> Result<()> {
         let mut pages = DirectoryPages::new(&*self.from, prefix, PAGE);
         while let Some(page) = pages.next().await? {
@@ -257,7 +257,7 @@ impl Ends {
         Ok(())
     }
 
-    /// Makes a record at the other end what it is here.
+    /// Makes a record at the other end the same as here.
     pub async fn put(&self, record: &DirectoryEntry) -> Result<()> {
         Ok(set_directory_entry(&*self.to, &record.name, Some(record.value.clone())).await?)
     }

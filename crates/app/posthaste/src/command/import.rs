@@ -46,7 +46,7 @@ pub async fn run(config: Config, options: Import) -> Result<()> {
     Ok(())
 }
 
-/// What came of all sources.
+/// The sums over all sources.
 #[derive(Default)]
 struct Run {
     messages: u64,

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open;
 
-/// What becomes of a referral.
+/// A change of a referral.
 pub enum Change {
     /// It is shown.
     None,

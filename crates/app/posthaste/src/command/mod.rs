@@ -120,7 +120,7 @@ fn show_config(common: &Common, default: bool) -> Result<()> {
         print!("{}", config::DEFAULT);
         return Ok(());
     }
-    // Reading it is the test; printing it shows what a server started here would use.
+    // Reading it is the test; printing it shows the values that a server started here would use.
     println!("{:#?}", configuration(common)?.without_secrets());
     Ok(())
 }

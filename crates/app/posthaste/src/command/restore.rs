@@ -47,7 +47,7 @@ struct Underway {
     fresh: bool,
     source: String,
     done: bool,
-    /// What the backup could not read, a line each.
+    /// The mail that the backup could not read, a line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
 }
@@ -213,8 +213,8 @@ impl Job {
         }
     }
 
-    /// Restores accounts. Returns what the backup cannot read: one damaged message is no reason to
-    /// leave out everybody else.
+    /// Restores accounts. Returns the mail that the backup cannot read: one damaged message is no
+    /// reason to leave out everybody else.
     async fn restore(&self, wanted: &[Wanted], backup: &Path) -> Result<Vec<String>> {
         let accounts: Vec<Account> = wanted.iter().map(|wanted| wanted.account.clone()).collect();
         let total = self.ends.messages(&accounts).await?;
@@ -248,7 +248,7 @@ impl Job {
         Ok(damaged)
     }
 
-    /// Brings what waited to be sent. All of it is held.
+    /// Restores the mail that waited to be sent. All of it is held.
     async fn restore_queue(&self) -> Result<()> {
         let (from, to) = (&*self.ends.from, &*self.ends.to);
         if from.directory_scan("queue/", None, 1).await?.is_empty() {

@@ -15,7 +15,7 @@ use crate::config::{Config, RouteAccept};
 use crate::failure::{Failure, Result};
 use crate::open;
 
-/// What happens to mail for one address.
+/// One step in the route of mail for an address.
 struct Step {
     depth: usize,
     address: String,
@@ -115,8 +115,8 @@ struct Bounces {
 }
 
 impl Bounces {
-    /// To whom reports for an address go, if it has the shape of a sender that is made so and is
-    /// not somebody's; `Some(None)` if it was not made here.
+    /// To whom reports for an address go, if it has the form of a rewritten sender and is not
+    /// somebody's. `Some(None)` if it was not made here.
     async fn original(&self, directory: &Directory, address: &str) -> Result<Option<Option<String>>> {
         let is_free = srs::is_rewritten(address)
             && matches!(directory.resolve(address).await, Err(ResolveError::NoSuchUser));
@@ -124,7 +124,7 @@ impl Bounces {
     }
 }
 
-/// What an account does with mail.
+/// The treatment of mail by an account.
 fn account(Recipient { account, address, detail }: &Recipient) -> String {
     let mut what = match (address.as_str() == account.name, detail) {
         (true, _) => "is an account".to_owned(),

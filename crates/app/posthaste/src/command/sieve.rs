@@ -101,7 +101,7 @@ struct Trial<'o> {
     mailboxes: &'o [String],
     directory: &'o Path,
     host: String,
-    /// What the command line says, which goes before what a delivery has.
+    /// Values of the command line, which go before those of a delivery.
     environment: &'o [(String, String)],
 }
 

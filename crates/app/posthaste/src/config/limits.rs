@@ -50,7 +50,7 @@ impl Limits {
         self.message_size.map(ByteSize::as_u64).unwrap_or(MESSAGE_LEN_DEFAULT)
     }
 
-    /// What each account may do in a time.
+    /// The limits of each account in a time.
     pub fn of_accounts(&self) -> AccountLimits {
         AccountLimits {
             connections: self.account_connections,

@@ -61,7 +61,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// What passwords are kept with.
+    /// The policy by which passwords are hashed.
     pub fn policy(&self) -> Policy {
         Policy {
             argon2_memory_kib: u32::try_from(self.argon2_memory.as_u64() / 1024).unwrap_or(u32::MAX),
@@ -71,7 +71,7 @@ impl Login {
         }
     }
 
-    /// Checks what the types do not express.
+    /// Checks rules that the types do not express.
     pub(super) fn check(&self) -> Result<(), String> {
         let iterations = self.scram_iterations;
         if iterations != 0 && !(SCRAM_ITERATIONS_MIN..=SCRAM_ITERATIONS_MAX).contains(&iterations) {

@@ -53,7 +53,7 @@ pub enum SessionEnds {
 }
 
 impl Oauth {
-    /// What checks tokens; `None` if the section names nothing.
+    /// The verifier of tokens; `None` if the section names nothing.
     pub fn tokens(&self, domain: &str) -> Result<Option<Arc<dyn TokenCheck>>> {
         let usage = |key: &str, why: String| Failure::Usage(format!("`oauth.{key}`: {why}"));
         let judge = if !self.jwks.is_empty() {

@@ -119,7 +119,7 @@ impl Relay {
         }
     }
 
-    /// What asks DNS.
+    /// The resolver of DNS.
     pub fn dns(&self) -> Result<Dns> {
         let dns = Dns::new(&self.dns, self.port);
         let dns = dns.map_err(|error| Failure::Usage(format!("`relay.dns`: {error}")))?;
@@ -161,7 +161,7 @@ impl Relay {
         Tls::new(present).map_err(unreadable)
     }
 
-    /// Checks what the types do not express.
+    /// Checks rules that the types do not express.
     pub(super) fn check(&self) -> std::result::Result<(), String> {
         check_login("relay.", &self.user, &self.password_file, self.tls)?;
         if self.dane && self.dns.is_empty() {

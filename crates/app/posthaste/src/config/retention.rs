@@ -66,7 +66,7 @@ impl Retention {
         self.rules.iter().map(RetentionRule::rule).collect()
     }
 
-    /// Checks what the types do not express.
+    /// Checks rules that the types do not express.
     pub(super) fn check(&self) -> Result<(), String> {
         for (number, rule) in self.rules().iter().enumerate() {
             rule.check().map_err(|error| format!("rule {} of `retention.rules`: {error}", number + 1))?;

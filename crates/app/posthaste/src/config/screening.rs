@@ -42,7 +42,7 @@ pub struct MilterAt {
 }
 
 impl MilterAt {
-    /// Postfix waits so long for each answer; content filters may ask others in turn.
+    /// Postfix waits so long for each answer; content filters may query others in turn.
     const fn within() -> Duration {
         Duration::from_secs(30)
     }
@@ -91,7 +91,7 @@ impl Screening {
     /// after hours.
     const GREYLIST_MAX: Duration = Duration::from_secs(3600);
 
-    /// Checks what the types do not express.
+    /// Checks rules that the types do not express.
     pub(super) fn check(&self) -> Result<(), String> {
         for list in &self.block_lists {
             if normal_domain(&list.zone).is_err() || !list.zone.contains('.') {
@@ -112,7 +112,7 @@ impl Screening {
         Ok(())
     }
 
-    /// What scans messages; nothing if it is not set.
+    /// The scanner of messages; nothing if it is not set.
     pub fn rspamd(&self) -> Result<Option<Rspamd>, String> {
         if self.rspamd.is_empty() {
             return Ok(None);

@@ -56,7 +56,7 @@ impl Tls {
         }
     }
 
-    /// Checks what the types do not express.
+    /// Checks rules that the types do not express.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.certificate.as_os_str().is_empty() != self.key.as_os_str().is_empty() {
             return Err("`tls.certificate` and `tls.key` go together: set both, or neither".into());

@@ -13,8 +13,8 @@ const MAPPED_FROM: libc::c_int = 1024 * 1024;
 pub fn give_large_blocks_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: mallopt takes two integers and changes the allocator's own settings under the
-    // allocator's own lock; it is called once, at the start of main, and what it returns (0 for an
-    // unknown setting) leaves the default in force.
+    // allocator's own lock. It is called once, at the start of main. If it returns 0 (an unknown
+    // setting), the default stays in force.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_FROM);
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// What is assumed where nothing says how much there is.
+/// The assumed memory where the system does not report it.
 const UNKNOWN: u64 = 2 << 30;
 
 /// Bytes of memory that this process can have.

@@ -1,4 +1,4 @@
-//! Memory: what the server may use, how that is shared out, and how the allocator gives it back.
+//! Memory: how much the server may use, how that is divided, and how the allocator gives it back.
 
 mod allocator;
 mod machine;

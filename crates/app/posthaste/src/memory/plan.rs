@@ -1,4 +1,4 @@
-//! How the memory that the server may use is shared out. The worst case is the sum of all parts: it
+//! How the memory that the server may use is shared out. The worst case is the sum of all parts. It
 //! is logged at the start, and a start whose worst case is over `limits.memory` is refused.
 //!
 //! ```text
@@ -30,15 +30,15 @@ use posthaste_directory::hashes_at_once;
 use super::machine::memory_there_is;
 use crate::config::{Auto, Config};
 
-/// What one connection may hold in the worst case. That is a command of 256 KiB with what it was
-/// parsed into, 128 KiB of input behind it, 128 KiB of output, and 128 KiB of a message. Beside
-/// them are four TLS records each way, 16 KiB of live results and the windows of DEFLATE.
-/// `tests/memory.rs` measures sessions in that state.
+/// The memory that one connection may hold in the worst case. That is a command of 256 KiB with the
+/// values that it was parsed into, and 128 KiB of input behind it. To these come 128 KiB of output
+/// and 128 KiB of a message. Beside them are four TLS records each way, 16 KiB of live results and
+/// the windows of DEFLATE. `tests/memory.rs` measures sessions in that state.
 pub const CONNECTION_BYTES: u64 = 1 << 20;
-/// What the program takes with no connection: threads, and pages of the commit under way.
+/// The memory of the program without connections: threads, and pages of the commit under way.
 const PROGRAM_BYTES: u64 = 16 << 20;
-/// Tables that are full only under an attack: 20 MiB of failed logins, 13 of greylisting, 16 of
-/// DMARC reports, and some 11 of rates, remembered passwords and quotas.
+/// Tables that are full only under an attack. Failed logins take 20 MiB, greylisting 13, DMARC
+/// reports 16. Rates, remembered passwords and quotas take some 11.
 const TABLES_BYTES: u64 = 60 << 20;
 /// Compiled Sieve scripts: 8 MiB of source, and about three times that when compiled.
 const SCRIPTS_BYTES: u64 = 24 << 20;
@@ -57,10 +57,10 @@ const CONNECTIONS_MAX: u64 = 16_000;
 const CONNECTIONS_LEAST: u64 = 64;
 /// Fewer than this many serve nobody well. A machine without room for them is too small.
 const CONNECTIONS_FEWEST: u64 = 16;
-/// What "auto" for `limits.message_size` is on large machines, and on ever smaller ones.
+/// The value of "auto" for `limits.message_size` on large machines, and on ever smaller ones.
 const MESSAGE_LENS: [u64; 8] = [64 << 20, 32 << 20, 16 << 20, 8 << 20, 4 << 20, 2 << 20, 1 << 20, 512 << 10];
 
-/// What each part may use, in bytes.
+/// The memory that each part may use, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
     /// The bound on all of it.
@@ -85,7 +85,7 @@ impl Plan {
         Self::within(config, memory_there_is(), hashes_at_once() as u64)
     }
 
-    /// An error that names what is too large, if the parts are more than the whole.
+    /// An error that names the part that is too large, if the parts exceed the whole.
     pub fn check(&self) -> Result<(), String> {
         if self.worst_case() > self.memory { Err(self.refusal()) } else { Ok(()) }
     }
@@ -139,12 +139,12 @@ impl Plan {
         self.worst_case() <= self.memory && budgets.into_iter().all(lets_through)
     }
 
-    /// Gives what is left to the parts that are not set: to each a share of the whole, and at most
-    /// what gains anything. A machine without room for sort keys reads them again for each SORT.
+    /// Gives the rest to the parts that are not set: to each a share of the whole, and at most what
+    /// gains anything. A machine without room for sort keys reads them again for each SORT.
     fn shared_out(mut self, config: &Config) -> Self {
         let (limits, memory) = (&config.limits, self.memory);
         let mut left = memory.saturating_sub(self.worst_case());
-        // Half of what is left at most, so that something remains for the next.
+        // Half of the rest at most, so that something remains for the next.
         let mut grow = |part: &mut u64, wanted: u64, costs: u64| {
             let more = wanted.saturating_sub(*part).min(left / 2 / costs);
             *part += more;

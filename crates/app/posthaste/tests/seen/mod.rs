@@ -1,4 +1,4 @@
-//! What a client sees of a mailbox, and a deliverer that never stops.
+//! A client's view of a mailbox, and a deliverer that never stops.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "each test program uses some of it")]

@@ -26,7 +26,7 @@ pub struct SelectParams {
     pub qresync: Option<Qresync>,
 }
 
-/// What the client remembers of the mailbox: RFC 7162 §3.2.5.
+/// The state of the mailbox that the client remembers: RFC 7162 §3.2.5.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Qresync {
     /// The UIDVALIDITY it saw.
@@ -49,7 +49,7 @@ pub struct SeqMatch {
     pub uids: UidSet,
 }
 
-/// What a mailbox is for: RFC 6154 §2, RFC 8457.
+/// The special use of a mailbox: RFC 6154 §2, RFC 8457.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum SpecialUse {
     /// `\All`
@@ -111,7 +111,7 @@ pub struct ListArgs {
     pub syntax: ListSyntax,
     /// Which mailboxes.
     pub selection: ListSelection,
-    /// What the patterns start from.
+    /// The reference name of the patterns.
     pub reference: MailboxArg,
     /// Never none; one in the basic syntax.
     pub patterns: Vec<ListPattern>,
@@ -152,9 +152,9 @@ pub struct ListReturn {
     pub special_use: bool,
     /// `MYRIGHTS`: RFC 8440.
     pub my_rights: bool,
-    /// `STATUS (…)`; empty is none asked.
+    /// `STATUS (…)`; empty if there is none.
     pub status: Vec<StatusItem>,
-    /// `METADATA (…)`: RFC 9590; empty is none asked.
+    /// `METADATA (…)`: RFC 9590; empty if there is none.
     pub metadata: Vec<EntryName>,
 }
 

@@ -1,7 +1,7 @@
 //! Commands of a client as typed values: RFC 9051 §6 and the extensions named at each.
 //!
-//! One variant a command; `UID FETCH` is FETCH with [`MessageSet::Uid`]. Whether a command is legal
-//! in the present state is the session's business, not the grammar's.
+//! Each command is one variant. `UID FETCH` is FETCH with [`MessageSet::Uid`]. The session decides
+//! whether a command is legal in the present state, not the grammar.
 
 mod fetch;
 mod mailbox;
@@ -101,7 +101,7 @@ pub enum CommandBody {
     Create {
         /// Its name: see [`MailboxArg::create_name`].
         mailbox: MailboxArg,
-        /// What it is for; most often nothing.
+        /// Its special uses; most often none.
         special_use: Vec<SpecialUse>,
     },
     /// RFC 9051 §6.3.5.
@@ -121,28 +121,28 @@ pub enum CommandBody {
     List(ListArgs),
     /// RFC 3501 §6.3.9.
     Lsub {
-        /// What the pattern starts from.
+        /// The reference name of the pattern.
         reference: MailboxArg,
         /// One pattern.
         pattern: ListPattern,
     },
     /// LIST with mailboxes of other servers: RFC 2193 §5.1.
     Rlist {
-        /// What the pattern starts from.
+        /// The reference name of the pattern.
         reference: MailboxArg,
         /// One pattern.
         pattern: ListPattern,
     },
     /// LSUB with mailboxes of other servers: RFC 2193 §5.2.
     Rlsub {
-        /// What the pattern starts from.
+        /// The reference name of the pattern.
         reference: MailboxArg,
         /// One pattern.
         pattern: ListPattern,
     },
     /// LIST with special uses, as Gmail had it before RFC 6154.
     Xlist {
-        /// What the pattern starts from.
+        /// The reference name of the pattern.
         reference: MailboxArg,
         /// One pattern.
         pattern: ListPattern,
@@ -155,7 +155,7 @@ pub enum CommandBody {
     Status {
         /// Which mailbox.
         mailbox: MailboxArg,
-        /// In the order asked, never none.
+        /// In the requested order, never none.
         items: Vec<StatusItem>,
     },
     /// RFC 9208 §4.1.1: the quota root of this name.
@@ -221,9 +221,9 @@ pub enum CommandBody {
     Notify(Notify),
     /// ESEARCH: a search in several mailboxes (RFC 7377).
     MultiSearch(MultiSearchArgs),
-    /// RFC 5255 §3.2: languages in the client's order; none asks for those there are.
+    /// RFC 5255 §3.2: languages in the client's order. An empty list requests the available ones.
     Language(Vec<String>),
-    /// RFC 5255 §4.7: comparators in the client's order; none asks for the one in use.
+    /// RFC 5255 §4.7: comparators in the client's order. An empty list requests the one in use.
     Comparator(Vec<String>),
     /// RFC 9051 §6.3.13. The `DONE` that ends it is no command: see
     /// [`crate::framing::CommandFramer::next_line`].
@@ -324,7 +324,7 @@ pub struct UrlFetchItem {
     pub params: Option<Vec<UrlFetchParam>>,
 }
 
-/// What is returned of a URL: RFC 5524 §3.
+/// The parts of a URL's data to return: RFC 5524 §3.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum UrlFetchParam {
     /// `BODY`: the bytes as they are; not with `BINARY`.
@@ -346,7 +346,7 @@ impl UrlFetchParam {
     }
 }
 
-/// What STORE does with its flags.
+/// The change that STORE makes with its flags.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StoreAction {
     /// `FLAGS`
@@ -375,7 +375,7 @@ pub struct AppendMessage {
     pub date: Option<DateTime>,
     /// `ANNOTATION (…)`: annotations it gets (RFC 5257 §4.7).
     pub annotations: Vec<ValueChange>,
-    /// The message, or what it is put together from.
+    /// The message, or the parts of which it is made.
     pub content: AppendContent,
 }
 

@@ -11,6 +11,6 @@ pub struct MultiSearchArgs {
     pub returns: Option<SearchReturn>,
     /// `CHARSET`, if it was given.
     pub charset: Option<Charset>,
-    /// What must hold.
+    /// The criteria.
     pub key: SearchKey,
 }

@@ -22,7 +22,7 @@ pub enum Notify {
 pub struct EventGroup {
     /// Which mailboxes.
     pub mailboxes: MailboxFilter,
-    /// What is reported of them; nothing is `NONE`.
+    /// The events to report; an empty list is `NONE`.
     pub events: Vec<Event>,
 }
 
@@ -71,7 +71,7 @@ impl MailboxFilter {
     }
 }
 
-/// What may be reported: RFC 5465 §5.
+/// The events that may be reported: RFC 5465 §5.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// `MessageNew`, with what is fetched of each new message; may be nothing.

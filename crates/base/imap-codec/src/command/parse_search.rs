@@ -16,7 +16,7 @@ pub(super) fn search(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<Command
     Ok(CommandBody::Search(SearchArgs { numbering, charset, returns, key }))
 }
 
-/// What SEARCH and ESEARCH have in common.
+/// The arguments that SEARCH and ESEARCH share.
 pub(super) struct Program {
     pub(super) returns: Option<SearchReturn>,
     pub(super) charset: Option<Charset>,

@@ -1,4 +1,4 @@
-//! What several commands are made of.
+//! The words that several commands share.
 
 use posthaste_mail_model::{Flag, Keyword, ModSeq};
 
@@ -12,7 +12,7 @@ pub(crate) fn mailbox(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Mailbox
     utf8_or_bad(c, name, names)
 }
 
-/// RFC 6855 §3: what is no UTF-8 ends in BAD where names are UTF-8.
+/// RFC 6855 §3: invalid UTF-8 ends in BAD where names are UTF-8.
 pub(super) fn utf8_or_bad(c: &Cursor<'_>, name: MailboxArg, names: NameEncoding) -> Parsed<MailboxArg> {
     match names == NameEncoding::Utf8 && name.text() == Err(MailboxArgError::Utf8) {
         true => c.fail("a mailbox name in UTF-8"),

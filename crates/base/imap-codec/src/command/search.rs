@@ -8,13 +8,13 @@ use crate::{AnnotationKey, Date, Numbering, PageRange, SeqSet, UidSet};
 /// SEARCH and UID SEARCH.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SearchArgs {
-    /// What the result's numbers are; the sets in the keys say theirs themselves.
+    /// Whether the result has UIDs or sequence numbers. Sets in the keys have their own.
     pub numbering: Numbering,
     /// `CHARSET`, if it was given. Text in the keys is decoded already.
     pub charset: Option<Charset>,
     /// `RETURN (…)`: answer by ESEARCH. `RETURN ()` is `ALL` (RFC 4731 §3.1).
     pub returns: Option<SearchReturn>,
-    /// What must hold. Several keys side by side are one [`SearchKey::And`].
+    /// The criteria. Several keys side by side are one [`SearchKey::And`].
     pub key: SearchKey,
 }
 
@@ -51,14 +51,14 @@ pub struct SearchReturn {
 }
 
 impl SearchReturn {
-    /// Whether it asks for nothing of the result. `SAVE` alone is answered by nothing
+    /// Whether it requests nothing of the result. `SAVE` alone is answered by nothing
     /// (RFC 5182 §2.1).
     pub fn names_no_result(&self) -> bool {
         !(self.min || self.max || self.all || self.count || self.save || self.partial.is_some())
     }
 }
 
-/// What must hold of a message. Text matches as a substring without regard to case.
+/// A criterion for messages. Text matches as a substring without regard to case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SearchKey {
     /// `ALL`

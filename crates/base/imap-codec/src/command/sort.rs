@@ -6,7 +6,7 @@ use crate::{EntryName, Numbering, ValueScope};
 /// SORT and UID SORT.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SortArgs {
-    /// What the result's numbers are.
+    /// Whether the result has UIDs or sequence numbers.
     pub numbering: Numbering,
     /// `RETURN (…)`: answer by ESEARCH (RFC 5267 §3). `RETURN ()` is `ALL`.
     pub returns: Option<SearchReturn>,
@@ -23,13 +23,13 @@ pub struct SortArgs {
 /// `["REVERSE" SP] sort-key`
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SortCriterion {
-    /// What is compared.
+    /// The value to compare.
     pub key: SortKey,
     /// Whether the order of this key is descending.
     pub is_reverse: bool,
 }
 
-/// What SORT compares: RFC 5256 §3, RFC 5957 §4.
+/// The values that SORT compares: RFC 5256 §3, RFC 5957 §4.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SortKey {
     /// `ARRIVAL`: INTERNALDATE.
@@ -93,7 +93,7 @@ impl SortKey {
 /// THREAD and UID THREAD.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ThreadArgs {
-    /// What the result's numbers are.
+    /// Whether the result has UIDs or sequence numbers.
     pub numbering: Numbering,
     /// How messages are put together.
     pub algorithm: ThreadAlgorithm,

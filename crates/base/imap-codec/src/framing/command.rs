@@ -1,8 +1,7 @@
 //! The framer of commands, for a server.
 //!
-//! Memory is bounded by the caller's own decisions: what is held is at most one line limit, the
-//! literals it has accepted and one read. A line is looked at once, however small the pieces it
-//! comes in.
+//! Memory is bounded by the caller's own decisions: it holds at most one line limit, the accepted
+//! literals and one read. A line is looked at once, however small the pieces it comes in.
 
 use bytes::{Buf, BytesMut};
 
@@ -10,7 +9,7 @@ use super::{CommandFrame, LiteralSync, LiteralWanted, literal_header};
 use crate::Tag;
 use crate::limits::{LINE_BYTES_MAX, TAG_BYTES_MAX};
 
-/// What a client may send before it has been understood.
+/// The limits of a client's input before it is parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FramerLimits {
     /// Bytes of one command outside its literals.
@@ -45,8 +44,8 @@ enum State {
     Line,
     /// A literal is announced; the caller accepts or refuses it.
     Deciding,
-    /// The rest of a command is thrown away: first the bytes of a literal, then to the end of the
-    /// line, and so on if that line announces a literal that follows at once.
+    /// The rest of a command is thrown away. First come the bytes of a literal, then the rest of
+    /// the line. If that line announces a literal that follows at once, both go on.
     Dropping { literal: u64, tail: Tail },
 }
 
@@ -238,7 +237,7 @@ impl CommandFramer {
     }
 }
 
-/// What the beginning of a command says.
+/// The tag and the kind of a command.
 struct Head {
     tag: Option<Tag>,
     /// It brings a message: APPEND, REPLACE and UID REPLACE do.
@@ -417,7 +416,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the stream is cut, the same frames come out, and what is held stays within
+        /// However the stream is cut, the same frames come out, and the held bytes stay within
         /// limits.
         #[test]
         fn cuts_do_not_matter(

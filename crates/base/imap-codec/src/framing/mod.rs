@@ -1,8 +1,8 @@
 //! Whole commands and whole responses out of a stream of bytes, without knowing where the bytes
 //! come from.
 //!
-//! A command ends at a line end that no literal header stands before: RFC 9051 §4.3. The framers
-//! own no buffer: the caller reads into a `BytesMut` and hands it over, complete frames leave it as
+//! A command ends at a line end without a literal header before it: RFC 9051 §4.3. The framers own
+//! no buffer. The caller reads into a `BytesMut` and hands it over. Complete frames leave it as
 //! slices that share its memory.
 
 mod command;
@@ -15,7 +15,7 @@ pub use response::{ResponseFrame, ResponseFrameError, ResponseFramer, ResponseLi
 
 use crate::Tag;
 
-/// What the bytes so far make of a client's stream.
+/// The next frame of a client's stream, from the bytes so far.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CommandFrame {
     /// A command with its literals and line end, for [`crate::parse_command`].

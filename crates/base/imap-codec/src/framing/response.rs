@@ -4,7 +4,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::literal_header;
 
-/// What a client is ready to take.
+/// The limits of the responses that a client accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResponseLimits {
     /// Bytes of one response outside its literals. A SEARCH that finds a million messages takes 7
@@ -23,7 +23,7 @@ impl Default for ResponseLimits {
     }
 }
 
-/// What the bytes so far make of a server's stream.
+/// The next frame of a server's stream, from the bytes so far.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ResponseFrame {
     /// A response with its literals and line end, for [`crate::parse_response`]. Where literals

@@ -1,5 +1,5 @@
-//! Commands, for a client: RFC 9051 §6. A client must wait before most literals, so what comes out
-//! says where.
+//! Commands, for a client: RFC 9051 §6. A client must wait before most literals, so the output
+//! marks these places.
 
 use posthaste_mail_model::{Flag, ModSeq};
 

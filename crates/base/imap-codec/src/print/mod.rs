@@ -1,8 +1,8 @@
 //! Bytes from values. Everything appends to a `Vec<u8>` and nothing fails.
 //!
-//! The pieces are public: `delivery` prints ENVELOPE, BODY and BODYSTRUCTURE once, the server
-//! copies them. What is printed is valid for clients of IMAP4rev1 and rev2 alike: text beyond 7
-//! bits goes out as a literal, never in quotes (RFC 9051 §4.3 would allow it only after ENABLE).
+//! The pieces are public, because `delivery` prints ENVELOPE, BODY and BODYSTRUCTURE once, and the
+//! server copies them. The output is valid for clients of IMAP4rev1 and rev2 alike. Text beyond 7
+//! bits is sent as a literal, never in quotes (RFC 9051 §4.3 would allow that only after ENABLE).
 
 mod acl;
 mod command;
@@ -26,8 +26,8 @@ pub use response::{
 };
 pub use structure::{Boundary, address, address_list, body, body_structure, envelope, params};
 
-/// Bytes of the longest text put in quotes: clients read quoted strings a line at a time, and
-/// RFC 2683 §3.2.1.5 has servers keep lines short. Longer text goes out as a literal.
+/// Bytes of the longest text put in quotes. Clients read quoted strings a line at a time, and RFC
+/// 2683 §3.2.1.5 has servers keep lines short. Longer text goes out as a literal.
 pub const QUOTED_BYTES_MAX: usize = 1000;
 
 /// Appends a decimal number.

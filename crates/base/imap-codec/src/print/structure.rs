@@ -18,10 +18,9 @@ pub enum Boundary {
     BodyStructure,
 }
 
-/// Appends `("date" "subject" ((…)) … "message-id")`. Returns which of the bytes appended,
-/// counted from the first of them, are the list of From with the space before it, if Sender and
-/// Reply-To are printed the same: a store of the text then needs only one of the three. An empty
-/// range otherwise.
+/// Appends `("date" "subject" ((…)) … "message-id")`. If Sender and Reply-To are printed like From,
+/// returns the range of From's list, with the space before it. The range counts from the first byte
+/// appended. A store of the text then needs only one of the three. An empty range otherwise.
 pub fn envelope(out: &mut Vec<u8>, envelope: &Envelope<'_>) -> Range<usize> {
     let start = out.len();
     out.push(b'(');

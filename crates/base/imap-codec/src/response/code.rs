@@ -5,7 +5,7 @@ use posthaste_mail_model::{ModSeq, NumSet, SeqNum, Uid, UidValidity};
 use super::ResponseFlag;
 use crate::{AnnotateCode, AnnotationSupport, Capability, MetadataCode, Tag, UidRanges};
 
-/// What stands in the brackets of a status response.
+/// The response code in the brackets of a status response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Code {
     /// `ALERT`

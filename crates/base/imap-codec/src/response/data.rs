@@ -7,7 +7,7 @@ use super::{FetchValue, ResponseFlag, UrlFetched};
 use crate::command::{ListSelection, SpecialUse};
 use crate::{AclData, Annotation, Capability, EntryName, MailboxArg, Numbering, PageRange, Tag};
 
-/// What follows `* `, status responses aside.
+/// The responses after `* `, except status responses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Untagged {
     /// RFC 9051 §7.2.2.
@@ -35,7 +35,7 @@ pub enum Untagged {
     Quota {
         /// The quota root.
         root: String,
-        /// What is limited in it.
+        /// The limited resources.
         resources: Vec<QuotaResource>,
     },
     /// RFC 9208 §4.2.2.
@@ -65,7 +65,7 @@ pub enum Untagged {
     Comparator {
         /// The one in use.
         active: String,
-        /// Those that the client asked for and could have, too.
+        /// Those that the client requested and could have, too.
         others: Vec<String>,
     },
     /// Access control lists: RFC 4314 §3.6 – §3.8.
@@ -119,7 +119,7 @@ pub enum Untagged {
     },
     /// The UIDs of a mailbox in batches: RFC 10022.
     UidBatches {
-        /// The command that asked.
+        /// The command that requested it.
         tag: Tag,
         /// The batches from the newest on, each by its highest and lowest UID.
         batches: Vec<(Uid, Uid)>,
@@ -181,7 +181,7 @@ pub enum ListAttribute {
     Subscribed,
     /// `\Remote`
     Remote,
-    /// What it is for; `SpecialUse::Other` is any attribute we do not know.
+    /// Its special use; `SpecialUse::Other` is any attribute we do not know.
     Use(SpecialUse),
 }
 
@@ -269,7 +269,7 @@ pub struct Esearch {
     pub tag: Option<Tag>,
     /// The mailbox that was searched, of a search in several (RFC 7377 §3).
     pub mailbox: Option<(MailboxArg, UidValidity)>,
-    /// What the numbers are.
+    /// Whether the numbers are UIDs or sequence numbers.
     pub numbering: Numbering,
     /// `MIN`
     pub min: Option<u32>,
@@ -280,7 +280,7 @@ pub struct Esearch {
     /// `ALL`: ranges in the order of the response, the lower end first; never none. A SEARCH has
     /// ascending numbers, a SORT has its own order (RFC 5267 §3.2).
     pub all: Option<Vec<(u32, u32)>>,
-    /// `PARTIAL`: the range that was asked for, and what is on it, as in `all`; nothing is `NIL`
+    /// `PARTIAL`: the range that was requested, and what is on it, as in `all`; nothing is `NIL`
     /// (RFC 9394 §3.1).
     pub partial: Option<(PageRange, Vec<(u32, u32)>)>,
     /// `RELEVANCY`: the scores of the messages of `all` or `partial`, 1 … 100 (RFC 6203 §4).
@@ -301,7 +301,7 @@ pub struct Update {
     pub places: Vec<(u32, Vec<(u32, u32)>)>,
 }
 
-/// What an [`Update`] does.
+/// The kind of an [`Update`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum UpdateKind {
     /// `ADDTO`

@@ -44,7 +44,7 @@ pub enum FetchValue {
     BodySection {
         /// Which bytes.
         section: Section,
-        /// Where they start, if a part of them was asked for.
+        /// Where they start, if a part of them was requested.
         origin: Option<u64>,
         /// The bytes.
         data: Option<Bytes>,

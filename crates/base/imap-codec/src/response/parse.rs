@@ -1,7 +1,7 @@
 //! The parser of responses: status responses, codes and the table of data.
 //!
-//! Looser than the parser of commands: spaces may be doubled, and what is not known is kept as it
-//! stands. What is known and does not parse is an error: a client that measures must see it.
+//! Looser than the parser of commands: spaces may be doubled, and unknown data is kept as it is.
+//! Known data that does not parse is an error, since a client that measures must see it.
 
 use bytes::Bytes;
 
@@ -62,7 +62,7 @@ fn data_or_status(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Response> {
     super::parse_data::data(c, names).map(Response::Data)
 }
 
-/// The rest of the line, text for a person; what is no UTF-8 in it is replaced.
+/// The rest of the line, text for a person; invalid UTF-8 in it is replaced.
 fn text_line(c: &mut Cursor<'_>) -> String {
     let rest = c.rest();
     let rest = rest.strip_suffix(b"\n").unwrap_or(rest);

@@ -229,8 +229,8 @@ fn single_part(c: &mut Cursor<'_>, depth: usize) -> Parsed<SinglePart<'static>> 
     Ok(SinglePart { basic, kind, md5, tail: tail(c)? })
 }
 
-/// What the media type calls for. A server that leaves it out is believed: the part is a basic one
-/// then.
+/// The fields that the media type calls for. A server that leaves it out is believed: the part is a
+/// basic one then.
 fn part_kind(c: &mut Cursor<'_>, basic: &BasicPart<'_>, depth: usize) -> Parsed<PartKind<'static>> {
     let is = |a: &[u8], b: &[u8]| a.eq_ignore_ascii_case(b);
     if is(&basic.media_type, b"text") && matches!(c.peek_second(), Some(b'0'..=b'9')) && c.eat(b' ') {

@@ -1,7 +1,7 @@
 //! ENVELOPE and BODYSTRUCTURE: RFC 9051 §7.5.2.
 //!
-//! Texts are the bytes of the header, neither decoded nor checked, borrowed from the message where
-//! it is delivered and owned where a client has read them.
+//! Texts are the bytes of the header, neither decoded nor checked. A delivery borrows them from the
+//! message. A client that has read them owns them.
 
 use std::borrow::Cow;
 
@@ -63,11 +63,11 @@ pub enum BodyStructure<'a> {
 pub struct SinglePart<'a> {
     /// Type and the fields all parts have.
     pub basic: BasicPart<'a>,
-    /// What only some have.
+    /// The fields that only some kinds have.
     pub kind: PartKind<'a>,
     /// `body-fld-md5`
     pub md5: NString<'a>,
-    /// What ends both sorts of part.
+    /// The last fields of both sorts of part.
     pub tail: PartTail<'a>,
 }
 
@@ -90,7 +90,7 @@ pub struct BasicPart<'a> {
     pub size: u64,
 }
 
-/// What only some parts have.
+/// The fields that only some parts have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PartKind<'a> {
     /// Nothing.
@@ -120,7 +120,7 @@ pub struct MultiPart<'a> {
     pub media_subtype: Cow<'a, [u8]>,
     /// Parameters of Content-Type: extension data.
     pub params: Vec<Param<'a>>,
-    /// What ends both sorts of part.
+    /// The last fields of both sorts of part.
     pub tail: PartTail<'a>,
 }
 

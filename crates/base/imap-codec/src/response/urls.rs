@@ -15,18 +15,18 @@ use crate::print::{body_structure, literal8_head, nstring, string};
 /// A URL of a URLFETCH response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UrlFetched {
-    /// The URL as it was asked for.
+    /// The URL as it was requested.
     pub url: String,
-    /// What it names.
+    /// The data that it names.
     pub data: UrlData,
 }
 
-/// What a URL names, or as much of it as was asked for.
+/// The data that a URL names, or its requested parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UrlData {
-    /// The bytes as they are; `None` where the URL is void, however it was asked for.
+    /// The bytes as they are; `None` where the URL is void, however it was requested.
     Plain(Option<Bytes>),
-    /// What was asked for by name, in the order of the response; never none (RFC 5524 §3).
+    /// The items requested by name, in the order of the response; never none (RFC 5524 §3).
     Items(Vec<UrlDataItem>),
 }
 

@@ -268,7 +268,7 @@ fn append_message() -> BoxedStrategy<AppendMessage> {
         .boxed()
 }
 
-/// What stands in the place of a URL need not be one.
+/// The text in the place of a URL need not be one.
 fn text_of_url() -> BoxedStrategy<String> {
     text()
 }

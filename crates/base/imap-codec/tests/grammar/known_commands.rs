@@ -1,4 +1,4 @@
-//! Commands as the RFCs and real clients write them, and what they must mean.
+//! Commands as the RFCs and real clients write them, and their meanings.
 
 use bytes::Bytes;
 use posthaste_imap_codec::command::*;

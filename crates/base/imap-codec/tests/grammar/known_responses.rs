@@ -1,4 +1,4 @@
-//! Responses as the RFCs and servers in the field write them, and what they must mean.
+//! Responses as the RFCs and servers in the field write them, and their meanings.
 
 use bytes::Bytes;
 use posthaste_imap_codec::response::*;
@@ -202,7 +202,7 @@ fn nonsense_is_an_error() {
     }
 }
 
-/// A chain of 200,000 replies, and as many branches inside each other: neither the parser nor the
+/// A chain of 200,000 replies, and as many branches inside each other. Neither the parser nor the
 /// printer calls itself, so no stack is used up.
 #[test]
 fn a_deep_thread() {

@@ -1,5 +1,5 @@
-//! The grammar seen from outside: what is printed parses back to the same value, the examples of
-//! the RFCs mean what they say, and no bytes at all make a parser panic.
+//! The grammar seen from outside. A printed value parses back to the same value. The examples of
+//! the RFCs mean what they say. No bytes make a parser panic.
 
 // Strategies are tests too, though not marked as such.
 #![allow(clippy::unwrap_used)]

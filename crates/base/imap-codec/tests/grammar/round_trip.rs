@@ -1,4 +1,4 @@
-//! Parsing what was printed gives the value back, in either direction and either name encoding.
+//! Parsing the printed text gives the value back, in either direction and either name encoding.
 
 use bytes::{Bytes, BytesMut};
 use posthaste_imap_codec::framing::{

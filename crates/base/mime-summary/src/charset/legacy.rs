@@ -1,5 +1,5 @@
-//! Charsets that the tables of `encoding_rs` do not have: code pages of MS-DOS, and the forms of
-//! GB 2312, KS X 1001 and UTF-32 that mail uses.
+//! Charsets that the tables of `encoding_rs` do not have. They are code pages of MS-DOS, and the
+//! forms of GB 2312, KS X 1001 and UTF-32 that mail uses.
 
 use encoding_rs::{EUC_KR, GBK};
 

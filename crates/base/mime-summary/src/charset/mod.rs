@@ -1,8 +1,8 @@
 //! Text of any charset as UTF-8: whole, or piece by piece.
 //!
-//! Tables are those of `encoding_rs`; of the charsets that mail has beyond them some are
-//! `mail-parser`'s (UTF-7 …) and some in [`legacy`]. Nothing is refused: text without a charset,
-//! or said to be us-ascii, is taken for UTF-8 if it is that and for windows-1252 if not; an unknown
+//! Tables are those of `encoding_rs`. Mail has further charsets. Some of them are `mail-parser`'s
+//! (UTF-7 …), and some are in [`legacy`]. Nothing is refused. Text without a charset, or labelled
+//! us-ascii, is read as UTF-8 if it is valid UTF-8, and as windows-1252 otherwise. An unknown
 //! charset is read as UTF-8 with replacement characters.
 
 use std::borrow::Cow;
@@ -152,7 +152,7 @@ impl CharsetReader {
         }
     }
 
-    /// Appends what is left after the last bytes.
+    /// Appends the rest after the last bytes.
     pub fn finish(self, into: &mut String) {
         match self.state {
             State::Streaming(mut decoder) => stream(&mut decoder, b"", into, Piece::Last),

@@ -111,7 +111,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// What is left: the arguments without tags, in order. A tag that is left is a fault.
+    /// The other arguments, without tags, in order. A tag that remains is a fault.
     pub(crate) fn positional<const N: usize>(
         &mut self,
         checker: &mut Checker<'_>,

@@ -1,4 +1,4 @@
-//! What is known of a script while it is checked: extensions, variables, loops, and faults.
+//! The state of a script while it is checked: extensions, variables, loops, and faults.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,11 +10,11 @@ use crate::text::{Piece, Reference, Text, Variable, decode_characters, is_identi
 /// The state of one check.
 pub(crate) struct Checker<'c> {
     pub(crate) limits: &'c Limits,
-    /// What this server allows.
+    /// The extensions that this server allows.
     pub(crate) allowed: ExtensionSet,
-    /// What the script has asked for.
+    /// The extensions that the script has requested.
     pub(crate) enabled: ExtensionSet,
-    /// What it has asked for and may not have: named once is enough.
+    /// Extensions that it has requested and may not have: named once is enough.
     refused: BTreeSet<String>,
     pub(crate) errors: Vec<CompileError>,
     /// Regular expressions so far.

@@ -53,7 +53,7 @@ fn comparator(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>, kind: Ma
         checker.error(place, message);
         return Comparator::AsciiCasemap;
     };
-    // RFC 5228 §2.7.3: octet and ascii-casemap need not be asked for.
+    // RFC 5228 §2.7.3: octet and ascii-casemap need not be requested.
     let extension = match comparator {
         Comparator::AsciiNumeric => Some(Extension::ComparatorAsciiNumeric),
         Comparator::UnicodeCasemap => Some(Extension::ComparatorUnicodeCasemap),

@@ -20,7 +20,7 @@ use crate::syntax::Command;
 pub(crate) use actions::is_field_name;
 pub(crate) use tests::is_address_field;
 
-/// What a check makes.
+/// The result of a check.
 pub(crate) struct Checked {
     pub(crate) block: Block,
     pub(crate) enabled: ExtensionSet,

@@ -230,7 +230,7 @@ fn simple(
     }
 }
 
-/// Tests that ask the server something and compare nothing.
+/// Tests that query the server and compare nothing.
 fn lookup(
     checker: &mut Checker<'_>,
     name: &str,

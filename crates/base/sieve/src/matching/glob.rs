@@ -4,8 +4,9 @@
 //! A pattern is cut at its stars into segments. The first segment stands at the beginning, the last
 //! one at the end. Each other one is searched from the end of the one before it, and the earliest
 //! place is taken. So each star takes as little as it can, from the first star on, which is what
-//! RFC 5229 §3.2 requires of match variables. Nothing is tried twice: a segment without `?` is
-//! found in linear time; one with `?` is found by a bit for each of its characters, 64 at a time.
+//! RFC 5229 §3.2 requires of match variables. Nothing is tried twice. A segment without `?` is
+//! found in linear time. A segment with `?` is found by a bit for each of its characters, 64 at a
+//! time.
 
 use std::ops::Range;
 
@@ -15,7 +16,7 @@ pub(crate) struct Glob {
     segments: Vec<Segment>,
 }
 
-/// What stands between two stars.
+/// The characters between two stars.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Segment {
     units: Vec<Unit>,
@@ -151,8 +152,8 @@ impl Segment {
         }
     }
 
-    /// Looks for the segment with a bit for each of its units: bit `i` is set while the last
-    /// `i + 1` characters are what the first `i + 1` units want.
+    /// Looks for the segment with a bit for each of its units. Bit `i` is set while the last
+    /// `i + 1` characters match the first `i + 1` units.
     fn find_units(&self, text: &str, steps: &mut u64) -> Option<usize> {
         let words = self.units.len().div_ceil(64);
         let mut state = vec![0_u64; words];

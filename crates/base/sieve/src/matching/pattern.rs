@@ -71,7 +71,7 @@ pub(crate) enum Pattern {
     Relation(Relation, Box<str>),
 }
 
-/// What the wildcards took, as ranges of the value. The first one is the whole match.
+/// The texts that the wildcards matched, as ranges of the value. The first one is the whole match.
 pub(crate) type Captures = Vec<Range<usize>>;
 
 impl Pattern {

@@ -161,7 +161,7 @@ pub(crate) fn extract_text(
             machine.step_bytes(u64::from(part.body.len()))?;
             text_of(message, part).unwrap_or_default()
         }
-        // RFC 5703 §7: what is no text is nothing.
+        // RFC 5703 §7: a part that is no text is empty.
         None => String::new(),
     };
     let count = first.map_or(usize::MAX, |first| usize::try_from(first).unwrap_or(usize::MAX));

@@ -1,4 +1,4 @@
-//! What a run knows while it goes on: the message, variables, flags, and what to do at the end.
+//! The state of a run: the message, variables, flags, and what to do at the end.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -21,7 +21,7 @@ pub(crate) struct Machine<'r> {
     /// Variables of the script that runs now.
     pub(crate) locals: Vec<String>,
     pub(crate) globals: HashMap<Box<str>, String>,
-    /// What the last match took: the whole first (RFC 5229 §3.2).
+    /// The match variables of the last match: the whole first (RFC 5229 §3.2).
     pub(crate) matched: Vec<String>,
     /// Whether matches fill `matched`.
     pub(crate) has_variables: bool,
@@ -69,7 +69,7 @@ impl<'r> Machine<'r> {
 
     /// Counts a look at this many bytes.
     pub(crate) fn step_bytes(&self, bytes: u64) -> Result<(), Fault> {
-        /// What a comparison passes in the time of one step.
+        /// The bytes that a comparison passes in the time of one step.
         const BYTES_PER_STEP: u64 = 64;
         self.step(1 + bytes / BYTES_PER_STEP)
     }

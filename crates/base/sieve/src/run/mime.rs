@@ -25,7 +25,7 @@ pub(crate) fn parts_from(message: &Message<'_>, root: PartIndex) -> Vec<PartInde
     found
 }
 
-/// What `:mime` makes of a field's value: nothing, a word of it, or parameters.
+/// The value of a field for `:mime`: nothing, a word of it, or parameters.
 pub(crate) fn value_of(raw: &[u8], option: &MimeOption, params: &[String]) -> Vec<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let Some(parsed) = Disposition::parse(raw) else { return Vec::new() };
@@ -71,7 +71,7 @@ pub(crate) fn is_content(media: &Media<'_>, wanted: &str) -> bool {
     }
 }
 
-/// What `:content` searches of a part. RFC 5173 §5.2.
+/// The text of a part that `:content` searches. RFC 5173 §5.2.
 pub(crate) fn content_of<'m>(message: &Message<'m>, part: &Part) -> Vec<Cow<'m, str>> {
     let bytes: &'m [u8] = message.bytes;
     let lossy = |span: posthaste_mime_summary::Span| String::from_utf8_lossy(span.of(bytes));

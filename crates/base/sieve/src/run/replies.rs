@@ -1,4 +1,4 @@
-//! `vacation` and `notify`: what is sent to others, and when nothing may be sent.
+//! `vacation` and `notify`: the mail that is sent to others, and when none may be sent.
 
 use crate::address;
 use crate::compiled::{Fcc, FileOptions, Notify, Vacation};

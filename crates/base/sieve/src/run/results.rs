@@ -1,11 +1,11 @@
-//! The actions of a run: which exclude each other, which are one, and what is left in the end.
-//! RFC 5228 §2.10.
+//! The actions of a run: which exclude each other, which are one, and which remain in the end. RFC
+//! 5228 §2.10.
 
 use crate::effect::{Effect, Target, Version};
 use crate::limits::Limits;
 use crate::run::fault::Fault;
 
-/// What to do so far.
+/// The actions so far.
 pub(crate) struct Results {
     effects: Vec<Effect>,
     remembered: Vec<Effect>,
@@ -51,7 +51,7 @@ impl Results {
         self.effects.iter().any(|effect| matches!(effect, Effect::Reject { .. }))
     }
 
-    /// RFC 5429 §2.1: what was refused cannot be delivered as well.
+    /// RFC 5429 §2.1: a refused message cannot be delivered as well.
     fn delivers(&self, what: &str) -> Result<(), Fault> {
         match self.has_reject() {
             true => {
@@ -137,7 +137,7 @@ impl Results {
         self.push(Effect::Reject { reason, is_strict })
     }
 
-    /// RFC 5230 §4.7: one reply at most, and none to what was refused. None is a reply that need
+    /// RFC 5230 §4.7: one reply at most, and none to a refused message. None is a reply that need
     /// not be sent.
     pub(crate) fn vacation(&mut self, effect: Option<Effect>) -> Result<(), Fault> {
         if self.has_reject() {

@@ -158,8 +158,8 @@ fn run_action(machine: &mut Machine<'_>, op: &Op) -> Result<(), Fault> {
     }
 }
 
-/// RFC 5703 §3: the outermost loop goes over the message and all its parts, a loop in a loop over
-/// what is in the current part.
+/// RFC 5703 §3: the outermost loop goes over the message and all its parts. A loop in a loop goes
+/// over the parts in the current part.
 fn for_every_part<'s>(
     machine: &mut Machine<'_>,
     name: Option<&str>,

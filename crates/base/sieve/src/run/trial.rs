@@ -7,13 +7,13 @@ use crate::matching::{Captures, MatchKind, Pattern};
 use crate::run::fault::Fault;
 use crate::run::machine::Machine;
 
-/// The keys of a test, ready, and what was found.
+/// The keys of a test, ready, and the result.
 pub(crate) struct Trial<'t> {
     matcher: Matcher,
     patterns: Vec<Cow<'t, Pattern>>,
     count: u64,
     captures: Captures,
-    /// What the match took, if match variables are wanted.
+    /// The texts that the match took, if match variables are wanted.
     matched: Option<Vec<String>>,
 }
 

@@ -1,4 +1,5 @@
-//! What tests compare: the values of fields, addresses, the envelope, the body, dates and the rest.
+//! The values that tests compare: the values of fields, addresses, the envelope, the body, dates
+//! and the rest.
 
 use std::borrow::Cow;
 
@@ -80,7 +81,7 @@ pub(crate) fn values(machine: &Machine<'_>, subject: &Subject, sink: &mut Sink<'
             let context = machine.context;
             match context.environment(&item) {
                 Some(value) => sink(&value),
-                // RFC 5183 §4: what is unknown never matches.
+                // RFC 5183 §4: an unknown item never matches.
                 None => Ok(false),
             }
         }
@@ -227,7 +228,7 @@ fn envelope(
             EnvelopePart::From => context.envelope_from(),
             EnvelopePart::To => context.envelope_to(),
         };
-        // The null path is the empty string, whatever part of it is asked for.
+        // The null path is the empty string, whatever part of it is requested.
         let value = match path.rsplit_once('@') {
             _ if path.is_empty() => Some(Cow::Borrowed("")),
             Some((local, domain)) => address::part(local, domain, part, context.subaddress_separator()),

@@ -45,7 +45,7 @@ impl Judge {
         Some(Judge { folder, program })
     }
 
-    /// What the judge would do.
+    /// The judge's actions.
     pub fn run(&self, script: &str, message: &str) -> Vec<String> {
         let path = |name: &str| self.folder.path().join(name);
         std::fs::write(path("script.sieve"), script)
@@ -84,7 +84,7 @@ fn open_to_all(path: &Path) {
         .expect("the folder and the program of the judge can be used");
 }
 
-/// The actions in what the judge prints.
+/// The actions in the judge's output.
 fn lines(said: &str) -> Vec<String> {
     let mut made: Vec<String> = Vec::new();
     for line in said.lines() {
@@ -131,7 +131,7 @@ impl Context for World {
     }
 }
 
-/// What we would do.
+/// Our actions.
 pub fn ours(script: &str, message: &str) -> Vec<String> {
     let compiled =
         Script::compile(script, &Capabilities::default()).unwrap_or_else(|e| panic!("{script}\n{e}"));

@@ -1,4 +1,4 @@
-//! What is wrong is said with its place and a remedy.
+//! Each fault is reported with its place and a remedy.
 
 use crate::world::errors;
 

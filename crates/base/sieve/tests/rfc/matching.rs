@@ -1,4 +1,4 @@
-//! Comparators, RFC 5231, draft-ietf-sieve-regex, and what may be asked by `ihave`.
+//! Comparators, RFC 5231, draft-ietf-sieve-regex, and the names that `ihave` may test.
 
 use crate::world::{check, effects};
 
@@ -48,7 +48,7 @@ fn regular_expressions() {
 
 #[test]
 fn ihave_decides_what_is_checked() {
-    // RFC 5463 §4: what cannot be reached is not checked.
+    // RFC 5463 §4: unreachable commands are not checked.
     let script = "require [\"ihave\"]; if ihave \"x-none\" { do_it :fast \"x\"; } elsif ihave [\"fileinto\", \"copy\"] { fileinto :copy \"A\"; } else { no_such; }";
     assert_eq!(effects(script), ["file A", "implicit keep"]);
     let script = "require \"ihave\"; if allof (ihave \"x-none\", x_test \"a\") { x_do; } if not ihave \"x-none\" { discard; }";

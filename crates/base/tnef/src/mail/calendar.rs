@@ -13,14 +13,14 @@ use super::recurrence::Recurrence;
 use crate::model::{Message, Value, find_attribute};
 use crate::tags::{Guid, SET_APPOINTMENT, attribute, named, property};
 
-/// What a meeting's message is.
+/// The kind of a meeting's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     Request,
     Cancel,
     /// An answer, with the participation that it says.
     Reply(&'static str),
-    /// An appointment that someone sends on: nobody is asked for an answer.
+    /// An appointment that someone sends on. It requests no answer.
     Publish,
 }
 
@@ -194,8 +194,8 @@ fn state(out: &mut Lines, message: &Message, method: Method) {
 }
 
 /// RFC 5546 §3.2: a request and a cancellation come from the organizer, and name the attendees. An
-/// answer comes from its only attendee, and goes to the organizer. §3.2.1: what is published has
-/// no attendees.
+/// answer comes from its only attendee, and goes to the organizer. §3.2.1: a published event has no
+/// attendees.
 fn participants(out: &mut Lines, method: Method, people: &People) {
     if let Method::Reply(participation) = method {
         let organizer =

@@ -1,4 +1,4 @@
-//! A whole message: what is rich in it becomes MIME, and every other byte stays as it was.
+//! A whole message: its rich parts become MIME, and every other byte stays as it was.
 //!
 //! | where the TNEF part is | what becomes of it |
 //! | --- | --- |
@@ -29,7 +29,7 @@ use crate::error::Damage;
 /// reads the header of the message around it.
 const PARTS_MAX: usize = 32;
 
-/// What became of a message.
+/// The outcome for a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It has no rich part.
@@ -47,15 +47,15 @@ fn text_max(len: usize) -> usize {
     len.saturating_mul(40).min(16 << 20).saturating_add(4 << 10)
 }
 
-/// Memory that [`convert`] takes at most for a message of this many bytes, besides the message: the
-/// decoded part, the model, the texts, and the result while it grows.
+/// Memory that [`convert`] takes at most for a message of this many bytes, besides the message. It
+/// holds the decoded part, the model, the texts, and the result while it grows.
 pub fn conversion_memory_max(len: usize) -> usize {
     let values = crate::VALUES_MAX.saturating_mul(100).min(len.saturating_mul(24));
     len.saturating_mul(6).saturating_add(text_max(len).saturating_mul(5)).saturating_add(values)
 }
 
-/// Makes MIME of what is rich in a message. The same message always gives the same bytes. Work and
-/// memory are linear in the message; see [`conversion_memory_max`].
+/// Makes MIME of the rich parts of a message. The same message always gives the same bytes. Work
+/// and memory are linear in the message; see [`conversion_memory_max`].
 pub fn convert(message: &[u8]) -> Result<Outcome, Damage> {
     if !might_be_rich(message) {
         return Ok(Outcome::Ordinary);

@@ -1,4 +1,4 @@
-//! Whole messages: what comes out is read again by the parser that summaries are made with.
+//! Whole messages: the parser that makes summaries reads the results again.
 
 use posthaste_mime_summary::{Structure, decode_transfer, decode_words};
 

@@ -45,7 +45,7 @@ const READ_MAX: usize = 1 << 20;
 /// The code page of text in UTF-8.
 const UTF_8: i32 = 65_001;
 
-/// What is read, for errors.
+/// The name of the structure, for errors.
 const FRAME: &str = "the frame";
 
 const AS_WAS: u8 = 0;

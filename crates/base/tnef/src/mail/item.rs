@@ -10,7 +10,7 @@ use super::header;
 use crate::model::{Attachment, Content, Message, Value, attribute_text, find, find_attribute};
 use crate::tags::{attribute, property};
 
-/// What an attachment holds.
+/// The content of an attachment.
 pub(super) enum Inner<'m> {
     Bytes(&'m [u8]),
     Message(&'m Message),
@@ -132,7 +132,7 @@ impl<'m> Item<'m> {
     }
 }
 
-/// The last part of a path, without what a file system or a header could take for something else.
+/// The last part of a path, without characters that have a meaning in a file system or a header.
 fn file_name(text: &str) -> String {
     const NAME_MAX: usize = 255;
     let text = text.trim_end_matches(['/', '\\']);

@@ -5,7 +5,7 @@
 //!   convert                     crate::decode  body, item, calendar, card     entity
 //! ```
 //!
-//! [`convert`] changes what is rich of a message and leaves every other byte as it was.
+//! [`convert`] changes the rich parts of a message and leaves every other byte as it was.
 
 mod body;
 mod calendar;

@@ -2,9 +2,9 @@
 //! §3.3.10.
 //!
 //! Such a meeting keeps the time zone of its organizer: a rule in UTC would be wrong after the next
-//! change of clocks. There is no rule if the blob or its zone is missing, or if RFC 5545 has no
-//! words for it (another calendar than the Gregorian one). Then the caller describes the pattern as
-//! text.
+//! change of clocks. There is no rule if the blob or its zone is missing. There is none for another
+//! calendar than the Gregorian one either, since RFC 5545 cannot express it. Then the caller
+//! describes the pattern as text.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -25,7 +25,7 @@ const ZONE: &str = "Organizer";
 const EXCEPTIONS_MAX: usize = 7_300;
 const WHAT: &str = "a recurrence";
 
-/// What takes the place of DTSTART and DTEND, and the zone that it names.
+/// The lines in place of DTSTART and DTEND, and the zone that they name.
 pub(super) struct Recurrence {
     /// VTIMEZONE.
     pub zone: Vec<String>,

@@ -24,7 +24,7 @@ fn blob(frequency: u16, kind: u16, period: u32, specific: &[u32], end: u32, dele
     add(&[end, 7, 1]);
     add(&[u32::try_from(deleted.len()).expect("few")]);
     add(deleted);
-    // Of the deleted days, the first keeps its day, and one was moved to the end.
+    // The first of the deleted days keeps its day, and one was moved to the end.
     let changed: Vec<u32> =
         deleted.iter().take(1).copied().chain(deleted.iter().skip(2).map(|_| DAY + 9 * 1440)).collect();
     add(&[u32::try_from(changed.len()).expect("few")]);

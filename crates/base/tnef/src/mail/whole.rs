@@ -16,7 +16,7 @@ use crate::error::Damage;
 use crate::model::{Message, Value, find_attribute};
 use crate::tags::{attribute, property};
 
-/// What a rich message holds, as entities.
+/// The contents of a rich message, as entities.
 pub(super) struct Whole<'m> {
     /// Its text, if it has any.
     pub text: Option<Entity<'m>>,
@@ -62,7 +62,7 @@ impl<'m> Whole<'m> {
             attachments.push(Entity::Text { media: "text/vcard".to_owned(), fields, text });
         }
         let entity = |media: &str, text| Entity::Text { media: media.to_owned(), fields: vec![], text };
-        // RFC 2387: the HTML comes first, then what it refers to.
+        // RFC 2387: the HTML comes first, then the parts to which it refers.
         let html = html.map(|html| {
             let mut parts = vec![entity("text/html", html)];
             parts.append(&mut shown);

@@ -1,8 +1,8 @@
 //! Compressed RTF: MS-OXRTFCP. LZFu, a Lempel-Ziv with a window of 4,096 bytes that begins filled
 //! with frequent RTF, and MELA, which is not compressed.
 //!
-//! Eight tokens follow each control byte: a literal byte, or two bytes with a place in the window
-//! (12 bits) and a length less 2 (4 bits). So no input expands more than eightfold.
+//! Eight tokens follow each control byte. A token is a literal byte, or two bytes with a place in
+//! the window (12 bits) and a length less 2 (4 bits). So no input expands more than eightfold.
 //!
 //! The crate `compressed-rtf` does the same, and is a judge in the tests. It is not used here: it
 //! panics on input under 16 bytes and on lying lengths, and allocates as much memory as those
@@ -11,7 +11,7 @@
 use crate::error::Damage;
 use crate::reader::Reader;
 
-/// What the window holds at first: MS-OXRTFCP §2.1.2.1.
+/// The first contents of the window: MS-OXRTFCP §2.1.2.1.
 const INITIAL: &[u8] =
     b"{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \
 \\fscript \\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\\colortbl\\red0\\green0\\blue0\r\n\\par \

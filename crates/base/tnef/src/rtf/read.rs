@@ -19,11 +19,11 @@ use crate::error::Damage;
 /// How deep groups nest. Word writes some twenty; each costs 40 bytes.
 pub const GROUPS_MAX: usize = 1000;
 
-/// How many tokens are looked at for what a document was made from: MS-OXRTFEX §2.2.3.1 says ten.
-/// Some writers put their own words in between.
+/// How many tokens are read to find the format from which a document was made: MS-OXRTFEX §2.2.3.1
+/// says ten. Some writers put their own words in between.
 const ORIGIN_TOKENS: usize = 20;
 
-/// What RTF was made from.
+/// The format from which RTF was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// HTML, which it encapsulates.
@@ -34,10 +34,10 @@ pub enum Origin {
     Rtf,
 }
 
-/// What RTF says.
+/// The contents of RTF.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// What it was made from.
+    /// The format from which it was made.
     pub origin: Origin,
     /// As text, lines ended by CRLF.
     pub text: String,
@@ -45,7 +45,7 @@ pub struct Document {
     pub html: Option<String>,
 }
 
-/// What RTF was made from.
+/// The format from which RTF was made.
 pub fn origin(rtf: &[u8]) -> Origin {
     let mut tokens = Tokens::new(rtf).take(ORIGIN_TOKENS);
     if tokens.next() != Some(Token::Open) || !matches!(tokens.next(), Some(Token::Word(b"rtf", _))) {
@@ -76,7 +76,7 @@ pub fn read(rtf: &[u8], limit: usize) -> Result<Document, Damage> {
         }
         Out::Text(text) => Ok(document(text, None)),
         Out::Html(html) => {
-            // As text, it is what a program shows that knows RTF alone.
+            // As text, it is shown by a program that knows only RTF.
             let left = limit.saturating_sub(html.len());
             match run(rtf, Out::Simple(Simple::without_html()), left)? {
                 Out::Simple(simple) => Ok(document(simple.finish().0, Some(html))),
@@ -106,7 +106,7 @@ enum Destination {
     Nowhere,
 }
 
-/// What ends with its group.
+/// The state that ends with its group.
 #[derive(Debug, Clone, Copy)]
 struct Group {
     destination: Destination,

@@ -33,7 +33,7 @@ impl<'r> Tokens<'r> {
         before
     }
 
-    /// What follows a backslash.
+    /// The token after a backslash.
     fn escaped(&mut self) -> Option<Token<'r>> {
         let first = *self.rest.first()?;
         if first.is_ascii_alphabetic() {

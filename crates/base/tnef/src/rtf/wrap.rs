@@ -102,7 +102,7 @@ fn write_piece(piece: &str, out: &mut String) {
     }
 }
 
-/// What a program that knows RTF alone does at a tag.
+/// The RTF for a tag, for programs that know only RTF.
 fn shown_for(tag: &str) -> &'static str {
     let name: String = tag
         .chars()

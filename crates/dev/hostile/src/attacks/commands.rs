@@ -141,7 +141,7 @@ const LOGINS_FOR: std::time::Duration = std::time::Duration::from_secs(30);
 
 pub fn logins(stage: &Stage) -> Outcome {
     let (clients, each) = (stage.of(3, 20), stage.of(4, 100));
-    // Each failure is answered later than the one before: what was not tried by then is not tried.
+    // Each failure is answered later than the one before: later tries are left out.
     let began = std::time::Instant::now();
     let is_over = || began.elapsed() > LOGINS_FOR;
     let imap = stage.address("imap");

@@ -1,5 +1,5 @@
-//! Newer IMAP: results that are kept up to date, orders and threads of hostile headers,
-//! annotations, pages, and a search index of text that is all different.
+//! Newer IMAP. There are results that are kept up to date, and orders and threads of hostile
+//! headers. There are annotations, pages, and a search index of text that is all different.
 
 use posthaste_testkit::LineClient;
 

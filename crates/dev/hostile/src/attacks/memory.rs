@@ -1,4 +1,4 @@
-//! What would have the server hold much: announced, unfinished, compressed, decoded.
+//! Attacks that would make the server hold much memory: announced, unfinished, compressed, decoded.
 
 use std::io::Write;
 
@@ -60,7 +60,7 @@ pub fn deflate_bomb(stage: &Stage) -> Outcome {
     client
         .write_all(format!("l LOGIN {ATTACKER} \"{PASSWORD}\"\r\nz COMPRESS DEFLATE\r\n").as_bytes())
         .map_err(text)?;
-    // Read before the bomb is sent: a server that hangs up with input unread resets the connection,
+    // Read before the bomb is sent. A server that hangs up with input unread resets the connection,
     // and answers that nobody has read by then are lost.
     until(&mut client, "z OK").map_err(text)?;
     let mut compress = Compress::new(Compression::best(), false);

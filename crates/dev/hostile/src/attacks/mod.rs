@@ -15,14 +15,14 @@ mod verification;
 
 use crate::Stage;
 
-/// What the server answered, in a few words; or what it must not have done.
+/// The server's answer, in a few words; or the fault.
 pub type Outcome = Result<String, String>;
 
 /// One attack.
 pub struct Attack {
     /// Its name on the command line and in the table.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Its description, in a line.
     pub what: &'static str,
     /// MiB that the server may take over its rest while it goes on.
     pub memory_mib: fn(&Stage) -> u64,
@@ -30,8 +30,8 @@ pub struct Attack {
     pub run: fn(&Stage) -> Outcome,
 }
 
-/// Memory for attacks that send little and are owed nothing: buffers, and what the neighbour and
-/// the store take for themselves.
+/// Memory for attacks that send little and are owed nothing: buffers, and the memory of the
+/// neighbour and the store.
 fn little(_: &Stage) -> u64 {
     64
 }
@@ -42,8 +42,8 @@ fn incoming(stage: &Stage) -> u64 {
     stage.of(256, 768) as u64
 }
 
-/// What FETCH and SEARCH hold: one account has a quarter of 256 MiB, or the largest message; what
-/// is decoded of it comes on top.
+/// The memory of FETCH and SEARCH: one account has a quarter of 256 MiB, or the largest message;
+/// its decoded parts come on top.
 fn reading(stage: &Stage) -> u64 {
     stage.of(128, 384) as u64
 }

@@ -45,7 +45,7 @@ pub fn unread(stage: &Stage) -> Outcome {
             return Err(format!("a script of {SCRIPT_BYTES} octets: {stored}"));
         }
     }
-    // Each command of 17 octets asks for all the scripts, or for one of them.
+    // Each command of 17 octets requests all the scripts, or one of them.
     let mut open = Vec::new();
     for commands in ["GETSCRIPT \"s0\"\r\n", "LISTSCRIPTS\r\n", "HAVESPACE \"x\" 1\r\n"] {
         for _ in 0..stage.of(1, 10) {

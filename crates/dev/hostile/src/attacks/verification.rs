@@ -1,5 +1,5 @@
-//! Mail from a host that nobody believes, which is verified: signatures of as many names as a
-//! header holds, over as many fields, and headers of nothing but fields.
+//! Mail from an unknown host, which is verified. Signatures name as many fields as a header holds,
+//! and headers have as many. Other headers are nothing but fields.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -50,7 +50,7 @@ pub fn headers(stage: &Stage) -> Outcome {
         for mut socket in open {
             let last = last_words(&mut socket).map_err(text)?;
             let reply = last.lines().rev().find(|line| !line.starts_with("221")).unwrap_or_default();
-            // One who sends too much at a time may be asked to come again.
+            // A host that sends too much at a time may be deferred.
             if !reply.starts_with(expected) && !reply.starts_with('4') {
                 return Err(format!("{kind}: {reply:?}"));
             }

@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use posthaste_hostile::sessions::play;
 
-/// Sends commands from the grammars of IMAP, LMTP and submission, whole and changed ones, by
-/// several sessions at once to a server of its own for each seed.
+/// Sends commands from the grammars of IMAP, LMTP and submission, whole and changed ones. Several
+/// sessions send at once. Each seed has a server of its own.
 ///
-/// The first fault ends it, with the seed that repeats the fault. The faults: a session that ends
-/// without a reply; an answer that does not come; a panic, also of a poll with too many steps;
-/// a poll that uses over 100 ms of CPU time;
-/// memory out of bounds; a wrong answer to the well-behaved neighbour. Exit status: 0, or 1 if
-/// something was found.
+/// The first fault ends it, with the seed that repeats the fault. These are faults: a session that
+/// ends without a reply, an answer that does not come, and a panic. A poll with too many steps
+/// panics. Faults are also a poll that uses over 100 ms of CPU time, memory out of bounds, and a
+/// wrong answer to the well-behaved neighbour. Exit status: 0, or 1 if something was found.
 #[derive(Parser, Debug)]
 #[command(name = "fuzz-sessions")]
 struct Arguments {

@@ -1,5 +1,5 @@
-//! Several clients at once whose commands a seed makes: whole ones from the grammar, and bursts of
-//! changed ones that end with the client's side closed.
+//! Several clients at once, whose commands a seed makes. They send whole commands from the grammar,
+//! and bursts of changed ones after which they close their side.
 //!
 //! ```text
 //! a round:  each client sends ──> the model's client asks, its answer is checked ──> each client reads
@@ -34,11 +34,11 @@ use response::response;
 /// Whose sessions send anything.
 const FUZZED: &str = "fuzz@example.org";
 
-/// Bytes over its rest that the server may take: some forty sessions with messages of 64 KiB, and
+/// Bytes over its rest that the server may take. Some forty sessions with messages of 64 KiB, and
 /// the caches of a store that holds a few thousand of them.
 const MEMORY_MAX: u64 = 256 << 20;
 
-/// What was done.
+/// The counts of the work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     /// Whole commands, or transactions.
@@ -66,7 +66,7 @@ struct Peer {
     kind: Kind,
     client: Option<LineClient>,
     serial: usize,
-    /// What is still to be read.
+    /// The unread answers.
     waits: Waits,
 }
 
@@ -88,7 +88,7 @@ enum Waits {
 pub fn play(binary: &str, seed: u64, commands: usize) -> Result<Report, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     let config = folder.path().join("sessions.toml");
-    // Hashing is not what is tried here.
+    // Hashing is not tested here.
     let text = "[log]\nlevel = \"warn\"\n[login]\nscram_iterations = 4096\nargon2_memory = \"7 MiB\"\nargon2_passes = 1\n";
     std::fs::write(&config, text).map_err(|e| e.to_string())?;
     let server = ServerBuilder::new(binary).arg("--config").arg(config.to_string_lossy()).start();
@@ -193,7 +193,7 @@ impl Peer {
         self.serial += 1;
         let tag = format!("f{}", self.serial);
         let bytes = [tag.as_bytes(), b" ", &command, b"\r\n"].concat();
-        // If it hangs up meanwhile, what it said before that is read.
+        // If it hangs up meanwhile, its earlier octets are read.
         let _ = client.send(&bytes);
         self.client = Some(client);
         self.waits = Waits::Answer { tag, command };

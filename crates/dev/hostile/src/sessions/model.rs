@@ -1,5 +1,5 @@
-//! A well-behaved client beside the others: it knows what is in its mailbox, and each answer must
-//! say so.
+//! A well-behaved client beside the others: it knows the contents of its mailbox, and each answer
+//! must agree.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ struct Message {
     flagged: bool,
 }
 
-/// The client and what it knows.
+/// The client and its model.
 pub struct Model {
     client: LineClient,
     messages: BTreeMap<u32, Message>,

@@ -1,5 +1,5 @@
-//! Drives a store with the requests of a mail server, step by step, and records what the store must
-//! contain.
+//! Drives a store with the requests of a mail server, step by step, and records the contents that
+//! the store must have.
 //!
 //! Everything is chosen by the seed. One step is requested and answered before the next, except
 //! groups: commits that wait together while the disk is paused. Steps that fail leave a doubt, as
@@ -54,7 +54,8 @@ pub fn options(seed: u64) -> Options {
         round_messages: 20,
         checkpoint_from,
         reserve_bytes: 8 << 10,
-        // The clock: time advances when a step reads what the index lacks, never by itself.
+        // The clock: time advances when a step reads a commit that the index lacks, never by
+        // itself.
         checkpoint_within: Duration::from_secs(3600),
         ..Options::new(summarize)
     }
@@ -205,7 +206,7 @@ impl StepResult {
     }
 }
 
-/// The result of another process's step, and what it wrote until then.
+/// The result of another process's step, and its operations until then.
 #[derive(Debug, Clone, Default)]
 pub struct RemoteResult {
     /// `None` if the process ended without a result.
@@ -244,7 +245,8 @@ impl Driver {
         Self { recorder, random, options, known, timeline, faulty, ids, script, listener, actor, clock }
     }
 
-    /// Whether faults are injected: then the store may refuse what it could do else.
+    /// Whether faults are injected: then the store may refuse requests that it could otherwise
+    /// fulfil.
     pub fn with_faults(self, faulty: bool) -> Self {
         Self { faulty, ..self }
     }
@@ -257,7 +259,7 @@ impl Driver {
         driver
     }
 
-    /// Length of the log, or what it was at the last result of another process.
+    /// Length of the log, now or at the last result of another process.
     fn now(&self) -> usize {
         self.clock.unwrap_or_else(|| self.recorder.len())
     }
@@ -415,8 +417,7 @@ impl Driver {
         self.script = script.into_iter().collect();
     }
 
-    /// The next result of another process. What it wrote until then is added to the log
-    /// first.
+    /// The next result of another process. Its operations until then are added to the log first.
     fn next_remote_result(&mut self) -> Option<StepResult> {
         let heard = self.script.pop_front()?;
         self.recorder.adopt(&heard.operations);

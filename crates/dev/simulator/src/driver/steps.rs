@@ -1,4 +1,4 @@
-//! The steps: what clients, deliveries and maintenance do to a store.
+//! The steps: the requests of clients, deliveries and maintenance to a store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -314,10 +314,10 @@ impl Driver {
         let mut taken = BTreeSet::new();
         for _ in 0..2 + self.random.below(4) {
             let to = self.a_box();
-            // A commit that was not answered may yet be found in the mailbox. Of two commits on it,
-            // the first then meets a conflict, and the second fits the mod-sequence of what was
-            // found, though it was not made against that. No server sends the second before the
-            // first is answered.
+            // A commit that was not answered may yet be found in the mailbox. If two commits follow
+            // on that mailbox, the first meets a conflict. The second fits the mod-sequence of the
+            // mailbox found, though it was not made for that state. No server sends the second
+            // before the first is answered.
             let is_open = self.known.doubts.iter().any(|doubt| doubt.unit() == Unit::Mailbox(to));
             if !taken.insert(to) && is_open {
                 continue;
@@ -329,7 +329,7 @@ impl Driver {
         self.submit(engine, format!("append {} at once", requested.len()), requested).await
     }
 
-    /// Time passes: the index follows. What is read must be what is known.
+    /// Time passes: the index follows. The read contents must be the known ones.
     async fn read(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let id = self.a_box();
         let start = self.now();

@@ -2,7 +2,7 @@
 //! LMTP.
 //!
 //! The order of messages in each mailbox is a function of the seed, so an interrupted populate goes
-//! on where the mailbox ends: how many messages it has says which one is next.
+//! on where the mailbox ends. The number of its messages gives the next one.
 
 mod append;
 
@@ -44,7 +44,7 @@ impl Wish {
     }
 }
 
-/// What to fill, and how.
+/// The accounts to fill, and how.
 pub struct PopulateOptions {
     /// The IMAP server: mail goes in by it, unless `lmtp` is given, and is counted by it.
     pub imap: Target,
@@ -52,7 +52,7 @@ pub struct PopulateOptions {
     pub lmtp: Option<Target>,
     /// The accounts.
     pub accounts: Accounts,
-    /// What each account holds afterwards.
+    /// The contents of each account afterwards.
     pub wish: Wish,
     /// Seed of the corpus.
     pub seed: u64,
@@ -66,7 +66,7 @@ pub struct PopulateOptions {
     pub live: bool,
 }
 
-/// What was done.
+/// The result of filling.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Populated {
     /// Messages put in now.

@@ -39,8 +39,7 @@ impl User {
         self.ask(&line, Asking::default()).await.map(drop)
     }
 
-    /// STORE. What is known changes first: the answers are compared with what the flags must
-    /// become.
+    /// STORE. The model changes first: the answers are compared with the expected flags.
     pub async fn store(&mut self, which: &Messages, how: &str, flags: &str) -> Result<(), Failure> {
         let uids = self.pick_messages(which);
         if uids.is_empty() {
@@ -358,7 +357,8 @@ impl User {
     }
 }
 
-/// APPEND with the literal sent at once where the server allows (RFC 7888), else when asked for it.
+/// APPEND with the literal sent at once where the server allows (RFC 7888), otherwise when the
+/// server requests it.
 async fn append_with(
     client: &mut Client,
     mailbox: &str,

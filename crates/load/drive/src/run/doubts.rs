@@ -1,4 +1,4 @@
-//! What must be known before a run's figures are believed.
+//! Caveats that a reader must know before believing a run's figures.
 
 use posthaste_load_results::{RunResult, Series, Window};
 use posthaste_load_workload::SessionKind;
@@ -11,7 +11,7 @@ pub const SATURATED_PER_USER: f64 = 1.5;
 const OWN_SHARE_MAX: f64 = 0.1;
 /// The generator's own lateness in dispatching, 99 %, beyond which figures may be its own.
 const LATE_MS_MAX: f64 = 10.0;
-/// Share of the machine that other work may take before throughput and times are what it left.
+/// Share of the machine that other work may take before it limits throughput and times.
 const OTHERS_SHARE_MAX: f64 = 0.1;
 
 /// Every reason to doubt the figures, in words.

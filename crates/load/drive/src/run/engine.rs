@@ -21,17 +21,17 @@ use super::user::User;
 use super::watched::{Watched, glance};
 use crate::interrupt;
 
-/// How long users may take to finish what they are at when the run ends.
+/// How long users may take to finish their transactions when the run ends.
 const GRACE: Duration = Duration::from_secs(10);
 /// A run that has ended.
 pub struct Ended {
     /// Its result; the audit is still to be entered.
     pub result: RunResult,
-    /// What an audit will expect.
+    /// The messages that an audit will expect.
     pub ledger: Option<Ledger>,
 }
 
-/// Runs. `ledger`: already holds what was there before, if there is an audit.
+/// Runs. `ledger`: already holds the earlier messages, if there is an audit.
 pub fn run(options: RunOptions, ledger: Option<Ledger>) -> io::Result<Ended> {
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     own::make_room_for(options.clients).map_err(io::Error::other)?;

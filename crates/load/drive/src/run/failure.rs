@@ -1,11 +1,11 @@
-//! What can go wrong in a transaction, by whose fault and under which name it is counted.
+//! The failures of a transaction, whose fault each is, and the name under which it is counted.
 
 use posthaste_imap_client::Error;
 
 use super::mailer::MailerError;
 
-/// RFC 5530 §3: a subsystem the server needs is away. Whether what it was last asked for is done
-/// nobody knows, as after a lost connection.
+/// RFC 5530 §3: a subsystem the server needs is away. Nobody knows whether it carried out the last
+/// command, as after a lost connection.
 fn is_unavailable(text: &str) -> bool {
     text.contains("[UNAVAILABLE]")
 }
@@ -62,7 +62,7 @@ impl Failure {
         }
     }
 
-    /// Whether what was asked for was certainly not done.
+    /// Whether the command was certainly not carried out.
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::Refused { text, .. } => !is_unavailable(text),
@@ -71,8 +71,7 @@ impl Failure {
         }
     }
 
-    /// Whether this is what a client sees of a server, or of what the server needs, that is not
-    /// there for a while.
+    /// Whether this shows a server, or a part that it needs, that is not available for a while.
     pub fn is_outage(&self) -> bool {
         match self {
             Self::Connection(Error::Refused { text, .. }) | Self::Refused { text, .. } => {

@@ -1,5 +1,4 @@
-//! Every response is checked here against what is known, as a client that keeps a copy would notice
-//! it.
+//! Every response is checked here against the model, as a client that keeps a copy would notice it.
 
 use posthaste_imap_client::fetch::{Summary, Value};
 use posthaste_imap_client::listing::{self, Listed};

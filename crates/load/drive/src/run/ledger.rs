@@ -1,7 +1,8 @@
-//! What must be in each account at the end: how often each message at least, and at most.
+//! The messages that must be in each account at the end: how often each message at least, and at
+//! most.
 //!
-//! A change is entered before it is asked for (it may happen) and again when it is acknowledged (it
-//! did). What was asked for and never answered stays between the two, as it must: nobody can know.
+//! A change is entered before it is requested (it may happen) and again when it is acknowledged (it
+//! did). A request without an answer stays between the two, since nobody can know its outcome.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -29,7 +29,7 @@ impl User {
         }
     }
 
-    /// Whether it has done as many transactions as it was asked for.
+    /// Whether it has done the requested number of transactions.
     fn has_done_all(&self) -> bool {
         self.shared.options.transactions_each.is_some_and(|most| self.done >= most)
     }
@@ -153,7 +153,7 @@ impl User {
     }
 
     /// Keeps INBOX below its threshold: what arrived beyond is deleted, oldest first, in one go.
-    /// Recorded on its own, so that the mix of transactions stays as it was asked for.
+    /// Recorded on its own, so that the mix of transactions stays as requested.
     async fn trim(&mut self) {
         let limits = self.shared.options.workload.messages;
         let Some(mailbox) = self.model.here().filter(|m| m.is_inbox() && m.is_known()) else { return };

@@ -1,4 +1,4 @@
-//! What a person sees while a run runs: one line a second on a terminal, one every ten elsewhere.
+//! The display during a run: one line a second on a terminal, one every ten elsewhere.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub enum Live {
     Silent,
 }
 
-/// What is shown.
+/// The shown values.
 pub struct State<'a> {
     /// Ramp, warm-up, measuring, ending.
     pub phase: &'a str,

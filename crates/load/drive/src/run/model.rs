@@ -1,4 +1,4 @@
-//! What a virtual user knows about its account: what every answer is compared with.
+//! A virtual user's knowledge of its account: what every answer is compared with.
 
 use posthaste_load_workload::Random;
 use posthaste_load_workload::corpus::Serial;
@@ -143,7 +143,7 @@ impl AccountModel {
         self.inbox();
     }
 
-    /// A name that no mailbox has, nor had in this run: servers may refuse to delete two of one
+    /// A name that no mailbox has, nor had in this run. Servers may refuse to delete two of one
     /// name within a second (Cyrus renames what is deleted after name and second).
     pub fn new_name(&mut self) -> String {
         self.created += 1;

@@ -1,9 +1,9 @@
 //! A thread's own things: its recorder, its pool of mail connections, and in open loop its queue of
 //! tasks.
 //!
-//! In open loop a task is due when the clock says so, whether or not the server has finished the
-//! ones before; its response time counts from then. A server that stalls cannot hide by slowing
-//! down its clients.
+//! In open loop a task is due at its time, whether or not the server has finished the ones before.
+//! Its response time counts from that moment. A server that stalls cannot hide by slowing down its
+//! clients.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -37,7 +37,7 @@ pub struct Outgoing<'a> {
     pub source: u32,
 }
 
-/// What belongs to one thread.
+/// The state of one thread.
 pub struct Lane {
     recorder: Arc<Mutex<Recorder>>,
     tasks: RefCell<VecDeque<Instant>>,
@@ -90,8 +90,8 @@ impl Lane {
         }
     }
 
-    /// Sends a message: by a pooled connection over LMTP and SMTP as an MTA does, by one of its own
-    /// for submission as a user does. Bytes in and out.
+    /// Sends a message. Over LMTP and SMTP it uses a pooled connection, as an MTA does. For
+    /// submission it opens a connection of its own, as a user does. Bytes in and out.
     pub async fn send(
         &self,
         shared: &Shared,

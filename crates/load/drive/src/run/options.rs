@@ -1,4 +1,4 @@
-//! What a run is asked to do.
+//! The options of a run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -70,7 +70,7 @@ pub struct Outside {
 /// A run, decided.
 #[derive(Clone)]
 pub struct RunOptions {
-    /// What users do.
+    /// The workload of the users.
     pub workload: Workload,
     /// The server whose mail is read: IMAP or POP3 as the workload needs.
     pub server: Target,
@@ -105,13 +105,13 @@ pub struct RunOptions {
     pub audit: bool,
     /// How to connect.
     pub dialer: Dialer,
-    /// What to watch of the server.
+    /// The processes of the server to watch.
     pub watch: WatchTarget,
     /// Where the server gives its own figures, if the run reads them.
     pub figures: Option<Figures>,
     /// Megahertz by which CPU seconds become megacycles, if the user says.
     pub mhz: Option<f64>,
-    /// What the server is called.
+    /// The name of the server.
     pub label: String,
     /// The command line, for the record.
     pub command: Vec<String>,

@@ -79,18 +79,18 @@ impl Phase {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// Whether everyone is asked to finish.
+    /// Whether all users must finish.
     pub fn is_stopping(&self) -> bool {
         *self.stop.borrow()
     }
 
-    /// Returns when everyone is asked to finish.
+    /// Returns when all users must finish.
     pub async fn stopping(&self) {
         let mut stop = self.stop.subscribe();
         let _ = stop.wait_for(|stop| *stop).await;
     }
 
-    /// Sleeps, or less if everyone is asked to finish; true if the run goes on.
+    /// Sleeps, but ends early if all users must finish. True if the run goes on.
     pub async fn sleep_until(&self, when: Instant) -> bool {
         if when <= Instant::now() {
             return !self.is_stopping();

@@ -21,7 +21,7 @@ pub struct Pop3 {
 }
 
 impl Pop3 {
-    /// Connects, reads the greeting, starts TLS if asked.
+    /// Connects, reads the greeting, starts TLS if requested.
     pub async fn connect(dialer: &Dialer, endpoint: &Endpoint, who: u32) -> Result<Self, Failure> {
         let wire = dialer.dial(endpoint, who).await?;
         let mut pop3 = Self { wire, input: Vec::new(), used: 0, patience: dialer.patience };

@@ -1,4 +1,4 @@
-//! What a virtual user does in a POP3 session.
+//! The steps of a virtual user in a POP3 session.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::pop3::Pop3;
 use super::user::User;
 
-/// What a session has learnt.
+/// The maildrop as the session knows it.
 #[derive(Default)]
 struct Maildrop {
     /// STAT: messages and bytes.

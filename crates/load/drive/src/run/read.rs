@@ -29,7 +29,7 @@ impl User {
         }
     }
 
-    /// SELECT or EXAMINE; the number of messages is compared with what is known.
+    /// SELECT or EXAMINE; the number of messages is compared with the model.
     pub async fn select(&mut self, which: &Mailbox, examine: bool) -> Result<(), Failure> {
         let Some(at) = self.pick_mailbox(which, ANY_COUNT) else { return Ok(()) };
         let Some(name) = self.model.mailboxes.get(at).map(|m| m.name.clone()) else { return Ok(()) };
@@ -149,7 +149,7 @@ impl User {
         }
     }
 
-    /// SEARCH; the answer is compared with what is known.
+    /// SEARCH; the answer is compared with the model.
     pub async fn search(&mut self, what: &Criterion) -> Result<(), Failure> {
         let Some(mailbox) = self.model.here() else { return Ok(()) };
         let mut subject = 0;
@@ -184,7 +184,7 @@ impl User {
         Ok(())
     }
 
-    /// STATUS; MESSAGES is compared with what is known.
+    /// STATUS; MESSAGES is compared with the model.
     pub async fn status(&mut self, which: &Mailbox, items: &str) -> Result<(), Failure> {
         let Some(at) = self.pick_mailbox(which, ANY_COUNT) else { return Ok(()) };
         let Some(mailbox) = self.model.mailboxes.get(at) else { return Ok(()) };

@@ -20,7 +20,7 @@ pub struct Ending<'a> {
     pub shared: &'a Shared,
     /// The records of all threads, merged.
     pub record: &'a Recorder,
-    /// What the main thread saw.
+    /// The observations of the main thread.
     pub watched: &'a Watched,
     /// The server's cost, if it was watched.
     pub monitor: Option<&'a Monitor>,

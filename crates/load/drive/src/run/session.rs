@@ -1,4 +1,4 @@
-//! A virtual user's IMAP session: connecting, asking, leaving.
+//! A virtual user's IMAP session: it connects, sends commands, and leaves.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use super::follow::{Follow, Wanted};
 use super::model::{FOLDER_PREFIX, Message};
 use super::user::User;
 
-/// What an answered command brought, beside what went into the model.
+/// The results of an answered command, beside those that went into the model.
 pub struct Outcome {
     /// How it ended: OK.
     pub completion: Completion,
@@ -27,13 +27,13 @@ pub struct Outcome {
     pub status: Option<(String, Vec<(String, u64)>)>,
     /// Text with COPYUID.
     pub copied: Option<String>,
-    /// What vanished.
+    /// The expunged messages.
     pub expunged: Vec<Message>,
     /// The sum, if one was wanted.
     pub sum: Option<(u64, u64)>,
 }
 
-/// How a command is asked, beside its words.
+/// How a command is sent, beside its words.
 #[derive(Default)]
 pub struct Asking {
     /// FETCH responses that must come.
@@ -115,7 +115,7 @@ impl User {
         }
     }
 
-    /// Sends a command, follows its answers, and gives what came of it if it was OK and true.
+    /// Sends a command, follows its answers, and returns the result if the answer was OK and true.
     pub async fn ask(&mut self, line: &str, asking: Asking) -> Result<Outcome, Failure> {
         let tracked = self.shared.options.workload.track == Track::Messages;
         let client = self.link.client.as_mut().ok_or(Failure::Stopped)?;
@@ -143,7 +143,8 @@ impl User {
         }
     }
 
-    /// Whether the server offers what a step needs; for optional commands written out in workloads.
+    /// Whether the server offers the capability that a step needs; for optional commands written
+    /// out in workloads.
     pub fn is_offered(&self, step: &Step) -> bool {
         let Step::Raw(command) = step else { return true };
         let Some(client) = &self.link.client else { return true };
@@ -158,7 +159,7 @@ impl User {
         }
     }
 
-    /// Bytes in and out since last asked.
+    /// Bytes in and out since the last call.
     pub fn bytes_since(&mut self) -> (u64, u64) {
         let Some(client) = &self.link.client else { return (0, 0) };
         let now = client.bytes();

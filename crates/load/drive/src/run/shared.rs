@@ -1,4 +1,4 @@
-//! What all threads of a run share: settings, clock, counters.
+//! The state that all threads of a run share: settings, clock, counters.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -15,13 +15,13 @@ type Baselines = Mutex<HashMap<(u32, String), (u64, u64)>>;
 
 /// One run's common ground.
 pub struct Shared {
-    /// What was asked for.
+    /// The options.
     pub options: RunOptions,
     /// The clock.
     pub phase: Phase,
     /// The mail.
     pub corpus: Corpus,
-    /// What the audit will expect, if there is one.
+    /// The messages that the audit will expect, if there is one.
     pub ledger: Option<Ledger>,
     /// Open loop: tasks due and not finished.
     pub unfinished: AtomicI64,
@@ -77,7 +77,7 @@ impl Shared {
         self.options.send.as_ref()
     }
 
-    /// A user has done all that it was asked for. With the last one the run ends.
+    /// A user has done all its transactions. With the last user the run ends.
     pub fn user_done(&self) {
         if self.users_done.fetch_add(1, Ordering::Relaxed) + 1 >= self.options.clients {
             self.phase.stop();

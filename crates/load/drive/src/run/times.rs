@@ -1,4 +1,4 @@
-//! What is noted of a virtual user: times, counts and errors go to its thread's recorder.
+//! The records about a virtual user: times, counts and errors go to its thread's recorder.
 
 use std::time::Instant;
 

@@ -1,7 +1,7 @@
-//! A virtual user: who it is, what it knows, where it is connected, what it has used.
+//! A virtual user: its account, its model, its connection, and its usage.
 //!
-//! What a user does is in other files: its life in `life`, steps in `steps`, `read` and
-//! `change`, sessions in `session` and `pop3_user`. What is noted of it goes through `times`.
+//! The steps of a user are in other files: its life in `life`, steps in `steps`, `read` and
+//! `change`, sessions in `session` and `pop3_user`. Its records go through `times`.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -56,11 +56,11 @@ pub struct Link {
     pub sessions: u32,
     /// Turns it took to another server, since its own failed.
     turns: u32,
-    /// Bytes in and out of the session when last asked.
+    /// Bytes in and out of the session at the last call.
     pub bytes_before: (u64, u64),
 }
 
-/// What it has used since the last transaction was recorded.
+/// Its usage since the last transaction was recorded.
 #[derive(Default)]
 pub struct Used {
     /// FETCH responses.

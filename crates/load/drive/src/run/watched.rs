@@ -1,4 +1,4 @@
-//! What the main thread sees while a run runs: its own cost, and how far the users are.
+//! The observations of the main thread during a run: its own cost, and how far the users are.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,7 +26,7 @@ impl Watched {
         (b.user_s + b.system_s - a.user_s - a.system_s) / (t1 - t0).max(1e-3)
     }
 
-    /// What the server counted between both ends of the window; `None` if it was not asked.
+    /// The server's counts between both ends of the window; `None` if that was not requested.
     pub fn counted(&self) -> Option<Offered<Counted>> {
         Some(match self.figures.as_slice() {
             [] => return None,

@@ -14,7 +14,7 @@ use super::wire::{Answer, Challenge, Hello, Lines, bad, hex, proof, unhex};
 use crate::monitor::Monitor;
 use crate::sample::WatchTarget;
 
-/// What an agent is started with.
+/// The options of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentOptions {
     /// The token both know.
@@ -31,7 +31,7 @@ const INSTRUMENTS_MAX: usize = 16;
 /// an instrument needs a round trip for it, so peers that only wait keep nobody out. Each has a
 /// thread and at most a line of 256 KiB.
 const STRANGERS_MAX: usize = 64;
-/// Pause after a connection could not be accepted: long enough to cost nothing while the process
+/// Pause after a connection could not be accepted. Long enough to cost nothing while the process
 /// has no descriptor left, short enough for an instrument that waits.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 

@@ -1,4 +1,4 @@
-//! What an agent and an instrument send each other: one JSON object per line, both ways.
+//! The messages between an agent and an instrument: one JSON object per line, both ways.
 //!
 //! The agent sends a nonce. The instrument answers with its HMAC-SHA-256 under the token that both
 //! have, so the token itself is never sent. The figures are not encrypted.

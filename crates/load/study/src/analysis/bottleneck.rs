@@ -1,7 +1,7 @@
-//! What limited a run: seed 000 "ruled out mailbox server bottlenecks due to I/O, CPU, or network".
+//! The limit of a run: seed 000 "ruled out mailbox server bottlenecks due to I/O, CPU, or network".
 //!
-//! A resource is excluded if the server used well below what it offers, named if it used nearly
-//! all, and not known if neither can be said.
+//! A resource is excluded if the server used well below what it offers. It is named if the server
+//! used nearly all. Otherwise it is not known.
 
 use posthaste_load_results::{RunResult, ServerCost};
 

@@ -152,8 +152,9 @@ fn sentence(name: &str, projection: &Projection) -> String {
     }
 }
 
-/// The fits that bear on the projection: the projected one over the measured range and to the limit
-/// if that is at most twice as far, and the parabola that it replaces, over the measured range.
+/// The fits that bear on the projection. The projected one covers the measured range, and extends
+/// to the limit if that is at most twice as far. The parabola that it replaces covers the measured
+/// range.
 fn fitted(measured: &Curve, projection: &Projection) -> Vec<Curve> {
     let from = measured.points.first().map_or(0.0, |p| p.0);
     let drawn = |fit: &Polynomial, to: f64, name: &str| {

@@ -1,6 +1,6 @@
 //! Seed 004's figures: throughput against clients in both mixes, response time of each transaction,
-//! user and kernel time, scale-up by processors, processor counters and hottest functions where
-//! offered.
+//! user and kernel time. Then scale-up by processors, and processor counters and hottest functions
+//! where offered.
 
 use posthaste_load_results::{Analysis, Curve, Offered, Plot, RunResult, SimulatedCounts, StudyPoint, Table};
 
@@ -111,7 +111,7 @@ fn processors(n: f64) -> String {
     if n == 1.0 { "1 processor".into() } else { format!("{n} processors") }
 }
 
-/// What the most processors bring over the fewest.
+/// The gain of the most processors over the fewest.
 fn scale_up(curve: &Curve) -> Option<String> {
     let ((few, slow), (many, fast)) = (*curve.points.first()?, *curve.points.last()?);
     (many > few && slow > 0.0).then(|| {
@@ -226,7 +226,7 @@ fn times_table(title: String, runs: &[(&str, &RunResult)]) -> Table {
     Table { title, head, rows: names.iter().map(row).collect() }
 }
 
-/// The functions each server spends its CPU in, in each mix; nothing if no point asked for them.
+/// The functions each server spends its CPU in, in each mix; nothing if no point requested them.
 fn hottest(points: Points) -> Option<Table> {
     let head = ["Server", "mix", "users", "share of CPU (%)", "program", "in", "function"];
     let mut rows = Vec::new();

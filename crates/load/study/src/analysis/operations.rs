@@ -1,4 +1,4 @@
-//! What single operations cost: a table for each size of the folder, a column for each server.
+//! The costs of single operations: a table for each size of the folder, a column for each server.
 //!
 //! A cell is the median over the rounds, with the least and the greatest. Ratios are of medians, to
 //! the first server.

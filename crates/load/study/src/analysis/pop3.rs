@@ -42,7 +42,7 @@ pub fn analyse(points: Points) -> Analysis {
     Analysis { findings: findings(points), plots, tables: vec![table(points)] }
 }
 
-/// What a POP3 transaction costs beside one of the first IMAP mix, at the highest speed of both.
+/// The cost of a POP3 transaction beside one of the first IMAP mix, at the highest speed of both.
 fn findings(points: Points) -> Vec<String> {
     let mut findings = Vec::new();
     for server in points.servers() {

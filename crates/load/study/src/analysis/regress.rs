@@ -13,7 +13,7 @@ const CONFIDENCE: f64 = 0.95;
 /// Difference that does not matter, unless the study says otherwise.
 pub const TOLERANCE: f64 = 0.02;
 
-/// What a comparison of two builds comes to.
+/// The result of a comparison of two builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
     /// At some point the second costs more.
@@ -54,7 +54,7 @@ const BESIDE: [Figure; 3] = [
     Figure { title: "Throughput", of: |r| Some(r.total.rate_per_s), less_is_better: Less::IsWorse },
 ];
 
-/// What was measured at one place on both servers.
+/// The measurements at one place on both servers.
 struct Row {
     name: String,
     pairs: Vec<(f64, f64)>,

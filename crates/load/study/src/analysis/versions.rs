@@ -51,8 +51,8 @@ pub fn look_ups(run: &RunResult) -> Option<f64> {
     counted.per_user(counted.total().directory_reads, run.clients)
 }
 
-/// For each size, at the most users all servers were measured with: a column for each server, and
-/// the change to it from the server before.
+/// A row for each size, at the most users with which all servers were measured. A column for each
+/// server, and the change to it from the server before.
 pub fn tables(points: Points) -> Vec<Table> {
     let mut places: Vec<&StudyPoint> = Vec::new();
     for (point, _) in points.measured() {

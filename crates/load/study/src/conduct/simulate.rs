@@ -107,7 +107,7 @@ fn parse(text: &str) -> Result<SimulatedCounts, String> {
     })
 }
 
-/// What the longer run did beyond the shorter.
+/// The work of the longer run beyond the shorter.
 fn difference(
     (more, long): (u64, SimulatedCounts),
     (fewer, short): (u64, SimulatedCounts),

@@ -9,7 +9,7 @@ use crate::file::Study;
 use crate::plan::Plan;
 use crate::server::Which;
 
-/// What is decided besides the study itself.
+/// The options besides the study itself.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The servers, in order.

@@ -38,7 +38,7 @@ pub fn open_to_all(folder: &Path) -> Result<(), String> {
 }
 
 /// Empties the system's cache of a server's files, so that what it reads next comes from the disk
-/// and is its own. Files that are not synced are synced first. What cannot be opened stays.
+/// and is its own. Files that are not synced are synced first. Files that cannot be opened stay.
 pub fn forget(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };

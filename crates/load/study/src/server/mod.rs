@@ -151,7 +151,7 @@ pub struct Instance {
     pub cgroup: Option<PathBuf>,
     /// Where it gives its own figures, if it does.
     pub figures: Option<Figures>,
-    /// What the report says of it.
+    /// Its facts for the report.
     pub facts: ServerFacts,
     /// Stops it when dropped.
     _child: Option<Child>,

@@ -79,8 +79,8 @@ fn simulated(counts: &Path) -> Result<Vec<String>, String> {
     Ok(words.map(str::to_owned).into_iter().chain([file]).collect())
 }
 
-/// The least that `limits.memory` may be: the sum of what all parts of the server may use in the
-/// worst case, of which it uses a fraction here. The control group is what limits it.
+/// The least that `limits.memory` may be. It is the sum of the worst cases of all parts of the
+/// server. The server uses a fraction of it here. The control group is what limits it.
 const MEMORY_MB_LEAST: u32 = 1024;
 
 /// A cache of an eighth of the memory, as by default. `limits.memory` must name the worst case.

@@ -1,5 +1,5 @@
-//! A child process that does not outlive the study: asked to stop when dropped, made to after a
-//! while.
+//! A child process that does not outlive the study: it gets a signal to stop when dropped, and is
+//! killed after a while.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
@@ -26,7 +26,7 @@ pub struct Child {
 impl Child {
     /// Starts the words of a command; its standard output can be read from [`Child::stdout`].
     ///
-    /// Where this machine lets us make a control group, the child lives in one of its own: its CPU
+    /// Where this machine lets us make a control group, the child lives in one of its own. Its CPU
     /// and disk are then exact, and its memory can be limited. A shell enters the group before it
     /// becomes the program, so that nothing the program does is left out.
     pub fn spawn(words: &[String], log: &std::path::Path, memory_mb: Option<u32>) -> Result<Self, String> {
@@ -61,7 +61,7 @@ impl Child {
         self.group.as_ref().and_then(OwnGroup::accounting).map(Path::to_owned)
     }
 
-    /// Whether the limit of memory asked for holds.
+    /// Whether the requested limit of memory holds.
     pub fn is_memory_limited(&self) -> bool {
         self.memory_limited
     }
@@ -126,7 +126,7 @@ pub fn free_port() -> Result<u16, String> {
     listener.local_addr().map(|a| a.port()).map_err(|e| e.to_string())
 }
 
-/// What a command prints; an error with what it complained of if it fails.
+/// The output of a command; an error with what it complained of if it fails.
 pub fn output(words: &[&str]) -> Result<String, String> {
     let [program, arguments @ ..] = words else { return Err("no command".into()) };
     let out = Command::new(program).args(arguments).stdin(Stdio::null()).output();

@@ -39,7 +39,7 @@ pub fn serial_in_header(header: &[u8]) -> Option<Serial> {
     }
 }
 
-/// What was found of a message.
+/// The verdict on a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Ours, whole and unaltered.

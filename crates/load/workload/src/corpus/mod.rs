@@ -1,5 +1,5 @@
-//! The mail the instrument sends: a function of a seed and a serial number, so that what comes back
-//! can be checked.
+//! The mail the instrument sends: a function of a seed and a serial number, so that a fetched
+//! message can be checked.
 //!
 //! Every message begins with its serial and with a digest of everything after the digest's line.
 //! Servers may put trace headers before that; any other change is found by [`Verifier`].

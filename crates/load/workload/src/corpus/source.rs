@@ -1,7 +1,7 @@
 //! Mail given by the user: an mbox file, a Maildir, a folder of .eml files or one such file.
 //!
 //! Files are listed first and read one at a time. Serial and digest are put before each message, so
-//! that what comes back can be checked as for generated mail.
+//! that a fetched message can be checked as for generated mail.
 
 use std::fs;
 use std::io;

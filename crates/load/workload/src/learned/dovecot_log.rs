@@ -1,4 +1,4 @@
-//! What Dovecot's log says of its users: a line for each login, each session that ended, each
+//! The users as Dovecot's log shows them: a line for each login, each session that ended, each
 //! delivery.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The log does not name commands. A session that ended is one SELECT. Messages whose body or
-//! header was read are FETCHes. What is left of the octets sent is a listing in each session.
+//! header was read are FETCHes. The rest of the sent octets is a listing in each session.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,8 +83,8 @@ impl Sums {
         // A listing for each session, and a FETCH for each body.
         let fetch = self.add("imap", "FETCH", 1 + bodies);
         fetch.body_reads += bodies;
-        // Octets of bodies are taken off again by the mean size of a message, which is that of the
-        // deliveries or a guess: what the log says of them is exact.
+        // The log's figures for bodies are exact. Octets of bodies are subtracted by the mean size
+        // of a message, which is that of the deliveries or a guess.
         let listing = of("out").saturating_sub(of("body_bytes"));
         fetch.sent += listing.max(of("hdr_bytes")) + bodies * super::MESSAGE_BYTES_GUESSED;
         if headers > 0 && listing == 0 {

@@ -1,8 +1,8 @@
 //! IMAP users who make the sums that a server counted.
 //!
-//! If a login has few commands, each session is a transaction with the mean number of each command:
-//! whole ones in every session, the rest in a share of the sessions. If it has many, sessions stay
-//! online and each kind of command is a transaction, chosen by its frequency.
+//! If a login has few commands, each session is a transaction with the mean number of each command.
+//! Whole numbers are in every session, the rest in a share of the sessions. If it has many,
+//! sessions stay online and each kind of command is a transaction, chosen by its frequency.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,8 @@
-//! A workload made from what a server counted: "your profile will most likely be different" (seed
-//! 001).
+//! A workload made from a server's counts: "your profile will most likely be different" (seed 001).
 //!
-//! What is counted are sums: so many commands of each kind, in folders of such sizes, so many
-//! octets. A sum does not say in which order a client did what. So this chooses the simplest users
-//! that make the same sums, and says in comments of the file what is counted and what is guessed.
+//! The counts are sums: so many commands of each kind, in folders of such sizes, so many octets. A
+//! sum does not say in which order a client did what. So this chooses the simplest users that make
+//! the same sums, and says in comments of the file what is counted and what is guessed.
 
 mod dovecot_log;
 mod imap;
@@ -33,7 +32,7 @@ pub struct Observed {
     pub body_reads: u64,
 }
 
-/// What a server counted.
+/// The counts of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
     /// Where it is from, for the file's first line.
@@ -53,7 +52,7 @@ pub struct Profile {
 pub struct Learned {
     /// The file.
     pub toml: String,
-    /// What a reader must know, a sentence each.
+    /// Notes for a reader, a sentence each.
     pub notes: Vec<String>,
 }
 

@@ -32,7 +32,7 @@ const HEADER_FACTOR: usize = 64;
 /// Bytes that the rest of a verification takes: look-ups, keys, hashes.
 const BESIDE: usize = 64 << 10;
 
-/// What a domain's policy leads to.
+/// The effect of a domain's policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// `reject` is refused, `quarantine` goes to the junk folder.
@@ -47,7 +47,7 @@ pub enum Policy {
 pub struct VerifierOptions {
     /// The name of this server, under which results are written (RFC 8601 §2.5).
     pub host: String,
-    /// What DMARC policies lead to.
+    /// The effect of DMARC policies.
     pub policy: Policy,
     /// Time for all look-ups of a message.
     pub within: Duration,
@@ -64,7 +64,7 @@ pub struct Client {
     pub from: String,
 }
 
-/// What happens to a message.
+/// The action on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It is delivered.
@@ -80,11 +80,11 @@ pub enum Action {
 pub struct Verdict {
     /// The field `Authentication-Results`, with its CR LF.
     pub field: String,
-    /// What follows.
+    /// The action.
     pub action: Action,
     /// The domain of the author (`From`), if there is one.
     pub author: String,
-    /// What a report about the author's domain says of the message; none if the domain has no
+    /// The row of the message in a report about the author's domain. None if the domain has no
     /// policy or wants no report, or if look-ups failed.
     pub observed: Option<Observed>,
 }
@@ -118,7 +118,7 @@ pub struct Verifier {
 /// A message that was verified.
 #[derive(Debug)]
 pub struct Verified {
-    /// With the field that says what was found, behind the trace fields of its front.
+    /// With the field that has the results, behind the trace fields of its front.
     pub message: Bytes,
     /// The outcome.
     pub verdict: Verdict,

@@ -8,7 +8,7 @@ use super::*;
 
 const TRACE: &str = "Return-Path: <x@sender.test>\r\nReceived: from a by mx.test; now\r\n";
 
-/// A verifier that asks a name server of its own.
+/// A verifier that queries a name server of its own.
 fn verifier(dns: &DnsServer, policy: Policy) -> Verifier {
     let mut connection = ConnectionConfig::udp();
     let address = dns.address();
@@ -65,7 +65,7 @@ async fn a_signature_of_too_many_fields_is_not_compared_with_the_header() {
     let verified = verify(&verifier, &header).await;
     let field = verified.verdict.field;
     assert!(field.contains("dkim=policy (a signature is too long)"), "{field}");
-    // One that covers what others do is looked at.
+    // A signature that covers the usual fields is verified.
     let field = verify(&verifier, &signature("from:to:subject")).await.verdict.field;
     assert!(field.contains("dkim=fail") && field.contains("header.d=sender.test"), "{field}");
 }

@@ -1,9 +1,8 @@
 //! Mailboxes written as files: mbox (the mboxrd kind) or Maildir.
 //!
 //! One mailbox goes to the very file or folder named. A whole account goes into a folder:
-//! `Archive/2024` becomes `Archive/2024.mbox`, or the Maildir `Archive/2024`. Nothing that exists
-//! is written over. What is written here, import reads back as the same messages with the same
-//! flags and dates.
+//! `Archive/2024` becomes `Archive/2024.mbox`, or the Maildir `Archive/2024`. No existing file is
+//! overwritten. An import of the files gives the same messages with the same flags and dates.
 
 mod maildir;
 mod mbox;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use posthaste_mail_model::MailboxName;
 use sha2::{Digest, Sha256};
 
-/// What to write.
+/// The form to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportForm {
     /// A file per mailbox.

@@ -16,7 +16,7 @@ use crate::deliver::Delivery;
 /// The messages imported into a mailbox before; two folders may share one mailbox.
 pub(super) type SharedKnown = Arc<Mutex<Known>>;
 
-/// What the reader reports.
+/// The events of the reader.
 pub(super) enum Event {
     /// The first message of a folder: the reader needs the digests of earlier imports.
     Folder(Folder),
@@ -76,7 +76,7 @@ impl Batcher {
         Self { delivery, account: account.clone(), events, batch: None, present, known }
     }
 
-    /// Sends what is left.
+    /// Sends the rest.
     pub fn finish(mut self) {
         // The error is ignored: the receiver has ended, so nobody needs the rest.
         let _ = self.flush();
@@ -105,7 +105,7 @@ impl Batcher {
         }
     }
 
-    /// What was imported into a folder's mailbox before.
+    /// The earlier imports into a folder's mailbox.
     fn known(&mut self, mailbox: &str, first: &Origin) -> ControlFlow<(), SharedKnown> {
         if let Some(known) = self.known.get(mailbox) {
             return ControlFlow::Continue(Arc::clone(known));

@@ -126,8 +126,8 @@ impl Importer<'_> {
         Ok(report)
     }
 
-    /// Finds or makes the mailbox of a folder, and sends the reader what was imported into it
-    /// before.
+    /// Finds or makes the mailbox of a folder, and sends the reader the journal of earlier imports
+    /// into it.
     async fn enter(&mut self, folder: Folder, report: &mut ImportReport) -> Result<(), ImportError> {
         let Folder { mailbox: relative, first, reply } = folder;
         let known = self.target(&relative).await.map_err(|error| error.at(first.clone(), report.messages))?;

@@ -160,8 +160,8 @@ impl Journal {
     }
 }
 
-/// Forgets what was imported into mailboxes of an account, those of `keep` excepted: of mailboxes
-/// that were deleted, or of an account that is being removed.
+/// Removes the journals of an account's mailboxes, except those of `keep`. It is called for
+/// mailboxes that were deleted, and for an account that is being removed.
 pub(super) async fn forget(
     engine: &dyn Engine,
     account: AccountId,
@@ -186,9 +186,8 @@ fn mailbox_of(prefix: &str, name: &str) -> Result<MailboxId, StoreError> {
     id.map(MailboxId).ok_or_else(|| damaged(name))
 }
 
-/// Copies what was imported into an account's mailboxes to another store, where account and
-/// mailboxes are at these places. What is remembered there of other mailboxes of the account is
-/// removed.
+/// Copies the journals of an account's mailboxes to another store, where account and mailboxes have
+/// these places. What is remembered there of other mailboxes of the account is removed.
 pub(crate) async fn copy(
     from: &dyn Engine,
     account: AccountId,
@@ -201,8 +200,7 @@ pub(crate) async fn copy(
         for record in &page {
             let mailbox = mailbox_of(&prefix, &record.name)?;
             let place = places.mailbox(mailbox);
-            // The mailbox's record first: it is what the entries are found by when they are
-            // removed.
+            // The mailbox's record first: by it the entries are found when they are removed.
             set_directory_entry(to, &head_name(places.account, place), Some(record.value.clone())).await?;
             copy_entries(from, mailbox, to, place).await?;
             kept.push(place);
@@ -228,8 +226,7 @@ async fn copy_entries(
     Ok(())
 }
 
-/// Removes the entries of a mailbox, the last one first: what a crash leaves is a journal without
-/// gaps.
+/// Removes the entries of a mailbox, the last one first: so a crash leaves a journal without gaps.
 async fn forget_mailbox(engine: &dyn Engine, mailbox: MailboxId) -> Result<(), StoreError> {
     let entries = read_entries(engine, mailbox).await?;
     for (number, entry) in entries.iter().enumerate().rev() {

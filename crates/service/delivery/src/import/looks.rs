@@ -12,7 +12,7 @@ use std::path::Path;
 /// of them must end.
 const START_LEN: u64 = 16 * 1024;
 
-/// What a file looks like.
+/// The kind of file, by its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Looks {
     /// Nothing in it, or nothing but empty lines.

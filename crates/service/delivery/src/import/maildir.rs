@@ -23,14 +23,14 @@ const KEYWORDS: &str = "dovecot-keywords";
 const KEYWORDS_LEN_MAX: u64 = 16 * 1024;
 
 /// Whether a folder is a Maildir: one with `cur`, or with `new` and `tmp`. Archivers leave empty
-/// folders out, so that asking for all of them would lose mail.
+/// folders out, so a rule that needs all three would lose mail.
 pub(super) fn is_maildir(dir: &Path) -> bool {
     let has = |part| fs::symlink_metadata(dir.join(part)).is_ok_and(|meta| meta.is_dir());
     has("cur") || (has("new") && has("tmp"))
 }
 
 /// The relative name of a Maildir++ folder: `.Archive.2024` is `Archive/2024`, in modified UTF-7 as
-/// Dovecot and Courier write it; what is not that is taken as it is.
+/// Dovecot and Courier write it. Any other name is taken as it is.
 pub(super) fn folder_name(dir_name: &str) -> String {
     let level =
         |level: &str| posthaste_imap_codec::utf7::decode(level.as_bytes()).unwrap_or_else(|_| level.into());

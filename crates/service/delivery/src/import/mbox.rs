@@ -2,11 +2,10 @@
 //!
 //! A message begins with a line `From sender date`, after an empty line or at the start of the
 //! file. It ends with an empty line that is not part of it. Lines of the message that would look so
-//! are quoted with `>`: once in mboxo, once more each time in mboxrd; one `>` is taken away from
-//! every `>…>From ` line, which is right for mboxrd and, unless a message itself held `>From `,
-//! for mboxo. mboxcl2 quotes nothing and says in Content-Length how long the body is. That is
-//! believed only where a message or the file does end there, since programs that edit messages
-//! leave it wrong.
+//! are quoted with `>`: once in mboxo, once more each time in mboxrd. One `>` is removed from every
+//! `>…>From ` line. That is right for mboxrd, and for mboxo unless a message itself held `>From `.
+//! mboxcl2 quotes nothing. Its Content-Length has the length of the body. That is believed only
+//! where a message or the file does end there, since programs that edit messages leave it wrong.
 //!
 //! A `From ` line in the middle only counts if it has a date: "From here on it rains" begins
 //! no message.

@@ -4,20 +4,19 @@
 //! channel of a few batches. So both cores of a small machine work, memory stays the same however
 //! large the source is, and each batch is one durable commit.
 //!
-//! Where things go: a folder becomes a mailbox, its levels the mailbox's levels, below
-//! [`ImportOptions::mailbox`] if one is given. What lies at the top goes into that mailbox, or
-//! INBOX. Mailboxes that are missing are made.
+//! A folder becomes a mailbox, its levels the mailbox's levels, below [`ImportOptions::mailbox`] if
+//! one is given. Messages at the top go into that mailbox, or INBOX. Missing mailboxes are made.
 //!
-//! An import can be repeated, however the one before ended. Each mailbox has a journal of
-//! what was imported into it: digests of messages, each as often as it was imported. A run passes
-//! over as many of each as the journal has. So a source that contains a message twice is imported
-//! twice, never three times; of a source that grew, only what is new is imported. Mail that came
-//! into the mailbox otherwise is not looked at. A message that a user moved or expunged since stays
-//! where it is, or deleted.
+//! An import can be repeated, however the one before ended. Each mailbox has a journal of its
+//! imports: digests of messages, each as often as it was imported. A run passes over as many of
+//! each as the journal has. So a message that a source contains twice is imported twice, never
+//! three times. If a source has grown, only its new messages are imported. Mail that came into the
+//! mailbox in another way is not compared. A message that a user moved or expunged since stays
+//! where it is, or stays expunged.
 //!
-//! What always holds: no message is passed over for being broken; whatever was not taken is counted
-//! and reported with file and offset; an import that fails says what it had taken, and run again
-//! brings the rest.
+//! What always holds: no message is passed over for being broken. Each message that was not
+//! imported is counted and reported with file and offset. A failed import says what it has
+//! imported, and the next run imports the rest.
 
 mod batch;
 mod digest;
@@ -49,8 +48,8 @@ use importer::mailbox_name;
 
 /// Messages of one commit.
 const BATCH_MESSAGES: usize = 500;
-/// Octets of one commit. Both limits make a commit of some milliseconds: long enough that its sync
-/// does not count, and short enough that mail coming in meanwhile does not wait.
+/// Octets of one commit. Both limits make a commit of some milliseconds. That is long enough that
+/// its sync does not count, and short enough that incoming mail does not wait.
 const BATCH_BYTES: usize = 8 << 20;
 /// Batches prefetched: one is prepared while another is committed. More would only use more memory.
 const BATCHES_AHEAD: usize = 2;
@@ -63,13 +62,13 @@ const FAULTS_MAX: usize = 100;
 pub struct ImportOptions {
     /// The mailbox for what lies at the top, and the level above all else.
     pub mailbox: Option<MailboxName>,
-    /// What is done with messages that were imported before.
+    /// The treatment of messages that were imported before.
     pub repeat: Repeat,
     /// How it is known that no other import writes into the same mailboxes.
     pub alone: Alone,
 }
 
-/// What is done with messages that were imported into the same mailbox before.
+/// The treatment of messages that were imported into the same mailbox before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeat {
     /// They are counted and passed over.
@@ -158,7 +157,7 @@ pub trait Sink {
     fn fault(&mut self, fault: Fault) -> ControlFlow<()>;
 }
 
-/// How far an import is, and in the end what came of it.
+/// The progress of an import, and in the end its outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportReport {
     /// Messages that this run imported.
@@ -195,7 +194,7 @@ pub enum ImportError {
     Source {
         /// The file or folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// The store did not begin.
@@ -226,8 +225,7 @@ pub enum ImportError {
     Interrupted(String),
 }
 
-/// Copies what is remembered of imports into an account to another store: part of copying the
-/// account.
+/// Copies the journals of imports into an account to another store: part of copying the account.
 pub async fn copy_journals(
     from: &dyn Engine,
     account: AccountId,

@@ -267,7 +267,7 @@ async fn what_its_owner_moved_or_expunged_does_not_come_back() {
             continue;
         }
         let (inbox, archive) = (open(&delivery, &ana, "INBOX").await, open(&delivery, &ana, "Archive").await);
-        // All of the batch in doubt moves, and what came in meanwhile stands behind it.
+        // All of the batch in doubt moves, and later messages are behind it.
         inbox.remove(&NumSet::range(1, 100)).await.unwrap();
         inbox.move_to(&NumSet::range(501, 1000), &delivery.store().destination(archive.id())).await.unwrap();
         let incoming =
@@ -323,7 +323,7 @@ async fn a_source_that_grew_brings_what_is_new_and_repeating_is_a_choice() {
         assert_eq!((report.messages, report.present), (5, 0));
         delivery.store().delete(ana.id, &name).await.unwrap();
     }
-    // What was known of deleted mailboxes is removed, and in the end all of it.
+    // The journals of deleted mailboxes are removed, and in the end all journals.
     run(&delivery, &ana, &file).await.unwrap();
     let records = |prefix: &'static str| {
         let memory = memory.another_process();

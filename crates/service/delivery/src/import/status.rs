@@ -34,7 +34,7 @@ const FIELDS: [(&str, Field); 9] = [
     ("X-IMAP", Field::Passed),
 ];
 
-/// What a header says, and the ranges of the message that say it.
+/// The flags of a header, and the ranges of the message that have them.
 pub(super) struct Scan {
     pub flags: Vec<Flag>,
     cuts: Vec<(usize, usize)>,

@@ -381,7 +381,8 @@ proptest! {
         prop_assert_eq!(texts(&kept), wire);
     }
 
-    /// Any bytes at all: nothing panics, and what is read adds up to no more than was there.
+    /// Any bytes at all: nothing panics, and the messages together have no more octets than the
+    /// file.
     #[test]
     fn an_mbox_may_hold_anything(pieces in prop::collection::vec(
         prop_oneof![Just(FROM.to_owned()), Just("\n".to_owned()), "[\\PC\r\n\0]{0,20}", Just("Status: R\n".to_owned())],

@@ -1,5 +1,5 @@
-//! What making a summary takes, held against what is promised. The fuzz target `summarize` and the
-//! tests beside this file share it.
+//! The memory of making a summary, compared with the promised bound. The fuzz target `summarize`
+//! and the tests beside this file share it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -1,5 +1,5 @@
-//! What making a summary takes: its own length, and the memory of it, counted by an allocator, for
-//! messages that are made to take as much as they can.
+//! The length of a summary, and the memory that making it takes, counted by an allocator. The
+//! messages are made to take as much as they can.
 
 mod bounds;
 
@@ -29,7 +29,7 @@ fn nested(header: &str, len: usize) -> Vec<u8> {
 }
 
 /// Ten mebibytes of nested messages, each with 10,000 addresses of two bytes in From, which Sender
-/// and Reply-To repeat: once 4 GB of memory and half a gigabyte of summary.
+/// and Reply-To repeat. They once took 4 GB of memory and half a gigabyte of summary.
 #[test]
 fn nested_messages_with_many_addresses() {
     let message = nested(&format!("From: {}", "a,".repeat(10_000)), 10 << 20);

@@ -8,8 +8,8 @@
 //! | `sharing/changes` | empty: its version counts the changes of all lists |
 //!
 //! A list is named by the mailbox's id, so it stays with a mailbox that gets another name. A
-//! `grant` is written before the list that it leads to, and stays when the list changes: it may
-//! lead to an account without such a list, but each account with one has it. A change is counted
+//! `grant` is written before the list that it leads to, and stays when the list changes. So it may
+//! lead to an account without such a list, but each account with a list has it. A change is counted
 //! last, for its owner and then for all. So a reader that sees the count sees the change. A change
 //! that could not be counted is counted when it is made again.
 //!
@@ -48,7 +48,7 @@ pub const ACCOUNT_ENTRIES_MAX: usize = 20_000;
 /// with everybody would slow down each LIST.
 pub const SHARING_ACCOUNTS_MAX: usize = 1_000;
 
-/// Records per engine call, and between two pauses for other tasks: a list of the most entries with
+/// Records per engine call, and between two pauses for other tasks. A list of the most entries with
 /// short names has 6 KiB, and with the longest 80 KiB.
 const PAGE: usize = 32;
 
@@ -87,7 +87,7 @@ pub struct Sharer {
 pub struct Sharing {
     /// Whose mailboxes.
     pub owner: Account,
-    /// What the other account may do in them. Mailboxes without a right are left out.
+    /// The rights of the other account in them. Mailboxes without a right are left out.
     pub mailboxes: Vec<(MailboxId, Rights)>,
 }
 
@@ -303,7 +303,7 @@ impl Directory {
         Ok(found)
     }
 
-    /// What an account shares with another one; `None` if it shares nothing.
+    /// The mailboxes that an account shares with another one; `None` if it shares nothing.
     pub async fn shared_by(&self, sharer: &Sharer, reader: &Account) -> Result<Option<Sharing>> {
         // Another account may have got the name since.
         let owner = Stored::find(&*self.engine, &sharer.name).await?.map(|stored| stored.account);
@@ -319,7 +319,7 @@ impl Directory {
         Ok(Some(Sharing { owner, mailboxes }).filter(|sharing| !sharing.mailboxes.is_empty()))
     }
 
-    /// What others share with an account.
+    /// The mailboxes that others share with an account.
     pub async fn shared_with(&self, reader: &Account) -> Result<Vec<Sharing>> {
         let mut found = Vec::new();
         for sharer in self.sharers(reader).await? {

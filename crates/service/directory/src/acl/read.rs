@@ -1,5 +1,5 @@
-//! What is asked of many lists, read from their records without building the lists: one reader's
-//! rights, and how many entries there are.
+//! Reads of many lists, from their records without building the lists: one reader's rights, and how
+//! many entries there are.
 
 use std::fmt;
 use std::marker::PhantomData;

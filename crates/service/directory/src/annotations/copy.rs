@@ -32,8 +32,8 @@ fn in_place(account: AccountId) -> Places {
     Places { account, mailboxes: BTreeMap::new() }
 }
 
-/// Makes the annotations of an account, its mailboxes and their messages in another store, where
-/// account and mailboxes are at these places, what they are here.
+/// Copies the annotations of an account, its mailboxes and their messages to another store.
+/// `places` says which account and mailboxes they have there. Other annotations there are removed.
 pub async fn copy_annotations(
     from: &dyn Engine,
     account: AccountId,

@@ -10,7 +10,7 @@
 //! change is written on the condition that nobody else changed the record, and then counted. So
 //! a reader that sees the count sees the change.
 //!
-//! Not in here: which entries there are, and who may change them.
+//! Not in here: the names of valid entries, and who may change them.
 
 mod copy;
 mod record;
@@ -35,7 +35,7 @@ pub const ANNOTATIONS_MAX: usize = 100;
 /// which is written as a whole for each change.
 pub const MAILBOX_ANNOTATION_BYTES_MAX: usize = 256 * 1024;
 /// Octets of names and values of one account at most: 1,000 mailboxes with 4 KiB each. Quotas do
-/// not count them, so this bounds what they take.
+/// not count them, so this bounds their size.
 pub const ACCOUNT_ANNOTATION_BYTES_MAX: usize = 4 << 20;
 
 /// Records read at the same time: a cluster answers slowly, one after the other.
@@ -43,7 +43,7 @@ const AT_ONCE: usize = 16;
 /// Records per engine call: they have at most 256 KiB.
 const PAGE: usize = 16;
 
-/// What has annotations.
+/// The objects that have annotations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Annotated {
     /// The server, for one account.
@@ -94,7 +94,7 @@ fn read(entry: &DirectoryEntry) -> Result<Annotations> {
     })
 }
 
-/// What a record belongs to; `None` for the one that counts.
+/// The object to which a record belongs; `None` for the one that counts.
 fn annotated(account: AccountId, name: &str) -> Option<Annotated> {
     let place = name.strip_prefix(&prefix(account))?;
     match posthaste_mail_model::Id::parse(place) {

@@ -35,7 +35,7 @@ async fn every_process_sees_a_change_and_its_count() {
     assert_eq!(annotations.get("/shared/b").unwrap(), "");
     assert!(other.annotations(account, of(2)).await.unwrap().is_empty());
     assert!(other.annotations(account, Annotated::Server).await.unwrap().is_empty());
-    // What changes nothing is not counted.
+    // A write that changes nothing is not counted.
     other.annotate(account, of(1), &[("/private/a", value("x")), ("/private/z", None)]).await.unwrap();
     assert_eq!(directory.annotation_changes(account).await.unwrap(), seen);
     other.annotate(account, of(1), &[("/private/A", None), ("/shared/b", None)]).await.unwrap();

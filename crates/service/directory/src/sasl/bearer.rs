@@ -24,7 +24,7 @@ pub(super) enum Form {
     Xoauth2,
 }
 
-/// What the client sent.
+/// The client's message.
 pub(super) struct Message {
     /// Whom it wants to be; empty for the one that the token names.
     pub name: String,
@@ -147,7 +147,7 @@ struct Refusal<'a> {
     discovery: Option<&'a str>,
 }
 
-/// What the client's program gets with a refusal; `None` if the token was not looked at.
+/// The data that a client's program gets with a refusal; `None` if the token was not looked at.
 pub(super) fn challenge(form: Form, why: &LoginFailure, tokens: Option<&dyn TokenCheck>) -> Option<Vec<u8>> {
     let status = match why {
         LoginFailure::Scope => "insufficient_scope",

@@ -1,11 +1,11 @@
-//! What an exchange runs over.
+//! The connection of an exchange.
 
 use posthaste_net::{ChannelBinding, ClientCertificate, Connection};
 use std::time::SystemTime;
 
 use crate::grant::{Client, Service};
 
-/// What TLS knows that both ends must know alike, for channel binding.
+/// The channel bindings of TLS, which must be the same at both ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsBindings {
     /// `tls-exporter`: 32 octets under the label `EXPORTER-Channel-Binding` (RFC 9266 §2); TLS
@@ -24,12 +24,12 @@ pub enum Plaintext {
     Refused,
 }
 
-/// What an exchange runs over.
+/// The connection of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Channel {
     /// Who is at the other end.
     pub client: Client,
-    /// What TLS knows; `None` without TLS.
+    /// The bindings of TLS; `None` without TLS.
     pub tls: Option<TlsBindings>,
     /// The certificate that the client showed, which the handshake verified.
     pub certificate: Option<ClientCertificate>,

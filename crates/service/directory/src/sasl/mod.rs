@@ -36,9 +36,9 @@ use crate::settings::CertificateLogins;
 pub use channel::{Channel, Plaintext, TlsBindings};
 pub use mechanism::{Mechanism, Mechanisms};
 
-/// Octets of one response. The longest honest one has an OAuth token: those with many claims have
-/// some 4 KiB, and decoded from base 64 it fits the protocols' line limits (RFC 4954 §4: 12,288).
-/// RFC 4616 §2 allows PLAIN three fields of 255.
+/// Octets of one response. The longest honest one has an OAuth token. Tokens with many claims have
+/// some 4 KiB. Decoded from base 64, the answer fits the protocols' line limits (RFC 4954 §4:
+/// 12,288). RFC 4616 §2 allows PLAIN three fields of 255.
 pub const RESPONSE_LEN_MAX: usize = 8 * 1024;
 
 /// The mechanisms to offer on a channel.
@@ -60,7 +60,7 @@ pub fn mechanisms(directory: &Directory, channel: &Channel) -> Mechanisms {
         .with(Mechanism::Login, passwords)
 }
 
-/// What comes of a response.
+/// The result of a response.
 #[derive(Debug)]
 pub enum Step {
     /// Send these octets (perhaps none) and come back with the client's response.

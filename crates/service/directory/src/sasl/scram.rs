@@ -31,7 +31,7 @@ use posthaste_store::CommitOutcome;
 /// Octets of our part of the nonce before base 64: 144 bits, 24 characters.
 const NONCE_LEN: usize = 18;
 
-/// What is expected of the client's gs2-cbind-flag: RFC 5802 §6.
+/// The expected gs2-cbind-flag of the client: RFC 5802 §6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Binding {
     /// The mechanism is -PLUS.
@@ -276,7 +276,7 @@ impl<'a> ClientFirst<'a> {
     }
 }
 
-/// What the client must be bound to, by its gs2-cbind-flag: RFC 5802 §6.
+/// The data to which the client must be bound, by its gs2-cbind-flag: RFC 5802 §6.
 fn binding_data<'c>(flag: &str, binding: Binding, channel: &'c Channel) -> Result<&'c [u8], LoginFailure> {
     let tls = channel.tls.as_ref();
     match (flag, binding) {

@@ -354,7 +354,7 @@ async fn scram_tells_a_stranger_nothing() {
             other => panic!("{other:?}"),
         }
     };
-    // A salt of the same form, the same at each asking, for everybody another.
+    // A salt of the same form, the same at each request, for each name another.
     let (ana_salt, nobody, again) =
         (first("ana@example.org").await, first("bob@example.org").await, first("BOB@example.org").await);
     assert_eq!((ana_salt.len(), &nobody), (nobody.len(), &again));

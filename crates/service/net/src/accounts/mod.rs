@@ -1,13 +1,13 @@
-//! What one account may do: connections at once, and commands, submitted mail and bytes in a time.
-//! All its sessions count together, over all protocols.
+//! The limits of one account: connections at once, and commands, submitted mail and bytes in a
+//! time. All its sessions count together, over all protocols.
 //!
 //! A session takes an [`AccountShare`] at its login and gives it to its [`Connection`], which
-//! counts the bytes. Over a limit of connections or of submissions a client is refused; over one of
-//! commands or bytes it waits. What an account has used outlives its sessions, until its buckets
-//! are empty.
+//! counts the bytes. Over a limit of connections or of submissions, a client is refused. Over one
+//! of commands or bytes, it waits. An account's usage outlives its sessions, until its buckets are
+//! empty.
 //!
-//! What always holds: counting a command or bytes is one look at the clock and one atomic
-//! operation; no lock is held over I/O; an account without a session and with empty buckets has no
+//! What always holds: counting a command or bytes is one reading of the clock and one atomic
+//! operation. No lock is held over I/O. An account without a session and with empty buckets has no
 //! entry.
 //!
 //! [`Connection`]: crate::Connection
@@ -121,13 +121,13 @@ impl AccountLimit {
 pub struct SubmissionRefused {
     /// The bound.
     pub limit: AccountLimit,
-    /// What it allows.
+    /// The limit.
     pub count: u64,
     /// When it will fit; `None` if never.
     pub again_in: Option<Duration>,
 }
 
-/// What accounts use, for all listeners of a server. Clones count together.
+/// The usage of accounts, for all listeners of a server. Clones count together.
 #[derive(Clone, Default)]
 pub struct Accounts(Arc<Inner>);
 
@@ -186,8 +186,8 @@ impl Accounts {
         }
     }
 
-    /// A share for a session of this account that logs in from `peer`; `None` if it has as many
-    /// connections as it may, which the log then says.
+    /// A share for a session of this account that logs in from `peer`. `None` if it has as many
+    /// connections as it may, with a line in the log.
     pub fn admit(&self, account: [u8; 16], name: &str, peer: IpAddr) -> Option<AccountShare> {
         let max = self.0.limits.load().connections;
         let mut known = self.known();
@@ -336,7 +336,7 @@ impl AccountShare {
     }
 }
 
-/// What a message counts for a bound.
+/// The amount of a message for a limit.
 fn amount(limit: AccountLimit, recipients: usize) -> u64 {
     match limit {
         AccountLimit::RecipientsPerHour | AccountLimit::RecipientsPerDay => recipients as u64,
@@ -382,7 +382,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nanoseconds since this process first asked.
+/// Nanoseconds since the first call in this process.
 fn now() -> u64 {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
     u64::try_from(BEGAN.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)

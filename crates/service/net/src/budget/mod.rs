@@ -1,9 +1,10 @@
-//! A bound on the message bytes that all sessions together hold in memory, and who gives way when
-//! it is reached.
+//! A bound on the message bytes that all sessions together hold in memory, and the rule that
+//! decides who loses bytes when it is reached.
 //!
-//! A message pays for its bytes as they come, not for what was announced: an announcement costs its
-//! sender nothing. When bytes are short, a message that moves has precedence over one that does
-//! not: the permit of a slow message is revoked, and its session forgets what came of it.
+//! A message takes bytes of the budget as they arrive, not when its size is announced. An
+//! announcement costs its sender nothing. When bytes are short, a message that makes progress has
+//! precedence over one that does not. The permit of a slow message is revoked, and its session
+//! drops the bytes that came.
 //!
 //! What always holds:
 //! * all permits together are within the budget, those of one holder within its share;
@@ -109,7 +110,7 @@ struct State {
     all_move_until: Option<Instant>,
 }
 
-/// What one group has.
+/// The bytes of one group.
 #[derive(Debug, Default)]
 struct Held {
     bytes: usize,
@@ -379,7 +380,7 @@ impl BytePermit {
         !self.budget.lock().messages.contains_key(&self.key)
     }
 
-    /// Waits until the bytes are taken away. The caller then drops what it holds in them.
+    /// Waits until the bytes are taken away. The caller then drops the bytes that it holds.
     pub async fn revoked(&self) {
         while !self.is_revoked() {
             self.revoked.notified().await;

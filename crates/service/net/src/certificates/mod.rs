@@ -1,7 +1,7 @@
 //! The server's certificates and keys: read from files, or made by ourselves, and replaced while
 //! we run.
 //!
-//! A reload that fails leaves the one in use; connections made before keep theirs.
+//! A failed reload leaves the present certificate in use. Existing connections keep theirs.
 
 mod expiry;
 mod names;
@@ -65,7 +65,7 @@ pub struct Pair {
     pub key: PathBuf,
 }
 
-/// What a handshake needs.
+/// The certificates and settings that a handshake needs.
 pub(crate) struct Active {
     config: Arc<ServerConfig>,
     /// The same for protocols that have a name, made when first used: one or two.
@@ -163,7 +163,7 @@ impl Certificates {
         pairs.join(":")
     }
 
-    /// What a handshake with one of our certificates needs, for the protocol that is spoken here.
+    /// The configuration of a handshake with one of our certificates, for this protocol.
     pub(crate) fn config_of(&self, active: &Active) -> Arc<ServerConfig> {
         active.config_for(self.protocol)
     }

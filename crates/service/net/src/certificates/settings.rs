@@ -31,7 +31,7 @@ pub enum TlsVersion {
 /// Whether clients show certificates, and the file of the authorities that sign them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// They are not asked for any.
+    /// The server requests none.
     #[default]
     Off,
     /// They may show one. One that is not valid ends the handshake.
@@ -45,7 +45,7 @@ pub enum ClientCertificates {
 pub struct TlsSettings {
     /// The least version.
     pub version_min: TlsVersion,
-    /// What is asked of clients.
+    /// Whether clients must show a certificate.
     pub clients: ClientCertificates,
 }
 

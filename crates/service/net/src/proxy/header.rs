@@ -33,7 +33,7 @@ pub(crate) enum Header {
     },
 }
 
-/// What some bytes begin with.
+/// The header at the beginning of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prefix {
     /// A header of this many bytes.

@@ -1,13 +1,13 @@
-//! The header by which a proxy says whom it speaks for: PROXY protocol versions 1 and 2 (HAProxy,
+//! The header in which a proxy names its client: PROXY protocol versions 1 and 2 (HAProxy,
 //! `proxy-protocol.txt`).
 //!
 //! A header decides which address is throttled, logged and trusted. So it is read only on
-//! connections from the networks that the administrator named, and there it must come: without it
-//! everybody behind the proxy would be one address. The header comes before everything else,
-//! also before a TLS handshake.
+//! connections from the networks that the administrator named. There it must come. Without it,
+//! everybody behind the proxy would be one address. The header comes before everything else, also
+//! before a TLS handshake.
 //!
-//! What always holds: no byte behind the header is taken from the socket, no header is longer than
-//! [`header::LENGTH_MAX`], and the whole of it comes within [`HEADER_WITHIN`].
+//! What always holds: no byte behind the header is taken from the socket. No header is longer than
+//! [`header::LENGTH_MAX`]. The whole header comes within [`HEADER_WITHIN`].
 
 pub(crate) mod header;
 
@@ -24,8 +24,8 @@ use self::header::{Header, Malformed, Prefix};
 use crate::NetError;
 
 /// Time for the header. A proxy sends it with its first packet; the specification (§2) requires at
-/// least 3 s, so that a lost packet can be sent again. Twice as much only delays the end of what is
-/// no proxy.
+/// least 3 s, so that a lost packet can be sent again. Twice as much only delays the end of a peer
+/// that is no proxy.
 pub const HEADER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Bytes read ahead at first. A header without extensions has at most 232 (version 2 with Unix
@@ -84,7 +84,7 @@ pub(crate) async fn read(tcp: &mut TcpStream, within: Duration) -> Result<Option
     })
 }
 
-/// Looks at what has come, takes what belongs to the header, and waits for more as long as it is
+/// Reads the bytes that have come, takes those of the header, and waits for more as long as it is
 /// not complete.
 async fn read_header(tcp: &mut TcpStream) -> Result<Header, NetError> {
     let mut bytes = vec![0; FIRST_LOOK];

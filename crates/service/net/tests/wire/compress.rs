@@ -48,7 +48,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Client<T> {
     }
 }
 
-/// Answers `OK`, starts compression, and echoes what comes.
+/// Answers `OK`, starts compression, and echoes its input.
 async fn compressed_echo(mut connection: Connection) {
     connection.fill(100, LONG).await.unwrap();
     connection.consume(usize::MAX);

@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::peer::{LONG, Server, echo, expect, within};
 
-/// An authority, and what it signs.
+/// An authority, and the certificates that it signs.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: rcgen::Certificate,

@@ -53,7 +53,7 @@ pub async fn within<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(LONG, work).await.expect("a deadline passed")
 }
 
-/// Reads exactly what is expected, and fails at the first difference.
+/// Reads exactly the expected bytes, and fails at the first difference.
 pub async fn expect(stream: &mut (impl AsyncRead + Unpin), expected: &[u8]) {
     let mut found = vec![0; expected.len()];
     within(stream.read_exact(&mut found)).await.unwrap();
@@ -65,7 +65,7 @@ pub async fn handshake(tcp: TcpStream, trusted: &Certificates) -> std::io::Resul
     handshake_for(tcp, trusted, &[]).await
 }
 
-/// The same, asking for one of these protocols (RFC 7301).
+/// The same, requesting one of these protocols (RFC 7301).
 pub async fn handshake_for(
     tcp: TcpStream,
     trusted: &Certificates,

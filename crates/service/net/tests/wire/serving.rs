@@ -37,7 +37,7 @@ async fn echoes_and_counts() {
     assert_eq!((traffic.bytes_in, traffic.bytes_out), (5, 7));
 }
 
-/// Connects, lets `work` have the server's side, and returns what it found.
+/// Connects, lets `work` have the server's side, and returns its result.
 async fn one<T, W, F>(work: W, client: impl AsyncFnOnce(&mut TcpStream)) -> T
 where
     T: Send + 'static,

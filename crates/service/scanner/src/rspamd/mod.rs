@@ -1,5 +1,5 @@
-//! Asks rspamd, by its HTTP protocol (`POST /checkv2`): the envelope is in header fields of the
-//! request, the message is its body, the answer is JSON.
+//! Sends a message to rspamd by its HTTP protocol (`POST /checkv2`). The envelope is in header
+//! fields of the request, the message is its body, and the answer is JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,7 +35,7 @@ pub enum ScanError {
     Unreachable {
         /// Where it should be.
         at: String,
-        /// What the system says.
+        /// The system's error.
         why: String,
     },
     /// It answers something else than it should.
@@ -43,7 +43,7 @@ pub enum ScanError {
     Answer {
         /// Where it is.
         at: String,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
 }
@@ -174,7 +174,7 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-/// What of rspamd's answer is of use here.
+/// The used fields of rspamd's answer.
 #[derive(Debug, Deserialize)]
 struct Answer {
     action: String,

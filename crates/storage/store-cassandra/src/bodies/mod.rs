@@ -1,9 +1,9 @@
 //! Bodies: in chunks in Cassandra, or as objects of an S3-compatible store.
 //!
-//! Which of the two a keyspace uses is decided when it is made, and recorded in it. Both keep the
-//! same promises. A body is written before the commit that refers to it. A part of it is read
-//! without the rest, and checked against its checksum. The sweep removes nothing that a commit can
-//! still come to refer to.
+//! A keyspace gets one of the two when it is made, and records which. Both keep the same promises.
+//! A body is written before the commit that refers to it. A part of it is read without the rest,
+//! and checked against its checksum. The sweep removes nothing to which a commit may still refer
+//! later.
 //!
 //! | | chunks | objects |
 //! | --- | --- | --- |
@@ -11,8 +11,8 @@
 //! | object | | the body as it is, `PREFIX/xx/BODY-COMMIT` |
 //!
 //! An object's name has the id of the commit that wrote it, beside the body's. So nothing is ever
-//! written under a name that a sweep is about to delete. The reference, written before both, leads
-//! to what a crash left between the object and its description.
+//! written under a name that a sweep is about to delete. The reference is written before both.
+//! After a crash between the object and its description, it leads to the object.
 
 pub(crate) mod backend;
 mod chunked;
@@ -88,8 +88,8 @@ impl Bodies {
     }
 
     /// Removes a body whose last reference was `dead`'s; answers with the octets given back.
-    /// `stored` was read before the references were, and `before_us` is a time before that: what
-    /// was written since stays.
+    /// `stored` was read before the references were, and `before_us` is a time before that: later
+    /// writes stay.
     pub(crate) async fn remove(
         &self,
         body: BodyId,
@@ -98,7 +98,7 @@ impl Bodies {
         before_us: i64,
     ) -> Result<u64> {
         if let Backend::Objects(objects) = &self.backend {
-            // Objects first: if this is cut off, the description still says what is left to remove.
+            // Objects first: if this is cut off, the description still names the rest to remove.
             objects.delete(body, dead).await?;
             if let Some(object) =
                 stored.as_ref().and_then(|stored| stored.object).filter(|object| *object != dead)
@@ -110,7 +110,8 @@ impl Bodies {
         Ok(stored.map_or(0, |stored| stored.len))
     }
 
-    /// Removes what a dead commit wrote of a body that lives on, unless the body lives in it.
+    /// Removes the objects of a dead commit for a body that lives on, unless the body lives in one
+    /// of them.
     pub(crate) async fn remove_leftover(
         &self,
         body: BodyId,

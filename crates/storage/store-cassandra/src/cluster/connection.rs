@@ -39,15 +39,15 @@ use crate::cluster::ids::Ids;
 use crate::options::Options;
 
 /// Attempts of a read or plain write. With the pauses below, about two seconds beside the timeouts
-/// themselves: enough for one node's leaving, and short enough that a client of a database that is
-/// away soon gets an error.
+/// themselves. That is enough for one node's leaving, and short enough that a client soon gets an
+/// error if the database is away.
 pub(crate) const ATTEMPTS_MAX: u32 = 6;
 
 /// The first pause is at most this, each further one at most twice the one before.
 const PAUSE_MS: u64 = 60;
 
-/// A connection that is silent for this long is probed, and closed if the probe is not answered
-/// within as long again: a node whose machine is lost is then passed over. Shorter would give up
+/// A connection that is silent for this long is probed. It is closed if the probe is not answered
+/// within as long again. A node whose machine is lost is then passed over. Shorter would give up
 /// nodes that only collect garbage.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 
@@ -69,7 +69,7 @@ pub(crate) struct Connection {
     ids: Ids,
 }
 
-/// What became of one attempt at a conditional write.
+/// The outcome of one attempt at a conditional write.
 pub(crate) enum Attempt {
     Applied,
     /// A condition did not hold.

@@ -1,6 +1,6 @@
 //! The cluster: the connection to it, and every statement prepared.
 //!
-//! Mailboxes, lists, bodies and the sweep reach the database through this alone.
+//! Mailboxes, lists, bodies and the sweep reach the database only through this module.
 
 pub(crate) mod connection;
 pub(crate) mod ids;

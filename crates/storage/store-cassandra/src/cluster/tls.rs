@@ -15,7 +15,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::options::Tls;
 
-/// What the driver encrypts with.
+/// The TLS configuration of the driver.
 pub(crate) fn config(tls: &Tls) -> Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&tls.ca)? {

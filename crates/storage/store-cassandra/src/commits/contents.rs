@@ -70,7 +70,7 @@ struct Original {
     summary: Vec<u8>,
 }
 
-/// What commits refer to, being written.
+/// The bodies and summaries to which commits refer, being written.
 pub(crate) struct Contents {
     mailboxes: Arc<Mailboxes>,
     bodies: Arc<Bodies>,
@@ -90,7 +90,8 @@ impl Contents {
         Self { mailboxes, bodies, recent: RecentBodies::new(fresh) }
     }
 
-    /// Writes what a commit will refer to; `false` if a message to be copied is not there.
+    /// Writes the records to which a commit will refer; `false` if a message to be copied is not
+    /// there.
     pub(crate) async fn write(&self, id: CommitId, commit: &MailboxCommit) -> Result<bool> {
         let Some(originals) = self.originals(commit).await? else { return Ok(false) };
         let mut summaries: Vec<(u32, Vec<u8>)> = Vec::with_capacity(commit.appended.len());

@@ -5,9 +5,9 @@
 //! rewrites the chunks the commit touches and adds a log entry that carries the commit's id.
 //!
 //! A batch whose answer is lost is sent again as it is. If the first one was applied, the second is
-//! refused, and the log entry at the new mod-sequence says whose commit it was. If no answer comes
-//! for long, the call fails. The answer is `Done` only for a commit that is stored, and no commit
-//! is applied twice.
+//! refused. Then the log entry at the new mod-sequence names the commit. If no answer comes for
+//! long, the call fails. The answer is `Done` only for a stored commit, and no commit is applied
+//! twice.
 
 pub(crate) mod contents;
 
@@ -93,11 +93,11 @@ impl Commits {
         Err(StoreError::Busy)
     }
 
-    /// Writes what the commit will refer to, and makes its batch. `None`: the mailbox is at another
-    /// mod-sequence, or a message to be copied is not there.
+    /// Writes the records to which the commit will refer, and makes its batch. `None`: the mailbox
+    /// is at another mod-sequence, or a message to be copied is not there.
     pub(crate) async fn prepare(&self, commit: &MailboxCommit) -> Result<Option<Ready<'_>>> {
-        // The fence comes first. A sweep removes what is written from here on only after it
-        // replaced this fence.
+        // The fence comes first. A sweep removes records that are written from here on only after
+        // it replaced this fence.
         let Some(mut base) = self.base(commit).await? else { return Ok(None) };
         let id = CommitId { id: self.mailboxes.cluster.new_id(), made: Instant::now() };
         let dirty = edit(&mut base, commit, id.id)?;
@@ -105,7 +105,7 @@ impl Commits {
         Ok(self.contents.write(id, commit).await?.then_some(Ready { id: id.id, batch }))
     }
 
-    /// What the commit touches; `None` if the mailbox is at another mod-sequence.
+    /// The rows that the commit touches; `None` if the mailbox is at another mod-sequence.
     async fn base(&self, commit: &MailboxCommit) -> Result<Option<Base>> {
         let mailbox = commit.mailbox;
         let touched = touched(commit);
@@ -252,8 +252,8 @@ fn touched(commit: &MailboxCommit) -> NumSet {
     NumSet::from_ranges(changed.chain(expunged))
 }
 
-/// Where the log is cut by a commit that takes the mod-sequence past a multiple of [`LOG_KEPT`]:
-/// one range tombstone for 4,096 entries, below everything that is read later.
+/// Where the log is cut by a commit that takes the mod-sequence past a multiple of [`LOG_KEPT`]. It
+/// is one range tombstone for 4,096 entries, below everything that is read later.
 fn trim_at(expected: ModSeq, next: ModSeq) -> Option<ModSeq> {
     let crossed = expected.value() / LOG_KEPT != next.value() / LOG_KEPT;
     crossed.then(|| next.value().checked_sub(LOG_KEPT).and_then(ModSeq::new)).flatten()

@@ -1,6 +1,7 @@
 //! Mailboxes: their rows, their summaries, and how their partitions begin and end.
 //!
-//! What changes a mailbox's messages is in [`crate::commit`]; here is what it and all others read.
+//! Changes of a mailbox's messages are in [`crate::commit`]. This module has the reads that it and
+//! all others share.
 
 pub(crate) mod partition;
 pub(crate) mod rows;
@@ -30,7 +31,7 @@ impl Mailboxes {
     }
 
     /// Waits until this node's earlier commits on the mailbox are through. The lane is held while
-    /// the database works: waiting in line is what it is for.
+    /// the database works: callers are meant to wait in line here.
     pub(crate) async fn lane(&self, mailbox: MailboxId) -> MutexGuard<'_, ()> {
         let [.., a, b] = mailbox.0.to_bytes();
         let at = usize::from(u16::from_le_bytes([a, b])) % LANES;

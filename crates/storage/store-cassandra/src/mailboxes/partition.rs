@@ -6,7 +6,7 @@
 //! batch comes. An account's list has a fence of the same kind.
 //!
 //! No clock takes part. A fence is never used twice, so that a partition made again under an old id
-//! refuses what was meant for the one before.
+//! refuses commits that were made for the one before.
 
 use posthaste_mail_model::{AccountId, MailboxId, ModSeq};
 use posthaste_store::{CommitOutcome, MailboxHead, Result, StoreError};
@@ -128,9 +128,9 @@ impl Mailboxes {
         Ok(self.cluster.conditionally(batch, closed).await? == CommitOutcome::Done)
     }
 
-    /// Removes a closed mailbox's summaries, then its rows. Anyone may do so, at any time and
-    /// together: summaries go by the ids of their commits, which never come back, and the rows on
-    /// condition that the mailbox is closed.
+    /// Removes a closed mailbox's summaries, then its rows. Any node may do so, at any time, and
+    /// several at once. Summaries are removed by the ids of their commits, which never come back.
+    /// Rows are removed on condition that the mailbox is closed.
     pub(crate) async fn erase_mailbox(&self, mailbox: MailboxId) -> Result<()> {
         let last = self.floor(mailbox, u32::MAX).await?.map_or(0, |floor| floor.head.head.uid_next.value());
         for n in 0..=bucket(last) {

@@ -68,7 +68,7 @@ pub(crate) fn put_values(mailbox: MailboxId, kind: i8, low: u64, value: Vec<u8>)
     ]
 }
 
-/// What happened after a mod-sequence, oldest first.
+/// The changes after a mod-sequence, oldest first.
 struct Logged {
     stored: StoredHead,
     entries: Vec<LogEntry>,

@@ -12,7 +12,7 @@ pub enum BodyPlace {
     S3 {
         /// The bucket, which must be there.
         bucket: String,
-        /// What all names begin with; may be empty. No two keyspaces may share bucket and prefix.
+        /// The prefix of all names; may be empty. No two keyspaces may share bucket and prefix.
         prefix: String,
     },
 }

@@ -38,19 +38,19 @@ pub struct Options {
     pub bodies: Option<BodyPlace>,
     /// Access to the object store, if they are kept in one.
     pub s3: S3,
-    /// After this the database counts as silent. Above Cassandra's own time-outs (5 s for reads,
-    /// 1.8 s for Paxos under contention), so that the database gives up first and reports what it
-    /// knows.
+    /// After this the database counts as silent. It is longer than Cassandra's own time-outs (5 s
+    /// for reads, 1.8 s for Paxos under contention). So the database gives up first and reports
+    /// what it knows.
     pub request_timeout: Duration,
     /// Bytes of rows that one commit changes at most; a larger one is refused before anything is
     /// written. Cassandra refuses a mutation of half a commit log segment (16 MiB of 32), and Paxos
     /// keeps the proposal beside it. The default of 8 MiB is the rows of 160,000 to 290,000
     /// messages.
     pub commit_bytes_max: usize,
-    /// What no commit refers to is left alone for this long, so that commits under way are not
-    /// disturbed: far longer than any commit takes. A commit that takes longer is written again, if
-    /// a sweep came between. The deletion of a body alone relies on clocks: they must differ by
-    /// less than half of this.
+    /// Records to which no commit refers are left alone for this long, so that commits under way
+    /// are not disturbed. It is far longer than any commit takes. A commit that takes longer is
+    /// written again, if a sweep came between. The deletion of a body alone relies on clocks: they
+    /// must differ by less than half of this.
     pub sweep_after: Duration,
     /// A sweep begins at most this often, on whichever node. It reads all keys.
     pub sweep_every: Duration,

@@ -56,9 +56,9 @@ const STEPS: &[Step] = &[
 const VERSION: i32 = 1 + STEPS.len() as i32;
 
 /// How long a table's tombstones are kept, in seconds. A node that was away for longer and was not
-/// repaired brings back what was removed. That must not happen to a directory record or to a
-/// mailbox: ten days, as Cassandra has it. The sweep removes once more what comes back in other
-/// tables, and they have many tombstones: one day.
+/// repaired brings back removed rows. That must not happen to a directory record or to a mailbox:
+/// ten days, as Cassandra has it. In other tables the sweep removes such rows once more, and they
+/// have many tombstones: one day.
 fn grace_s(table: &str) -> u32 {
     let days = if table.starts_with("directory ") || table.starts_with("mailbox ") { 10 } else { 1 };
     days * 86_400

@@ -8,11 +8,11 @@
 //! | varint | number of origins |
 //! | 4 + 16 each | an origin: the first UID it counts for (to the next origin's), and the commit's id |
 //!
-//! Its key is a UID at or below its first row and above every row of the chunk before; the key
+//! Its key is a UID at or below its first row and above every row of the chunk before. The key
 //! stays when the first row is expunged. A chunk is never deleted, only emptied: a tombstone that
 //! was dropped before every node had it would bring expunged messages back. Rows never move from
-//! one chunk to another, so that a reader who pages through a mailbox that is being changed may see
-//! old rows but misses none.
+//! one chunk to another. So a reader that pages through a changing mailbox may see old rows but
+//! misses none.
 //!
 //! An origin names the commit whose summary is valid for a UID. Several nodes may have written a
 //! summary for the same UID.

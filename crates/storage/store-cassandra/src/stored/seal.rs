@@ -1,5 +1,5 @@
-//! The checksum before every stored value: a CRC-32C of its place and the rest, so that damage and
-//! a value under the wrong key are both seen.
+//! The checksum before every stored value. It is a CRC-32C of its place and the rest, so that
+//! damage and a value under the wrong key are both detected.
 
 use posthaste_mail_model::Id;
 

@@ -64,7 +64,7 @@ impl StoredHead {
 /// chunks.
 const LOG_ROWS_MAX: usize = 128;
 
-/// What one commit did, for readers of changes.
+/// The changes of one commit, for readers of changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogEntry {
     /// The commit's id: how a writer whose answer was lost learns that it was applied.

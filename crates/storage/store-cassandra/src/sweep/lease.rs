@@ -19,7 +19,7 @@ use crate::cluster::Cluster;
 use crate::cluster::connection::Attempt;
 use crate::cluster::ids::{blob, now_us};
 
-/// What a node knows of the lease.
+/// A node's knowledge of the lease.
 pub(crate) struct Lease {
     cluster: Arc<Cluster>,
     /// How long it lasts unless it is renewed.

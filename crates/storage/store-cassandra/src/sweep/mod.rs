@@ -1,9 +1,9 @@
 //! The sweep removes what no commit refers to, in pieces.
 //!
-//! One round reads all mailboxes: it erases closed ones, and removes summaries of no message. Then
-//! it reads all references: it removes those of no message, and bodies without references. Commits
-//! write nothing for the sweep. It compares what is stored, so that a crash leaves nothing for
-//! ever.
+//! One round reads all mailboxes. It erases closed ones, and removes summaries without a message.
+//! Then it reads all references. It removes those without a message, and bodies without references.
+//! Commits write nothing for the sweep. The sweep compares the stored records, so that nothing a
+//! crash left stays for ever.
 //!
 //! The order is always the same. First the keys are read. Then the fence of each mailbox concerned
 //! is replaced ([`crate::mailboxes::partition`]); this is a conditional write, so it completes, or
@@ -145,7 +145,7 @@ impl Sweep {
         Ok(report)
     }
 
-    /// Whether what was made under this id may still be under way.
+    /// Whether the commit with this id may still be under way.
     fn is_young(&self, id: &Id) -> bool {
         u128::from(age_ms(*id)) < self.patience.as_millis()
     }
@@ -310,8 +310,8 @@ impl Sweep {
         Ok(chunks.as_ref().is_some_and(|chunks| refers(chunks, reference.uid, reference.commit)))
     }
 
-    /// A body and its references, read in this order: what is written later belongs to a reference
-    /// that is not among them.
+    /// A body and its references, read in this order: a later object belongs to a reference that is
+    /// not among them.
     async fn owners(&self, body: BodyId) -> Result<Owners> {
         let stored = self.bodies.stored(body).await?;
         let mut references = BTreeSet::new();

@@ -56,7 +56,7 @@ pub struct Bench {
     pub version: ModSeq,
 }
 
-/// What a server wants, where a summary is the first 600 octets.
+/// The options of a server, where a summary is the first 600 octets.
 pub fn options() -> Options {
     Options::new(|bytes| bytes[..600.min(bytes.len())].to_vec())
 }

@@ -1,6 +1,6 @@
 //! The file `format`: what this directory is, in which version, and which store.
 //!
-//! Text, so that a person who finds the directory knows what it is:
+//! Text, so that a person who finds the directory can identify it:
 //!
 //! ```text
 //! posthaste-store 7
@@ -37,11 +37,11 @@ const VERSION: u32 = 7;
 /// The first version that this program reads.
 const OLDEST: u32 = 1;
 
-/// What to do about an index that does not fit the packs.
+/// The remedy for an index that does not fit the packs.
 pub(crate) const REMEDY: &str =
     "Nothing was changed. `posthaste check --rebuild` makes the index again from the packs";
 
-/// What to do about a file `format` that is missing or damaged.
+/// The remedy for a file `format` that is missing or damaged.
 const WRITTEN_AGAIN: &str =
     "Nothing was changed. `posthaste check --rebuild` writes the file again, as the packs have it";
 

@@ -1,9 +1,9 @@
 //! Whose packs these are: `format` names the store, and so does the head of every pack.
 //!
-//! Every record is bound to the id of its store. With another id in `format`, by one bit that
-//! turned, nothing in the packs could be read any more, and what came then would be bound to the
-//! wrong id. So a store opens only if a pack has the id of `format`, or none has a whole head. A
-//! rebuild writes `format` again if it is lost or damaged and all packs are of one store.
+//! Every record is bound to the id of its store. One flipped bit would put another id into
+//! `format`. Then nothing in the packs could be read any more, and later records would be bound to
+//! the wrong id. So a store opens only if a pack has the id of `format`, or none has a whole head.
+//! A rebuild writes `format` again if it is lost or damaged and all packs are of one store.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -57,7 +57,7 @@ pub(crate) fn require(dir: &Path, id: Id) -> Result<()> {
     })
 }
 
-/// Writes `format` again if it is missing or damaged and the packs show what was in it. Nobody else
+/// Writes `format` again if it is missing or damaged and the packs show its contents. Nobody else
 /// has the store open: the caller has its lock.
 pub(crate) fn mend(dir: &Path) -> Result<()> {
     let path = dir.join("format");

@@ -41,9 +41,9 @@ pub enum LockError {
     },
 }
 
-/// Milliseconds for which a directory that is locked may be that of a store that another process is
-/// about to have made: it has the lock until the names are synced. More would keep an administrator
-/// waiting who starts a second server after somebody removed the lock file.
+/// For so many milliseconds, another process may still be making the store of a locked directory.
+/// It has the lock until the names are synced. More would keep an administrator waiting who starts
+/// a second server after somebody removed the lock file.
 const MAKING: u64 = 1_000;
 /// Milliseconds between two looks.
 const LOOK: u64 = 20;

@@ -11,9 +11,9 @@
 //! - The file is made whole again when the disk has room: before new messages take it, and by
 //!   maintenance.
 //!
-//! It is as large as the packs, within limits: what deletions need follows the amount of mail, and
-//! a store that only keeps accounts stays small. Its bytes are random, so that no file system can
-//! compress them.
+//! It is as large as the packs, within limits. Deletions need more room where there is more mail,
+//! and a store that only keeps accounts stays small. Its bytes are random, so that no file system
+//! can compress them.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -26,8 +26,8 @@ use posthaste_store::{Result, StoreError};
 use crate::log::Ahead;
 use crate::log::disk::{Disk, failed, is_full};
 
-/// Bytes of the reserve of a small store: some hundred deletions, each with a dozen pages of the
-/// index and 256 KiB of slack behind them once.
+/// Bytes of the reserve of a small store. They are enough for some hundred deletions, each with a
+/// dozen pages of the index, and 256 KiB of slack behind them once.
 const MIN: u64 = 1 << 20;
 /// The share of the file system that the reserve takes at most: a sixteenth, for stores on very
 /// small disks.
@@ -35,7 +35,7 @@ const SHARE: u64 = 16;
 /// Bytes written at a time.
 const PIECE: usize = 256 * 1024;
 
-/// What room on the disk is wanted for.
+/// The purpose of room on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Purpose {
     /// New messages: they never use the reserve.
@@ -110,7 +110,7 @@ impl Reserve {
         self.grow(there, target).map_err(failed(self.path.display()))
     }
 
-    /// Whether it can be made whole, and something is left for the commit that asks.
+    /// Whether it can be made whole, with room left for the present commit.
     fn has_room_for(&self, missing: u64, target: u64) -> bool {
         self.free() >= missing + target / 4
     }

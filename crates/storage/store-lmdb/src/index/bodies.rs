@@ -106,7 +106,7 @@ impl Index {
         Ok(())
     }
 
-    /// Every body: its place, or what is wrong with the record.
+    /// Every body: its place, or the fault of the record.
     pub(crate) fn all_bodies<'t>(
         &self,
         txn: &'t RoTxn,

@@ -18,7 +18,7 @@ const LANES: [u64; 8] = [
 /// Bytes of one step: a word for each lane.
 const STEP: usize = 64;
 
-/// What a checksum starts from, so that a record in the wrong place fails it too.
+/// The seed of a checksum, so that a record in the wrong place fails it too.
 pub(crate) fn seed(id: Id) -> u64 {
     let bits = u128::from_be_bytes(id.to_bytes());
     ((bits >> 64) as u64).wrapping_mul(LANES[0]).rotate_left(32) ^ (bits as u64).wrapping_mul(LANES[1])
@@ -34,7 +34,7 @@ pub(crate) fn seed_at(seed: u64, number: u64) -> u64 {
 /// Not CRC-32C, which the packs use: one stream of the CRC instruction takes three cycles for eight
 /// bytes. A listing of 100,000 messages checks a few hundred bytes a message. The lanes take some
 /// eight cycles for 64. Each step is a bijection of its lane, so that damage within one eight-byte
-/// word always reaches the end; from there one in 2^32 is missed.
+/// word always reaches the end. There one in 2^32 is missed.
 pub(crate) fn sum32(seed: u64, bytes: &[u8]) -> u32 {
     let mut lanes = LANES;
     lanes[0] ^= seed;

@@ -9,7 +9,7 @@
 //! | 16–… | rows of 28 bytes, UIDs rising |
 //!
 //! Its key is the mailbox and a UID that is at or below its first row and above every row of the
-//! chunk before; the key stays when the first row goes.
+//! chunk before. The key stays when the first row is removed.
 
 use posthaste_mail_model::{MailboxId, ModSeq, Uid};
 use posthaste_store::Row;

@@ -1,7 +1,7 @@
 //! A number that changes when another process commits, and not when this one does.
 //!
 //! LMDB counts write transactions over all processes; this process counts its own. The difference
-//! is what others did. While one of our own is being committed it may or may not show in LMDB's
+//! is the work of others. While one of our own is being committed it may or may not show in LMDB's
 //! count. `committing` says which transaction that is. Whichever way it is caught, the difference
 //! is the same. So no reader can mistake our commit for a foreign one or the other way round.
 

@@ -1,4 +1,5 @@
-//! The table `heads`: the state of a mailbox without its rows, and what the log holds of it.
+//! The table `heads`: the state of a mailbox without its rows, and the sizes of its records in the
+//! log.
 //!
 //! Key: mailbox (16). Value: sum (4), the mod-sequence up to which expunges are forgotten (8),
 //! head, [`Logged`]. Every commit on a mailbox writes it.
@@ -47,7 +48,7 @@ pub(crate) struct StoredHead {
     pub(crate) head: MailboxHead,
     /// The mod-sequence below which expunges have been forgotten.
     pub(crate) forgotten: ModSeq,
-    /// What the log holds of the mailbox.
+    /// The sizes of the mailbox's records in the log.
     pub(crate) logged: Logged,
 }
 

@@ -3,7 +3,7 @@
 //! A list is one record for its version and the number of the others, one per mailbox and one per
 //! subscribed name. So a change costs the same in an account of ten thousand mailboxes as in one of
 //! ten. Keys of `lists` are the account and a tag: 0 version, 1 mailbox (and its id), 2
-//! subscription (and the checksum of the name: names are longer than LMDB's keys may be).
+//! subscription (and the checksum of the name). Names may be longer than LMDB's keys.
 
 use std::collections::BTreeSet;
 
@@ -176,7 +176,7 @@ pub(crate) fn accounts(index: &Index, txn: &RoTxn) -> Result<Vec<AccountId>> {
     Ok(all)
 }
 
-/// Writes a whole list in the place of what is there, as a rebuild finds it in an old index.
+/// Writes a whole list in place of the present one, as a rebuild finds it in an old index.
 pub(crate) fn put_list(index: &Index, txn: &mut RwTxn, list: &MailboxList) -> Result<()> {
     let there = load(index, txn, list.account)?;
     let is_removed = |e: &&posthaste_store::MailboxEntry| list.entries.iter().all(|new| new.id != e.id);
@@ -286,7 +286,7 @@ fn subscription(
     Ok(i32::from(!was_there))
 }
 
-/// The mailbox answers `NoMailbox` from now on; what it held is left to maintenance.
+/// The mailbox answers `NoMailbox` from now on; its messages are left to maintenance.
 fn remove_mailbox(index: &Index, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
     let key = mailbox.0.to_bytes();
     // A damaged head does not show where its log is.

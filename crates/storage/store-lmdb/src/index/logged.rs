@@ -7,17 +7,18 @@ use posthaste_store::octets::{Octets, put_varint};
 
 use crate::log::PackBytes;
 
-/// Bytes of commits for each byte of a checkpoint, from which on another one is due. The log of a
-/// mailbox is then at most some five times its checkpoint, and a byte of commits costs a quarter
-/// of a byte of checkpoints. Half would cost twice as much, twice as much would keep twice the log.
+/// Another checkpoint is due after this many bytes of commits for each byte of the last one. The
+/// log of a mailbox is then at most some five times its checkpoint. A byte of commits costs a
+/// quarter of a byte of checkpoints. Half the multiple would cost twice as much, and twice the
+/// multiple would keep twice the log.
 const MULTIPLE: u64 = 4;
 
 /// Bytes of a message in a checkpoint.
 pub(crate) const MESSAGE: u64 = 52;
 
 /// Packs of which the bytes are counted. A mailbox that is seldom changed in a busy store may have
-/// its log in more of them; what is left out is not counted as dead, and goes when its pack is
-/// compacted for another reason. Eight keep a head below 200 bytes.
+/// its log in more of them. The records in those are not counted as dead. They are removed when
+/// their pack is compacted for another reason. Eight keep a head below 200 bytes.
 const PLACES: usize = 8;
 
 /// Bytes of log records, by pack.
@@ -65,7 +66,7 @@ impl ByPack {
         Some(places)
     }
 
-    /// What came since it was `before`.
+    /// The growth since it was `before`.
     fn since(&self, before: &Self) -> Self {
         let mut rest = *self;
         before.iter().for_each(|(pack, bytes)| rest.remove(pack, bytes));
@@ -73,7 +74,7 @@ impl ByPack {
     }
 }
 
-/// What the log holds of one mailbox.
+/// The sizes of one mailbox's records in the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Logged {
     /// The sequence number of its checkpoint; 0: it has none.

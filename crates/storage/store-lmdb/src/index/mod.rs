@@ -24,9 +24,10 @@
 //! | | `01`, body | as in `bodies`: the last few that came |
 //!
 //! The main database is the one in which LMDB keeps the others' roots: its page is rewritten by
-//! every transaction, whatever it changes. What every append changes is kept there, too: the pack's
-//! end, the sequence number, and the new body's place, which is moved to `bodies` with some thirty
-//! others. That is four pages less to write and sync for every append, of twelve.
+//! every transaction, whatever it changes. The values that every append changes are kept there,
+//! too. They are the pack's end, the sequence number, and the new body's place, which is moved to
+//! `bodies` with some thirty others. That is four pages less to write and sync for every append, of
+//! twelve.
 
 pub(crate) mod bodies;
 pub(crate) mod checksum;

@@ -29,7 +29,7 @@ fn retired_key(pack: u32) -> [u8; 5] {
     key
 }
 
-/// What the index knows of a pack.
+/// The state of a pack in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PackState {
     /// Every record below this offset belongs to a committed transaction; nothing above it counts.
@@ -69,13 +69,13 @@ impl Index {
         Ok(self.all_packs(txn)?.iter().map(|(_, state)| state.end).sum())
     }
 
-    /// What is known of a pack.
+    /// The state of a pack.
     pub(crate) fn pack(&self, txn: &RoTxn, pack: u32) -> Result<Option<PackState>> {
         let Some(value) = self.main.get(txn, &pack_key(pack)).indexed()? else { return Ok(None) };
         PackState::from_value(pack, value).map(Some).ok_or_else(damaged(format_args!("state of pack {pack}")))
     }
 
-    /// Sets what is known of a pack.
+    /// Sets the state of a pack.
     pub(crate) fn put_pack(&self, txn: &mut RwTxn, pack: u32, state: PackState) -> Result<()> {
         self.main.put(txn, &pack_key(pack), &state.to_value(pack)).indexed()
     }

@@ -2,7 +2,7 @@
 //! over these tables have come.
 //!
 //! A *pass* writes checkpoints of ranges that together have every row of the tables. The last two
-//! complete passes are kept: where a range of the last one is damaged, the one before has it, and
+//! complete passes are kept. Where a range of the last one is damaged, the one before has it, and
 //! the log has every change since. What was logged before both is superseded.
 //!
 //! | key | value |
@@ -31,7 +31,7 @@ const MULTIPLE: u64 = 2;
 /// A pass is due from as many times the bytes from which a mailbox gets a checkpoint: from 1 MiB.
 const LEAST: u64 = 64;
 
-/// What the log holds of the tables, and the passes over them.
+/// The sizes of the tables' records in the log, and the passes over them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Passes {
     /// The next sequence number when the last pass began; 0: there was none.
@@ -142,7 +142,8 @@ fn sum(mut all: ByPack, more: &ByPack) -> ByPack {
 }
 
 impl Index {
-    /// What the log holds of lists, directory and packs. Nothing in an index of format 5 or older.
+    /// The sizes of the records of lists, directory and packs in the log. Nothing in an index of
+    /// format 5 or older.
     pub(crate) fn passes(&self, txn: &RoTxn) -> Result<Passes> {
         let Some(value) = self.main.get(txn, &PASSES_KEY).indexed()? else { return Ok(Passes::default()) };
         Passes::from_value(value).ok_or_else(damaged("what the log holds of lists and directory"))

@@ -18,7 +18,7 @@ pub(crate) fn head_of(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<
     index.head(txn, mailbox)?.ok_or(StoreError::NoMailbox(mailbox))
 }
 
-/// Heads in the order asked.
+/// Heads in the requested order.
 pub(crate) fn heads(index: &Index, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
     let txn = index.read()?;
     mailboxes.iter().map(|m| Ok(index.head(&txn, *m)?.map(|stored| stored.head))).collect()
@@ -55,7 +55,7 @@ pub(crate) fn load(
     Ok(stored.head)
 }
 
-/// What changed after a mod-sequence.
+/// The changes after a mod-sequence.
 pub(crate) fn changes_since(index: &Index, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {
     let txn = index.read()?;
     let stored = head_of(index, &txn, mailbox)?;

@@ -8,7 +8,7 @@ use super::Index;
 use crate::log::Ahead;
 use crate::log::disk::failed;
 
-/// Bytes written ahead of the index at least and at most: an eighth of what it has, within these.
+/// Bytes written ahead of the index at least and at most: an eighth of its size, within these.
 const RESERVE_MIN: u64 = 256 * 1024;
 const RESERVE_MAX: u64 = 8 * 1024 * 1024;
 
@@ -28,7 +28,7 @@ impl Index {
         self.file.metadata().map(|found| found.len()).map_err(failed("the index"))
     }
 
-    /// Writes zeroes behind the last page, so that a transaction of about this size finds room: a
+    /// Writes zeroes behind the last page, so that a transaction of about this size finds room. A
     /// full disk shows before anything is written, and syncing does not have to record a new
     /// length. Only inside a write transaction, when no process extends the file. `ahead` is asked
     /// only if the file must become longer.
@@ -49,7 +49,7 @@ impl Index {
             let n = (goal - len).min(RESERVE_MIN);
             match self.file.write_all_at(&zeroes[..n as usize], len) {
                 Ok(()) => len += n,
-                // Where the disk has no room for the step, what is needed is enough.
+                // Where the disk has no room for the step, only the needed room is taken.
                 Err(_) if len >= need => break,
                 Err(e) => return Err(failed("the index")(e)),
             }

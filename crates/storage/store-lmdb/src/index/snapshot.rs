@@ -1,4 +1,4 @@
-//! The store at one instant: what a backup reads beside a running server.
+//! The store at one instant: the state that a backup reads beside a running server.
 //!
 //! A snapshot is one reading transaction of the index, and every pack that this index names, held
 //! open. Both stay as they are. LMDB reuses no page that the transaction sees, and bytes of a pack
@@ -6,10 +6,10 @@
 //! No pack is cut while a snapshot lives.
 //!
 //! The instant is that of the index's last transaction when the snapshot begins. Opening the store
-//! comes before it. That brings the index up to what a process left behind, and waits for a server
-//! that is ahead of the index. So whatever was acknowledged before the call is seen.
+//! comes before it. That redoes the commits that a process left, and waits for a server that is
+//! ahead of the index. So whatever was acknowledged before the call is seen.
 //!
-//! While a snapshot lives, the index cannot reuse pages: it grows by what is changed meanwhile.
+//! While a snapshot lives, the index cannot reuse pages: it grows by the changes made meanwhile.
 //! Removed packs keep their space on disk. One file descriptor is open for each pack.
 
 use std::io;

@@ -1,10 +1,10 @@
 //! Which summaries were checked a short while ago and need not be checked again yet.
 //!
 //! A listing of 100,000 messages would otherwise spend half its time on checksums of bytes that it
-//! read, and proved, at the listing before. A summary never changes (a copy may be given one of its
-//! own, made from one that was proved), and its key is never given to another: what was verified
-//! stays so unless memory or disk fails. Against that, everything is forgotten each minute and
-//! verified again at its next read: no summary is served that was not verified within
+//! read, and proved, at the listing before. A summary never changes, and its key is never given to
+//! another one. A copy may get a summary of its own, made from one that was proved. So a verified
+//! summary stays verified unless memory or disk fails. Against that, everything is forgotten each
+//! minute and verified again at its next read: no summary is served that was not verified within
 //! [`TRUSTED_FOR`].
 //!
 //! One bit a message; reading and setting one takes no lock.
@@ -18,7 +18,8 @@ use parking_lot::Mutex;
 use posthaste_mail_model::MailboxId;
 
 /// How long a check is valid. A minute spreads the cost of one check over all listings of a busy
-/// minute; ten would gain nothing more and leave a failing disk unnoticed ten times as long.
+/// minute. Ten minutes would gain nothing more and leave a failing disk unnoticed ten times as
+/// long.
 const TRUSTED_FOR: Duration = Duration::from_secs(60);
 /// UIDs of one span of bits: 8 KiB, so that a folder of a million is sixteen of them.
 const SPAN_UIDS: u32 = 1 << 16;
@@ -27,7 +28,7 @@ const SPANS_MAX: usize = 4096;
 
 type Bits = [AtomicU64; SPAN_UIDS as usize / 64];
 
-/// What was proved, of all mailboxes.
+/// The verified summaries of all mailboxes.
 #[derive(Default)]
 pub(crate) struct Verified(Mutex<Spans>);
 
@@ -45,7 +46,7 @@ pub(crate) struct Walk<'p> {
 }
 
 impl Verified {
-    /// What was proved of a mailbox.
+    /// The verified summaries of a mailbox.
     pub(crate) fn walk(&self, mailbox: MailboxId) -> Walk<'_> {
         Walk { verified: self, mailbox, span: None }
     }

@@ -1,13 +1,13 @@
 //! Appends transactions to this process's own pack.
 //!
-//! A pack is reserved by writing zeroes ahead (`reserve`): overwriting and syncing such bytes costs
-//! 24 µs of CPU here, appending and syncing 53 µs, and a full disk shows before anything of a
+//! A pack is reserved by writing zeroes ahead (`reserve`). Overwriting and syncing such bytes costs
+//! 24 µs of CPU here, appending and syncing 53 µs. And a full disk shows before anything of a
 //! transaction is written. The index holds each pack's end. What lies beyond it counts only if a
 //! redo applies it (`writer::redo`).
 //!
 //! A write, sync or index commit that fails leaves a pack whose tail cannot be trusted. That pack
 //! is sealed where the index says it ends. The next transaction goes to a new pack and logs that
-//! end there (an *abandon* record), so that a rebuild without the index knows it too.
+//! end there (an *abandon* record). So a rebuild without the index knows the end, too.
 
 use std::io;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ use crate::log::entry::{abandon_content, retire_content};
 const RESERVE_MIN: u64 = 256 * 1024;
 const RESERVE_MAX: u64 = 8 * 1024 * 1024;
 
-/// What zeroes are written from.
+/// The zeroes that are written.
 static ZEROES: [u8; 256 * 1024] = [0; 256 * 1024];
 
 struct Current {
@@ -55,15 +55,15 @@ impl Current {
 }
 
 /// A pack that this process has ended, and the index does not know it yet. Its file is kept open,
-/// and with it the lock: another process would take a pack without a tail over, write to it, and
-/// lose that when this process has it sealed.
+/// and with it the lock. Otherwise another process would take over a pack without a tail and write
+/// to it. It would lose those records when this process has the pack sealed.
 struct Ended {
     number: u32,
     end: u64,
     _file: Arc<dyn DiskFile>,
 }
 
-/// What a process left of a pack beyond the end that the index has.
+/// The bytes that a process left in a pack beyond the end that the index has.
 pub(crate) enum Left {
     /// There is no such file.
     Missing,
@@ -71,11 +71,11 @@ pub(crate) enum Left {
     InUse,
     /// Zeroes, up to this size.
     Zero(Arc<dyn DiskFile>, u64),
-    /// What a crash cut off, or what never happened.
+    /// Records that a crash cut off, or that never happened.
     Torn(Arc<dyn DiskFile>),
 }
 
-/// What the next transaction must record of packs, beside where it ends itself.
+/// The marks of packs that the next transaction must record, beside its own end.
 #[derive(Default)]
 struct Marks {
     /// Packs to seal.
@@ -108,7 +108,7 @@ impl Appender {
         Self { disk, dir, store, pack_bytes, current: None, recovered, refusal: None, marks }
     }
 
-    /// The current pack and where what was acknowledged ends.
+    /// The current pack and the end of its acknowledged records.
     pub(crate) fn place(&self) -> Option<PackOffset> {
         self.current.as_ref().map(|c| (c.number, c.end))
     }
@@ -211,8 +211,8 @@ impl Appender {
 
     /// Looks through the packs that no process has: takes one over whose tail is zero, abandons
     /// those whose tail is not. Files that the index does not know are removed only if they are
-    /// empty. Runs inside a write transaction, as does every creation, and after a redo of what
-    /// follows the index.
+    /// empty. Runs inside a write transaction, as does every creation, and after a redo of the
+    /// tails.
     fn recover(&mut self, index: &Index, txn: &RoTxn) -> Result<()> {
         let packs = index.all_packs(txn)?;
         for &(number, state) in packs.iter().rev().filter(|(_, s)| !s.sealed) {
@@ -276,9 +276,9 @@ impl Appender {
         Ok(true)
     }
 
-    /// What a process left of a pack beyond the end that the index has. Fails if acknowledged
-    /// commits follow that cannot be redone, because of damage there or in another pack: to go on
-    /// in another pack would lose them. Call it when no tail is left to redo.
+    /// The bytes that a process left in a pack beyond the end that the index has. Fails if
+    /// acknowledged commits follow that cannot be redone, because of damage there or in another
+    /// pack. To go on in another pack would lose them. Call it when no tail is left to redo.
     pub(crate) fn left(&self, number: u32, end: u64, next_seq: u64) -> Result<Left> {
         let path = path_of(&self.dir, number);
         let file = match self.disk.open(&path) {
@@ -336,8 +336,8 @@ impl Appender {
     }
 
     /// The highest number of a pack in a store whose index does not keep the next one. A file that
-    /// is empty and unknown to the index was left by a try to make that pack, which takes it over:
-    /// its number would be missing for ever.
+    /// is empty and unknown to the index was left by an earlier try to make that pack. It is used
+    /// now, since its number would otherwise be missing for ever.
     fn highest(&self, index: &Index, txn: &RoTxn) -> Result<u32> {
         let mut highest = index.all_packs(txn)?.last().map_or(0, |(n, _)| *n);
         let names = self.disk.list(&self.dir).map_err(failed(self.dir.display()))?;
@@ -352,7 +352,7 @@ impl Appender {
     }
 
     /// Puts a batch where a crash cannot undo it. After an error nothing of the batch counts.
-    /// `ahead` is asked only if the file must become longer.
+    /// `ahead` is called only if the file must become longer.
     pub(crate) fn write(&mut self, batch: &Batch, ahead: impl FnOnce() -> Result<Ahead>) -> Result<()> {
         let Some(current) = &mut self.current else {
             return Err(StoreError::Unavailable("no pack to write to".into()));
@@ -403,7 +403,7 @@ impl Appender {
         self.marks.seal.clear();
     }
 
-    /// What was written up to `end` counts.
+    /// The records up to `end` count.
     pub(crate) fn advance(&mut self, end: u64) {
         if let Some(current) = &mut self.current {
             current.end = end;

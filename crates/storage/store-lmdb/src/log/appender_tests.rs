@@ -62,7 +62,7 @@ fn beside_a_damaged_pack_no_other_is_written() {
 }
 
 /// The index is older than two packs. The last batch of one is damaged, as a crash may leave it,
-/// but commits of the other follow it: they were acknowledged, and so was that batch.
+/// but commits of the other follow it. They were acknowledged, and so was that batch.
 #[test]
 fn commits_that_follow_a_damaged_batch_of_another_pack_are_not_given_up() {
     for damage in [false, true] {

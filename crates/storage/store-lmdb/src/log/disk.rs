@@ -48,7 +48,7 @@ pub trait Disk: Send + Sync + 'static {
 
 /// An open file.
 pub trait DiskFile: Send + Sync {
-    /// Reads at an offset; fewer bytes than asked only at the end of the file.
+    /// Reads at an offset; fewer bytes than requested only at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes all bytes at an offset.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;

@@ -1,8 +1,8 @@
 //! What a pack keeps of each commit: enough to make the index again, nothing that can be made from
 //! a body.
 //!
-//! Changed rows are kept by what they were changed to: one entry per different pair of flags and
-//! mod-sequence with the set of UIDs, so that marking 10,000 messages read takes a few dozen bytes.
+//! Changed rows are grouped by their new values. Each different pair of flags and mod-sequence has
+//! one entry with the set of UIDs. So marking 10,000 messages as read takes a few dozen bytes.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! The log: packs, and what is in their records.
 //!
-//! A pack is an append-only file of records. A record holds the body of a message, or what one
-//! commit changed. Two things always hold. A byte below a pack's recorded end never changes. A
+//! A pack is an append-only file of records. A record holds the body of a message, or the changes
+//! of one commit. Two things always hold. A byte below a pack's recorded end never changes. A
 //! pack's number is never used twice.
 
 pub(crate) mod appender;
@@ -31,7 +31,7 @@ pub(crate) type PackBytes = (u32, u64);
 /// How far a file is written ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ahead {
-    /// A step beyond what is needed, so that the next transactions find room, too.
+    /// A step beyond the needed room, so that the next transactions find room, too.
     Step,
     /// Only as far as needed: the disk is full.
     Nothing,

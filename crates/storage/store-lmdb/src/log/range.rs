@@ -92,7 +92,7 @@ pub(crate) enum Rows {
     Directory(Vec<DirectoryEntry>),
 }
 
-/// What the index has of packs that records of the log said.
+/// The values about packs that the index has from records of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Packs {
     /// Packs whose files may be missing.
@@ -122,7 +122,7 @@ pub(crate) fn content(upto: u64, from: &Place, to: &Place, rows: &[u8]) -> Vec<u
     out
 }
 
-/// Writes what the table of packs has.
+/// Writes the values of the table of packs.
 pub(crate) fn put_packs(out: &mut Vec<u8>, packs: &Packs) {
     put_set(out, &packs.retired);
     for (pack, end) in &packs.sealed {

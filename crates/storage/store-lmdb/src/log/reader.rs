@@ -22,7 +22,7 @@ use crate::index::bodies::BodyPlace;
 use crate::log::disk::{Disk, DiskFile};
 
 /// Open pack files. 64 packs of 256 MiB are 16 GiB of mail, more than is read at a time on one
-/// machine; each is one of the 1,024 descriptors a process has by default.
+/// machine. Each is one of the 1,024 descriptors a process has by default.
 const FILES_MAX: usize = 64;
 
 /// Why a body was not read.
@@ -32,7 +32,7 @@ pub(crate) enum ReadFault {
     Missing,
     /// The disk said no.
     Io(io::Error),
-    /// What is there is not the body.
+    /// The bytes there are not the body.
     Damaged(&'static str),
 }
 

@@ -27,8 +27,8 @@
 //! | … | content, then zeroes to a multiple of eight |
 //!
 //! A batch is written and synced before the next one begins. So each record shows that the disk
-//! once had everything before its batch: what is missing there is damage, and not what a crash cut
-//! off. Older programs wrote 0 there, and so do batches of over 128 MiB.
+//! once had everything before its batch. Missing records there are damage, and were not cut off by
+//! a crash. Older programs wrote 0 there, and so do batches of over 128 MiB.
 //!
 //! The checksum of a head covers the place of the record. A rebuild can therefore search a damaged
 //! pack for records. The bytes of a record in another place do not pass, and a message that
@@ -42,16 +42,16 @@ use posthaste_mail_model::{BodyId, Id};
 pub(crate) const PACK_HEADER: usize = 64;
 /// Bytes of a record before its table or content.
 pub(crate) const RECORD_HEADER: usize = 48;
-/// Bytes of a body under one checksum. What a ranged read may have to check in excess at either
-/// end; half would double the table of large bodies for little, twice as much would make a preview
-/// of 2 KiB cost 10 µs.
+/// Bytes of a body under one checksum. A ranged read may have to check so many bytes in excess at
+/// either end. Half would double the table of large bodies for little gain. Twice as much would
+/// make a preview of 2 KiB cost 10 µs.
 pub(crate) const BLOCK: usize = 64 * 1024;
-/// What the three bytes of [`Header::steps`] can hold: batches of up to 128 MiB.
+/// The most that the three bytes of [`Header::steps`] can hold: batches of up to 128 MiB.
 const STEPS_MAX: u32 = (1 << 24) - 1;
 const PACK_MAGIC: &[u8; 8] = b"PHPACK\r\n";
 const RECORD_MAGIC: &[u8; 4] = b"PHR1";
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -63,7 +63,7 @@ pub(crate) enum Kind {
     List = 3,
     /// A change of the directory.
     Directory = 4,
-    /// Names a pack and the offset from which what it holds never happened.
+    /// Names a pack and the offset from which on its records never happened.
     Abandon = 5,
     /// Names a pack whose live records were all copied elsewhere: its file is removed.
     Retire = 6,

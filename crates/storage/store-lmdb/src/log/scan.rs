@@ -81,7 +81,7 @@ impl<'f> Scan<'f> {
 }
 
 /// The form in which the tail of a pack is read. A head that is damaged or cannot be read does not
-/// hide acknowledged commits: tails are written in the form of today, and each record shows by its
+/// hide acknowledged commits. Tails are written in the form of today, and each record shows by its
 /// checksum whether it is one.
 pub(crate) fn tail_form(file: &dyn DiskFile, number: u32, store: Id) -> Form {
     let known = pack_form(file, number, store).ok().flatten();

@@ -7,7 +7,7 @@ use super::scan::{Found, Scan};
 
 /// Bytes searched at a time.
 const WINDOW: usize = 1 << 20;
-/// What a disk writes whole or not at all, and what is passed over where it cannot read.
+/// The unit that a disk writes whole or not at all, and that is passed over where it cannot read.
 pub(crate) const SECTOR: u64 = 512;
 
 /// Sequence numbers that a commit takes before its own, for notes of its copies.
@@ -50,8 +50,8 @@ impl Search<'_> {
 
     /// Whether the pack was cut off at `at`, in its tail. `found` is the next record.
     ///
-    /// A server acknowledges commits when its pack is synced, so of a tail only the last batch can
-    /// be in pieces: a crash lost some of its sectors, which are zero then, as they were written
+    /// A server acknowledges commits when its pack is synced. So only the last batch of a tail can
+    /// be in pieces. A crash lost some of its sectors, which are zero then, as they were written
     /// ahead. Whole commits of the same batch may follow. None of the batch was acknowledged. An
     /// opening does not use it either.
     ///
@@ -94,8 +94,8 @@ impl Search<'_> {
     }
 
     /// Whether the tail that begins at `at` begins with a commit that follows others which no index
-    /// has: a process writes only when the index has all commits of others, so those before it were
-    /// acknowledged. A commit with copies takes up to [`NOTES_MAX`] numbers more than its own.
+    /// has. A process writes only when the index has all commits of others, so the earlier commits
+    /// were acknowledged. A commit with copies takes up to [`NOTES_MAX`] numbers more than its own.
     ///
     /// All before the commit must be whole. Else it may be a later one of a batch that was torn.
     pub(crate) fn begins_later(&self, mut at: u64, next_seq: u64) -> bool {

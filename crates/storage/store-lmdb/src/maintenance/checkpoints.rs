@@ -1,7 +1,7 @@
 //! Writes checkpoints of mailboxes, so that the log follows the store and not its history.
 //!
 //! A commit that makes a mailbox's log large enough notes the mailbox as due. The checkpoint is
-//! *prepared* from a reading transaction, by the thread that asks for maintenance: commits go on
+//! *prepared* from a reading transaction, by the thread that requests maintenance: commits go on
 //! meanwhile. It has what all records before the transaction's next sequence number say, whatever
 //! is written to the mailbox afterwards. The writer then adds it to the log in one batch.
 //!
@@ -37,7 +37,7 @@ pub(super) struct Prepared {
     mailbox: MailboxId,
     /// The records that it has: those before this sequence number.
     upto: u64,
-    /// What was counted of them.
+    /// The counts of them.
     before: Logged,
     /// None if there can be none now: the mailbox is damaged, or too large.
     content: Option<Bytes>,

@@ -4,7 +4,7 @@ use posthaste_store::StoreError;
 
 use crate::log::reader::ReadFault;
 
-/// What can stop the emptying of a pack.
+/// The reasons that stop the emptying of a pack.
 pub(super) enum Moving {
     Pack(ReadFault),
     Store(StoreError),

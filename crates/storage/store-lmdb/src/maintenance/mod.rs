@@ -1,21 +1,21 @@
 //! The work that commits leave for later, a bounded piece at a time.
 //!
-//! A later kind is done only when nothing of an earlier kind is left:
+//! A later kind is done only when no work of an earlier kind is left:
 //!
 //! 1. `copies`: bodies of copied messages get their further references.
 //! 2. `expunged`: summaries of expunged messages are removed, and their bodies lose a reference.
 //!    Copies that link to such a summary get one of their own first. A body without references
 //!    leaves the index and is dead weight in its pack.
 //! 3. `checkpoints`: a mailbox whose records in the log are much larger than its state gets a
-//!    checkpoint. What was logged of it before is dead weight. `ranges`: so do mailbox lists, the
-//!    directory and packs, all of them a range at a time.
+//!    checkpoint. Its earlier log records are dead weight then. `ranges`: mailbox lists, the
+//!    directory and packs get checkpoints, too, a range at a time.
 //! 4. `packs`: live records of packs that are more than half dead are copied to the current pack.
 //!    The pack is then *retired*: it leaves the index, a log record says so, and its file is
 //!    removed. On a full disk a pack is compacted from its end, and cut after each round
 //!    (`shrink`).
 //!
-//! COPY does not count references at once, and still no body is lost: a body is removed only in
-//! step 2, and step 2 runs only in a transaction in which step 1 found nothing to do.
+//! COPY does not count references at once, and still no body is lost. A body is removed only in
+//! step 2. Step 2 runs only in a transaction in which step 1 found nothing to do.
 
 mod checkpoints;
 mod copies;
@@ -38,7 +38,7 @@ use crate::index::Indexed;
 use crate::shared::Shared;
 use crate::writer::{Writer, Wrote};
 
-/// What was read for a round, so that the writer need not.
+/// The reads for a round, so that the writer need not make them.
 #[derive(Default)]
 pub(crate) struct Prepared {
     mailboxes: Vec<checkpoints::Prepared>,

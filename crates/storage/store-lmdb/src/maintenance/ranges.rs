@@ -1,10 +1,10 @@
-//! Writes checkpoints of ranges: passes over mailbox lists, the directory and packs, so that the
-//! log of what is created and removed there does not grow for ever.
+//! Writes checkpoints of ranges, in passes over mailbox lists, the directory and packs. So the log
+//! of created and removed records does not grow for ever.
 //!
 //! A pass goes over all tables, a few ranges in each round. A range is *prepared* from a reading
 //! transaction, as checkpoints of mailboxes are: it has what all records before the transaction's
-//! next sequence number say. When the last range is in the index, what was logged before the pass
-//! before this one is dead weight in its packs. See [`Passes`](crate::index::passes::Passes).
+//! next sequence number say. When the last range is in the index, records from before the previous
+//! pass are dead weight in their packs. See [`Passes`](crate::index::passes::Passes).
 
 use std::ops::Bound;
 

@@ -2,8 +2,8 @@
 //!
 //! Compacting a whole pack returns its room at the end, when the file is removed. Before, it takes
 //! up to half as much. A full disk has no such room. So the live records of the pack's last part
-//! are copied, as many as there is room for, and the file is cut. Each round returns at least what
-//! it took, except for some pages of the index.
+//! are copied, as many as there is room for, and the file is cut. Each round returns at least the
+//! space that it took, except for some pages of the index.
 //!
 //! Two transactions make a cut. The first copies the records. The second logs the cut and lowers
 //! the pack's end. So a rebuild that finds the record finds the copies, even if the second
@@ -27,7 +27,7 @@ use crate::shared::Shared;
 use crate::writer::apply::Apply;
 use crate::writer::{Writer, Wrote};
 
-/// What the first transaction did.
+/// The outcome of the first transaction.
 enum Copied {
     /// Everything from this offset on, where this many dead bytes lie.
     From { offset: u64, dead: u64 },

@@ -17,7 +17,7 @@ use crate::writer::apply::Apply;
 /// The mailboxes for which a log record is live, each with the bytes that are counted for it.
 pub(super) type Counted = Vec<(MailboxId, u64)>;
 
-/// What maintenance does with a log record.
+/// The treatment of a log record by maintenance.
 pub(super) enum Standing {
     /// It is needed, and counted for these mailboxes.
     Live(Counted),
@@ -25,9 +25,9 @@ pub(super) enum Standing {
     Superseded,
 }
 
-/// Whether a log record is needed. It is not needed if its mailbox was removed, if a checkpoint of
-/// its mailbox or two passes over its table contain it, or if there is a newer version of its
-/// directory record.
+/// Whether a log record is needed. It is not needed if its mailbox was removed, or if there is a
+/// newer version of its directory record. Nor is it if a checkpoint of its mailbox or two passes
+/// over its table contain it.
 pub(super) fn standing(
     index: &Index,
     txn: &RoTxn,
@@ -78,8 +78,8 @@ fn mailbox(
     Ok((seq >= upto).then_some((mailbox, len)))
 }
 
-/// A checkpoint that is later than the one that the index names is kept: an index that was restored
-/// from a backup names an earlier one.
+/// A checkpoint later than the one that the index names is kept. An index that was restored from a
+/// backup names an earlier one.
 fn checkpoint(
     index: &Index,
     txn: &RoTxn,

@@ -2,8 +2,8 @@
 //!
 //! The newest checkpoint of each mailbox whose content is intact is put into the new index before
 //! anything is replayed. Commits with lower sequence numbers than it names are passed over. Where
-//! the newest is damaged, the one before it is taken, or none: then the commits decide, and the
-//! mailbox is in doubt, as those that only the checkpoint had may be dropped.
+//! the newest is damaged, the one before it is taken, or none. Then the commits decide. The mailbox
+//! is in doubt, because commits that only the checkpoint contained may have been dropped.
 
 use std::collections::HashMap;
 

@@ -1,21 +1,21 @@
 //! Which records about packs count: those that give a pack up, cut it or retire it.
 //!
-//! Such a record may itself lie in a tail that was given up. Then it never happened: the process
-//! that wrote it failed to commit, and what it says of other packs does not count either. Another
-//! process may have redone a tail that it was about to give up, and a pack that it was about to
-//! retire is still needed.
+//! Such a record may itself lie in a tail that was given up. Then it never happened. The process
+//! that wrote it failed to commit, and its statements about other packs do not count either.
+//! Another process may have redone a tail that the first was about to give up. A pack that it was
+//! about to retire is still needed.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::index::packs::PackState;
 use crate::log::record::Kind;
 
-/// What a record says of packs.
+/// A statement of a record about packs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Says {
     /// Nothing of this pack counts from this offset on: it was given up there.
     GivenUp(u32, u64),
-    /// What lies in this pack from this offset on was copied elsewhere.
+    /// The records of this pack from this offset on were copied elsewhere.
     Cut(u32, u64),
     /// The file of this pack may be missing.
     Retired(u32),
@@ -39,7 +39,7 @@ pub(super) struct Controls {
     ends: HashMap<u32, u64>,
 }
 
-/// What counts of them.
+/// The statements that count.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Judged {
     /// Where packs end.
@@ -108,7 +108,7 @@ impl Controls {
 }
 
 impl Controls {
-    /// Ends packs at records that give up what the old index has: another process had redone that
+    /// Ends packs at records that give up commits of the old index. Another process had redone that
     /// tail, or the commit of the index had failed only in part. The index has no such record
     /// itself, and an opening gives up the tail that begins with it.
     fn refuse(&mut self, packs: &[(u32, PackState)]) {
@@ -162,7 +162,7 @@ impl Judgement<'_> {
 mod tests {
     use super::*;
 
-    /// Pack, offset and what is said there.
+    /// Pack, offset and the statement there.
     fn judged(controls: &[(u32, u64, Says)], packs: &[(u32, PackState)]) -> Judged {
         let mut all = Controls::default();
         for &(pack, offset, says) in controls {

@@ -21,8 +21,8 @@ use crate::shared::Summarize;
 /// Bodies, or summaries, of one index transaction.
 const STEP: usize = 5_000;
 
-/// Puts all bodies that count into the index, held by no message yet. Of several copies the last
-/// one is used, and another if that cannot be read.
+/// Puts all bodies that count into the index, held by no message yet. The last one of several
+/// copies is used, and another if that cannot be read.
 pub(crate) fn place_bodies(index: &Index, catalog: &Catalog, survey: &Survey) -> Result<Copies> {
     let read = catalog.read()?;
     let mut copies = Copies::default();
@@ -109,8 +109,8 @@ impl Summaries<'_> {
         Ok(bare)
     }
 
-    /// The summary of a message, made from its body; else the one in the old index; else an empty
-    /// one, which each read of the message tries to make again.
+    /// The summary of a message, made from its body. Otherwise the one in the old index. Otherwise
+    /// an empty one, which each read of the message tries to make again.
     fn summary(&mut self, txn: &mut RwTxn, message: &Bare) -> Result<Vec<u8>> {
         let Bare { mailbox, uid, body, .. } = *message;
         let why = match self.index.body(txn, body)? {
@@ -148,7 +148,7 @@ impl Summaries<'_> {
 
 /// Takes out bodies that no message holds and records the packs. All that hold something are
 /// sealed, so that new records never follow old tails. So are those that the log gives up. A pack
-/// whose tail was cut off is not: the next process that writes finds the tail, seals the pack, and
+/// whose tail was cut off is not. The next process that writes finds the tail, seals the pack, and
 /// says so in the log. Else a rebuild without an index would find the tail's whole commits. After
 /// faults, all are marked as damaged: maintenance then leaves them as they are. `superseded`: bytes
 /// of log records that are needed no more, by pack.

@@ -2,15 +2,15 @@
 //!
 //! 1. `survey` finds every record of every pack, whatever else is damaged, and lists it in a
 //!    `catalog`.
-//! 2. `replay` redoes the log in the order of its sequence numbers into an empty index, each
-//!    mailbox, list and record from its newest checkpoint on (`checkpoints`, `ranges`). Where the
-//!    log is damaged it takes what it can from the old index (`salvage`).
+//! 2. `replay` redoes the log in the order of its sequence numbers into an empty index. Each
+//!    mailbox, list and record begins at its newest checkpoint (`checkpoints`, `ranges`). Where the
+//!    log is damaged, `salvage` takes what it can from the old index.
 //! 3. `finish` makes the summaries and counts the references.
 //! 4. The new index takes the place of the old one in one step. The old one is kept under a name of
 //!    its own.
 //!
-//! If anything was amiss, step 4 is left out unless it is asked for: the old index may be better
-//! than the new one.
+//! If anything was amiss, step 4 is left out unless `--force` requests it, since the old index may
+//! be better than the new one.
 
 mod catalog;
 mod checkpoints;
@@ -45,7 +45,7 @@ use crate::index::{Index, Indexed};
 use crate::log::disk::failed;
 use crate::log::reader::PackReader;
 
-/// What a rebuild does when it has found faults.
+/// The action of a rebuild that has found faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rebuild {
     /// It reports them and leaves the index as it is.
@@ -54,8 +54,8 @@ pub enum Rebuild {
     Force,
 }
 
-/// Makes the index of the locked directory again. `examined` counts records; `faults` name what
-/// could not be used and what was done about it. No other process may have the store open.
+/// Makes the index of the locked directory again. `examined` counts records; `faults` name the
+/// records that could not be used and the remedies. No other process may have the store open.
 /// `progress`: the share done, 0.0 … 1.0.
 ///
 /// With faults and [`Rebuild::UnlessFaulty`], the index stays as it is.
@@ -82,7 +82,7 @@ pub fn rebuild(
     Ok(report)
 }
 
-/// A directory for the new index and what is needed to make it, removed at the end.
+/// A directory for the new index and the files that making it needs, removed at the end.
 struct Workplace(PathBuf);
 
 impl Workplace {
@@ -104,7 +104,7 @@ impl Workplace {
 
 impl Drop for Workplace {
     fn drop(&mut self) {
-        // The next rebuild removes what is left here.
+        // The next rebuild removes files that are left here.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -207,8 +207,8 @@ fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String
     }
 }
 
-/// Names what is damaged, and returns whether the log is known to be complete: whether every lost
-/// record is named by an intact head or by the old index.
+/// Names the damage, and returns whether the log is known to be complete. It is if an intact head
+/// or the old index names every lost record.
 fn damaged_parts(
     found: &Survey,
     old: &[(u32, crate::index::packs::PackState)],

@@ -30,9 +30,9 @@ impl Pack {
         self.abandoned.map_or(self.end, |end| end.min(self.end))
     }
 
-    /// Makes what counts from `from` on durable, as a redo does: the process that wrote it may have
-    /// ended before its sync, or its sync may have failed. So the same bytes are written again.
-    /// What cannot be read is left as it is.
+    /// Makes the counted records from `from` on durable, as a redo does. The process that wrote it
+    /// may have ended before its sync, or its sync may have failed. So the same bytes are written
+    /// again. What cannot be read is left as it is.
     pub(crate) fn make_durable(&self, from: u64) -> std::io::Result<()> {
         let (mut at, end) = (from, self.counted_end());
         let mut sector = [0; SECTOR as usize];

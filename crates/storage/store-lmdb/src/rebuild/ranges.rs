@@ -2,7 +2,7 @@
 //!
 //! The newest intact checkpoint of each range is put into the new index before anything is
 //! replayed. Commits that it has are passed over. Two passes are kept in the log, with every change
-//! since the earlier one: where a range of the later one is damaged, nothing is lost.
+//! since the earlier one. Where a range of the later one is damaged, nothing is lost.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::index::passes::Passes;
 use crate::log::range::{Place, Table};
 use crate::log::record::Kind;
 
-/// The checkpoints of ranges in the log, and what was counted of the log beside them.
+/// The checkpoints of ranges in the log, and the counts of the log beside them.
 #[derive(Default)]
 pub(super) struct Ranges {
     pub(super) found: Vec<Entry>,
     pub(super) restored: Coverage,
-    /// What the new index says of the log.
+    /// The passes that the new index records.
     pub(super) passes: Passes,
 }
 

@@ -1,8 +1,8 @@
-//! Redoes the log into the new index, around what is damaged.
+//! Redoes the log into the new index, and passes over damage.
 //!
 //! Commits on a mailbox form a chain: each names the mod-sequence it was made against. Where a link
-//! of the chain is damaged, the mailbox is taken from the old index if that is further. If not,
-//! what can be applied of the later commits is applied, and the mailbox has a *gap*. It gets a new
+//! of the chain is damaged, the mailbox is taken from the old index if that is further. If not, the
+//! later commits are applied as far as possible, and the mailbox has a *gap*. It gets a new
 //! UIDVALIDITY then, so that no client takes one message for another.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -248,7 +248,7 @@ impl<'a> Replay<'a> {
         Some(chosen)
     }
 
-    /// Of different records with one number, one was written by a process that ended before its
+    /// If different records have one number, one was written by a process that ended before its
     /// index commit. The old index knows which; without it, the one that is the last thing in its
     /// pack loses.
     fn chosen(&self, same: &[Entry]) -> Option<Entry> {

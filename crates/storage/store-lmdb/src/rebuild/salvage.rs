@@ -1,8 +1,7 @@
 //! What a rebuild takes from the index that was there before.
 //!
-//! The log is the truth. Where a record of it is damaged, the old index may still have what the
-//! record said. Every value taken from it has its own checksum; one that does not match is not
-//! taken.
+//! The log is the truth. Where a record of it is damaged, the old index may still have its
+//! contents. Every value taken from it has its own checksum; one that does not match is not taken.
 
 use std::path::Path;
 

@@ -7,7 +7,7 @@ use crate::log::record::{Header, Kind};
 use crate::log::scan::{Found, Scan};
 use crate::log::search::Search;
 
-/// What a record says of packs; nothing if it is about something else.
+/// The statements of a record about packs; nothing if it is about something else.
 pub(super) fn says(search: &Search<'_>, found: &Found) -> Vec<Says> {
     let Header { kind, id, .. } = found.header;
     let is_of_packs = match kind {
@@ -28,7 +28,7 @@ pub(super) fn says(search: &Search<'_>, found: &Found) -> Vec<Says> {
     says.unwrap_or_else(|| vec![Says::Damaged(kind)])
 }
 
-/// What a checkpoint of the table of packs says.
+/// The statements of a checkpoint of the table of packs.
 fn said_of_packs(content: &[u8]) -> Option<Vec<Says>> {
     let Rows::Packs(packs) = range::from_content(content)?.rows else { return None };
     let retired = packs.retired.iter().map(Says::Retired);

@@ -1,8 +1,8 @@
 //! Finds every record of every pack, whatever else is damaged.
 //!
-//! Where no intact record begins and not all that follows is zero, the pack is searched for the
-//! next head whose checksum matches at its place. What lies between is reported as damaged. What
-//! the disk cannot read is passed over a sector at a time.
+//! Where no intact record begins and not all that follows is zero, the survey searches the pack. It
+//! looks for the next head whose checksum matches at its place. The bytes between are reported as
+//! damaged. Bytes that the disk cannot read are passed over a sector at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -28,7 +28,7 @@ use crate::log::{number_of, path_of};
 /// Records of one transaction of the catalog.
 const STEP: u64 = 50_000;
 
-/// What the old index says of the packs.
+/// The packs in the old index.
 #[derive(Default)]
 pub(crate) struct Before<'o> {
     /// Where each pack ends.
@@ -49,7 +49,7 @@ pub(crate) struct Damage {
     pub(crate) is_last: bool,
 }
 
-/// What a survey finds.
+/// The result of a survey.
 #[derive(Default)]
 pub(crate) struct Survey {
     pub(crate) packs: BTreeMap<u32, Pack>,
@@ -120,8 +120,9 @@ pub(crate) fn survey(
     survey.cut_torn_rounds(&torn_rounds, catalog, &mut controls)?;
     let Judged { ends, given_up, retired, mut faults } = controls.judge(before.packs);
     survey.retired = retired;
-    // They are sealed. Else the next opening would take a body there, whose number is below the
-    // next one, for one that maintenance copied, and redo commits that the log gives up.
+    // Packs that were given up are sealed. Otherwise the next opening would redo commits that the
+    // log gives up. It would take a body there, whose number is below the next one, for a body that
+    // maintenance copied.
     survey.cut_off.retain(|pack| !given_up.contains(pack));
     survey.faults.append(&mut faults);
     for (number, end) in ends {
@@ -177,8 +178,8 @@ fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
     move |e| StoreError::Unavailable(format!("{}: {e}", path.display()))
 }
 
-/// The form of a pack, and what is wrong with its head. Where the head is damaged, the first record
-/// shows the form.
+/// The form of a pack, and the fault of its head. Where the head is damaged, the first record shows
+/// the form.
 fn form_of(file: &dyn DiskFile, number: u32, store: Id) -> (Form, Option<String>) {
     let mut head = [0; PACK_HEADER + RECORD_HEADER];
     let read = file.read_at(&mut head, 0).unwrap_or(0);
@@ -272,7 +273,8 @@ impl Survey {
         }
     }
 
-    /// Cuts packs where a round of maintenance is torn, if what it copied is where it was.
+    /// Cuts packs where a round of maintenance is torn, if the copied records are still in their
+    /// old place.
     fn cut_torn_rounds(
         &mut self,
         torn: &[TornRound],

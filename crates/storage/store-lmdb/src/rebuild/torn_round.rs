@@ -18,7 +18,7 @@ use crate::log::scan::Found;
 use crate::log::search::Search;
 use crate::maintenance::COPY_MAX;
 
-/// What may be the last round of maintenance that wrote to a pack.
+/// The last round of maintenance that may have written to a pack.
 pub(super) struct LastRound {
     /// Records with which the pack ends: bodies, and others with numbers below those of a commit
     /// before them. At their end, at most one that retires or cuts a pack.
@@ -85,13 +85,13 @@ pub(super) struct TornRound {
     pub(super) from: u64,
     /// All records from there on but the last one.
     records: Vec<Found>,
-    /// What the last one says.
+    /// The statements of the last one.
     says: Vec<Says>,
 }
 
 impl TornRound {
-    /// Whether nothing is lost if the pack ends before the torn record: each record from there on
-    /// is whole in another place that counts, and the pack that they were copied from is there.
+    /// Whether nothing is lost if the pack ends before the torn record. Then each record from there
+    /// on is whole in another place that counts, and the pack from which they were copied exists.
     pub(super) fn is_needless(
         &self,
         packs: &BTreeMap<u32, Pack>,

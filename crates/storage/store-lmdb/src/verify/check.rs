@@ -6,7 +6,7 @@
 //! and add up to its counts. Each row has its summary and a body of its size. Nothing is left that
 //! belongs to no one.
 //!
-//! A reading transaction keeps LMDB from using freed pages again, so none is held for long: the
+//! A reading transaction keeps LMDB from using freed pages again, so none is held for long. The
 //! check reads in slices, each in a transaction of its own. Between two pages' slices, two packs or
 //! two mailboxes it may begin another; one mailbox is judged within one. Some properties hold at
 //! one moment only: references against holders, and records that belong to no one. They are judged
@@ -48,7 +48,7 @@ const PACKS_SHARE: f64 = 0.8;
 /// Ten times as many would let the index of a busy server grow by all that it writes in a minute.
 pub(crate) const SLICE: u64 = 1_000_000;
 
-/// What the check knows of a body.
+/// The known uses of a body.
 #[derive(Default)]
 struct BodyUse {
     /// How many messages hold it, less the holders that are not counted yet.
@@ -454,7 +454,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// What removed mailboxes still have.
+    /// The records that removed mailboxes still have.
     fn removed_mailboxes(&mut self) -> Result<()> {
         let mut removed = Vec::new();
         for item in self.index.expunging.iter(&self.txn).indexed()? {

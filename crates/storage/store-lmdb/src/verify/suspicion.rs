@@ -1,9 +1,8 @@
 //! A process that ends by a fault signal says so, and leaves word for the next one.
 //!
-//! LMDB follows what a page of the index says. If the page is damaged, or the disk cannot give it,
-//! the process is ended by a signal: by SIGBUS or SIGSEGV, or by SIGABRT where a debug build of
-//! LMDB noticed. Without a note of it, the next start ends the same way at the next
-//! read. So:
+//! LMDB follows the numbers in a page of the index. If the page is damaged, or the disk cannot read
+//! it, a signal ends the process. The signal is SIGBUS or SIGSEGV, or SIGABRT where a debug build
+//! of LMDB noticed. Without a note of it, the next start ends the same way at the next read. So:
 //!
 //! - a handler writes one line to standard error and makes the file `index/suspect`, then lets the
 //!   signal do what it did before;

@@ -47,8 +47,8 @@ pub(crate) enum Applied {
     Refused(StoreError),
 }
 
-/// Of a message beside its summary: its row, which shares a page with 143 others and is written
-/// with some of them, its link, and its body's place.
+/// Bytes of a message beside its summary. Its row shares a page with 143 others and is written with
+/// some of them. Then come its link and its body's place.
 const BESIDE_SUMMARY: usize = 256;
 /// A page. An expunge may rewrite one for each range of UIDs.
 const PAGE: usize = 4096;
@@ -85,10 +85,10 @@ fn source(message: &NewMessage) -> Option<Origin> {
 
 /// In which order summaries that follow each other are put, the longest of them this long.
 ///
-/// LMDB takes a page that overflows at its end apart so that its last record goes along with the
-/// new one: of three records that a page could hold it keeps two, of two one. So one in three (or
-/// two) is left out at first, and then put where it belongs: into the room that is left. Short
-/// records lose next to nothing and keep their order.
+/// LMDB splits a page that overflows at its end so that its last record moves along with the new
+/// one. If a page could hold three records it keeps two, and if two, one. So one in three (or two)
+/// is left out at first, and then put where it belongs: into the room that is left. Short records
+/// lose next to nothing and keep their order.
 fn filling_order(count: usize, longest: usize) -> impl Iterator<Item = usize> {
     /// What LMDB's page, its own head aside, has room for.
     const PAGE: usize = 4096 - 16;
@@ -410,7 +410,7 @@ impl Apply<'_, '_> {
         Ok(())
     }
 
-    /// Notes of what is removed: for later readers, and for maintenance.
+    /// Notes of removed messages: for later readers, and for maintenance.
     fn expunged(&mut self, commit: &MailboxCommit) -> Result<()> {
         for (modseq, set) in &commit.expunged {
             let key = numbered_key(commit.mailbox, modseq.value());

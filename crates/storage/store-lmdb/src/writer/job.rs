@@ -1,4 +1,4 @@
-//! What can be asked of the writer.
+//! The jobs of the writer.
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet};
@@ -15,7 +15,7 @@ const RECORD_SMALL: usize = 4096;
 /// Where the outcome goes.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
 
-/// What can be asked of the writer.
+/// The jobs of the writer.
 pub(crate) enum Job {
     /// A change, and where its outcome goes.
     Change(Change, Reply<CommitOutcome>),

@@ -9,16 +9,16 @@
 //! | commit the index, durably | the same |
 //! | answer | |
 //!
-//! A commit that waits alone goes at once: the group is whatever gathered while the one before was
-//! on its way to the disk.
+//! A commit that waits alone goes at once. A group is the commits that came while the group before
+//! was being written.
 //!
-//! **A serving process answers before the index commits**: the synced pack has all that the commit
-//! is, and what the index lacks of it is applied again should the process end (`redo`). It *holds*
-//! the index transaction open, for some milliseconds at most, and puts the next groups into it;
-//! a reader of what is in it has it committed first (`unindexed`). So a durable commit is
-//! one sync of the disk, and the index's two are shared by all that come within those milliseconds.
-//! While a transaction is open no other process writes: what follows a pack's recorded end under
-//! the index's next sequence number is therefore always what an ended process left.
+//! **A serving process answers before the index commits.** The synced pack has the whole commit. If
+//! the process ends, `redo` applies to the index what it lacks. It *holds* the index transaction
+//! open, for some milliseconds at most, and puts the next groups into it. A reader that needs a
+//! commit of the transaction has it committed first (`unindexed`). So a durable commit costs one
+//! sync of the disk. All commits within those milliseconds share the two syncs of the index. While
+//! a transaction is open, no other process writes. So records behind a pack's recorded end, under
+//! the index's next sequence number, are always those of an ended process.
 
 pub(crate) mod apply;
 mod job;

@@ -1,9 +1,9 @@
-//! Finds commits that are in a pack and not in the index, and redoes them: after a process ended,
-//! after an index commit failed, and after an index was restored from a backup.
+//! Finds commits that are in a pack and not in the index, and redoes them. That happens after a
+//! process ended, after an index commit failed, and after an index was restored from a backup.
 //!
 //! While a process has written records that the index lacks, it holds the index's write
-//! transaction. Inside a write transaction, a tail in the pack of another process is therefore what
-//! a process left that ended, or one whose index commit failed.
+//! transaction. So a tail that a write transaction finds in the pack of another process has one of
+//! two causes. The other process has ended, or its index commit failed.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Says at once what the first write would fail with.
+    /// Returns at once the error with which the first write would fail.
     fn report_damage(&self) -> Result<()> {
         let index = &self.shared.index;
         let txn = &*index.read()?;
@@ -73,7 +73,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Notes what a tail changes, so that nobody reads it as it was before.
+    /// Notes the mailboxes and bodies that a tail changes, so that nobody reads their old state.
     fn note_tail(&self, pack: u32, limit: u64) -> Result<()> {
         let shared = self.shared;
         let end = shared.index.pack(&*shared.index.read()?, pack)?.map_or(0, |state| state.end);
@@ -127,9 +127,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Syncs a redone tail, then commits the index. The tail may never have reached the disk: the
-    /// process that wrote it may have ended before its sync, or its sync may have failed, after
-    /// which the kernel calls unwritten pages clean. So the same bytes are written again first.
+    /// Syncs a redone tail, then commits the index. The tail may never have reached the disk. The
+    /// process that wrote it may have ended before its sync. Or its sync may have failed, after
+    /// which the kernel marks unwritten pages as clean. So the same bytes are written again first.
     fn make_durable(
         &mut self,
         mut txn: RwTxn<'_>,
@@ -200,8 +200,8 @@ impl Writer<'_> {
             given_up.extend(given_up_by_tail(Scan::new(&**file, form, state.end, size)));
             tails.push((kind, (*number, size)));
         }
-        // A tail that begins by abandoning others counts, and the abandoned ones do not, though
-        // they may begin in the same way: a process may have failed to commit the index in several
+        // A tail that begins by abandoning others counts. The abandoned ones do not, though they
+        // may begin in the same way. A process may have failed to commit the index in several
         // packs, one after the other.
         tails.retain(|(_, (number, _))| !given_up.contains(number));
         let abandoning = tails.iter().find(|(kind, _)| *kind == Kind::Abandon);
@@ -209,8 +209,8 @@ impl Writer<'_> {
     }
 
     /// Gives up the torn tails of processes that ended since this one began to write, so that the
-    /// log says it. Else a rebuild without an index would take what is whole of such a tail for
-    /// commits. Call it when no tail is left to redo.
+    /// log says it. Otherwise a rebuild without an index would take the whole records of such a
+    /// tail for commits. Call it when no tail is left to redo.
     pub(super) fn give_up_tails(&mut self, txn: &RoTxn) -> Result<()> {
         for at in 0..self.others.packs.len() {
             let Some(other) = self.others.packs.get_mut(at).filter(|other| !other.is_left) else { continue };

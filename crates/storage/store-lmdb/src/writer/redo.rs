@@ -1,10 +1,10 @@
 //! Redo: applies logged commits to an index that lacks them. The only replay there is.
 //!
-//! At open, and after an index commit that failed, the *tail* of a pack is redone: the records
-//! beyond the end that the index has of it. A server acknowledges a commit when its pack is synced,
-//! so its tail holds acknowledged commits. The tail of a command holds commits that nobody was
-//! waiting for any more; redoing them does no harm. An index restored from a backup is behind all
-//! packs, and a redo brings it up to them.
+//! At open, and after a failed index commit, the *tail* of a pack is redone. It is the records
+//! beyond the end that the index has of the pack. A server acknowledges a commit when its pack is
+//! synced, so its tail holds acknowledged commits. The tail of a command holds commits that nobody
+//! was waiting for any more; redoing them does no harm. An index restored from a backup is behind
+//! all packs, and a redo brings it up to them.
 //!
 //! A rebuild redoes the whole log, in the order of its sequence numbers, into an empty index.
 //!

@@ -49,8 +49,8 @@ impl<'e> Writer<'e> {
 
 /// What may wait for the index: some 10 ms of redoing after a crash.
 const HELD_COMMITS: usize = 512;
-/// A larger commit does not wait at all: writing its pages costs more than syncing them, and a disk
-/// that has no room for it should say so before it is too late.
+/// A larger commit does not wait at all. Writing its pages costs more than syncing them. And a disk
+/// without room for it should show that before it is too late.
 pub(super) const HELD_BYTES: u64 = 4 << 20;
 
 /// An index transaction with commits that were acknowledged, or that are about to be.

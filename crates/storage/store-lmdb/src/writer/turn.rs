@@ -1,13 +1,13 @@
 //! Processes write in turn.
 //!
 //! LMDB gives its write lock to the quickest process. A server that begins its next transaction at
-//! once is quicker than a process that has to wake up first, and a command beside it could wait for
+//! once is quicker than a process that has to wake up first. A command beside it could wait for
 //! ever.
 //!
-//! So a writer takes the `flock` of the file `turn` first, keeps it while it waits
-//! for LMDB's lock, and gives it back when it has that. A process that waits for LMDB's lock
-//! therefore holds the turn, and the one that has just written waits behind it. Where nobody waits
-//! this costs two system calls and no sleep. A process that ends gives its turn back.
+//! So a writer takes the `flock` of the file `turn` first. It keeps it while it waits for LMDB's
+//! lock, and gives it back when it has LMDB's lock. A process that waits for LMDB's lock therefore
+//! holds the turn, and the last writer waits behind it. Where nobody waits, this costs two system
+//! calls and no sleep. A process that ends gives its turn back.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;

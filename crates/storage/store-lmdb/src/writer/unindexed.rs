@@ -1,5 +1,5 @@
-//! What is acknowledged, and lies in a pack, but is not yet in the index: the reader of any of it
-//! has the index brought up first.
+//! Commits that are acknowledged, and in a pack, but not yet in the index. A reader of one of them
+//! first has the index brought up to date.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};

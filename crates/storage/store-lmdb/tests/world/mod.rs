@@ -1,4 +1,5 @@
-//! A store and, beside it, what it must hold: every commit that was acknowledged is made in both.
+//! A store and, beside it, its expected contents: every commit that was acknowledged is made in
+//! both.
 
 #![allow(clippy::unwrap_used, dead_code)]
 
@@ -19,7 +20,7 @@ use posthaste_store::{
 };
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 
-/// What clients see of a stored body.
+/// A stored body as clients see it.
 pub fn seen(stored: &[u8]) -> &[u8] {
     match FormHeader::of(stored) {
         Some(_) => &stored[FormHeader::LEN..],
@@ -27,7 +28,7 @@ pub fn seen(stored: &[u8]) -> &[u8] {
     }
 }
 
-/// What delivery would make of a message, in either form.
+/// The stored forms that delivery would make of a message.
 pub fn summarize(bytes: &[u8]) -> Vec<u8> {
     let bytes = seen(bytes);
     let head = &bytes[..bytes.len().min(24)];
@@ -64,7 +65,7 @@ pub struct Held {
     pub expunged: Vec<(ModSeq, NumSet)>,
 }
 
-/// What must be there.
+/// The expected contents.
 #[derive(Clone)]
 pub struct World {
     pub list: MailboxList,
@@ -494,7 +495,7 @@ pub fn flip(path: &Path, at: usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// What a rebuild without the old index makes is what was there.
+/// A rebuild without the old index makes the same contents.
 pub async fn rebuilt_equals(dir: &Path, world: &World, options: &Options) {
     std::fs::remove_dir_all(dir.join("index")).unwrap();
     rebuild_whole(dir, options);

@@ -32,7 +32,7 @@ const BATCH_MAX: usize = 256;
 const ROWS_AT_ONCE: u32 = 50_000;
 
 /// How often a commit is retried after others changed the mailbox. The pauses add up to about half
-/// a second. After that the client is asked to try again.
+/// a second. After that the client gets an answer to try again.
 pub(super) const ATTEMPTS_MAX: u32 = 12;
 
 /// Pauses are at most this: 2^6 ms.

@@ -5,7 +5,7 @@
 //! queue. The task that finds no leader becomes the leader. It resolves all waiting intents in
 //! order against the newest view, and sends them to the engine as one commit. Then the new view is
 //! published, waiters get their results and watchers wake up. While nobody has the mailbox open
-//! there is no view: incoming messages are then resolved against its head.
+//! there is no view. Incoming messages are then resolved against its head.
 //!
 //! What always holds: a mailbox has one [`MailboxState`], so all its changes wait in one queue.
 //! Views are published in the order of their mod-sequences, each only after its commit is on disk.

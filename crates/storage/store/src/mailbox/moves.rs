@@ -219,7 +219,7 @@ impl Ends {
         }
     }
 
-    /// Reads what others changed, and waits for them a little.
+    /// Reads the changes of others, and waits for them a little.
     async fn retry(&self, attempt: u32) -> Result<()> {
         self.source.catch_up().await?;
         self.target.catch_up().await?;

@@ -63,7 +63,8 @@ impl MailboxState {
         Ok(())
     }
 
-    /// The base of the next changes. Reads what they need and is not known. The caller must lead.
+    /// The base of the next changes. Reads the rows that they need and that are not known. The
+    /// caller must lead.
     pub(super) async fn prepare(&self, needs: Needs) -> Result<Base> {
         match (self.base(), needs) {
             (Some(base @ Base::View(_)), Needs::Head | Needs::Rows) if !self.is_suspect() => Ok(base),

@@ -3,7 +3,7 @@
 //! A delivery, a COPY and a MOVE into a mailbox need only its head. So their cost does not depend
 //! on the size of a mailbox that nobody has open: its rows are read when someone opens it.
 //!
-//! The queue of changes and the role of the leader are here, too: the state has the queue, a move
+//! The queue of changes and the role of the leader are here, too. The state has the queue, a move
 //! in the queue waits for the role, and the role holds the state.
 //!
 //! What always holds: only the leader changes this state; rows once read stay in memory as long as

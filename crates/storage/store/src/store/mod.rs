@@ -1,7 +1,7 @@
-//! The store as protocols see it: accounts' mailbox lists, open mailboxes, ids, one memory budget.
+//! The store for protocols: accounts' mailbox lists, open mailboxes, ids, one memory budget.
 //!
-//! What always holds: there is at most one [`Mailbox`] of an id in a store, so that a change made
-//! through one handle wakes all who watch; what a session holds is never evicted.
+//! What always holds: there is at most one [`Mailbox`] of an id in a store. So a change made
+//! through one handle wakes all who watch. A mailbox that a session holds is never evicted.
 
 mod following;
 mod foreign;

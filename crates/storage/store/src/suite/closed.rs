@@ -107,7 +107,7 @@ pub async fn mail_into_a_closed_mailbox_reads_no_rows(factory: &dyn Factory) {
     let two = closed.append(vec![message(2, &[]), message(3, &[])]).await.unwrap();
     let given: Vec<u32> = one.uids.iter().chain(&two.uids).map(|uid| uid.value()).collect();
     assert_eq!(given, [301, 302, 303]);
-    // Another process changes it: what is known here of its head is now behind.
+    // Another process changes it: the known head here is now behind.
     elsewhere.destination(target).append(vec![message(4, &[])]).await.unwrap();
     let three = closed.append(vec![message(5, &[])]).await.unwrap();
     assert_eq!((three.uids[0].value(), three.modseq > two.modseq.next()), (305, true));

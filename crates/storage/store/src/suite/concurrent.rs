@@ -66,7 +66,7 @@ async fn append_one(
     panic!("a commit was refused 10,000 times");
 }
 
-/// Two stores on one engine, each with many clients on the same mailbox: appends, flags and
+/// Two stores on one engine, each with many clients on the same mailbox. Appends, flags and
 /// expunges all take effect once, and both stores end with the same view.
 pub async fn stores_share_an_engine(factory: &dyn Factory) {
     let world = World::new(factory).await;

@@ -1,5 +1,5 @@
-//! What a mailbox should hold, beside the engine that should hold it: commits are made from it, and
-//! it is compared with whatever the engine says.
+//! What a mailbox should hold, beside the engine that should hold it. Commits are made from it, and
+//! the engine's answers are compared with it.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

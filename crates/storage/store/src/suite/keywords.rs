@@ -30,7 +30,7 @@ fn shown(view: &View) -> BTreeMap<u32, Names> {
     view.rows(&view.all()).map(|(_, row)| (row.uid().value(), names(row.flags()))).collect()
 }
 
-/// A session as its client sees it: it knows only what was reported.
+/// A session as its client sees it: it knows only the reported keywords.
 struct Session {
     mailbox: Arc<Mailbox>,
     announced: Arc<View>,

@@ -8,7 +8,7 @@
 //! ```
 //! Each test makes an account of its own, so all may share one store, which may hold anything else.
 //! A test panics where the engine breaks the contract; it ends with `maintain` and `check`.
-// Tests say what is wrong by panicking.
+// A failed test panics with the fault.
 #![allow(clippy::unwrap_used)]
 
 mod closed;
@@ -124,7 +124,7 @@ impl World {
         add_mailbox(&*self.engine, self.account, MailboxId(new_id())).await
     }
 
-    /// A new mailbox, and what it should hold.
+    /// A new mailbox, and its expected contents.
     pub async fn folder(&self) -> Folder {
         Folder::new(Arc::clone(&self.engine), self.mailbox().await)
     }

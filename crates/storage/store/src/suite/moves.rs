@@ -85,9 +85,9 @@ async fn sizes(world: &World, id: MailboxId) -> Vec<u32> {
 /// Moves that cross, into mailboxes that are open and closed: none waits for ever and no message is
 /// lost.
 ///
-/// No message is there twice either: with one store (that is, within one process) on every engine;
-/// with two stores on an engine that commits pairs. On others a message may be copied from the
-/// target by a third move before the first one finds that it lost the race.
+/// No message is there twice either. That holds with one store (that is, within one process) on
+/// every engine, and with two stores on an engine that commits pairs. On others a message may be
+/// copied from the target by a third move before the first one finds that it lost the race.
 pub async fn moves_that_cross_lose_nothing(factory: &dyn Factory) {
     for stores in [1, 2] {
         let world = World::new(factory).await;

@@ -1,5 +1,5 @@
-//! Building a view from rows in UID order: when a mailbox is loaded, and for what is appended to
-//! one.
+//! Building a view from rows in UID order: when a mailbox is loaded, and for rows that are appended
+//! to one.
 
 use super::View;
 use super::node::{CHUNK_ROWS, Chunk, GROUP_CHUNKS, Group, number};

@@ -142,7 +142,7 @@ impl<'v> Cursor<'v> {
         self.enter_group();
     }
 
-    /// Skips whatever both places share. Returns whether anything was skipped.
+    /// Skips the chunks that both places share. Returns whether anything was skipped.
     fn skip_same(&mut self, other: &mut Self) -> bool {
         if self.row != 0 || other.row != 0 {
             return false;

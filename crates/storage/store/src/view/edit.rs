@@ -1,4 +1,4 @@
-//! Makes the next view from this one and copies only what a change touches.
+//! Makes the next view from this one and copies only the chunks that a change touches.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl View {
         self.head = head;
     }
 
-    /// This view with all changes of `newer` except its expunges: what a session may see while no
+    /// This view with all changes of `newer` except its expunges: the view of a session while no
     /// EXPUNGE can be sent (RFC 9051 §7.5.1). `difference` is that of `newer` from `self`.
     #[must_use]
     pub fn holding_expunged(self: &Arc<Self>, newer: &Arc<Self>, difference: &Difference) -> Arc<Self> {

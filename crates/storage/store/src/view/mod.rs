@@ -3,8 +3,8 @@
 //! Rows are in UID order, in **chunks** of at most [`CHUNK_ROWS`]. Chunks are in **groups** of at
 //! most [`node::GROUP_CHUNKS`]. A view is its head and a short list of groups. Each chunk and group
 //! stores totals of its rows, so that counting, ranking and most searches skip most of them. A
-//! change copies the chunks it touches, their groups and the list of groups: some 15 KiB for one
-//! flag in a million messages, and little less in a thousand. Everything else is shared.
+//! change copies the chunks it touches, their groups and the list of groups. These are some 15 KiB
+//! for one flag in a million messages, and little less in a thousand. Everything else is shared.
 //!
 //! What always holds: UIDs rise; no chunk and no group is empty; totals and starting numbers are
 //! correct.

@@ -8,7 +8,7 @@ use crate::head::Counts;
 use crate::row::Row;
 
 /// Rows in a chunk at most: 7 KiB, which is what changing one flag copies. With twice as many the
-/// copy would cost more than the list of groups; with half as many, a million messages would need
+/// copy would cost more than the list of groups. With half as many, a million messages would need
 /// twice as many groups. Unit tests use small ones, so that few rows make many groups.
 pub const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 256 };
 

@@ -20,14 +20,14 @@ use crate::heavy::Pace;
 use crate::reply::Failure;
 use crate::wire::Wire;
 
-/// What prints the responses of one FETCH.
+/// Prints the responses of one FETCH.
 pub(super) struct Printer<'p> {
     pub(super) plan: &'p Plan,
     pub(super) names: FlagNames<'p>,
     pub(super) pace: Pace,
 }
 
-/// What a step prints, located before the response begins.
+/// The value that a step prints, located before the response begins.
 enum StepValue {
     /// The row or the summary holds it.
     AtHand,
@@ -243,8 +243,8 @@ async fn put(wire: &mut Wire, bytes: &[u8], is_literal8: bool) -> Result<(), Fai
     Ok(())
 }
 
-/// Prints bytes of a plain literal. It holds no NUL (RFC 9051 §9, CHAR8): each NUL becomes 0x80,
-/// as with Dovecot. So sizes stay what they are. BINARY has the bytes themselves.
+/// Prints bytes of a plain literal. It holds no NUL (RFC 9051 §9, CHAR8): each NUL becomes 0x80, as
+/// with Dovecot. So sizes do not change. BINARY has the bytes themselves.
 async fn put_plain(wire: &mut Wire, bytes: &[u8]) -> Result<(), Failure> {
     if memchr::memchr(0, bytes).is_none() {
         wire.put(bytes).await?;

@@ -158,7 +158,7 @@ pub(crate) async fn report_new(
     Ok(())
 }
 
-/// What is printed of annotations. Most commands ask for none.
+/// The annotations to print. Most commands request none.
 async fn annotations(
     ctx: &Ctx<'_>,
     items: &mut Vec<FetchItem>,
@@ -207,7 +207,7 @@ async fn vanished(ctx: &mut Ctx<'_>, uids: &UidSet, since: ModSeq) -> Result<(),
     Ok(())
 }
 
-/// Reading a body sets `\Seen`. The flags are sent with the body, in one response: RFC 9051 §6.4.5
+/// Reading a body sets `\Seen`. The flags are sent with the body, in one response. RFC 9051 §6.4.5
 /// shows it so, and curl takes the first FETCH response for its answer.
 async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet, items: &mut Vec<FetchItem>) -> Result<(), Failure> {
     let view = &ctx.selected.announced;

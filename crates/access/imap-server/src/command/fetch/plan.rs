@@ -103,7 +103,7 @@ impl Plan {
         Self { steps, reads, per_field }
     }
 
-    /// Adds what is printed of annotations: one for each item that asks for them, each item once.
+    /// Adds the annotations to print: one for each item that requests them, each item once.
     pub(super) fn annotated(mut self, rendered: Vec<Rendered>) -> Self {
         let steps = self.steps.iter_mut().filter(|step| matches!(step, Step::Annotation(_)));
         for (step, rendered) in steps.zip(rendered) {

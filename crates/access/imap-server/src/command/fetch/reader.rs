@@ -58,7 +58,7 @@ pub(super) struct Reader<'m> {
     body: BodyId,
     size: u64,
     whole: Option<Bytes>,
-    /// What is read or decoded once.
+    /// The parts that are read or decoded once.
     once: Vec<Once>,
     /// Bytes of the first pieces that are held.
     held: u64,

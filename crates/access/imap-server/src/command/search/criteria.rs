@@ -37,7 +37,7 @@ const DAY_S: i64 = 86_400;
 pub(super) struct Message<'m> {
     pub(super) seq: SeqNum,
     pub(super) row: &'m Row,
-    /// What is stored beside the row, once it was read.
+    /// The stored values beside the row, once they were read.
     pub(super) stored: Option<StoredMessage<'m>>,
     /// Which of [`Question::texts`] occur in it, once its body was searched.
     pub(super) texts: Option<&'m [bool]>,
@@ -71,7 +71,7 @@ pub(crate) struct Question {
     on_fields: u64,
 }
 
-/// What may change of a message and matters to a search.
+/// The parts of a message that may change and matter to a search.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Watched {
     /// By the keyword table of the session's view.
@@ -84,7 +84,7 @@ pub(crate) struct Watched {
 const KEY_STEPS: u64 = 16;
 
 impl Question {
-    /// What of a row the keys look at, beside what never changes.
+    /// The parts of a row that the keys read, beside what never changes.
     pub(crate) fn watched(&self) -> Watched {
         let mut watched = Watched::default();
         self.criterion.watch(&mut watched);

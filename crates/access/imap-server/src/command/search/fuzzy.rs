@@ -9,11 +9,11 @@
 //! | words | each of its words does, in any order | 75 |
 //! | stems | each of its words does without its ending | 50 |
 //!
-//! Each level includes the one before it. The ending of a word is its last letter if it has five,
-//! its last two if it has six or seven, and its last three if it has more: `invoices` finds
-//! `invoice` and `invoicing`. This knows no language and mends no typing mistakes. Each level is an
-//! ordinary search, which the index makes fast. Flags, dates and the like are never fuzzy
-//! (RFC 6203 §3), nor is what stands under NOT.
+//! Each level includes the one before it. The ending of a word of five letters is its last letter.
+//! The ending of six or seven letters is the last two, and of more letters the last three. So
+//! `invoices` finds `invoice` and `invoicing`. This knows no language and mends no typing mistakes.
+//! Each level is an ordinary search, which the index makes fast. Flags, dates and the like are
+//! never fuzzy (RFC 6203 §3). Nor are keys under NOT.
 
 use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::limits::SEARCH_KEYS_MAX;

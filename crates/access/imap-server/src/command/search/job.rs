@@ -23,7 +23,7 @@ use crate::service::ImapService;
 /// Messages up to this size are read without reserving memory, as FETCH does for small messages.
 const WHOLE_BYTES_MAX: u64 = 128 * 1024;
 
-/// What a search found.
+/// The result of a search.
 pub(crate) struct Matches {
     /// The sequence numbers of the messages that match.
     pub(crate) seqs: NumSet,
@@ -46,7 +46,7 @@ pub(crate) struct Job<'j> {
     pub(super) pace: Pace,
     /// The sequence numbers of messages that do not match, by the search index.
     pub(super) excluded: Option<NumSet>,
-    /// What this search adds to the index.
+    /// The terms that this search adds to the index.
     pub(super) collecting: Option<Collecting>,
 }
 

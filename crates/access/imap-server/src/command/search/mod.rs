@@ -1,16 +1,16 @@
 //! SEARCH and UID SEARCH: RFC 9051 §6.4.4, with ESEARCH (RFC 4731), SEARCHRES (RFC 5182),
 //! MODSEQ (RFC 7162), PARTIAL (RFC 9394) and FUZZY (RFC 6203).
 //!
-//! Flags and sets narrow the view down first, whole chunks at a time. Rows then decide what rows
-//! can. Summaries are walked for the rest. Bodies are opened only for messages that are still
-//! undecided. Of large mailboxes the search index leaves messages out before all that.
+//! Flags and sets narrow the view down first, whole chunks at a time. Then the rows decide the keys
+//! that need no summary. Summaries are read for the other keys, and bodies only for messages that
+//! are still undecided. In large mailboxes the search index excludes messages before all that.
 //!
-//! The answer to SEARCH is a statement about every message. A client takes a message that is not
-//! named for one that does not match. COUNT, MIN and MAX (RFC 9051 §7.3.4) cannot express "of
-//! those that could be read". So no result is sent when a message cannot be read whose summary or
-//! body is needed. The command ends in NO (RFC 9051 §6.4.4) with CORRUPTION (RFC 5530 §3), and
-//! names the UIDs. A client that searches again with `NOT UID 7,9` gets all other matches, because
-//! a UID decides without a summary. `$` is emptied (RFC 5182 §2.1).
+//! The answer to SEARCH is a statement about every message. If a message is not named, a client
+//! concludes that it does not match. COUNT, MIN and MAX (RFC 9051 §7.3.4) cannot express "of those
+//! that could be read". So no result is sent when a needed summary or body cannot be read. The
+//! command ends in NO (RFC 9051 §6.4.4) with CORRUPTION (RFC 5530 §3), and names the UIDs. A client
+//! that searches again with `NOT UID 7,9` gets all other matches, because a UID decides without a
+//! summary. `$` is emptied (RFC 5182 §2.1).
 
 pub(crate) mod criteria;
 pub(super) mod filters;
@@ -207,7 +207,7 @@ fn numbers(selected: &Selected, numbering: Numbering, seqs: &NumSet) -> NumSet {
     }
 }
 
-/// What an ESEARCH response has to contain.
+/// The items of an ESEARCH response.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) numbering: Numbering,
@@ -218,7 +218,7 @@ pub(super) struct Wanted {
     pub(super) is_page: bool,
 }
 
-/// What becomes of a result.
+/// The form in which a result is sent or saved.
 pub(super) struct Answer {
     /// `$`, as UIDs, if the client wants it saved.
     pub(super) saved: Option<NumSet>,
@@ -253,7 +253,7 @@ async fn esearch(
     Ok(())
 }
 
-/// The response to a search, and what it saves.
+/// The response to a search, and the result that it saves.
 pub(super) fn answer(selected: &Selected, tag: &Tag, wanted: Wanted, found: &NumSet) -> Answer {
     let Wanted { numbering, mut returns, by_modseq, .. } = wanted;
     let view = &selected.announced;

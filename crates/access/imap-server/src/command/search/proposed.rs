@@ -10,7 +10,7 @@ use super::job::Job;
 use crate::command::walk::Visited;
 use crate::heavy::SLICE_STEPS;
 
-/// Keys that the index is asked for in one search. The others leave no message out.
+/// Keys that one search looks up in the index. The others exclude no message.
 const ASKED_MAX: usize = 16;
 
 /// Steps for a message that is proposed, or for a range of those that are known.
@@ -20,7 +20,7 @@ const PROPOSED_STEPS: u64 = 4;
 const WORD_STEPS: u64 = 64;
 
 impl Job<'_> {
-    /// Asks the index, and notes what it leaves.
+    /// Looks the words up in the index, and notes the messages that it leaves.
     pub(super) async fn ask_index(&mut self) {
         let question = std::sync::Arc::clone(&self.question);
         if question.text_keys() == 0 {
@@ -102,7 +102,7 @@ impl Job<'_> {
 /// A key, folded, and which texts it is looked for in.
 type Word = (Scope, Vec<u8>);
 
-/// The words that the index is asked for, each once. It proposes nothing for some keys.
+/// The words that are looked up in the index, each once. It proposes nothing for some keys.
 fn words(question: &Question) -> Vec<(Word, Query)> {
     let mut words: Vec<(Word, Query)> = Vec::new();
     let _ = of(&question.criterion, question, &mut |scope, text| {
@@ -128,7 +128,7 @@ fn excluded(question: &Question, words: &[Word], answer: &Answer) -> Option<NumS
     Some(answer.covered.difference(&proposed))
 }
 
-/// Of the messages in the index, those that may match. `None`: any of them.
+/// The indexed messages that may match. `None`: any of them.
 fn of(
     criterion: &Criterion,
     question: &Question,

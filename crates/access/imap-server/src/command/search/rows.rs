@@ -14,7 +14,7 @@ use crate::heavy::Pace;
 /// Steps for a row that is compared and perhaps added to the result.
 const ROW_STEPS: u64 = 4;
 
-/// What a row must have to match.
+/// The conditions that a row must meet to match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RowFilter {
     /// Internal dates, unix seconds.

@@ -1,8 +1,9 @@
 //! THREAD and UID THREAD: ORDEREDSUBJECT and REFERENCES of RFC 5256 §3, REFS of
 //! draft-ietf-morg-inthread.
 //!
-//! SEARCH finds the messages, and their keys say what they refer to. Each algorithm gives every
-//! message a parent. Then all messages are put into one order, and the threads are printed from it.
+//! SEARCH finds the messages. Their keys have the messages to which they refer. Each algorithm
+//! gives every message a parent. Then all messages are put into one order, and the threads are
+//! printed from it.
 
 mod forest;
 mod references;

@@ -1,8 +1,8 @@
 //! REFERENCES: RFC 5256 §3. The numbers in the comments are those of its steps.
 //!
-//! Parents are all that is kept while messages are linked. The order of children follows at the
-//! end from one order of all messages ([`super::forest::Forest`]), so the sorts of steps 4 and 6
-//! are done once.
+//! Parents are all that is kept while messages are linked. All messages are sorted once, at the end
+//! ([`super::forest::Forest`]). The order of children follows from that, so the sorts of steps 4
+//! and 6 are done once.
 
 use super::forest::{NODE_STEPS, NONE, Parents};
 use crate::heavy::Pace;
@@ -11,7 +11,7 @@ use crate::keys::{LinkColumn, Texts};
 /// How a message of the result relates to others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
-    /// What it is called and refers to.
+    /// Its Message-ID, and the messages to which it refers.
     pub(super) link: crate::keys::Link,
     /// The number of its base subject.
     pub(super) subject: u32,

@@ -1,4 +1,4 @@
-//! `posthaste report cost`: what the running server's work cost, and whom.
+//! `posthaste report cost`: the cost of the running server's work, and the accounts that caused it.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::command::serve::metrics::SOCKET;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 
-/// What the command line asks for.
+/// The options of the command line.
 pub struct Asked {
     pub by: CostBy,
     pub top: usize,

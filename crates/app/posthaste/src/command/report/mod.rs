@@ -1,4 +1,4 @@
-//! `posthaste report`: what an administrator wants to know of all accounts at once.
+//! `posthaste report`: figures about all accounts at once, for an administrator.
 
 mod cost;
 mod folders;

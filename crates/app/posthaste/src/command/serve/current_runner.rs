@@ -14,7 +14,7 @@ impl CurrentRunner {
         let _ = self.0.set(runner);
     }
 
-    /// What waits, and what was done; `None` if nothing is sent.
+    /// The counts of waiting and of finished items; `None` if nothing is sent.
     pub fn figures(&self) -> Option<Figures> {
         self.0.get().map(|runner| runner.figures())
     }

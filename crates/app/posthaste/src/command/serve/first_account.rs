@@ -47,8 +47,8 @@ pub(super) async fn first_account(opened: &Opened, config: &Config) -> Result<()
     Ok(())
 }
 
-/// Whether standard output is the system's journal, which keeps what is written and which other
-/// users may read. systemd names the stream in `JOURNAL_STREAM`, as device and inode.
+/// Whether standard output is the system's journal, which keeps the output and which other users
+/// may read. systemd names the stream in `JOURNAL_STREAM`, as device and inode.
 fn is_journal() -> bool {
     let Some(stream) = std::env::var("JOURNAL_STREAM").ok() else { return false };
     let output = io::stdout().as_fd().try_clone_to_owned().map(File::from);

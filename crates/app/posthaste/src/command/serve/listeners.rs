@@ -64,7 +64,7 @@ impl Listeners {
         }
     }
 
-    /// What new connections are served by, and how many there may be, from now on.
+    /// From now on, serves new connections by these services, up to these limits.
     pub fn replace(&mut self, services: Services, config: &Config, plan: &Plan) {
         self.services.store(Arc::new(services));
         self.limits.set(connections(plan), config.limits.connections_per_address);

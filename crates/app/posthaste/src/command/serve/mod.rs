@@ -244,7 +244,7 @@ fn wanted(options: &Serve, config: &Config) -> Vec<Listen> {
     if options.listen.is_empty() { listeners::configured(config) } else { options.listen.clone() }
 }
 
-/// What a running server was made from, so that it can be made again.
+/// The parts of a running server, so that it can be made again.
 struct Server {
     config: Config,
     common: Common,

@@ -21,7 +21,7 @@ use crate::open::Opened;
 pub struct Outgoing {
     /// The filter with the way out.
     pub filter: Filter,
-    /// What delivers to mailboxes here, from the queue.
+    /// Delivers to local mailboxes, from the queue.
     current: CurrentFilter,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,

@@ -127,7 +127,7 @@ fn response(status: &str, text: &str, body: Body) -> String {
     )
 }
 
-/// What a request is for.
+/// The head of a request.
 struct Request<'h> {
     method: &'h str,
     path: &'h str,

@@ -36,7 +36,7 @@ pub const POP3_ALPN: &str = "pop3";
 /// That of the one version of HTTP that is spoken.
 pub const HTTP_ALPN: &str = "http/1.1";
 
-/// What all sessions share, also after a reload.
+/// The state that all sessions share, also after a reload.
 pub struct Budgets {
     /// Bytes of messages that come in.
     pub incoming: ByteBudget,
@@ -44,21 +44,21 @@ pub struct Budgets {
     pub reading: ByteBudget,
     /// Bytes of messages on their way to other domains.
     pub queue: u64,
-    /// What SORT and THREAD compare.
+    /// The values that SORT and THREAD compare.
     pub keys: KeyCache,
     /// Bytes of results that are kept up to date.
     pub contexts: ByteBudget,
     /// Which messages may hold a word.
     pub index: SearchIndex,
-    /// What is known of other hosts and their senders.
+    /// The records about other hosts and their senders.
     pub seen: Seen,
-    /// What each account may do.
+    /// The limits of each account.
     pub accounts: Accounts,
-    /// What sessions cost.
+    /// The costs of sessions.
     pub metrics: Arc<Registry>,
     /// Reports to other domains.
     pub reporter: Reporter,
-    /// What sends the queue's mail.
+    /// The runner that sends the queue's mail.
     pub runner: CurrentRunner,
 }
 
@@ -310,7 +310,7 @@ fn smtp_options(config: &Config, opened: &Opened) -> SmtpOptions {
     }
 }
 
-/// Nothing if it is off, or if there are no name servers to ask, which the log then says.
+/// Nothing if it is off, or if there are no name servers. The log then says so.
 fn verification(config: &Config) -> Option<Verification> {
     let settings = &config.authentication;
     if !settings.enabled {
@@ -329,7 +329,7 @@ fn verification(config: &Config) -> Option<Verification> {
     Some(Verification { verifier, trusted_networks: settings.trusted_networks.clone(), reports: None })
 }
 
-/// Lists are asked if there are name servers to ask; the log says so if there are none.
+/// Lists are queried if there are name servers. The log says so if there are none.
 fn screening(config: &Config, seen: &Seen) -> Screening {
     let settings = &config.screening;
     let options = ScreeningOptions {
@@ -351,7 +351,7 @@ fn screening(config: &Config, seen: &Seen) -> Screening {
     Screening::new(options, resolver, seen.clone())
 }
 
-/// What scans messages, if anything does.
+/// The scanner of messages, if there is one.
 fn scanning(config: &Config) -> Result<Option<Scanning>, String> {
     let Some(scanner) = config.screening.rspamd()? else { return Ok(None) };
     let if_unscanned = match config.screening.rspamd_failure {

@@ -27,8 +27,8 @@ use posthaste_store::{BodyRange, Result, StoreError};
 use crate::options::body_place::BodyPlace;
 use crate::stored::seal::{place, seal, unseal};
 
-/// Octets under one checksum: what a small part of a body costs to read, at 4 octets of description
-/// for each.
+/// Octets under one checksum: the cost of reading a small part of a body, at 4 octets of
+/// description for each.
 const BLOCK: u64 = 64 << 10;
 
 /// For the checksums' places.
@@ -38,7 +38,7 @@ const BLOCKS: u8 = 9;
 /// The name of the object that says whose place this is. Bodies' names have a `/` more.
 const MARKER: &str = "posthaste";
 
-/// What is known of a body's object.
+/// The facts about a body's object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Description {
     /// Who wrote it.
@@ -89,7 +89,7 @@ pub(crate) struct Objects {
     store: Arc<dyn ObjectStore>,
     place: BodyPlace,
     prefix: Path,
-    /// What the marker says.
+    /// The content of the marker.
     owner: Id,
 }
 
@@ -99,7 +99,7 @@ impl Objects {
         Self { store, place, prefix: Path::from(prefix), owner }
     }
 
-    /// A body's object. It begins with the last bits of the body's id, which are random: stores
+    /// A body's object. It begins with the last bits of the body's id, which are random. Stores
     /// spread their load by the beginning of names, and ids begin with the time.
     fn name(&self, body: BodyId, commit: Id) -> Path {
         let [.., last] = body.0.to_bytes();
@@ -153,7 +153,7 @@ impl Objects {
         Ok(read.slice((start - from) as usize..(end - from) as usize))
     }
 
-    /// Removes what a commit wrote of a body. It is no error if there is nothing.
+    /// Removes the object that a commit wrote of a body. It is no error if there is nothing.
     pub(crate) async fn delete(&self, body: BodyId, commit: Id) -> Result<()> {
         match self.store.delete(&self.name(body, commit)).await {
             Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
@@ -161,7 +161,7 @@ impl Objects {
         }
     }
 
-    /// What the marker says; `None` if there is none.
+    /// The content of the marker; `None` if there is none.
     async fn marker(&self) -> Result<Option<Bytes>, Error> {
         match self.store.get(&self.prefix.clone().join(MARKER)).await {
             Ok(found) => Ok(Some(found.bytes().await?)),

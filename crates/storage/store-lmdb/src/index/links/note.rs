@@ -57,7 +57,7 @@ impl Note {
         key
     }
 
-    /// Stores what it says, or removes it if that is nothing.
+    /// Stores the note, or removes it if it is empty.
     pub(super) fn put(&self, index: &Index, txn: &mut RwTxn) -> Result<()> {
         let key = self.key();
         if self.linked == 0 {

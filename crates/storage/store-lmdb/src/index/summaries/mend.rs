@@ -41,7 +41,7 @@ pub(super) struct Mend<'m> {
     logged: usize,
 }
 
-/// What became of one message.
+/// The outcome for one message.
 enum Outcome {
     /// It has no row any more.
     Expunged,
@@ -152,7 +152,7 @@ impl<'m> Mend<'m> {
         })
     }
 
-    /// What is available from a record whose checksum is wrong.
+    /// The body and the date from a record whose checksum is wrong.
     fn of_damaged(&self, txn: &RoTxn, record: &[u8], row: &Row) -> Result<Outcome> {
         let lost = |why: &str| Outcome::Lost(format!("the record of the summary is damaged, and {why}"));
         let Some((header, rest)) = record.split_first_chunk::<SUMMARY_HEADER>() else {

@@ -7,8 +7,8 @@
 //!   └──── a damaged record, a link without its origin ───────────┴─ mend: look again, or make it from the body ──> visit, or unreadable
 //! ```
 //!
-//! The comparison with the rows costs nothing where nothing is wrong: it begins only when the walk
-//! passes over a UID that it was asked for.
+//! The comparison with the rows costs nothing where nothing is wrong. It begins only when the walk
+//! finds no record of a requested UID.
 
 mod mend;
 pub(crate) mod record;

@@ -18,7 +18,7 @@ pub(crate) struct SummaryRef<'a> {
 /// The message that has a summary: its mailbox and UID.
 pub(crate) type Origin = (MailboxId, u32);
 
-/// What follows the header of a summary record.
+/// The content after the header of a summary record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordKind<'a> {
     /// The summary.
@@ -135,7 +135,7 @@ pub(crate) fn summary_parts(value: &[u8]) -> Option<SummaryRef<'_>> {
     Some(SummaryRef { body, saved, kind })
 }
 
-/// What a link has instead of a summary.
+/// The origin that a link has instead of a summary.
 pub(crate) fn origin_from(place: &[u8]) -> Option<Origin> {
     let mut place = Octets(place);
     Some((MailboxId(place.id()?), place.u32()?))

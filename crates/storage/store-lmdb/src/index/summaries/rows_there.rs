@@ -1,8 +1,8 @@
-//! Which UIDs of a range have rows: asked when the walk along the summaries has passed a UID over.
+//! Which UIDs of a range have rows. Needed when the walk along the summaries has passed a UID over.
 //!
 //! Each question reads in a transaction of its own, since the walk's may have met damage. A newer
-//! one does no harm: UIDs are never given twice, so a message that has no row now is expunged, and
-//! one that has come since has its summary.
+//! one does no harm, since UIDs are never given twice. A message that has no row now is expunged,
+//! and a new message has its summary.
 
 use posthaste_mail_model::MailboxId;
 use posthaste_store::{Result, Row};

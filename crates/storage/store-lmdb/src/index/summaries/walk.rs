@@ -141,7 +141,7 @@ impl<'w> Walk<'w> {
         self.absent_all(rest, ranges, visit)
     }
 
-    /// What the cursor did not come to.
+    /// The UIDs that the cursor did not reach.
     fn absent_all(
         &mut self,
         rest: Rest,
@@ -170,7 +170,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// A record that was asked for.
+    /// A record that was requested.
     #[inline]
     fn record(&mut self, uid: u32, value: &[u8], visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         let seed = self.seed;
@@ -190,8 +190,8 @@ impl<'w> Walk<'w> {
         Ok(visit(Stored { uid: of, body: found.body, saved: found.saved, summary }))
     }
 
-    /// UIDs that were asked for and have no record where the walk was: those that have a row are
-    /// looked for once more.
+    /// Requested UIDs without a record where the walk was: those that have a row are looked for
+    /// once more.
     fn absent(&mut self, rest: Rest, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         let (Ok(low), Ok(high)) = (u32::try_from(rest.low), u32::try_from(rest.high)) else {
             return Ok(ControlFlow::Continue(()));

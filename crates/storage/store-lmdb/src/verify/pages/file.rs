@@ -25,7 +25,7 @@ pub(crate) struct PageFile {
     file: File,
 }
 
-/// What a reading transaction sees.
+/// The snapshot of a reading transaction.
 #[derive(Clone, Copy)]
 pub(crate) struct Snapshot {
     pub(super) meta: Meta,
@@ -85,8 +85,8 @@ impl PageFile {
     /// the other one that failed leaves new trees there under the old, lower transaction. LMDB
     /// never reads such a page: its next transaction writes it again. So one page that is not in
     /// order is let be if LMDB takes the other. If LMDB would take it, the index is refused. The
-    /// other page is a transaction behind, and after that transaction the files of retired packs
-    /// may have been removed: putting it in the place of the damaged one would not be safe.
+    /// other page is a transaction behind. After that transaction the files of retired packs may
+    /// have been removed. So it is not safe to put it in the place of the damaged page.
     fn read_metas(&self) -> Result<Result<[Option<Meta>; 2], &'static str>> {
         let (first_head, first) = match self.meta(0, 0)? {
             Ok(first) => first,

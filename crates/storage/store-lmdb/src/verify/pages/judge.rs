@@ -37,7 +37,7 @@ pub(super) struct Place<'k> {
     pub(super) last_page: u64,
 }
 
-/// The nodes of a page, or what is wrong with it.
+/// The nodes of a page, or its fault.
 pub(super) fn judge<'p>(page: Page<'p>, place: Place<'_>) -> Result<Vec<Node<'p>>, &'static str> {
     if page.number() != Some(place.number) {
         return Err("it says that it is another page");

@@ -1,15 +1,15 @@
 //! The pages of the index's file, read and judged without LMDB.
 //!
-//! LMDB believes its pages: it follows page numbers, offsets and lengths without a look, and a
+//! LMDB trusts its pages. It follows page numbers, offsets and lengths without checking them. A
 //! flipped bit in one of them ends the process with a signal or makes records vanish. Pages carry
-//! no checksum, so damage to *contents* is left to the records' own sums. What is judged here is
+//! no checksum, so damage to *contents* is left to the records' own checksums. This module checks
 //! the *structure*, which has enough redundancy. Every page has its number, keys rise, and nodes
 //! fill their page without gaps. A tree has its depth and the numbers of its pages and records.
 //! Every page below the last is in one tree or in one list of free pages.
 //!
-//! `layout` reads one page, and cannot be made to read beyond it; `file` reads pages of one
-//! snapshot; `judge` says what is wrong with one page; `walk` goes through whole trees,
-//! `first_pages` through the top of them.
+//! `layout` reads one page, and cannot be made to read beyond it. `file` reads pages of one
+//! snapshot. `judge` names the faults of one page. `walk` goes through whole trees, `first_pages`
+//! through the top of them.
 //!
 //! The structure is that of LMDB 0.9.70 (data version 1) on a little-endian machine with 64 bits.
 

@@ -1,10 +1,10 @@
 //! The walk through all trees of the index, in slices.
 //!
-//! A slice is one snapshot: the reading transaction behind it keeps LMDB from using freed pages
-//! again, and so must not be held for as long as a large index takes. Between slices the walk
-//! remembers the last key it has passed and goes on behind it in the next snapshot. What can be
-//! said of one moment only is judged within each slice. Counts are judged for the trees that the
-//! slice walked from end to end, double use among the pages that it met.
+//! A slice is one snapshot. Its reading transaction keeps LMDB from using freed pages again. So the
+//! transaction must not be held for as long as a large index takes. Between slices the walk
+//! remembers the last key that it has passed, and goes on behind it in the next snapshot. Rules
+//! that hold at one moment only are judged within each slice. Counts are judged for the trees that
+//! the slice walked from end to end, double use among the pages that it met.
 
 use posthaste_store::Result;
 
@@ -116,7 +116,7 @@ impl Slice<'_> {
         self.walk.fault(format!("the index: page {page}, of the tree {name}: {why}"));
     }
 
-    /// Walks a tree, or what is left of it. Answers with what it names and, if the slice ended, the
+    /// Walks a tree, or the rest of it. Answers with what it names and, if the slice ended, the
     /// last key passed.
     fn tree<'t>(
         &mut self,

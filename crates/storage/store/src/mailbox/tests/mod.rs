@@ -137,7 +137,7 @@ async fn flags_change_only_where_they_differ() {
     assert_eq!((again.changed.to_string(), again.modseq.value()), ("1,5".into(), 3));
     let nothing = mailbox.store_flags(&set(&[(1, 5)]), FlagChange::Add, &[Flag::Seen], None).await.unwrap();
     assert_eq!((nothing.changed.to_string(), nothing.modseq.value()), (String::new(), 3));
-    // Removing what the mailbox never had learns nothing.
+    // Removing a keyword that the mailbox never had adds none.
     let unknown =
         mailbox.store_flags(&set(&[(1, 5)]), FlagChange::Remove, &[keyword("x")], None).await.unwrap();
     assert!(unknown.changed.is_empty() && unknown.view.head().keywords.keywords().is_empty());
@@ -325,7 +325,7 @@ async fn two_processes_deliver_into_a_closed_mailbox() {
     assert_eq!((views[0].exists(), views[0].head()), (30, views[1].head()));
 }
 
-/// What a failed commit did is not known: the next delivery reads the head again.
+/// The effect of a failed commit is not known: the next delivery reads the head again.
 #[tokio::test]
 async fn a_delivery_of_unknown_outcome_is_looked_up_before_the_next() {
     let engine = Gated::new(1000);
@@ -381,8 +381,8 @@ async fn forgotten_expunges_lead_to_a_full_load() {
     assert_eq!(mailbox.view().missing(&set(&[(1, 300)])).to_string(), "5:200");
 }
 
-/// Random changes through two stores that do not see each other but through the engine: the oracle
-/// refuses what does not add up, and in the end both have the same view.
+/// Random changes through two stores that see each other only through the engine. The oracle
+/// refuses commits that do not add up. In the end both stores have the same view.
 #[tokio::test]
 async fn two_processes_agree() {
     for seed in 0..20 {

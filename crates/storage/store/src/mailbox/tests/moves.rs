@@ -32,7 +32,7 @@ async fn a_move_in_two_commits_loses_nothing() {
     assert_eq!(exists, [1, 4], "it is in both, and not in neither");
 }
 
-/// What another process expunges between the two commits of a move was not ours to move: its copy
+/// A message that another process expunges between the two commits of a move is not moved: its copy
 /// is expunged from the target again.
 #[tokio::test]
 async fn a_move_in_two_commits_gives_up_what_others_expunged() {
@@ -153,7 +153,7 @@ impl Layer for Overtaken {
     }
 }
 
-/// Others expunge faster than a copy can look: it waits in line, and then copies what is left.
+/// Others expunge faster than a copy can look: it waits in line, and then copies the rest.
 #[tokio::test]
 async fn a_copy_that_is_overtaken_waits_in_line() {
     for within in [false, true] {
@@ -186,7 +186,7 @@ async fn a_message_is_replaced_in_one_commit() {
     let replaced = source.replace(uid(4), &target.destination(), message(9, &[])).await.unwrap();
     assert_eq!((replaced.copied.uids, replaced.expunged.uids), (set(&[(2, 2)]), set(&[(4, 4)])));
     assert_eq!((source.view().exists(), target.view().exists()), (2, 2));
-    // What is not there is not replaced, and nothing comes.
+    // A missing message is not replaced, and none is added.
     let replaced = source.replace(uid(4), &target.destination(), message(9, &[])).await.unwrap();
     assert!(replaced.copied.uids.is_empty() && replaced.expunged.uids.is_empty());
     assert_eq!(target.view().exists(), 2);

@@ -1,9 +1,9 @@
 //! The metrics of a running server: over HTTP at `listen.metrics`, and on a Unix socket in the data
 //! directory, which `posthaste report cost` reads.
 //!
-//! `GET /metrics` answers with OpenMetrics text, which Prometheus reads; `GET /cost` with the same
-//! sums as JSON. There is no login: everybody who reaches an address can read the names of
-//! accounts. The socket is open to the server's own user alone, as the data directory is.
+//! `GET /metrics` answers with OpenMetrics text, which Prometheus reads, and `GET /cost` with the
+//! same sums as JSON. There is no login. Everybody who reaches an address can read the names of
+//! accounts. The socket is open only to the server's own user, like the data directory.
 
 mod queue;
 mod text;
@@ -42,17 +42,17 @@ const REQUEST_WITHIN: Duration = Duration::from_secs(10);
 /// Between two attempts to accept when the system has no files left.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// For so long the size of the search index is not counted again: a count reads a record for each
-/// mailbox, and a monitor asks several times a minute.
+/// The size of the search index is counted again after this time. A count reads a record for each
+/// mailbox, and a monitor sends several requests a minute.
 const INDEX_COUNTED_FOR: Duration = Duration::from_secs(10 * 60);
 
-/// What is asked for the figures.
+/// The parts of the server that have the figures.
 pub struct Sources {
-    /// What sessions and tasks cost.
+    /// The costs of sessions and tasks.
     pub registry: Arc<Registry>,
     /// The search index.
     pub index: SearchIndex,
-    /// What sends the queue's mail.
+    /// The runner that sends the queue's mail.
     pub runner: CurrentRunner,
 }
 
@@ -195,7 +195,7 @@ async fn answer(sources: &Sources, request: &Request<Incoming>) -> Response<Full
     }
 }
 
-/// What the search index takes. Without the store, the other figures are sent.
+/// The size of the search index. Without the store, the other figures are sent.
 async fn index_size(index: &SearchIndex) -> text::IndexSize {
     let stored = match index.totals(INDEX_COUNTED_FOR).await {
         Ok(totals) => Some(totals),

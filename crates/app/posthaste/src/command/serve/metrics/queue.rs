@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// What waits in the queue, and what became of what left it.
+/// The items in the queue, and the outcomes of those that left it.
 pub fn encode(encoder: &mut DescriptorEncoder<'_>, figures: &Figures) -> Result<(), fmt::Error> {
     let help = "Messages in the queue by what they wait for";
     let mut family = encoder.encode_descriptor("posthaste_queue_messages", help, None, MetricType::Gauge)?;

@@ -41,7 +41,7 @@ const fn described(counter: Counter) -> (&'static str, Option<Unit>, &'static st
     }
 }
 
-/// What the search index takes.
+/// The size of the search index.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexSize {
     /// In the store, if that can be counted.
