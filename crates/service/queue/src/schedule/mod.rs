@@ -275,7 +275,8 @@ impl Schedule {
         self.enter(item, Hold::Administrator);
     }
 
-    /// Notes what becomes of an item that a visit has taken, once it is given back; whether one has.
+    /// Notes the next state of an item that a visit has taken, for when the visit gives it back.
+    /// Returns whether a visit has it.
     fn defer(&mut self, item: &Arrival, hold: Hold) -> bool {
         let taken = self.places.get_mut(&item.id).filter(|place| place.hold.is_visit());
         let Some(place) = taken else { return false };
