@@ -97,10 +97,10 @@ fn what(command: &Command) -> Option<String> {
             format!("convert {} --to {to}{mailbox}{lossy}", convert.accounts.join(" "))
         }
         Command::Export(export) => format!("export {} --account {}", path(&export.target), export.account),
-        Command::Queue(Queue::Retry { item }) => format!("queue retry {item}"),
-        Command::Queue(Queue::Hold { item }) => format!("queue hold {item}"),
-        Command::Queue(Queue::Release { item }) => format!("queue release {item}"),
-        Command::Queue(Queue::Drop { item }) => format!("queue drop {item}"),
+        Command::Queue(Queue::Retry(which)) => format!("queue retry {which}"),
+        Command::Queue(Queue::Hold(which)) => format!("queue hold {which}"),
+        Command::Queue(Queue::Release(which)) => format!("queue release {which}"),
+        Command::Queue(Queue::Drop(which)) => format!("queue drop {which}"),
         Command::Sieve(Sieve::Put(put)) => {
             let activate = if put.activate { " --activate" } else { "" };
             format!("sieve put {} {}{activate}", put.account, put.name)

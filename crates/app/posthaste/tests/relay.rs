@@ -232,6 +232,39 @@ fn hosts_are_found_by_dns() {
     }
 }
 
+/// RFC 5321 §5.1: hosts of a domain from this server on are not for it to send to. The ones before
+/// it are waited for.
+#[test]
+fn this_server_ends_the_list_of_hosts() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = free_port().port();
+    let (smtp_a, smtp_b) =
+        (SocketAddr::from(([127, 0, 0, 1], port)), SocketAddr::from(([127, 0, 0, 9], port)));
+    let mx = |preference, host: &str| DnsRecord::Mx(preference, host.into());
+    let dns = DnsServer::start([
+        ("b.test", mx(10, "first.b.test")),
+        ("b.test", mx(20, "mail.a.test")),
+        ("first.b.test", DnsRecord::A([127, 0, 0, 9])),
+        ("mail.a.test", DnsRecord::A([127, 0, 0, 1])),
+        ("round.test", mx(10, "mail.a.test")),
+    ]);
+    let relay = format!("dns = [\"{}\"]\nport = {port}\nprivate_networks = [\"127.0.0.0/8\"]", dns.address());
+    let a = start(&dir.path().join("a"), "a.test", smtp_a, &relay);
+    a.add_account("ana@a.test", PASSWORD);
+    submit(&mut logged_in(&a), &["bo@b.test", "cy@round.test"], &message(1));
+    let about = "Final-Recipient: rfc822; cy@round.test\r\nAction: failed\r\nStatus: 5.4.6\r\n";
+    assert!(reports(&a, 1)[0].contains(about));
+    let deadline = Instant::now() + PATIENCE;
+    while !queue(&a).iter().any(|line| line.contains("bo@b.test") && line.contains("first.b.test")) {
+        assert!(Instant::now() < deadline, "{:?}", queue(&a));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let b = server(&dir.path().join("b"), "b.test", smtp_b, "a.test", smtp_a);
+    b.add_account("bo@b.test", PASSWORD);
+    assert!(inbox(&b, "bo@b.test", 1)[0].ends_with(&message(1)));
+    assert_eq!(inbox(&a, "ana@a.test", 1).len(), 1);
+}
+
 /// A stranger's domain cannot have the server connect to this machine, or behind it.
 #[test]
 fn hosts_that_dns_names_are_public() {
@@ -566,7 +599,18 @@ fn an_administrator_sees_holds_and_drops() {
     let b = server(&dir.path().join("b"), "b.test", smtp_b, "a.test", free_port());
     b.add_account("bo@b.test", PASSWORD);
     b.add_account("cy@b.test", PASSWORD);
-    assert_eq!(run(&["queue", "release", &bo]).0, Some(0));
+    // All of a domain, or of the queue.
+    let (code, said, _) = run(&["queue", "hold", "--domain", "B.test"]);
+    assert_eq!((code, said), (Some(0), format!("item {bo} is held\n")));
+    for (args, why) in [
+        (&["--domain", "c.test"][..], "nothing waits for c.test"),
+        (&["--domain", "b.test", "--all"], "cannot be used with"),
+        (&[], "<NUMBER|--domain <DOMAIN>|--all>"),
+    ] {
+        let (code, _, said) = run(&[&["queue", "release"], args].concat());
+        assert!(code == Some(2) && said.contains(why), "{args:?}: {code:?} {said}");
+    }
+    assert_eq!(run(&["queue", "release", "--all"]).1, format!("item {bo} is released\n"));
     assert!(inbox(&b, "bo@b.test", 1)[0].ends_with(&message(1)));
     wait_until_queue_is_empty(&server_a);
     assert!(inbox(&b, "cy@b.test", 0).is_empty());

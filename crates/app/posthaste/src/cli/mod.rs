@@ -243,7 +243,7 @@ pub enum Domain {
     },
 }
 
-#[derive(Debug, Clone, Copy, Subcommand)]
+#[derive(Debug, Clone, Subcommand)]
 pub enum Queue {
     /// List waiting items, a line each: number, age, size, sender, domain, recipients, next try,
     /// reason.
@@ -258,30 +258,42 @@ pub enum Queue {
         #[arg(value_name = "NUMBER")]
         item: u32,
     },
-    /// Try an item now, and all other items for the same domain.
-    Retry {
-        /// Its number.
-        #[arg(value_name = "NUMBER")]
-        item: u32,
-    },
-    /// Do not try an item until it is released.
-    Hold {
-        /// Its number.
-        #[arg(value_name = "NUMBER")]
-        item: u32,
-    },
-    /// Try a held item again, at once.
-    Release {
-        /// Its number.
-        #[arg(value_name = "NUMBER")]
-        item: u32,
-    },
-    /// Remove an item. Nobody gets it, and its sender gets no report.
-    Drop {
-        /// Its number.
-        #[arg(value_name = "NUMBER")]
-        item: u32,
-    },
+    /// Try items now, and all other items for the same domains.
+    Retry(QueueItems),
+    /// Do not try items until they are released.
+    Hold(QueueItems),
+    /// Try held items again, at once.
+    Release(QueueItems),
+    /// Remove items. Nobody gets them, and their senders get no report.
+    Drop(QueueItems),
+}
+
+/// Items of the queue.
+#[derive(Debug, Clone, Args)]
+#[group(required = true, multiple = false)]
+pub struct QueueItems {
+    /// Their numbers, as `queue list` shows them.
+    #[arg(value_name = "NUMBER")]
+    pub items: Vec<u32>,
+    /// All items for a domain, as `queue list` shows it.
+    #[arg(long, value_name = "DOMAIN")]
+    pub domain: Option<String>,
+    /// All items.
+    #[arg(long)]
+    pub all: bool,
+}
+
+impl std::fmt::Display for QueueItems {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.domain {
+            Some(domain) => write!(f, "--domain {domain}"),
+            None if self.all => write!(f, "--all"),
+            None => {
+                let numbers: Vec<String> = self.items.iter().map(u32::to_string).collect();
+                write!(f, "{}", numbers.join(" "))
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]

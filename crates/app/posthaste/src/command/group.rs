@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use posthaste_directory::Directory;
+use posthaste_directory::{Directory, ResolveError};
 use serde_json::json;
 
 use crate::cli;
@@ -23,7 +23,15 @@ pub async fn run(config: Config, command: cli::Group) -> Result<()> {
             let owner = owner.map(|owner| full_name(&owner, &config));
             let group =
                 directory.set_group(&full_name(&address, &config), &members, owner.as_deref()).await?;
-            println!("{} has {} members", group.address, group.members.len());
+            for member in &group.members {
+                if let Err(ResolveError::NoSuchUser) = directory.target(member).await {
+                    eprintln!("warning: nobody here has the address {member}: its mail is refused");
+                }
+            }
+            match group.members.len() {
+                1 => println!("{} has 1 member", group.address),
+                count => println!("{} has {count} members", group.address),
+            }
         }
         Command::Remove { address } => {
             let address = full_name(&address, &config);

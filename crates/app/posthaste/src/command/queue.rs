@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use posthaste_queue::{Item, Outcome, Queue, QueueError, Wait, date_time};
+use posthaste_queue::{Item, Outcome, Queue, QueueError, TlsWish, Wait, date_time};
 use serde_json::json;
 
 use crate::cli;
@@ -20,24 +20,62 @@ pub async fn run(config: Config, command: cli::Queue) -> Result<()> {
     match command {
         Command::List { json } => list(&queue, now, json).await?,
         Command::Show { item } => show(&queue, item, now).await?,
-        Command::Retry { item } => {
-            let item = queue.administer(item, |item| item.next = Item::AT_ONCE).await?;
-            println!("item {} is tried at once", item.id);
+        Command::Retry(which) => {
+            change(&queue, &which, "is tried at once", |item| item.next = Item::AT_ONCE).await?;
         }
-        Command::Hold { item } => {
-            let item = queue.administer(item, |item| item.held = true).await?;
-            println!("item {} is held", item.id);
-        }
-        Command::Release { item } => {
+        Command::Hold(which) => change(&queue, &which, "is held", |item| item.held = true).await?,
+        Command::Release(which) => {
             let release = |item: &mut Item| (item.held, item.next) = (false, Item::AT_ONCE);
-            println!("item {} is released", queue.administer(item, release).await?.id);
+            change(&queue, &which, "is released", release).await?;
         }
-        Command::Drop { item } => println!("item {} is dropped", queue.drop_item(item).await?.id),
+        Command::Drop(which) => {
+            for id in chosen(&queue, &which).await? {
+                println!("item {} is dropped", queue.drop_item(id).await?.id);
+            }
+        }
     }
     if !opened.relays(&config).await? {
         eprintln!("note: a server with this configuration sends nothing: {}", open::TO_RELAY);
     }
     Ok(())
+}
+
+/// Changes items, and prints a line for each.
+async fn change(
+    queue: &Queue,
+    which: &cli::QueueItems,
+    done: &str,
+    change: impl Fn(&mut Item) + Send + Sync,
+) -> Result<()> {
+    for id in chosen(queue, which).await? {
+        println!("item {} {done}", queue.administer(id, &change).await?.id);
+    }
+    Ok(())
+}
+
+/// The numbers of the items that are meant.
+async fn chosen(queue: &Queue, which: &cli::QueueItems) -> Result<Vec<u32>> {
+    if !which.items.is_empty() {
+        return Ok(which.items.clone());
+    }
+    let is_meant = |item: &&Item| match &which.domain {
+        Some(domain) => {
+            let (of_item, _) = TlsWish::split(&item.destination);
+            domain.eq_ignore_ascii_case(of_item) || domain.eq_ignore_ascii_case(&item.destination)
+        }
+        None => which.all,
+    };
+    let (mut found, mut after) = (Vec::new(), None);
+    while let Some(page) = queue.page(after).await? {
+        after = Some(page.last);
+        found.extend(page.items.iter().filter(is_meant).map(|item| item.id));
+    }
+    match (&which.domain, found.is_empty()) {
+        (Some(domain), true) => Err(Failure::Usage(format!(
+            "nothing waits for {domain}: `posthaste queue list` shows the domains"
+        ))),
+        _ => Ok(found),
+    }
 }
 
 async fn list(queue: &Queue, now: i64, json: bool) -> Result<()> {
