@@ -83,8 +83,8 @@ pub struct AnnotationKey {
     pub entries: EntryPattern,
     /// Whose; `None` is both.
     pub scope: Option<ValueScope>,
-    /// What the value contains.
-    pub text: String,
+    /// What the value contains: text, or any octets of a literal8.
+    pub text: Bytes,
 }
 
 /// What a FETCH response says of an entry.
@@ -249,9 +249,12 @@ pub(crate) fn annotation_key(c: &mut Cursor<'_>) -> Parsed<AnnotationKey> {
     c.sp()?;
     let scope = value_attribute(c)?;
     c.sp()?;
+    // `value = nstring / literal8`; other clients write an atom.
+    let is_literal8 = c.peek() == Some(b'~') && c.peek_second() == Some(b'{');
     let text = match c.nil() {
-        true => String::new(),
-        false => c.astring_text("the text to search for")?,
+        true => Bytes::new(),
+        false if is_literal8 => c.nstring_bytes("the text to search for")?.unwrap_or_default(),
+        false => c.astring("the text to search for")?.into_owned().into(),
     };
     Ok(AnnotationKey { entries, scope, text })
 }

@@ -8,6 +8,8 @@ mod cluster;
 mod dns;
 #[cfg(feature = "engine")]
 mod engine;
+#[cfg(feature = "engine")]
+mod faulty;
 mod fuzz;
 mod http;
 mod kill;
@@ -30,6 +32,8 @@ pub use cluster::{engine_of, on_cluster, skips_cluster};
 pub use dns::{DnsRecord, DnsServer, zone};
 #[cfg(feature = "engine")]
 pub use engine::TestEngine;
+#[cfg(feature = "engine")]
+pub use faulty::FaultyDirectory;
 pub use fuzz::{changed, fuzz_seeds, seeds};
 pub use http::HttpServer;
 pub use kill::Acknowledged;

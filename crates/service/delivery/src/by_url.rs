@@ -10,7 +10,7 @@
 
 mod structure;
 
-pub use structure::has_part;
+pub use structure::has_parts;
 
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;

@@ -11,13 +11,16 @@
 //! In all lines but the last, clients see the same bytes before and after. The body takes another
 //! form, and the message keeps its UID ([`posthaste_store::Engine::recode`]). In the last one they
 //! see MIME instead of `winmail.dat`. IMAP's messages never change (RFC 9051 §2.3.1.1), so the
-//! message is added again with its flags and dates, and the old one is expunged after that.
+//! message is added again with its flags, its dates, and its annotations (RFC 5257) of all users,
+//! and the old one is expunged after that.
 //!
 //! Each step is durable by itself and finds the results of the steps before it. So a run that is
 //! cut off loses nothing, and the next one goes on.
 
 use bytes::Bytes;
-use posthaste_directory::{Account, Format, FormatSettings};
+use posthaste_directory::{
+    Account, AnnotationError, DirectoryError, Format, FormatSettings, Relocated, Scope,
+};
 use posthaste_mail_model::{BodyId, Id, NumSet, Uid};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{CommitOutcome, FlagChange, IncomingMessage, Mailbox, StoreError};
@@ -251,8 +254,8 @@ impl Converter<'_> {
         Ok(outcome == CommitOutcome::Done)
     }
 
-    /// Adds a message again, with the flags and dates that it has, and expunges the old one. A run
-    /// before this one may have added it.
+    /// Adds a message again, with the flags, dates and annotations that it has, and expunges the
+    /// old one. A run before this one may have added it.
     async fn renumber(&mut self, old: Found, stored: &Bytes, served: &Bytes) -> Result<(), DeliveryError> {
         let body = twin_of(old.body);
         for _ in 0..TRIES_MAX {
@@ -260,10 +263,11 @@ impl Converter<'_> {
             let uids = NumSet::range(old.uid.value(), old.uid.value());
             let Some((_, row)) = view.rows_of_uids(&uids).next() else { return Ok(()) };
             let flags: Vec<_> = view.head().keywords.flags_of(row.flags()).collect();
-            match self.bodies().await?.get(&body).copied() {
+            let new = match self.bodies().await?.get(&body).copied() {
                 Some(uid) => {
                     let new = NumSet::range(uid.value(), uid.value());
                     self.mailbox.store_flags(&new, FlagChange::Replace, &flags, None).await?;
+                    new
                 }
                 None => {
                     let message = IncomingMessage {
@@ -277,14 +281,42 @@ impl Converter<'_> {
                     let appended = self.mailbox.destination().append(vec![message]).await?;
                     let uid = appended.uids.first().copied();
                     self.bodies().await?.extend(uid.map(|uid| (body, uid)));
+                    uid.iter().map(|uid| uid.value()).collect()
                 }
-            }
-            // Only if nobody has changed its flags since they were read.
+            };
+            self.annotate(&uids, &new).await?;
+            // Only if nobody has changed its flags or annotations since they were read.
             if !self.mailbox.remove_unchanged(&uids, row.modseq()).await?.uids.is_empty() {
+                self.forget_annotations(&uids).await;
                 return Ok(());
             }
         }
         Err(StoreError::Busy.into())
+    }
+
+    /// Gives the new message the annotations of the old one. They are on disk before that one is
+    /// expunged.
+    async fn annotate(&self, old: &NumSet, new: &NumSet) -> Result<(), DeliveryError> {
+        let (owner, mailbox) = (self.account.id, self.mailbox.id());
+        let relocated = Relocated { owner, from: mailbox, to: mailbox, old, new, scopes: Scope::ALL };
+        let copied = self.delivery.directory().copy_message_annotations(relocated).await;
+        let annotated = copied.map_err(|error| match error {
+            AnnotationError::Directory(DirectoryError::Store(error)) => error.into(),
+            error => DeliveryError::Interrupted(error.to_string()),
+        })?;
+        if !annotated.is_empty() {
+            self.mailbox.touch(&annotated, None).await?;
+        }
+        Ok(())
+    }
+
+    /// They are no longer those of a message, whatever becomes of this.
+    async fn forget_annotations(&self, uids: &NumSet) {
+        let directory = self.delivery.directory();
+        let forgotten = directory.forget_message_annotations(self.account.id, self.mailbox.id(), uids).await;
+        if let Err(error) = forgotten {
+            tracing::warn!(%error, "annotations of a converted message were left behind");
+        }
     }
 
     /// The bodies of the mailbox: those that an earlier run added are among them.

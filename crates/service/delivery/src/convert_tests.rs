@@ -1,7 +1,9 @@
 //! Stored mail from each form to each other, on the in-memory engine.
 
-use posthaste_directory::AccountChange;
-use posthaste_mail_model::Flag;
+use std::collections::BTreeMap;
+
+use posthaste_directory::{AccountChange, Before, Keeping, NewValue, OthersWrote};
+use posthaste_mail_model::{AccountId, Flag};
 use posthaste_tnef::samples;
 
 use super::*;
@@ -169,4 +171,36 @@ async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
     let all = content(&delivery, &ana, "INBOX").await;
     assert_eq!(all.len(), 1);
     assert_eq!((all[0].1.as_str(), all[0].2.as_bytes()), ("\\Answered", &rich.mime[..]));
+}
+
+/// Its owner's, and those of a user who reads the mailbox.
+#[tokio::test]
+async fn a_new_message_has_the_annotations_of_the_old_one() {
+    let (delivery, ana) = delivery().await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    append_as_before(&delivery, &mailbox, vec![]).await;
+    let directory = delivery.directory();
+    let own = Keeping { keeper: ana.id, owner: ana.id, mailbox: mailbox.id() };
+    let reader = Keeping { keeper: AccountId(Id::new(7, 7)), ..own };
+    let value = |text| NewValue {
+        scope: Scope::Private,
+        entry: "/comment".to_owned(),
+        value: Some(Bytes::from_static(text)),
+    };
+    for (keeping, text) in [(own, &b"mine"[..]), (reader, b"reader's")] {
+        let values = vec![(1, [value(text)].into())];
+        let before = Before::of_new_messages(keeping);
+        directory.annotate_messages(&before, values, OthersWrote::Follow).await.unwrap();
+    }
+    let modseq = mailbox.current().await.unwrap().modseq();
+    assert_eq!(run(&delivery, &ana, to(Format::Keep)).await.renumbered, 1);
+    for (keeping, text) in [(own, "mine"), (reader, "reader's")] {
+        let all = directory.all_message_annotations(keeping).await.unwrap();
+        let texts = all.iter().map(|(uid, all)| (*uid, all.get(Scope::Private, "/comment").unwrap().clone()));
+        assert_eq!(texts.collect::<BTreeMap<_, _>>(), BTreeMap::from([(2, Bytes::from(text))]));
+    }
+    // Sessions see that they have changed.
+    let view = mailbox.current().await.unwrap();
+    assert!(view.rows(&view.all()).all(|(_, row)| row.modseq() > modseq.next()));
 }

@@ -37,7 +37,7 @@ mod summarize;
 #[cfg(test)]
 mod tests;
 
-pub use by_url::{UrlPart, UrlPlace, UrlReader, UrlRefusal, has_part};
+pub use by_url::{UrlPart, UrlPlace, UrlReader, UrlRefusal, has_parts};
 pub use conversions::{Conversions, summarize_stored};
 pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Loss};
 pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize};

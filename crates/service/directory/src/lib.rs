@@ -14,7 +14,8 @@
 //! | `domain/<domain>` | present for each domain that ever had one of these: decides between "no such user" and "not ours" |
 //! | `sieve/<account id>/script/<hash of its name>` | one of an account's Sieve scripts |
 //! | `metadata/<account id>/<mailbox id>` | the annotations of one of an account's mailboxes (RFC 5464); `…/server` for those of the server |
-//! | `annotate/<account id>/<mailbox id>/<UID>` | the annotations of a message (RFC 5257) |
+//! | `annotate/<keeper's id>/<owner's id>/<mailbox id>/<UID>` | the annotations of a message (RFC 5257) that an account keeps |
+//! | `annotated/<owner's id>/<mailbox id>` | the accounts that keep annotations of a mailbox's messages |
 //! | `acl/<account id>/<mailbox id>` | who, beside the owner, may do what in a mailbox (RFC 4314) |
 //! | `grant/<hash>/<account id>` | present where an account's lists may name somebody |
 //! | `sharing/of/<account id>` | how many entries an account's lists have; its version counts their changes |
@@ -99,8 +100,9 @@ pub use journal::Source;
 pub use lease::{Lease, revoked};
 pub use login::{LoginError, LoginFailure};
 pub use message_annotations::{
-    ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX,
-    MESSAGE_BYTES_MAX, MessageAnnotations, NewValue, Room, Scope,
+    ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX, ANNOTATING_ACCOUNTS_MAX, Before, Keeping,
+    MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX, MESSAGE_BYTES_MAX, MessageAnnotations, NewValue,
+    OthersWrote, Relocated, Scope,
 };
 pub use network::Network;
 pub use password::Policy;

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use posthaste_directory::{Account, Directory, DirectoryError};
-use posthaste_mail_model::{MailboxName, NumSet};
-use posthaste_store::{Mailbox, MailboxEntry, MailboxList, SpecialUse, Store, StoreError, View};
+use posthaste_directory::{Account, AnnotationError, Directory, DirectoryError, Relocated, Scope};
+use posthaste_mail_model::{MailboxId, MailboxName, NumSet};
+use posthaste_store::{Mailbox, MailboxEntry, MailboxList, Moved, SpecialUse, Store, StoreError, View};
 
 use crate::choose::Conditions;
 use crate::folders;
@@ -67,6 +67,16 @@ pub enum RetentionError {
         /// The error of the store.
         error: StoreError,
     },
+    /// Messages went where the rule says, but not their annotations (RFC 5257).
+    #[error("{account}, {folder}: messages were moved without their annotations: {error}")]
+    Annotations {
+        /// The account's name.
+        account: String,
+        /// The folder that the messages were in.
+        folder: String,
+        /// Why.
+        error: AnnotationError,
+    },
 }
 
 /// Gets the outcome for each folder, or why nothing was done.
@@ -88,6 +98,7 @@ struct Home {
 /// One folder under one rule.
 struct Work<'a> {
     store: &'a Store,
+    directory: &'a Directory,
     account: &'a Account,
     entry: &'a MailboxEntry,
     rule: &'a Rule,
@@ -145,7 +156,8 @@ impl Retention {
             let mut claimed = NumSet::new();
             for &(number, rule) in rules.iter().filter(|(_, rule)| rule.is_for_folder(entry)) {
                 let now = i64::try_from(self.store.unix_ms() / 1000).unwrap_or(i64::MAX);
-                let work = Work { store: &self.store, account, entry, rule, number, mode, now };
+                let (store, directory) = (&self.store, &*self.directory);
+                let work = Work { store, directory, account, entry, rule, number, mode, now };
                 match work.run(&list, &mut claimed, report).await {
                     // The folder was deleted meanwhile.
                     Ok(()) | Err(StoreError::NoMailbox(_) | StoreError::NoSuchName) => {}
@@ -258,16 +270,49 @@ impl Work<'_> {
             None => None,
         };
         for batch in batches(uids) {
-            let done = match &destination {
-                Some(destination) => mailbox.move_to(&batch, destination).await?.expunged.uids,
-                None => mailbox.remove(&batch).await?.uids,
+            let (done, annotated) = match &destination {
+                Some(destination) => {
+                    let moved = mailbox.move_to(&batch, destination).await?;
+                    let annotated = self.move_annotations(&moved, destination.id()).await;
+                    (moved.expunged.uids, annotated)
+                }
+                None => {
+                    let gone = mailbox.remove(&batch).await?.uids;
+                    let (owner, folder) = (self.account.id, self.entry.id);
+                    let forgotten = self.directory.forget_message_annotations(owner, folder, &gone).await;
+                    (gone, forgotten.map_err(AnnotationError::from))
+                }
             };
+            if let Err(error) = annotated {
+                let (account, folder) = (self.account.name.clone(), self.entry.name.to_string());
+                report(Err(RetentionError::Annotations { account, folder, error }));
+            }
             outcome.messages += done.count();
             outcome.octets += octets_of(&done);
             tokio::task::yield_now().await;
         }
         if outcome.messages > 0 {
             report(Ok(outcome));
+        }
+        Ok(())
+    }
+}
+
+impl Work<'_> {
+    /// The annotations of messages follow them, whoever made them. Where the folder never had any,
+    /// this reads one record that is not there.
+    async fn move_annotations(&self, moved: &Moved, to: MailboxId) -> Result<(), AnnotationError> {
+        let relocated = Relocated {
+            owner: self.account.id,
+            from: self.entry.id,
+            to,
+            old: &moved.copied.source,
+            new: &moved.copied.uids,
+            scopes: Scope::ALL,
+        };
+        let annotated = self.directory.move_message_annotations(relocated, &moved.expunged.uids).await?;
+        if !annotated.is_empty() {
+            self.store.open(to).await?.touch(&annotated, None).await?;
         }
         Ok(())
     }

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use posthaste_directory::{Account, Directory, NewAccount, Policy};
-use posthaste_mail_model::{Flag, MailboxName, NumSet, Secret};
+use posthaste_directory::{
+    Account, Before, Directory, Keeping, NewAccount, NewValue, OthersWrote, Policy, Scope,
+};
+use posthaste_mail_model::{AccountId, Flag, Id, MailboxName, NumSet, Secret};
 use posthaste_store::{Engine, IncomingMessage, Mailbox, MemoryEngine, SpecialUse, Store, StoreOptions};
 use proptest::prelude::*;
 
@@ -20,6 +22,7 @@ const NOW: u64 = 1_795_392_000;
 
 struct World {
     store: Store,
+    directory: Arc<Directory>,
     retention: Retention,
     ana: Account,
     clock: Arc<AtomicU64>,
@@ -42,8 +45,8 @@ async fn world_with(folder_messages_max: Option<u32>) -> World {
     let directory = Arc::new(directory);
     let password = Secret::new("pencil".to_owned());
     let ana = directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
-    let retention = Retention::new(store.clone(), directory);
-    World { store, retention, ana, clock }
+    let retention = Retention::new(store.clone(), Arc::clone(&directory));
+    World { store, directory, retention, ana, clock }
 }
 
 impl World {
@@ -65,6 +68,13 @@ impl World {
             bytes,
         };
         mailbox.append(vec![message]).await.unwrap();
+    }
+
+    /// The values that an account keeps of a folder's messages, with their UIDs.
+    async fn comments(&self, keeper: AccountId, mailbox: &Mailbox) -> Vec<(u32, Bytes)> {
+        let keeping = Keeping { keeper, owner: self.ana.id, mailbox: mailbox.id() };
+        let all = self.directory.all_message_annotations(keeping).await.unwrap();
+        all.iter().map(|(uid, all)| (*uid, all.get(Scope::Private, "/comment").unwrap().clone())).collect()
     }
 
     async fn run(&self, rules: &[Rule], mode: Mode) -> Vec<Outcome> {
@@ -229,6 +239,37 @@ async fn rules_are_for_their_accounts() {
     };
     assert!(world.run(&[for_accounts(&["bob@example.org", "*@example.net"])], Mode::DryRun).await.is_empty());
     assert_eq!(world.run(&[for_accounts(&["*@example.org"])], Mode::DryRun).await.len(), 1);
+}
+
+/// RFC 5257: of the owner, and of a user who reads the folder.
+#[tokio::test]
+async fn annotations_follow_their_message_or_go_with_it() {
+    let world = world().await;
+    let inbox = world.folder("INBOX", None).await;
+    let trash = world.folder("Trash", Some(SpecialUse::Trash)).await;
+    let reader = AccountId(Id::new(7, 7));
+    for days in [5, 20, 40] {
+        world.add(&inbox, days, vec![]).await;
+    }
+    let value = NewValue {
+        scope: Scope::Private,
+        entry: "/comment".to_owned(),
+        value: Some(Bytes::from_static(b"keep")),
+    };
+    for keeper in [world.ana.id, reader] {
+        let keeping = Keeping { keeper, owner: world.ana.id, mailbox: inbox.id() };
+        let all = (1..=3).map(|uid| (uid, [value.clone()].into())).collect();
+        let before = Before::of_new_messages(keeping);
+        world.directory.annotate_messages(&before, all, OthersWrote::Follow).await.unwrap();
+    }
+    let rules = [older_than(30, rule("INBOX", Action::Delete)), older_than(10, rule("INBOX", Action::Trash))];
+    world.run(&rules, Mode::DryRun).await;
+    assert_eq!(world.comments(reader, &inbox).await.len(), 3);
+    world.run(&rules, Mode::Apply).await;
+    for keeper in [world.ana.id, reader] {
+        assert_eq!(world.comments(keeper, &inbox).await, [(1, Bytes::from_static(b"keep"))]);
+        assert_eq!(world.comments(keeper, &trash).await, [(1, Bytes::from_static(b"keep"))]);
+    }
 }
 
 /// A folder that takes no more does not stop the rules for the others.

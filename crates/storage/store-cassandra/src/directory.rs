@@ -68,10 +68,16 @@ impl Directory {
     ) -> Result<Vec<DirectoryEntry>> {
         type Columns = (String, Option<i64>, Option<Vec<u8>>);
         let from = after.map_or(prefix, |after| after.max(prefix));
+        // Without it, a cluster would read on until it has enough records: those of others, and
+        // what removed ones left.
+        let end = end_of(prefix);
+        let end = end.as_str();
         // One more, for `after` itself.
         let most = i32::try_from(limit).unwrap_or(i32::MAX).saturating_add(1);
         let buckets = stream::iter(0..DIRECTORY_BUCKETS.cast_signed()).map(|bucket| async move {
-            self.cluster.read::<Columns>(&self.cluster.statements.directory.scan, (bucket, from, most)).await
+            self.cluster
+                .read::<Columns>(&self.cluster.statements.directory.scan, (bucket, from, end, most))
+                .await
         });
         let rows: Vec<Vec<Columns>> = buckets.buffer_unordered(AT_ONCE).try_collect().await?;
         // A row without a version was left by a removal.
@@ -132,6 +138,21 @@ impl Directory {
     }
 }
 
+/// The first name after all that begin with a prefix. A cluster compares names by their octets, as
+/// text is compared here.
+fn end_of(prefix: &str) -> String {
+    let mut end = prefix.to_owned();
+    while let Some(last) = end.pop() {
+        // The range leaves surrogates out.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            end.push(next);
+            return end;
+        }
+    }
+    // No name begins with the last character that there is.
+    char::MAX.to_string()
+}
+
 fn damaged(name: &str) -> StoreError {
     StoreError::Corrupt(format!("the directory record {name}"))
 }
@@ -141,4 +162,32 @@ fn entry_from(name: String, version: i64, value: Option<Vec<u8>>) -> Result<Dire
     let content = unseal(entry_place(&name), &value).ok_or_else(|| damaged(&name))?;
     let version = u64::try_from(version).map_err(|_| damaged(&name))?;
     Ok(DirectoryEntry { value: Bytes::copy_from_slice(content), name, version })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::end_of;
+
+    #[test]
+    fn a_prefix_has_an_end() {
+        for (prefix, end) in [
+            ("annotate/1/", "annotate/10"),
+            ("a", "b"),
+            ("a\u{d7ff}", "a\u{e000}"),
+            ("a\u{10ffff}", "b"),
+            ("", "\u{10ffff}"),
+        ] {
+            assert_eq!(end_of(prefix), end);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn names_below_a_prefix_and_no_others_are_between(prefix in "[a-c/]{1,3}", name in "[a-d/0]{0,5}") {
+            let is_between = name.as_str() >= prefix.as_str() && name < end_of(&prefix);
+            prop_assert_eq!(is_between, name.starts_with(&prefix));
+        }
+    }
 }

@@ -1,17 +1,27 @@
 //! Annotations of messages that are copied or moved: RFC 5257 §4.6.
 
-use posthaste_directory::{NewValue, Scope};
+use posthaste_directory::{MessageAnnotations, NewValue, Relocated, Scope};
 use posthaste_mail_model::{NumSet, Rights};
-use posthaste_store::Copied;
+use posthaste_store::{Copied, Moved};
 
-use super::reader::{ByUid, Found, Reader};
+use super::reader::{ByUid, Found, Reader, VALUE_STEPS, refused};
+use crate::heavy::Pace;
 use crate::reply::Failure;
+use crate::wire::Wire;
 
-/// What messages take along: the user's own private values, and those that all share, as far as the
-/// rights in the target allow.
+/// What messages take along into a mailbox.
 pub(crate) struct Carried<'s> {
+    from: Reader<'s>,
     to: Reader<'s>,
-    found: ByUid,
+    what: What,
+}
+
+enum What {
+    /// The user's own private values, and those that all share, as far as the rights in the target
+    /// allow.
+    Values(Found),
+    /// What all users keep of them: the messages stay in their account.
+    All(&'static [Scope]),
 }
 
 /// Whether messages leave their mailbox.
@@ -29,49 +39,103 @@ impl<'s> Carried<'s> {
         (to, rights): (Reader<'s>, Rights),
         way: Way,
     ) -> Result<Self, Failure> {
-        let Found { by_uid: mut found, .. } = from.read(uids).await?;
-        for (right, scope) in [(Rights::READ, Scope::Shared), (Rights::ANNOTATE, Scope::Private)] {
-            if !rights.contains(right) {
-                found = found.into_iter().map(|(uid, all)| (uid, all.only(scope))).collect();
+        if way == Way::Move && from.owner == to.owner {
+            // It takes no more room than before.
+            return Ok(Self::all(from, to, rights));
+        }
+        let (mut read, mut pace) = (from.read(uids).await?, Pace::default());
+        let mut new = Vec::with_capacity(read.by_uid.len());
+        for all in read.by_uid.values_mut() {
+            for (right, scope) in [(Rights::READ, Scope::Shared), (Rights::ANNOTATE, Scope::Private)] {
+                if !rights.contains(right) {
+                    all.retain(&[scope]);
+                }
             }
+            new.push(values(all));
+            pace.worked(VALUE_STEPS * (all.len() as u64 + 1)).await;
         }
-        found.retain(|_, all| !all.is_empty());
-        let carried = Self { to, found };
-        // A move within an account takes no more room than before.
-        if way == Way::Copy || from.owner != to.owner {
-            let all: Vec<_> = carried.found.keys().map(|uid| carried.values(*uid)).collect();
-            to.check_new(&all).await?;
-        }
-        Ok(carried)
+        to.check_new(&new).await?;
+        Ok(Self { from, to, what: What::Values(read) })
     }
 
-    /// What was read of messages that are moved within their account.
-    pub(crate) fn of(to: Reader<'s>, found: ByUid) -> Self {
-        Self { to, found }
+    /// Of messages that are moved within their account.
+    pub(crate) fn all(from: Reader<'s>, to: Reader<'s>, rights: Rights) -> Self {
+        let scopes: &[Scope] = if rights.contains(Rights::ANNOTATE) { Scope::ALL } else { &[Scope::Private] };
+        Self { from, to, what: What::All(scopes) }
     }
 
-    fn values(&self, uid: u32) -> Vec<NewValue> {
-        let Some(all) = self.found.get(&uid) else { return Vec::new() };
-        let new = |(scope, entry, value): (Scope, &str, &bytes::Bytes)| NewValue {
-            scope,
-            entry: entry.to_owned(),
-            value: Some(value.clone()),
+    /// Gives the copies what their originals have. They are there, whatever becomes of this.
+    pub(crate) async fn copied(&self, copied: &Copied) -> Result<(), Failure> {
+        match &self.what {
+            What::Values(found) => self.write(&found.by_uid, copied).await,
+            What::All(scopes) => self.relocate(copied, &NumSet::new(), scopes).await,
+        }
+    }
+
+    /// The same for messages that are moved. Originals lose their annotations only once those of
+    /// the copies are on disk.
+    pub(crate) async fn moved(&self, moved: &Moved) -> Result<(), Failure> {
+        match &self.what {
+            What::Values(found) => {
+                self.write(&found.by_uid, &moved.copied).await?;
+                self.from.forget(&moved.expunged.uids).await;
+                Ok(())
+            }
+            What::All(scopes) => self.relocate(&moved.copied, &moved.expunged.uids, scopes).await,
+        }
+    }
+
+    async fn relocate(
+        &self,
+        copied: &Copied,
+        expunged: &NumSet,
+        scopes: &'static [Scope],
+    ) -> Result<(), Failure> {
+        if self.from.is_off() {
+            return Ok(());
+        }
+        let relocated = Relocated {
+            owner: self.from.owner,
+            from: self.from.mailbox,
+            to: self.to.mailbox,
+            old: &copied.source,
+            new: &copied.uids,
+            scopes,
         };
-        all.iter().map(new).collect()
+        let directory = &self.from.service.directory;
+        let annotated = directory.move_message_annotations(relocated, expunged).await;
+        self.to.touch(&annotated.map_err(refused)?).await?;
+        Ok(())
     }
 
-    /// Gives the copies what their originals had. They are there, whatever becomes of this.
-    pub(crate) async fn note(self, copied: &Copied) {
-        if self.found.is_empty() {
-            return;
+    async fn write(&self, found: &ByUid, copied: &Copied) -> Result<(), Failure> {
+        if found.is_empty() {
+            return Ok(());
         }
-        if let Err(error) = self.write(copied).await {
-            tracing::warn!(%error, "copies of messages lack annotations");
+        let (mut new, mut pace) = (Vec::with_capacity(found.len()), Pace::default());
+        for (from, to) in copied.source.iter().zip(copied.uids.iter()) {
+            let all = found.get(&from);
+            pace.worked(VALUE_STEPS * (all.map_or(0, MessageAnnotations::len) as u64 + 1)).await;
+            new.extend(all.map(|all| (to, values(all))));
         }
+        self.to.write_new(new).await
     }
+}
 
-    async fn write(&self, copied: &Copied) -> Result<(), Failure> {
-        let pairs = copied.source.iter().zip(copied.uids.iter());
-        self.to.write_new(pairs.map(|(from, to)| (to, self.values(from))).collect()).await
+fn values(all: &MessageAnnotations) -> Vec<NewValue> {
+    let new = |(scope, entry, value): (Scope, &str, &bytes::Bytes)| NewValue {
+        scope,
+        entry: entry.to_owned(),
+        value: Some(value.clone()),
+    };
+    all.iter().map(new).collect()
+}
+
+/// Warns the client if annotations of new messages could not be written. These are there: it would
+/// send or move them again. RFC 9051 §7.1.2: after an untagged NO, a command may still succeed.
+pub(crate) fn warn(written: Result<(), Failure>, wire: &mut Wire) {
+    if let Err(error) = written {
+        tracing::warn!(%error, "new messages lack annotations");
+        wire.say_line(&["* NO The new messages lack annotations, which could not be written"]);
     }
 }

@@ -4,13 +4,14 @@
 //! session sees a change whichever process or server made it. It reports the names of the entries
 //! that changed, without their values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 
 use posthaste_directory::Scope;
 use posthaste_mail_model::NumSet;
 
-use super::reader::{ByUid, Reader};
+use super::reader::{ByUid, Reader, VALUE_STEPS};
+use crate::heavy::Pace;
 use crate::reply::Failure;
 
 /// Values that a session keeps hashes of: some 1 MB. In a mailbox with more, changes of annotations
@@ -32,18 +33,27 @@ impl Known {
         let all = reader.read_all().await?.by_uid;
         let mut known = Self { hashing: RandomState::new(), by_uid: BTreeMap::new(), count: 0 };
         let uids = all.keys().copied().collect();
-        known.adopt(&uids, &all);
+        known.adopt(&uids, &all).await;
         Ok((known.count <= HASHES_MAX).then(|| Box::new(known)))
     }
 
-    /// Takes over the values of these messages, and returns the entries that are others now.
-    pub(super) fn adopt(&mut self, uids: &NumSet, all: &ByUid) -> Vec<(u32, Vec<String>)> {
-        let mut changed = Vec::new();
-        for uid in uids.iter() {
+    /// Takes over the values of these messages, and returns the entries that are others now. Others
+    /// than those with values cost nothing.
+    pub(super) async fn adopt(&mut self, uids: &NumSet, all: &ByUid) -> Vec<(u32, Vec<String>)> {
+        let (mut changed, mut pace) = (Vec::new(), Pace::default());
+        let mut concerned = BTreeSet::new();
+        for uid in self.by_uid.keys().chain(all.keys()) {
+            if uids.contains(*uid) {
+                concerned.insert(*uid);
+            }
+            pace.worked(VALUE_STEPS).await;
+        }
+        for uid in concerned {
             let mut new = Hashes::new();
             if let Some(annotations) = all.get(&uid) {
                 for (scope, entry, value) in annotations.iter() {
                     new.insert((scope, entry.into()), self.hashing.hash_one(value));
+                    pace.worked(value.len() as u64 + VALUE_STEPS).await;
                 }
             }
             let old = self.by_uid.remove(&uid).unwrap_or_default();
@@ -53,6 +63,7 @@ impl Known {
             let mut names: Vec<String> = keys.map(|(_, entry)| entry.to_string()).collect();
             names.sort_unstable();
             names.dedup();
+            pace.worked(VALUE_STEPS * (old.len() + new.len()) as u64).await;
             if !names.is_empty() {
                 changed.push((uid, names));
             }
@@ -71,7 +82,7 @@ impl Known {
     /// Takes over what the session itself has changed.
     pub(crate) async fn note_own(&mut self, reader: Reader<'_>, uids: &NumSet) -> Result<(), Failure> {
         let all = reader.read(uids).await?.by_uid;
-        self.adopt(uids, &all);
+        self.adopt(uids, &all).await;
         Ok(())
     }
 }

@@ -1,16 +1,19 @@
 //! The annotations that one user sees of the messages of one mailbox.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use posthaste_directory::{
-    AnnotationError, Directory, MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX, MessageAnnotations,
-    NewValue, Room, Scope,
+    AnnotationError, Before, Keeping, MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX,
+    MessageAnnotations, NewValue, OthersWrote, Scope,
 };
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{AnnotateCode, ValueChange, ValueScope};
 use posthaste_mail_model::{AccountId, MailboxId, NumSet};
 use posthaste_net::BytePermit;
+use posthaste_store::{FlagsStored, StoreError};
 
+use crate::heavy::Pace;
 use crate::reply::{Failure, Reply};
 use crate::service::ImapService;
 
@@ -24,14 +27,20 @@ const UNRESERVED_BYTES_MAX: usize = 128 * 1024;
 /// have.
 const CHANGES_MAX: usize = 2 * MESSAGE_ANNOTATIONS_MAX;
 
-/// Messages whose values are made and written at a time.
-const WRITTEN_AT_ONCE: usize = 64;
+/// Messages whose new values are written between two looks at who keeps values of the mailbox.
+const WRITTEN_AT_ONCE: usize = 4096;
+
+/// Steps of taking a value from one set to another.
+pub(super) const VALUE_STEPS: u64 = 500;
 
 /// Values that were read, and the memory for them.
 pub(crate) struct Found {
     pub(crate) by_uid: ByUid,
     pub(crate) paid: Option<BytePermit>,
 }
+
+/// Octets that are made of the values of a message.
+pub(super) type Made<'m> = dyn Fn(&MessageAnnotations) -> u64 + Sync + 'm;
 
 /// A mailbox, and who reads it.
 #[derive(Clone, Copy)]
@@ -42,6 +51,15 @@ pub(crate) struct Reader<'s> {
     /// Whose mailbox it is.
     pub(crate) owner: AccountId,
     pub(crate) mailbox: MailboxId,
+}
+
+/// A change of messages that is within all limits, and what it is made on.
+pub(crate) struct Planned<'s> {
+    reader: Reader<'s>,
+    /// For each account that keeps some of the values.
+    parts: Vec<(Before, Arc<[NewValue]>)>,
+    /// Memory for what was read.
+    _paid: Option<BytePermit>,
 }
 
 /// What one value is set to.
@@ -62,109 +80,117 @@ pub(crate) const fn scope_of(scope: ValueScope) -> Scope {
 }
 
 impl<'s> Reader<'s> {
-    fn is_off(self) -> bool {
+    pub(super) fn is_off(self) -> bool {
         !self.service.options.annotations
     }
 
     /// What the reader sees of these messages.
     pub(crate) async fn read(self, uids: &NumSet) -> Result<Found, Failure> {
-        if self.is_off() {
-            return Ok(Found { by_uid: ByUid::new(), paid: None });
-        }
-        let directory = &self.service.directory;
-        let found = directory.message_annotations(self.owner, self.mailbox, uids).await?;
-        if self.owner == self.login {
-            return self.paid(found).await;
-        }
-        self.paid(merged(found, directory.message_annotations(self.login, self.mailbox, uids).await?)).await
+        self.read_for(Some(uids), &|all| all.octets() as u64).await
     }
 
     /// What the reader sees of all messages.
     pub(crate) async fn read_all(self) -> Result<Found, Failure> {
-        if self.is_off() {
-            return Ok(Found { by_uid: ByUid::new(), paid: None });
-        }
-        let directory = &self.service.directory;
-        let found = directory.all_message_annotations(self.owner, self.mailbox).await?;
-        if self.owner == self.login {
-            return self.paid(found).await;
-        }
-        self.paid(merged(found, directory.all_message_annotations(self.login, self.mailbox).await?)).await
+        self.read_for(None, &|all| all.octets() as u64).await
     }
 
-    /// Waits for memory for what was read, and for as much that is made of it.
-    async fn paid(self, by_uid: ByUid) -> Result<Found, Failure> {
-        let octets: usize = by_uid.values().map(MessageAnnotations::octets).sum();
-        let paid = match octets > UNRESERVED_BYTES_MAX {
-            true => Some(self.service.room_to_read(self.login, octets as u64 * 2).await?),
-            false => None,
-        };
+    /// The same, with memory for what is made of it.
+    pub(super) async fn read_for(self, uids: Option<&NumSet>, made: &Made<'_>) -> Result<Found, Failure> {
+        let (mut by_uid, mut pace) = (ByUid::new(), Pace::default());
+        if self.is_off() {
+            return Ok(Found { by_uid, paid: None });
+        }
+        let directory = &self.service.directory;
+        let keepers = directory.annotation_keepers(self.owner, self.mailbox).await?;
+        for (keeping, scopes) in self.keepings() {
+            if !keepers.contains(&keeping.keeper) {
+                continue;
+            }
+            let found = match uids {
+                Some(uids) => directory.message_annotations(keeping, uids).await?,
+                None => directory.all_message_annotations(keeping).await?,
+            };
+            for (uid, mut values) in found {
+                pace.worked(VALUE_STEPS * (values.len() as u64 + 1)).await;
+                values.retain(scopes);
+                if !values.is_empty() {
+                    by_uid.entry(uid).or_default().merge(values);
+                }
+            }
+        }
+        let mut octets = 0;
+        for values in by_uid.values() {
+            octets += values.octets() as u64 + made(values);
+            pace.worked(VALUE_STEPS * (values.len() as u64 + 1)).await;
+        }
+        let paid = self.pay(octets).await?;
         Ok(Found { by_uid, paid })
     }
 
-    /// The accounts that keep values, each with the scopes that it keeps: one record for each.
-    fn keepers(self) -> Vec<(AccountId, &'static [Scope])> {
-        match self.owner == self.login {
-            true => vec![(self.owner, &[Scope::Private, Scope::Shared])],
-            false => vec![(self.login, &[Scope::Private]), (self.owner, &[Scope::Shared])],
+    /// Waits for memory, if it is much.
+    async fn pay(self, octets: u64) -> Result<Option<BytePermit>, Failure> {
+        match octets > 2 * UNRESERVED_BYTES_MAX as u64 {
+            true => Ok(Some(self.service.room_to_read(self.login, octets).await?)),
+            false => Ok(None),
         }
     }
 
-    /// Gives each of these messages the values. If one has no room for them, those before it have
-    /// theirs. `is_there` says which messages the mailbox has.
-    pub(crate) async fn write(
+    /// The accounts that keep values, each with the scopes that it keeps: one record for each.
+    fn keepings(self) -> Vec<(Keeping, &'static [Scope])> {
+        let by = |keeper| Keeping { keeper, owner: self.owner, mailbox: self.mailbox };
+        match self.owner == self.login {
+            true => vec![(by(self.owner), Scope::ALL)],
+            false => vec![(by(self.login), &[Scope::Private]), (by(self.owner), &[Scope::Shared])],
+        }
+    }
+
+    /// Checks that each of these messages may get the values, in all accounts that keep them.
+    /// `is_there` says which messages the mailbox has.
+    pub(crate) async fn plan(
         self,
         uids: &NumSet,
         changes: &[NewValue],
         is_there: &(dyn Fn(u32) -> bool + Sync),
-    ) -> Result<(), Failure> {
+    ) -> Result<Planned<'s>, Failure> {
         if self.is_off() {
             return Err(off());
         }
         if changes.len() > CHANGES_MAX {
             return Err(refused(AnnotationError::TooMany));
         }
-        let uids: Vec<u32> = uids.iter().collect();
-        for (keeper, scopes) in self.keepers() {
+        let (mut parts, mut octets) = (Vec::new(), 0);
+        for (keeping, scopes) in self.keepings() {
             let kept = of_scopes(changes, scopes);
             if kept.is_empty() {
                 continue;
             }
-            let directory = &self.service.directory;
-            let mut room = directory.message_annotation_room(keeper, self.mailbox, is_there).await?;
-            // Each message has the values once while they are written.
-            for batch in uids.chunks(WRITTEN_AT_ONCE) {
-                let messages = batch.iter().map(|uid| (*uid, kept.clone())).collect();
-                let written = directory.annotate_messages(keeper, self.mailbox, messages, room).await;
-                room = written.map_err(refused)?;
-            }
+            let before = self.service.directory.before_annotating(keeping, uids, &kept, is_there).await;
+            let before = before.map_err(refused)?;
+            octets += before.octets() as u64;
+            parts.push((before, kept.into()));
         }
-        Ok(())
+        Ok(Planned { reader: self, parts, _paid: self.pay(octets).await? })
     }
 
     /// Whether new messages could get these values, each its own.
     pub(crate) async fn check_new(self, all: &[Vec<NewValue>]) -> Result<(), Failure> {
-        for (keeper, scopes) in self.keepers() {
-            let kept: Vec<_> = all.iter().map(|changes| of_scopes(changes, scopes)).collect();
+        let mut pace = Pace::default();
+        for (keeping, scopes) in self.keepings() {
+            let mut kept = Vec::with_capacity(all.len());
+            for changes in all {
+                kept.push(of_scopes(changes, scopes));
+                pace.worked(VALUE_STEPS * (changes.len() as u64 + 1)).await;
+            }
             if kept.iter().all(Vec::is_empty) {
                 continue;
             }
             if self.is_off() {
                 return Err(off());
             }
-            let directory = &self.service.directory;
-            let room = directory.message_annotation_room(keeper, self.mailbox, |_| true).await?;
-            Directory::check_message_annotations(&kept, room).map_err(refused)?;
+            let before = self.service.directory.before_new_messages(keeping).await.map_err(refused)?;
+            before.check_new(&kept).await.map_err(refused)?;
         }
         Ok(())
-    }
-
-    /// The same for messages that are there, whatever becomes of this: the client would send them
-    /// again.
-    pub(crate) async fn note_new(self, messages: Vec<(u32, Vec<NewValue>)>) {
-        if let Err(error) = self.write_new(messages).await {
-            tracing::warn!(%error, "new messages lack annotations");
-        }
     }
 
     /// Gives new messages values for which there was room.
@@ -173,35 +199,72 @@ impl<'s> Reader<'s> {
         if noted.is_empty() {
             return Ok(());
         }
-        for (keeper, scopes) in self.keepers() {
-            let kept = messages.iter().map(|(uid, all)| (*uid, of_scopes(all, scopes)));
-            let kept = kept.filter(|(_, all)| !all.is_empty()).collect();
+        let mut pace = Pace::default();
+        for (keeping, scopes) in self.keepings() {
+            let mut kept = Vec::with_capacity(messages.len());
+            for (uid, all) in &messages {
+                pace.worked(VALUE_STEPS * (all.len() as u64 + 1)).await;
+                let all = of_scopes(all, scopes);
+                if !all.is_empty() {
+                    kept.push((*uid, all.into()));
+                }
+            }
+            let before = Before::of_new_messages(keeping);
             let directory = &self.service.directory;
-            let written = directory.annotate_messages(keeper, self.mailbox, kept, Room::CHECKED).await;
-            written.map_err(refused)?;
+            directory.annotate_messages(&before, kept, OthersWrote::Follow).await.map_err(refused)?;
         }
-        self.touch(&noted).await
-    }
-
-    /// Raises the mod-sequences of messages whose annotations have changed.
-    pub(crate) async fn touch(self, uids: &NumSet) -> Result<(), Failure> {
-        if !uids.is_empty() {
-            self.service.store.open(self.mailbox).await?.touch(uids, None).await?;
-        }
+        self.touch(&noted).await?;
         Ok(())
     }
 
-    /// Forgets the annotations of expunged messages. They are expunged, whatever becomes of this.
+    /// Raises the mod-sequences of messages whose annotations have changed.
+    pub(crate) async fn touch(self, uids: &NumSet) -> Result<Option<FlagsStored>, Failure> {
+        if uids.is_empty() {
+            return Ok(None);
+        }
+        let touched = match self.service.store.open(self.mailbox).await {
+            Ok(mailbox) => mailbox.touch(uids, None).await,
+            Err(error) => Err(error),
+        };
+        if let Err(StoreError::NoMailbox(_)) = &touched {
+            // Its deletion may have come before the values were written.
+            self.service.directory.forget_annotations_in(self.owner, self.mailbox).await?;
+        }
+        Ok(Some(touched?))
+    }
+
+    /// Forgets the annotations of expunged messages, those of all users. They are expunged,
+    /// whatever becomes of this.
     pub(crate) async fn forget(self, uids: &NumSet) {
         if uids.is_empty() || self.is_off() {
             return;
         }
-        for (keeper, _) in self.keepers() {
-            let directory = &self.service.directory;
-            if let Err(error) = directory.forget_message_annotations(keeper, self.mailbox, uids).await {
-                tracing::warn!(%error, "annotations of expunged messages were left behind");
+        let directory = &self.service.directory;
+        if let Err(error) = directory.forget_message_annotations(self.owner, self.mailbox, uids).await {
+            tracing::warn!(%error, "annotations of expunged messages were left behind");
+        }
+    }
+}
+
+impl Planned<'_> {
+    /// Gives messages of the plan the values. Returns those that were left as they are, because
+    /// others changed them first.
+    pub(crate) async fn write(&self, uids: &NumSet, others: OthersWrote) -> Result<NumSet, Failure> {
+        let (mut left, directory) = (NumSet::new(), &self.reader.service.directory);
+        for (before, kept) in &self.parts {
+            let mut wanted = uids.difference(&left);
+            if kept.iter().all(|one| one.value.is_none()) {
+                // Others have nothing to be removed.
+                wanted = wanted.intersection(&before.uids());
+            }
+            let wanted: Vec<u32> = wanted.iter().collect();
+            for batch in wanted.chunks(WRITTEN_AT_ONCE) {
+                let messages = batch.iter().map(|uid| (*uid, Arc::clone(kept))).collect();
+                let written = directory.annotate_messages(before, messages, others).await;
+                left = left.union(&written.map_err(refused)?);
             }
         }
+        Ok(left)
     }
 }
 
@@ -210,23 +273,13 @@ fn of_scopes(changes: &[NewValue], scopes: &[Scope]) -> Vec<NewValue> {
     changes.iter().filter(|change| scopes.contains(&change.scope)).cloned().collect()
 }
 
-/// What all share, and the reader's own.
-fn merged(mut shared: ByUid, own: ByUid) -> ByUid {
-    shared = shared.into_iter().map(|(uid, all)| (uid, all.only(Scope::Shared))).collect();
-    for (uid, all) in own {
-        shared.entry(uid).or_default().merge(all.only(Scope::Private));
-    }
-    shared.retain(|_, all| !all.is_empty());
-    shared
-}
-
 /// The reply where the administrator has not switched annotations on.
 fn off() -> Failure {
     Reply::no(Code::Cannot, "This server has no annotations of messages").into()
 }
 
 /// RFC 5257 §4.5.
-fn refused(error: AnnotationError) -> Failure {
+pub(super) fn refused(error: AnnotationError) -> Failure {
     match error {
         AnnotationError::TooLong => too_long().into(),
         AnnotationError::TooMany => {

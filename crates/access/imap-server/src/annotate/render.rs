@@ -26,6 +26,9 @@ const ENTRIES_MAX: usize = 32;
 /// Items of one FETCH at most: each holds all values once more. Clients send one.
 const ITEMS_MAX: usize = 2;
 
+/// Steps of comparing two names.
+const COMPARED_STEPS: usize = 10;
+
 /// An item of FETCH, printed for each message.
 #[derive(Default)]
 pub(crate) struct Rendered {
@@ -76,7 +79,9 @@ pub(crate) async fn render(
         let text = format!("A FETCH has at most {ENTRIES_MAX} entries of annotations");
         return Err(Reply::no(Code::Limit, text).into());
     }
-    let Found { by_uid, mut paid } = reader.read(uids).await?;
+    // The values, and the text of all items: it is held until the last message is printed.
+    let made = |all: &MessageAnnotations| wanted.iter().map(|item| text_max(item, all)).sum();
+    let Found { by_uid, mut paid } = reader.read_for(Some(uids), &made).await?;
     let mut pace = Pace::default();
     let mut all = Vec::with_capacity(wanted.len());
     for item in wanted {
@@ -95,6 +100,18 @@ async fn one(item: &AnnotationItem, found: &ByUid, pace: &mut Pace) -> Rendered 
     rendered
 }
 
+/// Octets of the item of a message at most.
+fn text_max(item: &AnnotationItem, annotations: &MessageAnnotations) -> u64 {
+    // Quotes and backslashes of names and values may double them. Each entry has at most four
+    // attributes: their names, spaces, sizes and the heads of literals have 40 octets each.
+    const ENTRY: usize = 10 + 4 * 40;
+    let named = item.entries.iter().filter_map(|pattern| pattern.name());
+    let named: usize = named.map(|name| 2 * name.as_str().len() + ENTRY).sum();
+    let has_pattern = item.entries.iter().any(|pattern| pattern.name().is_none());
+    let matched = if has_pattern { annotations.len() * ENTRY } else { 0 };
+    (named + matched + 2 * annotations.octets() + ENTRY + "ANNOTATION ()".len() + "/comment".len()) as u64
+}
+
 /// `ANNOTATION (/comment (value.priv "x" value.shared NIL))`. An entry that is named is there, also
 /// without a value. A pattern shows the entries that there are.
 async fn print_item(item: &AnnotationItem, annotations: &MessageAnnotations, pace: &mut Pace) -> Vec<u8> {
@@ -107,7 +124,8 @@ async fn print_item(item: &AnnotationItem, annotations: &MessageAnnotations, pac
             continue;
         }
         for (_, entry, _) in annotations.iter() {
-            pace.worked(((pattern.as_str().len() * entry.len()) as u64).min(SLICE_STEPS)).await;
+            let steps = pattern.as_str().len() * entry.len() + entries.len() * COMPARED_STEPS;
+            pace.worked((steps as u64).min(SLICE_STEPS)).await;
             if pattern.matches(entry) && !entries.iter().any(|known| known == entry) {
                 entries.push(entry.to_owned());
             }
@@ -155,4 +173,44 @@ async fn print_item(item: &AnnotationItem, annotations: &MessageAnnotations, pac
     }
     out.push(b')');
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use posthaste_directory::Scope;
+    use posthaste_imap_codec::EntryPattern;
+
+    use super::*;
+
+    /// What is reserved is enough, whatever names and values have.
+    #[tokio::test]
+    async fn an_item_has_no_more_octets_than_are_paid_for() {
+        let quotes = "\"".repeat(300);
+        let values = ["", "x", "a\"b\\c", quotes.as_str(), "\r\n", "\0"];
+        let names = ["/a", "/b\"c", "/\"\"\"\"\"\"\"\"", "/b/c"];
+        let patterns = ["/a", "*", "/%", "/none", "/b*", "/\"\"\"\"\"\"\"\""];
+        let both = [ValueKind::Value, ValueKind::Size];
+        let attributes = both.map(|kind| ValueAttribute { kind, scope: None }).to_vec();
+        let mut checked = 0;
+        for count in 0..=names.len() * values.len() {
+            let mut all = MessageAnnotations::default();
+            for at in 0..count {
+                let (name, value) = (names[at % names.len()], values[at / names.len()]);
+                let scope = if at % 3 == 0 { Scope::Shared } else { Scope::Private };
+                all.set(scope, name, Some(Bytes::from(value.to_owned())));
+            }
+            for end in 1..=patterns.len() {
+                for begin in 0..end {
+                    let entries = patterns[begin..end].iter().filter_map(|text| EntryPattern::new(text));
+                    let item = AnnotationItem { entries: entries.collect(), attributes: attributes.clone() };
+                    let printed = print_item(&item, &all, &mut Pace::default()).await;
+                    let max = text_max(&item, &all);
+                    assert!(printed.len() as u64 <= max, "{max}: {}", String::from_utf8_lossy(&printed));
+                    checked += 1;
+                }
+            }
+        }
+        assert_eq!(checked, 25 * 21);
+    }
 }

@@ -26,7 +26,7 @@ pub(crate) async fn report_changes(
     let arrived = view.uids_of_seqs(&diff.arrived);
     let uids = view.uids_of_seqs(&diff.changed).union(&arrived);
     let Some(known) = &mut selected.annotations else { return Ok(()) };
-    known.adopt(&diff.expunged_uids, &ByUid::new());
+    known.adopt(&diff.expunged_uids, &ByUid::new()).await;
     if uids.is_empty() {
         return Ok(());
     }
@@ -39,7 +39,7 @@ pub(crate) async fn report_changes(
             return Ok(());
         }
     };
-    let changed = known.adopt(&uids, &all);
+    let changed = known.adopt(&uids, &all).await;
     if known.is_full() {
         selected.annotations = None;
     }

@@ -2,7 +2,7 @@
 //!
 //! A key is replaced by the UIDs of the messages that match, before the search begins.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use posthaste_directory::Scope;
 use posthaste_imap_codec::command::SearchKey;
@@ -20,6 +20,8 @@ use crate::reply::{Failure, Reply};
 const KEYS_MAX: usize = 16;
 /// Steps of folding an octet of a value and looking for the text there.
 const OCTET_STEPS: usize = 8;
+/// Steps of a place in a sorted map.
+const ENTRY_STEPS: u64 = 200;
 
 /// Whether criteria name annotations.
 pub(crate) fn names_annotations(key: &SearchKey) -> bool {
@@ -69,14 +71,14 @@ fn collect<'k>(key: &'k mut SearchKey, into: &mut Vec<&'k mut SearchKey>) {
 
 /// The UIDs of the messages that match.
 async fn matching(all: &ByUid, key: &AnnotationKey, pace: &mut Pace) -> NumSet {
-    let (text, mut found) = (folded(&key.text), NumSet::new());
+    let (wanted, mut found) = (Wanted::of(&key.text), NumSet::new());
     let scope = key.scope.map(scope_of);
     for (uid, annotations) in all {
         for (of, entry, value) in annotations.iter() {
             let steps = key.entries.as_str().len() * entry.len() + value.len() * OCTET_STEPS;
             pace.worked((steps as u64).min(SLICE_STEPS)).await;
             let is_meant = scope.is_none_or(|scope| scope == of) && key.entries.matches(entry);
-            if is_meant && contains(value, &text) {
+            if is_meant && wanted.is_in(value) {
                 found.push(*uid);
                 break;
             }
@@ -85,9 +87,31 @@ async fn matching(all: &ByUid, key: &AnnotationKey, pace: &mut Pace) -> NumSet {
     found
 }
 
-/// RFC 5257 §7: as in other texts, without regard to case.
-fn contains(value: &[u8], text: &[u8]) -> bool {
-    text.is_empty() || memchr::memmem::find(&folded(&String::from_utf8_lossy(value)), text).is_some()
+/// What a value is to contain.
+enum Wanted<'k> {
+    /// RFC 5257 §7: as in other texts, without regard to case.
+    Text(Vec<u8>),
+    /// Octets of a literal8 that are no text.
+    Octets(&'k [u8]),
+}
+
+impl<'k> Wanted<'k> {
+    fn of(octets: &'k [u8]) -> Self {
+        match std::str::from_utf8(octets) {
+            Ok(text) => Self::Text(folded(text)),
+            Err(_) => Self::Octets(octets),
+        }
+    }
+
+    fn is_in(&self, value: &[u8]) -> bool {
+        match self {
+            Self::Text(text) if text.is_empty() => true,
+            Self::Text(text) => {
+                memchr::memmem::find(&folded(&String::from_utf8_lossy(value)), text).is_some()
+            }
+            Self::Octets(octets) => memchr::memmem::find(value, octets).is_some(),
+        }
+    }
 }
 
 /// What SORT compares by one annotation: the rank of each message that has a value, from 1 on.
@@ -130,12 +154,17 @@ async fn ranked(all: &ByUid, entry: &str, scope: Scope, pace: &mut Pace) -> Rank
             texts.push((*uid, text));
         }
     }
-    let distinct: BTreeSet<&[u8]> = texts.iter().map(|(_, text)| text.as_slice()).collect();
-    let rank: BTreeMap<&[u8], u64> = distinct.into_iter().zip(1..).collect();
-    Ranks(
-        texts
-            .iter()
-            .map(|(uid, text)| (*uid, rank.get(text.as_slice()).copied().unwrap_or_default()))
-            .collect(),
-    )
+    // Others run between: texts of an account have some MB, and many may begin alike.
+    let mut in_order: BTreeMap<&[u8], Vec<u32>> = BTreeMap::new();
+    for (uid, text) in &texts {
+        in_order.entry(text).or_default().push(*uid);
+        let compared = (text.len() as u64 + ENTRY_STEPS) * u64::from(texts.len().ilog2() + 1);
+        pace.worked(compared.min(SLICE_STEPS)).await;
+    }
+    let mut ranks = BTreeMap::new();
+    for (rank, uids) in (1..).zip(in_order.into_values()) {
+        pace.worked((ENTRY_STEPS * uids.len() as u64).min(SLICE_STEPS)).await;
+        ranks.extend(uids.into_iter().map(|uid| (uid, rank)));
+    }
+    Ranks(ranks)
 }

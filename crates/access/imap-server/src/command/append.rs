@@ -16,6 +16,7 @@ use posthaste_store::{IncomingMessage, OwnArrivals};
 use super::DONE;
 use super::catenate::Assembly;
 use crate::annotate;
+use crate::annotate::carry;
 use crate::annotate::reader::Reader;
 use crate::message_limit::MessageLimit;
 use crate::reply::{Failure, Reply};
@@ -63,7 +64,8 @@ pub(super) async fn run(
         let of_seen = uids.iter().zip(&seen_ones).filter(|(_, is_seen)| **is_seen);
         seen::note(&session.service, reading, &of_seen.map(|(uid, _)| uid).collect()).await;
     }
-    Box::pin(reader.note_new(uids.iter().zip(values).collect())).await;
+    let written = Box::pin(reader.write_new(uids.iter().zip(values).collect())).await;
+    carry::warn(written, &mut session.wire);
     if let Some(notify) = &mut session.notify {
         let selected = session.selected.as_ref().map(|selected| selected.mailbox.id());
         let (mailbox, count) = (target.id(), uids.count() as u32);

@@ -9,8 +9,7 @@ use posthaste_mail_model::{AccountId, NumSet, Rights, Uid, UidValidity};
 use posthaste_store::{Copied, Destination, OwnArrivals, StoreError};
 
 use super::append::done_without;
-use super::expunge::forget;
-use crate::annotate::carry::{Carried, Way};
+use crate::annotate::carry::{self, Carried, Way};
 use crate::annotate::reader::Reader;
 use crate::annotate::reader_of;
 use crate::message_limit::{MessageLimit, newest};
@@ -41,7 +40,7 @@ pub(super) async fn copy(ctx: &mut Ctx<'_>, set: &MessageSet, target: &MailboxAr
     let copied = target.copy_from(&ctx.selected.mailbox, &uids).await;
     let copied = copied.map_err(|error| not_copied(&target, error))?;
     carried.note(ctx.service, &copied).await;
-    Box::pin(annotations.note(&copied)).await;
+    carry::warn(Box::pin(annotations.copied(&copied)).await, ctx.wire);
     note_own(ctx, &target, &copied);
     happened(ctx, &target, &owner, (Cause::Copy, &copied.uids)).await;
     match copy_uid(validity, &copied) {
@@ -74,8 +73,7 @@ pub(super) async fn move_(
     let moved = ctx.selected.mailbox.move_to(&uids, &target).await;
     let moved = moved.map_err(|error| not_copied(&target, error))?;
     carried.note(ctx.service, &moved.copied).await;
-    Box::pin(annotations.note(&moved.copied)).await;
-    forget(ctx, &moved.expunged.uids).await;
+    carry::warn(Box::pin(annotations.moved(&moved)).await, ctx.wire);
     note_own(ctx, &target, &moved.copied);
     happened(ctx, &target, &owner, (Cause::Copy, &moved.copied.uids)).await;
     // RFC 9051 §6.4.8: COPYUID precedes the EXPUNGEs, so that the client still knows which

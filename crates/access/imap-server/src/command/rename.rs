@@ -2,12 +2,12 @@
 
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::response::Code;
-use posthaste_mail_model::{AccountId, MailboxName};
+use posthaste_mail_model::{AccountId, MailboxName, Rights};
 use posthaste_store::{MailboxList, Moved, StoreError};
 
 use super::{DONE, create, list};
-use crate::annotate::carry::Carried;
-use crate::annotate::reader::{ByUid, Reader};
+use crate::annotate::carry::{self, Carried};
+use crate::annotate::reader::Reader;
 use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};
@@ -38,21 +38,17 @@ pub(super) async fn run(session: &mut Session, from: &MailboxArg, to: &MailboxAr
     let above = target.name.parent();
     let made = if source.name.is_inbox() { Some(target.name.clone()) } else { above.clone() };
     create::check_room(asker, &target, &before, made).await?;
-    let from_inbox = match source.name.is_inbox() {
-        true => Some(annotations_of_inbox(asker, &before).await?),
-        false => None,
-    };
     let moved = rename(asker, &source, &target).await?;
-    if let (Some((reader, found)), Some(moved)) = (from_inbox, moved) {
-        // The messages are there, whatever becomes of this.
-        if let Err(error) = keep_annotations(asker, (reader, found), &target, &moved).await {
-            tracing::warn!(%error, "messages that left INBOX lack annotations");
-        }
-    }
+    let carried = match &moved {
+        // Boxed: hardly any RENAME needs it.
+        Some(moved) => Box::pin(keep_annotations(asker, &before, &target, moved)).await,
+        None => Ok(()),
+    };
     create::inherit(asker, &target, &before, above).await?;
     if source.name.is_inbox() {
         copy_annotations(session, owner, &source.name, &target.name).await?;
     }
+    carry::warn(carried, &mut session.wire);
     list::report_name(session, &target.shown(&target.name)?, from).await?;
     Ok(DONE)
 }
@@ -71,33 +67,23 @@ async fn rename(asker: Asker<'_>, source: &Place, target: &Place) -> Result<Opti
     renamed.map_err(|error| refusal.unwrap_or_else(|| error.into()))
 }
 
-/// The annotations of the messages of one's own INBOX.
-async fn annotations_of_inbox<'s>(
-    asker: Asker<'s>,
-    list: &MailboxList,
-) -> Result<(Reader<'s>, ByUid), Failure> {
-    let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?;
-    let login = asker.login.id;
-    let reader = Reader { service: asker.service, login, owner: login, mailbox: inbox.id };
-    Ok((reader, reader.read_all().await?.by_uid))
-}
-
 /// The messages of INBOX are in another mailbox now. Their annotations follow them.
 async fn keep_annotations(
     asker: Asker<'_>,
-    (reader, found): (Reader<'_>, ByUid),
+    before: &MailboxList,
     target: &Place,
     moved: &Moved,
 ) -> Result<(), Failure> {
-    if found.is_empty() {
+    if !asker.service.options.annotations {
         return Ok(());
     }
+    let inbox = before.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?;
     let list = asker.service.store.list(target.owner).await?;
     let new = list.find(&target.name).ok_or(StoreError::NoSuchName)?;
-    let to = Reader { mailbox: new.id, ..reader };
-    Carried::of(to, found).note(&moved.copied).await;
-    reader.forget(&moved.expunged.uids).await;
-    Ok(())
+    let login = asker.login.id;
+    let from = Reader { service: asker.service, login, owner: login, mailbox: inbox.id };
+    // One's own mailboxes grant everything.
+    Carried::all(from, Reader { mailbox: new.id, ..from }, Rights::ALL).moved(moved).await
 }
 
 /// RFC 4314 §4: `x` for each mailbox that gets another name, and `k` for the level above the new

@@ -14,6 +14,7 @@ use super::append::{annotations_of, done_without, is_empty, prepare};
 use super::catenate::Assembly;
 use super::copy::{Target, happened, not_copied, note_own, target_of};
 use super::expunge::forget;
+use crate::annotate::carry;
 use crate::annotate::reader::Reader;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted};
@@ -72,8 +73,9 @@ pub(super) async fn run(
     if let Some(reading) = reading {
         seen::note(ctx.service, reading, &replaced.copied.uids).await;
     }
+    let written = Box::pin(reader.write_new(replaced.copied.uids.iter().zip([values]).collect())).await;
+    carry::warn(written, ctx.wire);
     forget(&ctx, &replaced.expunged.uids).await;
-    Box::pin(reader.note_new(replaced.copied.uids.iter().zip([values]).collect())).await;
     note_own(&mut ctx, &target, &replaced.copied);
     happened(&ctx, &target, &owner, (Cause::Append, &replaced.copied.uids)).await;
     let reply = done_without(replaced.copied.left_out.len());

@@ -1,25 +1,33 @@
 //! STORE and UID STORE of annotations: RFC 5257 §4.5, with UNCHANGEDSINCE of RFC 7162 §3.1.3.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use posthaste_delivery::has_part;
+use posthaste_delivery::has_parts;
+use posthaste_directory::OthersWrote;
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MessageSet, Numbering, ValueChange};
-use posthaste_mail_model::{ModSeq, NumSet};
+use posthaste_mail_model::{ModSeq, NumSet, Uid};
 use posthaste_mime_summary::SummaryRef;
 use posthaste_store::{FlagChange, Stored};
 
 use super::DONE;
 use crate::annotate::{self, reader_of};
-use crate::heavy::Pace;
+use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::session::Ctx;
 use crate::sync::OwnChange;
 use crate::table::Numbers;
 
-/// Messages whose structures are looked at between two pauses, and the steps that each takes.
+/// Messages whose structures are read at a time, and octets of structures from which on no further
+/// one is read with them. A structure has 8 MiB at most.
 const PARTS_BATCH: usize = 16;
-const STRUCTURE_STEPS: u64 = 100_000;
+const PARTS_BATCH_OCTETS: usize = 128 * 1024;
+/// Steps of an octet of a structure that is taken apart, and of a number of a part.
+const OCTET_STEPS: u64 = 12;
+const PATH_STEPS: u64 = 100;
+/// Octets of a structure in memory, for each one that is printed.
+const TREE_SHARE: u64 = 8;
 
 pub(super) async fn run(
     ctx: &mut Ctx<'_>,
@@ -41,28 +49,33 @@ pub(super) async fn run(
     if uids.is_empty() {
         return Ok(DONE);
     }
-    check_parts(ctx, &uids, &parts).await?;
-    let mut modified = NumSet::new();
-    let mailbox = std::sync::Arc::clone(&ctx.selected.mailbox);
+    Box::pin(check_parts(ctx, &uids, parts)).await?;
+    let mailbox = Arc::clone(&ctx.selected.mailbox);
+    let view = mailbox.view();
+    let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
+    let values = annotate::reader::new_values(changes);
+    // A message that arrived meanwhile is not in this view.
+    let next = view.head().uid_next.value();
+    let is_there = |uid: u32| uid >= next || Uid::new(uid).is_some_and(|uid| view.row_of_uid(uid).is_some());
+    // What is there is read before the test of the mod-sequences. A value that others write after
+    // it, before this command's, is found by its record.
+    let planned = reader.plan(&view.existing(&uids), &values, &is_there).await?;
+    let (mut modified, mut others) = (NumSet::new(), OthersWrote::Follow);
     if unchanged_since.is_some() {
         // The test and the change are one step. Annotations are apart, so the mod-sequences rise
         // before they are written: a later test fails.
         let tested = mailbox.touch(&uids, unchanged_since).await?;
         uids = uids.difference(&tested.modified);
-        modified = tested.modified;
+        (modified, others) = (tested.modified, OthersWrote::Refuse);
     }
-    let view = mailbox.view();
-    let there = view.existing(&uids);
-    let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
-    let values = annotate::reader::new_values(changes);
-    // A message that arrived meanwhile is not in this view.
-    let next = view.head().uid_next.value();
-    let is_there = |uid: u32| {
-        uid >= next || posthaste_mail_model::Uid::new(uid).is_some_and(|uid| view.row_of_uid(uid).is_some())
-    };
-    let written = reader.write(&there, &values, &is_there).await;
+    let there = view.existing(&uids).intersection(&mailbox.view().existing(&uids));
+    let written = planned.write(&there, others).await;
+    drop(planned);
+    if let Ok(left) = &written {
+        modified = modified.union(left);
+    }
     // Also after a failure: some messages may have their values.
-    let touched = mailbox.touch(&there, None).await?;
+    let touched = reader.touch(&there).await?.map(|touched| touched.changed).unwrap_or_default();
     if let Some(known) = &mut ctx.selected.annotations
         && let Err(error) = known.note_own(reader, &there).await
     {
@@ -75,7 +88,7 @@ pub(super) async fn run(
         Numbering::Uid => (Numbers::Free, NumSet::new()),
     };
     // RFC 5257 §4.5: as if it were .SILENT, but with MODSEQ.
-    let own = OwnChange { uids: &touched.changed, change: FlagChange::Add, flags: &[], with_modseq: true };
+    let own = OwnChange { uids: &touched, change: FlagChange::Add, flags: &[], with_modseq: true };
     ctx.announce(numbers, Some(&own)).await?;
     written?;
     if !modified.is_empty() {
@@ -90,24 +103,56 @@ pub(super) async fn run(
 }
 
 /// RFC 5257 §3.2.1: the part of an entry must be one of the message.
-async fn check_parts(ctx: &Ctx<'_>, uids: &NumSet, parts: &[Vec<u32>]) -> Result<(), Failure> {
+async fn check_parts(ctx: &Ctx<'_>, uids: &NumSet, parts: Vec<Vec<u32>>) -> Result<(), Failure> {
     if parts.is_empty() {
         return Ok(());
     }
-    let mut pace = Pace::default();
-    let all: Vec<u32> = uids.iter().collect();
-    for batch in all.chunks(PARTS_BATCH) {
-        let (batch, mut missing): (NumSet, bool) = (batch.iter().copied().collect(), false);
+    let (parts, mut pace): (Arc<[Vec<u32>]>, _) = (parts.into(), Pace::default());
+    let (all, mut at): (Vec<u32>, usize) = (uids.iter().collect(), 0);
+    while let Some(&first) = all.get(at) {
+        let batch = &all[at..all.len().min(at + PARTS_BATCH)];
+        let (mut last, mut octets) = (batch.last().copied().unwrap_or(first), 0);
+        let mut structures: Vec<Vec<u8>> = Vec::new();
         let mut visit = |stored: Stored<'_>| {
-            let structure = SummaryRef::new(stored.summary).map(|summary| summary.body_structure().to_vec());
-            missing |= structure.is_ok_and(|printed| !parts.iter().all(|path| has_part(&printed, path)));
-            if missing { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            let Ok(summary) = SummaryRef::new(stored.summary) else { return ControlFlow::Continue(()) };
+            structures.push(summary.body_structure().to_vec());
+            octets += summary.body_structure().len();
+            if octets < PARTS_BATCH_OCTETS {
+                return ControlFlow::Continue(());
+            }
+            last = stored.uid.value();
+            ControlFlow::Break(())
         };
+        let batch: NumSet = batch.iter().copied().collect();
         ctx.selected.mailbox.summaries(&batch, &mut visit).await?.refuse()?;
-        if missing {
-            return Err(Reply::bad("A message has no such part").into());
+        pace.worked((octets as u64).min(SLICE_STEPS)).await;
+        for structure in structures {
+            if !are_parts(ctx, structure, &parts, &mut pace).await? {
+                return Err(Reply::bad("A message has no such part").into());
+            }
         }
-        pace.worked(STRUCTURE_STEPS * batch.count()).await;
+        at += all[at..].partition_point(|uid| *uid <= last);
     }
     Ok(())
+}
+
+/// Whether a message of this structure has these parts.
+async fn are_parts(
+    ctx: &Ctx<'_>,
+    structure: Vec<u8>,
+    parts: &Arc<[Vec<u32>]>,
+    pace: &mut Pace,
+) -> Result<bool, Failure> {
+    let paths: u64 = parts.iter().map(|path| path.len() as u64 + 1).sum();
+    let steps = structure.len() as u64 * OCTET_STEPS + paths * PATH_STEPS;
+    if steps <= SLICE_STEPS {
+        let found = has_parts(&structure, parts);
+        pace.worked(steps).await;
+        return Ok(found);
+    }
+    // Taken apart it has a multiple of its octets.
+    let needed = structure.len() as u64 * TREE_SHARE;
+    let (login, parts) = (ctx.login.id, Arc::clone(parts));
+    let _paid = ctx.service.room_to_read(login, needed).await?;
+    ctx.service.heavy.run(login, move || has_parts(&structure, &parts)).await
 }

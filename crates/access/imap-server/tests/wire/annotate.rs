@@ -87,6 +87,20 @@ fn octets_of_any_sort_come_back() {
     );
 }
 
+/// RFC 5257 §5: `value = nstring / literal8`.
+#[test]
+fn octets_of_any_sort_are_found() {
+    let server = two_messages();
+    let mut client = server.select("INBOX");
+    client.send(b"a STORE 1 ANNOTATION (/vendor/x/icon (value.priv ~{5+}\r\na\0b\xff\xfe))\r\n");
+    client.run("S: a OK …");
+    for (sought, found) in [(&b"a\0B"[..], " 1"), (b"b\xff", " 1"), (b"\xff\xff", ""), (b"\0\0", "")] {
+        client.send(format!("b SEARCH ANNOTATION * value ~{{{}+}}\r\n", sought.len()).as_bytes());
+        client.send(&[sought, b"\r\n"].concat());
+        client.run(&format!("S: * SEARCH{found}\nS: b OK …"));
+    }
+}
+
 /// RFC 5257 §3.2, §4.8, §4.9.
 #[test]
 fn wrong_names_and_attributes_are_refused() {

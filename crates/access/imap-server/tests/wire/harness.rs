@@ -15,8 +15,8 @@ use posthaste_mail_model::{MailboxId, MailboxName, NumSet, Rights, Secret, Uid};
 use posthaste_net::{
     Accounts, ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
 };
-use posthaste_store::{IncomingMessage, Store, StoreOptions};
-use posthaste_testkit::{TestEngine, Wire};
+use posthaste_store::{Engine, IncomingMessage, Store, StoreOptions};
+use posthaste_testkit::{FaultyDirectory, TestEngine, Wire};
 
 /// The account every test has.
 pub const USER: &str = "ana@example.org";
@@ -116,13 +116,35 @@ impl Server {
         });
     }
 
+    /// On an engine whose directory fails on demand.
+    pub fn start_faulty() -> (Self, Arc<FaultyDirectory>) {
+        let mut made = None;
+        let wrap = |engine| {
+            let faulty = Arc::new(FaultyDirectory::new(engine));
+            made = Some(Arc::clone(&faulty));
+            faulty as Arc<dyn Engine>
+        };
+        let options = unhurried(ImapOptions::default());
+        let service = |delivery| ImapService::new(options, delivery, None, ByteBudget::new(256 << 20));
+        let server = Self::start_on(wrap, service);
+        (server, made.expect("an engine"))
+    }
+
     fn start_as(service: impl FnOnce(Delivery) -> ImapService) -> Self {
+        Self::start_on(|engine| engine, service)
+    }
+
+    fn start_on(
+        wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>,
+        service: impl FnOnce(Delivery) -> ImapService,
+    ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .expect("a runtime");
-        let engine = runtime.block_on(TestEngine::new());
+        let TestEngine { engine, memory } = runtime.block_on(TestEngine::new());
+        let engine = TestEngine { engine: wrap(engine), memory };
         let shared = Arc::clone(&engine.engine);
         let store = Store::new(Arc::clone(&shared), StoreOptions::default());
         let directory = Directory::with_policy(shared, Policy::cheap_for_tests()).expect("a directory");

@@ -8,6 +8,7 @@ mod account_limits;
 mod acl;
 mod annotate;
 mod annotate_carried;
+mod annotate_faults;
 mod annotate_shared;
 mod bad_input;
 mod before_login;

@@ -123,7 +123,7 @@ impl CommandPrinter {
                 self.put(" value");
                 self.put(key.scope.map_or("", ValueScope::suffix));
                 self.put(" ");
-                self.string(key.text.as_bytes());
+                self.value(Some(&key.text));
             }
             K::Filter(name) => self.put(&format!("FILTER {name}")),
             K::EmailId(id) => text("EMAILID", id),

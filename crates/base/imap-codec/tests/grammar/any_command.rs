@@ -410,6 +410,11 @@ fn thread() -> BoxedStrategy<ThreadArgs> {
         .boxed()
 }
 
+/// Any octets: short ones are text, too.
+fn octets() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![text().prop_map(String::into_bytes), vec(any::<u8>(), 0..9)]
+}
+
 fn search_key() -> BoxedStrategy<SearchKey> {
     use SearchKey as K;
     prop_oneof![bare_key(), text_key(), date_key(), number_key()]
@@ -442,8 +447,8 @@ fn text_key() -> BoxedStrategy<SearchKey> {
     prop_oneof![
         (prop::sample::select(make), text()).prop_map(|(make, text)| make(text)),
         (text(), text()).prop_map(|(name, value)| K::Header(name, value)),
-        (entry_pattern(), option::of(scope()), text()).prop_map(|(entries, scope, text)| K::Annotation(
-            Box::new(AnnotationKey { entries, scope, text })
+        (entry_pattern(), option::of(scope()), octets()).prop_map(|(entries, scope, text)| K::Annotation(
+            Box::new(AnnotationKey { entries, scope, text: text.into() })
         )),
         "[a-z][a-z0-9.-]{0,9}".prop_map(K::Filter),
         object_id().prop_map(K::EmailId),

@@ -55,6 +55,7 @@ fn already_in_our_spelling() {
         "a APPEND drafts ANNOTATION (/comment (value.priv \"Don't send\")) {3+}\r\nabc\r\n",
         "a SEARCH ANNOTATION /comment value \"IMAP4\"\r\n",
         "a SEARCH NOT ANNOTATION * value.priv \"IMAP4\"\r\n",
+        "a SEARCH ANNOTATION /icon value.shared ~{3+}\r\na\0b\r\n",
         "a SORT (ANNOTATION /altsubject value.shared REVERSE SIZE) UTF-8 ALL\r\n",
         "t1 CREATE MyDrafts (USE (\\Drafts))\r\n",
         "A684 RENAME zowie zip\r\n",

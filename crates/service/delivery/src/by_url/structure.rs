@@ -4,9 +4,12 @@ use bytes::Bytes;
 use posthaste_imap_codec::response::{BodyStructure, FetchValue, PartKind, Untagged};
 use posthaste_imap_codec::{NameEncoding, Response, parse_response, print};
 
-/// Whether there is a part of this path in a BODYSTRUCTURE as it is printed.
-pub fn has_part(printed: &[u8], path: &[u32]) -> bool {
-    of_part(printed, path).is_some()
+/// Whether there are parts of all these paths in a BODYSTRUCTURE as it is printed.
+pub fn has_parts(printed: &[u8], paths: &[Vec<u32>]) -> bool {
+    let look = |whole: &BodyStructure<'_>| {
+        paths.iter().all(|path| path.is_empty() || in_message(whole, path).is_some())
+    };
+    with_structure(printed, look).unwrap_or_default()
 }
 
 /// The part of this path, out of a BODYSTRUCTURE as it is printed.
@@ -14,6 +17,15 @@ pub(super) fn of_part(printed: &[u8], path: &[u32]) -> Option<Vec<u8>> {
     if path.is_empty() {
         return Some(printed.to_vec());
     }
+    with_structure(printed, |whole| {
+        let mut out = Vec::new();
+        print::body_structure(&mut out, in_message(whole, path)?);
+        Some(out)
+    })?
+}
+
+/// Takes a structure apart.
+fn with_structure<T>(printed: &[u8], look: impl FnOnce(&BodyStructure<'_>) -> T) -> Option<T> {
     let response = [b"* 1 FETCH (BODYSTRUCTURE ", printed, b")\r\n"].concat();
     let Ok(Response::Data(Untagged::Fetch { items, .. })) =
         parse_response(&Bytes::from(response), NameEncoding::Utf8)
@@ -21,9 +33,7 @@ pub(super) fn of_part(printed: &[u8], path: &[u32]) -> Option<Vec<u8>> {
         return None;
     };
     let FetchValue::BodyStructure(whole) = items.into_iter().next()? else { return None };
-    let mut out = Vec::new();
-    print::body_structure(&mut out, in_message(&whole, path)?);
-    Some(out)
+    Some(look(&whole))
 }
 
 /// A part of a message: RFC 9051 §6.4.5.1. What is no multipart is its own part 1.
@@ -67,6 +77,8 @@ mod tests {
         assert_eq!(part(&[1]).as_deref(), Some(plain));
         assert_eq!(part(&[2, 1]).as_deref(), Some(plain));
         assert_eq!(part(&[3, 1]).as_deref(), Some(image));
+        assert!(has_parts(whole.as_bytes(), &[vec![2, 1], vec![], vec![3, 1]]));
+        assert!(!has_parts(whole.as_bytes(), &[vec![2, 1], vec![4]]));
         for path in [&[4][..], &[1, 1], &[2, 2], &[3, 3], &[2, 1, 1]] {
             assert_eq!(part(path), None, "{path:?}");
         }

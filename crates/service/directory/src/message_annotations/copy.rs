@@ -1,76 +1,97 @@
-//! The annotations of messages on their way into another store, and out of one.
+//! The annotations of the messages of an account on their way into another store, and out of one:
+//! of all accounts that keep some. These have the same ids there, but for the owner.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, MailboxId};
-use posthaste_store::{DirectoryChange, Engine, Places, set_directory_entry};
+use posthaste_store::{Engine, Places, set_directory_entry};
 
-use super::{PAGE, of_account, of_mailbox, parts, scan};
+use super::keepers::{mailbox_of, name_of, of_owner, parse, print, remove_all};
+use super::{Keeping, scan, uid_of};
 use crate::error::Result;
 
-/// Makes what an account keeps of messages in another store, where account and mailboxes are at
-/// these places, what it is here. Messages have the same UIDs there.
-pub(crate) async fn copy_all(
-    from: &dyn Engine,
-    account: AccountId,
-    to: &dyn Engine,
-    places: &Places,
-) -> Result<()> {
-    let name_there = |mailbox: MailboxId, uid: &str| {
-        format!("{}{uid}", of_mailbox(places.account, places.mailbox(mailbox)))
-    };
-    let mut here = BTreeMap::new();
-    scan(from, &of_account(account), |entry| {
-        let (mailbox, uid) = parts(account, &entry.name)?;
-        here.insert(name_there(mailbox, uid), entry.value.clone());
+/// Which accounts keep values of which mailboxes.
+type Keepers = BTreeMap<MailboxId, Vec<AccountId>>;
+
+async fn keepers(engine: &dyn Engine, owner: AccountId) -> Result<Keepers> {
+    let mut all = Keepers::new();
+    scan(engine, &of_owner(owner), |entry| {
+        all.insert(mailbox_of(owner, &entry.name)?, parse(entry)?);
         Ok(())
     })
     .await?;
-    let mut gone = Vec::new();
-    scan(to, &of_account(places.account), |entry| {
-        if !here.contains_key(&entry.name) {
-            gone.push(entry.name.clone());
-        }
-        Ok(())
-    })
-    .await?;
-    for (name, value) in here {
-        set_directory_entry(to, &name, Some(value)).await?;
-    }
-    for name in gone {
-        set_directory_entry(to, &name, None).await?;
-    }
-    Ok(())
+    Ok(all)
 }
 
-/// Whether an account keeps the same in both stores, where it has the same ids.
-pub(crate) async fn same_all(from: &dyn Engine, account: AccountId, to: &dyn Engine) -> Result<bool> {
-    let (here, there) = (records(from, account).await?, records(to, account).await?);
-    Ok(here == there)
-}
-
-async fn records(engine: &dyn Engine, account: AccountId) -> Result<BTreeMap<String, Bytes>> {
-    let mut found = BTreeMap::new();
-    scan(engine, &of_account(account), |entry| {
-        found.insert(entry.name.clone(), entry.value.clone());
+async fn records(engine: &dyn Engine, keeping: Keeping) -> Result<BTreeMap<u32, Bytes>> {
+    let (prefix, mut found) = (keeping.prefix(), BTreeMap::new());
+    scan(engine, &prefix, |entry| {
+        found.insert(uid_of(&prefix, &entry.name)?, entry.value.clone());
         Ok(())
     })
     .await?;
     Ok(found)
 }
 
-/// Removes all records below a prefix.
-pub(super) async fn remove_all(engine: &dyn Engine, prefix: &str) -> Result<()> {
-    loop {
-        let page = engine.directory_scan(prefix, None, PAGE).await?;
-        for entry in &page {
-            let (name, expected) = (entry.name.clone(), entry.version);
-            // After a conflict with another change, the next page shows the record again.
-            engine.directory_commit(DirectoryChange { name, expected, value: None }).await?;
+/// Makes what is kept of the messages of an account in another store, where account and mailboxes
+/// are at these places, what it is here. Messages have the same UIDs there.
+pub(crate) async fn copy_all(
+    from: &dyn Engine,
+    account: AccountId,
+    to: &dyn Engine,
+    places: &Places,
+) -> Result<()> {
+    let keeper_there = |keeper| if keeper == account { places.account } else { keeper };
+    let here = keepers(from, account).await?;
+    let mut there = keepers(to, places.account).await?;
+    for (mailbox, keepers) in here {
+        let place = places.mailbox(mailbox);
+        let names: Vec<AccountId> = keepers.iter().map(|keeper| keeper_there(*keeper)).collect();
+        for gone in there.remove(&place).unwrap_or_default() {
+            if !names.contains(&gone) {
+                let gone = Keeping { keeper: gone, owner: places.account, mailbox: place };
+                remove_all(to, &gone.prefix()).await?;
+            }
         }
-        if page.is_empty() {
-            return Ok(());
+        set_directory_entry(to, &name_of(places.account, place), Some(print(&names))).await?;
+        for (keeper, name) in keepers.into_iter().zip(names) {
+            let here = records(from, Keeping { keeper, owner: account, mailbox }).await?;
+            let at = Keeping { keeper: name, owner: places.account, mailbox: place };
+            let there = records(to, at).await?;
+            for (uid, value) in &here {
+                if there.get(uid) != Some(value) {
+                    set_directory_entry(to, &at.record(*uid), Some(value.clone())).await?;
+                }
+            }
+            for uid in there.keys().filter(|uid| !here.contains_key(*uid)) {
+                set_directory_entry(to, &at.record(*uid), None).await?;
+            }
         }
     }
+    for (mailbox, keepers) in there {
+        for keeper in keepers {
+            remove_all(to, &Keeping { keeper, owner: places.account, mailbox }.prefix()).await?;
+        }
+        set_directory_entry(to, &name_of(places.account, mailbox), None).await?;
+    }
+    Ok(())
+}
+
+/// Whether the same is kept of the messages of an account in both stores, where it has the same
+/// ids.
+pub(crate) async fn same_all(from: &dyn Engine, account: AccountId, to: &dyn Engine) -> Result<bool> {
+    let here = keepers(from, account).await?;
+    if here != keepers(to, account).await? {
+        return Ok(false);
+    }
+    for (mailbox, keepers) in here {
+        for keeper in keepers {
+            let keeping = Keeping { keeper, owner: account, mailbox };
+            if records(from, keeping).await? != records(to, keeping).await? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
 }

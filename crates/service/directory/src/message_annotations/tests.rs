@@ -1,29 +1,69 @@
 //! Annotations of messages on the in-memory engine: values, limits, removal and copies.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use posthaste_mail_model::Id;
 use posthaste_store::Places;
 
 use super::*;
+use crate::annotations::AnnotationError;
 use crate::testing::directory;
 use crate::{copy_annotations, same_annotations};
 
 const ANA: AccountId = AccountId(Id::new(7, 7));
+const BO: AccountId = AccountId(Id::new(6, 6));
 const HERE: MailboxId = MailboxId(Id::new(1, 1));
+const THERE: MailboxId = MailboxId(Id::new(2, 2));
+/// Ana's values in her own mailbox.
+const OWN: Keeping = Keeping { keeper: ANA, owner: ANA, mailbox: HERE };
+/// Bo's values in the same mailbox.
+const READER: Keeping = Keeping { keeper: BO, owner: ANA, mailbox: HERE };
 
 fn new(scope: Scope, entry: &str, value: Option<&str>) -> NewValue {
-    let value = value.map(|value| Bytes::copy_from_slice(value.as_bytes()));
+    let value = value.map(|value| bytes::Bytes::copy_from_slice(value.as_bytes()));
     NewValue { scope, entry: entry.to_owned(), value }
 }
 
-async fn room(directory: &Directory) -> Room {
-    directory.message_annotation_room(ANA, HERE, |_| true).await.unwrap()
+fn comment(value: &str) -> [NewValue; 1] {
+    [new(Scope::Private, "/comment", Some(value))]
 }
 
-async fn annotate(directory: &Directory, uid: u32, changes: &[NewValue]) -> Result<(), AnnotationError> {
-    let room = room(directory).await;
-    directory.annotate_messages(ANA, HERE, vec![(uid, changes.to_vec())], room).await.map(|_| ())
+fn one(uid: u32) -> NumSet {
+    NumSet::range(uid, uid)
+}
+
+async fn before(
+    directory: &Directory,
+    keeping: Keeping,
+    uids: &NumSet,
+    values: &[NewValue],
+) -> Result<Before, AnnotationError> {
+    directory.before_annotating(keeping, uids, values, &|_| true).await
+}
+
+async fn annotate_in(
+    directory: &Directory,
+    keeping: Keeping,
+    uid: u32,
+    values: &[NewValue],
+) -> Result<(), AnnotationError> {
+    let before = before(directory, keeping, &one(uid), values).await?;
+    let left = directory.annotate_messages(&before, vec![(uid, values.into())], OthersWrote::Follow).await?;
+    assert!(left.is_empty());
+    Ok(())
+}
+
+async fn annotate(directory: &Directory, uid: u32, values: &[NewValue]) -> Result<(), AnnotationError> {
+    annotate_in(directory, OWN, uid, values).await
+}
+
+async fn comments(directory: &Directory, keeping: Keeping) -> Vec<(u32, String)> {
+    let all = directory.all_message_annotations(keeping).await.unwrap();
+    let text = |all: &MessageAnnotations| {
+        let value = all.get(Scope::Private, "/comment").cloned().unwrap_or_default();
+        String::from_utf8(value.to_vec()).unwrap()
+    };
+    all.iter().map(|(uid, all)| (*uid, text(all))).collect()
 }
 
 #[tokio::test]
@@ -35,13 +75,13 @@ async fn values_are_read_again_by_message() {
     }
     annotate(&directory, 50, &[comment(None)]).await.unwrap();
     for few in [NumSet::range(50, 51), NumSet::range(50, 150)] {
-        let found = directory.message_annotations(ANA, HERE, &few).await.unwrap();
+        let found = directory.message_annotations(OWN, &few).await.unwrap();
         assert_eq!(found.len() as u64, few.intersection(&NumSet::range(1, 100)).count());
         assert_eq!(found[&50].len(), 1);
         assert_eq!(found[&51].get(Scope::Private, "/comment").unwrap(), "x");
     }
     directory.forget_message_annotations(ANA, HERE, &NumSet::range(2, 100)).await.unwrap();
-    let left = directory.all_message_annotations(ANA, HERE).await.unwrap();
+    let left = directory.all_message_annotations(OWN).await.unwrap();
     assert_eq!(left.keys().copied().collect::<Vec<_>>(), [1]);
     // A message without values has no record.
     annotate(&directory, 1, &[comment(None), new(Scope::Shared, "/a", None)]).await.unwrap();
@@ -70,9 +110,32 @@ async fn each_limit_is_a_limit() {
     }
     assert!(matches!(full, Some(AnnotationError::TooMany)));
     // What expunged messages left makes room.
-    let room = directory.message_annotation_room(ANA, HERE, |uid| uid == 2).await.unwrap();
-    assert!(room.0 > ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX - 3000, "{room:?}");
-    assert_eq!(directory.all_message_annotations(ANA, HERE).await.unwrap().len(), 1);
+    let is_there = |uid| uid == 2;
+    let long = [long(MESSAGE_ANNOTATION_BYTES_MAX - 100)];
+    let uids = NumSet::range(1000, 1060);
+    assert!(before(&directory, OWN, &uids, &long).await.is_err());
+    directory.before_annotating(OWN, &uids, &long, &is_there).await.unwrap();
+    assert_eq!(directory.all_message_annotations(OWN).await.unwrap().len(), 1);
+}
+
+/// A record takes its name, too: short values of many messages are no way around the limit.
+#[tokio::test]
+async fn names_of_entries_and_of_records_count() {
+    let (_, directory) = directory();
+    let values = [new(Scope::Private, "/a", Some(""))];
+    let of_one = OWN.record(1).len() + 1 + 7 + 2;
+    let most = (ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX / of_one) as u32;
+    before(&directory, OWN, &NumSet::range(1, most), &values).await.unwrap();
+    let refused = before(&directory, OWN, &NumSet::range(1, most + 1), &values).await;
+    assert!(matches!(refused, Err(AnnotationError::TooMany)));
+    // The same for what is there, and for messages that are new.
+    annotate(&directory, 5, &values).await.unwrap();
+    annotate_in(&directory, Keeping { mailbox: THERE, ..OWN }, 5, &values).await.unwrap();
+    before(&directory, OWN, &NumSet::range(1, most - 1), &values).await.unwrap();
+    assert!(before(&directory, OWN, &NumSet::range(1, most), &values).await.is_err());
+    let room = directory.before_new_messages(OWN).await.unwrap();
+    room.check_new(&vec![values.to_vec(); most as usize - 2]).await.unwrap();
+    assert!(room.check_new(&vec![values.to_vec(); most as usize - 1]).await.is_err());
 }
 
 #[tokio::test]
@@ -80,20 +143,134 @@ async fn they_follow_their_account_into_another_store() {
     let ((here, one), (there, other)) = (directory(), directory());
     annotate(&one, 3, &[new(Scope::Shared, "/a", Some("x"))]).await.unwrap();
     annotate(&one, 4, &[new(Scope::Private, "/b", Some("y"))]).await.unwrap();
+    annotate_in(&one, READER, 4, &comment("bo's")).await.unwrap();
     assert!(!same_annotations(&*here, ANA, &*there).await.unwrap());
     let (account, mailbox) = (AccountId(Id::new(8, 8)), MailboxId(Id::new(9, 9)));
+    let own = Keeping { keeper: account, owner: account, mailbox };
     let places = Places { account, mailboxes: BTreeMap::from([(HERE, mailbox)]) };
     for _ in 0..2 {
         copy_annotations(&*here, ANA, &*there, &places).await.unwrap();
-        let found = other.all_message_annotations(account, mailbox).await.unwrap();
-        assert_eq!(found, one.all_message_annotations(ANA, HERE).await.unwrap());
+        let found = other.all_message_annotations(own).await.unwrap();
+        assert_eq!(found, one.all_message_annotations(OWN).await.unwrap());
+        // Readers have the same ids there, and are found by the owner.
+        assert_eq!(comments(&other, Keeping { keeper: BO, ..own }).await, [(4, "bo's".to_owned())]);
+        assert_eq!(other.annotation_keepers(account, mailbox).await.unwrap(), [account, BO]);
     }
     annotate(&one, 4, &[new(Scope::Private, "/b", None)]).await.unwrap();
     copy_annotations(&*here, ANA, &*there, &places).await.unwrap();
-    assert_eq!(other.all_message_annotations(account, mailbox).await.unwrap().len(), 1);
+    assert_eq!(other.all_message_annotations(own).await.unwrap().len(), 1);
     let same = Places { account: ANA, mailboxes: BTreeMap::new() };
     copy_annotations(&*here, ANA, &*there, &same).await.unwrap();
     assert!(same_annotations(&*here, ANA, &*there).await.unwrap());
+    annotate_in(&one, READER, 4, &comment("changed")).await.unwrap();
+    assert!(!same_annotations(&*here, ANA, &*there).await.unwrap());
     one.forget_annotations_in(ANA, HERE).await.unwrap();
-    assert!(one.all_message_annotations(ANA, HERE).await.unwrap().is_empty());
+    assert!(one.all_message_annotations(OWN).await.unwrap().is_empty());
+    // What is gone here is gone there.
+    copy_annotations(&*here, ANA, &*there, &same).await.unwrap();
+    assert!(same_annotations(&*here, ANA, &*there).await.unwrap());
+    assert!(comments(&other, READER).await.is_empty());
+}
+
+/// Of readers, too: their values must not show in a mailbox that is restored with that id.
+#[tokio::test]
+async fn a_deleted_mailbox_leaves_nothing_of_anybody() {
+    let (records, directory) = directory();
+    for keeping in [OWN, READER] {
+        annotate_in(&directory, keeping, 1, &comment("x")).await.unwrap();
+        annotate_in(&directory, Keeping { mailbox: THERE, ..keeping }, 1, &comment("stays")).await.unwrap();
+    }
+    directory.forget_annotations_in(ANA, HERE).await.unwrap();
+    assert!(comments(&directory, OWN).await.is_empty() && comments(&directory, READER).await.is_empty());
+    assert_eq!(comments(&directory, Keeping { mailbox: THERE, ..READER }).await, [(1, "stays".to_owned())]);
+    // The same with an account, whether it owns the mailbox or reads it.
+    let others = Keeping { keeper: BO, owner: BO, mailbox: MailboxId(Id::new(3, 3)) };
+    annotate_in(&directory, others, 1, &comment("bo's")).await.unwrap();
+    directory.remove_all_annotations(ANA).await.unwrap();
+    assert_eq!(comments(&directory, others).await, [(1, "bo's".to_owned())]);
+    annotate_in(&directory, Keeping { owner: BO, ..others }, 2, &comment("x")).await.unwrap();
+    annotate_in(&directory, READER, 1, &comment("again")).await.unwrap();
+    directory.remove_all_annotations(BO).await.unwrap();
+    assert!(directory.annotation_keepers(ANA, HERE).await.unwrap().is_empty());
+    directory.remove_all_annotations(ANA).await.unwrap();
+    assert_eq!(records.dump(), "");
+}
+
+#[tokio::test]
+async fn an_expunged_message_leaves_nothing_of_anybody() {
+    let (_, directory) = directory();
+    for uid in [1, 2, 3] {
+        annotate_in(&directory, OWN, uid, &comment("x")).await.unwrap();
+        annotate_in(&directory, READER, uid, &comment("y")).await.unwrap();
+    }
+    for (gone, left) in [(one(1), 2), (NumSet::range(2, 200), 0)] {
+        directory.forget_message_annotations(ANA, HERE, &gone).await.unwrap();
+        assert_eq!(comments(&directory, OWN).await.len(), left);
+        assert_eq!(comments(&directory, READER).await.len(), left);
+    }
+}
+
+#[tokio::test]
+async fn moved_messages_take_along_what_all_keep() {
+    let (records, directory) = directory();
+    annotate(&directory, 4, &[new(Scope::Shared, "/a", Some("ours"))]).await.unwrap();
+    for keeping in [OWN, READER] {
+        annotate_in(&directory, keeping, 2, &comment("two")).await.unwrap();
+        annotate_in(&directory, keeping, 4, &comment("four")).await.unwrap();
+    }
+    let (old, new) = (NumSet::range(1, 4), NumSet::range(11, 14));
+    let moved = Relocated { owner: ANA, from: HERE, to: THERE, old: &old, new: &new, scopes: Scope::ALL };
+    // Without the copies, the originals stay.
+    records.fail_on("annotate/");
+    assert!(directory.move_message_annotations(moved, &old).await.is_err());
+    records.fail_on("");
+    assert_eq!(comments(&directory, READER).await.len(), 2);
+    let annotated = directory.move_message_annotations(moved, &old).await.unwrap();
+    assert_eq!(annotated.to_string(), "12,14");
+    for keeping in [OWN, READER] {
+        assert!(comments(&directory, keeping).await.is_empty());
+        let there = comments(&directory, Keeping { mailbox: THERE, ..keeping }).await;
+        assert_eq!(there, [(12, "two".to_owned()), (14, "four".to_owned())]);
+    }
+    // Without the right to change them, shared values stay behind.
+    let moved = Relocated { from: THERE, to: HERE, old: &new, new: &old, scopes: &[Scope::Private], ..moved };
+    directory.move_message_annotations(moved, &new).await.unwrap();
+    let found = directory.all_message_annotations(OWN).await.unwrap();
+    assert_eq!((found[&2].len(), found[&4].len()), (1, 1));
+}
+
+/// RFC 7162 §3.1.3: a change on a condition is not made over another one.
+#[tokio::test]
+async fn a_change_that_came_between_is_found() {
+    let (_, directory) = directory();
+    annotate(&directory, 1, &comment("read")).await.unwrap();
+    let mine: Arc<[NewValue]> = comment("mine").into();
+    let both = |others| {
+        let (directory, mine) = (&directory, Arc::clone(&mine));
+        async move {
+            let before = before(directory, OWN, &NumSet::range(1, 3), &mine).await.unwrap();
+            annotate(directory, 1, &comment("theirs")).await.unwrap();
+            annotate(directory, 2, &comment("theirs")).await.unwrap();
+            let messages = (1..=3).map(|uid| (uid, Arc::clone(&mine))).collect();
+            directory.annotate_messages(&before, messages, others).await.unwrap()
+        }
+    };
+    assert_eq!(both(OthersWrote::Refuse).await.to_string(), "1:2");
+    let all = |values: [&str; 3]| (1..).zip(values.map(str::to_owned)).collect::<Vec<_>>();
+    assert_eq!(comments(&directory, OWN).await, all(["theirs", "theirs", "mine"]));
+    assert!(both(OthersWrote::Follow).await.is_empty());
+    assert_eq!(comments(&directory, OWN).await, all(["mine", "mine", "mine"]));
+}
+
+#[tokio::test]
+async fn a_mailbox_has_so_many_keepers() {
+    let (_, directory) = directory();
+    let keeping = |n| Keeping { keeper: AccountId(Id::new(100, n)), ..OWN };
+    for n in 0..ANNOTATING_ACCOUNTS_MAX as u128 {
+        annotate_in(&directory, keeping(n), 1, &comment("x")).await.unwrap();
+    }
+    let refused = annotate_in(&directory, keeping(1000), 1, &comment("x")).await;
+    assert!(matches!(refused, Err(AnnotationError::TooMany)));
+    directory.remove_all_annotations(keeping(3).keeper).await.unwrap();
+    annotate_in(&directory, keeping(1000), 1, &comment("x")).await.unwrap();
 }

@@ -1,0 +1,94 @@
+//! An engine whose directory fails on demand, and says what was read of it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use posthaste_store::suite::layer::Layer;
+use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Result, StoreError};
+
+/// An engine in front of another one.
+pub struct FaultyDirectory {
+    engine: Arc<dyn Engine>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    broken: Option<String>,
+    between: Option<String>,
+    /// Each read of a record, and each scan with `*` behind it.
+    reads: Vec<String>,
+}
+
+impl FaultyDirectory {
+    /// Without faults.
+    pub fn new(engine: Arc<dyn Engine>) -> Self {
+        Self { engine, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes each change of a record that begins so fail, until `None` ends it.
+    pub fn fail_on(&self, prefix: Option<&str>) {
+        self.state().broken = prefix.map(str::to_owned);
+    }
+
+    /// Writes a record that begins so once more, as another process does, just before its next
+    /// change.
+    pub fn come_between(&self, prefix: &str) {
+        self.state().between = Some(prefix.to_owned());
+    }
+
+    /// What was read of records that begin so since the last call: their names, and those of scans
+    /// with `*` behind them.
+    pub fn reads_of(&self, prefix: &str) -> Vec<String> {
+        let reads = std::mem::take(&mut self.state().reads);
+        reads.into_iter().filter(|name| name.starts_with(prefix)).collect()
+    }
+}
+
+#[async_trait]
+impl Layer for FaultyDirectory {
+    type Inner = dyn Engine;
+
+    fn inner(&self) -> &dyn Engine {
+        &*self.engine
+    }
+
+    async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
+        self.state().reads.push(name.to_owned());
+        self.engine.directory_entry(name).await
+    }
+
+    async fn directory_scan(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        self.state().reads.push(format!("{prefix}*"));
+        self.engine.directory_scan(prefix, after, limit).await
+    }
+
+    async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
+        let begins = |prefix: &Option<String>| {
+            prefix.as_ref().is_some_and(|prefix| change.name.starts_with(prefix.as_str()))
+        };
+        let comes_between = {
+            let mut state = self.state();
+            if begins(&state.broken) {
+                return Err(StoreError::Unavailable("the disk is away".into()));
+            }
+            begins(&state.between) && state.between.take().is_some()
+        };
+        if comes_between && let Some(there) = self.engine.directory_entry(&change.name).await? {
+            let (expected, value) = (there.version, Some(there.value));
+            self.engine
+                .directory_commit(DirectoryChange { name: change.name.clone(), expected, value })
+                .await?;
+        }
+        self.engine.directory_commit(change).await
+    }
+}

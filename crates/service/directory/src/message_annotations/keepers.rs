@@ -1,0 +1,188 @@
+//! Which accounts keep values of the messages of a mailbox, and their removal.
+//!
+//! | bytes | meaning |
+//! | --- | --- |
+//! | 1 | version: 1 |
+//! | 16 for each account | its id |
+//!
+//! An account that has no values any more may still be named.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
+use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine};
+
+use super::{Keeping, PAGE, kept_by, scan, unreadable};
+use crate::annotations::AnnotationError;
+use crate::directory::{Directory, TRIES};
+use crate::error::{DirectoryError, Result};
+
+/// Accounts that may keep values of one mailbox: as many as its access control list has entries.
+pub const ANNOTATING_ACCOUNTS_MAX: usize = 200;
+
+/// The form of a record.
+const VERSION: u8 = 1;
+const ID_LEN: usize = 16;
+
+pub(super) fn of_owner(owner: AccountId) -> String {
+    format!("annotated/{owner}/")
+}
+
+pub(super) fn name_of(owner: AccountId, mailbox: MailboxId) -> String {
+    format!("{}{mailbox}", of_owner(owner))
+}
+
+pub(super) fn parse(entry: &DirectoryEntry) -> Result<Vec<AccountId>> {
+    let parse = || {
+        let (ids, rest) = entry.value.strip_prefix(&[VERSION])?.as_chunks::<ID_LEN>();
+        let is_whole = rest.is_empty() && ids.len() <= ANNOTATING_ACCOUNTS_MAX;
+        is_whole.then(|| ids.iter().map(|id| AccountId(Id::from_bytes(*id))).collect())
+    };
+    parse().ok_or_else(|| unreadable(&entry.name))
+}
+
+pub(super) fn print(keepers: &[AccountId]) -> Bytes {
+    let mut bytes = vec![VERSION];
+    keepers.iter().for_each(|keeper| bytes.extend_from_slice(&keeper.0.to_bytes()));
+    bytes.into()
+}
+
+/// The mailbox of a record.
+pub(super) fn mailbox_of(owner: AccountId, name: &str) -> Result<MailboxId> {
+    let id = name.strip_prefix(of_owner(owner).as_str()).and_then(Id::parse);
+    id.map(MailboxId).ok_or_else(|| unreadable(name))
+}
+
+/// Owner and mailbox of a record with values.
+fn place_of(keeper: AccountId, name: &str) -> Result<(AccountId, MailboxId)> {
+    let rest = name.strip_prefix(kept_by(keeper).as_str());
+    let mut parts = rest.unwrap_or_default().split('/').map(Id::parse);
+    match (parts.next().flatten(), parts.next().flatten()) {
+        (Some(owner), Some(mailbox)) => Ok((AccountId(owner), MailboxId(mailbox))),
+        _ => Err(unreadable(name)),
+    }
+}
+
+/// Removes all records below a prefix.
+pub(super) async fn remove_all(engine: &dyn Engine, prefix: &str) -> Result<()> {
+    loop {
+        let page = engine.directory_scan(prefix, None, PAGE).await?;
+        for entry in &page {
+            let (name, expected) = (entry.name.clone(), entry.version);
+            // After a conflict with another change, the next page shows the record again.
+            engine.directory_commit(DirectoryChange { name, expected, value: None }).await?;
+        }
+        if page.is_empty() {
+            return Ok(());
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+impl Directory {
+    /// The accounts that may keep values of messages of a mailbox. Where there never were any, it
+    /// reads one record that is not there.
+    pub async fn annotation_keepers(&self, owner: AccountId, mailbox: MailboxId) -> Result<Vec<AccountId>> {
+        let entry = self.engine.directory_entry(&name_of(owner, mailbox)).await?;
+        entry.as_ref().map_or_else(|| Ok(Vec::new()), parse)
+    }
+
+    /// Makes an account one of them, before it keeps its first value.
+    pub(super) async fn note_keeper(&self, keeping: Keeping) -> Result<(), AnnotationError> {
+        let name = name_of(keeping.owner, keeping.mailbox);
+        for _ in 0..TRIES {
+            let entry = self.engine.directory_entry(&name).await?;
+            let mut keepers = entry.as_ref().map_or_else(|| Ok(Vec::new()), parse)?;
+            if keepers.contains(&keeping.keeper) {
+                return Ok(());
+            }
+            if keepers.len() >= ANNOTATING_ACCOUNTS_MAX {
+                return Err(AnnotationError::TooMany);
+            }
+            keepers.push(keeping.keeper);
+            let expected = entry.map_or(0, |entry| entry.version);
+            if self.put(name.clone(), expected, Some(print(&keepers))).await? == CommitOutcome::Done {
+                return Ok(());
+            }
+        }
+        Err(DirectoryError::Busy(name).into())
+    }
+
+    /// Forgets the annotations of messages that were expunged, whoever keeps them.
+    pub async fn forget_message_annotations(
+        &self,
+        owner: AccountId,
+        mailbox: MailboxId,
+        uids: &NumSet,
+    ) -> Result<()> {
+        if uids.is_empty() {
+            return Ok(());
+        }
+        for keeper in self.annotation_keepers(owner, mailbox).await? {
+            self.forget_kept(Keeping { keeper, owner, mailbox }, uids).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn forget_kept(&self, keeping: Keeping, uids: &NumSet) -> Result<()> {
+        let found = self.records_of(keeping, uids).await?;
+        let found = found.into_iter().map(|(_, entry)| (entry.name, entry.version));
+        // After a conflict it is removed with a later change.
+        self.remove_records(found.collect()).await
+    }
+
+    /// Forgets all annotations of the messages of a mailbox that was deleted, whoever keeps them.
+    pub async fn forget_annotations_in(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
+        let name = name_of(owner, mailbox);
+        for _ in 0..TRIES {
+            let Some(entry) = self.engine.directory_entry(&name).await? else { return Ok(()) };
+            for keeper in parse(&entry)? {
+                remove_all(&*self.engine, &Keeping { keeper, owner, mailbox }.prefix()).await?;
+            }
+            // After a conflict there is another keeper.
+            if self.put(name.clone(), entry.version, None).await? == CommitOutcome::Done {
+                return Ok(());
+            }
+        }
+        Err(DirectoryError::Busy(name))
+    }
+
+    /// Forgets all annotations of messages in an account's mailboxes, and all that it keeps itself.
+    pub(crate) async fn forget_all_message_annotations(&self, account: AccountId) -> Result<()> {
+        let mut mailboxes = Vec::new();
+        scan(&*self.engine, &of_owner(account), |entry| {
+            mailboxes.push(mailbox_of(account, &entry.name)?);
+            Ok(())
+        })
+        .await?;
+        for mailbox in mailboxes {
+            self.forget_annotations_in(account, mailbox).await?;
+        }
+        let mut places = BTreeSet::new();
+        scan(&*self.engine, &kept_by(account), |entry| {
+            places.insert(place_of(account, &entry.name)?);
+            Ok(())
+        })
+        .await?;
+        remove_all(&*self.engine, &kept_by(account)).await?;
+        for (owner, mailbox) in places {
+            self.strike_keeper(Keeping { keeper: account, owner, mailbox }).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes room for another account.
+    async fn strike_keeper(&self, keeping: Keeping) -> Result<()> {
+        let name = name_of(keeping.owner, keeping.mailbox);
+        for _ in 0..TRIES {
+            let Some(entry) = self.engine.directory_entry(&name).await? else { return Ok(()) };
+            let mut keepers = parse(&entry)?;
+            keepers.retain(|keeper| *keeper != keeping.keeper);
+            if self.put(name.clone(), entry.version, Some(print(&keepers))).await? == CommitOutcome::Done {
+                return Ok(());
+            }
+        }
+        Err(DirectoryError::Busy(name))
+    }
+}

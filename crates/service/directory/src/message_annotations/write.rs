@@ -1,0 +1,251 @@
+//! New values of messages.
+//!
+//! A change has two steps. The first one reads what is there, and checks all limits before anything
+//! is written. The second one writes each record on the condition that it is still the one that was
+//! read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use posthaste_mail_model::NumSet;
+use posthaste_store::{CommitOutcome, DirectoryEntry};
+
+use super::record::{MessageAnnotations, Scope};
+use super::{
+    ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX, AT_ONCE, Keeping, MESSAGE_ANNOTATION_BYTES_MAX,
+    MESSAGE_ANNOTATIONS_MAX, MESSAGE_BYTES_MAX, kept_by, read, scan, uid_of,
+};
+use crate::annotations::AnnotationError;
+use crate::directory::{Directory, TRIES};
+use crate::error::{DirectoryError, Result};
+
+/// Messages whose limits are checked between two pauses: each has at most 100 values.
+const CHECKED_AT_ONCE: usize = 16;
+
+/// A new value of a message, or `None` to remove it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewValue {
+    /// Whose.
+    pub scope: Scope,
+    /// Which entry.
+    pub entry: String,
+    /// Any octets.
+    pub value: Option<Bytes>,
+}
+
+/// What becomes of a change if another one of the same message came first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OthersWrote {
+    /// It is made after that one.
+    Follow,
+    /// It is not made: RFC 7162 §3.1.3.
+    Refuse,
+}
+
+/// What an account kept of some messages before a change, and the octets that it may add. Two
+/// commands of an account at the same time may exceed its limit, by what each brings.
+#[derive(Debug)]
+pub struct Before {
+    keeping: Keeping,
+    room: usize,
+    records: BTreeMap<u32, Record>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Record {
+    version: u64,
+    values: MessageAnnotations,
+}
+
+impl Record {
+    fn of(entry: Option<&DirectoryEntry>) -> Result<Self> {
+        let Some(entry) = entry else { return Ok(Self::default()) };
+        Ok(Self { version: entry.version, values: read(entry)? })
+    }
+}
+
+impl Before {
+    /// Of messages that nobody has annotated yet, with values whose room was checked.
+    pub const fn of_new_messages(keeping: Keeping) -> Self {
+        Self { keeping, room: usize::MAX, records: BTreeMap::new() }
+    }
+
+    /// Octets of names and values.
+    pub fn octets(&self) -> usize {
+        self.records.values().map(|record| record.values.octets()).sum()
+    }
+
+    /// The messages with values.
+    pub fn uids(&self) -> NumSet {
+        self.records.keys().copied().collect()
+    }
+
+    /// Octets of a record with these values, and of its name.
+    fn cost(&self, values: &MessageAnnotations) -> usize {
+        match values.is_empty() {
+            true => 0,
+            false => self.keeping.record(0).len() + values.record_octets(),
+        }
+    }
+
+    /// Whether all these messages, and those that are there, may get the values.
+    async fn check(&self, uids: &NumSet, values: &[NewValue]) -> Result<(), AnnotationError> {
+        let (mut before, mut after) = (0_usize, 0_usize);
+        for (at, record) in self.records.values().enumerate() {
+            let new = with(&record.values, values);
+            check(&record.values, &new)?;
+            before += self.cost(&record.values);
+            after += self.cost(&new);
+            if at % CHECKED_AT_ONCE == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let without = uids.count().saturating_sub(self.records.len() as u64);
+        if without > 0 {
+            let new = with(&MessageAnnotations::default(), values);
+            check(&MessageAnnotations::default(), &new)?;
+            let messages = usize::try_from(without).unwrap_or(usize::MAX);
+            after = after.saturating_add(self.cost(&new).saturating_mul(messages));
+        }
+        self.has_room(before, after)
+    }
+
+    /// Whether there is room for new messages with these values, each with its own.
+    pub async fn check_new(&self, messages: &[Vec<NewValue>]) -> Result<(), AnnotationError> {
+        let mut after = 0;
+        for (at, values) in messages.iter().enumerate() {
+            let new = with(&MessageAnnotations::default(), values);
+            check(&MessageAnnotations::default(), &new)?;
+            after += self.cost(&new);
+            if at % CHECKED_AT_ONCE == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        self.has_room(0, after)
+    }
+
+    /// What becomes less is taken also over a limit.
+    fn has_room(&self, before: usize, after: usize) -> Result<(), AnnotationError> {
+        match after.saturating_sub(before) > self.room {
+            true => Err(AnnotationError::TooMany),
+            false => Ok(()),
+        }
+    }
+}
+
+fn with(old: &MessageAnnotations, changes: &[NewValue]) -> MessageAnnotations {
+    let mut new = old.clone();
+    changes.iter().for_each(|one| new.set(one.scope, &one.entry, one.value.clone()));
+    new
+}
+
+/// The limits of one message. What becomes less is taken also over a limit.
+fn check(old: &MessageAnnotations, new: &MessageAnnotations) -> Result<(), AnnotationError> {
+    if new.iter().any(|(.., value)| value.len() > MESSAGE_ANNOTATION_BYTES_MAX) {
+        return Err(AnnotationError::TooLong);
+    }
+    let has_more = new.len() > old.len() && new.len() > MESSAGE_ANNOTATIONS_MAX;
+    let is_longer = new.octets() > old.octets() && new.octets() > MESSAGE_BYTES_MAX;
+    if has_more || is_longer { Err(AnnotationError::TooMany) } else { Ok(()) }
+}
+
+impl Directory {
+    /// Reads what an account keeps, for a change of these messages, and refuses what is over a
+    /// limit. Removes its records of expunged messages of this mailbox: `is_there` says which are
+    /// there.
+    pub async fn before_annotating(
+        &self,
+        keeping: Keeping,
+        uids: &NumSet,
+        values: &[NewValue],
+        is_there: &(dyn Fn(u32) -> bool + Sync),
+    ) -> Result<Before, AnnotationError> {
+        let (mut used, mut gone, mut records) = (0, Vec::new(), BTreeMap::new());
+        let here = keeping.prefix();
+        scan(&*self.engine, &kept_by(keeping.keeper), |entry| {
+            if entry.name.starts_with(&here) {
+                let uid = uid_of(&here, &entry.name)?;
+                if !is_there(uid) {
+                    gone.push((entry.name.clone(), entry.version));
+                    return Ok(());
+                }
+                if uids.contains(uid) {
+                    records.insert(uid, Record::of(Some(entry))?);
+                }
+            }
+            used += entry.name.len() + entry.value.len();
+            Ok(())
+        })
+        .await?;
+        // After a conflict it is removed the next time.
+        self.remove_records(gone).await?;
+        let room = ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX.saturating_sub(used);
+        let before = Before { keeping, room, records };
+        before.check(uids, values).await?;
+        Ok(before)
+    }
+
+    /// How much an account may keep of messages that are to come into a mailbox.
+    pub async fn before_new_messages(&self, keeping: Keeping) -> Result<Before, AnnotationError> {
+        self.before_annotating(keeping, &NumSet::new(), &[], &|_| true).await
+    }
+
+    /// Gives messages new values, each message all of them. Returns those that were left as they
+    /// are, because others changed them first.
+    pub async fn annotate_messages(
+        &self,
+        before: &Before,
+        messages: Vec<(u32, Arc<[NewValue]>)>,
+        others: OthersWrote,
+    ) -> Result<NumSet, AnnotationError> {
+        let mut left = Vec::new();
+        if messages.iter().any(|(_, values)| values.iter().any(|one| one.value.is_some())) {
+            self.note_keeper(before.keeping).await?;
+        }
+        for batch in messages.chunks(AT_ONCE) {
+            let one = |(uid, values): &(u32, Arc<[NewValue]>)| {
+                let (uid, values) = (*uid, Arc::clone(values));
+                async move {
+                    let is_made = self.annotate_message(before, (uid, &values), others).await?;
+                    Ok::<_, AnnotationError>((uid, is_made))
+                }
+            };
+            let done: Vec<_> = stream::iter(batch).map(one).buffered(AT_ONCE).try_collect().await?;
+            left.extend(done.into_iter().filter(|(_, is_made)| !is_made).map(|(uid, _)| uid));
+            tokio::task::yield_now().await;
+        }
+        Ok(left.into_iter().collect())
+    }
+
+    /// Returns whether the change was made.
+    async fn annotate_message(
+        &self,
+        before: &Before,
+        (uid, values): (u32, &[NewValue]),
+        others: OthersWrote,
+    ) -> Result<bool, AnnotationError> {
+        let name = before.keeping.record(uid);
+        let mut old = before.records.get(&uid).cloned().unwrap_or_default();
+        for _ in 0..TRIES {
+            let new = with(&old.values, values);
+            if new == old.values {
+                return Ok(true);
+            }
+            check(&old.values, &new)?;
+            let value = match new.is_empty() {
+                true => None,
+                false => Some(new.print().ok_or(AnnotationError::TooLong)?),
+            };
+            if self.put(name.clone(), old.version, value).await? == CommitOutcome::Done {
+                return Ok(true);
+            }
+            if others == OthersWrote::Refuse {
+                return Ok(false);
+            }
+            old = Record::of(self.engine.directory_entry(&name).await?.as_ref())?;
+        }
+        Err(DirectoryError::Busy(name).into())
+    }
+}
