@@ -41,6 +41,9 @@ impl Known {
     /// than those with values cost nothing.
     pub(super) async fn adopt(&mut self, uids: &NumSet, all: &ByUid) -> Vec<(u32, Vec<String>)> {
         let (mut changed, mut pace) = (Vec::new(), Pace::default());
+        if uids.is_empty() {
+            return changed;
+        }
         let mut concerned = BTreeSet::new();
         for uid in self.by_uid.keys().chain(all.keys()) {
             if uids.contains(*uid) {

@@ -36,7 +36,7 @@ pub(super) fn name_of(owner: AccountId, mailbox: MailboxId) -> String {
 pub(super) fn parse(entry: &DirectoryEntry) -> Result<Vec<AccountId>> {
     let parse = || {
         let (ids, rest) = entry.value.strip_prefix(&[VERSION])?.as_chunks::<ID_LEN>();
-        let is_whole = rest.is_empty() && ids.len() <= ANNOTATING_ACCOUNTS_MAX;
+        let is_whole = rest.is_empty() && ids.len() <= ANNOTATING_ACCOUNTS_MAX + 1;
         is_whole.then(|| ids.iter().map(|id| AccountId(Id::from_bytes(*id))).collect())
     };
     parse().ok_or_else(|| unreadable(&entry.name))
@@ -54,14 +54,11 @@ pub(super) fn mailbox_of(owner: AccountId, name: &str) -> Result<MailboxId> {
     id.map(MailboxId).ok_or_else(|| unreadable(name))
 }
 
-/// Owner and mailbox of a record with values.
-fn place_of(keeper: AccountId, name: &str) -> Result<(AccountId, MailboxId)> {
-    let rest = name.strip_prefix(kept_by(keeper).as_str());
-    let mut parts = rest.unwrap_or_default().split('/').map(Id::parse);
-    match (parts.next().flatten(), parts.next().flatten()) {
-        (Some(owner), Some(mailbox)) => Ok((AccountId(owner), MailboxId(mailbox))),
-        _ => Err(unreadable(name)),
-    }
+/// Owner and mailbox of a record with values; `None` of a record that another program wrote.
+fn place_of(keeper: AccountId, name: &str) -> Option<(AccountId, MailboxId)> {
+    let rest = name.strip_prefix(kept_by(keeper).as_str())?;
+    let mut parts = rest.split('/').map(Id::parse);
+    Some((AccountId(parts.next()??), MailboxId(parts.next()??)))
 }
 
 /// Removes all records below a prefix.
@@ -97,7 +94,9 @@ impl Directory {
             if keepers.contains(&keeping.keeper) {
                 return Ok(());
             }
-            if keepers.len() >= ANNOTATING_ACCOUNTS_MAX {
+            // The owner always has room: it keeps the shared values, too.
+            let others = keepers.iter().filter(|keeper| **keeper != keeping.owner).count();
+            if keeping.keeper != keeping.owner && others >= ANNOTATING_ACCOUNTS_MAX {
                 return Err(AnnotationError::TooMany);
             }
             keepers.push(keeping.keeper);
@@ -161,15 +160,15 @@ impl Directory {
         }
         let mut places = BTreeSet::new();
         scan(&*self.engine, &kept_by(account), |entry| {
-            places.insert(place_of(account, &entry.name)?);
+            places.extend(place_of(account, &entry.name));
             Ok(())
         })
         .await?;
-        remove_all(&*self.engine, &kept_by(account)).await?;
+        // First: a run after a crash finds the places by the records.
         for (owner, mailbox) in places {
             self.strike_keeper(Keeping { keeper: account, owner, mailbox }).await?;
         }
-        Ok(())
+        remove_all(&*self.engine, &kept_by(account)).await
     }
 
     /// Makes room for another account.

@@ -4,12 +4,13 @@
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, MailboxId, NumSet};
-use posthaste_store::{StoreError, set_directory_entry};
+use posthaste_store::{CommitOutcome, DirectoryEntry};
 
 use super::record::Scope;
-use super::{AT_ONCE, Keeping, read};
+use super::{AT_ONCE, Keeping, read, unreadable};
 use crate::annotations::AnnotationError;
 use crate::directory::{Directory, TRIES};
+use crate::error::{DirectoryError, Result};
 
 /// UIDs that are looked at between two pauses.
 const LOOKED_AT_ONCE: usize = 10_000;
@@ -77,7 +78,8 @@ impl Directory {
                 }
             }
             annotated = annotated.union(&copies.iter().map(|(uid, _)| *uid).collect());
-            let write = |(uid, value): (u32, Bytes)| self.write_copy(there.record(uid), value);
+            let is_again = from == to;
+            let write = |(uid, value): (u32, Bytes)| self.write_copy(there.record(uid), value, is_again);
             stream::iter(copies)
                 .map(write)
                 .buffered(AT_ONCE)
@@ -90,15 +92,22 @@ impl Directory {
         Ok(annotated)
     }
 
-    /// A user may set a value of the new message at the same time: the copy comes after it.
-    async fn write_copy(&self, name: String, value: Bytes) -> Result<(), StoreError> {
+    /// A user may have set values of the new message meanwhile: they stay, and win. A conversion
+    /// copies within one mailbox, perhaps once more after it was cut off: there the old message
+    /// wins.
+    async fn write_copy(&self, name: String, value: Bytes, is_again: bool) -> Result<()> {
         for _ in 0..TRIES {
-            match set_directory_entry(&*self.engine, &name, Some(value.clone())).await {
-                Err(StoreError::Busy) => {}
-                done => return done,
+            let entry = self.engine.directory_entry(&name).await?;
+            let merged = match entry.as_ref().filter(|_| !is_again) {
+                Some(there) => merged(there, &value)?,
+                None => value.clone(),
+            };
+            let expected = entry.map_or(0, |entry| entry.version);
+            if self.put(name.clone(), expected, Some(merged)).await? == CommitOutcome::Done {
+                return Ok(());
             }
         }
-        Err(StoreError::Busy)
+        Err(DirectoryError::Busy(name))
     }
 
     /// The same for messages whose old ones were expunged: these are forgotten once the others are
@@ -112,10 +121,24 @@ impl Directory {
         let keepers = self.annotation_keepers(owner, from).await?;
         let annotated = self.copy_of(relocated, &keepers).await?;
         for keeper in keepers {
-            self.forget_kept(Keeping { keeper, owner, mailbox: from }, expunged).await?;
+            let here = Keeping { keeper, owner, mailbox: from };
+            if let Err(error) = self.forget_kept(here, expunged).await {
+                // The new messages have theirs. These are removed with a later change.
+                tracing::warn!(%error, "annotations of messages that were moved were left behind");
+            }
         }
         Ok(annotated)
     }
+}
+
+/// The values that a record has, and those that it lacks out of a copy.
+fn merged(there: &DirectoryEntry, copy: &Bytes) -> Result<Bytes> {
+    let DirectoryEntry { name, version, .. } = there;
+    let mut all = read(&DirectoryEntry { name: name.clone(), version: *version, value: copy.clone() })?;
+    for (scope, entry, value) in read(there)?.iter() {
+        all.set(scope, entry, Some(value.clone()));
+    }
+    all.print().ok_or_else(|| unreadable(name))
 }
 
 /// What a message became. `pairs` rise, and so do the messages that are asked for.

@@ -271,6 +271,28 @@ async fn a_mailbox_has_so_many_keepers() {
     }
     let refused = annotate_in(&directory, keeping(1000), 1, &comment("x")).await;
     assert!(matches!(refused, Err(AnnotationError::TooMany)));
+    annotate_in(&directory, OWN, 1, &comment("the owner's")).await.unwrap();
     directory.remove_all_annotations(keeping(3).keeper).await.unwrap();
     annotate_in(&directory, keeping(1000), 1, &comment("x")).await.unwrap();
+}
+
+/// A session may see the new message, and annotate it, before the copy comes.
+#[tokio::test]
+async fn a_value_that_was_set_meanwhile_stays() {
+    let (_, directory) = directory();
+    let there = Keeping { mailbox: MailboxId(Id::new(8, 8)), ..OWN };
+    annotate_in(&directory, OWN, 1, &comment("old")).await.unwrap();
+    annotate_in(&directory, there, 9, &comment("new")).await.unwrap();
+    let (old, new) = (NumSet::range(1, 1), NumSet::range(9, 9));
+    let relocated = Relocated {
+        owner: OWN.owner,
+        from: OWN.mailbox,
+        to: there.mailbox,
+        old: &old,
+        new: &new,
+        scopes: Scope::ALL,
+    };
+    directory.move_message_annotations(relocated, &old).await.unwrap();
+    assert_eq!(comments(&directory, there).await, [(9, "new".to_owned())]);
+    assert!(comments(&directory, OWN).await.is_empty());
 }
