@@ -162,9 +162,10 @@ impl StoreConfig {
     /// The least that `index_map` may be: an empty index and some thousand messages.
     const INDEX_MAP_MIN: u64 = 64 << 20;
 
-    /// Bytes of address space for the index of the embedded engine.
+    /// Bytes of address space for the index of the embedded engine: whole pages of any system.
     pub fn index_map_bytes(&self) -> usize {
-        usize::try_from(self.index_map.as_u64()).unwrap_or(usize::MAX)
+        const PAGE: usize = 64 << 10;
+        usize::try_from(self.index_map.as_u64()).unwrap_or(usize::MAX) / PAGE * PAGE
     }
 
     fn check(&self) -> Result<(), String> {

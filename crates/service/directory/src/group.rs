@@ -132,6 +132,7 @@ impl Directory {
             Err(ResolveError::NoSuchUser | ResolveError::Invalid(_)) => match self.target(owner).await {
                 // The other server of a shared domain has it.
                 Err(ResolveError::NotLocal) => Ok(()),
+                Err(ResolveError::Directory(error)) => Err(error),
                 _ => Err(DirectoryError::GroupOwner(owner.to_owned())),
             },
         }

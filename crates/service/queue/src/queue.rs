@@ -137,6 +137,9 @@ impl Queue {
         for (part, uid) in parts.into_iter().zip(&appended.uids) {
             let mut item = Item::new(part, uid.value(), (body, size), now);
             if let Err(error) = self.update(&mut item).await {
+                // It may be there all the same: an answer of the engine can be lost.
+                item.version = 1;
+                items.push(item);
                 self.withdraw(&items).await;
                 return Err(error);
             }
@@ -150,7 +153,9 @@ impl Queue {
     /// Removes items of a message that is refused, because the client will send it again.
     async fn withdraw(&self, items: &[Item]) {
         for item in items {
-            if let Err(error) = self.remove(item).await {
+            if let Err(error) = self.remove(item).await
+                && !matches!(error, QueueError::Busy(_))
+            {
                 tracing::error!(id = item.id, %error, "a message that was refused stays in the queue");
             }
         }

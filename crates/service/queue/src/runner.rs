@@ -256,6 +256,8 @@ impl Runner {
 
     /// Reads the queue.
     async fn open(&self) -> Result<Seen, QueueError> {
+        // Another node may have settled them meanwhile.
+        self.unsettled.lock().clear();
         let before = self.lease_times.map(|_| self.now() - UNFINISHED_AFTER);
         let unfinished = self.queue().remove_unfinished(before).await?;
         if unfinished > 0 {

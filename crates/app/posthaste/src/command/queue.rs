@@ -30,7 +30,7 @@ pub async fn run(config: Config, command: cli::Queue) -> Result<()> {
         }
         Command::Drop(which) => {
             for id in chosen(&queue, &which).await? {
-                println!("item {} is dropped", queue.drop_item(id).await?.id);
+                report(&which, "is dropped", queue.drop_item(id).await)?;
             }
         }
     }
@@ -48,7 +48,17 @@ async fn change(
     change: impl Fn(&mut Item) + Send + Sync,
 ) -> Result<()> {
     for id in chosen(queue, which).await? {
-        println!("item {} {done}", queue.administer(id, &change).await?.id);
+        report(which, done, queue.administer(id, &change).await)?;
+    }
+    Ok(())
+}
+
+/// Prints what was done. Of all items, one may leave the queue before its turn.
+fn report(which: &cli::QueueItems, done: &str, outcome: std::result::Result<Item, QueueError>) -> Result<()> {
+    match outcome {
+        Ok(item) => println!("item {} {done}", item.id),
+        Err(QueueError::NoItem(_)) if which.items.is_empty() => {}
+        Err(error) => return Err(error.into()),
     }
     Ok(())
 }

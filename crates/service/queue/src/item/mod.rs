@@ -395,7 +395,8 @@ impl Item {
         self.held = now.held;
         self.warned |= now.warned;
         for (ours, theirs) in self.recipients.iter_mut().zip(&now.recipients) {
-            if ours.outcome == Outcome::Waiting {
+            let is_reported = matches!(theirs.outcome, Outcome::Sent | Outcome::Reported);
+            if ours.outcome == Outcome::Waiting || ours.is_unreported() && is_reported {
                 ours.outcome.clone_from(&theirs.outcome);
             }
         }

@@ -56,10 +56,7 @@ impl Runner {
     pub(super) async fn settle(&self, mut item: Item) -> Result<(), QueueError> {
         if !item.owed.is_empty() && !self.write(&mut item).await? {
             // It was dropped meanwhile: nobody gets a report.
-            for owed in &item.owed {
-                self.queue().remove_row(owed.row).await?;
-            }
-            return Ok(());
+            return self.remove_rows(&item.owed).await;
         }
         let owed = std::mem::take(&mut item.owed);
         let rows = || owed.iter().map(|owed| owed.row);
@@ -165,12 +162,26 @@ impl Runner {
         let until = item.arrived + self.times.expire_after;
         let mut owed = Vec::new();
         for (kind, about) in [(Kind::Failed, failed), (kind, sent), (Kind::Delayed { until }, late)] {
-            if !about.is_empty() {
-                let message = self.quoted(item, kind).await?;
-                owed.extend(self.prepare(kind, item, &about, (message.bytes(), now)).await?);
+            if about.is_empty() {
+                continue;
+            }
+            match self.prepare(kind, item, &about, now).await {
+                Ok(one) => owed.extend(one),
+                Err(error) => {
+                    // All of them are made again.
+                    self.remove_rows(&owed).await?;
+                    return Err(error);
+                }
             }
         }
         Ok(owed)
+    }
+
+    async fn remove_rows(&self, owed: &[Owed]) -> Result<(), QueueError> {
+        for owed in owed {
+            self.queue().remove_row(owed.row).await?;
+        }
+        Ok(())
     }
 
     /// Stores one report about some recipients of an item.
@@ -179,8 +190,9 @@ impl Runner {
         kind: Kind,
         item: &Item,
         about: &[About<'_>],
-        (message, now): (&[u8], i64),
+        now: i64,
     ) -> Result<Option<Owed>, QueueError> {
+        let message = self.quoted(item, kind).await?;
         let id = format!("{}.{now:x}.{:x}.{}", item.body, item.id, kind.action());
         let report = Report {
             kind,
@@ -190,7 +202,7 @@ impl Runner {
             tls: item.tls(),
             envid: item.envid.as_ref(),
             about,
-            message,
+            message: message.bytes(),
             host: self.relay.host(),
             id: &id,
             now,

@@ -22,28 +22,32 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(600);
 /// RFC 3463 §3.6: too many recipients.
 const TOO_MANY_RECIPIENTS: &str = "4.5.3";
 
-/// What became of one transaction.
-struct Transaction {
-    is_usable: bool,
+/// What became of the transactions of a message on one connection.
+#[derive(Default)]
+struct Transactions {
+    /// Whether the connection has ended.
+    is_ended: bool,
     /// Whether the host took the message for somebody, or refused it permanently.
     is_answered: bool,
     /// Whether others should get the message at once.
     wants_more: bool,
-    /// Why others still wait.
-    failure: Failure,
+    /// Why others still wait: the last answer of that sort.
+    failure: Option<Failure>,
 }
 
-impl Transaction {
-    fn none() -> Self {
-        Self { is_usable: true, is_answered: false, wants_more: false, failure: Failure::no_answer() }
+impl Transactions {
+    /// `attempts` of the message before these.
+    fn line(&self, attempts: u32) -> Line {
+        match (self.is_ended, self.is_answered) {
+            (false, _) => Line::Usable,
+            // A message on which the host always ends the connection says nothing about others.
+            (true, false) if attempts == 0 => Line::Useless(self.failure()),
+            (true, _) => Line::Ended,
+        }
     }
 
-    fn line(&self) -> Line {
-        match (self.is_usable, self.is_answered) {
-            (true, _) => Line::Usable,
-            (false, true) => Line::Ended,
-            (false, false) => Line::Useless(self.failure.clone()),
-        }
+    fn failure(&self) -> Failure {
+        self.failure.clone().unwrap_or_else(Failure::no_answer)
     }
 }
 
@@ -61,6 +65,8 @@ impl Drop for Taken<'_> {
 
 /// What a connection can be used for after a message.
 enum Line {
+    /// For another message: the host was sent nothing.
+    Unused,
     /// For another message.
     Usable,
     /// For nothing.
@@ -101,7 +107,7 @@ impl Runner {
         destination: &Destination,
         mut channel: Box<dyn Channel>,
     ) -> Result<(), QueueError> {
-        let mut is_noted = false;
+        let mut is_used = false;
         for _ in 0..MESSAGES_PER_CONNECTION {
             if !self.may_send() {
                 break;
@@ -109,19 +115,23 @@ impl Runner {
             let taken = self.schedule.lock().take_next(destination, self.now());
             let Some(taken) = taken.map(|id| Taken { runner: self, id }) else { break };
             let line = self.send(taken.id, &mut *channel).await?;
-            if let Line::Useless(failure) = line {
+            match line {
+                Line::Unused => continue,
                 // As if it could not be reached: else each message made a connection in vain.
-                drop(taken);
-                return self.wait(destination, &failure).await;
+                Line::Useless(failure) if !is_used => {
+                    drop(taken);
+                    return self.wait(destination, &failure).await;
+                }
+                Line::Usable | Line::Ended | Line::Useless(_) => {}
             }
-            if !std::mem::replace(&mut is_noted, true) {
+            if !std::mem::replace(&mut is_used, true) {
                 self.note_reached(destination).await?;
             }
-            if let Line::Ended = line {
+            if !matches!(line, Line::Usable) {
                 return Ok(());
             }
         }
-        if !is_noted {
+        if !is_used {
             self.note_reached(destination).await?;
         }
         channel.close().await;
@@ -171,41 +181,43 @@ impl Runner {
     /// Sends one message.
     async fn send(&self, id: ItemId, channel: &mut dyn Channel) -> Result<Line, QueueError> {
         if self.is_unsettled(id) {
-            return Ok(Line::Usable);
+            return Ok(Line::Unused);
         }
-        let Some(item) = self.item_to_send(id).await? else { return Ok(Line::Usable) };
+        let Some(item) = self.item_to_send(id).await? else { return Ok(Line::Unused) };
         if item.has_only_reports() {
             self.record(item, None, self.now()).await?;
-            return Ok(Line::Usable);
+            return Ok(Line::Unused);
         }
-        let Some((mut item, message)) = self.load(item).await? else { return Ok(Line::Usable) };
+        let Some((mut item, message)) = self.load(item).await? else { return Ok(Line::Unused) };
+        let attempts = item.attempts;
         let mut transactions = VecDeque::from(channel.transactions(&item));
         let mut message = Some(message);
-        let mut last = Transaction::none();
+        let mut all = Transactions::default();
         while let Some(to) = transactions.pop_front() {
             // The last transaction ends with the message.
             let again = message.as_ref().filter(|_| !transactions.is_empty()).map(Body::again);
             let Some(body) = again.or_else(|| message.take()) else { break };
             let sent = channel.send(&item, &to, body).await;
-            last = self.note_outcomes(&mut item, &to, sent);
-            if !last.is_usable || transactions.is_empty() {
+            self.note_outcomes(&mut item, &to, sent, &mut all);
+            if all.is_ended || transactions.is_empty() {
                 break;
             }
             let Some(written) = self.write_or_keep(item).await? else { return Ok(Line::Usable) };
             item = written;
             if item.held || !self.may_send() {
-                last.wants_more = true;
+                all.wants_more = true;
                 break;
             }
         }
+        // A report may need its room.
+        drop(message);
         let now = self.now();
         // Who was not tried, or was one recipient too many, gets it in another transaction at once.
-        if !item.is_done() && !last.wants_more {
-            self.postpone(&mut item, &last.failure, now);
+        if !item.is_done() && (all.is_ended || !all.wants_more) {
+            self.postpone(&mut item, &all.failure(), now);
         }
-        let line = last.line();
-        self.record(item, Some(&last.failure), now).await?;
-        Ok(line)
+        self.record(item, all.failure.as_ref(), now).await?;
+        Ok(all.line(attempts))
     }
 
     /// Reads the message of an item once there is memory for it. `None` if it is not to be sent
@@ -239,9 +251,9 @@ impl Runner {
     }
 
     /// Notes what a host answered to the recipients at some places.
-    fn note_outcomes(&self, item: &mut Item, to: &[usize], sent: Sent) -> Transaction {
+    fn note_outcomes(&self, item: &mut Item, to: &[usize], sent: Sent, all: &mut Transactions) {
         let (id, from, arrived, now) = (item.id, item.from.as_str(), item.arrived, self.now());
-        let mut transaction = Transaction { is_usable: sent.usable, ..Transaction::none() };
+        all.is_ended = !sent.usable;
         let (mut is_taken, mut is_one_too_many) = (false, false);
         for (at, outcome) in to.iter().zip(sent.outcomes) {
             let Some(recipient) = item.recipients.get_mut(*at) else { continue };
@@ -258,7 +270,7 @@ impl Runner {
                 Err(failure) if failure.permanent => {
                     tracing::warn!(item = id, from, to, reply = failure.reply, "refused");
                     self.counts.recipients(Done::Refused, 1);
-                    transaction.is_answered = true;
+                    all.is_answered = true;
                     let Failure { reply, status, .. } = failure;
                     recipient.outcome = Outcome::Failed { reply, status };
                 }
@@ -266,14 +278,13 @@ impl Runner {
                     tracing::info!(item = id, from, to, reply = failure.reply, "refused for now");
                     self.counts.recipients(Done::Deferred, 1);
                     is_one_too_many |= failure.status == TOO_MANY_RECIPIENTS;
-                    transaction.failure = failure;
+                    all.failure = Some(failure);
                 }
             }
         }
-        transaction.is_answered |= is_taken;
+        all.is_answered |= is_taken;
         // RFC 5321 §4.5.3.1.10.
-        transaction.wants_more = is_taken && is_one_too_many;
-        transaction
+        all.wants_more |= is_taken && is_one_too_many;
     }
 
     /// A temporary failure of the message itself.
@@ -325,10 +336,14 @@ impl Runner {
         let (mut quiet_until, newest) = (i64::MAX, ids.last().copied());
         for id in ids {
             if !self.may_send() {
-                break;
+                return Ok(());
             }
             let Some(_taken) = self.take(id) else { continue };
-            let Some(mut item) = self.current(id).await? else { continue };
+            let Some(mut item) = self.current(id).await? else {
+                // It left the queue, or was written at last: the next look is not put off.
+                quiet_until = now;
+                continue;
+            };
             if item.has_only_reports() {
                 // They need no host.
                 quiet_until = quiet_until.min(item.next.max(now));

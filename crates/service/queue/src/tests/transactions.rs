@@ -71,3 +71,56 @@ async fn a_host_that_takes_no_message_waits_as_a_whole() {
     assert_eq!(world.run_at(START + HOUR, 11).await.len(), 11);
     assert!(world.items().await.is_empty());
 }
+
+/// A host that ends a connection after some messages takes the others on the next one, at once.
+#[tokio::test]
+async fn a_connection_that_ends_after_a_message_is_followed_by_another() {
+    let mut world = World::new().await;
+    for _ in 0..3 {
+        world.accept("ana@example.org", &["a@x.test"]).await;
+    }
+    let ok = || Script::Answers(vec![Ok(())]);
+    world.script("x.test", [ok(), Script::Ends(vec![Err(busy())]), ok()]);
+    let one = got("x.test", &["a@x.test"]);
+    let seen = world.run_at(START, 5).await;
+    assert_eq!(seen, [tried("x.test"), one.clone(), one.clone(), tried("x.test"), one]);
+    assert_eq!(world.items().await.len(), 1);
+    // The host always ends on this message: others do not wait for it.
+    world.accept("ana@example.org", &["b@x.test"]).await;
+    world.script("x.test", [Script::Ends(vec![Err(busy())])]);
+    let seen = world.run_at(START + HOUR, 4).await;
+    let of = |to: &str| [tried("x.test"), got("x.test", &[to])];
+    assert_eq!(seen, [of("a@x.test"), of("b@x.test")].concat());
+    assert_eq!(world.relay.queue().wait_of("x.test").await.unwrap(), None);
+}
+
+/// What is said about who still waits is what the host said, whatever came after it.
+#[tokio::test]
+async fn a_later_transaction_hides_no_failure() {
+    let mut world = World::new().await;
+    world.hosts.recipients_max.store(1, Ordering::SeqCst);
+    world.accept("ana@example.org", &THREE[..2]).await;
+    world.script("x.test", [Script::Answers(vec![Err(busy())]), Script::Answers(vec![Ok(())])]);
+    world.run_at(START, 3).await;
+    assert_eq!(world.items().await[0].reason, "421 4.3.2 busy");
+}
+
+/// A report that returns all of a message takes memory for it, while the message has its own.
+#[tokio::test(start_paused = true)]
+async fn a_report_does_not_wait_for_the_memory_of_its_own_message() {
+    let mut world = World::new().await;
+    world.bodies_bytes = 1;
+    world.hosts.recipients_max.store(1, Ordering::SeqCst);
+    let envelope = Envelope { ret: Some(Return::Full), ..Envelope::new("ana@example.org", &THREE) };
+    world.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await.unwrap();
+    world.script("x.test", [Script::Ends(vec![Err(no_such_user())])]);
+    world.start();
+    let reported = async {
+        while world.inbox().await.is_empty() {
+            tokio::time::sleep(Duration::from_secs(1)).await
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), reported).await.expect("reported");
+    world.stop().await;
+    assert!(world.inbox().await[0].contains("words"));
+}
