@@ -86,6 +86,7 @@ async fn a_connection_that_ends_after_a_message_is_followed_by_another() {
     assert_eq!(seen, [tried("x.test"), one.clone(), one.clone(), tried("x.test"), one]);
     assert_eq!(world.items().await.len(), 1);
     // The host always ends on this message: others do not wait for it.
+    world.now.store(START + HOUR, Ordering::SeqCst);
     world.accept("ana@example.org", &["b@x.test"]).await;
     world.script("x.test", [Script::Ends(vec![Err(busy())])]);
     let seen = world.run_at(START + HOUR, 4).await;
