@@ -75,7 +75,7 @@ pub enum RetentionError {
         /// The folder that the messages were in.
         folder: String,
         /// Why.
-        error: AnnotationError,
+        error: Box<AnnotationError>,
     },
 }
 
@@ -285,7 +285,7 @@ impl Work<'_> {
             };
             if let Err(error) = annotated {
                 let (account, folder) = (self.account.name.clone(), self.entry.name.to_string());
-                report(Err(RetentionError::Annotations { account, folder, error }));
+                report(Err(RetentionError::Annotations { account, folder, error: Box::new(error) }));
             }
             outcome.messages += done.count();
             outcome.octets += octets_of(&done);
