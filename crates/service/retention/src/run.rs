@@ -299,8 +299,8 @@ impl Work<'_> {
 }
 
 impl Work<'_> {
-    /// The annotations of messages follow them, whoever made them. Where the folder never had any,
-    /// this reads one record that is not there.
+    /// The annotations of messages follow them, those of all accounts. Where the folder never had
+    /// any, this reads one record that is not there.
     async fn move_annotations(&self, moved: &Moved, to: MailboxId) -> Result<(), AnnotationError> {
         let relocated = Relocated {
             owner: self.account.id,

@@ -186,7 +186,7 @@ fn parts_of_a_large_structure_are_found() {
     ));
 }
 
-/// Whoever wrote them: a mailbox that is restored with that id must not show them.
+/// Those of all users: a mailbox that is restored with that id must not show them.
 #[test]
 fn values_of_readers_go_with_message_and_mailbox() {
     let server = crate::sharing::server("lri");

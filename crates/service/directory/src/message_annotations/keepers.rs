@@ -108,7 +108,7 @@ impl Directory {
         Err(DirectoryError::Busy(name).into())
     }
 
-    /// Forgets the annotations of messages that were expunged, whoever keeps them.
+    /// Forgets the annotations of messages that were expunged, of all accounts that keep some.
     pub async fn forget_message_annotations(
         &self,
         owner: AccountId,
@@ -131,7 +131,8 @@ impl Directory {
         self.remove_records(found.collect()).await
     }
 
-    /// Forgets all annotations of the messages of a mailbox that was deleted, whoever keeps them.
+    /// Forgets all annotations of the messages of a mailbox that was deleted, of all accounts that
+    /// keep some.
     pub async fn forget_annotations_in(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
         let name = name_of(owner, mailbox);
         for _ in 0..TRIES {

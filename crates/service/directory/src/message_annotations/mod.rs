@@ -13,8 +13,8 @@
 //! becomes that of another message. A message without annotations has no record. A mailbox that
 //! never had any has none of either sort: one look at the second one says so.
 //!
-//! The second record is written before the first value of a keeper. So whoever deletes a mailbox,
-//! or moves or expunges messages, finds the values of all accounts.
+//! The second record is written before the first value of a keeper. So a deletion of a mailbox, a
+//! move or an expunge finds the values of all accounts.
 //!
 //! The records of expunged messages are removed after the expunge. What a crash, or a program that
 //! does not know of them, leaves is removed when its keeper changes values of that mailbox.

@@ -15,6 +15,13 @@ use crate::error::{DirectoryError, Result};
 /// UIDs that are looked at between two pauses.
 const LOOKED_AT_ONCE: usize = 10_000;
 
+/// Which message's values stay where both have some.
+#[derive(Clone, Copy)]
+enum Winner {
+    Old,
+    New,
+}
+
 /// Messages of an account, and those that they became.
 #[derive(Debug, Clone, Copy)]
 pub struct Relocated<'u> {
@@ -78,8 +85,8 @@ impl Directory {
                 }
             }
             annotated = annotated.union(&copies.iter().map(|(uid, _)| *uid).collect());
-            let is_again = from == to;
-            let write = |(uid, value): (u32, Bytes)| self.write_copy(there.record(uid), value, is_again);
+            let wins = if from == to { Winner::Old } else { Winner::New };
+            let write = |(uid, value): (u32, Bytes)| self.write_copy(there.record(uid), value, wins);
             stream::iter(copies)
                 .map(write)
                 .buffered(AT_ONCE)
@@ -92,15 +99,15 @@ impl Directory {
         Ok(annotated)
     }
 
-    /// A user may have set values of the new message meanwhile: they stay, and win. A conversion
-    /// copies within one mailbox, perhaps once more after it was cut off: there the old message
-    /// wins.
-    async fn write_copy(&self, name: String, value: Bytes, is_again: bool) -> Result<()> {
+    /// Gives the new message values of the old one. Values that a user has set meanwhile stay. A
+    /// conversion copies within one mailbox, perhaps once more after it was cut off: there the old
+    /// message wins.
+    async fn write_copy(&self, name: String, value: Bytes, wins: Winner) -> Result<()> {
         for _ in 0..TRIES {
             let entry = self.engine.directory_entry(&name).await?;
-            let merged = match entry.as_ref().filter(|_| !is_again) {
-                Some(there) => merged(there, &value)?,
-                None => value.clone(),
+            let merged = match (&entry, wins) {
+                (Some(there), Winner::New) => merged(there, &value)?,
+                _ => value.clone(),
             };
             let expected = entry.map_or(0, |entry| entry.version);
             if self.put(name.clone(), expected, Some(merged)).await? == CommitOutcome::Done {

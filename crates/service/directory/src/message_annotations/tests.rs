@@ -166,7 +166,7 @@ async fn they_follow_their_account_into_another_store() {
     assert!(!same_annotations(&*here, ANA, &*there).await.unwrap());
     one.forget_annotations_in(ANA, HERE).await.unwrap();
     assert!(one.all_message_annotations(OWN).await.unwrap().is_empty());
-    // What is gone here is gone there.
+    // What is removed here is removed there.
     copy_annotations(&*here, ANA, &*there, &same).await.unwrap();
     assert!(same_annotations(&*here, ANA, &*there).await.unwrap());
     assert!(comments(&other, READER).await.is_empty());
