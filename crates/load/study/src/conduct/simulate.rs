@@ -52,8 +52,10 @@ impl Work<'_> {
                 let instance = server::start(which, &setting)?;
                 let options =
                     self.run_options(which, &stage, point, &instance, &accounts[point.population])?;
+                // Each client has an account of its own: two in one would meet each other's changes.
+                let most = accounts[point.population].count();
                 let done = measure(RunOptions {
-                    clients: simulate.clients,
+                    clients: simulate.clients.min(most),
                     think: Some(Think::Fixed(0.0)),
                     ramp: Duration::ZERO,
                     warmup: Duration::ZERO,
