@@ -52,7 +52,7 @@ impl Work<'_> {
                 let instance = server::start(which, &setting)?;
                 let options =
                     self.run_options(which, &stage, point, &instance, &accounts[point.population])?;
-                // Each client has an account of its own: two in one would meet each other's changes.
+                // Each client has an account of its own: two in one meet each other's changes.
                 let most = accounts[point.population].count();
                 let done = measure(RunOptions {
                     clients: simulate.clients.min(most),

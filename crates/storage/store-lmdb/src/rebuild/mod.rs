@@ -262,19 +262,20 @@ fn put_in_place(dir: &Path, new: &Path) -> Result<()> {
         std::fs::rename(new, &index).map_err(unavailable(new))?;
         return format::sync_directory(dir).map_err(unavailable(dir));
     }
+    // Out of the workplace, which the next rebuild removes: from here on each step leaves both
+    // indexes, whatever ends this process.
+    std::fs::rename(new, &saved).map_err(unavailable(new))?;
+    format::sync_directory(dir).map_err(unavailable(dir))?;
     let exchange = rustix::fs::RenameFlags::EXCHANGE;
     let cwd = rustix::fs::CWD;
-    match rustix::fs::renameat_with(cwd, new, cwd, &index, exchange) {
-        Ok(()) => {
-            format::sync_directory(dir).map_err(unavailable(dir))?;
-            std::fs::rename(new, &saved).map_err(unavailable(new))?;
-        }
-        // Without it there is a moment without an index. A start in that moment is refused, and
-        // names the remedy.
-        Err(_) => {
-            std::fs::rename(&index, &saved).map_err(unavailable(&index))?;
-            std::fs::rename(new, &index).map_err(unavailable(new))?;
-        }
+    if rustix::fs::renameat_with(cwd, &saved, cwd, &index, exchange).is_err() {
+        // Without an exchange there is a moment without an index. A start in that moment is
+        // refused, and names the remedy.
+        let between = kept_index(dir);
+        std::fs::rename(&index, &between).map_err(unavailable(&index))?;
+        std::fs::rename(&saved, &index).map_err(unavailable(&saved))?;
+        format::sync_directory(dir).map_err(unavailable(dir))?;
+        std::fs::rename(&between, &saved).map_err(unavailable(&between))?;
     }
     format::sync_directory(dir).map_err(unavailable(dir))
 }
