@@ -71,6 +71,9 @@ fn this_server_ends_the_list_of_hosts() {
     let relay = format!("dns = [\"{}\"]\nport = {port}\nprivate_networks = [\"127.0.0.0/8\"]", dns.address());
     let a = start(&dir.path().join("a"), "a.test", smtp_a, &relay);
     a.add_account("ana@a.test", PASSWORD);
+    // The account is there before the host can be reached.
+    let data_b = dir.path().join("b");
+    server(&data_b, "b.test", free_port(), "a.test", smtp_a).add_account("bo@b.test", PASSWORD);
     submit(&mut logged_in(&a), &["bo@b.test", "cy@round.test"], &message(1));
     let about = "Final-Recipient: rfc822; cy@round.test\r\nAction: failed\r\nStatus: 5.4.6\r\n";
     assert!(reports(&a, 1)[0].contains(about));
@@ -79,8 +82,7 @@ fn this_server_ends_the_list_of_hosts() {
         assert!(Instant::now() < deadline, "{:?}", queue(&a));
         std::thread::sleep(Duration::from_millis(20));
     }
-    let b = server(&dir.path().join("b"), "b.test", smtp_b, "a.test", smtp_a);
-    b.add_account("bo@b.test", PASSWORD);
+    let b = server(&data_b, "b.test", smtp_b, "a.test", smtp_a);
     assert!(inbox(&b, "bo@b.test", 1)[0].ends_with(&message(1)));
     assert_eq!(inbox(&a, "ana@a.test", 1).len(), 1);
 }
