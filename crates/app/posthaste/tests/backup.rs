@@ -521,3 +521,32 @@ fn an_account_that_took_a_name_again_stops_no_other() {
     let backup = served(Path::new(&target));
     same(&server, &backup, (ANA, ANA), &MAILBOXES);
 }
+
+/// As after a rebuild that lost messages, whose UIDs others have now.
+#[test]
+fn an_account_that_the_backup_has_otherwise_stops_no_other() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let target = dir.path().join("backup").to_str().unwrap().to_owned();
+    done(&server.command(&["backup", &target], ""));
+    let mbox = dir.path().join("mail.mbox");
+    let import =
+        |account, mailbox| ["import", mbox.to_str().unwrap(), "--account", account, "--mailbox", mailbox];
+    let of_backup =
+        |args: &[&str]| Command::new(BINARY).args(args).args(["--data", &target]).output().unwrap();
+    done(&of_backup(&import(ANA, "INBOX")));
+    let mut client = login(server.address("imap"), ANA);
+    for command in ["SELECT Archive", "COPY 30 INBOX"] {
+        assert!(client.imap(command).unwrap().last().unwrap().starts_with("t OK"), "{command}");
+    }
+    done(&server.command(&import(BEN, "Later"), ""));
+    let output = server.command(&["backup", &target], "");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("left out: {ANA}: ")) && said.contains("a new directory"), "{said}");
+    let shown = done(&of_backup(&["account", "show", BEN]));
+    assert!(shown.lines().any(|line| line.contains("Later") && line.contains("700 messages")), "{shown}");
+}

@@ -23,7 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste_directory::Account;
 use posthaste_queue::{Arrive, QueueError, compare_queues, copy_queue};
-use posthaste_store::{Compare, Engine, set_directory_entry};
+use posthaste_store::{Compare, Engine, StoreError, set_directory_entry};
 use posthaste_store_lmdb::EngineLock;
 use serde::{Deserialize, Serialize};
 
@@ -257,6 +257,11 @@ impl Job<'_> {
                     self.ends.copy_account(account).await?;
                     damaged.push(format!("damaged: {}: {error}", account.name));
                 }
+                // As after a rebuild that gave mailboxes new UIDVALIDITYs.
+                Err(Failure::Store(error @ StoreError::Refused(_))) => damaged.push(format!(
+                    "left out: {}: {error}; back up into a new directory, and keep this one for the earlier mail",
+                    account.name
+                )),
                 Err(error) => return Err(error),
             }
         }
