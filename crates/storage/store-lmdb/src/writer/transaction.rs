@@ -181,11 +181,15 @@ impl<'e> Writer<'e> {
         if !self.appender.acquire(&shared.index, &mut txn)? {
             return Ok(());
         }
-        let reserved = shared.index.reserve(0, || ahead(shared, self.purpose));
-        let committed = reserved.and_then(|()| commit(shared, txn));
+        if let Err(error) = shared.index.reserve(0, || ahead(shared, self.purpose)) {
+            // Inside the transaction: after it another process may begin to write to this file.
+            self.appender.not_acquired();
+            return Err(error);
+        }
+        let committed = commit(shared, txn);
         match &committed {
             Ok(()) => self.appender.acquired(),
-            Err(_) => self.appender.not_acquired(),
+            Err(_) => self.appender.release(),
         }
         committed
     }
