@@ -200,14 +200,8 @@ impl Appender {
         Ok(batch)
     }
 
-    /// The acquired pack may not be in the index. Its file stays, perhaps empty: the next process
-    /// that needs a pack takes it.
-    pub(crate) fn release(&mut self) {
-        self.current = None;
-    }
-
-    /// The acquired pack does not make it into the index: its file is removed, so that a full disk
-    /// cannot gather one with every try. Only inside the transaction that acquired it.
+    /// The acquired pack did not make it into the index: its file is removed, so that a full disk
+    /// cannot gather one with every try.
     pub(crate) fn not_acquired(&mut self) {
         if let Some(current) = self.current.take().filter(|c| c.fresh) {
             // If it stays, it stays empty, and the next process that writes removes it.

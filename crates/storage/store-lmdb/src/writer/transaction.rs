@@ -189,7 +189,7 @@ impl<'e> Writer<'e> {
         let committed = commit(shared, txn);
         match &committed {
             Ok(()) => self.appender.acquired(),
-            Err(_) => self.appender.release(),
+            Err(_) => self.appender.not_acquired(),
         }
         committed
     }
