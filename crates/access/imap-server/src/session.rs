@@ -216,7 +216,7 @@ impl Session {
         }
     }
 
-    /// Reports the changes that others made to annotations, after ENABLE METADATA: RFC 5464 §4.4.2.
+    /// Reports changes of annotations by others, after ENABLE METADATA (RFC 5464 §4.4.2).
     pub(crate) async fn announce_annotations(&mut self) -> Result<(), Failure> {
         match (&mut self.annotations, &self.login) {
             // Boxed: nearly no session needs it.

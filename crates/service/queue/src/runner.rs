@@ -22,8 +22,8 @@ use crate::schedule::{Connections, RetryTimes, Schedule, State};
 use crate::transport::{Failure, Transport};
 use room::Room;
 
+mod owing;
 mod room;
-mod settle;
 mod visit;
 
 /// Returns the time, in unix seconds.
@@ -67,7 +67,7 @@ pub struct Runner {
     clock: Clock,
     schedule: Mutex<Schedule>,
     /// Reports that are about to become items, by number. Locked before the schedule.
-    unsettled: Mutex<BTreeSet<ItemId>>,
+    under_way: Mutex<BTreeSet<ItemId>>,
     /// Items whose outcome is known, and not on disk because the store failed.
     unwritten: Mutex<HashMap<ItemId, Item>>,
     slots: Arc<Semaphore>,
@@ -113,7 +113,7 @@ impl Runner {
             times,
             clock,
             schedule: Mutex::new(Schedule::new(connections)),
-            unsettled: Mutex::default(),
+            under_way: Mutex::default(),
             unwritten: Mutex::default(),
             slots: Arc::new(Semaphore::new(DESTINATIONS_MAX)),
             slow_slots: Arc::new(Semaphore::new(SLOW_MAX)),
@@ -256,8 +256,8 @@ impl Runner {
 
     /// Reads the queue.
     async fn open(&self) -> Result<Seen, QueueError> {
-        // Another node may have settled them meanwhile.
-        self.unsettled.lock().clear();
+        // Another node may have sent them while it held the lease.
+        self.under_way.lock().clear();
         let before = self.lease_times.map(|_| self.now() - UNFINISHED_AFTER);
         let unfinished = self.queue().remove_unfinished(before).await?;
         if unfinished > 0 {
@@ -266,22 +266,22 @@ impl Runner {
         let changes = self.queue().changes().await?;
         // Their records are read now.
         self.queue().take_arrivals();
-        self.settle_all().await?;
+        self.send_all_owed().await?;
         let front = self.read_all().await?;
         tracing::info!(items = self.schedule.lock().len(), "the queue is open");
         Ok(Seen { changes, front })
     }
 
     /// Sends the reports that a crash left owed. Nothing else is sent before.
-    async fn settle_all(&self) -> Result<(), QueueError> {
+    async fn send_all_owed(&self) -> Result<(), QueueError> {
         let mut after = None;
         while let Some(page) = self.queue().page(after).await? {
             after = Some(page.last);
             for item in page.items.into_iter().filter(|item| !item.owed.is_empty()) {
                 let id = item.id;
-                // One that cannot be settled keeps no other from being sent. It is tried again when
+                // One whose reports cannot be sent keeps no other waiting. It is tried again when
                 // its item is.
-                if let Err(error) = self.settle(item).await {
+                if let Err(error) = self.send_owed(item).await {
                     tracing::error!(id, %error, "a report that the queue owes cannot be sent now");
                 }
             }

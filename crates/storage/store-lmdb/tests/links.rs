@@ -1,4 +1,5 @@
-//! Copies that share the summaries of their origins: whatever goes first, nothing is missed.
+//! Copies that share the summaries of their originals. Each keeps its summary when the other is
+//! expunged.
 
 #![allow(clippy::unwrap_used)]
 

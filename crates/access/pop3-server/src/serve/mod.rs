@@ -1,7 +1,7 @@
 //! The adapter: a connection's bytes and the clock on one side, the session's lines and actions on
 //! the other.
 //!
-//! Answers are gathered while commands wait in the input (PIPELINING, RFC 2449 §6.6). They are sent
+//! Answers are gathered while commands wait in the input (PIPELINING, RFC 2449 §6.6). They leave
 //! before the session waits for anything.
 
 mod login;

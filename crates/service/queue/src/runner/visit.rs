@@ -180,7 +180,7 @@ impl Runner {
 
     /// Sends one message.
     async fn send(&self, id: ItemId, channel: &mut dyn Channel) -> Result<Line, QueueError> {
-        if self.is_unsettled(id) {
+        if self.is_under_way(id) {
             return Ok(Line::Unused);
         }
         let Some(item) = self.item_to_send(id).await? else { return Ok(Line::Unused) };

@@ -34,7 +34,7 @@ impl Runner {
                 item.owed.extend(owed);
                 item.warned |= failure.is_some();
                 item.recipients.iter_mut().for_each(Recipient::reported);
-                self.settle(item).await
+                self.send_owed(item).await
             }
             Err(error) => self.put_off(item, &error, now).await,
         }
@@ -53,14 +53,14 @@ impl Runner {
     }
 
     /// Writes an item that owes reports, and sends them on their way.
-    pub(super) async fn settle(&self, mut item: Item) -> Result<(), QueueError> {
+    pub(super) async fn send_owed(&self, mut item: Item) -> Result<(), QueueError> {
         if !item.owed.is_empty() && !self.write(&mut item).await? {
             // It was dropped meanwhile: nobody gets a report.
             return self.remove_rows(&item.owed).await;
         }
         let owed = std::mem::take(&mut item.owed);
         let rows = || owed.iter().map(|owed| owed.row);
-        self.unsettled.lock().extend(rows());
+        self.under_way.lock().extend(rows());
         let mut arrivals = Vec::new();
         for one in &owed {
             match self.relay.fulfil(one, self.now()).await {
@@ -74,9 +74,9 @@ impl Runner {
         if self.write(&mut item).await? {
             self.schedule.lock().note(&item);
         }
-        let mut unsettled = self.unsettled.lock();
+        let mut under_way = self.under_way.lock();
         rows().for_each(|row| {
-            unsettled.remove(&row);
+            under_way.remove(&row);
         });
         let mut schedule = self.schedule.lock();
         arrivals.into_iter().for_each(|arrival| schedule.put(arrival));
@@ -121,11 +121,11 @@ impl Runner {
         Err(QueueError::Busy(item.id))
     }
 
-    /// Whether an item is a report that another one still owes: it is not sent before that is
-    /// settled, which puts it into the schedule.
-    pub(super) fn is_unsettled(&self, id: crate::ItemId) -> bool {
-        let unsettled = self.unsettled.lock();
-        let found = unsettled.contains(&id);
+    /// Whether an item is a report that another one still owes. It is not sent before it is on its
+    /// way, which puts it into the schedule.
+    pub(super) fn is_under_way(&self, id: crate::ItemId) -> bool {
+        let under_way = self.under_way.lock();
+        let found = under_way.contains(&id);
         if found {
             self.schedule.lock().remove(id);
         }
