@@ -61,7 +61,7 @@ async fn places(copy: &dyn Engine, account: AccountId) -> Result<Places> {
         Id::from_bytes(bytes)
     };
     let mailboxes = list.entries.iter().map(|entry| (entry.id, MailboxId(other(entry.id.0)))).collect();
-    Ok(Places { account: AccountId(other(account.0)), mailboxes })
+    Ok(Places::with_ids(AccountId(other(account.0)), mailboxes))
 }
 
 /// Both stores.

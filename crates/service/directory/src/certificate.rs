@@ -89,6 +89,50 @@ impl Directory {
         }
     }
 
+    /// Lets the certificates be found that an account of another directory lists, for a copy of that
+    /// account under the same name. To be called before the copy's record is written: without that
+    /// record a noted certificate lets nobody in. One that another account lists stays with it.
+    pub async fn mirror_certificates(&self, from: &Self, account: &str) -> Result<()> {
+        let listed = from.stored(account).await?.map(|stored| stored.certificates).unwrap_or_default();
+        for fingerprint in self.free_certificates(account, listed.clone()).await? {
+            self.note_certificate(account, &fingerprint).await?;
+        }
+        let here = self.stored(account).await?.map(|stored| stored.certificates).unwrap_or_default();
+        for stale in here.iter().filter(|one| !listed.contains(one)) {
+            if self.certificate_owner(stale).await?.as_deref() == Some(account) {
+                self.forget_certificate(stale).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether each certificate that an account of another directory lists is found here as that of
+    /// the account of the same name.
+    pub async fn has_certificates_of(&self, from: &Self, account: &str) -> Result<bool> {
+        let listed = from.stored(account).await?.map(|stored| stored.certificates).unwrap_or_default();
+        for fingerprint in &listed {
+            if self.certificate_owner(fingerprint).await?.as_deref() != Some(account) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The certificates of these that no other account lists.
+    pub(crate) async fn free_certificates(
+        &self,
+        account: &str,
+        certificates: Vec<Fingerprint>,
+    ) -> Result<Vec<Fingerprint>> {
+        let mut free = Vec::with_capacity(certificates.len());
+        for fingerprint in certificates {
+            if self.certificate_owner(&fingerprint).await?.is_none_or(|owner| owner == account) {
+                free.push(fingerprint);
+            }
+        }
+        Ok(free)
+    }
+
     pub(crate) async fn forget_certificate(&self, fingerprint: &Fingerprint) -> Result<()> {
         let key = record::certificate_key(fingerprint);
         if let Some(entry) = self.engine.directory_entry(&key).await? {

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use posthaste_mail_model::Secret;
 use posthaste_net::ClientCertificate;
+use posthaste_store::set_directory_entry;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -170,6 +171,51 @@ async fn an_account_takes_its_app_passwords_and_certificates_along() {
     assert!(to.login("ana2@example.org", &secret(phone.expose()), by(Service::Imap)).await.is_ok());
     let certificate = ClientCertificate { fingerprint: [7; 32], ..shown(&[], 7) };
     assert_eq!(external(&to, &certificate, "").await.unwrap().account.name, "ana2@example.org");
+}
+
+/// Beside the account that lists it, a copy under another name gets everything but the certificate.
+#[tokio::test]
+async fn a_copy_takes_no_certificate_from_the_account_that_lists_it() {
+    let (_, from) = directory();
+    let (_, to) = directory();
+    for at in [&from, &to] {
+        add(at, ANA, "pencil").await;
+        at.add_certificate(ANA, [7; 32]).await.unwrap();
+    }
+    from.add_certificate(ANA, [8; 32]).await.unwrap();
+    let id = posthaste_mail_model::AccountId(posthaste_mail_model::Id::new(5, 6));
+    to.adopt(&from, ANA, "ana2@example.org", id).await.unwrap();
+    assert_eq!(to.certificates("ana2@example.org").await.unwrap(), [[8; 32]]);
+    to.set_logins(certificates(CertificateLogins::Listed));
+    for (number, owner) in [(7, ANA), (8, "ana2@example.org")] {
+        assert_eq!(external(&to, &shown(&[], number), "").await.unwrap().account.name, owner);
+    }
+    to.remove("ana2@example.org").await.unwrap();
+    assert_eq!(external(&to, &shown(&[], 7), "").await.unwrap().account.name, ANA);
+}
+
+/// As `copy-store` and `backup` do: the certificates first, then the account's record.
+#[tokio::test]
+async fn certificates_follow_an_account_to_another_store() {
+    let (_, from) = directory();
+    let (engine, to) = directory();
+    add(&from, ANA, "pencil").await;
+    from.add_certificate(ANA, [7; 32]).await.unwrap();
+    to.set_logins(certificates(CertificateLogins::Listed));
+    let copy = async || {
+        to.mirror_certificates(&from, ANA).await.unwrap();
+        let record = from.engine.directory_entry("account/ana@example.org").await.unwrap().unwrap();
+        set_directory_entry(&*engine, &record.name, Some(record.value)).await.unwrap();
+        assert!(to.has_certificates_of(&from, ANA).await.unwrap());
+    };
+    copy().await;
+    assert_eq!(external(&to, &shown(&[], 7), "").await.unwrap().account.name, ANA);
+    from.remove_certificate(ANA, [7; 32]).await.unwrap();
+    from.add_certificate(ANA, [9; 32]).await.unwrap();
+    assert!(!to.has_certificates_of(&from, ANA).await.unwrap());
+    copy().await;
+    external(&to, &shown(&[], 7), "").await.unwrap_err();
+    assert_eq!(external(&to, &shown(&[], 9), "").await.unwrap().account.name, ANA);
 }
 
 /// A valid certificate.

@@ -161,7 +161,8 @@ impl Directory {
     }
 
     /// Makes an account of one in another directory, password, settings and Sieve scripts included,
-    /// under a name and an id of its own.
+    /// under a name and an id of its own. A certificate that another account lists by now stays with
+    /// that one.
     pub async fn adopt(&self, from: &Self, account: &str, name: &str, id: AccountId) -> Result<Account> {
         let (account, address) = (parse(account)?, parse(name)?);
         let mut stored = from.existing(account.as_str()).await?;
@@ -175,14 +176,15 @@ impl Directory {
         // A right over one domain is none over another.
         let sets_quotas = stored.account.sets_quotas && stored.account.domain() == address.domain();
         stored.account = Account { id, name: address.to_string(), version: 1, sets_quotas, ..stored.account };
-        match self.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
-            CommitOutcome::Done => {}
-            CommitOutcome::Conflict => return Err(DirectoryError::AccountExists(address.to_string())),
-        }
+        stored.certificates = self.free_certificates(address.as_str(), stored.certificates).await?;
+        // Before the account, which a crash would otherwise leave without them for good.
         for fingerprint in &stored.certificates {
             self.note_certificate(address.as_str(), fingerprint).await?;
         }
-        Ok(stored.account)
+        match self.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
+            CommitOutcome::Done => Ok(stored.account),
+            CommitOutcome::Conflict => Err(DirectoryError::AccountExists(address.to_string())),
+        }
     }
 
     /// The account of exactly this name (in any spelling); aliases and sub-addresses are not

@@ -254,7 +254,7 @@ mod tests {
         let (_, other) = crate::testing::directory();
         let there = Reading { owner: AccountId(Id::new(7, 7)), mailbox: MailboxId(Id::new(8, 8)), ..ana };
         let mailboxes = BTreeMap::from([(ana.mailbox, there.mailbox)]);
-        let places = Places { account: there.owner, mailboxes };
+        let places = Places::with_ids(there.owner, mailboxes);
         for _ in 0..2 {
             copy_seen(&*directory.engine, ana.owner, &*other.engine, &places).await.unwrap();
             assert_eq!(other.all_seen(there).await.unwrap(), uids);

@@ -25,7 +25,7 @@ use crate::data_dir::reserve::{Purpose, Reserve};
 use crate::data_dir::unknown;
 use crate::index::directory;
 use crate::index::epoch::OwnTransactions;
-use crate::index::lists;
+use crate::index::lists::{self, Unlisted};
 use crate::index::read;
 use crate::index::summaries;
 use crate::index::verified::Verified;
@@ -103,6 +103,7 @@ pub struct LmdbEngine {
     shared: Arc<Shared>,
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<std::thread::JoinHandle<()>>,
+    lacks: Option<StoreError>,
     /// Of a serving process. There is one, so that files of a dead one are not taken for work in
     /// progress.
     _lock: Option<Arc<EngineLock>>,
@@ -164,12 +165,20 @@ fn make_parts(dir: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// The thread that writes.
+struct WriterThread {
+    jobs: mpsc::Sender<Job>,
+    thread: std::thread::JoinHandle<()>,
+    /// Why the index lacks acknowledged commits.
+    lacks: Option<StoreError>,
+}
+
 /// Starts the thread that writes, and waits until it has redone what ended processes left.
 fn start_writer(
     shared: &Arc<Shared>,
     appender: Appender,
     checkpoint_within: Option<Duration>,
-) -> Result<(mpsc::Sender<Job>, std::thread::JoinHandle<()>)> {
+) -> Result<WriterThread> {
     let unavailable = |e: &dyn std::fmt::Display| StoreError::Unavailable(format!("the writer: {e}"));
     let (jobs, queue) = mpsc::channel(QUEUE_MAX);
     let (recovered, recovery) = std::sync::mpsc::channel();
@@ -186,7 +195,7 @@ fn start_writer(
     let thread =
         std::thread::Builder::new().name("writer".into()).spawn(write).map_err(|e| unavailable(&e))?;
     match recovery.recv().map_err(|e| unavailable(&e)).flatten() {
-        Ok(()) => Ok((jobs, thread)),
+        Ok(lacks) => Ok(WriterThread { jobs, thread, lacks }),
         Err(error) => {
             // It has the index open for as long as it runs.
             let _ = thread.join();
@@ -247,8 +256,8 @@ impl LmdbEngine {
         unknown::refuse_foreign_packs(&shared)?;
         let checkpoint_within = lock.as_ref().map(|_| options.checkpoint_within);
         let appender = Appender::new(options.disk, packs, store, options.pack_bytes);
-        let (jobs, writer) = start_writer(&shared, appender, checkpoint_within)?;
-        Ok(Self { shared, jobs: Some(jobs), writer: Some(writer), _lock: lock })
+        let WriterThread { jobs, thread, lacks } = start_writer(&shared, appender, checkpoint_within)?;
+        Ok(Self { shared, jobs: Some(jobs), writer: Some(thread), lacks, _lock: lock })
     }
 
     /// Waits until all submitted commits are on disk, and closes all files. Dropping does the same.
@@ -273,6 +282,19 @@ impl LmdbEngine {
         let packs = &self.shared.packs;
         let _whole = readers::protect(packs).map_err(failed(packs.display()))?;
         off_the_runtime(|| check::check(&self.shared, slice, progress))
+    }
+
+    /// Why the store was opened without acknowledged commits: a tail of the log that is damaged, or
+    /// that the disk could not read. What is read lacks them.
+    pub fn lacks(&self) -> Option<&StoreError> {
+        self.lacks.as_ref()
+    }
+
+    /// The mailboxes that are in no account's list, as [`Engine::check`] names them.
+    pub async fn unlisted(&self) -> Result<Vec<Unlisted>> {
+        self.checkpoint_if(self.shared.unindexed.any()).await?;
+        let index = &self.shared.index;
+        off_the_runtime(|| lists::unlisted(index, &*index.read()?))
     }
 
     /// [`Engine::check`] for the fuzz targets.

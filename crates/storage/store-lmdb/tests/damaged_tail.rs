@@ -12,7 +12,8 @@ use posthaste_mail_model::{MailboxId, Uid};
 use posthaste_store::{Engine, Row, StoreError};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Rebuild, rebuild};
 
-use world::{World, body, flip, records, small};
+use world::disk::{Failing, Sync};
+use world::{World, body, flip, records, serve, small};
 
 const BODY: u8 = 1;
 const COMMIT: u8 = 2;
@@ -134,4 +135,30 @@ async fn a_last_batch_that_a_crash_tore_is_given_up() {
         before_last.append(&engine, inbox, &[body(90, 100)]).await.unwrap();
         before_last.verify(&engine).await;
     }
+}
+
+/// A transaction with acknowledged commits is lost, and they are damaged in the pack. Whoever wrote
+/// now would write over them.
+#[tokio::test]
+async fn nothing_is_written_while_an_acknowledged_commit_cannot_be_redone() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Failing::default();
+    let engine = serve(dir.path(), disk.options());
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    world.append(&engine, inbox, &[body(1, 700)]).await.unwrap();
+    world.append(&engine, inbox, &[body(2, 700)]).await.unwrap();
+    let (pack, at) = records(dir.path(), COMMIT).last().unwrap().clone();
+    flip(&pack, at + 60);
+    // The open transaction is lost with the commit whose sync fails.
+    disk.plan([Sync::Fails]);
+    let refused = world.clone().append(&engine, inbox, &[body(3, 700)]).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
+    for n in 4..7 {
+        let refused = world.clone().append(&engine, inbox, &[body(n, 700)]).await.unwrap_err().to_string();
+        assert!(refused.contains("is damaged, and nothing is written"), "{refused}");
+    }
+    flip(&pack, at + 60);
+    world.append(&engine, inbox, &[body(7, 700)]).await.unwrap();
+    world.verify(&engine).await;
 }

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use posthaste_mail_model::{FlagSet, MailboxId, NumSet, UidValidity};
-use posthaste_store::{Engine, Report, Stored};
+use posthaste_store::{CommitOutcome, Engine, ListCommit, Report, Stored};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Rebuild, rebuild};
 
 use world::{World, body, maintain, small};
@@ -18,6 +18,7 @@ const MESSAGES: u32 = 60;
 
 /// Bytes of the name of a kind of record: where its head has the kind.
 const COMMIT: u8 = 2;
+const LIST: u8 = 3;
 
 /// A closed store: 60 messages in as many commits, flags, an expunge, a copy.
 async fn store(dir: &Path) -> (World, MailboxId) {
@@ -161,6 +162,70 @@ async fn a_lost_last_commit_gives_a_new_uid_validity() {
     }
 }
 
+/// The old index is behind: it has the mailbox as it was before the damaged commit.
+#[tokio::test]
+async fn a_damaged_commit_that_an_older_index_lacks_gives_a_new_uid_validity() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    let work = world.create(&engine, "Work").await.unwrap();
+    world.append(&engine, inbox, &[body(1, 400)]).await.unwrap();
+    engine.close();
+    let index = dir.path().join("index/data.mdb");
+    let behind = std::fs::read(&index).unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    world.append(&engine, inbox, &[body(2, 400)]).await.unwrap();
+    world.append(&engine, work, &[body(3, 400)]).await.unwrap();
+    engine.close();
+    std::fs::write(&index, behind).unwrap();
+    flip(&pack(dir.path()), records(dir.path(), COMMIT)[1] + 60);
+    run(dir.path(), Rebuild::Force);
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    assert_eq!(engine.heads(&[inbox]).await.unwrap()[0].as_ref().unwrap().uid_next.value(), 2);
+    assert!(uid_validity(&engine, &world).await > world.list.entries[0].uid_validity);
+}
+
+/// A mailbox whose list commit is damaged is in no list. Its mail is there, and an account can get
+/// it.
+#[tokio::test]
+async fn a_mailbox_that_no_list_has_is_named_and_can_be_given_to_an_account() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let mut world = World::new();
+    world.create(&engine, "INBOX").await.unwrap();
+    let work = world.create(&engine, "Work").await.unwrap();
+    world.append(&engine, work, &[body(1, 400), body(2, 400)]).await.unwrap();
+    assert!(engine.unlisted().await.unwrap().is_empty());
+    engine.close();
+    flip(&pack(dir.path()), records(dir.path(), LIST).last().unwrap() + 60);
+    std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+    let named = format!("--recover {work} --account");
+    let report = run(dir.path(), Rebuild::Force);
+    assert!(report.faults.iter().any(|fault| fault.contains(&named)), "{:?}", report.faults);
+
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let faults = engine.check(&mut |_| {}).await.unwrap().faults;
+    assert!(faults.iter().any(|fault| fault.contains(&named)), "{faults:?}");
+    let unlisted = engine.unlisted().await.unwrap();
+    assert_eq!(unlisted.iter().map(|found| (found.mailbox, found.messages)).collect::<Vec<_>>(), [(work, 2)]);
+    let list = engine.load_list(world.list.account).await.unwrap();
+    let entry = world.list.entries.iter().find(|entry| entry.id == work).unwrap().clone();
+    let commit = ListCommit {
+        account: list.account,
+        expected: list.version,
+        version: list.version.next(),
+        uid_validity_last: entry.uid_validity.value(),
+        upsert: vec![entry],
+        remove: vec![],
+        subscribe: vec![],
+        unsubscribe: vec![],
+    };
+    assert_eq!(engine.commit_list(commit).await.unwrap(), CommitOutcome::Done);
+    assert!(engine.unlisted().await.unwrap().is_empty());
+    assert_eq!(nothing_is_mistaken(&engine, &world, work).await, 2);
+}
+
 #[tokio::test]
 async fn a_damaged_head_of_a_pack_costs_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -217,6 +282,14 @@ async fn a_rebuild_needs_the_store_for_itself() {
     let lock = EngineLock::acquire(dir.path()).unwrap();
     let refusal = rebuild(&lock, &small(), Rebuild::Force, &mut |_| {}).unwrap_err().to_string();
     assert!(refusal.contains("another process has the store open"), "{refusal}");
+    // Nor is a damaged `format` replaced, whose lock the other process has.
+    let format = dir.path().join("format");
+    let whole = std::fs::read(&format).unwrap();
+    std::fs::write(&format, b"nothing").unwrap();
+    let refusal = rebuild(&lock, &small(), Rebuild::Force, &mut |_| {}).unwrap_err().to_string();
+    assert!(refusal.contains("another process has the store open"), "{refusal}");
+    assert_eq!(std::fs::read(&format).unwrap(), b"nothing");
+    std::fs::write(&format, whole).unwrap();
     engine.close();
     rebuild(&lock, &small(), Rebuild::Force, &mut |_| {}).unwrap();
 }

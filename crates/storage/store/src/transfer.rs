@@ -14,8 +14,8 @@
 //! Each mailbox is copied as it is at one moment. If its messages are expunged during the copy, it
 //! is compared again.
 //!
-//! Account and mailboxes may get other ids at the other end ([`Places`]): where the first ones are
-//! in use, or were removed.
+//! Account and mailboxes may get other ids and UIDVALIDITYs at the other end ([`Places`]): where the
+//! first ones are in use, or were removed, or where UIDs were given since.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -23,7 +23,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
-use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid};
+use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid, UidValidity};
 
 use crate::change::{CommitOutcome, Content, MailboxCommit, NewMessage};
 use crate::engine::Engine;
@@ -56,17 +56,24 @@ pub struct Transfer<'e> {
     left_out: Option<Mutex<BTreeMap<MailboxId, NumSet>>>,
 }
 
-/// Ids that an account and its mailboxes have at the other end, where they are not the same. A
-/// mailbox that is not named keeps its id.
+/// What an account and its mailboxes have at the other end, where it is not the same. A mailbox that
+/// is not named keeps its id, or its UIDVALIDITY.
 #[derive(Debug, Clone)]
 pub struct Places {
     /// The account's id there.
     pub account: AccountId,
     /// The ids of mailboxes there, by those here.
     pub mailboxes: BTreeMap<MailboxId, MailboxId>,
+    /// The UIDVALIDITYs of mailboxes there, by the ids here.
+    pub uid_validities: BTreeMap<MailboxId, UidValidity>,
 }
 
 impl Places {
+    /// Places with other ids alone.
+    pub fn with_ids(account: AccountId, mailboxes: BTreeMap<MailboxId, MailboxId>) -> Self {
+        Self { account, mailboxes, uid_validities: BTreeMap::new() }
+    }
+
     /// The id of a mailbox there.
     pub fn mailbox(&self, id: MailboxId) -> MailboxId {
         self.mailboxes.get(&id).copied().unwrap_or(id)
@@ -179,7 +186,12 @@ impl<'e> Transfer<'e> {
     fn placed(&self, mut list: MailboxList) -> MailboxList {
         if let Some(places) = &self.places {
             list.account = places.account;
-            list.entries.iter_mut().for_each(|entry| entry.id = places.mailbox(entry.id));
+            for entry in &mut list.entries {
+                entry.uid_validity =
+                    places.uid_validities.get(&entry.id).copied().unwrap_or(entry.uid_validity);
+                list.uid_validity_last = list.uid_validity_last.max(entry.uid_validity.value());
+                entry.id = places.mailbox(entry.id);
+            }
         }
         list
     }
@@ -234,8 +246,20 @@ impl<'e> Transfer<'e> {
         Err(StoreError::Busy)
     }
 
+    /// Makes the list there the same. A mailbox that has another UIDVALIDITY there was copied before
+    /// a rebuild gave it a new one: its UIDs may name other messages now (RFC 9051 §2.3.1.1).
     async fn copy_list(&self, list: &MailboxList) -> Result<()> {
         let there = self.to.load_list(list.account).await?;
+        for entry in &list.entries {
+            let earlier = there.entries.iter().find(|earlier| earlier.id == entry.id);
+            if earlier.is_some_and(|earlier| earlier.uid_validity != entry.uid_validity)
+                && loaded(self.to, entry.id).await?.0.uid_next > Uid::MIN
+            {
+                return Err(StoreError::Refused(
+                    "a mailbox at the target has another UIDVALIDITY: it was copied before the mailbox got a new one",
+                ));
+            }
+        }
         let commit = ListCommit {
             account: list.account,
             expected: there.version,

@@ -11,7 +11,7 @@ mod sieve;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 pub use account::{Account, AccountFormat, Format, Quota, Settings};
 pub use acl::Acl;
@@ -416,6 +416,13 @@ pub struct Restore {
     /// Restore the account under this name, without its aliases.
     #[arg(long = "as", value_name = "NAME", requires = "account")]
     pub name: Option<String>,
+    /// Keep the mailboxes' UIDVALIDITYs, so that clients keep what they have stored.
+    ///
+    /// Say so only if no mail came after the backup was made: messages that came later and are lost
+    /// have UIDs that new ones get again, and a client would show one for the other. Without it each
+    /// mailbox gets a new UIDVALIDITY, and clients fetch their mail again.
+    #[arg(long)]
+    pub keep_uidvalidity: bool,
     /// Also restore from a backup whose last run was interrupted. Each mailbox is complete, but
     /// some are newer than others.
     #[arg(long)]
@@ -423,6 +430,7 @@ pub struct Restore {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("for_account").args(["reindex", "recover"])))]
 pub struct Check {
     /// Rebuild the index from the packs. The server and all commands must have ended.
     ///
@@ -441,8 +449,15 @@ pub struct Check {
     /// cluster.
     #[arg(long, conflicts_with = "rebuild")]
     pub reindex: bool,
-    /// With --reindex: only the mailboxes of this account.
-    #[arg(long, requires = "reindex", value_name = "ACCOUNT")]
+    /// Give a mailbox that is in no account's list to the account that --account names, as
+    /// `Recovered-1` (or the next free number), with a new UIDVALIDITY.
+    ///
+    /// A check and a rebuild name such mailboxes: a list commit was damaged, and no index had it.
+    /// Look at the mail before you hand it over; a mailbox of any account may be meant.
+    #[arg(long, requires = "account", conflicts_with_all = ["rebuild", "reindex"], value_name = "MAILBOX-ID")]
+    pub recover: Option<String>,
+    /// With --reindex: only the mailboxes of this account. With --recover: who gets the mailbox.
+    #[arg(long, requires = "for_account", value_name = "ACCOUNT")]
     pub account: Option<String>,
 }
 

@@ -1,12 +1,16 @@
 //! `posthaste backup`: accounts and all their mail into a directory, beside a running server.
 //!
 //! A backup is a store of the embedded engine, so that it can be looked at with every command, and
-//! served. Each run copies what changed. Two kinds of directory records make it a backup:
+//! served. Each run copies what changed. Three kinds of directory records make it a backup:
 //!
 //! | record | JSON |
 //! | --- | --- |
-//! | `backup/run` | `begun`: the instant of the last run, unix milliseconds, later than that of any run before · `whole`: all accounts were meant · `done`: it came to its end |
-//! | `backup/account/<name>` | `id`: the account · `taken`: the instant of its copy, as `begun` |
+//! | `backup/run` | the last run. `begun`: its instant, unix milliseconds, later than that of any run before · `whole`: all accounts were meant · `done`: it came to its end |
+//! | `backup/whole` | the last run of all accounts, which a run of some does not change. `begun`, `done` as above · `marked`: each of its accounts has its instant as `run` |
+//! | `backup/account/<name>` | `id`: the account · `run`: the last run that it was part of, as `begun` · `taken`: the last run that copied it whole |
+//!
+//! An account whose `run` is later than its `taken` may be half copied. The accounts whose `run` is
+//! that of the last whole run, or later, are the backup's one state; others were removed before it.
 //!
 //! From the embedded engine, all accounts of a run are copied as they were at one instant: see
 //! `LmdbEngine::snapshot`. A cluster has no such instant. There each mailbox is copied as it was at
@@ -28,13 +32,14 @@ use posthaste_store_lmdb::EngineLock;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Backup;
-use crate::command::ends::{Ends, How, bar, open};
+use crate::command::ends::{Ends, How, bar, open, open_instant};
 use crate::command::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::private;
 
 const RUN: &str = "backup/run";
+const WHOLE: &str = "backup/whole";
 /// How often an account of a cluster is copied again because it changed meanwhile. Each time only
 /// the last changes are left to copy.
 const LOOKS_MAX: u32 = 5;
@@ -57,8 +62,30 @@ pub struct Run {
 pub struct Taken {
     /// The account's id.
     pub id: String,
-    /// Unix milliseconds.
+    /// Unix milliseconds; 0 if no run copied it whole.
     pub taken: u64,
+    /// Unix milliseconds; none in backups of older programs, which wrote records of whole copies
+    /// alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<u64>,
+}
+
+impl Taken {
+    /// The last run that it was part of copied it whole.
+    pub fn is_whole(&self) -> bool {
+        self.run.is_none_or(|run| run == self.taken)
+    }
+}
+
+/// `backup/whole`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WholeRun {
+    /// Unix milliseconds.
+    pub begun: u64,
+    /// Each of its accounts has it as its `run`.
+    pub marked: bool,
+    /// It came to its end.
+    pub done: bool,
 }
 
 fn taken_name(account: &str) -> String {
@@ -69,7 +96,7 @@ pub async fn run(config: Config, options: Backup) -> Result<()> {
     let place = place_of(&config);
     prepare(&options.target, &config.data)?;
     let _lock = EngineLock::acquire(&options.target)?;
-    let from = open(&config, &place, How::ReadOneInstant).await?;
+    let (from, lacks) = open_instant(&config, &place).await?;
     let to = open(&config, &options.target.to_string_lossy(), How::Write).await?;
     let ends = Ends::new(from, to)?;
     let last = last_run(&*ends.to).await?;
@@ -81,7 +108,7 @@ pub async fn run(config: Config, options: Backup) -> Result<()> {
     }
     // Two runs never have the same instant, even if the clock is set back.
     let begun = last.map_or(0, |last| last.begun + 1).max(unix_ms());
-    let job = Job { ends, options: &options, begun, looks: looks(&config) };
+    let job = Job { ends, options: &options, begun, looks: looks(&config), lacks };
     job.run(&config).await
 }
 
@@ -141,6 +168,14 @@ pub async fn last_run(engine: &dyn Engine) -> Result<Option<Run>> {
     }
 }
 
+/// The last run of all accounts; `None` if there was none, or by an older program.
+pub async fn last_whole_run(engine: &dyn Engine) -> Result<Option<WholeRun>> {
+    match engine.directory_entry(WHOLE).await? {
+        Some(record) => parse(WHOLE, &record.value).map(Some),
+        None => Ok(None),
+    }
+}
+
 /// The record of an account in a backup; `None` for one that no run took.
 pub async fn taken(engine: &dyn Engine, account: &str) -> Result<Option<Taken>> {
     let name = taken_name(account);
@@ -191,6 +226,8 @@ struct Job<'o> {
     begun: u64,
     /// How often an account is looked at.
     looks: u32,
+    /// Why the store may lack commits that it acknowledged.
+    lacks: Option<StoreError>,
 }
 
 impl Job<'_> {
@@ -200,6 +237,7 @@ impl Job<'_> {
         let accounts = self.ends.accounts(&named).await?;
         let total = self.ends.messages(&accounts).await?;
         write(&*self.ends.to, RUN, &Run { begun: self.begun, whole, done: false }).await?;
+        self.mark(&accounts, whole).await?;
         self.ends.copy_records("secret/").await?;
         self.ends.copy_records("domain/").await?;
         self.ends.mirror_records("dkim/").await?;
@@ -220,16 +258,47 @@ impl Job<'_> {
                 break;
             }
         }
+        damaged.extend(self.lacks.iter().map(|why| {
+            format!(
+                "damaged: the store: {why}. Mail that was acknowledged last may be missing from this backup"
+            )
+        }));
+        if faults.is_empty() {
+            for account in &whole_accounts {
+                let id = account.id.to_string();
+                let taken = Taken { id, taken: self.begun, run: Some(self.begun) };
+                write(&*self.ends.to, &taken_name(&account.name), &taken).await?;
+            }
+        }
         conclude(&faults, &damaged)?;
-        for account in &whole_accounts {
-            let taken = Taken { id: account.id.to_string(), taken: self.begun };
-            write(&*self.ends.to, &taken_name(&account.name), &taken).await?;
+        if whole {
+            write(&*self.ends.to, WHOLE, &WholeRun { begun: self.begun, marked: true, done: true }).await?;
         }
         write(&*self.ends.to, RUN, &Run { begun: self.begun, whole, done: true }).await?;
         let compared =
             if self.options.skip_bodies { "compared without bodies" } else { "read back and compared" };
         println!("backed up {} accounts with {total} messages, {compared}", accounts.len());
         if whole { self.name_removed(&accounts).await } else { Ok(()) }
+    }
+
+    /// Notes which accounts this run copies, before it does.
+    async fn mark(&self, accounts: &[Account], whole: bool) -> Result<()> {
+        let mut of_all = WholeRun { begun: self.begun, marked: false, done: false };
+        if whole {
+            write(&*self.ends.to, WHOLE, &of_all).await?;
+        }
+        for account in accounts {
+            let known = taken(&*self.ends.to, &account.name).await?;
+            let (id, taken) =
+                known.map_or_else(|| (account.id.to_string(), 0), |known| (known.id, known.taken));
+            let marked = Taken { id, taken, run: Some(self.begun) };
+            write(&*self.ends.to, &taken_name(&account.name), &marked).await?;
+        }
+        if whole {
+            of_all.marked = true;
+            write(&*self.ends.to, WHOLE, &of_all).await?;
+        }
+        Ok(())
     }
 
     /// Copies accounts. The answer is those that are whole, and why the others are not.
@@ -258,7 +327,8 @@ impl Job<'_> {
                     damaged.push(format!("damaged: {}: {error}", account.name));
                 }
                 // As after a rebuild that gave mailboxes new UIDVALIDITYs.
-                Err(Failure::Store(error @ StoreError::Refused(_))) => damaged.push(format!(
+                // Or as after a return to an earlier state, with a mailbox that the backup removed.
+                Err(Failure::Store(error @ (StoreError::Refused(_) | StoreError::NoMailbox(_)))) => damaged.push(format!(
                     "left out: {}: {error}; back up into a new directory, and keep this one for the earlier mail",
                     account.name
                 )),

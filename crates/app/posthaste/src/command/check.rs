@@ -1,11 +1,15 @@
 //! `posthaste check`: verifies the store, or makes its index or the search index again.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytesize::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
+use posthaste_directory::Directory;
 use posthaste_indexing::{SearchIndex, Size};
-use posthaste_store_lmdb::Rebuild;
+use posthaste_mail_model::{Id, MailboxId, MailboxName, UidValidity};
+use posthaste_store::{CommitOutcome, Engine, ListCommit, MailboxEntry, MailboxList, StoreError};
+use posthaste_store_lmdb::{LmdbEngine, Rebuild};
 
 use crate::cli::Check;
 use crate::command::full_name;
@@ -17,10 +21,15 @@ use crate::open::{self, Opened};
 const ACCOUNTS_PAGE: usize = 200;
 /// Memory for the search index in a command: it needs little more than one segment.
 const INDEX_BYTES: usize = 16 << 20;
+/// How often a mailbox is put into a list that its owner changes at the same time.
+const RECOVER_TRIES: u32 = 20;
 
 pub async fn run(config: Config, options: Check) -> Result<()> {
     if options.rebuild {
         return rebuild(&config, if options.force { Rebuild::Force } else { Rebuild::UnlessFaulty });
+    }
+    if let (Some(mailbox), Some(account)) = (&options.recover, &options.account) {
+        return recover(&config, mailbox, &full_name(account, &config)).await;
     }
     let opened = open::existing(&config).await?;
     if options.reindex {
@@ -38,6 +47,59 @@ pub async fn run(config: Config, options: Check) -> Result<()> {
         n => Err(Failure::Incomplete(format!(
             "{n} faults; what is named above is not served. `posthaste check --rebuild` makes the index again from the packs"
         ))),
+    }
+}
+
+/// Puts a mailbox that is in no list into the list of an account.
+async fn recover(config: &Config, id: &str, name: &str) -> Result<()> {
+    if config.engine != "embedded" {
+        return Err(Failure::Usage(
+            "--recover is for the embedded engine: a cluster's sweep finds such mailboxes".into(),
+        ));
+    }
+    let engine = Arc::new(LmdbEngine::open(&config.data, open::embedded(config))?);
+    let account = Directory::new(engine.clone())?.account(name).await?;
+    let account =
+        account.ok_or_else(|| Failure::Usage(format!("--account {name}: there is no such account")))?;
+    let unlisted = engine.unlisted().await?;
+    let found = Id::parse(id).and_then(|id| unlisted.iter().find(|unlisted| unlisted.mailbox.0 == id));
+    let found = found.ok_or_else(|| {
+        Failure::Usage(format!(
+            "--recover {id}: no mailbox of this id lacks a list; `posthaste check` names those that do"
+        ))
+    })?;
+    for _ in 0..RECOVER_TRIES {
+        let list = engine.load_list(account.id).await?;
+        let entry = recovered(&list, found.mailbox)?;
+        let commit = ListCommit {
+            account: account.id,
+            expected: list.version,
+            version: list.version.next(),
+            upsert: vec![entry.clone()],
+            remove: Vec::new(),
+            subscribe: vec![entry.name.clone()],
+            unsubscribe: Vec::new(),
+            uid_validity_last: entry.uid_validity.value(),
+        };
+        if engine.commit_list(commit).await? == CommitOutcome::Done {
+            println!("{name} has the mailbox as {}, with {} messages", entry.name, found.messages);
+            return Ok(());
+        }
+    }
+    Err(StoreError::Busy.into())
+}
+
+/// The entry of a recovered mailbox: a name that is free, and a UIDVALIDITY never given before.
+fn recovered(list: &MailboxList, id: MailboxId) -> Result<MailboxEntry> {
+    let name = (1..).find_map(|n| {
+        MailboxName::new(&format!("Recovered-{n}")).ok().filter(|name| list.find(name).is_none())
+    });
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let last = list.uid_validity_last.max(u32::try_from(now).unwrap_or(0));
+    let uid_validity = last.checked_add(1).and_then(UidValidity::new);
+    match (name, uid_validity) {
+        (Some(name), Some(uid_validity)) => Ok(MailboxEntry { id, name, uid_validity, special_use: None }),
+        _ => Err(Failure::Incomplete("the account has no UIDVALIDITY left to give".into())),
     }
 }
 

@@ -15,7 +15,8 @@ use posthaste_directory::{
 };
 use posthaste_mail_model::NumSet;
 use posthaste_store::{
-    Compare, DirectoryEntry, DirectoryPages, Engine, Places, Progress, Transfer, set_directory_entry,
+    Compare, DirectoryEntry, DirectoryPages, Engine, Places, Progress, StoreError, Transfer,
+    set_directory_entry,
 };
 use posthaste_store_cassandra::CassandraEngine;
 use posthaste_store_lmdb::LmdbEngine;
@@ -57,14 +58,27 @@ pub async fn open(config: &Config, place: &str, how: How) -> Result<Arc<dyn Engi
         return Err(Failure::Usage(format!("{place} is not there, or is not a data directory")));
     }
     match how {
+        How::ReadOneInstant => return Ok(Arc::new(snapshot(config, directory)?)),
         How::Write => private::tighten_store(directory)?,
-        How::Read | How::ReadOneInstant => private::tighten(directory)?,
+        How::Read => private::tighten(directory)?,
     }
-    let options = crate::open::embedded(config);
-    Ok(Arc::new(match how {
-        How::ReadOneInstant => LmdbEngine::snapshot(directory, options)?,
-        How::Read | How::Write => LmdbEngine::open(directory, options)?,
-    }))
+    Ok(Arc::new(LmdbEngine::open(directory, crate::open::embedded(config))?))
+}
+
+/// Opens a store as [`How::ReadOneInstant`]. Says why it may lack commits that were acknowledged: a
+/// part of the embedded engine's log is damaged, or the disk cannot read it.
+pub async fn open_instant(config: &Config, place: &str) -> Result<(Arc<dyn Engine>, Option<StoreError>)> {
+    if place.contains("://") {
+        return Ok((open(config, place, How::ReadOneInstant).await?, None));
+    }
+    let engine = snapshot(config, Path::new(place))?;
+    let lacks = engine.lacks().cloned();
+    Ok((Arc::new(engine), lacks))
+}
+
+fn snapshot(config: &Config, directory: &Path) -> Result<LmdbEngine> {
+    private::tighten(directory)?;
+    Ok(LmdbEngine::snapshot(directory, crate::open::embedded(config))?)
 }
 
 /// A bar of messages.
@@ -153,13 +167,14 @@ impl Ends {
                 account.name
             )));
         }
-        let same = Places { account: account.id, mailboxes: std::collections::BTreeMap::new() };
+        let same = Places::with_ids(account.id, std::collections::BTreeMap::new());
         copy_journals(&*self.from, account.id, &*self.to, &same).await?;
         copy_annotations(&*self.from, account.id, &*self.to, &same).await?;
         copy_seen(&*self.from, account.id, &*self.to, &same).await?;
         copy_acls(&*self.from, account, &*self.to, &account.name, &same).await?;
         self.there.mirror_scripts(&self.here, account.id).await?;
         transfer.copy(account.id, progress).await?;
+        self.there.mirror_certificates(&self.here, &account.name).await?;
         self.copy_account(account).await
     }
 
@@ -196,6 +211,9 @@ impl Ends {
         }
         if !self.there.has_scripts_of(&self.here, account.id).await? {
             faults.push(format!("{}: Sieve scripts differ", account.name));
+        }
+        if !self.there.has_certificates_of(&self.here, &account.name).await? {
+            faults.push(format!("{}: client certificates differ", account.name));
         }
         Ok(faults)
     }

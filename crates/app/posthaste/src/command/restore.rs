@@ -13,6 +13,7 @@
 //! | --- | --- |
 //! | `account` | id of the account in the store |
 //! | `fresh` | its mailboxes get new ids, as the first ones are in use here or were removed |
+//! | `uid_validity` | the first of the new UIDVALIDITYs of its mailboxes, in the order of their names; none if they keep theirs |
 //! | `source` | which backup it comes from |
 //! | `done` | all of the account is here that the backup can read |
 //! | `left_out` | what it cannot read, a line each |
@@ -28,13 +29,13 @@ use indicatif::ProgressBar;
 use posthaste_delivery::DeliveryError;
 use posthaste_delivery::import::{ImportError, copy_journals};
 use posthaste_directory::{Account, DirectoryError, copy_acls, copy_annotations, copy_seen};
-use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq, NumSet};
+use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq, NumSet, UidValidity};
 use posthaste_queue::{Arrive, QUEUE_ACCOUNT, QueueError, compare_queues, copy_queue, has_other_items};
 use posthaste_store::{CommitOutcome, Compare, ListCommit, Places, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Restore;
-use crate::command::backup::{last_run, parse, place_of, taken, write};
+use crate::command::backup::{last_run, last_whole_run, parse, place_of, taken, write};
 use crate::command::ends::{Ends, How, bar, open};
 use crate::command::full_name;
 use crate::config::Config;
@@ -45,6 +46,8 @@ use crate::failure::{Failure, Result};
 struct Underway {
     account: String,
     fresh: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uid_validity: Option<u32>,
     source: String,
     done: bool,
     /// The mail that the backup could not read, a line each.
@@ -59,6 +62,9 @@ struct QueueUnderway {
     source: u64,
     done: bool,
 }
+
+/// Accounts that may be half copied and are named in a refusal.
+const HALF_SHOWN: usize = 5;
 
 const QUEUE_UNDERWAY: &str = "restore-queue";
 
@@ -79,7 +85,7 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
         return Err(Failure::Usage("--as names one account; say --account once".into()));
     }
     let named: Vec<String> = options.account.iter().map(|name| full_name(name, &config)).collect();
-    let job = Job { ends };
+    let job = Job { ends, keeps_uid_validity: options.keep_uidvalidity };
     let accounts = job.accounts(&named, options.incomplete).await?;
     let (mut wanted, mut damaged) = (Vec::new(), Vec::new());
     for account in accounts {
@@ -140,33 +146,49 @@ struct Wanted {
 
 struct Job {
     ends: Ends,
+    /// No UID was given since the backup was made.
+    keeps_uid_validity: bool,
 }
 
 impl Job {
     /// The accounts that are named, or all of the last whole backup.
     async fn accounts(&self, named: &[String], incomplete: bool) -> Result<Vec<Account>> {
-        let run = last_run(&*self.ends.from).await?;
-        if run.as_ref().is_some_and(|run| !run.done) && !incomplete {
-            return Err(Failure::Usage(
-                "the last run of this backup did not come to its end, so that some accounts are newer than others; run \
-                 `posthaste backup` again, or say --incomplete"
-                    .into(),
-            ));
-        }
-        let all = self.ends.accounts(named).await?;
-        let Some(run) = run.filter(|run| run.whole && run.done && named.is_empty()) else { return Ok(all) };
-        let mut last = Vec::new();
-        for account in all {
-            if taken(&*self.ends.from, &account.name).await?.is_some_and(|taken| taken.taken == run.begun) {
-                last.push(account);
-            } else {
-                println!(
-                    "{} is not part of the last backup and is left out; name it with --account",
-                    account.name
-                );
+        let from = &*self.ends.from;
+        let mut accounts = self.ends.accounts(named).await?;
+        let Some(run) = last_run(from).await? else { return Ok(accounts) };
+        let of_all = last_whole_run(from).await?;
+        // Of an older program.
+        let is_half = of_all.is_none() && !run.done;
+        let is_half = is_half || named.is_empty() && of_all.as_ref().is_some_and(|of_all| !of_all.done);
+        let begun = match of_all {
+            Some(of_all) => Some(of_all.begun).filter(|_| of_all.marked),
+            None => Some(run.begun).filter(|_| run.whole && run.done),
+        };
+        let (mut half, mut removed) = (Vec::new(), Vec::new());
+        for account in &accounts {
+            let taken = taken(from, &account.name).await?;
+            let last = taken.as_ref().map_or(0, |taken| taken.run.unwrap_or(taken.taken));
+            if named.is_empty() && begun.is_some_and(|begun| last < begun) {
+                removed.push(account.name.clone());
+            } else if taken.is_some_and(|taken| !taken.is_whole()) {
+                half.push(account.name.as_str());
             }
         }
-        Ok(last)
+        if (is_half || !half.is_empty()) && !incomplete {
+            return Err(Failure::Usage(format!(
+                "the last run of this backup did not come to its end, so that some accounts are newer than others{}; run \
+                 `posthaste backup` again, or say --incomplete",
+                half.iter()
+                    .take(HALF_SHOWN)
+                    .map(|name| format!("; {name} may be half copied"))
+                    .collect::<String>()
+            )));
+        }
+        for name in &removed {
+            println!("{name} is not part of the last backup and is left out; name it with --account");
+        }
+        accounts.retain(|account| !removed.contains(&account.name));
+        Ok(accounts)
     }
 
     /// The steps for an account; `None` if an earlier restore did them. What that could not read
@@ -177,7 +199,8 @@ impl Job {
         name: String,
         damaged: &mut Vec<String>,
     ) -> Result<Option<Wanted>> {
-        let instant = taken(&*self.ends.from, &account.name).await?.map_or(0, |taken| taken.taken);
+        let taken = taken(&*self.ends.from, &account.name).await?;
+        let instant = taken.map_or(0, |taken| taken.run.unwrap_or(taken.taken));
         let source = format!("{}@{instant}", account.id);
         let record = underway_name(&name);
         let chosen = match self.ends.to.directory_entry(&record).await? {
@@ -305,7 +328,7 @@ impl Job {
     async fn bring(&self, wanted: &Wanted, underway: &mut Underway, bar: &ProgressBar) -> Result<()> {
         let account = Id::parse(&underway.account).map(AccountId);
         let account = account.ok_or_else(|| Failure::Incomplete("the id of a restore is damaged".into()))?;
-        let places = self.places(wanted.account.id, account, underway.fresh).await?;
+        let places = self.places(wanted.account.id, account, underway).await?;
         copy_journals(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
         copy_annotations(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
         copy_seen(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
@@ -347,15 +370,35 @@ impl Job {
         let unknown = to.load_list(wanted.account.id).await?.version == ModSeq::ZERO;
         let fresh = !unknown || wanted.name != wanted.account.name;
         let id = if fresh { new_id()? } else { wanted.account.id.0 };
+        let uid_validity = match self.keeps_uid_validity {
+            true => None,
+            false => Some(self.uid_validity_for(wanted.account.id, AccountId(id)).await?),
+        };
         let underway = Underway {
             account: id.to_string(),
             fresh,
+            uid_validity,
             source: wanted.source.clone(),
             done: false,
             left_out: Vec::new(),
         };
         write(to, &underway_name(&wanted.name), &underway).await?;
         Ok(underway)
+    }
+
+    /// The first of the UIDVALIDITYs for an account's mailboxes: higher than any that it had, also
+    /// after the backup was made. Those were given by the clock.
+    async fn uid_validity_for(&self, account: AccountId, there: AccountId) -> Result<u32> {
+        let (list, known) = (self.ends.from.load_list(account).await?, self.ends.to.load_list(there).await?);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now = u32::try_from(now).unwrap_or(0);
+        let last = now.max(list.uid_validity_last).max(known.uid_validity_last);
+        let mailboxes = u32::try_from(list.entries.len()).unwrap_or(u32::MAX);
+        let has_room = last.checked_add(1).and_then(|first| first.checked_add(mailboxes)).is_some();
+        match has_room {
+            true => Ok(last + 1),
+            false => Err(Failure::Incomplete("no UIDVALIDITY is left; say --keep-uidvalidity".into())),
+        }
     }
 
     /// Removes the mailboxes, annotations and rights of a restore that is not continued.
@@ -383,18 +426,21 @@ impl Job {
     }
 
     /// Where the mailboxes of an account go. Those of an earlier run are found by their names.
-    async fn places(&self, account: AccountId, there: AccountId, fresh: bool) -> Result<Places> {
+    async fn places(&self, account: AccountId, there: AccountId, underway: &Underway) -> Result<Places> {
         let (list, known) = (self.ends.from.load_list(account).await?, self.ends.to.load_list(there).await?);
-        let mut mailboxes = BTreeMap::new();
-        for entry in &list.entries {
+        let mut places = Places::with_ids(there, BTreeMap::new());
+        for (entry, n) in list.entries.iter().zip(0..) {
             let id = match known.find(&entry.name) {
                 Some(known) => known.id,
-                None if fresh => MailboxId(new_id()?),
+                None if underway.fresh => MailboxId(new_id()?),
                 None => entry.id,
             };
-            mailboxes.insert(entry.id, id);
+            places.mailboxes.insert(entry.id, id);
+            let uid_validity =
+                underway.uid_validity.and_then(|first| UidValidity::new(first.checked_add(n)?));
+            places.uid_validities.extend(uid_validity.map(|uid_validity| (entry.id, uid_validity)));
         }
-        Ok(Places { account: there, mailboxes })
+        Ok(places)
     }
 
     /// Aliases of the account, except for those that are taken.

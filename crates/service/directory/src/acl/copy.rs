@@ -26,7 +26,7 @@ async fn lists(engine: &dyn Engine, account: AccountId, places: &Places) -> Resu
 }
 
 fn in_place(account: AccountId) -> Places {
-    Places { account, mailboxes: BTreeMap::new() }
+    Places::with_ids(account, BTreeMap::new())
 }
 
 /// Makes the lists of an account in another store, where it has this name and is at these places,

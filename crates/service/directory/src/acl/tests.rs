@@ -130,7 +130,7 @@ async fn lists_go_along_to_another_store() {
     let ana = add(&here, "ana@example.org", "pencil").await;
     set(&here, &ana, 1, "bo@example.org", "lr").await;
     set(&here, &ana, 2, "anyone", "l").await;
-    let same = Places { account: ana.id, mailboxes: BTreeMap::new() };
+    let same = Places::with_ids(ana.id, BTreeMap::new());
     copy_acls(&*here.engine, &ana, &*there.engine, &ana.name, &same).await.unwrap();
     assert!(same_acls(&*here.engine, ana.id, &*there.engine).await.unwrap());
     assert_ne!(there.sharing_changes().await.unwrap(), 0);
@@ -141,7 +141,7 @@ async fn lists_go_along_to_another_store() {
     // Under another name, at other places.
     let bo = add(&there, "bo@example.org", "pencil").await;
     let eve = add(&there, "eve@example.org", "pencil").await;
-    let places = Places { account: eve.id, mailboxes: BTreeMap::from([(mailbox(1), mailbox(7))]) };
+    let places = Places::with_ids(eve.id, BTreeMap::from([(mailbox(1), mailbox(7))]));
     copy_acls(&*here.engine, &ana, &*there.engine, &eve.name, &places).await.unwrap();
     assert_eq!(seen(&there, &bo).await, "eve@example.org 7 lr");
 }

@@ -29,7 +29,7 @@ async fn records(
 }
 
 fn in_place(account: AccountId) -> Places {
-    Places { account, mailboxes: BTreeMap::new() }
+    Places::with_ids(account, BTreeMap::new())
 }
 
 /// Copies the annotations of an account, its mailboxes and their messages to another store.

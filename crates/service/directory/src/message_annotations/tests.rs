@@ -147,7 +147,7 @@ async fn they_follow_their_account_into_another_store() {
     assert!(!same_annotations(&*here, ANA, &*there).await.unwrap());
     let (account, mailbox) = (AccountId(Id::new(8, 8)), MailboxId(Id::new(9, 9)));
     let own = Keeping { keeper: account, owner: account, mailbox };
-    let places = Places { account, mailboxes: BTreeMap::from([(HERE, mailbox)]) };
+    let places = Places::with_ids(account, BTreeMap::from([(HERE, mailbox)]));
     for _ in 0..2 {
         copy_annotations(&*here, ANA, &*there, &places).await.unwrap();
         let found = other.all_message_annotations(own).await.unwrap();
@@ -159,7 +159,7 @@ async fn they_follow_their_account_into_another_store() {
     annotate(&one, 4, &[new(Scope::Private, "/b", None)]).await.unwrap();
     copy_annotations(&*here, ANA, &*there, &places).await.unwrap();
     assert_eq!(other.all_message_annotations(own).await.unwrap().len(), 1);
-    let same = Places { account: ANA, mailboxes: BTreeMap::new() };
+    let same = Places::with_ids(ANA, BTreeMap::new());
     copy_annotations(&*here, ANA, &*there, &same).await.unwrap();
     assert!(same_annotations(&*here, ANA, &*there).await.unwrap());
     annotate_in(&one, READER, 4, &comment("changed")).await.unwrap();

@@ -91,7 +91,8 @@ pub(crate) fn open(dir: &Path, access: Access) -> Result<Option<Format>> {
     }
 }
 
-fn lock(dir: &Path, file: &File, access: Access) -> Result<()> {
+/// Locks the file `format` of a store.
+pub(crate) fn lock(dir: &Path, file: &File, access: Access) -> Result<()> {
     let locked = match access {
         Access::Shared => file.try_lock_shared(),
         Access::Alone => file.try_lock(),

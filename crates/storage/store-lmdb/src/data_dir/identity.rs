@@ -57,8 +57,8 @@ pub(crate) fn require(dir: &Path, id: Id) -> Result<()> {
     })
 }
 
-/// Writes `format` again if it is missing or damaged and the packs show its contents. Nobody else
-/// has the store open: the caller has its lock.
+/// Writes `format` again if it is missing or damaged and the packs show its contents. A command that
+/// has the store open holds a lock on the present file: then nothing is written.
 pub(crate) fn mend(dir: &Path) -> Result<()> {
     let path = dir.join("format");
     let known = match std::fs::read(&path) {
@@ -77,6 +77,11 @@ pub(crate) fn mend(dir: &Path) -> Result<()> {
     let mut named_ids = named.iter();
     match (named_ids.next(), named_ids.next()) {
         (Some(id), None) if known != Some(*id) => {
+            let present = match File::open(&path) {
+                Err(e) if e.kind() == ErrorKind::NotFound => None,
+                file => Some(file.map_err(failed(path.display()))?),
+            };
+            present.as_ref().map_or(Ok(()), |file| format::lock(dir, file, format::Access::Alone))?;
             tracing::warn!(%id, path = %path.display(), "the file was missing or damaged; it is written as the packs have it");
             format::write_again(dir, *id)
         }

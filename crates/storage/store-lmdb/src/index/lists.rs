@@ -5,10 +5,10 @@
 //! ten. Keys of `lists` are the account and a tag: 0 version, 1 mailbox (and its id), 2
 //! subscription (and the checksum of the name). Names may be longer than LMDB's keys.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use heed::{RoTxn, RwTxn};
-use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, UidValidity};
+use posthaste_mail_model::{AccountId, Id, MailboxId, MailboxName, ModSeq, UidValidity};
 use posthaste_store::octets::{Octets, put_counted};
 use posthaste_store::{ListCommit, MailboxEntry, MailboxList, Result, SpecialUse};
 
@@ -166,14 +166,61 @@ pub(crate) fn load(index: &Index, txn: &RoTxn, account: AccountId) -> Result<Mai
 pub(crate) fn accounts(index: &Index, txn: &RoTxn) -> Result<Vec<AccountId>> {
     let mut all = Vec::new();
     for item in index.lists.iter(txn).indexed()? {
-        let account =
-            item.indexed()?.0.first_chunk().map(|id| AccountId(posthaste_mail_model::Id::from_bytes(*id)));
+        let account = item.indexed()?.0.first_chunk().map(|id| AccountId(Id::from_bytes(*id)));
         let account = account.ok_or_else(damaged("key of a mailbox list"))?;
         if all.last() != Some(&account) {
             all.push(account);
         }
     }
     Ok(all)
+}
+
+/// Whether a mailbox of this id was removed.
+pub(crate) fn was_removed(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<bool> {
+    Ok(index.removed.get(txn, &mailbox.0.to_bytes()).indexed()?.is_some())
+}
+
+/// A mailbox that is in no list: the list commit that made it was lost, or the one that removed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unlisted {
+    /// The mailbox.
+    pub mailbox: MailboxId,
+    /// Its messages.
+    pub messages: u32,
+}
+
+impl std::fmt::Display for Unlisted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { mailbox, messages } = self;
+        write!(
+            f,
+            "mailbox {mailbox} with {messages} messages is in no account's list: nobody can open it. `posthaste check \
+             --recover {mailbox} --account NAME` gives it to an account"
+        )
+    }
+}
+
+/// The mailboxes that are in no list. An error if a list cannot be read, which may name any of them.
+pub(crate) fn unlisted(index: &Index, txn: &RoTxn) -> Result<Vec<Unlisted>> {
+    let mut listed = HashSet::new();
+    for item in index.lists.iter(txn).indexed()? {
+        let key = item.indexed()?.0;
+        if key.get(16) == Some(&TAG_MAILBOX)
+            && let Some(id) = key.last_chunk()
+        {
+            listed.insert(MailboxId(Id::from_bytes(*id)));
+        }
+    }
+    let mut unlisted = Vec::new();
+    for item in index.heads.iter(txn).indexed()? {
+        let id = item.indexed()?.0.first_chunk().map(|id| MailboxId(Id::from_bytes(*id)));
+        let mailbox = id.ok_or_else(damaged("key of a head"))?;
+        if !listed.contains(&mailbox) {
+            let messages = index.head(txn, mailbox)?.map_or(0, |stored| stored.head.counts.messages);
+            unlisted.push(Unlisted { mailbox, messages });
+        }
+    }
+    Ok(unlisted)
 }
 
 /// Writes a whole list in place of the present one, as a rebuild finds it in an old index.
@@ -303,7 +350,6 @@ fn remove_mailbox(index: &Index, txn: &mut RwTxn, mailbox: MailboxId) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use posthaste_mail_model::Id;
     use posthaste_store::{MailboxEntry, StoreError};
 
     const ACCOUNT: AccountId = AccountId(Id::from_bytes([7; 16]));

@@ -204,7 +204,8 @@ impl Appender {
     /// cannot gather one with every try.
     pub(crate) fn not_acquired(&mut self) {
         if let Some(current) = self.current.take().filter(|c| c.fresh) {
-            // If it stays, it stays empty, and the next process that writes removes it.
+            // If it stays, it stays empty, and the next process that writes removes it. Its lock is
+            // given up after its name, so that nobody writes to a file without one: see `create`.
             let _ = self.disk.remove(&path_of(&self.dir, current.number));
         }
     }
@@ -325,9 +326,17 @@ impl Appender {
         };
         let file = file.map_err(failed(path.display()))?;
         let is_ours = file.try_lock().map_err(failed(path.display()))?;
-        if !is_ours || file.size().map_err(failed(path.display()))? > 0 {
+        if file.size().map_err(failed(path.display()))? > 0 {
             return Err(StoreError::Corrupt(format!(
                 "{} is in use and the index does not know it. {REMEDY}",
+                path.display()
+            )));
+        }
+        // A process whose index commit failed removes the file that it made, before it gives up
+        // the file's lock: then the lock had here is that of a file without a name.
+        if !is_ours || self.disk.open(&path).is_err() {
+            return Err(StoreError::Unavailable(format!(
+                "{}: another process could not make this pack and removes it; try again",
                 path.display()
             )));
         }

@@ -139,3 +139,50 @@ fn a_pack_that_was_ended_is_taken_over_by_nobody() {
         assert_eq!([sealed(1), sealed(2), sealed(3)], [true, false, false]);
     }
 }
+
+/// A disk on which another process, whose index commit failed, removes the pack that it had made,
+/// as soon as this one has opened it.
+struct Removing(RealDisk);
+
+impl Disk for Removing {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.0.create(path)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let opened = self.0.open(path);
+        let _ = self.0.remove(path);
+        opened
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.0.list(dir)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.sync_dir(dir)
+    }
+}
+
+/// Mail in a file without a name would be lost when the file is closed.
+#[test]
+fn a_pack_that_another_process_removes_is_not_written_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let packs = dir.path().join("packs");
+    std::fs::create_dir(&packs).unwrap();
+    let index = Index::open(&dir.path().join("index"), 1 << 20, 8).unwrap();
+    let mut appender = Appender::new(Arc::new(Removing(RealDisk)), packs.clone(), STORE, 1 << 20);
+    // Looks through what is there.
+    acquire(&mut appender, &index);
+    appender.rotate();
+    std::fs::write(path_of(&packs, 2), b"").unwrap();
+    let mut txn = index.env.write_txn().unwrap();
+    let refusal = appender.acquire(&index, &mut txn).unwrap_err();
+    assert!(matches!(&refusal, StoreError::Unavailable(why) if why.contains("try again")), "{refusal}");
+    assert!(appender.current().is_none());
+    assert!(appender.acquire(&index, &mut txn).unwrap(), "the next try makes it again");
+}

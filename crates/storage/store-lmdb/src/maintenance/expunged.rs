@@ -1,6 +1,6 @@
 //! Step 2: what expunges and removed mailboxes left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use heed::RwTxn;
 use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet};
@@ -23,10 +23,10 @@ const AT_ONCE: usize = 100;
 /// commits is sent the difference by UIDs instead.
 const NOTES_MAX: usize = 4_096;
 
-/// Removes at most `limit` summaries.
+/// Removes at most `limit` summaries and finished notes.
 pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &mut Report) -> Result<()> {
     let (index, txn) = (apply.index, &mut apply.txn);
-    let mut dead = BTreeMap::new();
+    let (mut dead, mut shortened) = (BTreeMap::new(), BTreeSet::new());
     let mut left = limit;
     while left > 0 {
         let Some((key, value)) = index.expunging.first(txn).indexed()? else { break };
@@ -47,7 +47,14 @@ pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &
         // What was swept is found no more; the note stays until nothing of it is.
         if is_rest && swept == found.len() {
             finish_note(index, txn, mailbox, modseq)?;
+            shortened.insert(mailbox);
         }
+        // Of a note, too: a mailbox may have any number of notes of one message, or of none.
+        left = left.saturating_sub(1);
+    }
+    // Once for all its notes: this looks at each note that the mailbox has.
+    for mailbox in shortened {
+        forget_old_expunges(index, txn, mailbox)?;
     }
     index.add_dead(txn, dead.into_iter())
 }
@@ -106,7 +113,7 @@ fn finish_note(index: &Index, txn: &mut RwTxn, mailbox: MailboxId, modseq: u64) 
     let key = numbered_key(mailbox, modseq);
     index.expunging.delete(txn, &key).indexed()?;
     if modseq != ALL_OF_MAILBOX {
-        return forget_old_expunges(index, txn, mailbox);
+        return Ok(());
     }
     let (low, high) = (uid_key(mailbox, 0), uid_key(mailbox, u32::MAX));
     index.rows.delete_range(txn, &between(&low, &high)).indexed()?;

@@ -2,6 +2,7 @@
 //!
 //! A catalog is an LMDB environment of its own, which is thrown away when the rebuild ends.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use heed::types::Bytes;
@@ -104,6 +105,20 @@ impl Catalog {
                 .and_then(|place| entry_from(place, value))
                 .ok_or_else(damaged("the catalog of a rebuild"))
         }))
+    }
+
+    /// The highest sequence number of the log's records that lie before the ends of their packs; 0
+    /// if there is none.
+    pub(crate) fn last_counted(&self, ends: &HashMap<u32, u64>) -> Result<u64> {
+        for item in self.log.rev_iter(&*self.read()?).indexed()? {
+            let (key, value) = item.indexed()?;
+            let entry = key.get(8..).and_then(|place| entry_from(place, value));
+            let entry = entry.ok_or_else(damaged("the catalog of a rebuild"))?;
+            if ends.get(&entry.pack).is_none_or(|end| entry.found.offset < *end) {
+                return Ok(entry.seq());
+            }
+        }
+        Ok(0)
     }
 
     /// Records in it.

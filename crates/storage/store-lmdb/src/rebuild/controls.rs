@@ -32,7 +32,7 @@ pub(super) struct Control {
 }
 
 /// All records about packs, and where packs end without them.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Controls {
     all: Vec<Control>,
     /// Where packs end for certain: sealed ones, and those with a tail that was cut off.

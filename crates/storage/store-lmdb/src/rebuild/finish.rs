@@ -20,6 +20,10 @@ use crate::shared::Summarize;
 
 /// Bodies, or summaries, of one index transaction.
 const STEP: usize = 5_000;
+/// Messages whose bodies are read in the order in which they lie in the packs: some 30 MB of memory.
+/// Mail of one mailbox lies between that of all others, so the order of the index would read each
+/// body from another place.
+const IN_ORDER: usize = 250_000;
 
 /// Puts all bodies that count into the index, held by no message yet. The last one of several
 /// copies is used, and another if that cannot be read.
@@ -77,30 +81,47 @@ impl Summaries<'_> {
         let total = self.index.summaries.len(&*self.index.read()?).indexed()?.max(1);
         let (mut after, mut done): (Option<Vec<u8>>, usize) = (None, 0);
         loop {
-            let mut txn = self.index.env.write_txn().indexed()?;
-            let bare = self.next_bare(&txn, after.as_deref())?;
-            let mut value = Vec::new();
-            for message in &bare {
-                let Bare { mailbox, uid, body, saved, .. } = *message;
-                let summary = self.summary(&mut txn, message)?;
-                put_summary(&mut value, seed(mailbox.0), uid, body, saved, &summary);
-                self.index.summaries.put(&mut txn, &message.key, &value).indexed()?;
-            }
-            txn.commit().indexed()?;
-            done += bare.len();
-            progress(done as f64 / total as f64);
-            match bare.into_iter().last() {
-                Some(last) => after = Some(last.key),
-                None => return Ok(()),
+            let bare = self.next_bare(after.as_deref())?;
+            let Some(last) = bare.last() else { return Ok(()) };
+            after = Some(last.key.clone());
+            for step in self.in_pack_order(bare)?.chunks(STEP) {
+                self.make(step)?;
+                done += step.len();
+                progress(done as f64 / total as f64);
             }
         }
     }
 
-    fn next_bare(&self, txn: &RwTxn, after: Option<&[u8]>) -> Result<Vec<Bare>> {
+    fn make(&mut self, messages: &[Bare]) -> Result<()> {
+        let mut txn = self.index.env.write_txn().indexed()?;
+        let mut value = Vec::new();
+        for message in messages {
+            let Bare { mailbox, uid, body, saved, .. } = *message;
+            let summary = self.summary(&mut txn, message)?;
+            put_summary(&mut value, seed(mailbox.0), uid, body, saved, &summary);
+            self.index.summaries.put(&mut txn, &message.key, &value).indexed()?;
+        }
+        txn.commit().indexed()
+    }
+
+    /// The messages in the order in which their bodies lie in the packs.
+    fn in_pack_order(&self, messages: Vec<Bare>) -> Result<Vec<Bare>> {
+        let txn = self.index.read()?;
+        let mut placed = Vec::with_capacity(messages.len());
+        for message in messages {
+            let place = self.index.body(&txn, message.body)?.map(|place| (place.pack, place.offset));
+            placed.push((place, message));
+        }
+        placed.sort_by_key(|(place, _)| *place);
+        Ok(placed.into_iter().map(|(_, message)| message).collect())
+    }
+
+    fn next_bare(&self, after: Option<&[u8]>) -> Result<Vec<Bare>> {
+        let txn = &*self.index.read()?;
         use std::ops::Bound::{Excluded, Unbounded};
         let low = after.map_or(Unbounded, Excluded);
         let mut bare = Vec::new();
-        for item in self.index.summaries.range(txn, &(low, Unbounded)).indexed()?.take(STEP) {
+        for item in self.index.summaries.range(txn, &(low, Unbounded)).indexed()?.take(IN_ORDER) {
             let (key, value) = item.indexed()?;
             let (mailbox, uid) = split_key(key).ok_or_else(damaged("key of a summary"))?;
             let found = summary_from(seed(mailbox.0), uid, value).ok_or_else(damaged("a new summary"))?;

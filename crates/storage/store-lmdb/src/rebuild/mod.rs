@@ -161,6 +161,7 @@ fn build(
             faults.push(format!("mailbox {} of account {account} has a new UIDVALIDITY", name.as_str()));
         }
     }
+    faults.extend(lists::unlisted(&index, &txn)?.iter().map(ToString::to_string));
     let (old_pack, old_seq) = old.as_ref().map_or((1, 1), OldIndex::next_numbers);
     let highest = found.packs.keys().chain(&found.retired).chain(&found.empty).max().copied().unwrap_or(0);
     index.put_next_pack(&mut txn, old_pack.max(highest + 1))?;

@@ -54,7 +54,7 @@ pub(crate) struct Replay<'a> {
     removed: HashSet<MailboxId>,
     /// Directory records that the log removed, and at which version.
     removed_entries: HashMap<String, u64>,
-    /// Mailboxes whose last commits may be damaged: no later commit has shown so yet.
+    /// Mailboxes with a damaged record that the old index has: it may be their last one.
     doubtful: HashSet<MailboxId>,
     pub(super) checkpoints: Checkpoints,
     pub(super) ranges: Ranges,
@@ -145,9 +145,19 @@ impl<'a> Replay<'a> {
         self.removed.insert(mailbox);
     }
 
-    /// A mailbox may miss its last commits.
-    pub(super) fn in_doubt(&mut self, mailbox: MailboxId) {
-        self.doubtful.insert(mailbox);
+    /// A mailbox may miss what these copies of a damaged record said. The old index can remove the
+    /// doubt only if it has one of them. An index from before would give their UIDs again.
+    pub(super) fn in_doubt(&mut self, mailbox: MailboxId, copies: &[Entry]) {
+        if self.is_in_old(copies) {
+            self.doubtful.insert(mailbox);
+        } else {
+            self.gaps.insert(mailbox);
+        }
+    }
+
+    /// Whether the old index has what a record says, of which these are the copies.
+    fn is_in_old(&self, copies: &[Entry]) -> bool {
+        copies.iter().any(|copy| OldIndex::covers(self.old_packs, copy.pack, copy.found.end()))
     }
 
     /// Finds mailboxes that some list commit removes, whose commits need not be redone, and
@@ -225,7 +235,7 @@ impl<'a> Replay<'a> {
             None => Ok(()),
         };
         if let Err(StoreError::Corrupt(why)) = applied {
-            self.damaged_record(&entry, &why);
+            self.damaged_record(&entry, same, &why);
             return Ok(());
         }
         applied
@@ -261,17 +271,18 @@ impl<'a> Replay<'a> {
         same.iter().find(is_covered).or_else(|| same.iter().max_by_key(|e| behind(e))).copied()
     }
 
-    fn damaged_record(&mut self, entry: &Entry, why: &str) {
+    fn damaged_record(&mut self, entry: &Entry, same: &[Entry], why: &str) {
         let header = entry.found.header;
+        let copies: Vec<Entry> = same.iter().filter(|other| other.is_copy_of(entry)).copied().collect();
         let what = match header.kind {
             Kind::Mailbox => {
-                self.doubtful.insert(MailboxId(header.id));
+                self.in_doubt(MailboxId(header.id), &copies);
                 format!("a commit on mailbox {}", header.id)
             }
             Kind::Pair => {
                 // Its head names one of the two mailboxes.
-                self.is_complete &= OldIndex::covers(self.old_packs, entry.pack, entry.found.end());
-                self.doubtful.insert(MailboxId(header.id));
+                self.is_complete &= self.is_in_old(&copies);
+                self.in_doubt(MailboxId(header.id), &copies);
                 format!("a commit on mailbox {} and another", header.id)
             }
             Kind::List => format!("a commit on the mailbox list of account {}", header.id),

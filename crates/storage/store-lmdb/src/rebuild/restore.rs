@@ -72,7 +72,7 @@ impl Replay<'_> {
         // Of a damaged one another copy may be intact.
         damaged.retain(|(entry, _)| restored.is_none_or(|restored| restored.seq() != entry.seq()));
         for (entry, why) in damaged {
-            self.in_doubt(mailbox);
+            self.in_doubt(mailbox, &[entry]);
             let (pack, at) = (entry.pack, entry.found.offset);
             self.faults.push(format!("a checkpoint of mailbox {mailbox} in pack {pack} at byte {at}: {why}"));
         }

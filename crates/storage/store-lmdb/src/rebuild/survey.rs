@@ -116,7 +116,8 @@ pub(crate) fn survey(
         torn_rounds.extend(search.and_then(|search| round.torn(number, &search)));
         progress((done + 1) as f64 / numbers.len() as f64);
     }
-    survey.cut_torn_bodies(&unended, &mut controls);
+    let counted = catalog.last_counted(&controls.clone().judge(before.packs).ends)?;
+    survey.cut_torn_bodies(unended.batches(counted), &mut controls);
     survey.cut_torn_rounds(&torn_rounds, catalog, &mut controls)?;
     let Judged { ends, given_up, retired, mut faults } = controls.judge(before.packs);
     survey.retired = retired;
@@ -259,8 +260,8 @@ impl Survey {
 
     /// Cuts packs before the first torn body of a batch whose commits never came, where no old
     /// index says where the log ended. Nobody was answered about such a body.
-    fn cut_torn_bodies(&mut self, unended: &Unended, controls: &mut Controls) {
-        for &(number, ref bodies) in unended.batches() {
+    fn cut_torn_bodies(&mut self, batches: impl Iterator<Item = (u32, Vec<Found>)>, controls: &mut Controls) {
+        for (number, bodies) in batches {
             let Some(search) = self.search(number) else { continue };
             if let Some(torn) = bodies.iter().find(|body| !search.is_whole(body))
                 && search.is_readable(torn.offset)

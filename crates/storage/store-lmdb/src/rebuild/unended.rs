@@ -12,15 +12,25 @@ pub(super) struct LastBodies {
     bodies: Vec<Found>,
     /// The highest sequence number of the pack's records that are no bodies.
     seq: u64,
+    /// The same before the first gap between records: what follows one may never have happened.
+    before_gap: u64,
+    /// Where the last record ends.
+    end: Option<u64>,
+    has_gap: bool,
 }
 
 impl LastBodies {
     pub(super) fn note(&mut self, found: Found) {
+        self.has_gap |= self.end.is_some_and(|end| end != found.offset);
+        self.end = Some(found.end());
         if found.header.kind == Kind::Body {
             self.bodies.push(found);
-        } else {
-            self.bodies.clear();
-            self.seq = self.seq.max(found.header.seq);
+            return;
+        }
+        self.bodies.clear();
+        self.seq = self.seq.max(found.header.seq);
+        if !self.has_gap {
+            self.before_gap = self.seq;
         }
     }
 }
@@ -34,16 +44,17 @@ pub(super) struct Unended {
     older: Vec<(u32, Vec<Found>)>,
     /// The highest sequence number of all records that are no bodies.
     seq: u64,
+    /// The same of records before the first gap of their pack.
+    before_gap: u64,
 }
 
 impl Unended {
     pub(super) fn note(&mut self, pack: u32, last: LastBodies, is_unended: bool) {
         self.seq = self.seq.max(last.seq);
+        self.before_gap = self.before_gap.max(last.before_gap);
         self.older.extend(self.newest.take());
-        for (_, bodies) in &mut self.older {
-            bodies.retain(|body| body.header.seq > self.seq);
-        }
-        self.older.retain(|(_, bodies)| !bodies.is_empty());
+        // Most are ruled out at once, so that few are kept in memory.
+        self.rule_out(self.before_gap);
         self.newest = Some((pack, last.bodies)).filter(|_| is_unended);
     }
 
@@ -53,9 +64,17 @@ impl Unended {
     }
 
     /// Bodies whose commits never came. In a pack before the newest one they are those with
-    /// numbers above all that was committed. Bodies that maintenance moved there have lower ones,
-    /// and count.
-    pub(super) fn batches(&self) -> impl Iterator<Item = &(u32, Vec<Found>)> {
-        self.older.iter().chain(&self.newest)
+    /// numbers above `counted`, the highest one of all that was committed. Bodies that maintenance
+    /// moved there have lower ones, and count.
+    pub(super) fn batches(mut self, counted: u64) -> impl Iterator<Item = (u32, Vec<Found>)> {
+        self.rule_out(counted);
+        self.older.into_iter().chain(self.newest)
+    }
+
+    fn rule_out(&mut self, seq: u64) {
+        for (_, bodies) in &mut self.older {
+            bodies.retain(|body| body.header.seq > seq);
+        }
+        self.older.retain(|(_, bodies)| !bodies.is_empty());
     }
 }

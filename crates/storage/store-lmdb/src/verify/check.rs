@@ -3,8 +3,8 @@
 //! What is proved: every page of the index is in order (`pages`). Every record of every pack below
 //! its end is intact, and no pack is missing or unknown. Every body of the index lies where it says
 //! and is held by as many messages as it says. Every mailbox's rows are in order, within its head,
-//! and add up to its counts. Each row has its summary and a body of its size. Nothing is left that
-//! belongs to no one.
+//! and add up to its counts. Each row has its summary and a body of its size. Each mailbox is in a
+//! list, and each entry of a list has its mailbox. Nothing is left that belongs to no one.
 //!
 //! A reading transaction keeps LMDB from using freed pages again, so none is held for long. The
 //! check reads in slices, each in a transaction of its own. Between two pages' slices, two packs or
@@ -12,24 +12,25 @@
 //! one moment only: references against holders, and records that belong to no one. They are judged
 //! if all mailboxes were read in one slice, or no commit came between the slices. Until the pages
 //! are known to be in order, LMDB reads nothing: it might not survive. Memory: 24 bytes a body, 28
-//! a message of the largest mailbox.
+//! a message of the largest mailbox, 16 a mailbox.
 
-use std::collections::{BTreeSet, HashMap};
+mod named;
+
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id, MailboxId, NumSet};
+use posthaste_mail_model::{BodyId, FlagSet, Id, MailboxId, NumSet};
 use posthaste_store::{Counts, Report, Result, Row, StoreError};
 
 use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
 use crate::index::chunk::{self, uid_key, uid_of};
 use crate::index::copied::copied_from;
-use crate::index::directory::directory_from;
 use crate::index::expunged::{ALL_OF_MAILBOX, number_of_key};
 use crate::index::packs::PackState;
 use crate::index::summaries::record::{RecordKind, summary_from};
-use crate::index::{Index, Indexed, Reading, between, damaged, links, lists, read};
+use crate::index::{Index, Indexed, Reading, between, damaged, links, read};
 use crate::log::disk::failed;
 use crate::log::reader::ReadFault;
 use crate::log::record::{Form, Kind};
@@ -269,6 +270,7 @@ impl Check<'_> {
             }
         };
         let mut scan = Scan::new(&*file, form, 0, state.end);
+        let mut bodies: Option<Vec<u64>> = None;
         loop {
             let at = scan.offset();
             match scan.advance() {
@@ -277,7 +279,11 @@ impl Check<'_> {
                 Err(fault) => {
                     // A message may contain any marker, so no marker shows where the next record
                     // begins. The index does, for bodies.
-                    let next = self.next_body_in(number, at)?;
+                    let known = match &mut bodies {
+                        Some(known) => known,
+                        bodies => bodies.insert(self.bodies_in(number)?),
+                    };
+                    let next = known.get(known.partition_point(|offset| *offset <= at)).copied();
                     let until = next.unwrap_or(state.end);
                     self.fault(format!(
                         "pack {number} at byte {at}: {}; bytes {at} to {until} were not read",
@@ -309,10 +315,13 @@ impl Check<'_> {
         }
     }
 
-    /// Where the next body of a pack lies that the index knows, behind this offset.
-    fn next_body_in(&self, number: u32, at: u64) -> Result<Option<u64>> {
+    /// Where the bodies of a pack lie that the index knows, in order.
+    fn bodies_in(&self, number: u32) -> Result<Vec<u64>> {
         let known = self.index.all_bodies(&self.txn)?.flatten();
-        Ok(known.filter(|(_, p)| p.pack == number && p.offset > at).map(|(_, p)| p.offset).min())
+        let mut offsets: Vec<u64> =
+            known.filter(|(_, place)| place.pack == number).map(|(_, place)| place.offset).collect();
+        offsets.sort_unstable();
+        Ok(offsets)
     }
 
     fn mailboxes(&mut self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<()> {
@@ -540,48 +549,6 @@ impl Check<'_> {
             let lost = noted.abs_diff(self.links_met);
             self.fault(format!("{lost} links do not match the links noted at their origins"));
         }
-        Ok(())
-    }
-
-    fn lists(&mut self) -> Result<()> {
-        if let Err(error) = self.index.is_of_this_form(&self.txn) {
-            self.fault(error.to_string());
-        }
-        let mut accounts = BTreeSet::new();
-        for item in self.index.lists.iter(&self.txn).indexed()? {
-            accounts.extend(item.indexed()?.0.get(..16).and_then(id_of));
-        }
-        for account in accounts {
-            self.report.examined += 1;
-            match lists::load(self.index, &self.txn, AccountId(account)) {
-                Ok(list) => {
-                    for entry in &list.entries {
-                        match self.index.head(&self.txn, entry.id) {
-                            Ok(Some(_)) => {}
-                            Ok(None) => {
-                                self.fault(format!("mailbox {} ({}) has no head", entry.name, entry.id))
-                            }
-                            Err(error) => self.fault(error.to_string()),
-                        }
-                    }
-                }
-                Err(error) => self.fault(error.to_string()),
-            }
-        }
-        Ok(())
-    }
-
-    fn directory(&mut self) -> Result<()> {
-        let mut faults = Vec::new();
-        for item in self.index.directory.iter(&self.txn).indexed()? {
-            let (key, value) = item.indexed()?;
-            self.report.examined += 1;
-            let name = String::from_utf8_lossy(key);
-            if directory_from(&name, value).is_none() {
-                faults.push(format!("directory record {name} is damaged"));
-            }
-        }
-        faults.into_iter().for_each(|f| self.fault(f));
         Ok(())
     }
 }

@@ -426,6 +426,12 @@ impl Apply<'_, '_> {
         if version != commit.expected {
             return Ok(Applied::Conflict);
         }
+        for entry in &commit.upsert {
+            if lists::was_removed(self.index, &self.txn, entry.id)? {
+                let why = "a mailbox of this id was removed from the store, which never takes an id again";
+                return Ok(Applied::Refused(StoreError::Refused(why)));
+            }
+        }
         lists::apply(self.index, &mut self.txn, commit)?;
         self.log_counted(Kind::List, commit.account.0, entry::list_content(commit))?;
         Ok(Applied::Done)

@@ -69,6 +69,9 @@ impl Change {
                 pair.iter().map(deletes).max().unwrap_or(Purpose::Content)
             }
             Self::Pair(_) | Self::Recode(..) => Purpose::Content,
+            Self::List(commit) if commit.remove.is_empty() && commit.unsubscribe.is_empty() => {
+                Purpose::Change
+            }
             Self::List(_) => Purpose::Deletion,
             Self::Directory(change) => match &change.value {
                 None => Purpose::Deletion,

@@ -14,6 +14,7 @@ use posthaste_store::{Result, StoreError};
 use super::redo::{Redo, Summaries, Tail, TailEnd, first_of_tail, given_up_by_tail};
 use super::state::{OtherPack, Others, Writer};
 use super::transaction::{ahead, commit, end_if_dead};
+use crate::data_dir::format::REMEDY;
 use crate::data_dir::reserve::Purpose;
 use crate::index::Indexed;
 use crate::index::packs::PackState;
@@ -34,8 +35,8 @@ impl Writer<'_> {
     /// A tail that cannot be redone now (a full disk, a damaged index) does not keep the store from
     /// being opened. Its mailboxes cannot be read and nothing can be written until a redo succeeds.
     /// Where the disk cannot read a tail, its mailboxes are not known: all are read as the index
-    /// has them.
-    pub(crate) fn recover(&mut self) -> Result<()> {
+    /// has them. The answer says why the index lacks acknowledged commits, if it may.
+    pub(crate) fn recover(&mut self) -> Result<Option<StoreError>> {
         let shared = self.shared;
         // Most often there is nothing, and the write lock need not be waited for.
         let tail = self.tail_of_others(&*shared.index.read()?);
@@ -48,19 +49,20 @@ impl Writer<'_> {
             Err(error @ StoreError::Unavailable(_)) => {
                 tracing::error!(%error, "whether there are commits that the index lacks cannot be known; nothing is \
                     written. `posthaste check --rebuild` goes on without what cannot be read");
-                return Ok(());
+                return Ok(Some(error));
             }
             Err(error) => return Err(error),
         };
         if let Err(error) = self.begin() {
             tracing::error!(%error, pack, "commits in a pack are not in the index; nothing is written until they are");
             self.note_tail(pack, limit)?;
+            return Ok(Some(error));
         }
-        Ok(())
+        self.report_damage()
     }
 
     /// Returns at once the error with which the first write would fail.
-    fn report_damage(&self) -> Result<()> {
+    fn report_damage(&self) -> Result<Option<StoreError>> {
         let index = &self.shared.index;
         let txn = &*index.read()?;
         let next_seq = index.seq(txn)?;
@@ -68,9 +70,10 @@ impl Writer<'_> {
             let Some(state) = index.pack(txn, *number)? else { continue };
             if let Err(error) = self.appender.left(*number, state.end, next_seq) {
                 tracing::error!(%error, "the log cannot be continued");
+                return Ok(Some(error));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Notes the mailboxes and bodies that a tail changes, so that nobody reads their old state.
@@ -99,7 +102,12 @@ impl Writer<'_> {
     pub(super) fn redo_tail(&mut self, mut txn: RwTxn<'_>, (pack, limit): PackOffset) -> Result<()> {
         let shared = self.shared;
         let index = &shared.index;
-        let state = index.pack(&txn, pack)?.unwrap_or_default();
+        let Some(state) = index.pack(&txn, pack)? else {
+            // Another process has redone it since, and maintenance has retired the pack.
+            self.redo = None;
+            shared.unindexed.clear();
+            return Ok(());
+        };
         let mut done = TailEnd { end: state.end, seq: index.seq(&txn)? };
         if state.end < limit {
             let (file, form) = open(shared, pack)?;
@@ -112,18 +120,21 @@ impl Writer<'_> {
                 self.make_durable(txn, pack, &*file, state, &done)?;
             }
         }
-        if self.redo.take().is_none() {
+        if self.redo.is_none() {
             if done.end == state.end {
                 self.dead_tails.push(pack);
             }
             return Ok(());
         }
-        shared.unindexed.clear();
         if done.end < limit {
+            // Still to be redone: whoever wrote now would write over what was acknowledged.
             let end = done.end;
-            let lost = format!("pack {pack}: what was acknowledged from byte {end} to {limit} is damaged");
-            return Err(StoreError::Corrupt(lost));
+            return Err(StoreError::Corrupt(format!(
+                "pack {pack}: what was acknowledged from byte {end} to {limit} is damaged, and nothing is written. {REMEDY}"
+            )));
         }
+        self.redo = None;
+        shared.unindexed.clear();
         Ok(())
     }
 
@@ -165,7 +176,9 @@ impl Writer<'_> {
             None => txn.commit().indexed().inspect_err(|error| end_if_dead(shared, error))?,
         }
         self.others = Others::default();
-        shared.unindexed.clear();
+        if self.redo.is_none_or(|(_, limit)| done.end >= limit) {
+            shared.unindexed.clear();
+        }
         tracing::info!(pack, from = state.end, to = done.end, "the index was brought up to its pack");
         Ok(())
     }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod runs;
+#[path = "../seen/mod.rs"]
 mod seen;
 
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -220,11 +222,11 @@ fn an_account_comes_back_beside_deliveries_to_others() {
     let lmtp = server.address("lmtp");
     let delivered = std::thread::scope(|scope| {
         let deliverer = scope.spawn(|| deliver_until(lmtp, &[BEN], DELIVERED, &stop));
-        let beside = ["restore", target, "--account", ANA, "--as", "old@example.org"];
+        let beside = ["restore", target, "--keep-uidvalidity", "--account", ANA, "--as", "old@example.org"];
         let said = done(&server.command(&beside, ""));
         assert!(said.contains("restored 1 accounts"), "{said}");
         done(&server.command(&["account", "remove", ANA, "--yes"], ""));
-        done(&server.command(&["restore", target, "--account", ANA], ""));
+        done(&server.command(&["restore", target, "--keep-uidvalidity", "--account", ANA], ""));
         stop.store(true, Ordering::Release);
         deliverer.join().unwrap()
     });
@@ -281,7 +283,7 @@ fn a_backup_and_a_restore_that_are_killed_are_run_again() {
     same(&server, &backup, (ANA, ANA), &MAILBOXES);
     let restore = || {
         let mut command = Command::new(BINARY);
-        command.args(["restore", target_text, "--data", data_text]);
+        command.args(["restore", target_text, "--keep-uidvalidity", "--data", data_text]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     };
@@ -383,7 +385,11 @@ fn a_damaged_message_keeps_nobody_else_out_of_the_backup() {
     let restored = dir.path().join("restored");
     let restore = |args: &[&str]| {
         let mut command = Command::new(BINARY);
-        command.args(["restore", target, "--data", restored.to_str().unwrap()]).args(args).output().unwrap()
+        command
+            .args(["restore", target, "--keep-uidvalidity", "--data", restored.to_str().unwrap()])
+            .args(args)
+            .output()
+            .unwrap()
     };
     refused(&restore(&[]), "--incomplete");
     done(&restore(&["--incomplete"]));
@@ -457,7 +463,10 @@ fn a_damaged_message_of_a_backup_is_left_out_of_a_restore_alone() {
     let restored = dir.path().join("restored");
     let restore = || {
         let mut command = Command::new(BINARY);
-        command.args(["restore", &target, "--data", restored.to_str().unwrap()]).output().unwrap()
+        command
+            .args(["restore", &target, "--keep-uidvalidity", "--data", restored.to_str().unwrap()])
+            .output()
+            .unwrap()
     };
     let output = restore();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -484,69 +493,4 @@ fn a_damaged_message_of_a_backup_is_left_out_of_a_restore_alone() {
     };
     let ((all, status), (there, status_there)) = (archive(&server), archive(&restored));
     assert_eq!((there, status_there), (all - 1, status));
-}
-
-/// An account that was removed and made again, or restored, is another account of the same name. It
-/// is no reason to leave out everybody else, and the earlier one's mail is not given up.
-#[test]
-fn an_account_that_took_a_name_again_stops_no_other() {
-    if skips_cluster(EMBEDDED) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let server = lived_in(dir.path());
-    let target = dir.path().join("backup").to_str().unwrap().to_owned();
-    done(&server.command(&["backup", &target], ""));
-    done(&server.command(&["account", "remove", ANA, "--yes"], ""));
-    done(&server.command(&["restore", &target, "--account", ANA], ""));
-    let mbox = dir.path().join("mail.mbox");
-    let args = ["import", mbox.to_str().unwrap(), "--account", BEN, "--mailbox", "Later"];
-    done(&server.command(&args, ""));
-    let output = server.command(&["backup", &target], "");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.code() == Some(1) && said.contains(&format!("account remove {ANA} --data {target}"))
-    );
-    let of_backup =
-        |args: &[&str]| Command::new(BINARY).args(args).args(["--data", &target]).output().unwrap();
-    let shown = done(&of_backup(&["account", "show", ANA]));
-    assert!(
-        shown.lines().any(|line| line.contains("Lists/Rust") && line.contains("700 messages")),
-        "{shown}"
-    );
-    let shown = done(&of_backup(&["account", "show", BEN]));
-    assert!(shown.lines().any(|line| line.contains("Later") && line.contains("700 messages")), "{shown}");
-    done(&of_backup(&["account", "remove", ANA, "--yes"]));
-    done(&server.command(&["backup", &target], ""));
-    let backup = served(Path::new(&target));
-    same(&server, &backup, (ANA, ANA), &MAILBOXES);
-}
-
-/// As after a rebuild that lost messages, whose UIDs others have now.
-#[test]
-fn an_account_that_the_backup_has_otherwise_stops_no_other() {
-    if skips_cluster(EMBEDDED) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let server = lived_in(dir.path());
-    let target = dir.path().join("backup").to_str().unwrap().to_owned();
-    done(&server.command(&["backup", &target], ""));
-    let mbox = dir.path().join("mail.mbox");
-    let import =
-        |account, mailbox| ["import", mbox.to_str().unwrap(), "--account", account, "--mailbox", mailbox];
-    let of_backup =
-        |args: &[&str]| Command::new(BINARY).args(args).args(["--data", &target]).output().unwrap();
-    done(&of_backup(&import(ANA, "INBOX")));
-    let mut client = login(server.address("imap"), ANA);
-    for command in ["SELECT Archive", "COPY 30 INBOX"] {
-        assert!(client.imap(command).unwrap().last().unwrap().starts_with("t OK"), "{command}");
-    }
-    done(&server.command(&import(BEN, "Later"), ""));
-    let output = server.command(&["backup", &target], "");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains(&format!("left out: {ANA}: ")) && said.contains("a new directory"), "{said}");
-    let shown = done(&of_backup(&["account", "show", BEN]));
-    assert!(shown.lines().any(|line| line.contains("Later") && line.contains("700 messages")), "{shown}");
 }

@@ -1,0 +1,213 @@
+//! Runs after others: what a backup holds when accounts changed, when a run was for some accounts
+//! alone, and when the store went back to an earlier state.
+
+use super::*;
+
+/// An account that was removed and made again, or restored, is another account of the same name. It
+/// is no reason to leave out everybody else, and the earlier one's mail is not given up.
+#[test]
+fn an_account_that_took_a_name_again_stops_no_other() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let target = dir.path().join("backup").to_str().unwrap().to_owned();
+    done(&server.command(&["backup", &target], ""));
+    done(&server.command(&["account", "remove", ANA, "--yes"], ""));
+    done(&server.command(&["restore", &target, "--account", ANA], ""));
+    let mbox = dir.path().join("mail.mbox");
+    let args = ["import", mbox.to_str().unwrap(), "--account", BEN, "--mailbox", "Later"];
+    done(&server.command(&args, ""));
+    let output = server.command(&["backup", &target], "");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.code() == Some(1) && said.contains(&format!("account remove {ANA} --data {target}"))
+    );
+    let of_backup =
+        |args: &[&str]| Command::new(BINARY).args(args).args(["--data", &target]).output().unwrap();
+    let shown = done(&of_backup(&["account", "show", ANA]));
+    assert!(
+        shown.lines().any(|line| line.contains("Lists/Rust") && line.contains("700 messages")),
+        "{shown}"
+    );
+    let shown = done(&of_backup(&["account", "show", BEN]));
+    assert!(shown.lines().any(|line| line.contains("Later") && line.contains("700 messages")), "{shown}");
+    done(&of_backup(&["account", "remove", ANA, "--yes"]));
+    done(&server.command(&["backup", &target], ""));
+    let backup = served(Path::new(&target));
+    same(&server, &backup, (ANA, ANA), &MAILBOXES);
+}
+
+/// As after a rebuild that lost messages, whose UIDs others have now.
+#[test]
+fn an_account_that_the_backup_has_otherwise_stops_no_other() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let target = dir.path().join("backup").to_str().unwrap().to_owned();
+    done(&server.command(&["backup", &target], ""));
+    let mbox = dir.path().join("mail.mbox");
+    let import =
+        |account, mailbox| ["import", mbox.to_str().unwrap(), "--account", account, "--mailbox", mailbox];
+    let of_backup =
+        |args: &[&str]| Command::new(BINARY).args(args).args(["--data", &target]).output().unwrap();
+    done(&of_backup(&import(ANA, "INBOX")));
+    let mut client = login(server.address("imap"), ANA);
+    for command in ["SELECT Archive", "COPY 30 INBOX"] {
+        assert!(client.imap(command).unwrap().last().unwrap().starts_with("t OK"), "{command}");
+    }
+    done(&server.command(&import(BEN, "Later"), ""));
+    let output = server.command(&["backup", &target], "");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("left out: {ANA}: ")) && said.contains("a new directory"), "{said}");
+    let shown = done(&of_backup(&["account", "show", BEN]));
+    assert!(shown.lines().any(|line| line.contains("Later") && line.contains("700 messages")), "{shown}");
+}
+
+/// The embedded store in a directory, as a command sees it.
+fn on(data: &str, args: &[&str]) -> Output {
+    Command::new(BINARY).args(args).args(["--data", data]).output().unwrap()
+}
+
+/// UIDVALIDITY of a mailbox, and the UIDs of its messages.
+fn uids(server: &Server, user: &str, mailbox: &str) -> (u32, String) {
+    let mut client = login(server.address("imap"), user);
+    let status = client.imap(&format!("STATUS {mailbox} (UIDVALIDITY)")).unwrap().concat();
+    let digits = status.split("UIDVALIDITY ").nth(1).unwrap().split(')').next().unwrap();
+    client.imap(&format!("EXAMINE {mailbox}")).unwrap();
+    let found = client.imap("UID SEARCH ALL").unwrap();
+    let found = found.iter().find(|line| line.starts_with("* SEARCH") || line.starts_with("* ESEARCH"));
+    (digits.parse().unwrap(), found.unwrap().clone())
+}
+
+/// A run of one account changes neither which accounts the backup's last state has, nor whether
+/// that state is whole.
+#[test]
+fn a_run_of_one_account_leaves_the_state_of_all_as_it_was() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let target = path("backup");
+    done(&server.command(&["backup", &target], ""));
+    done(&server.command(&["account", "remove", BEN, "--yes"], ""));
+    done(&server.command(&["backup", &target], ""));
+    done(&server.command(&["backup", &target, "--account", ANA], ""));
+    let said = done(&on(&path("first"), &["restore", &target]));
+    assert!(said.contains("ben@example.org is not part of the last backup"), "{said}");
+    assert!(said.contains("restored 2 accounts"), "{said}");
+
+    // A run of all that does not come to its end: another account has ana's name.
+    server.add_account(BEN, PASSWORD);
+    done(&server.command(&["account", "remove", ANA, "--yes"], ""));
+    server.add_account(ANA, PASSWORD);
+    assert_eq!(server.command(&["backup", &target], "").status.code(), Some(1));
+    let said = |output: Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(server.command(&["backup", &target, "--account", ANA], "").status.code(), Some(1));
+    let half = said(on(&path("second"), &["restore", &target]));
+    assert!(half.contains("did not come to its end") && half.contains(ANA), "{half}");
+    let half = said(on(&path("second"), &["restore", &target, "--account", ANA]));
+    assert!(half.contains("ana@example.org may be half copied"), "{half}");
+    done(&on(&path("second"), &["restore", &target, "--incomplete"]));
+}
+
+/// Messages that came after the backup are lost, and others get their UIDs.
+#[test]
+fn what_is_restored_has_new_uid_validities() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (target, data) = (path("backup"), path("restored"));
+    done(&server.command(&["backup", &target], ""));
+    done(&on(&data, &["restore", &target]));
+    let restored = served(Path::new(&data));
+    let mut given = Vec::new();
+    for mailbox in MAILBOXES {
+        let ((before, uids_before), (after, uids_after)) =
+            (uids(&server, ANA, mailbox), uids(&restored, ANA, mailbox));
+        assert!(after > before, "{mailbox}: {before}, {after}");
+        assert_eq!(uids_before, uids_after, "{mailbox}");
+        given.push(after);
+    }
+    given.sort_unstable();
+    given.dedup();
+    assert_eq!(given.len(), MAILBOXES.len(), "no UIDVALIDITY is given twice");
+    assert!(restored.command(&["check"], "").status.success());
+}
+
+/// The store went back to the state of another backup, from before a mailbox was removed. This
+/// backup has removed it, and no mailbox gets its id again.
+#[test]
+fn a_mailbox_that_came_back_keeps_nobody_else_out_of_the_backup() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (monday, tuesday, data) = (path("monday"), path("tuesday"), path("restored"));
+    done(&server.command(&["backup", &monday], ""));
+    done(&server.command(&["backup", &tuesday], ""));
+    let mut client = login(server.address("imap"), ANA);
+    assert!(client.imap("DELETE Archive").unwrap().last().unwrap().starts_with("t OK"));
+    done(&server.command(&["backup", &tuesday], ""));
+    done(&on(&data, &["restore", &monday, "--keep-uidvalidity"]));
+    let mbox = dir.path().join("mail.mbox");
+    done(&on(&data, &["import", mbox.to_str().unwrap(), "--account", BEN, "--mailbox", "Later"]));
+    let output = on(&data, &["backup", &tuesday]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains(&format!("left out: {ANA}: ")) && said.contains("a new directory"), "{said}");
+    let shown = done(&on(&tuesday, &["account", "show", BEN]));
+    assert!(shown.lines().any(|line| line.contains("Later") && line.contains("700 messages")), "{shown}");
+    assert!(on(&tuesday, &["check"]).status.success());
+}
+
+/// A store whose log is damaged behind the end of its index is backed up, and the run says that
+/// mail may be missing.
+#[test]
+fn a_store_that_lacks_acknowledged_commits_is_no_whole_backup() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (store, target) = (path("store"), path("backup"));
+    done(&lived_in(dir.path()).command(&["backup", &store], ""));
+    let (pack, index) =
+        (Path::new(&store).join("packs/00000001.pack"), Path::new(&store).join("index/data.mdb"));
+    let (pack_before, index_before) = (std::fs::read(&pack).unwrap(), std::fs::read(&index).unwrap());
+    let server = served(Path::new(&store));
+    let mut client = login(server.address("imap"), BEN);
+    for serial in 0..6 {
+        let message = format!("Subject: late {serial}\r\n\r\nlate\r\n");
+        let line = format!("APPEND INBOX {{{}+}}\r\n{message}", message.len());
+        assert!(client.imap(&line).unwrap().last().unwrap().starts_with("t OK"));
+    }
+    assert!(server.stop().status.success());
+    let mut after = std::fs::read(&pack).unwrap();
+    let end = (0..after.len()).find(|at| pack_before.get(*at) != Some(&after[*at])).unwrap();
+    after[end + 60] ^= 0x20;
+    std::fs::write(&pack, after).unwrap();
+    std::fs::write(&index, index_before).unwrap();
+
+    let output = on(&store, &["backup", &target]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("damaged: the store: ") && said.contains("acknowledged"), "{said}");
+    let shown = done(&on(&target, &["account", "show", ANA]));
+    assert!(
+        shown.lines().any(|line| line.contains("Lists/Rust") && line.contains("700 messages")),
+        "{shown}"
+    );
+    assert_eq!(on(&path("restored"), &["restore", &target]).status.code(), Some(2));
+}
