@@ -30,8 +30,8 @@ mod site;
 mod world;
 
 pub use event::Event;
-pub use filter::{Envelope, Filter, Refusals, Undelivered};
-pub use here::{CurrentFilter, ToMailboxes};
+pub use filter::{Envelope, Filter, Refusals, RemoteClient, Undelivered};
+pub use here::{COPIES_LATER, CurrentFilter, ToMailboxes};
 pub use scripts::compile;
 pub use site::{SiteError, SiteFolders, SiteScripts};
 pub use world::{Cause, delivery_item};

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use posthaste_store::IncomingMessage;
 
 use crate::chain::Chain;
+use crate::filter::RemoteClient;
 
 /// Where a message is kept if no script files it elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,4 +26,5 @@ pub(crate) struct Mail<'m> {
     pub(crate) from: &'m str,
     pub(crate) chain: Chain<'m>,
     pub(crate) home: Home,
+    pub(crate) client: RemoteClient<'m>,
 }
