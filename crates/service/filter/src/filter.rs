@@ -5,7 +5,7 @@ use futures_util::stream::{self, StreamExt as _};
 use posthaste_delivery::{Delivery, DeliveryError};
 use posthaste_directory::{Account, Recipient, ResolveError};
 use posthaste_net::Accounts;
-use posthaste_queue::{Relay, TlsWish};
+use posthaste_queue::{Relay, ScriptsRun, TlsWish};
 use posthaste_sieve::{Effect, Outcome};
 use posthaste_store::MailboxList;
 use std::collections::HashMap;
@@ -161,7 +161,7 @@ impl Filter {
     /// Reports, which the way out delivers, go through the administrator's scripts, too.
     fn note_site(&self) {
         if let Some(relay) = &self.relay {
-            relay.set_runs_for_all(self.has_site());
+            relay.set_scripts_run(if self.has_site() { ScriptsRun::ForAll } else { ScriptsRun::ForOwners });
         }
     }
 

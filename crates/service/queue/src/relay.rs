@@ -35,6 +35,15 @@ pub enum Refusal {
     Queue(#[from] QueueError),
 }
 
+/// For whose mail scripts run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScriptsRun {
+    /// For accounts that have one.
+    ForOwners,
+    /// For all accounts: those of the administrator. No report goes straight to an INBOX.
+    ForAll,
+}
+
 /// Where a message of this server goes.
 pub(crate) enum Addressed {
     /// To an account here that files all its mail in INBOX.
@@ -100,10 +109,9 @@ impl Relay {
         Self { names_members, ..self }
     }
 
-    /// Notes from now on, for all clones, whether scripts of the administrator run for the mail of
-    /// all accounts: then reports do not go straight to an INBOX.
-    pub fn set_runs_for_all(&self, runs_for_all: bool) {
-        self.runs_for_all.store(runs_for_all, Ordering::Release);
+    /// Notes for whose mail scripts run from now on, for all clones.
+    pub fn set_scripts_run(&self, run: ScriptsRun) {
+        self.runs_for_all.store(run == ScriptsRun::ForAll, Ordering::Release);
     }
 
     /// Whether an account files each message in INBOX: there is no script and no forward.

@@ -121,7 +121,8 @@ impl Longest {
         found
     }
 
-    /// Adds a way to a front, with all that it leads to without a byte. None if that takes too long.
+    /// Adds a way to a front, with all that it leads to without a byte. None if that takes too
+    /// long.
     fn enter(
         &self,
         front: &mut Front,

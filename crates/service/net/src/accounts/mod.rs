@@ -140,7 +140,7 @@ impl AccountLimit {
     }
 }
 
-/// Why a message is not taken from an account.
+/// Why a message is not taken from an account, or not sent because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubmissionRefused {
     /// The bound.
@@ -244,7 +244,7 @@ impl Accounts {
             let usage = known.accounts.entry(account).or_insert_with(|| Usage::new(&self.0, name));
             Arc::clone(usage)
         };
-        pour_all(&mut *lock(&usage.sent_on), &SENT_ON, |limit| (limit.rate(&limits), 1))
+        pour_all(&mut lock(&usage.sent_on), &SENT_ON, |limit| (limit.rate(&limits), 1))
     }
 
     /// Counts the copies that a group makes of a message of this sender. The error is the limit, if
@@ -365,7 +365,7 @@ impl AccountShare {
     /// one of the limits does not allow it. The log then says so.
     pub fn submit(&self, recipients: usize, peer: IpAddr) -> Result<(), SubmissionRefused> {
         let limits = **self.0.inner.limits.load();
-        let counted = pour_all(&mut *lock(&self.0.submitted), &SUBMISSIONS, |limit| {
+        let counted = pour_all(&mut lock(&self.0.submitted), &SUBMISSIONS, |limit| {
             (limit.rate(&limits), amount(limit, recipients))
         });
         if let Err(refused) = &counted {

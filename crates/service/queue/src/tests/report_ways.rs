@@ -53,10 +53,10 @@ async fn a_report_to_an_account_with_a_script_goes_through_it() {
 #[tokio::test]
 async fn a_report_goes_through_scripts_of_the_administrator() {
     let mut world = World::new().await;
-    world.relay.set_runs_for_all(true);
+    world.relay.set_scripts_run(ScriptsRun::ForAll);
     let seen = refused(&mut world, "ana@example.org").await;
     assert_is_report(&seen, "ana@example.org");
-    world.relay.set_runs_for_all(false);
+    world.relay.set_scripts_run(ScriptsRun::ForOwners);
     world.accept("ana@example.org", &["no@x.test"]).await;
     world.script("x.test", [Script::Answers(vec![Err(no_such_user())])]);
     world.run_at(START, 2).await;
