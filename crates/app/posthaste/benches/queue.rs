@@ -71,8 +71,8 @@ impl Started {
     }
 }
 
-/// Nanoseconds of CPU of each thread. One that ends has waited for work for ten seconds before, so a
-/// look each second misses nothing.
+/// Nanoseconds of CPU of each thread. One that ends has waited for work for ten seconds before, so
+/// a look each second misses nothing.
 #[derive(Default)]
 struct Cpu(HashMap<OsString, u64>);
 

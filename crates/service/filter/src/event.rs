@@ -16,8 +16,8 @@ use std::sync::atomic::AtomicUsize;
 
 use crate::chain::Chain;
 use crate::file::{Filing, flags};
-use crate::filter::{Filter, RemoteClient};
-use crate::mail::{Home, Mail};
+use crate::filter::Filter;
+use crate::mail::{Home, Mail, RemoteClient};
 use crate::run::run_script;
 use crate::scripts::Scripts;
 use crate::world::{Cause, Happened, World};

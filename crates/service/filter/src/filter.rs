@@ -9,14 +9,13 @@ use posthaste_queue::{Relay, ScriptsRun, TlsWish};
 use posthaste_sieve::{Effect, Outcome};
 use posthaste_store::MailboxList;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use tokio::runtime::Handle;
 
 use crate::chain::Chain;
 use crate::file::Filing;
-use crate::mail::{Home, Mail};
+use crate::mail::{Home, Mail, RemoteClient};
 use crate::run::{RoomToRun, Runs, run_script};
 use crate::scripts::{Cache, Scripts};
 use crate::site::SiteScripts;
@@ -69,16 +68,6 @@ pub struct Envelope<'e> {
     pub tls: TlsWish,
     /// Who brought the message.
     pub client: RemoteClient<'e>,
-}
-
-/// The SMTP, LMTP or submission client that brought a message. Nothing is known of one that comes
-/// from the queue, or that an account or a group of this server sends on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RemoteClient<'e> {
-    /// Its address.
-    pub ip: Option<IpAddr>,
-    /// Its name in DNS, if it leads back to the address.
-    pub host: Option<&'e str>,
 }
 
 /// The outcome of a message for one recipient.

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use crate::chain::Chain;
 use crate::compose;
-use crate::filter::{Envelope, Filter, Refusals, RemoteClient, Undelivered};
+use crate::filter::{Envelope, Filter, Refusals, Undelivered};
+use crate::mail::RemoteClient;
 use crate::send::{NotSent, REDIRECTED};
 
 /// A message for a group, as its members get it.

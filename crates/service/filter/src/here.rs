@@ -10,7 +10,8 @@ use posthaste_queue::{
 use std::sync::Arc;
 
 use crate::compose;
-use crate::filter::{Envelope, Filter, Refusals, RemoteClient, Undelivered};
+use crate::filter::{Envelope, Filter, Refusals, Undelivered};
+use crate::mail::RemoteClient;
 
 /// What a sender hears who is put off because of the copies that groups make.
 pub const COPIES_LATER: &str = "Groups here have made many copies of your mail: try again later";

@@ -15,8 +15,8 @@ use std::pin::Pin;
 use crate::chain::{Chain, SENDS_MAX};
 use crate::compose::{self, Frame};
 use crate::file::Filing;
-use crate::filter::{Envelope, Filter, Refusals, RemoteClient, Undelivered};
-use crate::mail::{Home, Mail};
+use crate::filter::{Envelope, Filter, Refusals, Undelivered};
+use crate::mail::{Home, Mail, RemoteClient};
 use crate::memory::{self, Key};
 
 /// The field that names an account or a group that has sent a message on.

@@ -11,8 +11,6 @@ use regex_syntax::hir::{Capture, Hir, HirKind, Repetition};
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::matching::pattern::Captures;
-
 /// Steps that one search may take: some ten milliseconds. An expression of usual size gets through
 /// a field of 10 KiB. Twice as many would let a script that matches in a loop take seconds.
 const STEPS_MAX: usize = 1 << 18;
@@ -74,7 +72,7 @@ impl Longest {
 
     /// The longest match that begins at a place, and its groups as they were written. None if there
     /// is none, or if that takes too long.
-    pub(crate) fn find(&self, text: &str, from: usize, steps: &mut u64) -> Option<Captures> {
+    pub(crate) fn find(&self, text: &str, from: usize, steps: &mut u64) -> Option<Vec<Range<usize>>> {
         let mut left = STEPS_MAX;
         let found = self.walk(text.as_bytes(), from, &mut left);
         *steps += (STEPS_MAX - left + self.nfa.states().len()) as u64;

@@ -6,14 +6,11 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
-    sync::Mutex,
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use super::{
-    lock,
-    rate::{HOUR, Rate},
-};
+use super::rate::{HOUR, Rate};
 
 /// Senders with a bucket of their own. An entry has some 24 bytes: two megabytes in all. Twice as
 /// many would be for nobody: each has reached a group within the last two hours.
@@ -37,7 +34,7 @@ impl Copies {
             return Ok(());
         }
         let rate = Rate { count: per_hour, period: HOUR };
-        let mut buckets = lock(&self.buckets);
+        let mut buckets = self.buckets();
         let mut key = self.hashes.hash_one(sender);
         if buckets.len() >= SENDERS_MAX && !buckets.contains_key(&key) {
             buckets.retain(|_, empty_at| *empty_at > now);
@@ -56,7 +53,11 @@ impl Copies {
     }
 
     pub(super) fn clear(&self) {
-        lock(&self.buckets).clear();
+        self.buckets().clear();
+    }
+
+    fn buckets(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -92,11 +93,11 @@ mod tests {
         for n in 0..SENDERS_MAX + 10 {
             copies.count(1_000, &n.to_string(), 1, now).unwrap();
         }
-        assert!(lock(&copies.buckets).len() <= SENDERS_MAX + 1);
+        assert!(copies.buckets().len() <= SENDERS_MAX + 1);
         copies.count(1_000, "one more", 1_000, now).unwrap();
         copies.count(1_000, "another", 1, now).unwrap_err();
         // Those without use are forgotten.
         copies.count(1_000, "another", 1, now + 3 * HOUR).unwrap();
-        assert!(lock(&copies.buckets).len() <= 2);
+        assert!(copies.buckets().len() <= 2);
     }
 }
