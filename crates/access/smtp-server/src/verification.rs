@@ -25,6 +25,8 @@ pub(crate) struct Verified {
     pub(crate) trace_len: usize,
     /// The author's domain wants it in the junk folder.
     pub(crate) is_quarantined: bool,
+    /// The client's name in DNS, if it was looked up and leads back to its address.
+    pub(crate) client_name: Option<String>,
     /// Pays for the copy, while the message as it came is kept beside it.
     pub(crate) memory: Option<BytePermit>,
 }

@@ -46,6 +46,11 @@ fn world_with(settings: &str, far: &str) -> World {
         txt("_dmarc.junk.test", "v=DMARC1; p=quarantine"),
         txt("none.test", "v=spf1 -all"),
         txt("_dmarc.far.test", "v=DMARC1; p=reject"),
+        ("7.2.0.192.in-addr.arpa", DnsRecord::Ptr("elsewhere.good.test".into())),
+        ("7.2.0.192.in-addr.arpa", DnsRecord::Ptr("Host.Good.Test".into())),
+        ("8.2.0.192.in-addr.arpa", DnsRecord::Ptr("host.good.test".into())),
+        ("elsewhere.good.test", DnsRecord::A([192, 0, 2, 1])),
+        ("host.good.test", DnsRecord::A([192, 0, 2, 7])),
         txt("s2._domainkey.far.test", far),
     ]);
     let dir = tempfile::tempdir().unwrap();
@@ -143,6 +148,46 @@ fn what_passes_is_delivered_with_its_results() {
     let text = world.last("INBOX");
     for result in ["spf=fail", "dkim=pass", "header.s=s1", "dmarc=pass"] {
         assert!(text.contains(result), "{result}: {text}");
+    }
+}
+
+/// RFC 5183 §4.1. A name in DNS that leads to another address is not the client's.
+#[test]
+fn a_script_knows_the_client() {
+    // Each connection says where it comes from.
+    let world = world("[listen]\nproxy_networks = [\"127.0.0.1\"]");
+    let script = "require [\"environment\", \"variables\", \"fileinto\", \"mailbox\"];\n\
+                  set \"host\" \"unknown\";\n\
+                  if environment :matches \"remote-host\" \"*\" { set \"host\" \"${1}\"; }\n\
+                  if environment :matches \"remote-ip\" \"*\" { fileinto :create \"${1} ${host}\"; }\n";
+    let put = world.server.command(&["sieve", "put", "--activate", USER, "main", "-"], script);
+    assert!(put.status.success(), "{put:?}");
+    let connect = |listener: &str, from: &str| {
+        let mut client = LineClient::connect(world.server.address(listener)).unwrap();
+        client.send(format!("PROXY TCP4 {from} 198.51.100.1 56324 25\r\n").as_bytes()).unwrap();
+        client
+    };
+    for (listener, from) in [("smtp", "192.0.2.7"), ("smtp", "192.0.2.8"), ("lmtp", "192.0.2.7")] {
+        let mut client = connect(listener, from);
+        client.reply().unwrap();
+        let hello = if listener == "lmtp" { "LHLO" } else { "EHLO" };
+        for command in [
+            &format!("{hello} host.good.test"),
+            "MAIL FROM:<a@none.test>",
+            &format!("RCPT TO:<{USER}>"),
+            "DATA",
+            "Subject: hello\r\n\r\nHi.\r\n.",
+        ] {
+            let reply = client.ask(command).unwrap();
+            assert!(reply.starts_with(['2', '3']), "{command}: {reply}");
+        }
+    }
+    let mut client = connect("imap", "127.0.0.1");
+    client.line().unwrap();
+    client.imap(&format!("LOGIN {USER} \"{PASSWORD}\"")).unwrap();
+    for folder in ["192.0.2.7 host.good.test", "192.0.2.8 unknown", "192.0.2.7 unknown"] {
+        let answer = client.imap(&format!("STATUS \"{folder}\" (MESSAGES)")).unwrap();
+        assert!(answer[0].contains("MESSAGES 1"), "{folder}: {answer:?}");
     }
 }
 

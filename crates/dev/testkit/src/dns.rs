@@ -10,6 +10,8 @@ pub enum DnsRecord {
     A([u8; 4]),
     /// A host that takes mail, with its preference; the empty name is the null MX (RFC 7505).
     Mx(u16, String),
+    /// A name, most often of an address: `1.0.0.127.in-addr.arpa`.
+    Ptr(String),
     /// A text.
     Txt(String),
     /// The data that a certificate must match: usage, selector, matching type, data (RFC 6698
@@ -22,6 +24,7 @@ impl DnsRecord {
     const fn kind(&self) -> u16 {
         match self {
             Self::A(_) => 1,
+            Self::Ptr(_) => 12,
             Self::Mx(..) => 15,
             Self::Txt(_) => 16,
             Self::Tlsa(..) => 52,
@@ -32,6 +35,7 @@ impl DnsRecord {
         match self {
             Self::A(address) => address.to_vec(),
             Self::Mx(preference, host) => [preference.to_be_bytes().to_vec(), labels(host)].concat(),
+            Self::Ptr(host) => labels(host),
             Self::Tlsa(usage, selector, matching, data) => {
                 [&[*usage, *selector, *matching], data.as_slice()].concat()
             }

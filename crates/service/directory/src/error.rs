@@ -52,7 +52,9 @@ pub enum DirectoryError {
     #[error("group '{0}' holds itself, by way of a group among its members: leave that one out")]
     GroupLoop(String),
     /// The owner of a group would get no reports.
-    #[error("the owner '{0}' is no account here, nor in another domain: reports could not be delivered")]
+    #[error(
+        "the owner '{0}' is no account and no other group here, nor in another domain: reports could not be delivered"
+    )]
     GroupOwner(String),
     /// Too few or too many addresses.
     #[error("mail is forwarded to 1 to {FORWARDS_MAX} addresses, not to {0}: a group may have more")]

@@ -108,7 +108,7 @@ impl Directory {
             return Err(DirectoryError::GroupLoop(group.address));
         }
         if let Some(owner) = &group.owner {
-            self.check_owner(owner).await?;
+            self.check_owner(owner, &group.address).await?;
         }
         self.add_domain(&domain).await?;
         let record =
@@ -124,8 +124,9 @@ impl Directory {
         Err(DirectoryError::Busy(key))
     }
 
-    /// Whether reports can reach the owner of a group: they are not sent to groups.
-    async fn check_owner(&self, owner: &str) -> Result<()> {
+    /// Whether reports can reach the owner of a group, which may be another group. Its own members
+    /// would all hear of each one who gets no mail.
+    async fn check_owner(&self, owner: &str, group: &str) -> Result<()> {
         match self.resolve(owner).await {
             Ok(_) | Err(ResolveError::NotLocal | ResolveError::Disabled) => Ok(()),
             Err(ResolveError::Directory(error)) => Err(error),
@@ -133,6 +134,7 @@ impl Directory {
                 // The other server of a shared domain has it.
                 Err(ResolveError::NotLocal) => Ok(()),
                 Err(ResolveError::Directory(error)) => Err(error),
+                Ok(Target::Group(other)) if other.address != group => Ok(()),
                 _ => Err(DirectoryError::GroupOwner(owner.to_owned())),
             },
         }
@@ -411,11 +413,13 @@ mod tests {
             ("x@elsewhere.test", true),
             ("nobody@example.org", false),
             ("team@example.org", false),
-            ("anyone@lists.test", false),
+            ("anyone@lists.test", true),
         ] {
             let set = directory.set_group("team@example.org", &members, Some(owner)).await;
             assert_eq!(set.is_ok(), is_good, "{owner}: {set:?}");
         }
+        // Neither is the group itself once it is there.
+        directory.set_group("team@example.org", &members, Some("team+x@example.org")).await.unwrap_err();
     }
 
     #[tokio::test]

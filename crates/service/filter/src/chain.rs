@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use posthaste_directory::Account;
 use posthaste_queue::TlsWish;
 
 /// How often scripts of this server may send one message on to each other. A chain of forwards is
@@ -20,6 +21,8 @@ pub(crate) struct Chain<'c> {
     depth: usize,
     /// The count of messages sent so far, once a script has sent one.
     sends: Option<&'c AtomicUsize>,
+    /// The account because of which it is sent, if one sends it.
+    pub(crate) account: Option<&'c Account>,
     /// The sender's wish about TLS. It holds for mail that is sent because of the message, too (RFC
     /// 8689 §4.2.1).
     pub(crate) tls: TlsWish,
@@ -31,9 +34,14 @@ impl<'c> Chain<'c> {
         Self { tls, ..Self::default() }
     }
 
-    /// One script further.
+    /// One script further, and no account's message yet.
     pub(crate) fn next(self) -> Self {
-        Self { depth: self.depth + 1, ..self }
+        Self { depth: self.depth + 1, account: None, ..self }
+    }
+
+    /// One script further: what this account sends.
+    pub(crate) fn next_by(self, account: &'c Account) -> Self {
+        Self { account: Some(account), ..self.next() }
     }
 
     /// Counted from here on, unless it is counted already.

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
 use posthaste_delivery::{Delivery, DeliveryError};
 use posthaste_directory::{Account, Recipient, ResolveError};
-use posthaste_queue::{Relay, TlsWish};
+use posthaste_net::Accounts;
+use posthaste_queue::{Relay, ScriptsRun, TlsWish};
 use posthaste_sieve::{Effect, Outcome};
 use posthaste_store::MailboxList;
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use tokio::runtime::Handle;
 
 use crate::chain::Chain;
 use crate::file::Filing;
-use crate::mail::{Home, Mail};
+use crate::mail::{Home, Mail, RemoteClient};
 use crate::run::{RoomToRun, Runs, run_script};
 use crate::scripts::{Cache, Scripts};
 use crate::site::SiteScripts;
@@ -30,6 +31,11 @@ pub enum Undelivered {
     /// It could not be stored.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
+    /// Groups have made as many copies of the sender's mail as they may in an hour.
+    #[error(
+        "it has to wait: groups make {0} copies an hour of the mail of one sender (`limits.group_copies_per_hour`)"
+    )]
+    TooManyCopies(u64),
     /// The recipient's script refuses it (RFC 5429 §2), or nobody of a group takes it. The reason
     /// is for the sender.
     #[error("it is refused: {0}")]
@@ -60,6 +66,8 @@ pub struct Envelope<'e> {
     pub is_quarantined: bool,
     /// The sender's wish about TLS where the message is sent on.
     pub tls: TlsWish,
+    /// Who brought the message.
+    pub client: RemoteClient<'e>,
 }
 
 /// The outcome of a message for one recipient.
@@ -90,6 +98,8 @@ pub struct Filter {
     pub(crate) events: Arc<Cache>,
     site: Option<Arc<SiteScripts>>,
     pub(crate) runs: Runs,
+    /// What accounts may send on.
+    pub(crate) accounts: Accounts,
 }
 
 impl std::fmt::Debug for Filter {
@@ -111,19 +121,37 @@ impl Filter {
     pub fn new(delivery: Delivery, relay: Option<Relay>, host: &str) -> Self {
         let runs = Runs::new();
         let (cache, events, site) = (Arc::default(), Arc::default(), None);
-        Self { delivery, relay, host: host.into(), cache, events, site, runs }
+        let accounts = Accounts::default();
+        Self { delivery, relay, host: host.into(), cache, events, site, runs, accounts }
     }
 
     /// With a way to other domains, or without.
     #[must_use]
     pub fn with_relay(self, relay: Option<Relay>) -> Self {
-        Self { relay, ..self }
+        let filter = Self { relay, ..self };
+        filter.note_site();
+        filter
     }
 
     /// With these scripts of the administrator, instead of those before.
     #[must_use]
     pub fn with_site(self, site: SiteScripts) -> Self {
-        Self { site: Some(Arc::new(site)), ..self }
+        let filter = Self { site: Some(Arc::new(site)), ..self };
+        filter.note_site();
+        filter
+    }
+
+    /// With the limits of accounts. Share them with the listeners.
+    #[must_use]
+    pub fn with_accounts(self, accounts: Accounts) -> Self {
+        Self { accounts, ..self }
+    }
+
+    /// Reports, which the way out delivers, go through the administrator's scripts, too.
+    fn note_site(&self) {
+        if let Some(relay) = &self.relay {
+            relay.set_scripts_run(if self.has_site() { ScriptsRun::ForAll } else { ScriptsRun::ForOwners });
+        }
     }
 
     /// Whether scripts of the administrator run for each message.
@@ -185,7 +213,7 @@ impl Filter {
             Ok(forms) => forms,
             Err(error) => return recipients.iter().map(|_| Err(error.clone().into())).collect(),
         };
-        let Envelope { from, is_quarantined, .. } = envelope;
+        let Envelope { from, is_quarantined, client, .. } = envelope;
         let home = if is_quarantined { Home::Junk } else { Home::Inbox };
         let mail = |account: &Account| Mail {
             message: forms.of(account),
@@ -194,6 +222,7 @@ impl Filter {
             from,
             chain,
             home,
+            client,
         };
         let groups = by_account(recipients);
         let work: Vec<_> =
@@ -376,6 +405,8 @@ impl Filter {
             scripts,
             site: self.site.clone(),
             happened: None,
+            remote_ip: mail.client.ip.map(|ip| ip.to_string()),
+            remote_host: mail.client.host.map(str::to_owned),
             engine: Arc::clone(self.delivery.store().engine()),
             runtime: Handle::current(),
         }

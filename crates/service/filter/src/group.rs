@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::chain::Chain;
 use crate::compose;
 use crate::filter::{Envelope, Filter, Refusals, Undelivered};
+use crate::mail::RemoteClient;
 use crate::send::{NotSent, REDIRECTED};
 
 /// A message for a group, as its members get it.
@@ -139,6 +140,7 @@ impl Filter {
         let Expansion { here, elsewhere, mut refused, circular, .. } = expansion;
         refused.extend(circular.into_iter().map(|member| (member, CIRCULAR.to_owned())));
         let count = here.len() + elsewhere.len();
+        self.count_copies(envelope.from, group, count).await?;
         let (mut got, mut failed, mut late) = (0, None, Vec::new());
         for (member, outcome) in here.iter().zip(self.deliver_members(&mail, &here).await?) {
             match outcome {
@@ -180,6 +182,18 @@ impl Filter {
         Ok(())
     }
 
+    /// Counts the copies of a message, if its sender may have more of them now. Without a sender
+    /// the group itself counts.
+    async fn count_copies(&self, from: &str, group: &Group, count: usize) -> Result<(), Undelivered> {
+        let sender = match self.resolve(from).await {
+            // Whatever its aliases and details are.
+            Ok(recipient) => recipient.account.name,
+            Err(_) if from.is_empty() => group.address.clone(),
+            Err(_) => from.to_ascii_lowercase(),
+        };
+        self.accounts.count_copies(&sender, count).map_err(Undelivered::TooManyCopies)
+    }
+
     fn group_text(&self, group: &Group, message: &Bytes) -> Bytes {
         let trace = self.sent_on_by(&group.address);
         Bytes::from([trace.as_bytes(), compose::without_return_path(message)].concat())
@@ -196,7 +210,8 @@ impl Filter {
             return Ok(Vec::new());
         }
         let GroupMail { from, is_quarantined, chain, .. } = *mail;
-        let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined, tls: chain.tls };
+        let (refusals, client) = (Refusals::Never, RemoteClient::default());
+        let envelope = Envelope { from, refusals, is_quarantined, tls: chain.tls, client };
         let text = [format!("Return-Path: <{}>\r\n", mail.from).as_bytes(), &mail.text].concat();
         let outcomes = self.deliver_filtered(Bytes::from(text), envelope, members, mail.chain).await;
         if self.relay.is_some() {

@@ -9,7 +9,12 @@ use posthaste_queue::{
 };
 use std::sync::Arc;
 
+use crate::compose;
 use crate::filter::{Envelope, Filter, Refusals, Undelivered};
+use crate::mail::RemoteClient;
+
+/// What a sender hears who is put off because of the copies that groups make.
+pub const COPIES_LATER: &str = "Groups here have made many copies of your mail: try again later";
 
 /// The filter that mail is delivered by at present. Cheap to clone: all clones are one.
 #[derive(Debug, Clone)]
@@ -96,6 +101,7 @@ impl Mailboxes {
             return Vec::new();
         }
         // RFC 5321 §4.4: the last host adds it.
+        let message = compose::without_return_path(message);
         let text = [format!("Return-Path: <{}>\r\n", item.from).as_bytes(), message].concat();
         let envelope = Envelope {
             from: &item.from,
@@ -103,6 +109,7 @@ impl Mailboxes {
             refusals: Refusals::Never,
             is_quarantined: self.here == Here::Junk,
             tls: item.tls(),
+            client: RemoteClient::default(),
         };
         let outcomes = self.filter.deliver_to(Bytes::from(text), envelope, targets).await;
         outcomes.into_iter().map(|one| one.map_err(|error| error.failure())).collect()
@@ -114,6 +121,8 @@ impl Undelivered {
     pub fn failure(&self) -> Failure {
         match self {
             Self::Delivery(error) => Failure::of_delivery(error),
+            // RFC 3463 §3.3: mailing list expansion problem.
+            Self::TooManyCopies(_) => Failure::temporary("4.2.4", format!("450 4.2.4 {COPIES_LATER}")),
             Self::Rejected(reason) => Failure::permanent("5.7.1", format!("550 5.7.1 {reason}")),
         }
     }

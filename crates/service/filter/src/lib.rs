@@ -31,7 +31,8 @@ mod world;
 
 pub use event::Event;
 pub use filter::{Envelope, Filter, Refusals, Undelivered};
-pub use here::{CurrentFilter, ToMailboxes};
+pub use here::{COPIES_LATER, CurrentFilter, ToMailboxes};
+pub use mail::RemoteClient;
 pub use scripts::compile;
 pub use site::{SiteError, SiteFolders, SiteScripts};
 pub use world::{Cause, delivery_item};

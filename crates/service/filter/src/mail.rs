@@ -2,8 +2,19 @@
 
 use bytes::Bytes;
 use posthaste_store::IncomingMessage;
+use std::net::IpAddr;
 
 use crate::chain::Chain;
+
+/// The SMTP, LMTP or submission client that brought a message. Nothing is known of one that comes
+/// from the queue, or that an account or a group of this server sends on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RemoteClient<'e> {
+    /// Its address.
+    pub ip: Option<IpAddr>,
+    /// Its name in DNS, if it leads back to the address.
+    pub host: Option<&'e str>,
+}
 
 /// Where a message is kept if no script files it elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,4 +36,5 @@ pub(crate) struct Mail<'m> {
     pub(crate) from: &'m str,
     pub(crate) chain: Chain<'m>,
     pub(crate) home: Home,
+    pub(crate) client: RemoteClient<'m>,
 }

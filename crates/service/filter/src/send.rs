@@ -5,6 +5,7 @@ use bytes::Bytes;
 use posthaste_authentication::{Origin, authors, has_bare_cr, results};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Forward, Recipient, ResolveError, Target};
+use posthaste_net::SubmissionRefused;
 use posthaste_queue::{self as queue, Refusal, date_time};
 use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
 use posthaste_store::StoreError;
@@ -15,7 +16,7 @@ use crate::chain::{Chain, SENDS_MAX};
 use crate::compose::{self, Frame};
 use crate::file::Filing;
 use crate::filter::{Envelope, Filter, Refusals, Undelivered};
-use crate::mail::{Home, Mail};
+use crate::mail::{Home, Mail, RemoteClient};
 use crate::memory::{self, Key};
 
 /// The field that names an account or a group that has sent a message on.
@@ -36,6 +37,12 @@ pub(crate) enum NotSent {
     Address(String, ResolveError),
     #[error("its From field names another author than the account")]
     Author,
+    #[error(
+        "the account has sent {} messages to other domains in this time, and may send no more (`{}`)",
+        .0.count,
+        .0.limit.setting()
+    )]
+    Limit(SubmissionRefused),
     #[error(transparent)]
     Relay(#[from] Refusal),
     #[error(transparent)]
@@ -113,7 +120,8 @@ impl Filter {
         // In a box because the recipient's script may send it on in turn.
         Box::pin(async move {
             let tls = chain.tls;
-            let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined: false, tls };
+            let (refusals, client) = (Refusals::Never, RemoteClient::default());
+            let envelope = Envelope { from, refusals, is_quarantined: false, tls, client };
             if chain.is_too_long() {
                 return Err(NotSent::Loop);
             }
@@ -130,6 +138,11 @@ impl Filter {
                     Ok(())
                 }
                 (Err(ResolveError::NotLocal), Some(relay)) => {
+                    if let Some(account) = chain.account {
+                        self.accounts
+                            .send_on(account.id.0.to_bytes(), &account.name)
+                            .map_err(NotSent::Limit)?;
+                    }
                     let from = match &origin {
                         Origin::Elsewhere { forwarder, .. } => {
                             relay.forwarded_sender(from, forwarder, &text).await.map_err(Refusal::from)?
@@ -166,7 +179,7 @@ impl Filter {
         let text = Bytes::from([trace.as_bytes(), compose::without_return_path(&text)].concat());
         let results = results::own(mail.served, &self.host);
         let origin = Origin::Elsewhere { results, forwarder: name };
-        self.send(text, mail.from, address, mail.chain.next(), origin).await?;
+        self.send(text, mail.from, address, mail.chain.next_by(&recipient.account), origin).await?;
         tracing::info!(account = name, from = mail.from, to = address, "redirected");
         Ok(())
     }
@@ -228,7 +241,8 @@ impl Filter {
         }
         // RFC 5230 §5.1, RFC 3834 §3.3: a reply has no sender, so that nothing answers it.
         let origin = Origin::User { sender: recipient.address.as_str() };
-        self.send(Bytes::from(text.clone()), "", &reply.to, mail.chain.next(), origin).await?;
+        let chain = mail.chain.next_by(&recipient.account);
+        self.send(Bytes::from(text.clone()), "", &reply.to, chain, origin).await?;
         if let Some(target) = &reply.fcc {
             filing.file_other(target, text).await?;
         }
@@ -261,14 +275,13 @@ impl Filter {
         }
         let from = if mail.from.is_empty() { "" } else { own };
         let origin = Origin::User { sender: own };
+        let chain = mail.chain.next_by(&recipient.account);
         let mut failed = None;
         for to in &notification.mailto.to {
             if !mail.chain.count() {
                 return Err(NotSent::TooMany);
             }
-            if let Err(error) =
-                self.send(Bytes::from(text.clone()), from, to, mail.chain.next(), origin).await
-            {
+            if let Err(error) = self.send(Bytes::from(text.clone()), from, to, chain, origin).await {
                 failed = Some(error);
             }
         }

@@ -25,6 +25,10 @@ pub(crate) struct World {
     pub(crate) site: Option<Arc<SiteScripts>>,
     /// The command of a user on the message, if it has not just come in.
     pub(crate) happened: Option<Happened>,
+    /// The address of the client that brought the message, if it is known.
+    pub(crate) remote_ip: Option<String>,
+    /// Its name in DNS.
+    pub(crate) remote_host: Option<String>,
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) runtime: Handle,
 }
@@ -160,7 +164,12 @@ impl Context for World {
                 return Some(Cow::Borrowed(text));
             }
         }
-        delivery_item(&self.host, item).map(Cow::Borrowed)
+        match item {
+            "remote-ip" => self.remote_ip.as_deref(),
+            "remote-host" => self.remote_host.as_deref(),
+            _ => delivery_item(&self.host, item),
+        }
+        .map(Cow::Borrowed)
     }
 
     fn flags(&self) -> &[String] {

@@ -9,6 +9,9 @@
 //! leaves nothing. After it the report is sent, however often that is begun: the row becomes an
 //! item under its own number, or moves to a mailbox, and neither happens twice. Until the last step
 //! the runner does not send such an item, so a row that is missing is one that arrived.
+//!
+//! It moves only to the INBOX of an account that files all its mail there. Where a script, a
+//! forward or a group may bring it elsewhere, it becomes an item for this server ([`Here`]).
 
 use bytes::Bytes;
 use posthaste_authentication::Origin;
@@ -18,9 +21,9 @@ use posthaste_mail_model::{AccountId, BodyId, Id, MailboxName, NumSet, Uid};
 use posthaste_store::StoreError;
 
 use crate::error::QueueError;
-use crate::item::{self, Arrival, Envelope, Item, ItemId, Owed, Part, Recipient, To};
+use crate::item::{self, Arrival, Envelope, Here, Item, ItemId, Owed, Part, Recipient, To};
 use crate::queue::Queue;
-use crate::relay::{Addressed, Relay, unlooked};
+use crate::relay::{Addressed, RETURN_PATH, Relay, unlooked};
 use crate::report::Report;
 
 impl Relay {
@@ -34,11 +37,9 @@ impl Relay {
         let (to, found) = self.addressed(report.to).await?;
         let text = self.traced(report.print(), report.now);
         let (message, destination) = match found {
-            Addressed::Here(_) => ([b"Return-Path: <>\r\n", &*text].concat().into(), String::new()),
-            Addressed::At(domain) => {
-                let signed = self.signer().sign(text, Origin::Server).await?;
-                (signed, report.tls.destination(&domain))
-            }
+            Addressed::Inbox(_) => ([RETURN_PATH, &*text].concat().into(), String::new()),
+            Addressed::Here => (self.signed(text).await?, report.tls.destination(Here::Inbox.domain())),
+            Addressed::At(domain) => (self.signed(text).await?, report.tls.destination(&domain)),
             Addressed::Nowhere => return Ok(None),
         };
         let (size, smtputf8) = (message.len() as u64, !to.is_ascii() || !message.is_ascii());
@@ -53,9 +54,12 @@ impl Relay {
         if !self.queue().has_row(owed.row).await? {
             return Ok(None);
         }
-        if owed.destination.is_empty() {
-            self.fulfil_here(owed).await?;
-            return Ok(None);
+        let mut destination = owed.destination.clone();
+        if destination.is_empty() {
+            if self.is_moved(owed).await? {
+                return Ok(None);
+            }
+            destination = Here::Inbox.domain().to_owned();
         }
         let wrong = || QueueError::Record {
             record: item::name(owed.row),
@@ -65,7 +69,7 @@ impl Relay {
         let envelope = Envelope { smtputf8: owed.smtputf8, ..Envelope::default() };
         let part = Part {
             envelope: &envelope,
-            destination: owed.destination.clone(),
+            destination,
             recipients: vec![Recipient::waiting(&To::new(&owed.to))],
             reason: String::new(),
         };
@@ -78,15 +82,21 @@ impl Relay {
         }
     }
 
-    /// Moves the report to the sender's INBOX.
-    async fn fulfil_here(&self, owed: &Owed) -> Result<(), QueueError> {
+    async fn signed(&self, text: Bytes) -> Result<Bytes, QueueError> {
+        Ok(self.signer().sign(text, Origin::Server).await?)
+    }
+
+    /// Moves the report to the sender's INBOX. `false` if the account has no room now, or if its
+    /// mail does not simply go there any more.
+    async fn is_moved(&self, owed: &Owed) -> Result<bool, QueueError> {
+        // A crash may have come after it became an item.
+        if self.queue().item(owed.row).await?.is_some() {
+            return Ok(false);
+        }
         let recipient = match self.resolve(&owed.to).await {
-            Ok(recipient) => recipient,
+            Ok(recipient) if self.keeps_all(&recipient.account) => recipient,
             Err(ResolveError::Directory(error)) => return Err(unlooked(error)),
-            Err(error) => {
-                tracing::warn!(to = owed.to, %error, "the report cannot be delivered");
-                return self.queue().remove_row(owed.row).await;
-            }
+            Ok(_) | Err(_) => return Ok(false),
         };
         let delivery = self.delivery();
         let room = delivery.room(&recipient.account, Usage { bytes: owed.size, messages: 1 }).await;
@@ -96,10 +106,10 @@ impl Relay {
         };
         match moved {
             Err(QueueError::Delivery(error)) if error.kind() == Why::OverQuota => {
-                tracing::warn!(%error, "the sender has no room for a report");
-                self.queue().remove_row(owed.row).await
+                tracing::info!(%error, "the sender has no room for a report: it waits in the queue");
+                Ok(false)
             }
-            moved => moved,
+            moved => moved.map(|()| true),
         }
     }
 }

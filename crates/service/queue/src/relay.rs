@@ -3,20 +3,23 @@
 use bytes::Bytes;
 use posthaste_authentication::{KeyError, Origin, Senders, Signer, srs};
 use posthaste_delivery::{Delivery, DeliveryError, Kind as Why, Recipient, ResolveError};
-use posthaste_directory::{DirectoryError, normal_domain};
+use posthaste_directory::{Account, DirectoryError, Target, normal_domain};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::date::date_time;
 use crate::error::QueueError;
-use crate::item::{Address, Destination, Envelope, Item, Part, Recipient as Addressee, TlsWish};
+use crate::item::{Address, Destination, Envelope, Here, Item, Part, Recipient as Addressee, TlsWish};
 use crate::queue::Queue;
 use crate::report::{About, Kind, Report};
 
 /// `Received` fields of a message at most: RFC 5321 §6.3 says that 100 and more are a loop.
 const HOPS_MAX: usize = 100;
+/// RFC 5321 §4.4: the last host adds it. A report has no sender.
+pub(crate) const RETURN_PATH: &[u8] = b"Return-Path: <>\r\n";
 
 /// Why a message for other domains was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -32,10 +35,21 @@ pub enum Refusal {
     Queue(#[from] QueueError),
 }
 
+/// For whose mail scripts run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScriptsRun {
+    /// For accounts that have one.
+    ForOwners,
+    /// For all accounts: those of the administrator. No report goes straight to an INBOX.
+    ForAll,
+}
+
 /// Where a message of this server goes.
 pub(crate) enum Addressed {
-    /// To an account here.
-    Here(Box<Recipient>),
+    /// To an account here that files all its mail in INBOX.
+    Inbox(Box<Recipient>),
+    /// To an address here: where its scripts, its forward or its group bring other mail.
+    Here,
     /// To the hosts of this domain.
     At(String),
     /// To nobody, which the log says.
@@ -53,6 +67,8 @@ pub struct Relay {
     rewrites: bool,
     names_members: bool,
     to_addresses: bool,
+    /// Whether scripts of the administrator run for the mail of all accounts.
+    runs_for_all: Arc<AtomicBool>,
 }
 
 impl Relay {
@@ -61,8 +77,17 @@ impl Relay {
     pub fn new(queue: Queue, delivery: Delivery, host: &str) -> Self {
         let signer = Signer::new(Arc::clone(delivery.store().engine()), host);
         let senders = Senders::new(Arc::clone(delivery.store().engine()));
-        let (rewrites, names_members, to_addresses) = (false, false, false);
-        Self { queue, delivery, host: host.into(), signer, senders, rewrites, names_members, to_addresses }
+        Self {
+            queue,
+            delivery,
+            host: host.into(),
+            signer,
+            senders,
+            rewrites: false,
+            names_members: false,
+            to_addresses: false,
+            runs_for_all: Arc::default(),
+        }
     }
 
     /// Taking mail for hosts by their addresses (`ana@[192.0.2.1]`, RFC 5321 §4.1.3), or not.
@@ -82,6 +107,17 @@ impl Relay {
     #[must_use]
     pub fn naming_members(self, names_members: bool) -> Self {
         Self { names_members, ..self }
+    }
+
+    /// Notes for whose mail scripts run from now on, for all clones.
+    pub fn set_scripts_run(&self, run: ScriptsRun) {
+        self.runs_for_all.store(run == ScriptsRun::ForAll, Ordering::Release);
+    }
+
+    /// Whether an account files each message in INBOX: there is no script and no forward.
+    pub(crate) fn keeps_all(&self, account: &Account) -> bool {
+        let is_plain = account.scripts.active.is_none() && account.forward.is_none();
+        is_plain && !self.runs_for_all.load(Ordering::Acquire)
     }
 
     /// The sender under which a group's owner sends to a member elsewhere, so that a bounce names
@@ -252,22 +288,24 @@ impl Relay {
     /// return, or there is nobody who could get it.
     pub async fn notify(&self, to: &str, text: Vec<u8>, tls: TlsWish) -> Result<(), QueueError> {
         let now = i64::try_from(self.now()).unwrap_or(i64::MAX);
-        match self.addressed(to).await? {
-            (_, Addressed::Here(recipient)) => self.deliver(text, *recipient, now).await,
-            (to, Addressed::At(domain)) => {
-                let smtputf8 = !to.is_ascii() || !text.is_ascii();
-                let envelope = Envelope { smtputf8, ..Envelope::new("", &[&to]) };
-                let part = Part {
-                    envelope: &envelope,
-                    destination: tls.destination(&domain),
-                    recipients: envelope.to.iter().map(Addressee::waiting).collect(),
-                    reason: String::new(),
-                };
-                let message = self.signer.sign(self.traced(text, now), Origin::Server).await?;
-                self.queue.add(message, vec![part]).await.map(|_| ())
-            }
-            (_, Addressed::Nowhere) => Ok(()),
-        }
+        let (to, found) = self.addressed(to).await?;
+        let text = self.traced(text, now);
+        let domain = match found {
+            Addressed::Inbox(recipient) if self.is_filed(&text, &recipient).await? => return Ok(()),
+            Addressed::Inbox(_) | Addressed::Here => Here::Inbox.domain().to_owned(),
+            Addressed::At(domain) => domain,
+            Addressed::Nowhere => return Ok(()),
+        };
+        let smtputf8 = !to.is_ascii() || !text.is_ascii();
+        let envelope = Envelope { smtputf8, ..Envelope::new("", &[&to]) };
+        let part = Part {
+            envelope: &envelope,
+            destination: tls.destination(&domain),
+            recipients: envelope.to.iter().map(Addressee::waiting).collect(),
+            reason: String::new(),
+        };
+        let message = self.signer.sign(text, Origin::Server).await?;
+        self.queue.add(message, vec![part]).await.map(|_| ())
     }
 
     /// Where a message of this server to an address goes, and to which address in the end.
@@ -282,14 +320,16 @@ impl Relay {
             to = Cow::Owned(original);
         }
         if let Err(ResolveError::NoSuchUser) = &found {
-            // The other server of a shared domain may have the sender.
             found = match self.delivery.directory().target(&to).await {
+                Ok(Target::Group(_)) => return Ok((to, Addressed::Here)),
+                // The other server of a shared domain may have the sender.
                 Err(ResolveError::NotLocal) => Err(ResolveError::NotLocal),
                 _ => found,
             };
         }
         let addressed = match found {
-            Ok(recipient) => Addressed::Here(Box::new(recipient)),
+            Ok(recipient) if self.keeps_all(&recipient.account) => Addressed::Inbox(Box::new(recipient)),
+            Ok(_) => Addressed::Here,
             Err(ResolveError::NotLocal) => domain_of(&to).map_or(Addressed::Nowhere, Addressed::At),
             Err(ResolveError::Directory(DirectoryError::Store(error))) => return Err(error.into()),
             Err(error) => {
@@ -300,16 +340,17 @@ impl Relay {
         Ok((to, addressed))
     }
 
-    async fn deliver(&self, text: Vec<u8>, recipient: Recipient, now: i64) -> Result<(), QueueError> {
-        let message = [b"Return-Path: <>\r\n".as_slice(), &self.traced(text, now)].concat();
-        let outcomes = self.delivery.deliver(Bytes::from(message), &[recipient]).await;
+    /// Files a report in an account's INBOX. `false` if the account has no room now.
+    async fn is_filed(&self, text: &[u8], recipient: &Recipient) -> Result<bool, QueueError> {
+        let message = [RETURN_PATH, text].concat();
+        let outcomes = self.delivery.deliver(Bytes::from(message), std::slice::from_ref(recipient)).await;
         match outcomes.into_iter().next() {
             Some(Err(error)) if error.kind() == Why::OverQuota => {
-                tracing::warn!(%error, "the sender has no room for a report");
-                Ok(())
+                tracing::info!(%error, "the sender has no room for a report: it waits in the queue");
+                Ok(false)
             }
             Some(Err(error)) => Err(error.into()),
-            Some(Ok(_)) | None => Ok(()),
+            Some(Ok(_)) | None => Ok(true),
         }
     }
 

@@ -21,6 +21,7 @@ mod dsn;
 mod here;
 mod kills;
 mod nodes;
+mod report_ways;
 mod reports;
 mod transactions;
 mod waiting;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use posthaste_authentication::has_bare_cr;
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
-use posthaste_filter::{Envelope, Refusals, Undelivered};
+use posthaste_filter::{Envelope, Refusals, RemoteClient, Undelivered};
 use posthaste_mime_summary::is_header_bounded;
 use posthaste_queue::{Envelope as Outgoing, Here, Missed, Return, TlsWish, To};
 
@@ -59,7 +59,7 @@ impl Driver {
             Ok(scanned) => self.milted(id, scanned, from.as_str(), &mut recipients).await,
             refused => refused,
         };
-        let Verified { message, is_quarantined, .. } = match checked {
+        let Verified { message, is_quarantined, client_name, .. } = match checked {
             Ok(checked) => checked,
             Err(refusal) => return self.session.refused(count, refusal),
         };
@@ -70,7 +70,13 @@ impl Driver {
             _ if outgoing.to.is_empty() => Refusals::Together,
             _ => Refusals::Never,
         };
-        let envelope = Envelope { from: from.as_str(), refusals, is_quarantined, tls: outgoing.tls };
+        let peer = self.connection.peer();
+        let client = RemoteClient {
+            // A Unix socket has no port.
+            ip: (peer.port() != 0).then(|| peer.ip().to_canonical()),
+            host: client_name.as_deref(),
+        };
+        let envelope = Envelope { from: from.as_str(), refusals, is_quarantined, tls: outgoing.tls, client };
         let mut queued = None;
         if !outgoing.to.is_empty() {
             let reply = self.relay(id, &message, &outgoing).await;

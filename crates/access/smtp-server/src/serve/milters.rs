@@ -30,7 +30,7 @@ impl Driver {
         if self.service.role != Role::Smtp || milters.all.is_empty() || is_trusted {
             return Ok(verified);
         }
-        let Verified { message, trace_len, mut is_quarantined, memory } = verified;
+        let Verified { message, trace_len, mut is_quarantined, client_name, memory } = verified;
         let trace_len = trace_len.min(message.len());
         let mut draft = Draft::new(&message.slice(trace_len..));
         let (host, helo) = (self.service.options.host.as_str(), self.session.client_name());
@@ -70,7 +70,7 @@ impl Driver {
             return Err(replies::outcome(id, &Ok(())));
         }
         let message = draft.print(message.get(..trace_len).unwrap_or_default());
-        Ok(Verified { message, trace_len, is_quarantined, memory })
+        Ok(Verified { message, trace_len, is_quarantined, client_name, memory })
     }
 
     /// A recipient that a milter wants. One that takes no mail is named in the log: the client

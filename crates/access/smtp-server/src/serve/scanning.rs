@@ -46,11 +46,12 @@ impl Driver {
         if let Some(refusal) = replies::scanned(&scan.verdict) {
             return Err(refusal);
         }
-        let Verified { message, trace_len, is_quarantined, .. } = verified;
+        let Verified { message, trace_len, is_quarantined, client_name, .. } = verified;
         Ok(Verified {
             message: scan.fields.applied(&message, trace_len),
             trace_len,
             is_quarantined: is_quarantined || scan.verdict == Verdict::Junk,
+            client_name,
             memory: None,
         })
     }

@@ -29,7 +29,10 @@ impl Driver {
             {
                 verification
             }
-            _ => return Ok(Verified { message, trace_len, is_quarantined: false, memory: None }),
+            _ => {
+                let (client_name, memory) = (None, None);
+                return Ok(Verified { message, trace_len, is_quarantined: false, client_name, memory });
+            }
         };
         let verifier = &verification.verifier;
         let helo = self.session.client_name().to_owned();
@@ -52,7 +55,8 @@ impl Driver {
                     tracing::info!(id, client = %address, from = from.as_str(), author, "to the junk folder: its author's DMARC policy");
                 }
                 let trace_len = trace_len + verdict.field.len();
-                Ok(Verified { message, trace_len, is_quarantined, memory: Some(memory) })
+                let client_name = verdict.client_name;
+                Ok(Verified { message, trace_len, is_quarantined, client_name, memory: Some(memory) })
             }
         }
     }

@@ -34,6 +34,9 @@ pub struct Limits {
     pub submitted_messages_per_day: u64,
     pub submitted_recipients_per_hour: u64,
     pub submitted_recipients_per_day: u64,
+    pub sent_on_messages_per_hour: u64,
+    pub sent_on_messages_per_day: u64,
+    pub group_copies_per_hour: u64,
     #[serde(deserialize_with = "duration")]
     pub idle_timeout: Duration,
     #[serde(deserialize_with = "duration")]
@@ -59,6 +62,9 @@ impl Limits {
             messages_per_day: self.submitted_messages_per_day,
             recipients_per_hour: self.submitted_recipients_per_hour,
             recipients_per_day: self.submitted_recipients_per_day,
+            sent_on_per_hour: self.sent_on_messages_per_hour,
+            sent_on_per_day: self.sent_on_messages_per_day,
+            group_copies_per_hour: self.group_copies_per_hour,
             received_per_hour: self.account_received_per_hour.as_u64(),
             sent_per_hour: self.account_sent_per_hour.as_u64(),
         }

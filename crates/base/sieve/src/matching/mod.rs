@@ -2,6 +2,7 @@
 
 mod comparator;
 mod glob;
+mod longest;
 mod pattern;
 mod posix;
 

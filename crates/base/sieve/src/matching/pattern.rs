@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::matching::comparator::Comparator;
 use crate::matching::glob::Glob;
+use crate::matching::longest::{IgnoresCase, Longest, NEST_MAX};
 use crate::matching::posix::translated;
 
 /// RFC 5231 §4.
@@ -54,6 +55,10 @@ pub(crate) enum MatchKind {
     Count(Relation),
 }
 
+/// Bytes that an expression takes while its longest match is looked for. It is made for that and
+/// dropped: a script keeps no more than its limit.
+const LONGEST_BYTES_MAX: usize = 256 * 1024;
+
 /// Why a key is no pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PatternError(pub(crate) String);
@@ -95,7 +100,7 @@ impl Pattern {
                 .dot_matches_new_line(true)
                 .size_limit(regex_bytes_max)
                 .dfa_size_limit(regex_bytes_max)
-                .nest_limit(50)
+                .nest_limit(NEST_MAX)
                 .build()
                 .map(|regex| Pattern::Regex(Box::new(regex)))
                 .map_err(|error| PatternError(said(&error)))?,
@@ -140,6 +145,25 @@ impl Pattern {
                 }
             },
             Pattern::Relation(relation, key) => relation.holds(comparator.compare(value, key)),
+        }
+    }
+
+    /// Makes the match of a regular expression the longest one, as POSIX has it. `matches` finds
+    /// the first, which stays if the expression or the text is too large for that.
+    pub(crate) fn lengthen(
+        &self,
+        comparator: Comparator,
+        value: &str,
+        captures: &mut Captures,
+        steps: &mut u64,
+    ) {
+        let (Pattern::Regex(regex), Some(whole)) = (self, captures.first()) else { return };
+        let ignores_case = IgnoresCase(comparator.ignores_case());
+        let longest = Longest::new(regex.as_str(), ignores_case, LONGEST_BYTES_MAX);
+        if let Some(found) = longest.and_then(|longest| longest.find(value, whole.start, steps))
+            && found.len() <= captures.len()
+        {
+            captures.iter_mut().zip(found).for_each(|(range, longest)| *range = longest);
         }
     }
 

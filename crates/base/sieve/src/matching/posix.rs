@@ -3,7 +3,7 @@
 //!
 //! Both agree except for bracket expressions: in POSIX, `[` and `\` match themselves there, and
 //! `&&`, `--` and `~~` mean nothing. Alternatives differ, too: POSIX takes the longest, the crate
-//! the first that matches. That changes what match variables get, never whether a text matches.
+//! the first that matches. `longest` sees to that.
 
 /// The expression in the crate's syntax.
 pub(crate) fn translated(pattern: &str) -> String {

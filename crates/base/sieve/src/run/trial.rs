@@ -7,6 +7,9 @@ use crate::matching::{Captures, MatchKind, Pattern};
 use crate::run::fault::Fault;
 use crate::run::machine::Machine;
 
+/// The bytes that a comparison passes in the time of one step of the longest match, by far less.
+const BYTES_PER_STEP: u64 = 8;
+
 /// The keys of a test, ready, and the result.
 pub(crate) struct Trial<'t> {
     matcher: Matcher,
@@ -57,6 +60,9 @@ impl<'t> Trial<'t> {
             machine.step_bytes(bytes)?;
             if found {
                 if pattern.has_captures() && machine.has_variables {
+                    let mut steps = 0;
+                    pattern.lengthen(self.matcher.comparator, value, &mut self.captures, &mut steps);
+                    machine.step_bytes(steps * BYTES_PER_STEP)?;
                     let text =
                         |range: &std::ops::Range<usize>| value.get(range.clone()).unwrap_or_default().into();
                     self.matched = Some(self.captures.iter().map(text).collect());

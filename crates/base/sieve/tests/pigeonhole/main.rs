@@ -17,6 +17,8 @@
 //! | `body :text` of HTML | with its tags | without | RFC 5173 §5.3 leaves it open |
 //! | replies to lists and programs | no reply, and a note | prints a reply, and decides later | RFC 5230 §4.6 |
 
+#[path = "../examples/mod.rs"]
+mod examples;
 mod generate;
 mod judge;
 
@@ -30,13 +32,19 @@ fn rounds() -> u64 {
     std::env::var("POSTHASTE_SIEVE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(60)
 }
 
-fn compare(seed_base: u64, script_of: fn(&mut Random) -> String) {
-    let Some(judge) = Judge::found() else {
+/// None where the judge is not installed, with a line that says so.
+fn judge() -> Option<Judge> {
+    let judge = Judge::found();
+    if judge.is_none() {
         eprintln!(
             "SKIPPED: sieve-test is not installed, so nothing is compared with Pigeonhole (apt-get install dovecot-sieve)"
         );
-        return;
-    };
+    }
+    judge
+}
+
+fn compare(seed_base: u64, script_of: fn(&mut Random) -> String) {
+    let Some(judge) = judge() else { return };
     let mut faults = Vec::new();
     for seed in seed_base..seed_base + rounds() {
         let mut random = Random::new(seed);
@@ -63,4 +71,21 @@ fn tests_say_the_same() {
 #[test]
 fn actions_do_the_same() {
     compare(5000, actions);
+}
+
+/// The examples of the RFCs, with what the table says of each.
+#[test]
+fn examples_of_the_rfcs_do_the_same() {
+    let Some(judge) = judge() else { return };
+    let mut faults = Vec::new();
+    for example in examples::all() {
+        let (script, message) = (example.text(), example.mail());
+        let expected = example.theirs.map_or(example.actions, |(theirs, _)| theirs);
+        let (ours, theirs) = (ours(&script, &message), judge.run(&script, &message));
+        if theirs != expected || ours != example.actions {
+            let section = example.section;
+            faults.push(format!("{section}\nours   {ours:?}\ntheirs {theirs:?}\n--- script\n{script}"));
+        }
+    }
+    assert!(faults.is_empty(), "{} differ\n{}", faults.len(), faults.join("\n====\n"));
 }

@@ -3,6 +3,7 @@
 mod base;
 mod bombs;
 mod edits;
+mod examples;
 mod faults;
 mod flags;
 mod limits;

@@ -44,6 +44,11 @@ fn regular_expressions() {
     );
     let script = "require [\"regex\", \"variables\", \"fileinto\"]; if header :regex \"subject\" \"from (.)(n)\" { fileinto \"${1}-${2}-${0}-${3}\"; }";
     assert_eq!(effects(script), ["file A-n-from An-"]);
+    // POSIX: the longest of all, and then of each part.
+    let script = "require [\"regex\", \"variables\", \"fileinto\"]; if header :regex \"subject\" \"(A|An)(n|na)?\" { fileinto \"${0}-${1}-${2}\"; }";
+    assert_eq!(effects(script), ["file Ana-A-na"]);
+    let script = "require [\"regex\", \"variables\", \"fileinto\"]; if header :regex \"x-tag\" \"^(t|th)(hr|r)(ee)\" { fileinto \"${1}-${2}-${3}\"; }";
+    assert_eq!(effects(script), ["file th-r-ee"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use mail_auth::dmarc::{Alignment, Policy as DmarcPolicy};
 use mail_auth::spf::verify::SpfParameters;
 use mail_auth::{
     AuthenticatedMessage, AuthenticationResults, DkimOutput, DkimResult, DmarcOutput, DmarcResult,
-    MessageAuthenticator, SpfOutput, SpfResult,
+    IprevOutput, IprevResult, MessageAuthenticator, Parameters, SpfOutput, SpfResult,
 };
 use posthaste_mime_summary::bounded_header_len;
 use posthaste_net::{ByteBudget, BytePermit, Holder};
@@ -84,6 +84,8 @@ pub struct Verdict {
     pub action: Action,
     /// The domain of the author (`From`), if there is one.
     pub author: String,
+    /// The client's name in DNS, if it leads back to its address (RFC 8601 §2.7.3, iprev).
+    pub client_name: Option<String>,
     /// The row of the message in a report about the author's domain. None if the domain has no
     /// policy or wants no report, or if look-ups failed.
     pub observed: Option<Observed>,
@@ -209,7 +211,8 @@ impl Verifier {
     /// A verdict without results (RFC 8601 §2.2, `no-result`, or a method that failed).
     fn unverified(&self, why: &str) -> Verdict {
         let field = format!("Authentication-Results: {}; {why}\r\n", self.options.host);
-        Verdict { field, action: Action::Deliver, author: String::new(), observed: None }
+        let (author, client_name) = (String::new(), None);
+        Verdict { field, action: Action::Deliver, author, client_name, observed: None }
     }
 
     pub(crate) async fn verify_here(&self, client: &Client, message: &[u8]) -> Verdict {
@@ -270,7 +273,33 @@ impl Verifier {
             Policy::Report => Action::Deliver,
         };
         let observed = observed(&dmarc, (mail_from_domain, &spf), &dkim);
-        Verdict { field, action, author: dmarc.domain().to_owned(), observed }
+        let client_name = verified_name(dns, &iprev, *address).await;
+        Verdict { field, action, author: dmarc.domain().to_owned(), client_name, observed }
+    }
+}
+
+/// The name by which iprev passes. A result has all names of the address, of which one of the first
+/// two leads back to it.
+async fn verified_name(dns: &MessageAuthenticator, iprev: &IprevOutput, address: IpAddr) -> Option<String> {
+    let names = iprev.ptr.as_deref().filter(|_| iprev.result == IprevResult::Pass)?;
+    let plain = |name: &str| Some(name.trim_end_matches('.').to_ascii_lowercase());
+    match names {
+        [] => None,
+        [only] => plain(only),
+        [first, second, ..] => {
+            let params = Parameters::from(address);
+            let leads_back = match address {
+                IpAddr::V4(v4) => {
+                    let found = dns.ipv4_lookup(first, params.cache_ipv4).await;
+                    found.is_ok_and(|found| found.rrset.contains(&v4))
+                }
+                IpAddr::V6(v6) => {
+                    let found = dns.ipv6_lookup(first, params.cache_ipv6).await;
+                    found.is_ok_and(|found| found.rrset.contains(&v6))
+                }
+            };
+            plain(if leads_back { first } else { second })
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The limits of one account: connections at once, and commands, submitted mail and bytes in a
-//! time. All its sessions count together, over all protocols.
+//! time. All its sessions count together, over all protocols. Mail that the server sends by itself
+//! because of the account has limits of its own: a stranger who has an account forward a flood
+//! must not take its submission.
 //!
 //! A session takes an [`AccountShare`] at its login and gives it to its [`Connection`], which
 //! counts the bytes. Over a limit of connections or of submissions, a client is refused. Over one
@@ -12,6 +14,7 @@
 //!
 //! [`Connection`]: crate::Connection
 
+mod copies;
 pub(crate) mod rate;
 
 use std::{
@@ -27,7 +30,10 @@ use std::{
 
 use arc_swap::ArcSwap;
 
-use self::rate::{Bucket, DAY, HOUR, MINUTE, Rate};
+use self::{
+    copies::Copies,
+    rate::{Bucket, DAY, HOUR, MINUTE, Rate},
+};
 
 /// Most accounts that are kept before those without use are looked for.
 const KEPT_FIRST: usize = 256;
@@ -50,6 +56,13 @@ pub struct AccountLimits {
     pub recipients_per_hour: u64,
     /// Recipients of submitted messages in a day.
     pub recipients_per_day: u64,
+    /// Messages to other domains in an hour that nobody submits: forwards, redirects, replies and
+    /// notifications of scripts.
+    pub sent_on_per_hour: u64,
+    /// The same in a day.
+    pub sent_on_per_day: u64,
+    /// Copies in an hour that groups make of the mail of one sender, here or elsewhere.
+    pub group_copies_per_hour: u64,
     /// Bytes from the account's clients in an hour, before compression. More of them are read
     /// slowly.
     pub received_per_hour: u64,
@@ -72,6 +85,10 @@ pub enum AccountLimit {
     RecipientsPerHour,
     /// [`AccountLimits::recipients_per_day`]
     RecipientsPerDay,
+    /// [`AccountLimits::sent_on_per_hour`]
+    SentOnPerHour,
+    /// [`AccountLimits::sent_on_per_day`]
+    SentOnPerDay,
     /// [`AccountLimits::received_per_hour`]
     Received,
     /// [`AccountLimits::sent_per_hour`]
@@ -86,6 +103,9 @@ const SUBMISSIONS: [AccountLimit; 4] = [
     AccountLimit::RecipientsPerDay,
 ];
 
+/// The bounds of what is sent on, in the same way.
+const SENT_ON: [AccountLimit; 2] = [AccountLimit::SentOnPerHour, AccountLimit::SentOnPerDay];
+
 impl AccountLimit {
     /// The setting of the configuration.
     pub const fn setting(self) -> &'static str {
@@ -96,6 +116,8 @@ impl AccountLimit {
             Self::MessagesPerDay => "limits.submitted_messages_per_day",
             Self::RecipientsPerHour => "limits.submitted_recipients_per_hour",
             Self::RecipientsPerDay => "limits.submitted_recipients_per_day",
+            Self::SentOnPerHour => "limits.sent_on_messages_per_hour",
+            Self::SentOnPerDay => "limits.sent_on_messages_per_day",
             Self::Received => "limits.account_received_per_hour",
             Self::Sent => "limits.account_sent_per_hour",
         }
@@ -109,6 +131,8 @@ impl AccountLimit {
             Self::MessagesPerDay => (limits.messages_per_day, DAY),
             Self::RecipientsPerHour => (limits.recipients_per_hour, HOUR),
             Self::RecipientsPerDay => (limits.recipients_per_day, DAY),
+            Self::SentOnPerHour => (limits.sent_on_per_hour, HOUR),
+            Self::SentOnPerDay => (limits.sent_on_per_day, DAY),
             Self::Received => (limits.received_per_hour, HOUR),
             Self::Sent => (limits.sent_per_hour, HOUR),
         };
@@ -116,7 +140,7 @@ impl AccountLimit {
     }
 }
 
-/// Why a message is not taken from an account.
+/// Why a message is not taken from an account, or not sent because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubmissionRefused {
     /// The bound.
@@ -137,6 +161,7 @@ struct Inner {
     known: Mutex<Known>,
     /// Sessions that wait now.
     waiting: AtomicUsize,
+    copies: Copies,
 }
 
 #[derive(Default)]
@@ -156,8 +181,10 @@ struct Usage {
     sent: Bucket,
     /// As [`SUBMISSIONS`]: see [`rate`].
     submitted: Mutex<[u64; 4]>,
+    /// As [`SENT_ON`].
+    sent_on: Mutex<[u64; 2]>,
     /// When each bound may be named in the log again.
-    logged: [AtomicU64; 8],
+    logged: [AtomicU64; 10],
 }
 
 /// One session's part in its account: a connection, until it is dropped.
@@ -183,7 +210,9 @@ impl Accounts {
                 bucket.clear();
             }
             *lock(&usage.submitted) = [0; 4];
+            *lock(&usage.sent_on) = [0; 2];
         }
+        self.0.copies.clear();
     }
 
     /// A share for a session of this account that logs in from `peer`. `None` if it has as many
@@ -200,6 +229,29 @@ impl Accounts {
         }
         usage.connections.fetch_add(1, Ordering::Relaxed);
         Some(AccountShare(Arc::clone(usage)))
+    }
+
+    /// Counts a message that the server sends to another domain by itself because of this account,
+    /// or nothing if one of the limits does not allow it.
+    pub fn send_on(&self, account: [u8; 16], name: &str) -> Result<(), SubmissionRefused> {
+        let limits = **self.0.limits.load();
+        if SENT_ON.iter().all(|limit| limit.rate(&limits).count == 0) {
+            return Ok(());
+        }
+        let usage = {
+            let mut known = self.known();
+            known.forget_unused();
+            let usage = known.accounts.entry(account).or_insert_with(|| Usage::new(&self.0, name));
+            Arc::clone(usage)
+        };
+        pour_all(&mut lock(&usage.sent_on), &SENT_ON, |limit| (limit.rate(&limits), 1))
+    }
+
+    /// Counts the copies that a group makes of a message of this sender. The error is the limit, if
+    /// the sender has used it up.
+    pub fn count_copies(&self, sender: &str, copies: usize) -> Result<(), u64> {
+        let per_hour = self.0.limits.load().group_copies_per_hour;
+        self.0.copies.count(per_hour, sender, copies as u64, now()).map_err(|_wait| per_hour)
     }
 
     /// How many sessions wait just now because their account is over a limit.
@@ -233,6 +285,7 @@ impl Usage {
             received: Bucket::default(),
             sent: Bucket::default(),
             submitted: Mutex::default(),
+            sent_on: Mutex::default(),
             logged: Default::default(),
         })
     }
@@ -242,6 +295,7 @@ impl Usage {
         self.connections.load(Ordering::Relaxed) > 0
             || buckets.any(|bucket| !bucket.is_empty(now))
             || lock(&self.submitted).iter().any(|empty_at| *empty_at > now)
+            || lock(&self.sent_on).iter().any(|empty_at| *empty_at > now)
     }
 
     fn bucket(&self, limit: AccountLimit) -> &Bucket {
@@ -311,29 +365,35 @@ impl AccountShare {
     /// one of the limits does not allow it. The log then says so.
     pub fn submit(&self, recipients: usize, peer: IpAddr) -> Result<(), SubmissionRefused> {
         let limits = **self.0.inner.limits.load();
-        let now = now();
-        let refused = {
-            let mut submitted = lock(&self.0.submitted);
-            let mut after = *submitted;
-            let mut refused = None;
-            for (bucket, limit) in after.iter_mut().zip(SUBMISSIONS) {
-                let (rate, amount) = (limit.rate(&limits), amount(limit, recipients));
-                *bucket = rate.pour(*bucket, amount, now);
-                let wait = rate.wait(*bucket, now);
-                if refused.is_none() && wait.is_some() {
-                    let again_in = wait.filter(|_| !rate.is_beyond(amount));
-                    refused = Some(SubmissionRefused { limit, count: rate.count, again_in });
-                }
-            }
-            if refused.is_none() {
-                *submitted = after;
-            }
-            refused
-        };
-        let Some(refused) = refused else { return Ok(()) };
-        self.0.log(refused.limit, refused.count, peer, "refused");
-        Err(refused)
+        let counted = pour_all(&mut lock(&self.0.submitted), &SUBMISSIONS, |limit| {
+            (limit.rate(&limits), amount(limit, recipients))
+        });
+        if let Err(refused) = &counted {
+            self.0.log(refused.limit, refused.count, peer, "refused");
+        }
+        counted
     }
+}
+
+/// Pours a message into the buckets of some bounds: into all, or into none if one of them does not
+/// allow it. `of` is the rate of a bound, and what the message counts for it.
+fn pour_all<const N: usize>(
+    buckets: &mut [u64; N],
+    bounds: &[AccountLimit; N],
+    of: impl Fn(AccountLimit) -> (Rate, u64),
+) -> Result<(), SubmissionRefused> {
+    let now = now();
+    let mut after = *buckets;
+    for (bucket, limit) in after.iter_mut().zip(bounds) {
+        let (rate, amount) = of(*limit);
+        *bucket = rate.pour(*bucket, amount, now);
+        if let Some(wait) = rate.wait(*bucket, now) {
+            let again_in = (!rate.is_beyond(amount)).then_some(wait);
+            return Err(SubmissionRefused { limit: *limit, count: rate.count, again_in });
+        }
+    }
+    *buckets = after;
+    Ok(())
 }
 
 /// The amount of a message for a limit.
@@ -428,6 +488,24 @@ mod tests {
         let later = admit(&accounts, 1).unwrap();
         later.submit(1, PEER).unwrap();
         assert_eq!(later.submit(1, PEER).unwrap_err().limit, AccountLimit::MessagesPerDay);
+    }
+
+    #[test]
+    fn what_is_sent_on_does_not_count_as_submitted() {
+        let limits = AccountLimits { messages_per_hour: 1, sent_on_per_day: 2, ..AccountLimits::default() };
+        let accounts = Accounts::new(limits);
+        for _ in 0..2 {
+            accounts.send_on([1; 16], "ana").unwrap();
+        }
+        let refused = accounts.send_on([1; 16], "ana").unwrap_err();
+        assert_eq!((refused.limit, refused.count), (AccountLimit::SentOnPerDay, 2));
+        assert_eq!(refused.limit.setting(), "limits.sent_on_messages_per_day");
+        accounts.send_on([2; 16], "bo").unwrap();
+        admit(&accounts, 1).unwrap().submit(1, PEER).unwrap();
+        // It is kept without a session, and forgotten with other limits.
+        let raised = AccountLimits { sent_on_per_day: 3, ..limits };
+        accounts.set(raised);
+        accounts.send_on([1; 16], "ana").unwrap();
     }
 
     #[test]

@@ -225,7 +225,7 @@ pub(crate) struct Owed {
     pub size: u64,
     /// Who gets it.
     pub to: Address,
-    /// The destination of the item that it becomes; empty if the sender is here.
+    /// The destination of the item that it becomes; empty if it moves to the sender's INBOX.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub destination: Destination,
     #[serde(default)]

@@ -60,17 +60,19 @@ async fn failures_are_reported_to_those_who_want_them() {
     assert!(world.items().await.is_empty());
 }
 
-/// The message counts as done: else it would be sent again and again.
+/// The message counts as done: else it would be sent again and again. The report waits.
 #[tokio::test]
-async fn a_report_that_finds_the_folder_full_is_dropped() {
+async fn a_report_that_finds_the_folder_full_waits() {
     let mut world = World::with_folders_of(Some(1)).await;
-    for _ in 0..2 {
+    for events in [2, 4] {
         accept(&world, &[("a@x.test", "FAILURE")]).await;
         world.script("x.test", [Script::Answers(vec![Err(no_such_user())])]);
-        world.run_at(START, 2).await;
-        assert!(world.items().await.is_empty());
+        world.script("+here", [Script::Answers(vec![Err(busy())])]);
+        world.run_at(START, events).await;
     }
     assert_eq!(only_report(&world).await, ["a@x.test", "failed"]);
+    let [report] = world.items().await.try_into().unwrap();
+    assert_eq!((report.from.as_str(), report.recipients[0].address.as_str()), ("", "ana@example.org"));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! The clock of the runtime moves to the next deadline when nothing can be done: no test waits.
 
 use super::*;
+use posthaste_directory::Forward;
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{CommitOutcome, DirectoryChange, MailboxCommit, Result};
 
@@ -67,7 +68,11 @@ impl Case {
         let engine = Arc::new(MemoryEngine::new());
         let world = World::of(Arc::clone(&engine) as Arc<dyn Engine>).await;
         let directory = world.relay.delivery().directory();
-        directory.add("ana@example.org", &Secret::new("pencil".into()), NewAccount::default()).await.unwrap();
+        for name in ["ana@example.org", "on@example.org"] {
+            directory.add(name, &Secret::new("pencil".into()), NewAccount::default()).await.unwrap();
+        }
+        let forward = Forward { to: vec!["on@far.test".into()], keep: false };
+        directory.set_forward("on@example.org", Some(forward)).await.unwrap();
         let to = self.to.iter().map(|(to, notify)| To { notify: Notify::parse(notify), ..To::new(to) });
         let envelope = Envelope { to: to.collect(), ..Envelope::new(self.from, &[]) };
         world.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await.unwrap();
@@ -114,14 +119,14 @@ impl Case {
         (world, mortal.is_dead())
     }
 
-    /// Reports that reached the sender, here or at `far.test`. There one may come twice (RFC 1047),
-    /// so that is one.
+    /// Reports that reached the sender: in INBOX, at `far.test`, or on the way through a forward.
+    /// The latter two may come twice (RFC 1047), so that is one.
     async fn reports(&self, worlds: &mut [World]) -> Vec<String> {
         let mut found = worlds[0].inbox().await;
         for world in worlds {
             while let Ok(event) = world.events.try_recv() {
                 if let Event::Got(to, _, text) = event
-                    && to == "far.test"
+                    && (to == "far.test" || to == "+here")
                 {
                     let text = String::from_utf8(text.to_vec()).unwrap();
                     found.extend(Some(text).filter(|text| !found.contains(text)));
@@ -170,6 +175,12 @@ async fn a_refusal_is_reported_once_to_a_sender_here() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_reported_once_to_a_sender_elsewhere() {
     let from = "ana@far.test";
+    Case { from, to: TWO, host: refusal, at: START, ends: true, action: "failed" }.survives().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_reported_once_to_a_sender_who_forwards() {
+    let from = "on@example.org";
     Case { from, to: TWO, host: refusal, at: START, ends: true, action: "failed" }.survives().await;
 }
 

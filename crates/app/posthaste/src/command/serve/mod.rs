@@ -148,7 +148,7 @@ async fn serve(
     let budgets = Budgets::new(&plan, &config, &opened.store);
     let background = Background::start(&config, &opened, &budgets, &certificates);
     let filter = Filter::new(opened.delivery.clone(), None, &services::hostname(&config));
-    let filter = filter.with_site(config.sieve.site()?);
+    let filter = filter.with_site(config.sieve.site()?).with_accounts(budgets.accounts.clone());
     let mut outgoing = Outgoing::start(&config, &opened, &budgets, &filter).await?;
     let filter = outgoing.as_ref().map_or(filter, |outgoing| outgoing.filter.clone());
     let engine = Arc::clone(opened.store.engine());

@@ -1,0 +1,103 @@
+//! How many copies groups make of the mail of one sender, in an hour.
+//!
+//! A sender may be anybody's address, also a forged one. So the senders that are kept are bounded:
+//! those beyond share one bucket.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use super::rate::{HOUR, Rate};
+
+/// Senders with a bucket of their own. An entry has some 24 bytes: two megabytes in all. Twice as
+/// many would be for nobody: each has reached a group within the last two hours.
+const SENDERS_MAX: usize = 65_536;
+/// The bucket of all senders beyond.
+const OTHERS: u64 = 0;
+
+/// A bucket for each sender, by a hash of its address.
+#[derive(Default)]
+pub(super) struct Copies {
+    hashes: RandomState,
+    buckets: Mutex<HashMap<u64, u64>>,
+}
+
+impl Copies {
+    /// Counts the copies of one message, if the sender has not used up the limit before. So a
+    /// message for more members than the limit passes by itself, and those after it wait for an
+    /// hour at most. The error is the time to wait.
+    pub(super) fn count(&self, per_hour: u64, sender: &str, copies: u64, now: u64) -> Result<(), Duration> {
+        if per_hour == 0 {
+            return Ok(());
+        }
+        let rate = Rate { count: per_hour, period: HOUR };
+        let mut buckets = self.buckets();
+        let mut key = self.hashes.hash_one(sender);
+        if buckets.len() >= SENDERS_MAX && !buckets.contains_key(&key) {
+            buckets.retain(|_, empty_at| *empty_at > now);
+            if buckets.len() >= SENDERS_MAX {
+                key = OTHERS;
+            }
+        }
+        let bucket = buckets.entry(key).or_default();
+        match rate.wait(*bucket, now) {
+            Some(wait) => Err(wait),
+            None => {
+                *bucket = rate.pour(*bucket, copies, now).min(now.saturating_add(2 * HOUR));
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn clear(&self) {
+        self.buckets().clear();
+    }
+
+    fn buckets(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_waits_once_the_limit_is_used_up() {
+        let (copies, now) = (Copies::default(), 7 * HOUR);
+        for _ in 0..3 {
+            copies.count(100, "ana", 40, now).unwrap();
+        }
+        // 120 of 100: a fifth of an hour.
+        let wait = copies.count(100, "ana", 1, now).unwrap_err();
+        assert_eq!(wait, Duration::from_secs(720));
+        copies.count(100, "bo", 1, now).unwrap();
+        copies.count(100, "ana", 1, now + HOUR / 5).unwrap();
+        copies.count(0, "ana", u64::MAX, now).unwrap();
+    }
+
+    #[test]
+    fn a_message_for_a_large_group_passes_by_itself() {
+        let (copies, now) = (Copies::default(), 7 * HOUR);
+        copies.count(10, "ana", 5_000, now).unwrap();
+        assert_eq!(copies.count(10, "ana", 1, now), Err(Duration::from_secs(3_600)));
+        copies.count(10, "ana", 5_000, now + HOUR).unwrap();
+    }
+
+    #[test]
+    fn senders_beyond_the_bound_share_one_bucket() {
+        let (copies, now) = (Copies::default(), 7 * HOUR);
+        for n in 0..SENDERS_MAX + 10 {
+            copies.count(1_000, &n.to_string(), 1, now).unwrap();
+        }
+        assert!(copies.buckets().len() <= SENDERS_MAX + 1);
+        copies.count(1_000, "one more", 1_000, now).unwrap();
+        copies.count(1_000, "another", 1, now).unwrap_err();
+        // Those without use are forgotten.
+        copies.count(1_000, "another", 1, now + 3 * HOUR).unwrap();
+        assert!(copies.buckets().len() <= 2);
+    }
+}
