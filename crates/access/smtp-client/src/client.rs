@@ -16,6 +16,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::dane::Dane;
 use crate::dots::{BLOCK, Dotted};
+use crate::extensions::Extensions;
 use crate::reply::Reply;
 use crate::route::{Login, Route, TlsRule};
 use crate::stream::Stream;
@@ -42,57 +43,6 @@ const GROUP: usize = 50;
 pub(crate) const GOES_ROUND: &str = "5.4.6";
 /// Recipients of one message that every host takes: RFC 5321 §4.5.3.1.8.
 const RECIPIENTS_LEAST: usize = 100;
-
-/// The extensions that a host announced.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Extensions {
-    pub pipelining: bool,
-    pub eight_bit: bool,
-    pub smtputf8: bool,
-    pub starttls: bool,
-    pub auth_plain: bool,
-    pub dsn: bool,
-    pub chunking: bool,
-    pub binarymime: bool,
-    pub requiretls: bool,
-    pub mt_priority: bool,
-    /// Octets of a message at most, if the host announced a limit.
-    pub size: Option<u64>,
-    /// Recipients of a message at most, if the host announced a limit (RFC 9422 §4).
-    pub recipients_max: Option<usize>,
-}
-
-impl Extensions {
-    fn of(reply: &Reply) -> Self {
-        let mut found = Self::default();
-        for line in reply.lines.iter().skip(1) {
-            let mut words = line.split([' ', '=']);
-            let word = words.next().unwrap_or_default().to_ascii_uppercase();
-            match word.as_str() {
-                "PIPELINING" => found.pipelining = true,
-                "8BITMIME" => found.eight_bit = true,
-                "SMTPUTF8" => found.smtputf8 = true,
-                "STARTTLS" => found.starttls = true,
-                // RFC 1870 §4: 0 is no limit.
-                "SIZE" => found.size = words.next().and_then(|n| n.parse().ok()).filter(|n| *n > 0),
-                "DSN" => found.dsn = true,
-                "CHUNKING" => found.chunking = true,
-                "REQUIRETLS" => found.requiretls = true,
-                "MT-PRIORITY" => found.mt_priority = true,
-                "BINARYMIME" => found.binarymime = true,
-                "LIMITS" => {
-                    let numbers = line.split(' ').filter_map(|word| word.split_once('='));
-                    let mut of_recipients = numbers.filter(|(name, _)| name.eq_ignore_ascii_case("RCPTMAX"));
-                    found.recipients_max =
-                        of_recipients.find_map(|(_, n)| n.parse().ok()).filter(|max: &usize| *max > 0);
-                }
-                "AUTH" => found.auth_plain |= words.any(|m| m.eq_ignore_ascii_case("PLAIN")),
-                _ => {}
-            }
-        }
-        found
-    }
-}
 
 /// The TLS that a connection must have.
 #[derive(Debug, Clone)]
@@ -371,7 +321,19 @@ impl Client {
         if !(200..300).contains(&end.code) {
             outcomes.iter_mut().filter(|o| o.is_ok()).for_each(|o| *o = Err(end.failure()));
         }
-        Ok((outcomes, end.code != 421))
+        Ok((outcomes, self.is_usable_after(&end).await))
+    }
+
+    /// Whether the connection can be used for another message after this reply to DATA, BDAT or the
+    /// end of a message. A refusal may leave the transaction open: hosts answer the next MAIL with
+    /// 503 then, and RFC 3030 §2 demands RSET after a refused chunk.
+    async fn is_usable_after(&mut self, end: &Reply) -> bool {
+        match end.code {
+            200..300 => true,
+            // RFC 5321 §3.8: the host ends the connection.
+            421 => false,
+            _ => self.reset().await,
+        }
     }
 
     /// The line of MAIL.
@@ -546,36 +508,5 @@ mod tests {
         let whole = BLOCK_WITHIN + Duration::from_secs((64 << 20) / 4096);
         assert_eq!(pace.left(now), whole);
         assert_eq!(pace.left(now + whole), Duration::ZERO);
-    }
-
-    #[test]
-    fn extensions_are_read_whatever_their_case() {
-        let lines = [
-            "mx.test hello",
-            "size 1000",
-            "PIPELINING",
-            "AUTH=LOGIN plain",
-            "8BitMime",
-            "X-OTHER",
-            "limits MAILMAX=9 rcptmax=20",
-            "dsn",
-        ];
-        let reply = Reply { code: 250, lines: lines.map(str::to_owned).to_vec() };
-        let found = Extensions::of(&reply);
-        let wanted = Extensions {
-            pipelining: true,
-            eight_bit: true,
-            auth_plain: true,
-            dsn: true,
-            size: Some(1000),
-            recipients_max: Some(20),
-            ..Extensions::default()
-        };
-        assert_eq!(found, wanted);
-        let none = Reply {
-            code: 250,
-            lines: vec!["x".into(), "SIZE 0".into(), "SIZE".into(), "LIMITS RCPTMAX=0".into()],
-        };
-        assert_eq!(Extensions::of(&none), Extensions::default());
     }
 }

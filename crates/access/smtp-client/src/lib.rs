@@ -19,6 +19,7 @@ mod client;
 mod dane;
 mod dns;
 mod dots;
+mod extensions;
 mod plan;
 mod reachable;
 mod reply;

@@ -1,0 +1,91 @@
+//! What a host offers beyond plain SMTP, by its answer to EHLO (RFC 5321 §4.1.1.1).
+
+use crate::reply::Reply;
+
+/// The extensions that a host announced.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Extensions {
+    pub pipelining: bool,
+    pub eight_bit: bool,
+    pub smtputf8: bool,
+    pub starttls: bool,
+    pub auth_plain: bool,
+    pub dsn: bool,
+    pub chunking: bool,
+    pub binarymime: bool,
+    pub requiretls: bool,
+    pub mt_priority: bool,
+    /// Octets of a message at most, if the host announced a limit.
+    pub size: Option<u64>,
+    /// Recipients of a message at most, if the host announced a limit (RFC 9422 §4).
+    pub recipients_max: Option<usize>,
+}
+
+impl Extensions {
+    /// Those that an answer to EHLO names.
+    pub fn of(reply: &Reply) -> Self {
+        let mut found = Self::default();
+        for line in reply.lines.iter().skip(1) {
+            let mut words = line.split([' ', '=']);
+            let word = words.next().unwrap_or_default().to_ascii_uppercase();
+            match word.as_str() {
+                "PIPELINING" => found.pipelining = true,
+                "8BITMIME" => found.eight_bit = true,
+                "SMTPUTF8" => found.smtputf8 = true,
+                "STARTTLS" => found.starttls = true,
+                // RFC 1870 §4: 0 is no limit.
+                "SIZE" => found.size = words.next().and_then(|n| n.parse().ok()).filter(|n| *n > 0),
+                "DSN" => found.dsn = true,
+                "CHUNKING" => found.chunking = true,
+                "REQUIRETLS" => found.requiretls = true,
+                "MT-PRIORITY" => found.mt_priority = true,
+                "BINARYMIME" => found.binarymime = true,
+                "LIMITS" => {
+                    let numbers = line.split(' ').filter_map(|word| word.split_once('='));
+                    let mut of_recipients = numbers.filter(|(name, _)| name.eq_ignore_ascii_case("RCPTMAX"));
+                    found.recipients_max =
+                        of_recipients.find_map(|(_, n)| n.parse().ok()).filter(|max: &usize| *max > 0);
+                }
+                "AUTH" => found.auth_plain |= words.any(|m| m.eq_ignore_ascii_case("PLAIN")),
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_are_read_whatever_their_case() {
+        let lines = [
+            "mx.test hello",
+            "size 1000",
+            "PIPELINING",
+            "AUTH=LOGIN plain",
+            "8BitMime",
+            "X-OTHER",
+            "limits MAILMAX=9 rcptmax=20",
+            "dsn",
+        ];
+        let reply = Reply { code: 250, lines: lines.map(str::to_owned).to_vec() };
+        let found = Extensions::of(&reply);
+        let wanted = Extensions {
+            pipelining: true,
+            eight_bit: true,
+            auth_plain: true,
+            dsn: true,
+            size: Some(1000),
+            recipients_max: Some(20),
+            ..Extensions::default()
+        };
+        assert_eq!(found, wanted);
+        let none = Reply {
+            code: 250,
+            lines: vec!["x".into(), "SIZE 0".into(), "SIZE".into(), "LIMITS RCPTMAX=0".into()],
+        };
+        assert_eq!(Extensions::of(&none), Extensions::default());
+    }
+}
