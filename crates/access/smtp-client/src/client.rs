@@ -250,10 +250,7 @@ impl Client {
         let reports = self.extensions.dsn;
         let (outcomes, usable) = match self.fits(item, message.bytes()) {
             Err(failure) => (vec![Err(failure); to.len()], true),
-            Ok(()) => match self.transact(item, &to, message).await {
-                Ok(done) => done,
-                Err(failure) => (vec![Err(failure); to.len()], false),
-            },
+            Ok(()) => self.transact(item, &to, message).await,
         };
         Sent { outcomes, reports, usable }
     }
@@ -300,39 +297,47 @@ impl Client {
         item: &Item,
         to: &[&Recipient],
         message: Body,
-    ) -> Result<(Vec<Result<(), Failure>>, bool), Failure> {
+    ) -> (Vec<Result<(), Failure>>, bool) {
         let mail = self.mail(item, to, message.bytes());
         let recipients: Vec<String> = to.iter().map(|to| self.rcpt(to)).collect();
-        let replies = self.envelope(&mail, &recipients).await?;
-        let (sender, recipients) =
-            replies.split_first().ok_or_else(|| lost(&self.host, &io::ErrorKind::InvalidData.into()))?;
+        let (replies, lost) = self.envelope(&mail, &recipients).await;
+        let Some((sender, recipients)) = replies.split_first() else {
+            return (vec![Err(lost.unwrap_or_else(|| self.no_answer())); to.len()], false);
+        };
         if !sender.is_positive() {
             let outcomes = vec![Err(sender.failure()); to.len()];
-            return Ok((outcomes, self.reset().await));
+            return (outcomes, lost.is_none() && self.reset().await);
         }
         let mut outcomes: Vec<Result<(), Failure>> =
             recipients.iter().map(|r| if r.is_positive() { Ok(()) } else { Err(r.failure()) }).collect();
-        outcomes.resize(to.len(), Err(Failure::temporary("4.4.2", "no answer")));
+        outcomes.resize(to.len(), Err(self.no_answer()));
+        if let Some(failure) = lost {
+            // Those who were refused before are refused: the host would do the same each time.
+            for outcome in outcomes.iter_mut().filter(|outcome| outcome.is_ok()) {
+                *outcome = Err(failure.clone());
+            }
+            return (outcomes, false);
+        }
         if outcomes.iter().all(Result::is_err) {
-            return Ok((outcomes, self.reset().await));
+            return (outcomes, self.reset().await);
         }
-        let end = if item.binary { self.chunk(message).await? } else { self.data(message).await? };
-        // RFC 5321 §4.3.2: only a 2yz reply means that the host has the message.
-        if !(200..300).contains(&end.code) {
-            outcomes.iter_mut().filter(|o| o.is_ok()).for_each(|o| *o = Err(end.failure()));
-        }
-        Ok((outcomes, self.is_usable_after(&end).await))
+        let Err((failure, usable)) = self.hand_over(item, message).await else { return (outcomes, true) };
+        outcomes.iter_mut().filter(|o| o.is_ok()).for_each(|o| *o = Err(failure.clone()));
+        (outcomes, usable)
     }
 
-    /// Whether the connection can be used for another message after this reply to DATA, BDAT or the
-    /// end of a message. A refusal may leave the transaction open: hosts answer the next MAIL with
-    /// 503 then, and RFC 3030 §2 demands RSET after a refused chunk.
-    async fn is_usable_after(&mut self, end: &Reply) -> bool {
-        match end.code {
-            200..300 => true,
+    /// Sends the message itself. An error says also whether the connection can be used for another.
+    async fn hand_over(&mut self, item: &Item, message: Body) -> Result<(), (Failure, bool)> {
+        let end = if item.binary { self.chunk(message).await } else { self.data(message).await };
+        match end {
+            // RFC 5321 §4.3.2: only a 2yz reply means that the host has the message.
+            Ok(end) if (200..300).contains(&end.code) => Ok(()),
             // RFC 5321 §3.8: the host ends the connection.
-            421 => false,
-            _ => self.reset().await,
+            Ok(end) if end.code == 421 => Err((end.failure(), false)),
+            // A refusal may leave the transaction open: hosts answer the next MAIL with 503 then.
+            // RFC 3030 §2 demands RSET after a refused chunk.
+            Ok(end) => Err((end.failure(), self.reset().await)),
+            Err(failure) => Err((failure, false)),
         }
     }
 
@@ -379,21 +384,31 @@ impl Client {
     }
 
     /// MAIL and RCPT, together where the host knows PIPELINING (RFC 2920), and their replies. After
-    /// a refused MAIL the others may be missing.
-    async fn envelope(&mut self, mail: &str, to: &[String]) -> Result<Vec<Reply>, Failure> {
+    /// a refused MAIL the others may be missing; after a lost connection, too. The second answer is
+    /// why it was lost.
+    async fn envelope(&mut self, mail: &str, to: &[String]) -> (Vec<Reply>, Option<Failure>) {
         let mut lines = std::iter::once(mail).chain(to.iter().map(String::as_str));
         let group = if self.extensions.pipelining { GROUP } else { 1 };
         let mut replies = Vec::with_capacity(to.len() + 1);
         loop {
             let together: Vec<&str> = lines.by_ref().take(group).collect();
             if together.is_empty() || replies.first().is_some_and(|mail: &Reply| !mail.is_positive()) {
-                return Ok(replies);
+                return (replies, None);
             }
-            self.write((together.join("\r\n") + "\r\n").as_bytes()).await?;
+            if let Err(failure) = self.write((together.join("\r\n") + "\r\n").as_bytes()).await {
+                return (replies, Some(failure));
+            }
             for _ in &together {
-                replies.push(self.reply(REPLY_WITHIN).await?);
+                match self.reply(REPLY_WITHIN).await {
+                    Ok(reply) => replies.push(reply),
+                    Err(failure) => return (replies, Some(failure)),
+                }
             }
         }
+    }
+
+    fn no_answer(&self) -> Failure {
+        Failure::temporary("4.4.2", format!("{}: no answer", self.host))
     }
 
     /// DATA, the message, and the reply to its end.

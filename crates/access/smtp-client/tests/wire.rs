@@ -261,3 +261,25 @@ async fn a_refused_message_is_followed_by_a_reset() {
     assert_eq!(lines, wanted);
     assert!(outcome.usable, "{outcome:?}");
 }
+
+/// A host that ends the connection during RCPT, or before it has the message, has refused some
+/// recipients before. Those are given up; the others get the message with the next connection.
+#[tokio::test]
+async fn refusals_before_a_lost_connection_count() {
+    let to = ["a@b.test", "no1@b.test", "end@b.test", "c@b.test", "no2@b.test"];
+    let item = item(MESSAGE, &Envelope::new("ana@a.test", &to)).await;
+    for extensions in [&["PIPELINING"][..], &[]] {
+        let (outcome, _) = sent(&item, MESSAGE, extensions).await;
+        let permanent: Vec<bool> =
+            outcome.outcomes.iter().map(|one| one.clone().unwrap_err().permanent).collect();
+        assert_eq!(permanent, [false, true, false, false, false], "{outcome:?}");
+        assert!(!outcome.usable);
+        let at_end = outcome.outcomes[2].clone().unwrap_err();
+        assert_eq!(at_end.reply, "421 4.7.0 too many unknown users");
+    }
+    let item = self::item(MESSAGE, &Envelope::new("ana@a.test", &["a@b.test", "no@b.test"])).await;
+    let (outcome, _) = sent(&item, MESSAGE, &["HANGUP"]).await;
+    let permanent: Vec<bool> =
+        outcome.outcomes.iter().map(|one| one.clone().unwrap_err().permanent).collect();
+    assert_eq!((permanent, outcome.usable), (vec![false, true], false));
+}
