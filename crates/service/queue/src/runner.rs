@@ -200,6 +200,7 @@ impl Runner {
         let ended = loop {
             if self.may_send() {
                 self.start_due(&mut visits);
+                self.clear_forgotten(&mut visits);
             }
             tokio::select! {
                 () = stop.as_mut() => break Ended::Asked,
@@ -268,6 +269,7 @@ impl Runner {
         self.queue().take_arrivals();
         self.send_all_owed().await?;
         let front = self.read_all().await?;
+        self.queue().clear_others(|destination| self.schedule.lock().knows(destination)).await?;
         tracing::info!(items = self.schedule.lock().len(), "the queue is open");
         Ok(Seen { changes, front })
     }
@@ -336,6 +338,23 @@ impl Runner {
                 runner.changed.notify_one();
             });
         }
+    }
+
+    /// Removes the records of destinations that could not be reached and have no items any more.
+    fn clear_forgotten(self: &Arc<Self>, visits: &mut JoinSet<()>) {
+        let forgotten = self.schedule.lock().take_forgotten();
+        if forgotten.is_empty() {
+            return;
+        }
+        let runner = Arc::clone(self);
+        visits.spawn(async move {
+            for destination in forgotten {
+                if let Err(error) = runner.queue().clear_unreachable(&destination).await {
+                    // The next start removes it.
+                    tracing::warn!(%error, destination, "why it waited is not removed");
+                }
+            }
+        });
     }
 
     /// A visit that gives its slot to another one if it takes long. One that has no connection by
