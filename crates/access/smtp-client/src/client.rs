@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
-use posthaste_queue::{Body, Failure, Item, Notify, Recipient, Sent, TlsWish};
+use posthaste_queue::{Body, Failure, Item, LeaseEnd, Notify, Recipient, Sent, TlsWish};
 use posthaste_reporting::TlsFault;
 use rustls::CertificateError;
 use rustls::pki_types::ServerName;
@@ -426,7 +426,10 @@ impl Client {
         let pace = Pace::of(message.bytes().len(), Instant::now());
         let (mut dotted, mut block) = (Dotted::new(message.bytes()), Vec::with_capacity(BLOCK));
         while dotted.next(&mut block) {
-            self.write_block(&block, &pace).await?;
+            match dotted.is_ended() {
+                true => self.write_end(&block, &pace, message.lease_end()).await?,
+                false => self.write_block(&block, &pace).await?,
+            }
         }
         // However long the host takes to answer, the memory is for others.
         drop((block, message));
@@ -435,13 +438,28 @@ impl Client {
 
     /// The message as one chunk of octets (RFC 3030 §2), and the reply to it.
     async fn chunk(&mut self, message: Body) -> Result<Reply, Failure> {
-        let pace = Pace::of(message.bytes().len(), Instant::now());
-        self.write(format!("BDAT {} LAST\r\n", message.bytes().len()).as_bytes()).await?;
-        for block in message.bytes().chunks(BLOCK) {
+        let bytes = message.bytes();
+        let pace = Pace::of(bytes.len(), Instant::now());
+        let (command, end) = (format!("BDAT {} LAST\r\n", bytes.len()), bytes.len().saturating_sub(1));
+        self.write(command.as_bytes()).await?;
+        let (before, end) = bytes.split_at(end / BLOCK * BLOCK);
+        for block in before.chunks(BLOCK) {
             self.write_block(block, &pace).await?;
         }
+        self.write_end(end, &pace, message.lease_end()).await?;
         drop(message);
         self.reply(END_WITHIN).await
+    }
+
+    /// Writes the last octets of a message, unless another server sends it now: a host has a
+    /// message only with its end.
+    async fn write_end(&mut self, block: &[u8], pace: &Pace, lease_end: &LeaseEnd) -> Result<(), Failure> {
+        if lease_end.is_over() {
+            return Err(Failure::temporary("4.3.2", "another server sends the queue's mail"));
+        }
+        let within = pace.left(Instant::now()).min(BLOCK_WITHIN);
+        let within = lease_end.left().map_or(within, |left| left.min(within));
+        self.stream.write(block, within).await.map_err(|e| lost(&self.host, &e))
     }
 
     async fn write_block(&mut self, block: &[u8], pace: &Pace) -> Result<(), Failure> {

@@ -10,8 +10,8 @@ use posthaste_authentication::Origin;
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, Policy};
 use posthaste_queue::{
-    Body, Channel, Envelope, EnvelopeId, Failure, Item, Notify, OriginalRecipient, Priority, Queue, Relay,
-    Return, Sent, To, Transport,
+    Body, Channel, Envelope, EnvelopeId, Failure, Item, LeaseEnd, Notify, OriginalRecipient, Priority, Queue,
+    Relay, Return, Sent, To, Transport,
 };
 use posthaste_smtp_client::{Route, Routes, SmtpTransport, Tls, TlsRule};
 use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
@@ -282,4 +282,30 @@ async fn refusals_before_a_lost_connection_count() {
     let permanent: Vec<bool> =
         outcome.outcomes.iter().map(|one| one.clone().unwrap_err().permanent).collect();
     assert_eq!((permanent, outcome.usable), (vec![false, true], false));
+}
+
+/// A server that has lost its lease while it sends does not send the end: another one sends the
+/// whole message.
+#[tokio::test]
+async fn no_message_ends_after_the_lease() {
+    let long: &'static [u8] = [MESSAGE, &b"a line of the message\r\n".repeat(20_000)].concat().leak();
+    for (binary, extensions) in [(false, &["8BITMIME"][..]), (true, &["CHUNKING", "BINARYMIME"])] {
+        for message in [MESSAGE, long] {
+            let envelope = Envelope { binary, ..Envelope::new("ana@a.test", &["bo@b.test"]) };
+            let item = item(message, &envelope).await;
+            let (mut channel, host) = connected(extensions).await;
+            let end = LeaseEnd::default();
+            end.set(tokio::time::Instant::now());
+            let body = Body::new(Bytes::from_static(message), None).until(end);
+            let sent = channel.send(&item, &[0], body).await;
+            assert!(!sent.usable && !sent.outcomes[0].clone().unwrap_err().permanent, "{sent:?}");
+            drop(channel);
+            let seen = host.await.unwrap();
+            match binary {
+                true => assert!(seen.ends_with("not all\r\n"), "{seen}"),
+                false => assert!(seen.contains("DATA\r\n") && !seen.ends_with("\n.\r\n"), "{seen}"),
+            }
+            assert_eq!(seen.contains("a line of the message"), !binary && message == long);
+        }
+    }
 }

@@ -54,4 +54,4 @@ pub use queue::{Page, QUEUE_ACCOUNT, Queue, Wait};
 pub use relay::{Refusal, Relay, address_of};
 pub use runner::{Clock, Runner, RunnerOptions};
 pub use schedule::{Connections, RetryTimes, State};
-pub use transport::{Body, Channel, Failure, Sent, Transport, Unreachable};
+pub use transport::{Body, Channel, Failure, LeaseEnd, Sent, Transport, Unreachable};

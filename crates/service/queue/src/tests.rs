@@ -115,6 +115,10 @@ impl Channel for Line {
             drop(body);
             return std::future::pending().await;
         }
+        if body.lease_end().is_over() {
+            // As SMTP: the end of the message is not sent.
+            return Sent { outcomes: vec![Err(busy()); to.len()], reports: false, usable: false };
+        }
         let usable = !matches!(script, Some(Script::Ends(_)));
         let outcomes = match script {
             Some(Script::Answers(answers) | Script::Ends(answers)) => answers,
