@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use posthaste_queue::TlsWish;
 
+use crate::compose;
+
 /// How often scripts of this server may send one message on to each other. A chain of forwards is
 /// short; each step is held in memory while the next one runs.
 const DEPTH_MAX: usize = 8;
@@ -12,6 +14,22 @@ const DEPTH_MAX: usize = 8;
 /// A script has 8 redirects, and each may reach another script: eight scripts in a row would make
 /// millions of messages of one. More is not needed: for a list of members there are groups.
 pub(crate) const SENDS_MAX: usize = 100;
+
+/// What a host must understand to take a message as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Form {
+    /// Octets that are no lines (BINARYMIME, RFC 3030 §3).
+    pub binary: bool,
+    /// Header fields or addresses in UTF-8 (SMTPUTF8, RFC 6531 §3.4).
+    pub smtputf8: bool,
+}
+
+impl Form {
+    /// That of a message that was made here, of lines.
+    pub(crate) fn of_own(text: &[u8]) -> Self {
+        Self { binary: false, smtputf8: !compose::is_header_ascii(text) }
+    }
+}
 
 /// Where a message is on its way through scripts, which send it on to each other.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,12 +41,19 @@ pub(crate) struct Chain<'c> {
     /// The sender's wish about TLS. It holds for mail that is sent because of the message, too (RFC
     /// 8689 §4.2.1).
     pub(crate) tls: TlsWish,
+    /// The form of the message.
+    pub(crate) form: Form,
 }
 
 impl<'c> Chain<'c> {
-    /// A message as it comes, whose sender wants this of TLS.
-    pub(crate) fn of(tls: TlsWish) -> Self {
-        Self { tls, ..Self::default() }
+    /// A message as it comes: its form, and what its sender wants of TLS.
+    pub(crate) fn of(tls: TlsWish, form: Form) -> Self {
+        Self { tls, form, ..Self::default() }
+    }
+
+    /// For a message of this form that is made here because of this one.
+    pub(crate) fn for_own(self, form: Form) -> Self {
+        Self { form, ..self }
     }
 
     /// One script further.

@@ -128,6 +128,12 @@ fn header(message: &[u8]) -> &[u8] {
     }
 }
 
+/// Whether the header of a message is ASCII.
+pub(crate) fn is_header_ascii(message: &[u8]) -> bool {
+    let end = message.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(message.len());
+    message.get(..end).is_none_or(<[u8]>::is_ascii)
+}
+
 /// A message without the Return-Path in front.
 pub(crate) fn without_return_path(message: &[u8]) -> &[u8] {
     let end = message.iter().position(|byte| *byte == b'\n');

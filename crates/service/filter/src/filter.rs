@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use tokio::runtime::Handle;
 
-use crate::chain::Chain;
+use crate::chain::{Chain, Form};
 use crate::file::Filing;
 use crate::mail::{Home, Mail};
 use crate::run::{RoomToRun, Runs, run_script};
@@ -60,6 +60,8 @@ pub struct Envelope<'e> {
     pub is_quarantined: bool,
     /// The sender's wish about TLS where the message is sent on.
     pub tls: TlsWish,
+    /// What a host must understand where it is sent on.
+    pub form: Form,
 }
 
 /// The outcome of a message for one recipient.
@@ -169,7 +171,7 @@ impl Filter {
             let outcomes = self.delivery.deliver(message, recipients).await;
             return outcomes.into_iter().map(|one| one.map(|_| ()).map_err(Undelivered::from)).collect();
         }
-        self.deliver_filtered(message, envelope, recipients, Chain::of(envelope.tls)).await
+        self.deliver_filtered(message, envelope, recipients, Chain::of(envelope.tls, envelope.form)).await
     }
 
     /// The same for a message that scripts of this server may have sent on.

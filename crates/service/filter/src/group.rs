@@ -88,8 +88,9 @@ impl Filter {
                 Target::Group(group) => match of_groups.get(group.address.as_str()) {
                     Some(outcome) => outcome.clone(),
                     None => {
-                        let outcome =
-                            self.deliver_group(&message, envelope, group, Chain::of(envelope.tls)).await;
+                        let outcome = self
+                            .deliver_group(&message, envelope, group, Chain::of(envelope.tls, envelope.form))
+                            .await;
                         of_groups.insert(&group.address, outcome.clone());
                         outcome
                     }
@@ -132,7 +133,7 @@ impl Filter {
             group,
             text: self.group_text(group, message),
             from,
-            smtputf8: !envelope.from.is_ascii(),
+            smtputf8: chain.form.smtputf8 || !envelope.from.is_ascii(),
             is_quarantined: envelope.is_quarantined,
             chain: chain.next(),
         };
@@ -196,7 +197,8 @@ impl Filter {
             return Ok(Vec::new());
         }
         let GroupMail { from, is_quarantined, chain, .. } = *mail;
-        let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined, tls: chain.tls };
+        let envelope =
+            Envelope { from, refusals: Refusals::Never, is_quarantined, tls: chain.tls, form: chain.form };
         let text = [format!("Return-Path: <{}>\r\n", mail.from).as_bytes(), &mail.text].concat();
         let outcomes = self.deliver_filtered(Bytes::from(text), envelope, members, mail.chain).await;
         if self.relay.is_some() {
@@ -220,6 +222,7 @@ impl Filter {
         let envelope = queue::Envelope {
             tls: mail.chain.tls,
             smtputf8: mail.smtputf8,
+            binary: mail.chain.form.binary,
             ..queue::Envelope::new(mail.from, &[])
         };
         let missed = late.iter().map(|(member, error)| Missed {
@@ -246,6 +249,7 @@ impl Filter {
         let envelope = |from: &str, to: &[&str]| queue::Envelope {
             tls: mail.chain.tls,
             smtputf8,
+            binary: mail.chain.form.binary,
             ..queue::Envelope::new(from, to)
         };
         let (mut others, mut envelopes) = (Vec::new(), Vec::new());

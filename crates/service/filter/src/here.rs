@@ -9,6 +9,7 @@ use posthaste_queue::{
 };
 use std::sync::Arc;
 
+use crate::chain::Form;
 use crate::filter::{Envelope, Filter, Refusals, Undelivered};
 
 /// The filter that mail is delivered by at present. Cheap to clone: all clones are one.
@@ -103,6 +104,7 @@ impl Mailboxes {
             refusals: Refusals::Never,
             is_quarantined: self.here == Here::Junk,
             tls: item.tls(),
+            form: Form { binary: item.binary, smtputf8: item.smtputf8 },
         };
         let outcomes = self.filter.deliver_to(Bytes::from(text), envelope, targets).await;
         outcomes.into_iter().map(|one| one.map_err(|error| error.failure())).collect()

@@ -27,8 +27,11 @@ mod run;
 mod scripts;
 mod send;
 mod site;
+#[cfg(test)]
+mod tests;
 mod world;
 
+pub use chain::Form;
 pub use event::Event;
 pub use filter::{Envelope, Filter, Refusals, Undelivered};
 pub use here::{CurrentFilter, ToMailboxes};

@@ -11,7 +11,7 @@ use posthaste_store::StoreError;
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::chain::{Chain, SENDS_MAX};
+use crate::chain::{Chain, Form, SENDS_MAX};
 use crate::compose::{self, Frame};
 use crate::file::Filing;
 use crate::filter::{Envelope, Filter, Refusals, Undelivered};
@@ -112,8 +112,12 @@ impl Filter {
     ) -> Pin<Box<dyn Future<Output = Result<(), NotSent>> + Send + 's>> {
         // In a box because the recipient's script may send it on in turn.
         Box::pin(async move {
-            let tls = chain.tls;
-            let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined: false, tls };
+            let chain = match origin {
+                Origin::Elsewhere { .. } => chain,
+                Origin::User { .. } | Origin::Server => chain.for_own(Form::of_own(&text)),
+            };
+            let Chain { tls, form, .. } = chain;
+            let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined: false, tls, form };
             if chain.is_too_long() {
                 return Err(NotSent::Loop);
             }
@@ -136,8 +140,10 @@ impl Filter {
                         }
                         Origin::User { .. } | Origin::Server => from.into(),
                     };
-                    let smtputf8 = !to.is_ascii() || !from.is_ascii();
-                    let envelope = queue::Envelope { tls, smtputf8, ..queue::Envelope::new(&from, &[to]) };
+                    let Form { binary, smtputf8 } = form;
+                    let smtputf8 = smtputf8 || !to.is_ascii() || !from.is_ascii();
+                    let plain = queue::Envelope::new(&from, &[to]);
+                    let envelope = queue::Envelope { tls, smtputf8, binary, ..plain };
                     relay.accept(text, &envelope, origin).await?;
                     Ok(())
                 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use posthaste_authentication::has_bare_cr;
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
-use posthaste_filter::{Envelope, Refusals, Undelivered};
+use posthaste_filter::{Envelope, Form, Refusals, Undelivered};
 use posthaste_mime_summary::is_header_bounded;
 use posthaste_queue::{Envelope as Outgoing, Here, Missed, Return, TlsWish, To};
 
@@ -70,7 +70,8 @@ impl Driver {
             _ if outgoing.to.is_empty() => Refusals::Together,
             _ => Refusals::Never,
         };
-        let envelope = Envelope { from: from.as_str(), refusals, is_quarantined, tls: outgoing.tls };
+        let form = Form { binary: outgoing.binary, smtputf8: outgoing.smtputf8 };
+        let envelope = Envelope { from: from.as_str(), refusals, is_quarantined, tls: outgoing.tls, form };
         let mut queued = None;
         if !outgoing.to.is_empty() {
             let reply = self.relay(id, &message, &outgoing).await;
