@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
 use posthaste_delivery::{Delivery, DeliveryError};
-use posthaste_directory::{Account, Recipient, ResolveError};
+use posthaste_directory::{Account, DirectoryError, Recipient, ResolveError, ScriptError};
 use posthaste_queue::{Relay, TlsWish};
 use posthaste_sieve::{Effect, Outcome};
 use posthaste_store::MailboxList;
@@ -77,6 +77,32 @@ impl From<Result<(), DeliveryError>> for Done {
         match outcome {
             Ok(()) => Self::Kept,
             Err(error) => Self::Failed(error),
+        }
+    }
+}
+
+/// Why a script was not run to its end.
+#[derive(Debug, thiserror::Error)]
+enum NoOutcome {
+    /// It is wrong, or does too much: each message would meet the same.
+    #[error("{0}")]
+    Broken(String),
+    /// It cannot be read for now. The message waits for it: what the script refuses, discards or
+    /// sends on must not be filed into INBOX because of a moment's failure.
+    #[error(transparent)]
+    Later(DeliveryError),
+}
+
+impl From<ScriptError> for NoOutcome {
+    fn from(error: ScriptError) -> Self {
+        match error {
+            ScriptError::Directory(DirectoryError::Store(error)) if error.is_temporary() => {
+                Self::Later(error.into())
+            }
+            ScriptError::Directory(error) if error.is_temporary() => {
+                Self::Later(DeliveryError::Interrupted(error.to_string()))
+            }
+            error => Self::Broken(error.to_string()),
         }
     }
 }
@@ -284,6 +310,10 @@ impl Filter {
             return Done::Failed(DeliveryError::Busy);
         };
         let mut outcome = self.run(recipient, active, &filing.list, (mail, &room)).await;
+        if let Err(NoOutcome::Later(error)) = outcome {
+            tracing::warn!(account, script = active, %error, "a Sieve script cannot be read now: the message is put off");
+            return Done::Failed(error);
+        }
         if let Err(error) = &outcome
             && active.is_some()
             && has_site
@@ -339,25 +369,23 @@ impl Filter {
         active: Option<&str>,
         list: &Arc<MailboxList>,
         (mail, room): (Mail<'_>, &Arc<RoomToRun>),
-    ) -> Result<Outcome, String> {
+    ) -> Result<Outcome, NoOutcome> {
         let scripts = match active {
-            Some(active) => {
-                let scripts = self.cache.of(self.delivery.directory(), &recipient.account, active).await;
-                scripts.map_err(|error| error.to_string())?
-            }
+            Some(active) => self.cache.of(self.delivery.directory(), &recipient.account, active).await?,
             None => Arc::new(Scripts::none()),
         };
         let script = match (&self.site, active) {
             (Some(site), Some(_)) if site.runs => {
                 // Said of it here, and not of the one that includes it.
-                scripts.active.clone()?;
+                scripts.active.clone().map_err(NoOutcome::Broken)?;
                 Arc::clone(&site.with_own)
             }
             (Some(site), None) => Arc::clone(&site.alone),
-            _ => scripts.active.clone()?,
+            _ => scripts.active.clone().map_err(NoOutcome::Broken)?,
         };
         let world = self.world(recipient, scripts, list, mail);
-        run_script((script, world), mail.served.clone(), Arc::clone(room)).await
+        let outcome = run_script((script, world), mail.served.clone(), Arc::clone(room)).await;
+        outcome.map_err(NoOutcome::Broken)
     }
 
     /// What a run for a recipient needs to know.

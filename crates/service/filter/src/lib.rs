@@ -8,9 +8,10 @@
 //! ```
 //!
 //! What always holds: mail is never lost. If a script does not compile, a run fails or an action
-//! cannot be done, the message is kept in INBOX (RFC 5228 §2.10.6). The log gets a line. A message
-//! is filed before anything is sent because of it. If the delivery fails for now, the sender tries
-//! again, and nothing is sent twice. All copies that no script edited share one body.
+//! cannot be done, the message is kept in INBOX (RFC 5228 §2.10.6). The log gets a line. A script
+//! that cannot be read for now puts the message off. A message is filed before anything is sent
+//! because of it. If the delivery fails for now, the sender tries again, and nothing is sent twice.
+//! All copies that no script edited share one body.
 //!
 //! Not in here: the language (`posthaste-sieve`), the scripts' records (`posthaste-directory`).
 

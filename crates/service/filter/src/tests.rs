@@ -107,6 +107,24 @@ impl World {
     }
 }
 
+/// The message waits for the script, instead of being filed as if there were none.
+#[tokio::test]
+async fn a_script_that_cannot_be_read_for_now_puts_the_message_off() {
+    let world = World::new().await;
+    world.use_script("discard;").await;
+    *world.engine.prefix.lock() = Some("sieve/".into());
+    let outcome = world.deliver(MESSAGE, Form::default(), ANA).await;
+    assert!(matches!(&outcome, Err(Undelivered::Delivery(error)) if error.is_temporary()), "{outcome:?}");
+    assert_eq!(world.inbox().await, 0);
+    *world.engine.prefix.lock() = None;
+    world.deliver(MESSAGE, Form::default(), ANA).await.unwrap();
+    assert_eq!(world.inbox().await, 0);
+    // One that does not compile is no reason to wait.
+    world.use_script("nonsense").await;
+    world.deliver(MESSAGE, Form::default(), ANA).await.unwrap();
+    assert_eq!(world.inbox().await, 1);
+}
+
 /// RFC 3030 §3, RFC 6531 §3.4: a host that cannot take the message as it is must not get it.
 #[tokio::test]
 async fn what_is_sent_on_keeps_its_form() {
