@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
-use posthaste_queue::{Body, Failure, Item, Notify, Recipient, Sent, TlsWish};
+use posthaste_queue::{Body, Failure, Item, LeaseEnd, Notify, Recipient, Sent, TlsWish};
 use posthaste_reporting::TlsFault;
 use rustls::CertificateError;
 use rustls::pki_types::ServerName;
@@ -16,6 +16,8 @@ use tokio_rustls::client::TlsStream;
 
 use crate::dane::Dane;
 use crate::dots::{BLOCK, Dotted};
+use crate::extensions::Extensions;
+use crate::pace::{BLOCK_WITHIN, Pace};
 use crate::reply::Reply;
 use crate::route::{Login, Route, TlsRule};
 use crate::stream::Stream;
@@ -27,8 +29,6 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(30);
 const REPLY_WITHIN: Duration = Duration::from_secs(300);
 /// For the reply to DATA: RFC 5321 §4.5.3.2.4.
 const DATA_WITHIN: Duration = Duration::from_secs(120);
-/// For each block of a message: RFC 5321 §4.5.3.2.5.
-const BLOCK_WITHIN: Duration = Duration::from_secs(180);
 /// For the reply to a message's end: RFC 5321 §4.5.3.2.6.
 const END_WITHIN: Duration = Duration::from_secs(600);
 /// For the reply to QUIT: nothing depends on it.
@@ -42,57 +42,6 @@ const GROUP: usize = 50;
 pub(crate) const GOES_ROUND: &str = "5.4.6";
 /// Recipients of one message that every host takes: RFC 5321 §4.5.3.1.8.
 const RECIPIENTS_LEAST: usize = 100;
-
-/// The extensions that a host announced.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Extensions {
-    pub pipelining: bool,
-    pub eight_bit: bool,
-    pub smtputf8: bool,
-    pub starttls: bool,
-    pub auth_plain: bool,
-    pub dsn: bool,
-    pub chunking: bool,
-    pub binarymime: bool,
-    pub requiretls: bool,
-    pub mt_priority: bool,
-    /// Octets of a message at most, if the host announced a limit.
-    pub size: Option<u64>,
-    /// Recipients of a message at most, if the host announced a limit (RFC 9422 §4).
-    pub recipients_max: Option<usize>,
-}
-
-impl Extensions {
-    fn of(reply: &Reply) -> Self {
-        let mut found = Self::default();
-        for line in reply.lines.iter().skip(1) {
-            let mut words = line.split([' ', '=']);
-            let word = words.next().unwrap_or_default().to_ascii_uppercase();
-            match word.as_str() {
-                "PIPELINING" => found.pipelining = true,
-                "8BITMIME" => found.eight_bit = true,
-                "SMTPUTF8" => found.smtputf8 = true,
-                "STARTTLS" => found.starttls = true,
-                // RFC 1870 §4: 0 is no limit.
-                "SIZE" => found.size = words.next().and_then(|n| n.parse().ok()).filter(|n| *n > 0),
-                "DSN" => found.dsn = true,
-                "CHUNKING" => found.chunking = true,
-                "REQUIRETLS" => found.requiretls = true,
-                "MT-PRIORITY" => found.mt_priority = true,
-                "BINARYMIME" => found.binarymime = true,
-                "LIMITS" => {
-                    let numbers = line.split(' ').filter_map(|word| word.split_once('='));
-                    let mut of_recipients = numbers.filter(|(name, _)| name.eq_ignore_ascii_case("RCPTMAX"));
-                    found.recipients_max =
-                        of_recipients.find_map(|(_, n)| n.parse().ok()).filter(|max: &usize| *max > 0);
-                }
-                "AUTH" => found.auth_plain |= words.any(|m| m.eq_ignore_ascii_case("PLAIN")),
-                _ => {}
-            }
-        }
-        found
-    }
-}
 
 /// The TLS that a connection must have.
 #[derive(Debug, Clone)]
@@ -112,24 +61,6 @@ impl Security {
     }
 }
 
-/// Until when a host must have taken a message. A host that takes a little at a time, each in its
-/// time, would hold the message's memory for days.
-struct Pace(Instant);
-
-impl Pace {
-    /// Octets a second that a host takes at least: a line of 32 kbit/s. The largest message of 64
-    /// MiB takes four and a half hours then.
-    const OCTETS_PER_SECOND: u64 = 4096;
-
-    fn of(len: usize, now: Instant) -> Self {
-        Self(now + BLOCK_WITHIN + Duration::from_secs(len as u64 / Self::OCTETS_PER_SECOND))
-    }
-
-    fn left(&self, now: Instant) -> Duration {
-        self.0.saturating_duration_since(now)
-    }
-}
-
 /// A host that has greeted us.
 pub(crate) struct Client {
     stream: Stream,
@@ -138,6 +69,8 @@ pub(crate) struct Client {
     host: String,
     /// Whether it is known to be the right host.
     is_assured: bool,
+    /// Transactions that were begun.
+    mails: usize,
 }
 
 /// Why a connection could not be made ready.
@@ -176,7 +109,8 @@ impl Client {
             _ => Stream::plain(tcp),
         };
         let extensions = Extensions::default();
-        let mut client = Self { stream, extensions, host, is_assured: security.is_assured() };
+        let is_assured = security.is_assured();
+        let mut client = Self { stream, extensions, host, is_assured, mails: 0 };
         client.greeting(our_name).await?;
         client.hello(our_name).await?;
         if client.wants_tls(security)? {
@@ -257,10 +191,11 @@ impl Client {
             || Failure::temporary("4.7.0", format!("{host} sent more than the answer to STARTTLS"));
         let tcp = self.stream.into_tcp().ok_or_else(too_much)?;
         let stream = Stream::tls(handshake(tcp, route, security, tls, &host).await?);
-        Ok(Self { stream, extensions: Extensions::default(), host, is_assured })
+        Ok(Self { stream, extensions: Extensions::default(), host, is_assured, mails: 0 })
     }
 
-    /// AUTH PLAIN (RFC 4954 §4, RFC 4616), inside verified TLS only.
+    /// AUTH PLAIN (RFC 4954 §4, RFC 4616), or LOGIN where a host has nothing else
+    /// (draft-murchison-sasl-login), inside verified TLS only.
     async fn log_in(&mut self, login: &Login) -> Result<(), Failure> {
         if !self.is_assured || !self.stream.is_tls() {
             let words = format!(
@@ -269,12 +204,25 @@ impl Client {
             );
             return Err(Failure::temporary("4.7.0", words));
         }
-        if !self.extensions.auth_plain {
-            let words = format!("{} does not offer AUTH PLAIN", self.host);
+        self.authenticate(login).await
+    }
+
+    async fn authenticate(&mut self, Login { user, password }: &Login) -> Result<(), Failure> {
+        let reply = if self.extensions.auth_plain {
+            let secret = BASE64.encode(format!("\0{user}\0{}", password.expose()));
+            self.command(&format!("AUTH PLAIN {secret}"), REPLY_WITHIN).await?
+        } else if self.extensions.auth_login {
+            let mut reply = self.command("AUTH LOGIN", REPLY_WITHIN).await?;
+            for answer in [user.as_str(), password.expose().as_str()] {
+                if reply.code == 334 {
+                    reply = self.command(&BASE64.encode(answer), REPLY_WITHIN).await?;
+                }
+            }
+            reply
+        } else {
+            let words = format!("{} offers neither AUTH PLAIN nor AUTH LOGIN", self.host);
             return Err(Failure::temporary("4.7.0", words));
-        }
-        let secret = BASE64.encode(format!("\0{}\0{}", login.user, login.password.expose()));
-        let reply = self.command(&format!("AUTH PLAIN {secret}"), REPLY_WITHIN).await?;
+        };
         // A password that is wrong is our fault, not that of the mail.
         if reply.code == 235 { Ok(()) } else { Err(Failure { permanent: false, ..reply.failure() }) }
     }
@@ -300,10 +248,7 @@ impl Client {
         let reports = self.extensions.dsn;
         let (outcomes, usable) = match self.fits(item, message.bytes()) {
             Err(failure) => (vec![Err(failure); to.len()], true),
-            Ok(()) => match self.transact(item, &to, message).await {
-                Ok(done) => done,
-                Err(failure) => (vec![Err(failure); to.len()], false),
-            },
+            Ok(()) => self.transact(item, &to, message).await,
         };
         Sent { outcomes, reports, usable }
     }
@@ -314,6 +259,11 @@ impl Client {
         let is_silent = |at: &usize| item.recipients.get(*at).is_some_and(|to| self.needs_silence(to));
         let (silent, others): (Vec<usize>, Vec<usize>) = item.waiting_places().partition(is_silent);
         [others, silent].iter().flat_map(|group| group.chunks(max)).map(<[usize]>::to_vec).collect()
+    }
+
+    /// Whether the host takes no further transaction on this connection (RFC 9422 §4).
+    pub fn is_spent(&self) -> bool {
+        self.extensions.mails_max.is_some_and(|max| self.mails >= max)
     }
 
     /// RFC 3461 §5.2.2: a host without DSN would report a failure that the sender does not want.
@@ -350,28 +300,49 @@ impl Client {
         item: &Item,
         to: &[&Recipient],
         message: Body,
-    ) -> Result<(Vec<Result<(), Failure>>, bool), Failure> {
+    ) -> (Vec<Result<(), Failure>>, bool) {
         let mail = self.mail(item, to, message.bytes());
         let recipients: Vec<String> = to.iter().map(|to| self.rcpt(to)).collect();
-        let replies = self.envelope(&mail, &recipients).await?;
-        let (sender, recipients) =
-            replies.split_first().ok_or_else(|| lost(&self.host, &io::ErrorKind::InvalidData.into()))?;
+        self.mails += 1;
+        let (replies, lost) = self.envelope(&mail, &recipients).await;
+        let Some((sender, recipients)) = replies.split_first() else {
+            return (vec![Err(lost.unwrap_or_else(|| self.no_answer())); to.len()], false);
+        };
         if !sender.is_positive() {
             let outcomes = vec![Err(sender.failure()); to.len()];
-            return Ok((outcomes, self.reset().await));
+            return (outcomes, lost.is_none() && self.reset().await);
         }
         let mut outcomes: Vec<Result<(), Failure>> =
             recipients.iter().map(|r| if r.is_positive() { Ok(()) } else { Err(r.failure()) }).collect();
-        outcomes.resize(to.len(), Err(Failure::temporary("4.4.2", "no answer")));
+        outcomes.resize(to.len(), Err(self.no_answer()));
+        if let Some(failure) = lost {
+            // Those who were refused before are refused: the host would do the same each time.
+            for outcome in outcomes.iter_mut().filter(|outcome| outcome.is_ok()) {
+                *outcome = Err(failure.clone());
+            }
+            return (outcomes, false);
+        }
         if outcomes.iter().all(Result::is_err) {
-            return Ok((outcomes, self.reset().await));
+            return (outcomes, self.reset().await);
         }
-        let end = if item.binary { self.chunk(message).await? } else { self.data(message).await? };
-        // RFC 5321 §4.3.2: only a 2yz reply means that the host has the message.
-        if !(200..300).contains(&end.code) {
-            outcomes.iter_mut().filter(|o| o.is_ok()).for_each(|o| *o = Err(end.failure()));
+        let Err((failure, usable)) = self.hand_over(item, message).await else { return (outcomes, true) };
+        outcomes.iter_mut().filter(|o| o.is_ok()).for_each(|o| *o = Err(failure.clone()));
+        (outcomes, usable)
+    }
+
+    /// Sends the message itself. An error says also whether the connection can be used for another.
+    async fn hand_over(&mut self, item: &Item, message: Body) -> Result<(), (Failure, bool)> {
+        let end = if item.binary { self.chunk(message).await } else { self.data(message).await };
+        match end {
+            // RFC 5321 §4.3.2: only a 2yz reply means that the host has the message.
+            Ok(end) if (200..300).contains(&end.code) => Ok(()),
+            // RFC 5321 §3.8: the host ends the connection.
+            Ok(end) if end.code == 421 => Err((end.failure(), false)),
+            // A refusal may leave the transaction open: hosts answer the next MAIL with 503 then.
+            // RFC 3030 §2 demands RSET after a refused chunk.
+            Ok(end) => Err((end.failure(), self.reset().await)),
+            Err(failure) => Err((failure, false)),
         }
-        Ok((outcomes, end.code != 421))
     }
 
     /// The line of MAIL.
@@ -417,21 +388,31 @@ impl Client {
     }
 
     /// MAIL and RCPT, together where the host knows PIPELINING (RFC 2920), and their replies. After
-    /// a refused MAIL the others may be missing.
-    async fn envelope(&mut self, mail: &str, to: &[String]) -> Result<Vec<Reply>, Failure> {
+    /// a refused MAIL the others may be missing; after a lost connection, too. The second answer is
+    /// why it was lost.
+    async fn envelope(&mut self, mail: &str, to: &[String]) -> (Vec<Reply>, Option<Failure>) {
         let mut lines = std::iter::once(mail).chain(to.iter().map(String::as_str));
         let group = if self.extensions.pipelining { GROUP } else { 1 };
         let mut replies = Vec::with_capacity(to.len() + 1);
         loop {
             let together: Vec<&str> = lines.by_ref().take(group).collect();
             if together.is_empty() || replies.first().is_some_and(|mail: &Reply| !mail.is_positive()) {
-                return Ok(replies);
+                return (replies, None);
             }
-            self.write((together.join("\r\n") + "\r\n").as_bytes()).await?;
+            if let Err(failure) = self.write((together.join("\r\n") + "\r\n").as_bytes()).await {
+                return (replies, Some(failure));
+            }
             for _ in &together {
-                replies.push(self.reply(REPLY_WITHIN).await?);
+                match self.reply(REPLY_WITHIN).await {
+                    Ok(reply) => replies.push(reply),
+                    Err(failure) => return (replies, Some(failure)),
+                }
             }
         }
+    }
+
+    fn no_answer(&self) -> Failure {
+        Failure::temporary("4.4.2", format!("{}: no answer", self.host))
     }
 
     /// DATA, the message, and the reply to its end.
@@ -449,7 +430,10 @@ impl Client {
         let pace = Pace::of(message.bytes().len(), Instant::now());
         let (mut dotted, mut block) = (Dotted::new(message.bytes()), Vec::with_capacity(BLOCK));
         while dotted.next(&mut block) {
-            self.write_block(&block, &pace).await?;
+            match dotted.is_ended() {
+                true => self.write_end(&block, &pace, message.lease_end()).await?,
+                false => self.write_block(&block, &pace).await?,
+            }
         }
         // However long the host takes to answer, the memory is for others.
         drop((block, message));
@@ -458,13 +442,28 @@ impl Client {
 
     /// The message as one chunk of octets (RFC 3030 §2), and the reply to it.
     async fn chunk(&mut self, message: Body) -> Result<Reply, Failure> {
-        let pace = Pace::of(message.bytes().len(), Instant::now());
-        self.write(format!("BDAT {} LAST\r\n", message.bytes().len()).as_bytes()).await?;
-        for block in message.bytes().chunks(BLOCK) {
+        let bytes = message.bytes();
+        let pace = Pace::of(bytes.len(), Instant::now());
+        let (command, end) = (format!("BDAT {} LAST\r\n", bytes.len()), bytes.len().saturating_sub(1));
+        self.write(command.as_bytes()).await?;
+        let (before, end) = bytes.split_at(end / BLOCK * BLOCK);
+        for block in before.chunks(BLOCK) {
             self.write_block(block, &pace).await?;
         }
+        self.write_end(end, &pace, message.lease_end()).await?;
         drop(message);
         self.reply(END_WITHIN).await
+    }
+
+    /// Writes the last octets of a message, unless another server sends it now: a host has a
+    /// message only with its end.
+    async fn write_end(&mut self, block: &[u8], pace: &Pace, lease_end: &LeaseEnd) -> Result<(), Failure> {
+        if lease_end.is_over() {
+            return Err(Failure::temporary("4.3.2", "another server sends the queue's mail"));
+        }
+        let within = pace.left(Instant::now()).min(BLOCK_WITHIN);
+        let within = lease_end.left().map_or(within, |left| left.min(within));
+        self.stream.write(block, within).await.map_err(|e| lost(&self.host, &e))
     }
 
     async fn write_block(&mut self, block: &[u8], pace: &Pace) -> Result<(), Failure> {
@@ -537,45 +536,42 @@ fn lost(host: &str, error: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use posthaste_mail_model::Secret;
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
 
-    #[test]
-    fn a_message_has_time_by_its_length() {
-        let now = Instant::now();
-        assert_eq!(Pace::of(100, now).left(now), BLOCK_WITHIN);
-        let pace = Pace::of(64 << 20, now);
-        let whole = BLOCK_WITHIN + Duration::from_secs((64 << 20) / 4096);
-        assert_eq!(pace.left(now), whole);
-        assert_eq!(pace.left(now + whole), Duration::ZERO);
+    /// A host's answers to what a client says to it, one after the other.
+    async fn logged_in(extensions: Extensions, talk: &'static [(&str, &str)]) -> Result<(), Failure> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let host = tokio::spawn(async move {
+            let mut lines = tokio::io::BufReader::new(listener.accept().await.unwrap().0);
+            for (said, answer) in talk {
+                let mut line = String::new();
+                lines.read_line(&mut line).await.unwrap();
+                assert_eq!(line.trim_end(), *said);
+                lines.get_mut().write_all(format!("{answer}\r\n").as_bytes()).await.unwrap();
+            }
+        });
+        let stream = Stream::plain(TcpStream::connect(address).await.unwrap());
+        let mut client = Client { stream, extensions, host: "mx".into(), is_assured: true, mails: 0 };
+        let login = Login { user: "ana".into(), password: Secret::new("pencil".into()) };
+        let done = client.authenticate(&login).await;
+        host.await.unwrap();
+        done
     }
 
-    #[test]
-    fn extensions_are_read_whatever_their_case() {
-        let lines = [
-            "mx.test hello",
-            "size 1000",
-            "PIPELINING",
-            "AUTH=LOGIN plain",
-            "8BitMime",
-            "X-OTHER",
-            "limits MAILMAX=9 rcptmax=20",
-            "dsn",
-        ];
-        let reply = Reply { code: 250, lines: lines.map(str::to_owned).to_vec() };
-        let found = Extensions::of(&reply);
-        let wanted = Extensions {
-            pipelining: true,
-            eight_bit: true,
-            auth_plain: true,
-            dsn: true,
-            size: Some(1000),
-            recipients_max: Some(20),
-            ..Extensions::default()
-        };
-        assert_eq!(found, wanted);
-        let none = Reply {
-            code: 250,
-            lines: vec!["x".into(), "SIZE 0".into(), "SIZE".into(), "LIMITS RCPTMAX=0".into()],
-        };
-        assert_eq!(Extensions::of(&none), Extensions::default());
+    #[tokio::test]
+    async fn a_host_without_auth_plain_gets_the_login_line_by_line() {
+        let login = Extensions { auth_login: true, ..Extensions::default() };
+        let lines =
+            &[("AUTH LOGIN", "334 VXNlcm5hbWU6"), ("YW5h", "334 UGFzc3dvcmQ6"), ("cGVuY2ls", "235 ok")];
+        logged_in(login.clone(), lines).await.unwrap();
+        let refused = &[("AUTH LOGIN", "334 "), ("YW5h", "535 5.7.8 no such user")];
+        let failure = logged_in(login.clone(), refused).await.unwrap_err();
+        assert!(!failure.permanent && failure.reply.starts_with("535"), "{failure:?}");
+        let both = Extensions { auth_plain: true, ..login };
+        logged_in(both, &[("AUTH PLAIN AGFuYQBwZW5jaWw=", "235 ok")]).await.unwrap();
+        let failure = logged_in(Extensions::default(), &[]).await.unwrap_err();
+        assert!(failure.reply.contains("neither"), "{failure:?}");
     }
 }

@@ -17,6 +17,11 @@ impl<'m> Dotted<'m> {
         Self { rest: message, at_line_start: true, ended: false }
     }
 
+    /// Whether the last part has the end of the message.
+    pub fn is_ended(&self) -> bool {
+        self.ended
+    }
+
     /// The next part, some [`BLOCK`] octets; `false` at the end.
     ///
     /// A CR or LF that stands alone becomes CR LF. RFC 5321 §2.3.8 forbids to send either. Some

@@ -19,6 +19,8 @@ mod client;
 mod dane;
 mod dns;
 mod dots;
+mod extensions;
+mod pace;
 mod plan;
 mod reachable;
 mod reply;

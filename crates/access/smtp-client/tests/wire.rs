@@ -10,13 +10,14 @@ use posthaste_authentication::Origin;
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, Policy};
 use posthaste_queue::{
-    Body, Envelope, EnvelopeId, Failure, Item, Notify, OriginalRecipient, Priority, Queue, Relay, Return,
-    Sent, To, Transport,
+    Body, Channel, Envelope, EnvelopeId, Failure, Item, LeaseEnd, Notify, OriginalRecipient, Priority, Queue,
+    Relay, Return, Sent, To, Transport,
 };
 use posthaste_smtp_client::{Route, Routes, SmtpTransport, Tls, TlsRule};
 use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 
 /// A message in the queue, for recipients of `b.test`.
 async fn item(message: &'static [u8], envelope: &Envelope) -> Item {
@@ -29,7 +30,8 @@ async fn item(message: &'static [u8], envelope: &Envelope) -> Item {
 }
 
 /// Serves one connection with these extensions; what the client sent, and `ok` for each message.
-/// Recipients whose name begins with `no` are refused.
+/// Recipients whose name begins with `no` are refused; at one that begins with `end` the connection
+/// ends.
 async fn serve(connection: TcpStream, extensions: &str) -> String {
     let mut connection = BufReader::new(connection);
     let mut seen = String::new();
@@ -44,13 +46,26 @@ async fn serve(connection: TcpStream, extensions: &str) -> String {
         let answer = match words[0] {
             "EHLO" => format!("250-mail.b.test\r\n{extensions}250 HELP\r\n"),
             "RCPT" if words[1].starts_with("TO:<no") => "550 5.1.1 no such user\r\n".to_owned(),
+            "RCPT" if words[1].starts_with("TO:<end") => {
+                connection.get_mut().write_all(b"421 4.7.0 too many unknown users\r\n").await.unwrap();
+                return seen;
+            }
+            "DATA" if extensions.contains("HANGUP") => return seen,
             "DATA" if extensions.contains("EARLY") => "250 ok\r\n".to_owned(),
+            "DATA" if extensions.contains("NODATA") => "451 4.3.0 not now\r\n".to_owned(),
+            "BDAT" if extensions.contains("NODATA") => {
+                let mut octets = vec![0; words[1].parse().unwrap()];
+                connection.read_exact(&mut octets).await.unwrap();
+                "451 4.3.0 not now\r\n".to_owned()
+            }
             "DATA" => {
                 connection.get_mut().write_all(b"354 go on\r\n").await.unwrap();
                 let mut line = String::new();
                 while line != ".\r\n" {
                     line.clear();
-                    connection.read_line(&mut line).await.unwrap();
+                    if connection.read_line(&mut line).await.unwrap() == 0 {
+                        return seen;
+                    }
                     seen += &line;
                 }
                 if extensions.contains("MUTE") {
@@ -60,7 +75,9 @@ async fn serve(connection: TcpStream, extensions: &str) -> String {
             }
             "BDAT" => {
                 let mut octets = vec![0; words[1].parse().unwrap()];
-                connection.read_exact(&mut octets).await.unwrap();
+                if connection.read_exact(&mut octets).await.is_err() {
+                    return seen + "not all\r\n";
+                }
                 seen += &octets.escape_ascii().to_string();
                 seen += "\r\n";
                 "250 ok\r\n".to_owned()
@@ -71,9 +88,8 @@ async fn serve(connection: TcpStream, extensions: &str) -> String {
     }
 }
 
-/// Sends an item to a host with these extensions: the outcome, and all lines the host got after
-/// EHLO and before QUIT.
-async fn sent(item: &Item, message: &'static [u8], extensions: &[&str]) -> (Sent, Vec<String>) {
+/// A connection to a host with these extensions, and what the host has got once it ends.
+async fn connected(extensions: &[&str]) -> (Box<dyn Channel>, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let extensions: String = extensions.iter().map(|word| format!("250-{word}\r\n")).collect();
@@ -81,7 +97,13 @@ async fn sent(item: &Item, message: &'static [u8], extensions: &[&str]) -> (Sent
     let route = Route { host: "127.0.0.1".into(), port, tls: TlsRule::Never, login: None };
     let routes = Routes { domains: HashMap::from([("b.test".to_owned(), route)]), ..Routes::default() };
     let transport = SmtpTransport::new("mail.a.test", routes, Tls::new(None).unwrap());
-    let mut channel = transport.connect(&"b.test".to_owned()).await.unwrap();
+    (transport.connect(&"b.test".to_owned()).await.unwrap(), host)
+}
+
+/// Sends an item to a host with these extensions: the outcome, and all lines the host got after
+/// EHLO, without QUIT.
+async fn sent(item: &Item, message: &'static [u8], extensions: &[&str]) -> (Sent, Vec<String>) {
+    let (mut channel, host) = connected(extensions).await;
     let untried = Err(Failure::temporary("4.0.0", "not tried"));
     let mut outcome = Sent { outcomes: vec![untried; item.recipients.len()], reports: false, usable: true };
     for to in channel.transactions(item) {
@@ -91,9 +113,11 @@ async fn sent(item: &Item, message: &'static [u8], extensions: &[&str]) -> (Sent
     }
     channel.close().await;
     let seen = host.await.unwrap();
-    let lines: Vec<String> = seen.lines().map(str::to_owned).collect();
-    assert_eq!((lines[0].as_str(), lines.last().unwrap().as_str()), ("EHLO mail.a.test", "QUIT"));
-    (outcome, lines[1..lines.len() - 1].to_vec())
+    let mut lines: Vec<String> = seen.lines().map(str::to_owned).collect();
+    assert_eq!(lines.remove(0), "EHLO mail.a.test");
+    // Without it the host ended the connection.
+    lines.pop_if(|last| last == "QUIT");
+    (outcome, lines)
 }
 
 /// RFC 5321 §4.3.2: DATA succeeds with 354 alone. A late reply to another command does not make a
@@ -101,13 +125,7 @@ async fn sent(item: &Item, message: &'static [u8], extensions: &[&str]) -> (Sent
 #[tokio::test]
 async fn a_success_in_place_of_354_is_none() {
     let envelope = Envelope { to: vec![To::new("bo@b.test")], ..Envelope::new("ana@a.test", &[]) };
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let host = tokio::spawn(async move { serve(listener.accept().await.unwrap().0, "250-EARLY\r\n").await });
-    let route = Route { host: "127.0.0.1".into(), port, tls: TlsRule::Never, login: None };
-    let routes = Routes { domains: HashMap::from([("b.test".to_owned(), route)]), ..Routes::default() };
-    let transport = SmtpTransport::new("mail.a.test", routes, Tls::new(None).unwrap());
-    let mut channel = transport.connect(&"b.test".to_owned()).await.unwrap();
+    let (mut channel, host) = connected(&["EARLY"]).await;
     let outcome = channel
         .send(&item(MESSAGE, &envelope).await, &[0], Body::new(Bytes::from_static(MESSAGE), None))
         .await;
@@ -122,13 +140,7 @@ async fn a_success_in_place_of_354_is_none() {
 #[tokio::test]
 async fn a_message_gives_its_memory_back_before_the_host_answers() {
     let envelope = Envelope { to: vec![To::new("bo@b.test")], ..Envelope::new("ana@a.test", &[]) };
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move { serve(listener.accept().await.unwrap().0, "250-MUTE\r\n").await });
-    let route = Route { host: "127.0.0.1".into(), port, tls: TlsRule::Never, login: None };
-    let routes = Routes { domains: HashMap::from([("b.test".to_owned(), route)]), ..Routes::default() };
-    let transport = SmtpTransport::new("mail.a.test", routes, Tls::new(None).unwrap());
-    let mut channel = transport.connect(&"b.test".to_owned()).await.unwrap();
+    let (mut channel, _host) = connected(&["MUTE"]).await;
     let memory = Arc::new(tokio::sync::Semaphore::new(1));
     let room = Arc::clone(&memory).try_acquire_owned().unwrap();
     let item = item(MESSAGE, &envelope).await;
@@ -230,4 +242,83 @@ async fn binary_mail_goes_in_a_chunk_or_not_at_all() {
     let (outcome, lines) = sent(&item, BINARY, &["CHUNKING", "8BITMIME"]).await;
     let failure = outcome.outcomes[0].clone().unwrap_err();
     assert!(lines.is_empty() && failure.permanent && failure.status == "5.6.3", "{lines:?}, {failure:?}");
+}
+
+/// A refused DATA leaves the transaction open: the next MAIL would be answered with 503, and its
+/// message would be given up.
+#[tokio::test]
+async fn a_refused_message_is_followed_by_a_reset() {
+    let envelope = Envelope::new("ana@a.test", &["bo@b.test"]);
+    let plain = item(MESSAGE, &envelope).await;
+    let (outcome, lines) = sent(&plain, MESSAGE, &["NODATA"]).await;
+    assert_eq!(lines, ["MAIL FROM:<ana@a.test>", "RCPT TO:<bo@b.test>", "DATA", "RSET"]);
+    assert!(outcome.usable && !outcome.outcomes[0].clone().unwrap_err().permanent, "{outcome:?}");
+    // RFC 3030 §2.
+    let binary = item(MESSAGE, &Envelope { binary: true, ..envelope }).await;
+    let (outcome, lines) = sent(&binary, MESSAGE, &["NODATA", "CHUNKING", "BINARYMIME"]).await;
+    let bdat = format!("BDAT {} LAST", MESSAGE.len());
+    let wanted = ["MAIL FROM:<ana@a.test> BODY=BINARYMIME", "RCPT TO:<bo@b.test>", &bdat, "RSET"];
+    assert_eq!(lines, wanted);
+    assert!(outcome.usable, "{outcome:?}");
+}
+
+/// A host that ends the connection during RCPT, or before it has the message, has refused some
+/// recipients before. Those are given up; the others get the message with the next connection.
+#[tokio::test]
+async fn refusals_before_a_lost_connection_count() {
+    let to = ["a@b.test", "no1@b.test", "end@b.test", "c@b.test", "no2@b.test"];
+    let item = item(MESSAGE, &Envelope::new("ana@a.test", &to)).await;
+    for extensions in [&["PIPELINING"][..], &[]] {
+        let (outcome, _) = sent(&item, MESSAGE, extensions).await;
+        let permanent: Vec<bool> =
+            outcome.outcomes.iter().map(|one| one.clone().unwrap_err().permanent).collect();
+        assert_eq!(permanent, [false, true, false, false, false], "{outcome:?}");
+        assert!(!outcome.usable);
+        let at_end = outcome.outcomes[2].clone().unwrap_err();
+        assert_eq!(at_end.reply, "421 4.7.0 too many unknown users");
+    }
+    let item = self::item(MESSAGE, &Envelope::new("ana@a.test", &["a@b.test", "no@b.test"])).await;
+    let (outcome, _) = sent(&item, MESSAGE, &["HANGUP"]).await;
+    let permanent: Vec<bool> =
+        outcome.outcomes.iter().map(|one| one.clone().unwrap_err().permanent).collect();
+    assert_eq!((permanent, outcome.usable), (vec![false, true], false));
+}
+
+/// A server that has lost its lease while it sends does not send the end: another one sends the
+/// whole message.
+#[tokio::test]
+async fn no_message_ends_after_the_lease() {
+    let long: &'static [u8] = [MESSAGE, &b"a line of the message\r\n".repeat(20_000)].concat().leak();
+    for (binary, extensions) in [(false, &["8BITMIME"][..]), (true, &["CHUNKING", "BINARYMIME"])] {
+        for message in [MESSAGE, long] {
+            let envelope = Envelope { binary, ..Envelope::new("ana@a.test", &["bo@b.test"]) };
+            let item = item(message, &envelope).await;
+            let (mut channel, host) = connected(extensions).await;
+            let end = LeaseEnd::default();
+            end.set(tokio::time::Instant::now());
+            let body = Body::new(Bytes::from_static(message), None).until(end);
+            let sent = channel.send(&item, &[0], body).await;
+            assert!(!sent.usable && !sent.outcomes[0].clone().unwrap_err().permanent, "{sent:?}");
+            drop(channel);
+            let seen = host.await.unwrap();
+            match binary {
+                true => assert!(seen.ends_with("not all\r\n"), "{seen}"),
+                false => assert!(seen.contains("DATA\r\n") && !seen.ends_with("\n.\r\n"), "{seen}"),
+            }
+            assert_eq!(seen.contains("a line of the message"), !binary && message == long);
+        }
+    }
+}
+
+/// RFC 9422 §4.
+#[tokio::test]
+async fn a_connection_is_spent_after_as_many_transactions_as_the_host_takes() {
+    let envelope = Envelope::new("ana@a.test", &["no@b.test"]);
+    let item = item(MESSAGE, &envelope).await;
+    let (mut channel, _host) = connected(&["LIMITS MAILMAX=2 RCPTMAX=100"]).await;
+    for is_spent in [false, true] {
+        assert!(!channel.is_spent());
+        channel.send(&item, &[0], Body::new(Bytes::from_static(MESSAGE), None)).await;
+        assert_eq!(channel.is_spent(), is_spent);
+    }
 }

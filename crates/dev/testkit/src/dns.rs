@@ -84,6 +84,10 @@ struct Zone {
     records: Vec<(String, DnsRecord)>,
     /// Whether answers claim that DNSSEC proves them.
     is_secure: bool,
+    /// Names that fail (SERVFAIL).
+    failing: Vec<String>,
+    /// Names without an answer.
+    mute: Vec<String>,
 }
 
 impl DnsServer {
@@ -104,6 +108,16 @@ impl DnsServer {
     /// Says from now on that DNSSEC proves the answers.
     pub fn prove(&self) {
         self.zone.lock().unwrap_or_else(PoisonError::into_inner).is_secure = true;
+    }
+
+    /// Fails from now on at queries for this name (SERVFAIL).
+    pub fn fail(&self, name: &str) {
+        self.zone.lock().unwrap_or_else(PoisonError::into_inner).failing.push(name.to_owned());
+    }
+
+    /// Answers no queries for this name from now on.
+    pub fn mute(&self, name: &str) {
+        self.zone.lock().unwrap_or_else(PoisonError::into_inner).mute.push(name.to_owned());
     }
 
     /// Serves these records from now on.
@@ -142,7 +156,15 @@ fn answer(query: &[u8], zone: &Zone) -> Option<Vec<u8>> {
     let question = query.get(12..after + 4)?;
     let of_name = || zone.records.iter().filter(|(of, _)| of.eq_ignore_ascii_case(&name));
     let found: Vec<&DnsRecord> = of_name().map(|(_, record)| record).filter(|r| r.kind() == kind).collect();
-    let code: u8 = if of_name().next().is_some() { 0 } else { 3 };
+    let lower = name.to_ascii_lowercase();
+    if zone.mute.contains(&lower) {
+        return None;
+    }
+    let code: u8 = match of_name().next() {
+        _ if zone.failing.contains(&lower) => 2,
+        Some(_) => 0,
+        None => 3,
+    };
     let mut reply = query.get(..2)?.to_vec();
     // A response, authoritative, recursion wanted and available; perhaps AD.
     let secure = if zone.is_secure { 0x20 } else { 0 };

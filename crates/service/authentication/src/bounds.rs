@@ -5,6 +5,7 @@
 //! header has a bound of its own ([`posthaste_mime_summary::is_header_bounded`]); here are those of
 //! signatures, of authors, and of the field with the results.
 
+use hickory_resolver::proto::rr::Name;
 use mail_auth::common::crypto::Algorithm;
 use mail_auth::{AuthenticatedMessage, Error, dkim};
 
@@ -86,6 +87,12 @@ fn is_bounded(signature: &dkim::Signature) -> bool {
 
 fn are_names<'n>(names: impl IntoIterator<Item = &'n String>) -> bool {
     names.into_iter().all(|name| name.len() <= DOMAIN_LEN_MAX)
+}
+
+/// Whether DNS can hold the name of a signature's key (RFC 6376 §3.6.2.1, RFC 1035 §2.3.4). Nobody
+/// can look up another one, now or later.
+pub(crate) fn has_key_name(signature: &dkim::Signature) -> bool {
+    Name::from_str_relaxed(format!("{}._domainkey.{}.", signature.s, signature.d)).is_ok()
 }
 
 /// Leaves one author, if all have one domain. Otherwise, or if DNS cannot hold the domain, leaves

@@ -5,7 +5,9 @@
 //! another process made, and reads scripts only after a change.
 //!
 //! What always holds: the script's record is written before the count, so a reader that sees the
-//! count sees the script. The active script cannot be removed. Not in here: what a script means.
+//! count sees the script. The active script cannot be removed, also while another session activates
+//! it: each side writes its record first, and then looks at the other's. Not in here: what a script
+//! means.
 
 use posthaste_mail_model::AccountId;
 use posthaste_store::{CommitOutcome, DirectoryPages};
@@ -201,12 +203,21 @@ impl Directory {
 
     /// Removes a script that is not active.
     pub async fn remove_script(&self, account: &Account, name: &str) -> Result<(), ScriptError> {
-        self.script(account.id, name).await?;
-        if self.active_script(account).await?.as_deref() == Some(name) {
+        let text = self.script(account.id, name).await?;
+        if self.is_active(account, name).await? {
             return Err(ScriptError::Active(name.to_owned()));
         }
-        self.write_script(&key(account.id, name), None).await?;
-        self.count_change(account, |_| ()).await
+        let key = key(account.id, name);
+        self.write_script(&key, None).await?;
+        if !self.is_active(account, name).await? {
+            return self.count_change(account, |_| ()).await;
+        }
+        // Another session activated it in between. A conflict is one that stored it again.
+        let (name, v) = (name.to_owned(), record::VERSION);
+        let value = record::print(&key, &ScriptRecord { v, name: name.clone(), text })?;
+        self.put(key, 0, Some(value)).await?;
+        self.count_change(account, |_| ()).await?;
+        Err(ScriptError::Active(name))
     }
 
     /// Gives a script another name. It stays active if it is.
@@ -224,15 +235,54 @@ impl Directory {
         })
         .await?;
         // Last: a crash before leaves two scripts, and never an active one that is not there.
-        self.write_script(&key(account.id, from), None).await
+        self.write_script(&key(account.id, from), None).await?;
+        if self.is_active(account, from).await? {
+            // Another session activated it in between.
+            self.replace_active(account, from, Some(to)).await?;
+        }
+        Ok(())
     }
 
     /// Makes a script the active one; `None`: none is.
     pub async fn activate_script(&self, account: &Account, name: Option<&str>) -> Result<(), ScriptError> {
-        if let Some(name) = name {
-            self.script(account.id, name).await?;
+        let Some(name) = name else { return self.count_change(account, |active| *active = None).await };
+        self.script(account.id, name).await?;
+        let before = self.active_script(account).await?;
+        self.count_change(account, |active| *active = Some(name.to_owned())).await?;
+        if self.has_script(account, name).await? {
+            return Ok(());
         }
-        self.count_change(account, |active| *active = name.map(str::to_owned)).await
+        // Another session removed it in between, and perhaps the one before, too.
+        self.replace_active(account, name, before.as_deref()).await?;
+        if let Some(before) = before
+            && !self.has_script(account, &before).await?
+        {
+            self.replace_active(account, &before, None).await?;
+        }
+        Err(ScriptError::NoScript(name.to_owned()))
+    }
+
+    /// Makes another script the active one if this one is.
+    async fn replace_active(
+        &self,
+        account: &Account,
+        from: &str,
+        to: Option<&str>,
+    ) -> Result<(), ScriptError> {
+        let replace = |active: &mut Option<String>| {
+            if active.as_deref() == Some(from) {
+                *active = to.map(str::to_owned);
+            }
+        };
+        self.count_change(account, replace).await
+    }
+
+    async fn has_script(&self, account: &Account, name: &str) -> Result<bool, ScriptError> {
+        Ok(self.engine.directory_entry(&key(account.id, name)).await?.is_some())
+    }
+
+    async fn is_active(&self, account: &Account, name: &str) -> Result<bool, ScriptError> {
+        Ok(self.active_script(account).await?.as_deref() == Some(name))
     }
 
     /// The name of the active script, as it is now.
@@ -340,6 +390,7 @@ mod tests {
     use super::*;
     use crate::ScriptState;
     use crate::testing::{add, directory, other_process};
+    use std::sync::Arc;
 
     #[tokio::test]
     async fn a_change_is_in_the_account_that_every_process_reads() {
@@ -360,6 +411,44 @@ mod tests {
         directory.rename_script(&account, "main", "first").await.unwrap();
         assert_eq!(directory.active_script(&account).await.unwrap().as_deref(), Some("first"));
         assert_eq!(directory.scripts(account.id).await.unwrap().len(), 1);
+    }
+
+    /// Whatever another session does in between, the active script is there.
+    #[tokio::test]
+    async fn the_active_script_is_never_removed() {
+        let (records, directory) = directory();
+        add(&directory, "ana@example.org", "pencil").await;
+        let account = directory.account("ana@example.org").await.unwrap().unwrap();
+        for name in ["a", "b", "d"] {
+            directory.put_script(&account, name, "keep;").await.unwrap();
+        }
+        directory.activate_script(&account, Some("a")).await.unwrap();
+        let other = Arc::new(other_process(&records));
+        let (id, active) = (account.id, || directory.active_script(&account));
+        let activate = |name: &'static str| {
+            let (other, account) = (Arc::clone(&other), account.clone());
+            async move { other.activate_script(&account, Some(name)).await.unwrap() }
+        };
+        let remove = |name: &'static str| {
+            let (other, account) = (Arc::clone(&other), account.clone());
+            async move { other.remove_script(&account, name).await.unwrap() }
+        };
+        // It is removed while it is activated.
+        records.before("account/", remove("b"));
+        let done = directory.activate_script(&account, Some("b")).await;
+        assert!(matches!(done, Err(ScriptError::NoScript(_))), "{done:?}");
+        assert_eq!(active().await.unwrap().as_deref(), Some("a"));
+        // It is activated while it is removed.
+        records.before(&key(id, "d"), activate("d"));
+        let done = directory.remove_script(&account, "d").await;
+        assert!(matches!(done, Err(ScriptError::Active(_))), "{done:?}");
+        assert_eq!(active().await.unwrap().as_deref(), Some("d"));
+        assert_eq!(directory.script(id, "d").await.unwrap(), "keep;");
+        // It is activated while it gets another name.
+        records.before(&key(id, "a"), activate("a"));
+        directory.rename_script(&account, "a", "c").await.unwrap();
+        assert_eq!(active().await.unwrap().as_deref(), Some("c"));
+        assert_eq!(directory.script_names(id).await.unwrap(), ["c", "d"]);
     }
 
     #[tokio::test]

@@ -10,6 +10,8 @@ use posthaste_store::{
     MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Unreadable, Visit,
 };
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::{Account, By, Directory, Login, NewAccount, Policy};
@@ -22,7 +24,11 @@ pub(crate) struct Records {
     conflicts: Mutex<usize>,
     /// The beginning of the records that cannot be written.
     broken: Mutex<String>,
+    /// What happens before the next change of a record that begins so.
+    meanwhile: Mutex<Option<(String, BoxFuture)>>,
 }
+
+type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Records {
     /// The next `count` commits answer `Conflict`, as if someone else were always first.
@@ -33,6 +39,11 @@ impl Records {
     /// Makes each change of a record that begins so fail; "" ends it.
     pub fn fail_on(&self, prefix: &str) {
         prefix.clone_into(&mut self.broken.lock());
+    }
+
+    /// Has this happen before the next change of a record that begins so.
+    pub fn before(&self, prefix: &str, happens: impl Future<Output = ()> + Send + 'static) {
+        *self.meanwhile.lock() = Some((prefix.to_owned(), Box::pin(happens)));
     }
 
     /// Writes a record behind the directory's back.
@@ -114,6 +125,10 @@ impl Engine for Records {
     }
 
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
+        let meanwhile = self.meanwhile.lock().take_if(|(prefix, _)| change.name.starts_with(&*prefix));
+        if let Some((_, happens)) = meanwhile {
+            happens.await;
+        }
         let broken = self.broken.lock();
         if !broken.is_empty() && change.name.starts_with(&*broken) {
             return Err(StoreError::Unavailable("the disk is away".into()));

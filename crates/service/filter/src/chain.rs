@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use posthaste_directory::Account;
 use posthaste_queue::TlsWish;
 
+use crate::asked::Asked;
+use crate::compose;
+
 /// How often scripts of this server may send one message on to each other. A chain of forwards is
 /// short; each step is held in memory while the next one runs.
 const DEPTH_MAX: usize = 8;
@@ -13,6 +16,27 @@ const DEPTH_MAX: usize = 8;
 /// A script has 8 redirects, and each may reach another script: eight scripts in a row would make
 /// millions of messages of one. More is not needed: for a list of members there are groups.
 pub(crate) const SENDS_MAX: usize = 100;
+
+/// What a host must understand to take a message as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Form {
+    /// Octets that are no lines (BINARYMIME, RFC 3030 §3).
+    pub binary: bool,
+    /// Header fields or addresses in UTF-8 (SMTPUTF8, RFC 6531 §3.4).
+    pub smtputf8: bool,
+}
+
+impl Form {
+    /// That of a message that was made here, of lines.
+    pub(crate) fn of_own(text: &[u8]) -> Self {
+        Self { binary: false, smtputf8: !compose::is_header_ascii(text) }
+    }
+
+    /// That of a report, which has the header of a message in its body.
+    pub(crate) fn of_report(text: &[u8]) -> Self {
+        Self { binary: false, smtputf8: !text.is_ascii() }
+    }
+}
 
 /// Where a message is on its way through scripts, which send it on to each other.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,12 +50,27 @@ pub(crate) struct Chain<'c> {
     /// The sender's wish about TLS. It holds for mail that is sent because of the message, too (RFC
     /// 8689 §4.2.1).
     pub(crate) tls: TlsWish,
+    /// The form of the message.
+    pub(crate) form: Form,
+    /// What its sender wants to be reported.
+    pub(crate) asked: Asked<'c>,
 }
 
 impl<'c> Chain<'c> {
-    /// A message as it comes, whose sender wants this of TLS.
-    pub(crate) fn of(tls: TlsWish) -> Self {
-        Self { tls, ..Self::default() }
+    /// A message as it comes: its form, and what its sender wants of TLS.
+    pub(crate) fn of(tls: TlsWish, form: Form) -> Self {
+        Self { tls, form, ..Self::default() }
+    }
+
+    /// With what its sender wants to be reported.
+    pub(crate) fn asked(self, asked: Asked<'c>) -> Self {
+        Self { asked, ..self }
+    }
+
+    /// For a message of this form that is made here because of this one. Its sender asks for
+    /// nothing.
+    pub(crate) fn for_own(self, form: Form) -> Self {
+        Self { form, asked: Asked::default(), ..self }
     }
 
     /// One script further, and no account's message yet.

@@ -134,7 +134,7 @@ impl Filter {
         let chain = Chain::default().counted(&sends);
         let (served, sent) = (&text, &text);
         let (home, client) = (Home::Inbox, RemoteClient::default());
-        let mail = Mail { message: &message, served, sent, from, chain, home, client };
+        let mail = Mail { message: &message, served, sent, from, chain, asked: &[], home, client };
         let world = self.world(recipient, Arc::clone(scripts), &list, mail);
         let world = World { happened: Some(happened), ..world };
         let Some(room) = self.room_to_run(recipient, text.len()).await else {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
 use posthaste_delivery::{Delivery, DeliveryError};
-use posthaste_directory::{Account, Recipient, ResolveError};
+use posthaste_directory::{Account, DirectoryError, Recipient, ResolveError, ScriptError};
 use posthaste_net::Accounts;
 use posthaste_queue::{Relay, ScriptsRun, TlsWish};
 use posthaste_sieve::{Effect, Outcome};
@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use tokio::runtime::Handle;
 
-use crate::chain::Chain;
+use crate::asked::Asked;
+use crate::chain::{Chain, Form};
 use crate::file::Filing;
 use crate::mail::{Home, Mail, RemoteClient};
 use crate::run::{RoomToRun, Runs, run_script};
@@ -68,6 +69,10 @@ pub struct Envelope<'e> {
     pub tls: TlsWish,
     /// Who brought the message.
     pub client: RemoteClient<'e>,
+    /// What a host must understand where it is sent on.
+    pub form: Form,
+    /// What is reported about each recipient, in their order; empty if nothing is asked for.
+    pub asked: &'e [Asked<'e>],
 }
 
 /// The outcome of a message for one recipient.
@@ -83,6 +88,32 @@ impl From<Result<(), DeliveryError>> for Done {
         match outcome {
             Ok(()) => Self::Kept,
             Err(error) => Self::Failed(error),
+        }
+    }
+}
+
+/// Why a script was not run to its end.
+#[derive(Debug, thiserror::Error)]
+enum NoOutcome {
+    /// It is wrong, or does too much: each message would meet the same.
+    #[error("{0}")]
+    Broken(String),
+    /// It cannot be read for now. The message waits for it: what the script refuses, discards or
+    /// sends on must not be filed into INBOX because of a moment's failure.
+    #[error(transparent)]
+    Later(DeliveryError),
+}
+
+impl From<ScriptError> for NoOutcome {
+    fn from(error: ScriptError) -> Self {
+        match error {
+            ScriptError::Directory(DirectoryError::Store(error)) if error.is_temporary() => {
+                Self::Later(error.into())
+            }
+            ScriptError::Directory(error) if error.is_temporary() => {
+                Self::Later(DeliveryError::Interrupted(error.to_string()))
+            }
+            error => Self::Broken(error.to_string()),
         }
     }
 }
@@ -197,7 +228,7 @@ impl Filter {
             let outcomes = self.delivery.deliver(message, recipients).await;
             return outcomes.into_iter().map(|one| one.map(|_| ()).map_err(Undelivered::from)).collect();
         }
-        self.deliver_filtered(message, envelope, recipients, Chain::of(envelope.tls)).await
+        self.deliver_filtered(message, envelope, recipients, Chain::of(envelope.tls, envelope.form)).await
     }
 
     /// The same for a message that scripts of this server may have sent on.
@@ -213,7 +244,7 @@ impl Filter {
             Ok(forms) => forms,
             Err(error) => return recipients.iter().map(|_| Err(error.clone().into())).collect(),
         };
-        let Envelope { from, is_quarantined, client, .. } = envelope;
+        let Envelope { from, is_quarantined, asked, client, .. } = envelope;
         let home = if is_quarantined { Home::Junk } else { Home::Inbox };
         let mail = |account: &Account| Mail {
             message: forms.of(account),
@@ -221,6 +252,7 @@ impl Filter {
             sent: &sent,
             from,
             chain,
+            asked,
             home,
             client,
         };
@@ -243,13 +275,13 @@ impl Filter {
             Refusals::Never => false,
         };
         let mut results = Vec::with_capacity(outcomes.len());
-        for (recipient, done) in recipients.iter().zip(outcomes) {
+        for (place, (recipient, done)) in recipients.iter().zip(outcomes).enumerate() {
             results.push(match done {
                 Done::Kept => Ok(()),
                 Done::Failed(error) => Err(error.into()),
                 Done::Rejected(reason) if can_refuse => Err(Undelivered::Rejected(reason)),
                 Done::Rejected(reason) => {
-                    self.report_refusal(recipient, &reason, mail(&recipient.account)).await
+                    self.report_refusal(recipient, &reason, mail(&recipient.account).of(place)).await
                 }
             });
         }
@@ -264,11 +296,12 @@ impl Filter {
         };
         let mut filing = Filing::new(&self.delivery, group.account, list, mail);
         let mut served: Vec<(&str, Done)> = Vec::with_capacity(group.members.len());
-        for recipient in group.members.iter().filter_map(|member| recipients.get(*member)) {
+        let members = group.members.iter().filter_map(|member| Some((*member, recipients.get(*member)?)));
+        for (place, recipient) in members {
             let address = recipient.address.as_str();
             let done = match served.iter().find(|(other, _)| *other == address) {
                 Some((_, done)) => done.clone(),
-                None => self.serve_one(&mut filing, recipient, mail).await,
+                None => self.serve_one(&mut filing, recipient, mail.of(place)).await,
             };
             served.push((address, done));
         }
@@ -311,6 +344,10 @@ impl Filter {
             return Done::Failed(DeliveryError::Busy);
         };
         let mut outcome = self.run(recipient, active, &filing.list, (mail, &room)).await;
+        if let Err(NoOutcome::Later(error)) = outcome {
+            tracing::warn!(account, script = active, %error, "a Sieve script cannot be read now: the message is put off");
+            return Done::Failed(error);
+        }
         if let Err(error) = &outcome
             && active.is_some()
             && has_site
@@ -366,25 +403,23 @@ impl Filter {
         active: Option<&str>,
         list: &Arc<MailboxList>,
         (mail, room): (Mail<'_>, &Arc<RoomToRun>),
-    ) -> Result<Outcome, String> {
+    ) -> Result<Outcome, NoOutcome> {
         let scripts = match active {
-            Some(active) => {
-                let scripts = self.cache.of(self.delivery.directory(), &recipient.account, active).await;
-                scripts.map_err(|error| error.to_string())?
-            }
+            Some(active) => self.cache.of(self.delivery.directory(), &recipient.account, active).await?,
             None => Arc::new(Scripts::none()),
         };
         let script = match (&self.site, active) {
             (Some(site), Some(_)) if site.runs => {
                 // Said of it here, and not of the one that includes it.
-                scripts.active.clone()?;
+                scripts.active.clone().map_err(NoOutcome::Broken)?;
                 Arc::clone(&site.with_own)
             }
             (Some(site), None) => Arc::clone(&site.alone),
-            _ => scripts.active.clone()?,
+            _ => scripts.active.clone().map_err(NoOutcome::Broken)?,
         };
         let world = self.world(recipient, scripts, list, mail);
-        run_script((script, world), mail.served.clone(), Arc::clone(room)).await
+        let outcome = run_script((script, world), mail.served.clone(), Arc::clone(room)).await;
+        outcome.map_err(NoOutcome::Broken)
     }
 
     /// What a run for a recipient needs to know.

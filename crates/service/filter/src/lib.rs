@@ -8,12 +8,14 @@
 //! ```
 //!
 //! What always holds: mail is never lost. If a script does not compile, a run fails or an action
-//! cannot be done, the message is kept in INBOX (RFC 5228 §2.10.6). The log gets a line. A message
-//! is filed before anything is sent because of it. If the delivery fails for now, the sender tries
-//! again, and nothing is sent twice. All copies that no script edited share one body.
+//! cannot be done, the message is kept in INBOX (RFC 5228 §2.10.6). The log gets a line. A script
+//! that cannot be read for now puts the message off. A message is filed before anything is sent
+//! because of it. If the delivery fails for now, the sender tries again, and nothing is sent twice.
+//! All copies that no script edited share one body.
 //!
 //! Not in here: the language (`posthaste-sieve`), the scripts' records (`posthaste-directory`).
 
+mod asked;
 mod chain;
 mod compose;
 mod event;
@@ -27,8 +29,12 @@ mod run;
 mod scripts;
 mod send;
 mod site;
+#[cfg(test)]
+mod tests;
 mod world;
 
+pub use asked::Asked;
+pub use chain::Form;
 pub use event::Event;
 pub use filter::{Envelope, Filter, Refusals, Undelivered};
 pub use here::{COPIES_LATER, CurrentFilter, ToMailboxes};

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use posthaste_store::IncomingMessage;
 use std::net::IpAddr;
 
+use crate::asked::Asked;
 use crate::chain::Chain;
 
 /// The SMTP, LMTP or submission client that brought a message. Nothing is known of one that comes
@@ -35,6 +36,16 @@ pub(crate) struct Mail<'m> {
     pub(crate) sent: &'m Bytes,
     pub(crate) from: &'m str,
     pub(crate) chain: Chain<'m>,
+    /// What is reported about each recipient; empty if the chain says it.
+    pub(crate) asked: &'m [Asked<'m>],
     pub(crate) home: Home,
     pub(crate) client: RemoteClient<'m>,
+}
+
+impl Mail<'_> {
+    /// As the recipient at this place gets it.
+    pub(crate) fn of(self, place: usize) -> Self {
+        let asked = self.asked.get(place).copied().unwrap_or(self.chain.asked);
+        Self { chain: self.chain.asked(asked), ..self }
+    }
 }

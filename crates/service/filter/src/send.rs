@@ -12,8 +12,8 @@ use posthaste_store::StoreError;
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::chain::{Chain, SENDS_MAX};
-use crate::compose::{self, Frame};
+use crate::chain::{Chain, Form, SENDS_MAX};
+use crate::compose::{self, Frame, Refused};
 use crate::file::Filing;
 use crate::filter::{Envelope, Filter, Refusals, Undelivered};
 use crate::mail::{Home, Mail, RemoteClient};
@@ -119,9 +119,15 @@ impl Filter {
     ) -> Pin<Box<dyn Future<Output = Result<(), NotSent>> + Send + 's>> {
         // In a box because the recipient's script may send it on in turn.
         Box::pin(async move {
-            let tls = chain.tls;
+            let chain = match origin {
+                Origin::Elsewhere { .. } => chain,
+                Origin::User { .. } => chain.for_own(Form::of_own(&text)),
+                // RFC 6533 §3: reports have fields and addresses of others.
+                Origin::Server => chain.for_own(Form::of_report(&text)),
+            };
+            let Chain { tls, form, asked, .. } = chain;
             let (refusals, client) = (Refusals::Never, RemoteClient::default());
-            let envelope = Envelope { from, refusals, is_quarantined: false, tls, client };
+            let envelope = Envelope { from, refusals, is_quarantined: false, tls, form, asked: &[], client };
             if chain.is_too_long() {
                 return Err(NotSent::Loop);
             }
@@ -149,8 +155,10 @@ impl Filter {
                         }
                         Origin::User { .. } | Origin::Server => from.into(),
                     };
-                    let smtputf8 = !to.is_ascii() || !from.is_ascii();
-                    let envelope = queue::Envelope { tls, smtputf8, ..queue::Envelope::new(&from, &[to]) };
+                    let Form { binary, smtputf8 } = form;
+                    let smtputf8 = smtputf8 || !to.is_ascii() || !from.is_ascii();
+                    let plain = asked.envelope(&from, &[to]);
+                    let envelope = queue::Envelope { tls, smtputf8, binary, ..plain };
                     relay.accept(text, &envelope, origin).await?;
                     Ok(())
                 }
@@ -300,12 +308,24 @@ impl Filter {
         mail: Mail<'_>,
     ) -> Result<(), Undelivered> {
         let account = &recipient.account;
+        if !mail.chain.asked.wants_failure() {
+            // RFC 3461 §4.1.
+            tracing::info!(
+                account = account.name,
+                "a script refuses a message, and its sender wants no report"
+            );
+            return Ok(());
+        }
         // RFC 5429 §2.1.1: nor is one to a sender that is likely forged.
         let sent = if mail.from.is_empty() || mail.home == Home::Junk {
             None
         } else {
             let address = recipient.address.as_str();
-            let text = compose::refusal(&self.frame(), mail.from, address, reason, mail.served);
+            let words =
+                format!("Your message was refused by {address}. The reason given is:\r\n\r\n{reason}\r\n");
+            let refused = [Refused { recipient: address, reason }];
+            let about = (mail.chain.asked, refused.as_slice());
+            let text = compose::refusal(&self.frame(), mail.from, &words, about, mail.served);
             Some(self.send(Bytes::from(text), "", mail.from, mail.chain.next(), Origin::Server).await)
         };
         match sent {

@@ -3,8 +3,9 @@
 //! Its holder renews the record; the others only read it. A node takes the lease over when the
 //! record has not changed for [`LeaseTimes::taken_over`] on its own monotonic clock. The holder
 //! stops when its last renewal began [`LeaseTimes::held`] ago, which is less. So the nodes need no
-//! common time. A holder that is stopped as a whole while it sends may send that message when it
-//! continues, after another node has sent it: RFC 1047 says why no sender can exclude that.
+//! common time. A message that is under way then is not sent to its end. One whose end was sent and
+//! not answered may be sent by both, as may that of a holder that is stopped as a whole in the act:
+//! RFC 1047 says why no sender can exclude that.
 
 use bytes::Bytes;
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine};

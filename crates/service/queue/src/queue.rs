@@ -19,6 +19,8 @@ pub const QUEUE_ACCOUNT: AccountId = AccountId(Id::new(0, 1));
 
 /// A record whose version counts the changes that an administrator made beside the server.
 const CHANGES: &str = "queue-changes";
+/// What the names of records begin with that say why a destination waits.
+const WAITS: &str = "queue-wait/";
 /// Records per engine call when all are read.
 pub(crate) const PAGE: usize = 256;
 /// How often a change that lost a race is made again. Each loss means that someone else won.
@@ -318,6 +320,25 @@ impl Queue {
         self.put_wait(destination, None).await
     }
 
+    /// Forgets why destinations waited, apart from those that are known to have items.
+    pub(crate) async fn clear_others(
+        &self,
+        is_known: impl Fn(&str) -> bool + Send + Sync,
+    ) -> Result<(), QueueError> {
+        let mut after: Option<String> = None;
+        loop {
+            let entries = self.engine().directory_scan(WAITS, after.as_deref(), PAGE).await?;
+            let Some(last) = entries.last() else { return Ok(()) };
+            after = Some(last.name.clone());
+            for DirectoryEntry { name, version, .. } in entries {
+                if !name.strip_prefix(WAITS).is_some_and(&is_known) {
+                    let change = DirectoryChange { name, expected: version, value: None };
+                    self.engine().directory_commit(change).await?;
+                }
+            }
+        }
+    }
+
     async fn put_wait(&self, destination: &str, value: Option<Bytes>) -> Result<(), QueueError> {
         let name = wait_name(destination);
         let expected = self.engine().directory_entry(&name).await?.map_or(0, |entry| entry.version);
@@ -353,7 +374,7 @@ impl Queue {
 }
 
 fn wait_name(destination: &str) -> String {
-    format!("queue-wait/{destination}")
+    format!("{WAITS}{destination}")
 }
 
 fn wrong(destination: &str, error: &serde_json::Error) -> QueueError {

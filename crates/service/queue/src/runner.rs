@@ -19,7 +19,7 @@ use crate::lease::{Lease, LeaseTimes};
 use crate::queue::{Page, Queue};
 use crate::relay::Relay;
 use crate::schedule::{Connections, RetryTimes, Schedule, State};
-use crate::transport::{Failure, Transport};
+use crate::transport::{Failure, LeaseEnd, Transport};
 use room::Room;
 
 mod owing;
@@ -79,8 +79,8 @@ pub struct Runner {
     stopping: AtomicBool,
     /// The times of the lease, on a node of a cluster.
     lease_times: Option<LeaseTimes>,
-    /// Until when this node may send; `None` if it may for ever.
-    until: Mutex<Option<Instant>>,
+    /// Until when this node may send.
+    lease_end: LeaseEnd,
     counts: Counts,
 }
 
@@ -121,7 +121,7 @@ impl Runner {
             changed: Notify::new(),
             stopping: AtomicBool::new(false),
             lease_times,
-            until: Mutex::default(),
+            lease_end: LeaseEnd::default(),
             counts: Counts::default(),
         })
     }
@@ -151,7 +151,8 @@ impl Runner {
         (self.clock)()
     }
 
-    /// Sends until `stop` completes. Messages that are being sent then are sent to their end.
+    /// Sends until `stop` completes. Messages that are being sent then are sent to their end,
+    /// unless the lease has ended.
     pub async fn run(self: Arc<Self>, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
         let mut lease = self.lease_times.map(|times| {
@@ -200,6 +201,7 @@ impl Runner {
         let ended = loop {
             if self.may_send() {
                 self.start_due(&mut visits);
+                self.clear_forgotten(&mut visits);
             }
             tokio::select! {
                 () = stop.as_mut() => break Ended::Asked,
@@ -245,13 +247,13 @@ impl Runner {
         if let Err(error) = lease.renew().await {
             tracing::warn!(%error, "the lease of the queue cannot be renewed");
         }
-        *self.until.lock() = Some(lease.until().unwrap_or_else(Instant::now));
+        self.lease_end.set(lease.until().unwrap_or_else(Instant::now));
         self.may_send()
     }
 
     /// Whether a message may be sent now.
     fn may_send(&self) -> bool {
-        !self.stopping.load(Ordering::Acquire) && self.until.lock().is_none_or(|until| Instant::now() < until)
+        !self.stopping.load(Ordering::Acquire) && !self.lease_end.is_over()
     }
 
     /// Reads the queue.
@@ -268,6 +270,7 @@ impl Runner {
         self.queue().take_arrivals();
         self.send_all_owed().await?;
         let front = self.read_all().await?;
+        self.queue().clear_others(|destination| self.schedule.lock().knows(destination)).await?;
         tracing::info!(items = self.schedule.lock().len(), "the queue is open");
         Ok(Seen { changes, front })
     }
@@ -336,6 +339,23 @@ impl Runner {
                 runner.changed.notify_one();
             });
         }
+    }
+
+    /// Removes the records of destinations that could not be reached and have no items any more.
+    fn clear_forgotten(self: &Arc<Self>, visits: &mut JoinSet<()>) {
+        let forgotten = self.schedule.lock().take_forgotten();
+        if forgotten.is_empty() {
+            return;
+        }
+        let runner = Arc::clone(self);
+        visits.spawn(async move {
+            for destination in forgotten {
+                if let Err(error) = runner.queue().clear_unreachable(&destination).await {
+                    // The next start removes it.
+                    tracing::warn!(%error, destination, "why it waited is not removed");
+                }
+            }
+        });
     }
 
     /// A visit that gives its slot to another one if it takes long. One that has no connection by

@@ -3,8 +3,12 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use posthaste_delivery::{DeliveryError, Kind};
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 use crate::item::{Destination, Item};
 
@@ -68,18 +72,52 @@ pub struct Sent {
     pub usable: bool,
 }
 
+/// Until when this server may send, as far as is known now; a renewal of its lease sets it forward.
+/// Clones are one. After that another server sends the same messages.
+#[derive(Debug, Clone, Default)]
+pub struct LeaseEnd(Arc<Mutex<Option<Instant>>>);
+
+impl LeaseEnd {
+    /// Sets it.
+    pub fn set(&self, at: Instant) {
+        *self.0.lock() = Some(at);
+    }
+
+    /// The time that is left; `None` if this server alone sends.
+    pub fn left(&self) -> Option<Duration> {
+        self.0.lock().map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether this server may not send any more.
+    pub fn is_over(&self) -> bool {
+        self.left().is_some_and(|left| left.is_zero())
+    }
+}
+
 /// A message on its way, with its share of the memory for all of them. Drop it as soon as the host
 /// has its bytes: the share is for others then, however long the host takes to answer.
 #[derive(Debug)]
 pub struct Body {
     bytes: Bytes,
+    lease_end: LeaseEnd,
     _room: Option<OwnedSemaphorePermit>,
 }
 
 impl Body {
     /// A message that has a share.
     pub fn new(bytes: Bytes, room: Option<OwnedSemaphorePermit>) -> Self {
-        Self { bytes, _room: room }
+        Self { bytes, lease_end: LeaseEnd::default(), _room: room }
+    }
+
+    /// The same, not to be sent to its end after this.
+    #[must_use]
+    pub fn until(self, lease_end: LeaseEnd) -> Self {
+        Self { lease_end, ..self }
+    }
+
+    /// When the channel may not end it any more.
+    pub fn lease_end(&self) -> &LeaseEnd {
+        &self.lease_end
     }
 
     /// The message.
@@ -90,7 +128,7 @@ impl Body {
     /// The same bytes, for as long as this one lives.
     #[must_use]
     pub fn again(&self) -> Self {
-        Self { bytes: self.bytes.clone(), _room: None }
+        Self { bytes: self.bytes.clone(), lease_end: self.lease_end.clone(), _room: None }
     }
 }
 
@@ -115,8 +153,14 @@ pub trait Channel: Send {
         vec![item.waiting_places().collect()]
     }
 
+    /// Whether the host takes no further transaction on this connection (RFC 9422 §4).
+    fn is_spent(&self) -> bool {
+        false
+    }
+
     /// Sends a message to the recipients at these places, in one transaction. Limits on time are
-    /// the channel's.
+    /// the channel's. It does not send the end of a message whose [`Body::lease_end`] is past:
+    /// without the end no host has it, and another server sends it.
     async fn send(&mut self, item: &Item, to: &[usize], message: Body) -> Sent;
 
     /// Says goodbye.

@@ -49,6 +49,10 @@ impl Driver {
                 tracing::info!(id, client = %address, from = from.as_str(), author, "refused: its author's DMARC policy");
                 Err(replies::refused_by_author(author))
             }
+            Action::Defer => {
+                tracing::warn!(id, client = %address, from = from.as_str(), author, "put off: look-ups took too long");
+                Err(replies::unanswered_by_dns())
+            }
             action => {
                 let is_quarantined = action == Action::Quarantine;
                 if is_quarantined {
@@ -68,6 +72,8 @@ impl Driver {
             Action::Deliver => "none",
             Action::Quarantine => "quarantine",
             Action::Reject => "reject",
+            // Nothing was observed.
+            Action::Defer => return,
         };
         let sender = client.from.rsplit_once('@').map_or("", |(_, domain)| domain).to_ascii_lowercase();
         let scope = if sender.is_empty() { SpfScope::Helo } else { SpfScope::MFrom };

@@ -141,6 +141,10 @@ pub(super) fn too_large(limit: usize) -> Reply {
 pub(crate) fn unverified() -> Reply {
     reply(451, (4, 3, 2), "Too many messages are being verified; try again later")
 }
+/// RFC 3463 §3.5: X.4.3 is a directory server that fails.
+pub(crate) fn unanswered_by_dns() -> Reply {
+    reply(451, (4, 4, 3), "DNS look-ups about the sender took too long; try again later")
+}
 /// RFC 3463 §3.4: X.3.4 is a message that is too big.
 pub(crate) fn header_too_large() -> Reply {
     let (octets, fields) = (HEADER_LEN_MAX, HEADER_FIELDS_MAX);

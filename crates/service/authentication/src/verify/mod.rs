@@ -1,5 +1,7 @@
 //! The verification of one message.
 
+mod client_name;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +12,16 @@ use mail_auth::dmarc::verify::DmarcParameters;
 use mail_auth::dmarc::{Alignment, Policy as DmarcPolicy};
 use mail_auth::spf::verify::SpfParameters;
 use mail_auth::{
-    AuthenticatedMessage, AuthenticationResults, DkimOutput, DkimResult, DmarcOutput, DmarcResult,
-    IprevOutput, IprevResult, MessageAuthenticator, Parameters, SpfOutput, SpfResult,
+    ArcOutput, AuthenticatedMessage, AuthenticationResults, DkimOutput, DkimResult, DmarcOutput, DmarcResult,
+    IprevOutput, MessageAuthenticator, SpfOutput, SpfResult,
 };
 use posthaste_mime_summary::bounded_header_len;
 use posthaste_net::{ByteBudget, BytePermit, Holder};
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 
-use crate::bounds::{DOMAIN_LEN_MAX, FIELD_LEN_MAX, LeftOut, bound, bound_authors};
+use self::client_name::verified_name;
+use crate::bounds::{DOMAIN_LEN_MAX, FIELD_LEN_MAX, LeftOut, bound, bound_authors, has_key_name};
 use crate::places::Verifications;
 use crate::results::with_results;
 
@@ -31,6 +35,9 @@ const MEMORY_DEFAULT: usize = 256 << 20;
 const HEADER_FACTOR: usize = 64;
 /// Bytes that the rest of a verification takes: look-ups, keys, hashes.
 const BESIDE: usize = 64 << 10;
+
+/// What the results say of a method whose look-ups took too long.
+const LATE: &str = "temperror (look-ups took too long)";
 
 /// The effect of a domain's policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +80,9 @@ pub enum Action {
     Quarantine,
     /// It is refused: the author's domain says so (RFC 7489 §6.3).
     Reject,
+    /// Its sender is asked to come again: look-ups took too long, and the author's domain wants
+    /// mail that proves nothing refused or in the junk folder.
+    Defer,
 }
 
 /// The outcome for a message.
@@ -87,7 +97,7 @@ pub struct Verdict {
     /// The client's name in DNS, if it leads back to its address (RFC 8601 §2.7.3, iprev).
     pub client_name: Option<String>,
     /// The row of the message in a report about the author's domain. None if the domain has no
-    /// policy or wants no report, or if look-ups failed.
+    /// policy or wants no report, or if look-ups failed that count.
     pub observed: Option<Observed>,
 }
 
@@ -219,14 +229,7 @@ impl Verifier {
         let Some(mut parsed) = AuthenticatedMessage::parse(message) else { return self.unverified("none") };
         let left_out = bound(&mut parsed);
         let is_clear = bound_authors(&mut parsed.from);
-        let all = self.all_methods(client, &parsed, (left_out, is_clear));
-        match tokio::time::timeout(self.options.within, all).await {
-            Ok(verdict) => verdict,
-            Err(_) => {
-                tracing::warn!(client = %client.address, within = ?self.options.within, "look-ups for a message took too long");
-                self.unverified("dmarc=temperror (look-ups took too long)")
-            }
-        }
+        self.all_methods(client, &parsed, (left_out, is_clear)).await
     }
 
     async fn all_methods<'m>(
@@ -235,72 +238,144 @@ impl Verifier {
         message: &'m AuthenticatedMessage<'m>,
         (left_out, is_clear): (LeftOut, bool),
     ) -> Verdict {
-        let (host, dns) = (self.options.host.as_str(), &self.authenticator);
-        let Client { address, helo, from } = client;
-        let sender = (!from.is_empty()).then_some(from.as_str());
-        // RFC 7208 §2.4: with the null path, the host's name is used as the sender.
-        let spf = async {
-            match sender {
-                Some(sender) => {
-                    dns.verify_spf(SpfParameters::verify_mail_from(*address, helo, host, sender)).await
-                }
-                None => dns.verify_spf(SpfParameters::verify_ehlo(*address, helo, host)).await,
-            }
-        };
-        let (iprev, spf, dkim, arc) =
-            tokio::join!(dns.verify_iprev(*address), spf, dns.verify_dkim(message), dns.verify_arc(message));
-        let mail_from_domain = from.rsplit_once('@').map_or(helo.as_str(), |(_, domain)| domain);
-        let dmarc = dns.verify_dmarc(DmarcParameters::new(message, &dkim, mail_from_domain, &spf)).await;
-        let results = AuthenticationResults::new(host).with_iprev_result(&iprev, *address);
-        let results = match sender {
-            Some(sender) => results.with_spf_mailfrom_result(&spf, *address, sender, helo),
-            None => results.with_spf_ehlo_result(&spf, *address, helo),
-        };
-        let mut results = results.with_dkim_results(&dkim, message.from());
-        if !message.as_headers.is_empty() {
-            results = results.with_arc_result(&arc, *address);
+        let (host, address) = (self.options.host.as_str(), client.address);
+        let found = self.look_up(client, message).await;
+        let Found { iprev, spf, dkim, arc, dmarc, question } = &found;
+        let mut results = AuthenticationResults::new(host);
+        if let Some(iprev) = iprev {
+            results = results.with_iprev_result(iprev, address);
         }
-        // RFC 8601 §2.7.1
-        let unsigned = if dkim.is_empty() && !left_out.signatures { ";\r\n\tdkim=none" } else { "" };
-        let (left_out, dmarc_result) = (left_out.results(), dmarc_result(&dmarc));
+        let results = match client.from.as_str() {
+            "" => results.with_spf_ehlo_result(spf, address, &client.helo),
+            sender => results.with_spf_mailfrom_result(spf, address, sender, &client.helo),
+        };
+        let mut results = results.with_dkim_results(dkim.as_deref().unwrap_or_default(), message.from());
+        if let Some(arc) = arc.as_ref().filter(|_| !message.as_headers.is_empty()) {
+            results = results.with_arc_result(arc, address);
+        }
+        let unsigned = match dkim {
+            // RFC 8601 §2.7.1
+            Some(dkim) if dkim.is_empty() && !left_out.signatures => ";\r\n\tdkim=none",
+            Some(_) => "",
+            None => &format!(";\r\n\tdkim={LATE}"),
+        };
+        let (left_out, dmarc_result) = (left_out.results(), dmarc_result(dmarc, *question));
         let mut field = format!("Authentication-Results: {results}{unsigned}{left_out}{dmarc_result}\r\n");
         if field.len() > FIELD_LEN_MAX {
             field = format!("Authentication-Results: {host}{dmarc_result}\r\n");
         }
         let action = match self.options.policy {
             Policy::Honour if !is_clear => Action::Quarantine,
-            Policy::Honour => action_of(&dmarc, &spf, &dkim),
+            Policy::Honour => action_of(dmarc, *question),
             Policy::Report => Action::Deliver,
         };
-        let observed = observed(&dmarc, (mail_from_domain, &spf), &dkim);
-        let client_name = verified_name(dns, &iprev, *address).await;
+        let signatures = dkim.as_deref().unwrap_or_default();
+        let observed = match question {
+            Question::Closed => observed(dmarc, (mail_from_domain(client), spf), signatures),
+            Question::Open | Question::Late => None,
+        };
+        let client_name = match iprev {
+            Some(iprev) => verified_name(&self.authenticator, iprev, address, self.options.within / 4).await,
+            None => None,
+        };
         Verdict { field, action, author: dmarc.domain().to_owned(), client_name, observed }
+    }
+
+    /// The look-ups of all methods. Most of the time is for those that names of the sender's choice
+    /// may draw out. The policy of the author is looked up beside them, so that nobody else can
+    /// keep it from being found.
+    async fn look_up<'m>(&self, client: &Client, message: &'m AuthenticatedMessage<'m>) -> Found<'m> {
+        let (host, dns) = (self.options.host.as_str(), &self.authenticator);
+        let Client { address, helo, from } = client;
+        let domain = mail_from_domain(client);
+        let no_spf = SpfOutput::new(domain.to_owned());
+        let spf = async {
+            match from.as_str() {
+                // RFC 7208 §2.4: with the null path, the host's name is used as the sender.
+                "" => dns.verify_spf(SpfParameters::verify_ehlo(*address, helo, host)).await,
+                sender => dns.verify_spf(SpfParameters::verify_mail_from(*address, helo, host, sender)).await,
+            }
+        };
+        let within = self.options.within / 4 * 3;
+        let (iprev, spf, dkim, arc, policy) = tokio::join!(
+            timeout(within, dns.verify_iprev(*address)),
+            timeout(within, spf),
+            timeout(within, dns.verify_dkim(message)),
+            timeout(within, dns.verify_arc(message)),
+            timeout(within, dns.verify_dmarc(DmarcParameters::new(message, &[], domain, &no_spf))),
+        );
+        let is_in_time = spf.is_ok() && dkim.is_ok();
+        let spf = spf.unwrap_or_else(|_| no_spf.with_result(SpfResult::TempError));
+        let dkim = dkim.ok();
+        let judged = async {
+            let signatures = dkim.as_deref().unwrap_or_default();
+            let dmarc = dns.verify_dmarc(DmarcParameters::new(message, signatures, domain, &spf)).await;
+            let is_open = !passes(&dmarc) && self.is_open(message, (domain, &spf), signatures).await;
+            (dmarc, is_open)
+        };
+        let (dmarc, question) = match timeout(self.options.within - within, judged).await {
+            Ok((dmarc, _)) if !is_in_time => (dmarc, Question::Late),
+            Ok((dmarc, true)) => (dmarc, Question::Open),
+            Ok((dmarc, false)) => (dmarc, Question::Closed),
+            Err(_) => (policy.unwrap_or_default(), Question::Late),
+        };
+        if question == Question::Late {
+            tracing::warn!(client = %address, within = ?self.options.within, "look-ups for a message took too long");
+        }
+        Found { iprev: iprev.ok(), spf, dkim, arc: arc.ok(), dmarc, question }
+    }
+
+    /// Whether DMARC would pass if the methods passed that failed for now. A sender can have any
+    /// domain of its own fail so; only one that aligns with the author's leaves the question open.
+    async fn is_open<'m>(
+        &self,
+        message: &'m AuthenticatedMessage<'m>,
+        (domain, spf): (&str, &SpfOutput),
+        dkim: &[DkimOutput<'m>],
+    ) -> bool {
+        let failed = dkim.iter().filter(|output| matches!(output.result(), DkimResult::TempError(_)));
+        // A name that DNS cannot hold fails in the same way, and for ever.
+        let failed = failed.filter_map(DkimOutput::signature).filter(|signature| has_key_name(signature));
+        let dkim: Vec<_> = failed.map(|signature| DkimOutput::pass().with_signature(signature)).collect();
+        let hoped = match spf.result() {
+            SpfResult::TempError => SpfResult::Pass,
+            _ if dkim.is_empty() => return false,
+            _ => SpfResult::None,
+        };
+        let spf = SpfOutput::new(domain.to_owned()).with_result(hoped);
+        let hoped = DmarcParameters::new(message, &dkim, domain, &spf);
+        passes(&self.authenticator.verify_dmarc(hoped).await)
     }
 }
 
-/// The name by which iprev passes. A result has all names of the address, of which one of the first
-/// two leads back to it.
-async fn verified_name(dns: &MessageAuthenticator, iprev: &IprevOutput, address: IpAddr) -> Option<String> {
-    let names = iprev.ptr.as_deref().filter(|_| iprev.result == IprevResult::Pass)?;
-    let plain = |name: &str| Some(name.trim_end_matches('.').to_ascii_lowercase());
-    match names {
-        [] => None,
-        [only] => plain(only),
-        [first, second, ..] => {
-            let params = Parameters::from(address);
-            let leads_back = match address {
-                IpAddr::V4(v4) => {
-                    let found = dns.ipv4_lookup(first, params.cache_ipv4).await;
-                    found.is_ok_and(|found| found.rrset.contains(&v4))
-                }
-                IpAddr::V6(v6) => {
-                    let found = dns.ipv6_lookup(first, params.cache_ipv6).await;
-                    found.is_ok_and(|found| found.rrset.contains(&v6))
-                }
-            };
-            plain(if leads_back { first } else { second })
-        }
-    }
+/// What the look-ups for a message found. `None` is a method that took too long.
+struct Found<'m> {
+    iprev: Option<IprevOutput>,
+    spf: SpfOutput,
+    dkim: Option<Vec<DkimOutput<'m>>>,
+    arc: Option<ArcOutput<'m>>,
+    dmarc: DmarcOutput,
+    question: Question,
+}
+
+/// Whether it is known that no method passes for the author's domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    /// It is known whether one does.
+    Closed,
+    /// One failed for now that may pass later.
+    Open,
+    /// Look-ups took too long.
+    Late,
+}
+
+/// The domain that SPF looks up: of the reverse path, or the host's name.
+fn mail_from_domain(client: &Client) -> &str {
+    client.from.rsplit_once('@').map_or(client.helo.as_str(), |(_, domain)| domain)
+}
+
+fn passes(dmarc: &DmarcOutput) -> bool {
+    [dmarc.spf_result(), dmarc.dkim_result()].iter().any(|result| matches!(result, DmarcResult::Pass))
 }
 
 fn observed(
@@ -355,12 +430,14 @@ fn observed(
 
 /// The DMARC part of the field (RFC 7489 §11.2): `fail` also where neither method has a result
 /// with an aligned domain.
-fn dmarc_result(dmarc: &DmarcOutput) -> String {
+fn dmarc_result(dmarc: &DmarcOutput, question: Question) -> String {
     let outcomes = [dmarc.spf_result(), dmarc.dkim_result()];
     let any = |is: fn(&DmarcResult) -> bool| outcomes.iter().any(|outcome| is(outcome));
-    let result = if any(|outcome| matches!(outcome, DmarcResult::Pass)) {
+    let result = if passes(dmarc) {
         "pass"
-    } else if any(|outcome| matches!(outcome, DmarcResult::TempError(_))) {
+    } else if question == Question::Late {
+        LATE
+    } else if question == Question::Open || any(|outcome| matches!(outcome, DmarcResult::TempError(_))) {
         "temperror"
     } else if any(|outcome| matches!(outcome, DmarcResult::PermError(_))) {
         "permerror"
@@ -386,20 +463,19 @@ fn dmarc_result(dmarc: &DmarcOutput) -> String {
 }
 
 /// RFC 7489 §6.6.2: the policy counts if neither method passes with an aligned domain. A temporary
-/// error of either leaves the question open, so the message is delivered.
-fn action_of(dmarc: &DmarcOutput, spf: &SpfOutput, dkim: &[DkimOutput<'_>]) -> Action {
+/// error of the policy or of an aligned domain leaves the question open, so the message is
+/// delivered.
+fn action_of(dmarc: &DmarcOutput, question: Question) -> Action {
     let outcomes = [dmarc.spf_result(), dmarc.dkim_result()];
-    let passes = outcomes.iter().any(|outcome| matches!(outcome, DmarcResult::Pass));
-    let is_open = outcomes.iter().any(|outcome| matches!(outcome, DmarcResult::TempError(_)))
-        || spf.result() == SpfResult::TempError
-        || dkim.iter().any(|signature| matches!(signature.result(), DkimResult::TempError(_)));
-    if passes || is_open {
+    let is_unknown = outcomes.iter().any(|outcome| matches!(outcome, DmarcResult::TempError(_)));
+    if passes(dmarc) || is_unknown || question == Question::Open {
         return Action::Deliver;
     }
-    match dmarc.policy() {
-        DmarcPolicy::Reject => Action::Reject,
-        DmarcPolicy::Quarantine => Action::Quarantine,
-        DmarcPolicy::None | DmarcPolicy::Unspecified => Action::Deliver,
+    match (dmarc.policy(), question) {
+        (DmarcPolicy::None | DmarcPolicy::Unspecified, _) => Action::Deliver,
+        (DmarcPolicy::Reject | DmarcPolicy::Quarantine, Question::Late) => Action::Defer,
+        (DmarcPolicy::Reject, _) => Action::Reject,
+        (DmarcPolicy::Quarantine, _) => Action::Quarantine,
     }
 }
 

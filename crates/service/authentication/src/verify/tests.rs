@@ -10,13 +10,16 @@ const TRACE: &str = "Return-Path: <x@sender.test>\r\nReceived: from a by mx.test
 
 /// A verifier that queries a name server of its own.
 fn verifier(dns: &DnsServer, policy: Policy) -> Verifier {
+    verifier_within(dns, policy, Duration::from_secs(20))
+}
+
+fn verifier_within(dns: &DnsServer, policy: Policy, within: Duration) -> Verifier {
     let mut connection = ConnectionConfig::udp();
     let address = dns.address();
     connection.port = address.port();
     let server = NameServerConfig::new(address.ip(), true, vec![connection]);
     let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
     let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
-    let within = Duration::from_secs(20);
     let options = VerifierOptions { host: "mx.test".to_owned(), policy, within };
     Verifier::new(builder.build().unwrap(), options)
 }
@@ -133,4 +136,76 @@ async fn a_message_waits_for_memory_and_not_for_ever() {
     assert!(budget.available() < 1 << 20, "the copy is paid for");
     drop(verified);
     assert_eq!(budget.available(), 1 << 20);
+}
+
+/// A bank with the policy `reject`, and a stranger who writes mail in its name.
+fn bank() -> DnsServer {
+    let txt = |text: &str| DnsRecord::Txt(text.to_owned());
+    DnsServer::start([
+        ("_dmarc.bank.test", txt("v=DMARC1; p=reject")),
+        ("bank.test", txt("v=spf1 -all")),
+        ("evil.test", txt("v=spf1 include:a.evil.test -all")),
+        ("s._domainkey.evil.test", txt("v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=")),
+    ])
+}
+
+/// The action on a message in the bank's name from a sender, with signatures of these domains and
+/// selectors.
+async fn forged(verifier: &Verifier, from: &str, signatures: &[(&str, &str)]) -> (Action, String) {
+    let mut header = String::from("From: ceo@bank.test\r\n");
+    for (domain, selector) in signatures {
+        let one = signature("from");
+        header += &one.replace("d=sender.test; s=s;", &format!("d={domain}; s={selector};"));
+    }
+    let message = Bytes::from(format!("{TRACE}{header}\r\nHi\r\n"));
+    let client = Client { from: from.to_owned(), ..client() };
+    let verdict = verifier.verify(&client, &message, TRACE.len()).await.unwrap().verdict;
+    (verdict.action, verdict.field)
+}
+
+/// RFC 7489 §6.6.2: a domain of somebody else that fails for now does not hold the policy back.
+#[tokio::test]
+async fn only_an_aligned_domain_that_fails_leaves_dmarc_open() {
+    let dns = bank();
+    for name in ["a.evil.test", "f._domainkey.evil.test", "k._domainkey.bank.test", "news.bank.test"] {
+        dns.fail(name);
+    }
+    let verifier = verifier(&dns, Policy::Honour);
+    let long = "s".repeat(64);
+    let dotted = vec!["s".repeat(60); 4].join(".");
+    for (from, signatures, action, result) in [
+        ("x@bank.test", &[][..], Action::Reject, "dmarc=fail"),
+        // SPF and DKIM of the stranger's own domain.
+        ("x@evil.test", &[], Action::Reject, "dmarc=fail"),
+        ("x@bank.test", &[("evil.test", "f")], Action::Reject, "dmarc=fail"),
+        // Keys whose names DNS cannot hold.
+        ("x@bank.test", &[("bank.test", long.as_str())], Action::Reject, "dmarc=fail"),
+        ("x@bank.test", &[("bank.test", dotted.as_str())], Action::Reject, "dmarc=fail"),
+        // The bank's own.
+        ("x@evil.test", &[("bank.test", "k")], Action::Deliver, "dmarc=temperror"),
+        ("x@news.bank.test", &[], Action::Deliver, "dmarc=temperror"),
+    ] {
+        let (found, field) = forged(&verifier, from, signatures).await;
+        assert!(found == action && field.contains(result), "{from} {signatures:?}: {found:?} {field}");
+    }
+}
+
+/// A sender whose own names never answer does not hold the policy back.
+#[tokio::test]
+async fn look_ups_that_take_too_long_do_not_pass_for_a_result() {
+    let dns = bank();
+    dns.mute("a.evil.test");
+    dns.mute("f._domainkey.evil.test");
+    let within = Duration::from_secs(4);
+    for (from, signatures) in [("x@evil.test", &[][..]), ("x@bank.test", &[("evil.test", "f")])] {
+        let (action, field) = forged(&verifier_within(&dns, Policy::Honour, within), from, signatures).await;
+        assert_eq!(action, Action::Defer, "{field}");
+        assert!(field.contains("dmarc=temperror (look-ups took too long) header.from=bank.test"), "{field}");
+        let (action, _) = forged(&verifier_within(&dns, Policy::Report, within), from, signatures).await;
+        assert_eq!(action, Action::Deliver);
+    }
+    dns.serve([("_dmarc.bank.test", DnsRecord::Txt("v=DMARC1; p=none".to_owned()))]);
+    let (action, _) =
+        forged(&verifier_within(&dns, Policy::Honour, within), "x@bank.test", &[("evil.test", "f")]).await;
+    assert_eq!(action, Action::Deliver);
 }

@@ -109,7 +109,7 @@ impl Runner {
     ) -> Result<(), QueueError> {
         let mut is_used = false;
         for _ in 0..MESSAGES_PER_CONNECTION {
-            if !self.may_send() {
+            if !self.may_send() || channel.is_spent() {
                 break;
             }
             let taken = self.schedule.lock().take_next(destination, self.now());
@@ -204,7 +204,7 @@ impl Runner {
             }
             let Some(written) = self.write_or_keep(item).await? else { return Ok(Line::Usable) };
             item = written;
-            if item.held || !self.may_send() {
+            if item.held || !self.may_send() || channel.is_spent() {
                 all.wants_more = true;
                 break;
             }
@@ -212,12 +212,14 @@ impl Runner {
         // A report may need its room.
         drop(message);
         let now = self.now();
+        // The node that has the lease tries it again when it wants.
+        let is_ours = !self.lease_end.is_over();
         // Who was not tried, or was one recipient too many, gets it in another transaction at once.
-        if !item.is_done() && (all.is_ended || !all.wants_more) {
+        if is_ours && !item.is_done() && (all.is_ended || !all.wants_more) {
             self.postpone(&mut item, &all.failure(), now);
         }
-        self.record(item, all.failure.as_ref(), now).await?;
-        Ok(all.line(attempts))
+        self.record(item, all.failure.as_ref().filter(|_| is_ours), now).await?;
+        Ok(if is_ours { all.line(attempts) } else { Line::Ended })
     }
 
     /// Reads the message of an item once there is memory for it. `None` if it is not to be sent
@@ -235,7 +237,7 @@ impl Runner {
         }
         match self.queue().message(&item).await {
             // The channel gives the room back once the host has the message.
-            Ok(message) => Ok(Some((item, Body::new(message, room)))),
+            Ok(message) => Ok(Some((item, Body::new(message, room).until(self.lease_end.clone())))),
             Err(error) => {
                 // A report about it may need the room.
                 drop(room);

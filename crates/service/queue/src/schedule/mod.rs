@@ -210,6 +210,8 @@ pub(crate) struct Schedule {
     held: usize,
     /// Items by the minute in which they came.
     minutes: BTreeMap<i64, usize>,
+    /// Destinations that could not be reached when their last item left.
+    forgotten: Vec<Destination>,
 }
 
 impl Schedule {
@@ -248,7 +250,7 @@ impl Schedule {
         if self.defer(&item, Hold::Visit) {
             return;
         }
-        self.remove(item.id);
+        self.take_out(item.id);
         let (id, turn) = (item.id, item.turn);
         self.with(&item.destination, |waiting| {
             waiting.quiet_until = 0;
@@ -299,9 +301,36 @@ impl Schedule {
         self.with(destination, |waiting| waiting.quiet_until = until);
     }
 
-    /// Forgets an item.
+    /// Forgets an item, and its destination if it was the last one.
     pub fn remove(&mut self, id: ItemId) {
-        let Some(Place { item, hold }) = self.places.remove(&id) else { return };
+        if let Some(destination) = self.take_out(id) {
+            self.forget_if_idle(&destination);
+        }
+    }
+
+    /// Forgets a destination without items and visits, however often it could not be reached. What
+    /// it waited for says nothing about items that come later, and strangers name destinations.
+    fn forget_if_idle(&mut self, destination: &Destination) {
+        let is_idle = |waiting: &Waiting| waiting.len() == 0 && waiting.visits == 0;
+        if self.destinations.get(destination).is_some_and(is_idle) {
+            self.destinations.remove(destination);
+            self.forgotten.push(destination.clone());
+        }
+    }
+
+    /// Takes the destinations that were forgotten although they could not be reached.
+    pub fn take_forgotten(&mut self) -> Vec<Destination> {
+        std::mem::take(&mut self.forgotten)
+    }
+
+    /// Whether a destination has items or visits that are known of.
+    pub fn knows(&self, destination: &str) -> bool {
+        self.destinations.contains_key(destination)
+    }
+
+    /// Forgets an item, and returns its destination.
+    fn take_out(&mut self, id: ItemId) -> Option<Destination> {
+        let Place { item, hold } = self.places.remove(&id)?;
         let minute = item.arrived.div_euclid(60);
         if let Some(count) = self.minutes.get_mut(&minute) {
             *count -= 1;
@@ -316,6 +345,7 @@ impl Schedule {
             }
             Hold::Administrator => self.held -= 1,
         }
+        Some(item.destination)
     }
 
     /// A destination that is due, which has one visit more then until [`Schedule::finished`].
@@ -429,6 +459,7 @@ impl Schedule {
     /// A visit to the destination has ended.
     pub fn finished(&mut self, destination: &Destination) {
         self.with(destination, |waiting| waiting.visits = waiting.visits.saturating_sub(1));
+        self.forget_if_idle(destination);
     }
 
     /// When something is due next.

@@ -63,6 +63,34 @@ fn an_unreachable_destination_waits_whatever_its_items_say() {
     assert_eq!(schedule.items(&a), [1, 2, 3]);
 }
 
+/// Strangers name destinations: none stays without an item.
+#[test]
+fn a_destination_is_forgotten_with_its_last_item() {
+    let mut schedule = schedule(&[(1, "a", 5), (2, "b", 5)]);
+    let times = RetryTimes { first: 10, longest: 100, ..RetryTimes::default() };
+    for name in ["a", "b"].map(str::to_owned) {
+        assert_eq!(schedule.start_due(5).as_ref(), Some(&name));
+        assert_eq!(schedule.unreachable(&name, 5, &times), 15);
+        schedule.finished(&name);
+    }
+    // An item that moves is still there.
+    schedule.put(item(1, "a", at(6)));
+    assert_eq!((schedule.next_time(), schedule.take_forgotten()), (Some(15), vec![]));
+    // One is dropped without a visit, the other expires during one.
+    schedule.remove(1);
+    assert_eq!(schedule.start_due(15).as_deref(), Some("b"));
+    assert_eq!(schedule.unreachable(&"b".into(), 15, &times), 35);
+    assert!(schedule.take(2));
+    schedule.remove(2);
+    assert!(schedule.knows("b"));
+    schedule.finished(&"b".into());
+    assert_eq!(schedule.take_forgotten(), ["a", "b"]);
+    assert!(!schedule.knows("a") && !schedule.knows("b"));
+    schedule.put(item(3, "b", at(40)));
+    assert_eq!(schedule.start_due(40).as_deref(), Some("b"));
+    assert_eq!(schedule.unreachable(&"b".into(), 40, &times), 50, "the first wait");
+}
+
 #[test]
 fn the_most_urgent_of_those_that_are_due_is_first() {
     let mut schedule = schedule(&[(1, "a", 5)]);

@@ -52,6 +52,39 @@ async fn another_node_takes_over_from_one_that_died() {
     two.stop().await;
 }
 
+/// A node that loses the lease while it sends a message does not end it, and another one sends it.
+#[tokio::test(start_paused = true)]
+async fn a_message_under_way_ends_with_the_lease() {
+    let (mut one, mut two) = nodes().await;
+    let item = one.accept("", &["one@y.test"]).await.remove(0);
+    let engine = Arc::clone(two.relay.delivery().store().engine());
+    *one.hosts.meanwhile.lock() = Some(Box::pin(async move {
+        // As another node does after a minute without a renewal that it could see.
+        let entry = engine.directory_entry("queue-lease").await.unwrap().unwrap();
+        let value = String::from_utf8(entry.value.to_vec()).unwrap();
+        let number = value.find(r#""process":""#).unwrap() + r#""process":""#.len();
+        let value = format!("{}x{}", &value[..number], &value[number..]);
+        let change = posthaste_store::DirectoryChange {
+            name: "queue-lease".into(),
+            expected: entry.version,
+            value: Some(value.into()),
+        };
+        engine.directory_commit(change).await.unwrap();
+        tokio::time::sleep(LeaseTimes::default().held).await;
+    }));
+    one.start();
+    assert_eq!(one.events.recv().await, Some(tried("y.test")));
+    tokio::time::sleep(LeaseTimes::default().held * 2).await;
+    let now = one.items().await.remove(0);
+    assert_eq!((now.next, now.attempts, now.reason.as_str()), (item.next, 0, ""));
+    assert_eq!(one.relay.queue().wait_of("y.test").await.unwrap(), None);
+    one.running.take().unwrap().1.abort();
+    two.start();
+    assert_eq!(next_two(&mut two).await, [tried("y.test"), got("y.test", &["one@y.test"])]);
+    two.stop().await;
+    assert!(one.events.try_recv().is_err());
+}
+
 /// A node begins while another one has put a message into the store and not yet its envelope.
 #[tokio::test(start_paused = true)]
 async fn a_message_that_another_node_is_adding_stays() {

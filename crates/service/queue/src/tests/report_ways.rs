@@ -98,7 +98,7 @@ async fn other_reports_come_the_same_way() {
     forward(&world).await;
     let to = vec![To { notify: Notify::parse("SUCCESS"), ..To::new("bo@example.org") }];
     let envelope = Envelope { to, ..Envelope::new("ana@example.org", &[]) };
-    world.relay.report_delivered(MESSAGE, &envelope).await.unwrap();
+    world.relay.report_success(MESSAGE, &envelope, Success::Delivered).await.unwrap();
     let text = b"Subject: counts\r\n\r\n1\r\n".to_vec();
     world.relay.notify("ana@example.org", text, TlsWish::Policy).await.unwrap();
     assert!(world.inbox().await.is_empty());

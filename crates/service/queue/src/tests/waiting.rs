@@ -166,3 +166,31 @@ async fn a_mute_host_keeps_no_message_of_others_waiting() {
     assert_eq!(world.events.recv().await.unwrap(), got("y.test", &["b@y.test"]));
     world.running.take().unwrap().1.abort();
 }
+
+/// Nothing is left of a destination whose last message was given up: strangers name destinations.
+#[tokio::test(start_paused = true)]
+async fn a_destination_without_messages_is_forgotten() {
+    let mut world = World::new().await;
+    let wait_of = |world: &World| {
+        let queue = world.relay.queue().clone();
+        async move { queue.wait_of("dead.test").await.unwrap() }
+    };
+    world.relay.queue().note_unreachable("past.test", "no answer", START).await.unwrap();
+    world.script("dead.test", vec![Script::Unreachable(busy()); 3]);
+    world.accept("", &["a@dead.test"]).await;
+    world.run_at(START, 1).await;
+    assert!(wait_of(&world).await.is_some());
+    world.now.store(START + 6 * DAY, Ordering::SeqCst);
+    world.start();
+    assert_eq!(world.events.recv().await, Some(tried("dead.test")));
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(world.items().await.is_empty());
+    assert_eq!(wait_of(&world).await, None);
+    assert_eq!(world.relay.queue().wait_of("past.test").await.unwrap(), None);
+    // It begins with the first wait.
+    world.accept("", &["b@dead.test"]).await;
+    assert_eq!(world.events.recv().await, Some(tried("dead.test")));
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(wait_of(&world).await.unwrap().until, START + 6 * DAY + RetryTimes::default().first);
+    world.stop().await;
+}

@@ -1,0 +1,269 @@
+//! The filter with a queue, on an engine in memory whose directory fails on demand.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use posthaste_delivery::{Delivery, DeliveryOptions};
+use posthaste_directory::{AccountChange, Directory, Forward, NewAccount, Policy};
+use posthaste_mail_model::{MailboxName, Secret};
+use posthaste_queue::{EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, TlsWish};
+use posthaste_store::suite::layer::Layer;
+use posthaste_store::{DirectoryEntry, Engine, MemoryEngine, Result, Store, StoreError, StoreOptions};
+use std::sync::Arc;
+
+use crate::{Asked, Envelope, Filter, Form, Refusals, RemoteClient, Undelivered};
+
+const ANA: &str = "ana@example.org";
+const MESSAGE: &[u8] = b"Received: by a\r\nFrom: bo@b.test\r\nSubject: hello\r\n\r\nwords\r\n";
+
+/// Cannot be read for a while.
+#[derive(Default)]
+struct Away {
+    inner: MemoryEngine,
+    /// The beginning of the names of records that cannot be listed.
+    prefix: Mutex<Option<String>>,
+}
+
+#[async_trait]
+impl Layer for Away {
+    type Inner = MemoryEngine;
+
+    fn inner(&self) -> &MemoryEngine {
+        &self.inner
+    }
+
+    async fn directory_scan(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        if self.prefix.lock().as_ref().is_some_and(|away| prefix.starts_with(away.as_str())) {
+            return Err(StoreError::Unavailable("no answer in time".into()));
+        }
+        self.inner.directory_scan(prefix, after, limit).await
+    }
+}
+
+struct World {
+    engine: Arc<Away>,
+    directory: Arc<Directory>,
+    filter: Filter,
+    queue: Queue,
+}
+
+impl World {
+    /// With one account, ana, and a way to other domains.
+    async fn new() -> Self {
+        let engine = Arc::new(Away::default());
+        let shared = Arc::clone(&engine) as Arc<dyn Engine>;
+        let directory = Directory::with_policy(Arc::clone(&shared), Policy::cheap_for_tests()).unwrap();
+        let directory = Arc::new(directory);
+        let store = Store::new(shared, StoreOptions::default());
+        let delivery = Delivery::new(store, Arc::clone(&directory), DeliveryOptions::default());
+        let queue = Queue::open(delivery.clone()).await.unwrap();
+        let relay = Relay::new(queue.clone(), delivery.clone(), "mail.example.org");
+        let filter = Filter::new(delivery, Some(relay), "mail.example.org");
+        let world = Self { engine, directory, filter, queue };
+        world.add(ANA).await;
+        world
+    }
+
+    async fn add(&self, name: &str) {
+        self.directory.add(name, &Secret::new("pencil".into()), NewAccount::default()).await.unwrap();
+    }
+
+    async fn use_script(&self, text: &str) {
+        let account = self.directory.account(ANA).await.unwrap().unwrap();
+        self.directory.put_script(&account, "main", text).await.unwrap();
+        self.directory.activate_script(&account, Some("main")).await.unwrap();
+    }
+
+    /// Delivers a message from `bo@b.test` to an address here.
+    async fn deliver(
+        &self,
+        message: &'static [u8],
+        form: Form,
+        to: &str,
+    ) -> std::result::Result<(), Undelivered> {
+        self.deliver_asked(message, (form, Asked::default()), to).await
+    }
+
+    /// The same for a sender who wants this to be reported.
+    async fn deliver_asked(
+        &self,
+        message: &'static [u8],
+        (form, asked): (Form, Asked<'_>),
+        to: &str,
+    ) -> std::result::Result<(), Undelivered> {
+        let target = self.filter.target(to).await.unwrap();
+        let (from, refusals, tls, asked) = ("bo@b.test", Refusals::Never, TlsWish::Policy, &[asked][..]);
+        let envelope = Envelope {
+            from,
+            refusals,
+            is_quarantined: false,
+            tls,
+            form,
+            asked,
+            client: RemoteClient::default(),
+        };
+        let message = Bytes::from([&b"Return-Path: <bo@b.test>\r\n"[..], message].concat());
+        self.filter.deliver_to(message, envelope, &[target]).await.remove(0)
+    }
+
+    /// Messages in the INBOX of ana.
+    async fn inbox(&self) -> u32 {
+        let delivery = self.filter.delivery();
+        let ana = delivery.resolve(ANA).await.unwrap();
+        let list = delivery.mailboxes(ana.account.id).await.unwrap();
+        let inbox = list.find(&MailboxName::inbox()).unwrap().id;
+        delivery.store().open(inbox).await.unwrap().current().await.unwrap().exists()
+    }
+
+    async fn queued(&self) -> Vec<Item> {
+        self.queue.page(None).await.unwrap().map_or_else(Vec::new, |page| page.items)
+    }
+}
+
+/// The message waits for the script, instead of being filed as if there were none.
+#[tokio::test]
+async fn a_script_that_cannot_be_read_for_now_puts_the_message_off() {
+    let world = World::new().await;
+    world.use_script("discard;").await;
+    *world.engine.prefix.lock() = Some("sieve/".into());
+    let outcome = world.deliver(MESSAGE, Form::default(), ANA).await;
+    assert!(matches!(&outcome, Err(Undelivered::Delivery(error)) if error.is_temporary()), "{outcome:?}");
+    assert_eq!(world.inbox().await, 0);
+    *world.engine.prefix.lock() = None;
+    world.deliver(MESSAGE, Form::default(), ANA).await.unwrap();
+    assert_eq!(world.inbox().await, 0);
+    // One that does not compile is no reason to wait.
+    world.use_script("nonsense").await;
+    world.deliver(MESSAGE, Form::default(), ANA).await.unwrap();
+    assert_eq!(world.inbox().await, 1);
+}
+
+/// RFC 3030 §3, RFC 6531 §3.4: a host that cannot take the message as it is must not get it.
+#[tokio::test]
+async fn what_is_sent_on_keeps_its_form() {
+    let world = World::new().await;
+    let forward = Forward { to: vec!["x@c.test".into()], keep: false };
+    world.add("fo@example.org").await;
+    world.directory.set_forward("fo@example.org", Some(forward)).await.unwrap();
+    let members = [ANA, "y@c.test"].map(str::to_owned).to_vec();
+    world.directory.set_group("all@example.org", &members, None).await.unwrap();
+    world.use_script("redirect \"z@c.test\"; keep;").await;
+    let forms = [(true, false), (false, true), (false, false)];
+    for form in forms.map(|(binary, smtputf8)| Form { binary, smtputf8 }) {
+        for (to, count) in [("fo@example.org", 1), (ANA, 1), ("all@example.org", 2)] {
+            world.deliver(MESSAGE, form, to).await.unwrap();
+            let items = world.queued().await;
+            assert_eq!(items.len(), count, "{to}");
+            for item in items {
+                assert_eq!(Form { binary: item.binary, smtputf8: item.smtputf8 }, form, "{to}");
+                world.queue.remove(&item).await.unwrap();
+            }
+        }
+    }
+    // What is made here has a form of its own.
+    world.use_script("require \"vacation\"; vacation \"away\";").await;
+    let to_ana: &[u8] =
+        b"Received: by a\r\nFrom: bo@b.test\r\nTo: ana@example.org\r\nSubject: hi\r\n\r\n\0\n";
+    world.deliver(to_ana, Form { binary: true, smtputf8: true }, ANA).await.unwrap();
+    let reply = world.queued().await.remove(0);
+    assert!(!reply.binary && !reply.smtputf8, "{reply:?}");
+}
+
+/// The part for programs names each member that did not get the message.
+#[tokio::test]
+async fn a_report_names_all_members_who_got_nothing() {
+    let world = World::new().await;
+    let members = [ANA, "no@example.org", "away@example.org"].map(str::to_owned).to_vec();
+    for name in ["no@example.org", "away@example.org"] {
+        world.add(name).await;
+    }
+    world.directory.set_group("all@example.org", &members, None).await.unwrap();
+    for name in ["no@example.org", "away@example.org"] {
+        let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
+        world.directory.set(name, change).await.unwrap();
+    }
+    world.deliver(MESSAGE, Form::default(), "all@example.org").await.unwrap();
+    let report = world.queued().await.remove(0);
+    assert_eq!(report.recipients[0].address, "bo@b.test");
+    let text = world.queue.message(&report).await.unwrap();
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    for name in ["no@example.org", "away@example.org"] {
+        assert!(
+            text.contains(&format!("\r\n\r\nFinal-Recipient: rfc822; {name}\r\nAction: failed\r\n")),
+            "{text}"
+        );
+    }
+}
+
+/// RFC 3461 §5.2.7: who wants no report gets none because of a forward, a script or an alias. A
+/// list has a sender of its own, who asked for nothing.
+#[tokio::test]
+async fn what_the_sender_asked_for_goes_with_what_is_sent_on() {
+    let world = World::new().await;
+    let forward = Forward { to: vec!["x@c.test".into()], keep: false };
+    world.add("fo@example.org").await;
+    world.directory.set_forward("fo@example.org", Some(forward)).await.unwrap();
+    let members = ["fo@example.org", "y@c.test"].map(str::to_owned);
+    world.directory.set_group("alias@example.org", &members, None).await.unwrap();
+    world.directory.set_group("list@example.org", &members, Some(ANA)).await.unwrap();
+    world.use_script("redirect \"z@c.test\";").await;
+    let (envid, orcpt) = (EnvelopeId::parse("id"), OriginalRecipient::parse("rfc822;q@c.test"));
+    let notify = Notify::parse("SUCCESS,DELAY");
+    let asked = Asked { ret: Some(Return::Full), envid: envid.as_ref(), notify, orcpt: orcpt.as_ref() };
+    for (to, count) in [("fo@example.org", 1), (ANA, 1), ("alias@example.org", 2), ("list@example.org", 2)] {
+        world.deliver_asked(MESSAGE, (Form::default(), asked), to).await.unwrap();
+        let items = world.queued().await;
+        assert_eq!(items.len(), count, "{to}");
+        for item in items {
+            let recipient = &item.recipients[0];
+            let found = (item.ret, &item.envid, recipient.notify, &recipient.orcpt);
+            // That it was sent on is the success that is reported.
+            let wanted = (asked.ret, &envid, Notify::parse("DELAY"), &orcpt);
+            match to {
+                "list@example.org" => assert_eq!(found, (None, &None, None, &None)),
+                _ => assert_eq!(found, wanted, "{to}"),
+            }
+            world.queue.remove(&item).await.unwrap();
+        }
+    }
+    // Refusals are reports, too.
+    world.use_script("require \"reject\"; reject \"no\";").await;
+    let never = Asked { notify: Some(Notify::NEVER), ..asked };
+    world.deliver_asked(MESSAGE, (Form::default(), never), ANA).await.unwrap();
+    assert_eq!((world.queued().await.len(), world.inbox().await), (0, 0));
+    let failure = Asked { notify: Notify::parse("FAILURE"), ..asked };
+    world.deliver_asked(MESSAGE, (Form::default(), failure), ANA).await.unwrap();
+    let report = world.queue.message(&world.queued().await[0]).await.unwrap();
+    let report = String::from_utf8(report.to_vec()).unwrap();
+    assert!(report.contains("\r\nOriginal-Envelope-Id: id\r\n"), "{report}");
+    assert!(report.contains("\r\nOriginal-Recipient: rfc822; q@c.test\r\n"), "{report}");
+}
+
+/// RFC 2919 §2: a group with an owner is a list.
+#[tokio::test]
+async fn copies_of_a_list_name_it() {
+    let world = World::new().await;
+    let members = ["y@c.test".to_owned()];
+    world.directory.set_group("alias@example.org", &members, None).await.unwrap();
+    world.directory.set_group("list@example.org", &members, Some(ANA)).await.unwrap();
+    let listed: &[u8] = b"List-Id: <other.test>\r\nSubject: hi\r\n\r\n";
+    for (to, message, fields) in [
+        ("alias@example.org", MESSAGE, ["", ""]),
+        ("list@example.org", MESSAGE, ["List-Id: <list.example.org>\r\n", "Precedence: list\r\n"]),
+        ("list@example.org", listed, ["List-Id: <other.test>\r\n", "Precedence: list\r\n"]),
+    ] {
+        world.deliver(message, Form::default(), to).await.unwrap();
+        let item = world.queued().await.remove(0);
+        let text = String::from_utf8(world.queue.message(&item).await.unwrap().to_vec()).unwrap();
+        for (name, field) in ["List-Id", "Precedence"].into_iter().zip(fields) {
+            assert_eq!(text.matches(name).count(), usize::from(!field.is_empty()), "{to}: {text}");
+            assert!(text.contains(field), "{to}: {text}");
+        }
+        world.queue.remove(&item).await.unwrap();
+    }
+}
