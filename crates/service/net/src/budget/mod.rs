@@ -85,6 +85,7 @@ pub struct ByteBudget {
     shared: Arc<Shared>,
     share: usize,
     pause_max: Duration,
+    message_within: Duration,
     in_order: bool,
 }
 
@@ -144,7 +145,8 @@ impl ByteBudget {
         let total = bytes.max(1);
         let shared = Shared { total, state: Mutex::default(), freed: Notify::new() };
         let share = total.div_ceil(SHARE_DIVISOR);
-        Self { shared: Arc::new(shared), share, pause_max: PAUSE_MAX, in_order: false }
+        let (pause_max, message_within) = (PAUSE_MAX, MESSAGE_WITHIN);
+        Self { shared: Arc::new(shared), share, pause_max, message_within, in_order: false }
     }
 
     /// Lets one holder have at least this many bytes, if there are as many: the largest message
@@ -164,6 +166,13 @@ impl ByteBudget {
 
     /// Serves who waits in the order in which they came, so that small ones do not starve a large
     /// one. For work that ends by itself: with messages that senders trickle in, one that waits
+    /// Another time from the first byte of a message to its last than [`MESSAGE_WITHIN`].
+    #[must_use]
+    pub fn with_message_within(mut self, time: Duration) -> Self {
+        self.message_within = time;
+        self
+    }
+
     /// would keep all others waiting.
     #[must_use]
     pub fn in_order(mut self) -> Self {
@@ -286,7 +295,7 @@ impl BytePermit {
 
     /// Time left for the message to become complete.
     pub fn time_left(&self) -> Duration {
-        MESSAGE_WITHIN.saturating_sub(self.began.elapsed())
+        self.budget.message_within.saturating_sub(self.began.elapsed())
     }
 
     /// Notes that this many bytes came: the sender moves.
