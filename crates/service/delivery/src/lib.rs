@@ -45,6 +45,7 @@ pub use error::{DeliveryError, Kind};
 pub use export::{ExportError, ExportForm, ExportReport};
 pub use folders::Opening;
 pub use import::{ImportError, ImportOptions, ImportReport};
+pub use memory::{NewMessage, Prepared, SummariesHeld, SummaryMemory};
 pub use posthaste_directory::{Recipient, ResolveError};
 pub use posthaste_mime_summary::summary_memory_max;
 pub use quota::{MESSAGE_COST, Quota, Room, Usage};

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use posthaste_delivery::SummaryMemory;
 use posthaste_queue::TlsWish;
 
 /// How often scripts of this server may send one message on to each other. A chain of forwards is
@@ -29,6 +30,11 @@ impl<'c> Chain<'c> {
     /// A message as it comes, whose sender wants this of TLS.
     pub(crate) fn of(tls: TlsWish) -> Self {
         Self { tls, ..Self::default() }
+    }
+
+    /// Whether its summary is counted: a script that sends it on holds one that is.
+    pub(crate) fn summary_memory(self) -> SummaryMemory {
+        if self.depth == 0 { SummaryMemory::Counted } else { SummaryMemory::BesideOthers }
     }
 
     /// One script further.

@@ -350,7 +350,30 @@ impl BytePermit {
         Ok(())
     }
 
-    /// The same; waits for others to finish or to become slow. One who waits counts as moving.
+    /// Gives back all but this many bytes.
+    pub fn shrink_to(&self, bytes: usize) {
+        let mut state = self.budget.lock();
+        let Some(message) = state.messages.get_mut(&self.key) else { return };
+        let less = message.bytes.saturating_sub(bytes);
+        if less == 0 {
+            return;
+        }
+        message.bytes -= less;
+        let (groups, complete) = (message.groups, message.complete);
+        state.held -= less;
+        if complete {
+            state.complete -= less;
+        }
+        for group in groups.iter().flatten() {
+            if let Some(held) = state.groups.get_mut(group) {
+                held.bytes -= less;
+            }
+        }
+        drop(state);
+        self.budget.shared.freed.notify_waiters();
+    }
+
+    /// [`grow_to`](Self::grow_to); waits for others to finish or to become slow. One who waits counts as moving.
     pub async fn grow_to_within(&self, bytes: usize, within: Duration) -> Result<(), NetError> {
         let deadline = Instant::now() + within.min(MESSAGE_WITHIN);
         let turn = self.budget.in_order.then(|| Turn::behind_others(&self.budget, self.key));
