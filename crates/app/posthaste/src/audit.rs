@@ -7,8 +7,8 @@
 //!
 //! Lines are appended whole, so several commands at once do not mix theirs. Names are quoted and
 //! escaped. No line has a password or the address of a cluster. A user who may write the data
-//! directory may change the file: send it elsewhere if it must be evidence. Such a user may also put
-//! another file in its place, so links and files of others are refused ([`open`]).
+//! directory may change the file: send it elsewhere if it must be evidence. Such a user may also
+//! put another file in its place, so links and files of others are refused ([`open`]).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};

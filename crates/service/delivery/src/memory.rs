@@ -75,8 +75,8 @@ impl SummariesHeld {
 }
 
 impl Delivery {
-    /// The messages of one command, ready for a mailbox: see [`Delivery::incoming`]. Their summaries
-    /// together have a bound.
+    /// The messages of one command, ready for a mailbox: see [`Delivery::incoming`]. Their
+    /// summaries together have a bound.
     pub async fn incoming_all(&self, messages: Vec<NewMessage>) -> Result<Prepared, DeliveryError> {
         let mut most = 0;
         for message in &messages {

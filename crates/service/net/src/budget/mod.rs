@@ -373,7 +373,8 @@ impl BytePermit {
         self.budget.shared.freed.notify_waiters();
     }
 
-    /// [`grow_to`](Self::grow_to); waits for others to finish or to become slow. One who waits counts as moving.
+    /// [`grow_to`](Self::grow_to); waits for others to finish or to become slow. One who waits
+    /// counts as moving.
     pub async fn grow_to_within(&self, bytes: usize, within: Duration) -> Result<(), NetError> {
         let deadline = Instant::now() + within.min(MESSAGE_WITHIN);
         let turn = self.budget.in_order.then(|| Turn::behind_others(&self.budget, self.key));
