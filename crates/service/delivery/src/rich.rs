@@ -28,7 +28,8 @@ use posthaste_tnef::{Outcome, conversion_memory_max, convert, might_be_rich};
 use crate::conversions::{enriched, header_of, with_original};
 use crate::deliver::{Delivery, INLINE_LEN_MAX};
 use crate::error::DeliveryError;
-use crate::memory::{SUMMARY_WITHIN, SummariesHeld, SummaryMemory};
+use crate::memory::{SUMMARY_WITHIN, SummaryMemory};
+use crate::prepared::SummariesHeld;
 
 /// How a message is stored for some accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
