@@ -107,7 +107,7 @@ struct State {
     /// Who waits in order, the first in front.
     waiting: VecDeque<u64>,
     next: u64,
-    /// Nobody becomes slow before this, as far as the last look found.
+    /// Nobody becomes slow before this, as far as the last look at all messages found.
     all_move_until: Option<Instant>,
 }
 
@@ -116,6 +116,8 @@ struct State {
 struct Held {
     bytes: usize,
     messages: usize,
+    /// None of its messages becomes slow before this, as far as the last look found.
+    all_move_until: Option<Instant>,
 }
 
 /// A message whose bytes count.
@@ -164,8 +166,6 @@ impl ByteBudget {
         self
     }
 
-    /// Serves who waits in the order in which they came, so that small ones do not starve a large
-    /// one. For work that ends by itself: with messages that senders trickle in, one that waits
     /// Another time from the first byte of a message to its last than [`MESSAGE_WITHIN`].
     #[must_use]
     pub fn with_message_within(mut self, time: Duration) -> Self {
@@ -173,6 +173,8 @@ impl ByteBudget {
         self
     }
 
+    /// Serves who waits in the order in which they came, so that small ones do not starve a large
+    /// one. For work that ends by itself: with messages that senders trickle in, one that waits
     /// would keep all others waiting.
     #[must_use]
     pub fn in_order(mut self) -> Self {
@@ -255,21 +257,34 @@ impl State {
     /// of one group, or of all. Revokes none if that would not do.
     fn displace(&mut self, bytes: usize, of: Option<Group>, spared: u64) -> Result<(), NetError> {
         let now = Instant::now();
-        if self.all_move_until.is_some_and(|until| now < until) {
+        let of_group = of.and_then(|group| self.groups.get(&group)?.all_move_until);
+        if [self.all_move_until, of_group].into_iter().flatten().any(|until| now < until) {
             return Err(NetError::BudgetExhausted);
         }
         let mut slow: Vec<(usize, u64)> = Vec::new();
         let mut earliest: Option<Instant> = None;
-        for (&key, message) in self.messages.iter().filter(|(_, message)| !message.complete) {
+        let counts = |message: &Message| {
+            !message.complete && of.is_none_or(|group| message.groups.contains(&Some(group)))
+        };
+        for (&key, message) in self.messages.iter().filter(|(_, message)| counts(message)) {
             if message.moves_until > now {
                 earliest = Some(earliest.map_or(message.moves_until, |at| at.min(message.moves_until)));
-            } else if key != spared && of.is_none_or(|group| message.groups.contains(&Some(group))) {
+            } else if key != spared {
                 slow.push((message.bytes, key));
             }
         }
         if slow.iter().map(|(held, _)| held).sum::<usize>() < bytes {
-            // Only a look that found no slow sender says when the next look can find one.
-            self.all_move_until = if slow.is_empty() && of.is_none() { earliest } else { None };
+            // Only a look that found no slow sender says when the next look can find one, and it
+            // says so for those that it looked at.
+            let until = earliest.filter(|_| slow.is_empty());
+            match of {
+                None => self.all_move_until = until,
+                Some(group) => {
+                    if let Some(held) = self.groups.get_mut(&group) {
+                        held.all_move_until = until;
+                    }
+                }
+            }
             return Err(NetError::BudgetExhausted);
         }
         slow.sort_unstable_by(|one, other| other.cmp(one));
