@@ -19,6 +19,8 @@ mod client;
 mod dane;
 mod dns;
 mod dots;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod plan;
 mod reachable;
 mod reply;
