@@ -1,5 +1,5 @@
-//! Any bytes as the replies of a host that mail goes to. For the fuzz target `reply`, and for the test
-//! below.
+//! Any bytes as the replies of a host that mail goes to. For the fuzz target `reply`, and for the
+//! test below.
 
 use crate::reply::{Line, Reply};
 

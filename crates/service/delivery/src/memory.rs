@@ -1,9 +1,10 @@
 //! Memory for summaries and conversions that are being made: one budget, which both share. Another
 //! one is for summaries that are made and not stored yet.
 //!
-//! Whoever holds bytes of the second may wait for the first. A message waits for the second before
-//! it holds any of it, and work that makes a summary waits for nothing. The copy of a message that
-//! was verified counts for the first, too, while it waits: so each wait has a deadline.
+//! Work that holds bytes of the second may wait for the first. A message waits for the second
+//! before it holds any of it, and work that makes a summary waits for nothing. The copy of a
+//! message that was verified counts for the first, too, while it waits: so each wait has a
+//! deadline.
 
 use posthaste_net::ByteBudget;
 use std::time::Duration;

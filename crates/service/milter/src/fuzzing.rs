@@ -1,5 +1,5 @@
-//! Any bytes as all that a filter says about a message. For the fuzz target `milter`, and for the test
-//! below.
+//! Any bytes as all that a filter says about a message. For the fuzz target `milter`, and for the
+//! test below.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -54,8 +54,8 @@ impl AsyncWrite for Filter {
     }
 }
 
-/// A conversation, behind a negotiation in which the filter wants every step (the first byte is odd)
-/// or none before the end. Whatever it changes, the header stays one.
+/// A conversation, behind a negotiation in which the filter wants every step (the first byte is
+/// odd) or none before the end. Whatever it changes, the header stays one.
 pub fn answers(data: &[u8]) {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     let runtime = RUNTIME
