@@ -12,6 +12,10 @@ pub struct Request<'h> {
 impl<'h> Request<'h> {
     /// Reads the head of a request (RFC 9112 §3); `None` if it is none.
     pub fn parse(head: &'h str) -> Option<Self> {
+        // RFC 9112 §2.2: a CR alone makes it invalid.
+        if head.lines().any(|line| line.contains('\r')) {
+            return None;
+        }
         let mut lines = head.lines();
         let mut words = lines.next()?.split(' ');
         let (method, path, version) = (words.next()?, words.next()?, words.next()?);
@@ -79,6 +83,7 @@ mod tests {
             "GET /x HTTP/2\r\nHost: a",
             "GET /x HTTP/1.1",
             "GET /x HTTP/1.1\r\nHost: a\r\nHost: b",
+            "GET /x\ry HTTP/1.1\r\nHost: a",
         ] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
