@@ -23,6 +23,7 @@ use posthaste_net::{
 use crate::annotate;
 use crate::capability;
 use crate::command::{self, metadata};
+use crate::heavy;
 use crate::reply::Reply;
 use crate::service::ImapService;
 use crate::session::{Next, REVOKED, ROOM_WITHIN, Session, no_room};
@@ -88,6 +89,7 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
                     return session.wire.flush().await;
                 }
                 session.wire.relieve().await?;
+                heavy::command_ended().await;
             }
             Some(CommandFrame::LiteralWanted(wanted)) => answer_literal(session, &wanted).await?,
             Some(CommandFrame::LineTooLong { tag }) => {

@@ -9,6 +9,7 @@
 //! poll ([`timed`]) and log those that break the rule. They are slower than release builds, and
 //! other load on the machine counts too.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,29 @@ pub(crate) const SLICE_STEPS: u64 = 2_000_000;
 
 /// Steps that may be done in one go. What needs more is heavy.
 pub(crate) const STEPS_MAX: u64 = 2 * SLICE_STEPS;
+
+/// Steps of a command beside those that it counts: it is parsed and answered. NOOP takes some 2 µs,
+/// so that a hundred of them cost one yield.
+const COMMAND_STEPS: u64 = SLICE_STEPS / 100;
+
+thread_local! {
+    /// Steps of finished work on this thread since a session yielded between two commands. A
+    /// session changes its thread only after it gave way, so its own steps since then are counted
+    /// here. Those of others may be, too: then it yields once more than it must.
+    static FINISHED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A command has ended. Yields if this one and those before it did a slice of work together. A
+/// client may send thousands at once, each of which does less.
+pub(crate) async fn command_ended() {
+    let steps = FINISHED.get().saturating_add(COMMAND_STEPS);
+    if steps < SLICE_STEPS {
+        FINISHED.set(steps);
+        return;
+    }
+    FINISHED.set(0);
+    tokio::task::yield_now().await;
+}
 
 /// Counts steps and yields after each slice.
 #[derive(Debug, Default)]
@@ -73,9 +97,15 @@ impl Pace {
     }
 }
 
-/// Places for heavy work, and the accounts that have one.
-#[derive(Debug)]
-pub(crate) struct Heavy {
+impl Drop for Pace {
+    fn drop(&mut self) {
+        FINISHED.set(FINISHED.get().saturating_add(self.steps));
+    }
+}
+
+/// Places for heavy work, and the accounts that have one. Clones are one.
+#[derive(Debug, Clone)]
+pub struct Heavy {
     places: Arc<Semaphore>,
     accounts: Arc<Mutex<HashMap<AccountId, Waiting>>>,
 }
@@ -107,7 +137,11 @@ impl Drop for Entry {
 
 impl Heavy {
     /// As many places as there are processors, but one: it stays with those whose work is short.
-    pub(crate) fn new() -> Self {
+    #[allow(
+        clippy::new_without_default,
+        reason = "places are shared, so nobody should get others by accident"
+    )]
+    pub fn new() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
         Self {
             places: Arc::new(Semaphore::new(processors.saturating_sub(1).max(1))),
@@ -192,6 +226,22 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn services_that_share_places_have_no_others() {
+        let first = Heavy { places: Arc::new(Semaphore::new(1)), accounts: Arc::default() };
+        let (second, (go, wait)) = (first.clone(), mpsc::channel::<()>());
+        let works = tokio::spawn(async move { first.run(account(1), move || wait.recv().unwrap()).await });
+        let mut other = std::pin::pin!(second.run(account(2), || 2));
+        while second.accounts() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let waits = std::future::poll_fn(|cx| std::task::Poll::Ready(other.as_mut().poll(cx).is_pending()));
+        assert!(waits.await);
+        go.send(()).unwrap();
+        works.await.unwrap().unwrap();
+        assert_eq!(other.await.unwrap(), 2);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn an_account_has_one_place() {
         let heavy = Arc::new(Heavy { places: Arc::new(Semaphore::new(2)), accounts: Arc::default() });
         let (go, wait) = mpsc::channel::<()>();
@@ -213,6 +263,28 @@ mod tests {
         assert_eq!(second.await.unwrap(), 2);
         first.await.unwrap();
         assert!(heavy.accounts.lock().unwrap().is_empty());
+    }
+
+    /// The work of a command that ends before its slice is full.
+    fn some_work() {
+        Pace::default().note(SLICE_STEPS / 3);
+    }
+
+    #[test]
+    fn work_of_several_commands_adds_up_to_a_slice() {
+        let ended = || {
+            let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let _entered = runtime.enter();
+            std::pin::pin!(command_ended()).poll(&mut cx).is_ready()
+        };
+        for _ in 0..3 {
+            for is_ready in [true, true, false] {
+                some_work();
+                assert_eq!(ended(), is_ready);
+            }
+        }
+        assert_eq!((0..200).filter(|_| !ended()).count(), 2);
     }
 
     #[test]

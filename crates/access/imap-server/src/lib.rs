@@ -52,6 +52,7 @@ mod thread_id;
 mod waiting;
 mod wire;
 
+pub use heavy::Heavy;
 pub use keys::KeyCache;
 pub use options::{ClearTextLogin, ImapOptions};
 pub use progress::ProgressTimes;

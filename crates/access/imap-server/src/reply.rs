@@ -194,6 +194,7 @@ fn of_delivery(error: &DeliveryError) -> Reply {
         DeliveryError::Store(error) => return of_store(error),
         DeliveryError::TooLarge { .. } => Code::TooBig,
         DeliveryError::Busy => Code::Unavailable,
+        DeliveryError::TooMuchAtOnce { .. } => Code::Limit,
         DeliveryError::OverQuota { .. } | DeliveryError::TooManyMessages { .. } => Code::OverQuota,
         DeliveryError::Interrupted(why) => {
             tracing::error!(%why, "a message could not be stored");
@@ -257,6 +258,7 @@ mod tests {
         for (error, code) in [
             (DeliveryError::TooLarge { len: 2, limit: 1 }, Code::TooBig),
             (DeliveryError::Busy, Code::Unavailable),
+            (DeliveryError::TooMuchAtOnce { limit: 1 }, Code::Limit),
             (DeliveryError::OverQuota { used: 1, limit: 1, more: 1 }, Code::OverQuota),
             (DeliveryError::TooManyMessages { used: 1, limit: 1, more: 1 }, Code::OverQuota),
             (DeliveryError::Interrupted(String::new()), Code::ServerBug),

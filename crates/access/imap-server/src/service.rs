@@ -124,6 +124,13 @@ impl ImapService {
         self
     }
 
+    /// The same, with these places for long work. Services that follow each other share them.
+    #[must_use]
+    pub fn with_heavy(mut self, heavy: Heavy) -> Self {
+        self.heavy = heavy;
+        self
+    }
+
     /// The same, with this cache of sort keys. Services that follow each other share it.
     #[must_use]
     pub fn with_keys(mut self, keys: KeyCache) -> Self {

@@ -31,10 +31,15 @@ struct Talk {
 impl Talk {
     /// Starts a session of a service with one account, and reads the greeting.
     async fn begin() -> Self {
+        Self::over(4096).await
+    }
+
+    /// The same over a pipe that holds so many bytes.
+    async fn over(bytes: usize) -> Self {
         let service = Arc::new(service());
         let password = Secret::new("correct horse".to_owned());
         service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
-        let (client, server) = tokio::io::duplex(4096);
+        let (client, server) = tokio::io::duplex(bytes);
         let (clock, hand) = Clock::manual();
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let stream = Stream::over(server, address(40_000), address(143));
@@ -129,6 +134,29 @@ async fn a_session_from_login_to_logout() {
     talk.say("g LOGOUT\r\n").await;
     talk.hear("* BYE").await;
     talk.ends_with("g OK").await;
+}
+
+/// All of them are there at once and their answers fit the pipe, so the session waits for nothing.
+#[tokio::test]
+async fn a_session_gives_way_between_pipelined_commands() {
+    let mut talk = Talk::over(1 << 20).await;
+    let turns = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = Arc::clone(&turns);
+    let neighbour = tokio::spawn(async move {
+        loop {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    talk.say(&("n NOOP\r\n".repeat(5000) + "m NOOP\r\n")).await;
+    while !talk.heard.contains("m OK") {
+        let mut bytes = vec![0; 1 << 20];
+        let count = talk.client.read(&mut bytes).await.unwrap();
+        talk.heard.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+    }
+    neighbour.abort();
+    let turns = turns.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(turns >= 50, "the neighbour had {turns} turns");
 }
 
 #[tokio::test]

@@ -95,6 +95,14 @@ impl ManageSieveService {
         Self { options, directory, certificates, accounts, places }
     }
 
+    /// The same, with these places for commands on scripts, one for each account. Services that
+    /// follow each other share them.
+    #[must_use]
+    pub fn with_places(mut self, places: Places<[u8; 16]>) -> Self {
+        self.places = places;
+        self
+    }
+
     /// Serves one connection to its end. Once a shutdown is requested, the command under way is
     /// finished and the client gets a goodbye.
     pub fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) -> SessionFuture {

@@ -20,6 +20,8 @@ mod dane;
 mod dns;
 mod dots;
 mod extensions;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod pace;
 mod plan;
 mod reachable;

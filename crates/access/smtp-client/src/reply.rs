@@ -69,13 +69,16 @@ impl Reply {
     }
 }
 
-/// `class "." subject "." detail` of RFC 3463 §2.
+/// `class "." subject "." detail` of RFC 3463 §2. A class has one digit, the others three at most.
 fn is_status(text: &str) -> bool {
     let mut parts = text.split('.');
     let number = |part: Option<&str>| {
         part.is_some_and(|p| (1..=3).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_digit()))
     };
-    number(parts.next()) && number(parts.next()) && number(parts.next()) && parts.next().is_none()
+    parts.next().is_some_and(|class| class.len() == 1)
+        && number(parts.next())
+        && number(parts.next())
+        && parts.next().is_none()
 }
 
 #[cfg(test)]
@@ -100,6 +103,7 @@ mod tests {
         assert_eq!(failure(450, "4.2.0 greylisted").status, "4.2.0");
         assert_eq!(failure(550, "4.2.0 odd").status, "5.0.0");
         assert_eq!(failure(421, "bye").status, "4.0.0");
+        assert_eq!(failure(450, "44.2.0 odd").status, "4.0.0");
         assert_eq!(failure(550, "5.1.1 no").reply, "550 5.1.1 no");
         assert!(failure(550, "x").permanent && !failure(450, "x").permanent);
     }

@@ -5,7 +5,11 @@
 //! before. Memory is paid for before it is taken, as the bytes come; a message that does not move
 //! may lose its bytes to others.
 
-use std::{future::pending, time::Duration};
+use std::{
+    future::{Future, pending},
+    pin::pin,
+    time::Duration,
+};
 
 use bytes::{Bytes, BytesMut};
 use posthaste_net::{ByteBudget, BytePermit, Holder};
@@ -105,6 +109,28 @@ impl Incoming {
         self.refuse(Refused::NoRoom);
     }
 
+    /// Waits for something else. If the message has to give way meanwhile, its bytes are dropped at
+    /// once: the budget counts them as free.
+    pub async fn beside<F: Future>(&mut self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        tokio::select! {
+            biased;
+            output = &mut work => return output,
+            () = self.displaced() => {}
+        }
+        work.await
+    }
+
+    /// No byte is missing: from now on the message gives way to nobody. One that had to before is
+    /// refused.
+    pub fn complete(&mut self) {
+        let Some(permit) = &self.permit else { return };
+        permit.complete();
+        if permit.is_revoked() {
+            self.refuse(Refused::NoRoom);
+        }
+    }
+
     /// How long the rest may take in all.
     pub fn time_left(&self) -> Duration {
         self.permit.as_ref().map_or(Duration::MAX, BytePermit::time_left)
@@ -132,11 +158,9 @@ impl Incoming {
         })
     }
 
-    /// The message, and what keeps its memory reserved. From now on it gives way to nobody.
-    pub fn finish(self) -> (Bytes, Option<BytePermit>) {
-        if let Some(permit) = &self.permit {
-            permit.complete();
-        }
+    /// The message, and what keeps its memory reserved.
+    pub fn finish(mut self) -> (Bytes, Option<BytePermit>) {
+        self.complete();
         (self.bytes.freeze(), self.permit)
     }
 }
@@ -200,5 +224,26 @@ mod tests {
         still.displaced().await;
         assert_eq!(still.refusal().unwrap().code(), 452);
         assert!(still.bytes.capacity() == 0);
+    }
+
+    #[tokio::test]
+    async fn a_message_gives_way_beside_other_work_and_before_its_end() {
+        let budget = ByteBudget::new(200_000).with_share_of_at_least(200_000).with_pause_max(Duration::ZERO);
+        let mut still = incoming(b"", 1 << 20, &budget);
+        append(&mut still, &[0; 150_000]).await;
+        let mut new = incoming(b"", 1 << 20, &budget);
+        append(&mut new, &[0; 150_000]).await;
+        let (done, wait) = tokio::sync::oneshot::channel();
+        let mut beside = Box::pin(still.beside(wait));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(beside.as_mut().poll(&mut context).is_pending());
+        done.send(5).unwrap();
+        assert_eq!(beside.await.unwrap(), 5);
+        assert_eq!((still.bytes.capacity(), still.refusal().unwrap().code()), (0, 452));
+
+        let mut last = incoming(b"", 1 << 20, &budget);
+        append(&mut last, &[0; 150_000]).await;
+        new.complete();
+        assert_eq!((new.bytes.len(), new.refusal().unwrap().code()), (0, 452));
     }
 }

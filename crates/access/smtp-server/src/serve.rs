@@ -16,6 +16,7 @@ mod url;
 mod verification;
 
 use std::{
+    future::pending,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -284,7 +285,6 @@ impl Driver {
         let mut left = size;
         while left > 0 {
             if !self.connection.has_input() {
-                self.flush().await?;
                 self.fill_message(&mut incoming).await?;
             }
             let used = self.connection.input().len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -341,7 +341,8 @@ impl Driver {
         }
     }
 
-    async fn finish_message(&mut self, id: String, incoming: Incoming) -> Result<Next, NetError> {
+    async fn finish_message(&mut self, id: String, mut incoming: Incoming) -> Result<Next, NetError> {
+        incoming.complete();
         let Some(transaction) = self.session.message_received() else { return Ok(Next::End) };
         if self.is_revoked() {
             self.say(&closing((4, 7, 0), REVOKED));
@@ -358,12 +359,13 @@ impl Driver {
         Ok(Next::Command)
     }
 
-    /// How long a client may still take before a message or a login has come. One who logged in is
-    /// bound by the limits of the account.
+    /// How long a client may still take before a message or a login has come, and the rest of a
+    /// message that has begun. One who logged in is otherwise bound by the limits of the account.
     fn time_left(&self) -> Duration {
+        let rest = self.incoming.as_ref().map_or(Duration::MAX, |(_, incoming)| incoming.time_left());
         match self.session.account() {
-            Some(_) => Duration::MAX,
-            None => self.message_due.saturating_duration_since(self.connection.clock().now()),
+            Some(_) => rest,
+            None => rest.min(self.message_due.saturating_duration_since(self.connection.clock().now())),
         }
     }
 
@@ -403,6 +405,8 @@ impl Driver {
                 biased;
                 () = self.shutdown.requested() => return Ok(Line::Shutdown),
                 () = revoked(&mut self.lease) => return Ok(Line::Revoked),
+                // Between the chunks of a message. The next one is answered with the refusal.
+                () = displaced(&mut self.incoming) => {}
                 filled = self.connection.fill(READ_AHEAD, within) => match filled {
                     Ok(_) => {}
                     Err(NetError::TimedOut(_)) => return Ok(Line::Silent),
@@ -412,8 +416,9 @@ impl Driver {
         }
     }
 
-    /// Waits for more of a message, which gives way meanwhile if it must.
+    /// Sends what was said and waits for more of a message, which gives way meanwhile if it must.
     async fn fill_message(&mut self, incoming: &mut Incoming) -> Result<(), NetError> {
+        incoming.beside(self.flush()).await?;
         let within = self.service.options.data_within.min(incoming.time_left());
         let came = tokio::select! {
             biased;
@@ -427,7 +432,8 @@ impl Driver {
 
     /// Waits for more of the bytes that are dropped.
     async fn fill_data(&mut self) -> Result<(), NetError> {
-        let came = self.connection.fill_rest(READ_AHEAD, self.service.options.data_within).await?;
+        let filled = self.connection.fill_rest(READ_AHEAD, self.service.options.data_within);
+        let came = beside(&mut self.incoming, filled).await?;
         self.rest(came).await;
         Ok(())
     }
@@ -450,7 +456,8 @@ impl Driver {
         if self.replies.is_empty() {
             return Ok(());
         }
-        self.connection.write_all_within(&self.replies, self.service.options.write_within).await?;
+        let write = self.connection.write_all_within(&self.replies, self.service.options.write_within);
+        beside(&mut self.incoming, write).await?;
         // An idle session keeps no buffer.
         self.replies = Vec::new();
         Ok(())
@@ -459,6 +466,22 @@ impl Driver {
     /// Sends replies that have piled up although commands wait.
     async fn relieve(&mut self) -> Result<(), NetError> {
         if self.replies.len() > REPLIES_MAX { self.flush().await } else { Ok(()) }
+    }
+}
+
+/// Waits until the message of a BDAT sequence has to give way, if there is one.
+async fn displaced(incoming: &mut Option<(String, Incoming)>) {
+    match incoming {
+        Some((_, incoming)) => incoming.displaced().await,
+        None => pending().await,
+    }
+}
+
+/// Waits for something else, and drops the message of a BDAT sequence if it has to give way.
+async fn beside<F: Future>(incoming: &mut Option<(String, Incoming)>, work: F) -> F::Output {
+    match incoming {
+        Some((_, incoming)) => incoming.beside(work).await,
+        None => work.await,
     }
 }
 

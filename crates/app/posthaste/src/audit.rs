@@ -7,11 +7,12 @@
 //!
 //! Lines are appended whole, so several commands at once do not mix theirs. Names are quoted and
 //! escaped. No line has a password or the address of a cluster. A user who may write the data
-//! directory may change the file: send it elsewhere if it must be evidence.
+//! directory may change the file: send it elsewhere if it must be evidence. Such a user may also
+//! put another file in its place, so links and files of others are refused ([`open`]).
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, fchown};
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -58,12 +59,43 @@ impl Act {
         let outcome = if done { "done" } else { "failed" };
         let sudo = std::env::var("SUDO_USER").map(|user| format!(" sudo_user={user:?}")).unwrap_or_default();
         let line = format!("{now} act={:?} user={}{sudo} outcome={outcome}\n", self.what, private::user());
-        let mut file = OpenOptions::new().append(true).create(true).open(self.dir.join(FILE))?;
-        if foreign {
-            fchown(&file, Some(owner), None)?;
-        }
-        file.write_all(line.as_bytes())
+        open(&self.dir.join(FILE), foreign.then_some(owner))?.write_all(line.as_bytes())
     }
+}
+
+/// Opens the file to append; makes it if it is missing. `owner`: to whom a new file is given, and
+/// whose an old one must be.
+///
+/// Neither follows a link. Root would otherwise hand over the file that the directory's owner has
+/// made the link to.
+fn open(path: &Path, owner: Option<u32>) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    // A named pipe that nobody reads is an error and no wait.
+    options.append(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    match options.clone().create_new(true).open(path) {
+        Ok(file) => {
+            if let Some(owner) = owner {
+                fchown(&file, Some(owner), None)?;
+            }
+            return Ok(file);
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    let file = options.open(path).map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => io::Error::other("it is a symbolic link; remove it"),
+        _ => error,
+    })?;
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("it is not a file; remove it"));
+    }
+    if let Some(owner) = owner.filter(|owner| *owner != meta.uid()) {
+        let text =
+            format!("it belongs to the user with id {}, its directory to {owner}; remove it", meta.uid());
+        return Err(io::Error::other(text));
+    }
+    Ok(file)
 }
 
 fn what(command: &Command) -> Option<String> {
@@ -195,4 +227,59 @@ fn of_settings(settings: &Settings) -> String {
     let original = settings.keep_original.map(|keep| format!(" --keep-original {keep}")).unwrap_or_default();
     let setter = settings.sets_quotas.map(|sets| format!(" --sets-quotas {sets}")).unwrap_or_default();
     limit("--quota", settings.quota) + &counts + &format + &original + &setter
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{chown, symlink};
+
+    /// Any user but root.
+    const OTHER: u32 = 65_534;
+
+    fn ended(dir: &Path) -> io::Result<()> {
+        Act { dir: dir.to_owned(), what: "backup".to_owned() }.write(true)
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_refused() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (log, other) = (dir.path().join(FILE), elsewhere.path().join("shadow"));
+        std::fs::write(&other, "root").unwrap();
+        symlink(&other, &log).unwrap();
+        assert!(ended(dir.path()).unwrap_err().to_string().contains("symbolic link"));
+        // Nor is a file made where a link leads.
+        std::fs::remove_file(&other).unwrap();
+        assert!(ended(dir.path()).is_err() && !other.exists());
+        std::fs::remove_file(&log).unwrap();
+        ended(dir.path()).unwrap();
+        ended(dir.path()).unwrap();
+        assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2);
+    }
+
+    /// Root writes into the directory of another user, who must be able to write the file later.
+    #[test]
+    fn root_hands_over_only_a_file_that_it_made() {
+        if private::user() != 0 {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join(FILE);
+        let owner = |path: &Path| std::fs::symlink_metadata(path).unwrap().uid();
+        chown(dir.path(), Some(OTHER), None).unwrap();
+        ended(dir.path()).unwrap();
+        assert_eq!(owner(&log), OTHER);
+        ended(dir.path()).unwrap();
+        std::fs::remove_file(&log).unwrap();
+        // A second name of a file of root: not a link that could be seen.
+        let shadow = dir.path().join("shadow");
+        std::fs::write(&shadow, "root").unwrap();
+        std::fs::hard_link(&shadow, &log).unwrap();
+        assert!(ended(dir.path()).unwrap_err().to_string().contains("user with id 0"));
+        assert_eq!((owner(&shadow), std::fs::read_to_string(&shadow).unwrap().as_str()), (0, "root"));
+        std::fs::remove_file(&log).unwrap();
+        symlink(&shadow, &log).unwrap();
+        assert!(ended(dir.path()).is_err());
+        assert_eq!(owner(&shadow), 0);
+    }
 }

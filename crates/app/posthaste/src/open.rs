@@ -192,7 +192,9 @@ async fn open(
         folder_messages_warn: limits.folder_messages_warn,
         format: config.store.format_settings(),
     };
-    let delivery = Delivery::new(store.clone(), Arc::clone(&directory), options).with_summaries(summaries);
+    let delivery = Delivery::new(store.clone(), Arc::clone(&directory), options)
+        .with_summaries(summaries)
+        .with_finished(ByteBudget::new(usize::try_from(plan.finished).unwrap_or(usize::MAX)));
     Ok(Opened { store, directory, delivery })
 }
 

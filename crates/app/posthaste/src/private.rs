@@ -5,9 +5,9 @@
 //! possible the store is refused.
 
 use std::ffi::OsStr;
-use std::fs::{self, Metadata, Permissions};
+use std::fs::{self, Metadata, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
@@ -20,6 +20,8 @@ const STRANGERS: u32 = 0o007;
 const WRITABLE: u32 = 0o022;
 /// A directory that everybody may use, such as `/tmp`.
 const STICKY: u32 = 0o1000;
+/// The one name that may be a link: packs may be on another disk.
+const PACKS: &str = "packs";
 /// How the names of what a store keeps in its directory begin.
 const OURS: [&str; 11] = [
     "format",
@@ -68,9 +70,12 @@ pub fn tighten_store(dir: &Path) -> Result<()> {
 }
 
 /// The same for a store that is only read: root may read everybody's.
+///
+/// The owner of the directory may have put links into it, so that root changes other files. So only
+/// packs may be a link, and root changes only what belongs to the owner of the directory.
 pub fn tighten(dir: &Path) -> Result<()> {
-    let Some(meta) = present(fs::metadata(dir), dir)? else { return Ok(()) };
-    if meta.mode() & STICKY != 0 {
+    let Some(whole) = present(fs::metadata(dir), dir)? else { return Ok(()) };
+    if whole.mode() & STICKY != 0 {
         return Err(Failure::Usage(format!(
             "{} is shared by all users of this machine; name a directory of the store's own with --data",
             dir.display()
@@ -81,16 +86,18 @@ pub fn tighten(dir: &Path) -> Result<()> {
         let is_ours =
             |name: &OsStr| OURS.iter().any(|ours| name.as_encoded_bytes().starts_with(ours.as_bytes()));
         if entry.file_name().is_some_and(is_ours) {
-            // Packs may be a link to another disk.
-            let Some(meta) = present(fs::metadata(&entry), &entry)? else { continue };
-            tighten_tree(&entry, &meta)?;
+            let linked = entry.file_name() == Some(OsStr::new(PACKS));
+            let meta = if linked { fs::metadata(&entry) } else { fs::symlink_metadata(&entry) };
+            if let Some(found) = present(meta, &entry)?.filter(|found| !found.is_symlink()) {
+                tighten_tree(&entry, &found, whole.uid())?;
+            }
         } else {
             alone = false;
         }
     }
     // A directory that also holds other people's things stays open: all of the store in it is
     // closed.
-    if alone { take_from(dir, &meta, OTHERS) } else { Ok(()) }
+    if alone { take_from_owned(dir, &whole, whole.uid()) } else { Ok(()) }
 }
 
 /// A file that holds a secret and is named by the setting `setting`: nobody but its owner and its
@@ -120,18 +127,63 @@ pub fn trusted_here(file: &Path) -> Result<()> {
     Ok(())
 }
 
-fn tighten_tree(path: &Path, meta: &Metadata) -> Result<()> {
+fn tighten_tree(path: &Path, meta: &Metadata, owner: u32) -> Result<()> {
     if meta.is_dir() {
+        belongs(path, meta, owner)?;
         for entry in read(path)? {
             // What a link leads to is not the store's.
             if let Some(meta) = present(fs::symlink_metadata(&entry), &entry)?
                 && !meta.is_symlink()
             {
-                tighten_tree(&entry, &meta)?;
+                tighten_tree(&entry, &meta, owner)?;
             }
         }
     }
-    take_from(path, meta, OTHERS)
+    take_from_owned(path, meta, owner)
+}
+
+/// An error if root meets a file of another user than the store's.
+fn belongs(path: &Path, meta: &Metadata, owner: u32) -> Result<()> {
+    if user() != 0 || meta.uid() == owner {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "{} belongs to the user with id {}, but the store to the one with id {owner}; move out of the store what is \
+         not part of it",
+        path.display(),
+        meta.uid()
+    )))
+}
+
+/// Takes the permissions of group and others from a file of this owner. One of another user that
+/// others can read is refused.
+fn take_from_owned(path: &Path, meta: &Metadata, owner: u32) -> Result<()> {
+    if meta.mode() & OTHERS == 0 {
+        return Ok(());
+    }
+    if user() != 0 {
+        // Nobody but root can change what belongs to others.
+        return take_from(path, meta, OTHERS);
+    }
+    if !meta.is_file() && !meta.is_dir() {
+        // A socket or a pipe holds no mail.
+        return Ok(());
+    }
+    // The owner may replace the file at any time. What is open is what is looked at and changed. A
+    // pipe that has taken its place is not waited for.
+    let open = |flags| OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | flags).open(path);
+    let opened = match open(libc::O_NOFOLLOW) {
+        // The store itself, or its packs.
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => open(0),
+        outcome => outcome,
+    };
+    let Some(file) = present(opened, path)? else { return Ok(()) };
+    let meta = file.metadata().map_err(|error| named(path, &error))?;
+    belongs(path, &meta, owner)?;
+    let closed = Permissions::from_mode(meta.mode() & 0o7777 & !OTHERS);
+    file.set_permissions(closed).map_err(|error| named(path, &error))?;
+    tracing::warn!(path = %path.display(), "others could read this: now only its owner can");
+    Ok(())
 }
 
 /// Takes permissions away if any of them is given.
@@ -210,6 +262,55 @@ mod tests {
         set(dir.path(), 0o1777);
         assert!(tighten(dir.path()).unwrap_err().to_string().contains("shared by all users"));
         assert_eq!(mode(dir.path()), 0o1777);
+    }
+
+    #[test]
+    fn a_link_among_the_stores_files_is_not_followed() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = |name: &str| dir.path().join(name);
+        let other = elsewhere.path().join("other");
+        fs::write(&other, "x").unwrap();
+        set(&other, 0o644);
+        set(elsewhere.path(), 0o755);
+        for name in ["index-x", "index", "tls-links", "reserve"] {
+            std::os::unix::fs::symlink(elsewhere.path(), path(name)).unwrap();
+        }
+        tighten(dir.path()).unwrap();
+        assert_eq!((mode(&other), mode(elsewhere.path())), (0o644, 0o755));
+        // Packs on another disk.
+        std::os::unix::fs::symlink(elsewhere.path(), path("packs")).unwrap();
+        tighten(dir.path()).unwrap();
+        assert_eq!((mode(&other), mode(elsewhere.path())), (0o600, 0o700));
+    }
+
+    /// Root reads the store of another user, who made the links.
+    #[test]
+    fn root_changes_only_what_belongs_to_the_stores_owner() {
+        if user() != 0 {
+            return;
+        }
+        let give = |path: &Path| std::os::unix::fs::chown(path, Some(65_534), None).unwrap();
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = |name: &str| dir.path().join(name);
+        let other = elsewhere.path().join("other");
+        fs::write(&other, "x").unwrap();
+        set(&other, 0o644);
+        set(elsewhere.path(), 0o755);
+        give(dir.path());
+        std::os::unix::fs::symlink(elsewhere.path(), path("packs")).unwrap();
+        assert!(tighten(dir.path()).unwrap_err().to_string().contains("user with id 0"));
+        assert_eq!((mode(&other), mode(elsewhere.path())), (0o644, 0o755));
+        fs::remove_file(path("packs")).unwrap();
+        // A second name of a file of root.
+        fs::hard_link(&other, path("format")).unwrap();
+        assert!(tighten(dir.path()).is_err());
+        assert_eq!(mode(&other), 0o644);
+        fs::remove_file(path("format")).unwrap();
+        fs::write(path("format"), "x").unwrap();
+        set(&path("format"), 0o644);
+        give(&path("format"));
+        tighten(dir.path()).unwrap();
+        assert_eq!(mode(&path("format")), 0o600);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Any bytes as a message that is verified or gets our results, and as the sender that a forward
-//! makes. For fuzz targets, and for the tests below.
+//! Any bytes as a message that is verified or gets our results, as the records of its sender, and
+//! as the sender that a forward makes. For fuzz targets, and for the tests below.
 
 use std::net::IpAddr;
 use std::sync::OnceLock;
@@ -9,6 +9,10 @@ use bytes::Bytes;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::ResolverConfig;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use mail_auth::common::parse::TxtRecordParser as _;
+use mail_auth::common::verify::DomainKey;
+use mail_auth::dmarc::Dmarc;
+use mail_auth::spf::Spf;
 use posthaste_mime_summary::is_header_bounded;
 use tokio::runtime::{Builder, Runtime};
 
@@ -60,6 +64,17 @@ pub fn verified(data: &[u8]) {
     assert!(!field.replace("\r\n", "").contains(['\r', '\n']), "{field:?}");
 }
 
+/// What a stranger's name server says of a domain: a policy of SPF, a key of DKIM, a policy of
+/// DMARC. The crate that reads them is not ours; what is read decides about mail here.
+pub fn records(data: &[u8]) {
+    let Some((&first, record)) = data.split_first() else { return };
+    match first % 3 {
+        0 => drop(Spf::parse(record)),
+        1 => drop(DomainKey::parse(record)),
+        _ => drop(Dmarc::parse(record)),
+    }
+}
+
 /// An address: a rewritten address is found again, and no other is accepted.
 pub fn sender(data: &[u8]) {
     let Ok(address) = std::str::from_utf8(data) else { return };
@@ -90,6 +105,11 @@ mod tests {
     #[test]
     fn any_message_can_be_verified() {
         fuzz_seeds("verified", 500, verified);
+    }
+
+    #[test]
+    fn any_record_is_read() {
+        fuzz_seeds("dns_records", 50_000, records);
     }
 
     #[test]

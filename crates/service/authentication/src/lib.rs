@@ -40,6 +40,7 @@ mod verify;
 
 pub use canonical::has_bare_cr;
 pub use keys::{Algorithm, DomainKey, DomainKeys, KeyError, KeyState};
+pub use places::Verifications;
 pub use senders::Senders;
 pub use sign::{Origin, Signer, authors};
 pub use verify::{Action, Busy, Client, Observed, Policy, Verdict, Verified, Verifier, VerifierOptions};

@@ -21,15 +21,20 @@ const PLACES: usize = 64;
 /// few for a large sender whose messages come in bursts.
 const PLACES_EACH: usize = PLACES / 4;
 
-/// Places, by the network of the sending host, and turns.
+/// Places, by the network of the sending host, and turns. Clones are one.
 #[derive(Clone)]
-pub(crate) struct Verifications {
+pub struct Verifications {
     places: Places<IpAddr>,
     turns: Arc<Turns>,
 }
 
 impl Verifications {
-    pub(crate) fn new() -> Self {
+    /// As many as one server has: its verifiers that follow each other share them.
+    #[allow(
+        clippy::new_without_default,
+        reason = "places are shared, so nobody should get others by accident"
+    )]
+    pub fn new() -> Self {
         Self { places: Places::new(PLACES, PLACES_EACH), turns: Arc::new(Turns::new(processors_for_work())) }
     }
 
@@ -49,6 +54,12 @@ impl Verifications {
     pub(crate) fn in_turn<T>(&self, work: impl FnOnce() -> T) -> T {
         let _turn = self.turns.take();
         work()
+    }
+}
+
+impl std::fmt::Debug for Verifications {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Verifications").finish_non_exhaustive()
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::conversions::as_plain;
 use crate::error::DeliveryError;
-use crate::memory::{SUMMARY_WITHIN, one_share};
+use crate::memory::{FINISHED_BYTES_DEFAULT, SUMMARY_WITHIN, SummaryMemory, one_share};
 use crate::quota::{Quota, Quotas, Room, Usage};
 
 /// Makes a message's summary.
@@ -87,6 +87,8 @@ pub struct Delivery {
     summarize: Summarize,
     /// Memory for summaries being made.
     pub(crate) summaries: ByteBudget,
+    /// Memory for summaries that are made and not stored yet.
+    pub(crate) finished: ByteBudget,
     quotas: Arc<Quotas>,
     /// For decoding what URLs name: one for each account.
     pub(crate) url_places: Places<[u8; 16]>,
@@ -102,9 +104,19 @@ impl Delivery {
     /// A delivery into a store, for the accounts of a directory.
     pub fn new(store: Store, directory: Arc<Directory>, options: DeliveryOptions) -> Self {
         let summaries = one_share(ByteBudget::new(SUMMARIES_BYTES_DEFAULT));
+        let finished = one_share(ByteBudget::new(FINISHED_BYTES_DEFAULT));
         let quotas = Arc::new(Quotas::new(store.clone()));
         let url_places = Places::new(processors_for_work(), 1);
-        Self { store, directory, options, summarize: crate::summarize, summaries, quotas, url_places }
+        Self {
+            store,
+            directory,
+            options,
+            summarize: crate::summarize,
+            summaries,
+            finished,
+            quotas,
+            url_places,
+        }
     }
 
     /// The same with this much memory for summaries, which other deliveries may share. It must hold
@@ -113,6 +125,13 @@ impl Delivery {
     #[must_use]
     pub fn with_summaries(mut self, budget: ByteBudget) -> Self {
         self.summaries = one_share(budget);
+        self
+    }
+
+    /// The same with this much memory for summaries that are made and not stored yet.
+    #[must_use]
+    pub fn with_finished(mut self, budget: ByteBudget) -> Self {
+        self.finished = one_share(budget);
         self
     }
 
@@ -228,7 +247,7 @@ impl Delivery {
         bytes: Bytes,
         recipients: &[Recipient],
     ) -> Vec<Result<Delivered, DeliveryError>> {
-        let forms = match self.forms(bytes, recipients).await {
+        let forms = match self.forms(bytes, recipients, SummaryMemory::Counted).await {
             Ok(forms) => forms,
             Err(error) => return recipients.iter().map(|_| Err(error.clone())).collect(),
         };

@@ -26,6 +26,14 @@ pub enum DeliveryError {
     /// There is no memory to process it at the moment.
     #[error("too many large messages are arriving; try again later")]
     Busy,
+    /// What the server notes of the messages of one command takes more memory than one command may.
+    #[error(
+        "the messages have too many parts and addresses to be appended at once (over {limit} octets); append fewer at a time"
+    )]
+    TooMuchAtOnce {
+        /// Octets of their summaries at most.
+        limit: usize,
+    },
     /// The account has as many messages as it may.
     #[error("the account holds {used} of its {limit} messages and has no room for {more} more")]
     TooManyMessages {
@@ -76,7 +84,7 @@ impl DeliveryError {
     /// The kind of the error.
     pub const fn kind(&self) -> Kind {
         match self {
-            Self::TooLarge { .. } => Kind::TooLarge,
+            Self::TooLarge { .. } | Self::TooMuchAtOnce { .. } => Kind::TooLarge,
             Self::OverQuota { .. } | Self::TooManyMessages { .. } => Kind::OverQuota,
             Self::Busy => Kind::Unavailable,
             Self::Interrupted(_) => Kind::ServerBug,
@@ -123,6 +131,7 @@ mod tests {
         ];
         let lasting = [
             (DeliveryError::TooLarge { len: 2, limit: 1 }, Kind::TooLarge),
+            (DeliveryError::TooMuchAtOnce { limit: 1 }, Kind::TooLarge),
             (StoreError::TooLarge { what: "octets", limit: 1 }.into(), Kind::TooLarge),
             (StoreError::NoSuchName.into(), Kind::NoMailbox),
             (StoreError::UidsExhausted.into(), Kind::Refused),

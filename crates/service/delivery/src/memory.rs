@@ -1,4 +1,10 @@
-//! Memory for summaries and conversions: one budget, which both share.
+//! Memory for summaries and conversions that are being made: one budget, which both share. Another
+//! one is for summaries that are made and not stored yet.
+//!
+//! Work that holds bytes of the second may wait for the first. A message waits for the second
+//! before it holds any of it, and work that makes a summary waits for nothing. The copy of a
+//! message that was verified counts for the first, too, while it waits: so each wait has a
+//! deadline.
 
 use posthaste_net::ByteBudget;
 use std::time::Duration;
@@ -12,4 +18,18 @@ pub(crate) const SUMMARY_WITHIN: Duration = Duration::from_secs(60);
 /// no shares. Waiters are served in order, so many small messages do not starve a large one.
 pub(crate) fn one_share(budget: ByteBudget) -> ByteBudget {
     budget.with_share_of_at_least(usize::MAX).in_order()
+}
+
+/// Default memory for summaries that are not stored yet: twelve of the longest, or a hundred
+/// thousand usual ones.
+pub(crate) const FINISHED_BYTES_DEFAULT: usize = 128 << 20;
+
+/// Whether a delivery waits for memory for its summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SummaryMemory {
+    /// It does, and the memory is held until the message is stored.
+    Counted,
+    /// The caller holds the summary of another message, which a script sends on. Who holds such
+    /// memory may not wait for more of it, so this summary is not counted.
+    BesideOthers,
 }

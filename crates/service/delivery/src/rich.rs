@@ -19,6 +19,7 @@ use bytes::Bytes;
 use posthaste_directory::{Account, Format, FormatSettings, Recipient};
 use posthaste_mail_model::Flag;
 use posthaste_metrics::Counter;
+use posthaste_mime_summary::summary_len_max;
 use posthaste_net::{BytePermit, Holder};
 use posthaste_store::IncomingMessage;
 use posthaste_store::form::{Form, FormHeader};
@@ -27,7 +28,8 @@ use posthaste_tnef::{Outcome, conversion_memory_max, convert, might_be_rich};
 use crate::conversions::{enriched, header_of, with_original};
 use crate::deliver::{Delivery, INLINE_LEN_MAX};
 use crate::error::DeliveryError;
-use crate::memory::SUMMARY_WITHIN;
+use crate::memory::{SUMMARY_WITHIN, SummaryMemory};
+use crate::prepared::SummariesHeld;
 
 /// How a message is stored for some accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +71,8 @@ pub struct Forms {
     default: FormatSettings,
     first: IncomingMessage,
     others: Vec<(Shape, IncomingMessage)>,
+    /// The memory of their one summary, if it is counted.
+    _held: Option<SummariesHeld>,
 }
 
 impl Forms {
@@ -105,7 +109,12 @@ impl Rich {
 
 impl Delivery {
     /// A message ready for the mailboxes of these recipients: see [`Delivery::incoming`].
-    pub async fn forms(&self, bytes: Bytes, recipients: &[Recipient]) -> Result<Forms, DeliveryError> {
+    pub async fn forms(
+        &self,
+        bytes: Bytes,
+        recipients: &[Recipient],
+        memory: SummaryMemory,
+    ) -> Result<Forms, DeliveryError> {
         self.check_size(bytes.len())?;
         let account = recipients.first().map_or("", |first| first.account.name.as_str());
         let rich = self.as_mime(account, &bytes).await?;
@@ -117,6 +126,12 @@ impl Delivery {
         let shape_of = |r: &Recipient| Shape::wanted(r.account.stored_as(default), is_rich);
         let wanted = |shape: Shape| recipients.iter().any(|r| shape_of(r) == shape);
         let mut others = Vec::new();
+        let summary = summary_len_max(rich.as_ref().map_or(&bytes, |rich| &rich.mime).len());
+        let held = match memory {
+            SummaryMemory::Counted => Some(self.room_for_finished(summary).await?),
+            SummaryMemory::BesideOthers => None,
+        };
+        let take = |first: &IncomingMessage| held.iter().for_each(|held| held.take(first.summary.len()));
         let Some(rich) = rich else {
             let first = self.incoming(bytes.clone(), Vec::new(), None).await?;
             if wanted(Shape::Enriched)
@@ -124,14 +139,16 @@ impl Delivery {
             {
                 others.push((Shape::Enriched, self.stored_as(&first, stored)));
             }
-            return Ok(Forms { served: bytes, is_rich, default, first, others });
+            take(&first);
+            return Ok(Forms { served: bytes, is_rich, default, first, others, _held: held });
         };
         let first = self.incoming(rich.mime.clone(), Vec::new(), None).await?;
         for shape in [Shape::AsSent, Shape::MimeWithOriginal].into_iter().filter(|shape| wanted(*shape)) {
             let stored = rich.stored(shape, &bytes).map(|stored| self.stored_as(&first, stored));
             others.extend(stored.map(|stored| (shape, stored)));
         }
-        Ok(Forms { served: rich.mime, is_rich, default, first, others })
+        take(&first);
+        Ok(Forms { served: rich.mime, is_rich, default, first, others, _held: held })
     }
 
     /// The same message with another stored body.

@@ -15,7 +15,10 @@ use std::task::Poll;
 
 use crate::export::{ExportForm, ExportReport};
 use crate::import::{ImportError, ImportOptions, ImportReport};
-use crate::{Conversions, Delivery, DeliveryError, DeliveryOptions, Kind, MESSAGE_COST, Quota};
+use crate::{
+    Conversions, Delivery, DeliveryError, DeliveryOptions, Kind, MESSAGE_COST, NewMessage, Quota,
+    SummaryMemory,
+};
 
 pub(crate) async fn delivery() -> (Delivery, Account) {
     delivery_with(DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() }).await
@@ -238,6 +241,75 @@ async fn a_large_message_waits_for_memory() {
     let tight = delivery.clone().with_summaries(ByteBudget::new(1000));
     let refused = tight.incoming(large, Vec::new(), None).await.unwrap_err();
     assert_eq!((refused.kind(), refused.is_temporary()), (Kind::Unavailable, true));
+}
+
+/// A message of this size that is nothing but parts, whose summary is many times as long.
+fn parts(len: usize) -> Bytes {
+    let mut text = b"Content-Type: multipart/mixed; boundary=b\r\n\r\n".to_vec();
+    while text.len() < len {
+        text.extend_from_slice(b"--b\r\n\r\n");
+    }
+    text.into()
+}
+
+fn new_messages(count: usize, bytes: &Bytes) -> Vec<NewMessage> {
+    (0..count).map(|_| NewMessage { bytes: bytes.clone(), flags: Vec::new(), date: None }).collect()
+}
+
+/// Otherwise one APPEND of 128 MiB holds summaries of over a GiB.
+#[tokio::test]
+async fn the_summaries_of_one_command_have_a_bound_and_are_paid_for_until_they_are_stored() {
+    let (delivery, _) = delivery().await;
+    let budget = ByteBudget::new(64 << 20);
+    let delivery = delivery.with_finished(budget.clone());
+    let message = parts(256 << 10);
+    let one = delivery.incoming_all(new_messages(1, &message)).await.unwrap();
+    let len = one.messages[0].summary.len();
+    assert!(len > message.len(), "{len}");
+    assert_eq!(budget.available(), (64 << 20) - len);
+    drop(one);
+    assert_eq!(budget.available(), 64 << 20);
+    let refused = delivery.incoming_all(new_messages((16 << 20) / len + 1, &message)).await.unwrap_err();
+    assert!(matches!(refused, DeliveryError::TooMuchAtOnce { limit } if limit == 16 << 20), "{refused}");
+    assert_eq!(budget.available(), 64 << 20);
+    // Ordinary messages are taken by the thousand.
+    let small = Bytes::from_static(b"Subject: small\r\n\r\nsmall\r\n");
+    assert_eq!(delivery.incoming_all(new_messages(2000, &small)).await.unwrap().messages.len(), 2000);
+}
+
+#[tokio::test]
+async fn a_delivery_pays_for_its_summary_until_it_is_stored() {
+    let (delivery, ana) = delivery().await;
+    let budget = ByteBudget::new(64 << 20);
+    let delivery = delivery.with_finished(budget.clone());
+    let recipient = [delivery.resolve(&ana.name).await.unwrap()];
+    let forms = delivery.forms(parts(10_000), &recipient, SummaryMemory::Counted).await.unwrap();
+    assert_eq!(budget.available(), (64 << 20) - forms.of(&ana).summary.len());
+    drop(forms);
+    assert_eq!(budget.available(), 64 << 20);
+    let held = budget.begin(Holder::Account([1; 16]));
+    held.grow_to(16 << 20).unwrap();
+    let tight = delivery.with_finished(ByteBudget::new(1 << 20));
+    let mut forms = std::pin::pin!(tight.forms(parts(10_000), &recipient, SummaryMemory::Counted));
+    let other = tight.room_for_finished(1 << 20).await.unwrap();
+    assert!(poll_fn(|cx| Poll::Ready(forms.as_mut().poll(cx).is_pending())).await, "it waits");
+    let beside = tight.forms(parts(10_000), &recipient, SummaryMemory::BesideOthers).await.unwrap();
+    drop((other, beside));
+    forms.await.unwrap();
+}
+
+/// Each message alone is summarised in one go; many of them are not.
+#[tokio::test]
+async fn many_messages_of_one_command_are_summarised_in_slices() {
+    let (delivery, _) = delivery().await;
+    let message = parts(128 << 10);
+    let mut work = std::pin::pin!(delivery.incoming_all(new_messages(6, &message)));
+    let mut pauses = 0;
+    while poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_pending())).await {
+        pauses += 1;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(pauses, 3);
 }
 
 #[test]

@@ -199,9 +199,10 @@ impl Leases {
         }
     }
 
-    /// Compares leases with the records.
+    /// Compares leases with the records: all of them, also if some records cannot be read. The
+    /// error is the first of those reads.
     pub async fn compare(&self, which: Compared) -> Result<()> {
-        let now = now();
+        let (now, mut outcome) = (now(), Ok(()));
         for (key, grant) in self.held() {
             // Time changes no record.
             if key.has_ended(now) {
@@ -216,7 +217,8 @@ impl Leases {
                 Ok(stored) => stored,
                 Err(error) => {
                     grant.compared.store(false, Ordering::Release);
-                    return Err(error);
+                    outcome = outcome.and(Err(error));
+                    continue;
                 }
             };
             match stored.filter(|stored| key.holds(stored)) {
@@ -227,7 +229,7 @@ impl Leases {
                 }
             }
         }
-        Ok(())
+        outcome
     }
 }
 
@@ -235,6 +237,7 @@ impl Leases {
 mod tests {
     use super::*;
     use crate::AccountChange;
+    use crate::record::account_key;
     use crate::testing::{add, by_password, directory, other_process, secret};
 
     #[tokio::test]
@@ -287,6 +290,27 @@ mod tests {
         let late = directory.lease(&by_password(&account));
         directory.leases.compare(Compared::New).await.unwrap();
         assert!(late.is_ended() && earlier.is_ended());
+    }
+
+    #[tokio::test]
+    async fn a_record_that_cannot_be_read_delays_no_other_account() {
+        let (records, directory) = directory();
+        let mut leases = Vec::new();
+        for number in 0..16 {
+            let account = add(&directory, &format!("a{number}"), "pencil").await;
+            leases.push(directory.lease(&by_password(&account)));
+        }
+        directory.leases.compare(Compared::All).await.unwrap();
+        let disable = AccountChange { disabled: Some(true), ..AccountChange::default() };
+        for number in 8..16 {
+            other_process(&records).set(&format!("a{number}"), disable).await.unwrap();
+        }
+        for number in 0..8 {
+            records.put(&account_key(&format!("a{number}")), b"damaged".to_vec().into());
+        }
+        directory.leases.compare(Compared::All).await.unwrap_err();
+        assert!(leases[8..].iter().all(Lease::is_ended));
+        assert!(!leases[..8].iter().any(Lease::is_ended));
     }
 
     #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use posthaste_delivery::SummaryMemory;
 use posthaste_directory::Account;
 use posthaste_queue::TlsWish;
 
@@ -60,6 +61,11 @@ impl<'c> Chain<'c> {
     /// A message as it comes: its form, and what its sender wants of TLS.
     pub(crate) fn of(tls: TlsWish, form: Form) -> Self {
         Self { tls, form, ..Self::default() }
+    }
+
+    /// Whether its summary is counted: a script that sends it on holds one that is.
+    pub(crate) fn summary_memory(self) -> SummaryMemory {
+        if self.depth == 0 { SummaryMemory::Counted } else { SummaryMemory::BesideOthers }
     }
 
     /// With what its sender wants to be reported.

@@ -240,7 +240,7 @@ impl Filter {
         chain: Chain<'_>,
     ) -> Vec<Result<(), Undelivered>> {
         let sent = message.clone();
-        let forms = match self.delivery.forms(message, recipients).await {
+        let forms = match self.delivery.forms(message, recipients, chain.summary_memory()).await {
             Ok(forms) => forms,
             Err(error) => return recipients.iter().map(|_| Err(error.clone().into())).collect(),
         };

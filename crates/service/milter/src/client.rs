@@ -103,7 +103,7 @@ pub enum MilterError {
     Protocol(String, &'static str),
 }
 
-trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Socket for T {}
 
@@ -136,7 +136,17 @@ impl Milter {
     /// Shows a message to the filter and makes the changes that it wants. After an error the draft
     /// may be changed in part: it must not be used.
     pub async fn ask(&self, envelope: &Envelope<'_>, draft: &mut Draft) -> Result<Outcome, MilterError> {
-        let mut talk = Conversation { milter: self, socket: self.connect().await?, flags: 0 };
+        self.converse(self.connect().await?, envelope, draft).await
+    }
+
+    /// The same with a filter at the other end of a stream.
+    pub(crate) async fn converse(
+        &self,
+        socket: Box<dyn Socket>,
+        envelope: &Envelope<'_>,
+        draft: &mut Draft,
+    ) -> Result<Outcome, MilterError> {
+        let mut talk = Conversation { milter: self, socket, flags: 0 };
         talk.negotiate().await?;
         let outcome = talk.all(envelope, draft).await;
         if outcome.is_ok() {

@@ -16,6 +16,8 @@
 
 mod client;
 pub mod draft;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod packet;
 
 pub use client::{Connected, Envelope, Milter, MilterError, Outcome, Said, Verdict};

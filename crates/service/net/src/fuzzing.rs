@@ -1,4 +1,5 @@
-//! Any bytes as a compressed stream. For the fuzz target `deflate`, and for the test below.
+//! Any bytes as a compressed stream, and as the header of a proxy. For the fuzz targets `deflate`
+//! and `proxy`, and for the tests below.
 
 use std::io::Read;
 use std::pin::Pin;
@@ -7,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::ReadBuf;
 
 use crate::deflate::Deflate;
+use crate::proxy::header::{self, Prefix};
 
 /// Bytes that are read of a stream: twice the window of deflate (RFC 1951 §2). More of it would
 /// show nothing new, and take longer.
@@ -49,6 +51,31 @@ pub fn deflate(data: &[u8]) {
     assert!(read(&wire, 4096) == data);
 }
 
+/// The bytes that a connection from a proxy begins with. However they are cut, the same header is
+/// read, and nothing behind it counts.
+pub fn proxy(data: &[u8]) {
+    let whole = header::parse(data);
+    let mut first = None;
+    // A header is at most this long, and each of its prefixes is a part.
+    for end in 0..=data.len().min(header::LENGTH_MAX + 1) {
+        match header::parse(&data[..end]) {
+            Ok(Prefix::Part) => assert!(end < data.len() || whole == Ok(Prefix::Part)),
+            other => {
+                first = Some((end, other));
+                break;
+            }
+        }
+    }
+    match first {
+        Some((end, Ok(Prefix::Whole { length, header }))) => {
+            assert!(length == end && length <= header::LENGTH_MAX, "{length} of {end} octets");
+            assert_eq!(whole, Ok(Prefix::Whole { length, header }));
+        }
+        Some((_, other)) => assert!(whole.is_err() && other.is_err(), "{other:?}, then {whole:?}"),
+        None => assert_eq!(whole, Ok(Prefix::Part)),
+    }
+}
+
 /// The bytes that can be read of it, [`READ_MAX`] at most.
 fn read(mut stream: &[u8], step: usize) -> Vec<u8> {
     let mut cx = Context::from_waker(Waker::noop());
@@ -71,6 +98,11 @@ mod tests {
     use posthaste_testkit::fuzz_seeds;
 
     use super::*;
+
+    #[test]
+    fn any_header_is_read_alike_however_it_is_cut() {
+        fuzz_seeds("proxy", 5_000, proxy);
+    }
 
     #[test]
     fn any_stream_ends_fails_or_is_what_was_compressed() {

@@ -11,6 +11,8 @@
 //!   `fields::OURS` stay as they are.
 
 mod fields;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod rspamd;
 
 use std::net::IpAddr;

@@ -67,21 +67,24 @@ impl Introspection {
         let form = format!("token={}&token_type_hint=access_token", percent_encoded(token));
         let answer = self.http.post(&self.url, &self.authorization, form, ANSWER_LEN_MAX).await;
         let answer = answer.map_err(TokenError::Unavailable)?;
-        let claims: Map<String, Value> = serde_json::from_slice(&answer)
-            .map_err(|_| TokenError::Unavailable(format!("{} does not answer with JSON", self.url)))?;
-        // §2.2: REQUIRED. Nothing else is said of a token that is not valid.
-        match claims.get("active") {
-            Some(Value::Bool(true)) => {}
-            Some(Value::Bool(false)) => return Err(TokenError::Invalid("the token is not active")),
-            _ => {
-                return Err(TokenError::Unavailable(format!(
-                    "{} does not say whether it is active",
-                    self.url
-                )));
-            }
-        }
-        let claims = Claims(claims);
+        let claims = understood(&answer).map_err(|error| match error {
+            TokenError::Unavailable(why) => TokenError::Unavailable(format!("{} {why}", self.url)),
+            other => other,
+        })?;
         self.answers.lock().insert(hash, (Instant::now(), Arc::new(claims.clone())));
         Ok(claims)
+    }
+}
+
+/// The claims in an answer, if the token is valid.
+pub(crate) fn understood(answer: &[u8]) -> Result<Claims, TokenError> {
+    let unclear = |why: &str| TokenError::Unavailable(why.to_owned());
+    let claims: Map<String, Value> =
+        serde_json::from_slice(answer).map_err(|_| unclear("does not answer with JSON"))?;
+    // RFC 7662 §2.2: REQUIRED. Nothing else is said of a token that is not valid.
+    match claims.get("active") {
+        Some(Value::Bool(true)) => Ok(Claims(claims)),
+        Some(Value::Bool(false)) => Err(TokenError::Invalid("the token is not active")),
+        _ => Err(unclear("does not say whether it is active")),
     }
 }

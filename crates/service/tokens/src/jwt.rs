@@ -50,7 +50,12 @@ pub async fn verified(token: &str, keys: &KeyStore, allowed: &[Algorithm]) -> Re
     if !candidates.iter().any(|key| is_signed(key, algorithm, signed.as_bytes(), &signature)) {
         return Err(TokenError::Invalid("the signature of the token is wrong"));
     }
-    let claims = serde_json::from_slice::<Map<String, Value>>(&payload).map(Claims).map_err(|_| SHAPE)?;
+    claims_of(&payload)
+}
+
+/// The claims in the payload of a token.
+pub(crate) fn claims_of(payload: &[u8]) -> Result<Claims, TokenError> {
+    let claims = serde_json::from_slice::<Map<String, Value>>(payload).map(Claims).map_err(|_| SHAPE)?;
     // RFC 9068 §2.2: REQUIRED. A token without it would let in for ever.
     if !claims.expires() {
         return Err(TokenError::Invalid("the token has no time at which it expires"));

@@ -99,6 +99,15 @@ impl KeyStore {
         Self { source, read_again_after, held: Mutex::default(), reading: Semaphore::new(1) }
     }
 
+    /// These keys and no others, as read now.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn of_keys(keys: Vec<Key>) -> Self {
+        let now = Some(Instant::now());
+        let store = Self::new(KeySource::File(PathBuf::new()), USED_FOR);
+        *store.held.lock() = Held { keys: keys.into(), read: now, tried: now };
+        store
+    }
+
     /// The keys that a token with this key id may be signed with.
     pub async fn of(&self, id: Option<&str>, algorithm: Algorithm) -> Result<Vec<Key>, TokenError> {
         let found = self.known(id, algorithm);

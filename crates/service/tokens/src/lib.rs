@@ -17,6 +17,8 @@
 
 pub mod algorithm;
 pub mod claims;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod http;
 pub mod introspection;
 mod jwt;

@@ -5,13 +5,14 @@
 //! messages into summaries, by the same path as any other mail. All of them enter the mailbox, or
 //! none.
 
+use posthaste_delivery::{NewMessage, Prepared};
 use posthaste_directory::NewValue;
 use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::command::{AppendContent, AppendMessage};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, UidRanges};
 use posthaste_mail_model::{NumSet, Rights};
-use posthaste_store::{IncomingMessage, OwnArrivals};
+use posthaste_store::OwnArrivals;
 
 use super::DONE;
 use super::catenate::Assembly;
@@ -41,7 +42,7 @@ pub(super) async fn run(
     let found = session.asker()?.find(mailbox, Act::Insert).await.map_err(Failure::try_create)?;
     let Found { place, entry, rights } = found;
     let target = session.service.store.destination(entry.id);
-    let mut incoming = Vec::with_capacity(messages.len());
+    let mut new = Vec::with_capacity(messages.len());
     let reading = seen::reading(session.login()?, place.account(), entry.id);
     let mut seen_ones = Vec::with_capacity(messages.len());
     let mut assembly = Assembly::new();
@@ -50,8 +51,9 @@ pub(super) async fn run(
         values.push(annotations_of(&message, rights)?);
         message.flags = permitted(message.flags, rights);
         seen_ones.push(reading.is_some() && seen::take_out(&mut message.flags));
-        incoming.push(prepare(session, &mut assembly, message).await?);
+        new.push(whole(session, &mut assembly, message).await?);
     }
+    let Prepared { messages: incoming, held: _held } = session.service.delivery.incoming_all(new).await?;
     // The messages count for the owner of the mailbox.
     let account = session.asker()?.owner(&place).await?;
     let (service, login) = (&session.service, session.login()?.id);
@@ -104,15 +106,15 @@ pub(super) fn is_empty(message: &AppendMessage) -> bool {
     matches!(&message.content, AppendContent::Sent(text) if text.data.is_empty())
 }
 
-/// A message as the store takes it.
-pub(super) async fn prepare(
+/// A message with all its bytes.
+pub(super) async fn whole(
     session: &Session,
     assembly: &mut Assembly,
     message: AppendMessage,
-) -> Result<IncomingMessage, Failure> {
+) -> Result<NewMessage, Failure> {
     let AppendMessage { flags, date, content, annotations: _ } = message;
-    let data = assembly.message(session, content).await?;
+    let bytes = assembly.message(session, content).await?;
     // Rows hold dates from 1970 to 2106.
     let date = date.map(|at| u32::try_from(at.unix_seconds().max(0)).unwrap_or(u32::MAX));
-    Ok(session.service.delivery.incoming(data, flags, date).await?)
+    Ok(NewMessage { bytes, flags, date })
 }

@@ -3,14 +3,14 @@
 //! A client that saves a draft again needs no APPEND, STORE and EXPUNGE. No moment shows both
 //! messages or neither: they change places in one commit, as in a MOVE.
 
-use posthaste_delivery::Usage;
+use posthaste_delivery::{Prepared, Usage};
 use posthaste_filter::Cause;
 use posthaste_imap_codec::command::AppendMessage;
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, UidRanges};
 use posthaste_mail_model::Uid;
 
-use super::append::{annotations_of, done_without, is_empty, prepare};
+use super::append::{annotations_of, done_without, is_empty, whole};
 use super::catenate::Assembly;
 use super::copy::{Target, happened, not_copied, note_own, target_of};
 use super::expunge::forget;
@@ -45,7 +45,10 @@ pub(super) async fn run(
     let reading = reading.filter(|_| seen::take_out(&mut message.flags));
     // Its memory is held until the message is stored.
     let mut assembly = Assembly::new();
-    let new = prepare(session, &mut assembly, message).await?;
+    let new = vec![whole(session, &mut assembly, message).await?];
+    let Prepared { messages, held: _held } = session.service.delivery.incoming_all(new).await?;
+    let missing = || Reply::no(Code::ServerBug, "The message was lost");
+    let new = messages.into_iter().next().ok_or_else(missing)?;
     let mut ctx = session.ctx()?;
     // RFC 8508 §3.5: the old message makes room for the new one.
     let old = ctx.selected.announced.row_of_uid(uid).map_or(0, |(_, row)| u64::from(row.size()));

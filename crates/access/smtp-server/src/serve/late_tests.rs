@@ -21,7 +21,10 @@ struct Talk {
 
 impl Talk {
     async fn begin(role: Role) -> Self {
-        let service = service_with_ana(role).await;
+        Self::with(service_with_ana(role).await).await
+    }
+
+    async fn with(service: Arc<SmtpService>) -> Self {
         let (client, server) = tokio::io::duplex(4096);
         let (clock, hand) = Clock::manual();
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
@@ -93,4 +96,22 @@ async fn a_message_or_a_login_begins_the_time_again() {
     // "\0ana@example.org\0correct horse"
     talk.ask("AUTH PLAIN AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl", "235 ").await;
     talk.idle_for(40).await;
+}
+
+/// Without a login and with one.
+#[tokio::test]
+async fn chunks_without_an_end_have_a_deadline_of_their_own() {
+    for role in [Role::Smtp, Role::Submission] {
+        let budget = posthaste_net::ByteBudget::new(1 << 20).with_message_within(Duration::ZERO);
+        let service = Arc::into_inner(service_with_ana(role).await).unwrap().with_budget(budget);
+        let mut talk = Talk::with(Arc::new(service)).await;
+        talk.ask("EHLO client.example", "250 ").await;
+        if role == Role::Submission {
+            talk.ask("AUTH PLAIN AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl", "235 ").await;
+        }
+        talk.ask("MAIL FROM:<ana@example.org>", "250 ").await;
+        talk.ask("RCPT TO:<ana@example.org>", "250 ").await;
+        talk.ask("BDAT 0", "250 ").await;
+        talk.expect("421 4.4.2 ").await;
+    }
 }

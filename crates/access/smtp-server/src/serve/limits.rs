@@ -3,7 +3,7 @@
 use posthaste_directory::revoked;
 use posthaste_net::{AccountLimit, NetError};
 
-use super::{Driver, REVOKED, STOPS, closing};
+use super::{Driver, REVOKED, STOPS, closing, displaced};
 use crate::{
     reply::Reply,
     session::{Action, replies},
@@ -18,13 +18,17 @@ impl Driver {
         // Commands before this one are answered first.
         self.flush().await?;
         let Some(share) = self.connection.share() else { return Ok(None) };
-        let (enhanced, why) = tokio::select! {
-            biased;
-            () = self.shutdown.requested() => ((4, 3, 2), STOPS),
-            () = revoked(&mut self.lease) => ((4, 7, 0), REVOKED),
-            () = self.connection.peer_left() => return Err(NetError::Closed),
-            // Boxed: hardly any session needs it.
-            () = Box::pin(share.wait(AccountLimit::Commands)) => return Ok(None),
+        // Boxed: hardly any session needs it.
+        let mut wait = Box::pin(share.wait(AccountLimit::Commands));
+        let (enhanced, why) = loop {
+            tokio::select! {
+                biased;
+                () = self.shutdown.requested() => break ((4, 3, 2), STOPS),
+                () = revoked(&mut self.lease) => break ((4, 7, 0), REVOKED),
+                () = self.connection.peer_left() => return Err(NetError::Closed),
+                () = displaced(&mut self.incoming) => {}
+                () = &mut wait => return Ok(None),
+            }
         };
         Ok(Some(Action::Close(closing(enhanced, why))))
     }

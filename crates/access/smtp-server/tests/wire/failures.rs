@@ -330,6 +330,33 @@ async fn unfinished_messages_do_not_shut_others_out() {
     assert!(refused >= 1);
 }
 
+/// Between two chunks no byte is waited for, and the message has to give way all the same.
+#[tokio::test]
+async fn a_message_gives_way_between_its_chunks() {
+    let budget = ByteBudget::new(200_000).with_share_of_at_least(200_000).with_pause_max(Duration::ZERO);
+    let mut setup = Setup { budget: Some(budget), ..Setup::new(Role::Lmtp) };
+    setup.options.message_size_max = 180_000;
+    let server = setup.start().await;
+    let begun = "S: 220 …
+             C: LHLO a.example
+             C: MAIL FROM:<>
+             C: RCPT TO:<ana@example.org>
+             S* 250 HELP
+             S: 250 2.1.0 …
+             S: 250 2.1.5 …";
+    let (mut silent, mut other) = (server.connect().await, server.connect().await);
+    silent.play(begun).await;
+    silent.send(&[b"BDAT 150000\r\n".to_vec(), b"x".repeat(150_000)].concat()).await;
+    silent.play("S: 250 2.0.0 150000 octets received").await;
+    other.play(begun).await;
+    other.send(&[b"BDAT 150000 LAST\r\n".to_vec(), b"y".repeat(150_000)].concat()).await;
+    other.play("S: 250 2.0.0 Delivered, id …").await;
+    // The session has dropped its bytes. Otherwise it would deliver what no budget counts.
+    silent.play("C: BDAT 0 LAST\nS: 452 4.3.1 Too many messages are arriving; try again later").await;
+    let inbox = server.inbox("ana@example.org").await;
+    assert!(inbox.len() == 1 && inbox[0].ends_with("yyy"));
+}
+
 /// A client that has said DATA and may go on.
 async fn at_data(server: &Server) -> Talk<TcpStream> {
     let mut client = server.connect().await;

@@ -51,6 +51,12 @@ const CONTEXTS_BYTES_MAX: u64 = 32 << 20;
 const INDEX_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of messages on their way to other domains: beyond that, they wait for each other.
 const QUEUE_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of summaries that wait for their commit: ten of the longest, or a hundred thousand usual
+/// ones.
+const FINISHED_BYTES_MAX: u64 = 128 << 20;
+/// The least of them. The longest summary takes twice as much. Then there is no other one, and the
+/// memory to make summaries is free.
+const FINISHED_BYTES_LEAST: u64 = 5 << 20;
 /// Most connections that "auto" allows.
 const CONNECTIONS_MAX: u64 = 16_000;
 /// "auto" takes room for this many from all other parts.
@@ -71,6 +77,8 @@ pub struct Plan {
     pub incoming: u64,
     pub reading: u64,
     pub summaries: u64,
+    /// Summaries that are made and not stored yet.
+    pub finished: u64,
     pub queue: u64,
     pub cache: u64,
     pub keys: u64,
@@ -115,6 +123,7 @@ impl Plan {
             incoming: part(limits.incoming_bytes, message),
             reading: part(limits.reading_bytes, message),
             summaries: part(limits.summary_bytes, summary),
+            finished: FINISHED_BYTES_LEAST,
             queue: message,
             cache: part(config.store.cache, 0),
             keys: 0,
@@ -162,6 +171,7 @@ impl Plan {
         if config.store.cache == Auto::Auto {
             grow(&mut self.cache, (memory / 8).min(256 << 20), 1);
         }
+        grow(&mut self.finished, (memory / 32).min(FINISHED_BYTES_MAX), 1);
         grow(&mut self.queue, (memory / 16).min(QUEUE_BYTES_MAX), 1);
         grow(&mut self.keys, (memory / 64).min(KEYS_BYTES_MAX), 1);
         grow(&mut self.contexts, (memory / 64).min(CONTEXTS_BYTES_MAX), 1);
@@ -176,9 +186,12 @@ impl Plan {
 
     /// The most that all parts together may use, in bytes.
     pub fn worst_case(&self) -> u64 {
-        let Self { incoming, reading, summaries, queue, cache, keys, contexts, index, hashes, .. } = *self;
+        let Self {
+            incoming, reading, summaries, finished, queue, cache, keys, contexts, index, hashes, ..
+        } = *self;
         let connections = self.connections.saturating_mul(CONNECTION_BYTES);
-        let budgets = [incoming, incoming, reading, summaries, queue, cache, keys, contexts, index, hashes];
+        let budgets =
+            [incoming, incoming, reading, summaries, finished, queue, cache, keys, contexts, index, hashes];
         let fixed = [connections, TABLES_BYTES, SCRIPTS_BYTES, PROGRAM_BYTES];
         budgets.into_iter().chain(fixed).fold(0, u64::saturating_add)
     }
@@ -197,8 +210,8 @@ impl Plan {
     pub fn parts(&self) -> String {
         format!(
             "{} of `limits.connections` ({} of {}), twice {} of `limits.incoming_bytes`, {} of \
-             `limits.reading_bytes`, {} of `limits.summary_bytes`, {} of `store.cache`, {} of mail to other \
-             domains, {} of sort keys, {} of live results, {} of the search index, {} of \
+             `limits.reading_bytes`, {} of `limits.summary_bytes`, {} of summaries that are made, {} of \
+             `store.cache`, {} of mail to other domains, {} of sort keys, {} of live results, {} of the search index, {} of \
              `login.argon2_memory`, {} of tables, {} of Sieve scripts, {} of the program itself; messages of at \
              most {} (`limits.message_size`)",
             size(self.connections.saturating_mul(CONNECTION_BYTES)),
@@ -207,6 +220,7 @@ impl Plan {
             size(self.incoming),
             size(self.reading),
             size(self.summaries),
+            size(self.finished),
             size(self.cache),
             size(self.queue),
             size(self.keys),

@@ -1,9 +1,11 @@
 //! Commands that would compute for long.
 
+use std::io::Write;
+
 use posthaste_testkit::LineClient;
 
 use super::{Outcome, text};
-use crate::stage::{ATTACKER, BYSTANDER, Stage};
+use crate::stage::{ATTACKER, BYSTANDER, PASSWORD, Stage, push};
 
 /// Sends commands in batches, and reads an answer for each: how many were OK.
 fn pipelined(client: &mut LineClient, commands: &[String]) -> Result<usize, String> {
@@ -73,6 +75,62 @@ pub fn search(stage: &Stage) -> Outcome {
     }
     stage.hold()?;
     Ok(format!("{} left without an answer", open.len()))
+}
+
+/// Many short commands: each computes for less than a slice.
+pub fn searches(stage: &Stage) -> Outcome {
+    let mut client = stage.login(ATTACKER).map_err(text)?;
+    client.imap("CREATE Many").map_err(text)?;
+    client.imap("APPEND Many {10+}\r\nA: b\r\n\r\nc\r").map_err(text)?;
+    let (wanted, mut there) = (stage.of(2000, 100_000), 1);
+    client.imap("SELECT Many").map_err(text)?;
+    while there < wanted {
+        answer(&mut client, "COPY 1:* Many")?;
+        client.imap("NOOP").map_err(text)?;
+        there *= 2;
+    }
+    let mut socket = stage.socket("imap").map_err(text)?;
+    let begin = format!("l LOGIN {ATTACKER} \"{PASSWORD}\"\r\nl SELECT Many\r\n");
+    socket.write_all(begin.as_bytes()).map_err(text)?;
+    let mut left = stage.of(5, 100);
+    let sent = push(stage, &mut socket, || {
+        left = left.checked_sub(1)?;
+        Some("s SEARCH LARGER 4000000000\r\n".repeat(2000).into_bytes())
+    })?;
+    stage.hold()?;
+    Ok(format!("{} KiB of searches in {there} messages taken", sent >> 10))
+}
+
+/// One APPEND of many messages whose summaries are larger than they are.
+pub fn appends(stage: &Stage) -> Outcome {
+    let mut message = b"Content-Type: multipart/mixed; boundary=b\r\n\r\n".to_vec();
+    while message.len() < stage.of(64 << 10, 255 << 10) {
+        message.extend_from_slice(b"--b\r\n\r\n");
+    }
+    let mut said = Vec::new();
+    let mut sessions = Vec::new();
+    for _ in 0..stage.of(1, 2) {
+        let mut client = stage.login(ATTACKER).map_err(text)?;
+        client.send(b"a APPEND INBOX").map_err(text)?;
+        for _ in 0..stage.of(40, 500) {
+            client.send(format!(" {{{}}}\r\n", message.len()).as_bytes()).map_err(text)?;
+            let line = client.line().map_err(text)?;
+            if !line.starts_with('+') {
+                return Err(format!("a message of an APPEND was answered {line}"));
+            }
+            client.send(&message).map_err(text)?;
+        }
+        sessions.push(client);
+    }
+    for client in &mut sessions {
+        client.send(b"\r\n").map_err(text)?;
+    }
+    stage.hold()?;
+    for client in &mut sessions {
+        let line = client.line().map_err(text)?;
+        said.push(line.split(' ').skip(1).take(2).collect::<Vec<_>>().join(" "));
+    }
+    Ok(said.join(", "))
 }
 
 pub fn search_tree(stage: &Stage) -> Outcome {

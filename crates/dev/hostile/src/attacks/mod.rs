@@ -190,6 +190,18 @@ pub const ATTACKS: &[Attack] = &[
         run: commands::search,
     },
     Attack {
+        name: "searches",
+        what: "200,000 pipelined searches in 100,000 messages, no answer read",
+        memory_mib: reading,
+        run: commands::searches,
+    },
+    Attack {
+        name: "appends",
+        what: "APPEND of 500 messages that are nothing but parts",
+        memory_mib: incoming,
+        run: commands::appends,
+    },
+    Attack {
         name: "search-tree",
         what: "SEARCH keys nested 20,000 deep",
         memory_mib: little,

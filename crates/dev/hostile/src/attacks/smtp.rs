@@ -53,7 +53,7 @@ pub fn recipients(stage: &Stage) -> Outcome {
 
 pub fn chunks(stage: &Stage) -> Outcome {
     let begin = format!("EHLO a.example\r\nMAIL FROM:<a@example.net>\r\nRCPT TO:<{ATTACKER}>\r\n");
-    let mut open = Vec::new();
+    let (mut open, mut silent) = (Vec::new(), Vec::new());
     for size in
         ["0", "1", "60000000", "4294967296", "18446744073709551615", "18446744073709551616", "-1", "x"]
     {
@@ -79,7 +79,25 @@ pub fn chunks(stage: &Stage) -> Outcome {
         })?;
         let _ = last_words(&mut socket);
     }
+    // Whole chunks, and silence after them. The next ones take their memory after ten seconds.
+    let piece = vec![b'x'; stage.of(1 << 20, 60_000_000)];
+    for _ in 0..stage.of(2, 20) {
+        let mut client = stage.client("smtp").map_err(text)?;
+        client.send(format!("{begin}BDAT {}\r\n", piece.len()).as_bytes()).map_err(text)?;
+        // The bytes are in memory once they are acknowledged, or refused.
+        for part in piece.chunks(1 << 20) {
+            client.send(part).map_err(text)?;
+        }
+        for _ in 0..4 {
+            client.reply().map_err(text)?;
+        }
+        silent.push(client);
+    }
     stage.bystander_gets_mail()?;
     stage.hold()?;
-    Ok(format!("{} unfinished chunks, {} MiB of others taken", open.len(), sent >> 20))
+    let (unfinished, silent) = (open.len(), silent.len());
+    Ok(format!(
+        "{unfinished} unfinished chunks, {silent} silent after a chunk, {} MiB of others taken",
+        sent >> 20
+    ))
 }

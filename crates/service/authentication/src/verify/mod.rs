@@ -167,6 +167,12 @@ impl Verifier {
         Self { memory: budget.with_share_of_at_least(usize::MAX), ..self }
     }
 
+    /// Takes places from these, which verifiers that follow each other share.
+    #[must_use]
+    pub fn with_places(self, places: Verifications) -> Self {
+        Self { places, ..self }
+    }
+
     /// The name under which results are written.
     pub fn host(&self) -> &str {
         &self.options.host

@@ -85,6 +85,7 @@ pub struct ByteBudget {
     shared: Arc<Shared>,
     share: usize,
     pause_max: Duration,
+    message_within: Duration,
     in_order: bool,
 }
 
@@ -106,7 +107,7 @@ struct State {
     /// Who waits in order, the first in front.
     waiting: VecDeque<u64>,
     next: u64,
-    /// Nobody becomes slow before this, as far as the last look found.
+    /// Nobody becomes slow before this, as far as the last look at all messages found.
     all_move_until: Option<Instant>,
 }
 
@@ -115,6 +116,8 @@ struct State {
 struct Held {
     bytes: usize,
     messages: usize,
+    /// None of its messages becomes slow before this, as far as the last look found.
+    all_move_until: Option<Instant>,
 }
 
 /// A message whose bytes count.
@@ -144,7 +147,8 @@ impl ByteBudget {
         let total = bytes.max(1);
         let shared = Shared { total, state: Mutex::default(), freed: Notify::new() };
         let share = total.div_ceil(SHARE_DIVISOR);
-        Self { shared: Arc::new(shared), share, pause_max: PAUSE_MAX, in_order: false }
+        let (pause_max, message_within) = (PAUSE_MAX, MESSAGE_WITHIN);
+        Self { shared: Arc::new(shared), share, pause_max, message_within, in_order: false }
     }
 
     /// Lets one holder have at least this many bytes, if there are as many: the largest message
@@ -159,6 +163,13 @@ impl ByteBudget {
     #[must_use]
     pub fn with_pause_max(mut self, pause: Duration) -> Self {
         self.pause_max = pause;
+        self
+    }
+
+    /// Another time from the first byte of a message to its last than [`MESSAGE_WITHIN`].
+    #[must_use]
+    pub fn with_message_within(mut self, time: Duration) -> Self {
+        self.message_within = time;
         self
     }
 
@@ -246,21 +257,34 @@ impl State {
     /// of one group, or of all. Revokes none if that would not do.
     fn displace(&mut self, bytes: usize, of: Option<Group>, spared: u64) -> Result<(), NetError> {
         let now = Instant::now();
-        if self.all_move_until.is_some_and(|until| now < until) {
+        let of_group = of.and_then(|group| self.groups.get(&group)?.all_move_until);
+        if [self.all_move_until, of_group].into_iter().flatten().any(|until| now < until) {
             return Err(NetError::BudgetExhausted);
         }
         let mut slow: Vec<(usize, u64)> = Vec::new();
         let mut earliest: Option<Instant> = None;
-        for (&key, message) in self.messages.iter().filter(|(_, message)| !message.complete) {
+        let counts = |message: &Message| {
+            !message.complete && of.is_none_or(|group| message.groups.contains(&Some(group)))
+        };
+        for (&key, message) in self.messages.iter().filter(|(_, message)| counts(message)) {
             if message.moves_until > now {
                 earliest = Some(earliest.map_or(message.moves_until, |at| at.min(message.moves_until)));
-            } else if key != spared && of.is_none_or(|group| message.groups.contains(&Some(group))) {
+            } else if key != spared {
                 slow.push((message.bytes, key));
             }
         }
         if slow.iter().map(|(held, _)| held).sum::<usize>() < bytes {
-            // Only a look that found no slow sender says when the next look can find one.
-            self.all_move_until = if slow.is_empty() && of.is_none() { earliest } else { None };
+            // Only a look that found no slow sender says when the next look can find one, and it
+            // says so for those that it looked at.
+            let until = earliest.filter(|_| slow.is_empty());
+            match of {
+                None => self.all_move_until = until,
+                Some(group) => {
+                    if let Some(held) = self.groups.get_mut(&group) {
+                        held.all_move_until = until;
+                    }
+                }
+            }
             return Err(NetError::BudgetExhausted);
         }
         slow.sort_unstable_by(|one, other| other.cmp(one));
@@ -286,7 +310,7 @@ impl BytePermit {
 
     /// Time left for the message to become complete.
     pub fn time_left(&self) -> Duration {
-        MESSAGE_WITHIN.saturating_sub(self.began.elapsed())
+        self.budget.message_within.saturating_sub(self.began.elapsed())
     }
 
     /// Notes that this many bytes came: the sender moves.
@@ -341,7 +365,31 @@ impl BytePermit {
         Ok(())
     }
 
-    /// The same; waits for others to finish or to become slow. One who waits counts as moving.
+    /// Gives back all but this many bytes.
+    pub fn shrink_to(&self, bytes: usize) {
+        let mut state = self.budget.lock();
+        let Some(message) = state.messages.get_mut(&self.key) else { return };
+        let less = message.bytes.saturating_sub(bytes);
+        if less == 0 {
+            return;
+        }
+        message.bytes -= less;
+        let (groups, complete) = (message.groups, message.complete);
+        state.held -= less;
+        if complete {
+            state.complete -= less;
+        }
+        for group in groups.iter().flatten() {
+            if let Some(held) = state.groups.get_mut(group) {
+                held.bytes -= less;
+            }
+        }
+        drop(state);
+        self.budget.shared.freed.notify_waiters();
+    }
+
+    /// [`grow_to`](Self::grow_to); waits for others to finish or to become slow. One who waits
+    /// counts as moving.
     pub async fn grow_to_within(&self, bytes: usize, within: Duration) -> Result<(), NetError> {
         let deadline = Instant::now() + within.min(MESSAGE_WITHIN);
         let turn = self.budget.in_order.then(|| Turn::behind_others(&self.budget, self.key));

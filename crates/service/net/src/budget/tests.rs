@@ -110,6 +110,45 @@ fn bytes_that_come_put_slowness_off_up_to_the_longest_pause() {
     assert!(moves_until() <= before.max(Instant::now() + PAUSE_MAX));
 }
 
+/// Who waits looks four times a second, so a look at all messages must be rare.
+#[test]
+fn a_look_within_a_share_forgets_no_other_look_and_is_remembered() {
+    let budget = ByteBudget::new(40 * KIB);
+    let held = [ANA, BEN, Holder::Account([3; 16]), Holder::Account([4; 16])].map(|holder| {
+        let permit = budget.begin(holder);
+        permit.grow_to(10 * KIB).unwrap();
+        permit
+    });
+    assert!(budget.begin(Holder::Account([5; 16])).grow_to(KIB).is_err());
+    let found = budget.lock().all_move_until;
+    assert!(found.is_some());
+    budget.lock().all_move_until = None;
+    let anas = budget.begin(ANA);
+    assert!(anas.grow_to(KIB).is_err(), "over her share");
+    let of_ana = || budget.lock().groups[&Group::Account([1; 16])].all_move_until;
+    assert_eq!((of_ana().is_some(), budget.lock().all_move_until), (true, None));
+    budget.lock().all_move_until = found;
+    budget.lock().groups.get_mut(&Group::Account([1; 16])).unwrap().all_move_until = None;
+    assert!(anas.grow_to(KIB).is_err());
+    assert_eq!(budget.lock().all_move_until, found);
+    drop(held);
+}
+
+#[test]
+fn a_permit_can_give_back_a_part() {
+    let budget = ByteBudget::new(400);
+    let (one, two) = (budget.begin(ANA), budget.begin(ANA));
+    one.grow_to(100).unwrap();
+    one.complete();
+    assert!(two.grow_to(1).is_err(), "ana has a hundred");
+    one.shrink_to(200);
+    one.shrink_to(30);
+    assert_eq!((one.bytes(), budget.available(), budget.attainable()), (30, 370, 100));
+    two.grow_to(70).unwrap();
+    drop((one, two));
+    assert_eq!((budget.available(), budget.lock().complete), (400, 0));
+}
+
 #[tokio::test]
 async fn waits_for_others() {
     let budget = ByteBudget::new(KIB).with_share_of_at_least(KIB);

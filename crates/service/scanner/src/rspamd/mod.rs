@@ -100,8 +100,7 @@ impl Rspamd {
     pub async fn scan(&self, envelope: &Envelope<'_>, message: Bytes) -> Result<Scan, ScanError> {
         let asked = tokio::time::timeout(self.within, self.ask(envelope, message)).await;
         let answer = asked.map_err(|_| ScanError::Late(self.endpoint.to_string()))??;
-        let answer: Answer = serde_json::from_slice(&answer).map_err(|error| self.misunderstood(error))?;
-        answer.read().map_err(|why| self.misunderstood(why))
+        understood(&answer).map_err(|why| self.misunderstood(why))
     }
 
     async fn ask(&self, envelope: &Envelope<'_>, message: Bytes) -> Result<Bytes, ScanError> {
@@ -172,6 +171,11 @@ impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+/// What the body of an answer says.
+pub(crate) fn understood(answer: &[u8]) -> Result<Scan, String> {
+    serde_json::from_slice::<Answer>(answer).map_err(|error| error.to_string())?.read()
 }
 
 /// The used fields of rspamd's answer.

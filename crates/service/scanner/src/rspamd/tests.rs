@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use super::*;
 
 fn read(json: &str) -> Result<Scan, String> {
-    serde_json::from_str::<Answer>(json).map_err(|error| error.to_string())?.read()
+    understood(json.as_bytes())
 }
 
 fn envelope() -> Envelope<'static> {

@@ -6,6 +6,7 @@ mod listeners;
 pub mod metrics;
 mod outgoing;
 mod policies;
+mod request_head;
 mod services;
 
 use std::sync::Arc;

@@ -9,6 +9,8 @@ use posthaste_authentication::DomainKeys;
 use posthaste_net::{Connection, NetError, Shutdown};
 use posthaste_store::Engine;
 
+use super::request_head::{Request, find_end};
+
 /// Time for a request as a whole, and for its answer to be taken.
 const WITHIN: Duration = Duration::from_secs(10);
 /// Octets of a request: a line and some fields.
@@ -127,65 +129,11 @@ fn response(status: &str, text: &str, body: Body) -> String {
     )
 }
 
-/// The head of a request.
-struct Request<'h> {
-    method: &'h str,
-    path: &'h str,
-    /// In lower case, without its port.
-    host: String,
-}
-
-impl<'h> Request<'h> {
-    /// Reads the head of a request (RFC 9112 §3); `None` if it is none.
-    fn parse(head: &'h str) -> Option<Self> {
-        let mut lines = head.lines();
-        let mut words = lines.next()?.split(' ');
-        let (method, path, version) = (words.next()?, words.next()?, words.next()?);
-        if words.next().is_some() || !version.starts_with("HTTP/1.") {
-            return None;
-        }
-        let fields = lines.filter_map(|line| line.split_once(':'));
-        let mut hosts = fields.filter(|(name, _)| name.eq_ignore_ascii_case("host"));
-        let (_, host) = hosts.next()?;
-        if hosts.next().is_some() {
-            // RFC 9112 §3.2.
-            return None;
-        }
-        let host = host.trim().to_ascii_lowercase();
-        let host = host.split(':').next().unwrap_or_default().trim_end_matches('.').to_owned();
-        Some(Self { method, path, host })
-    }
-}
-
-/// Where the empty line is that ends a head.
-fn find_end(input: &[u8]) -> Option<usize> {
-    let at = |end: &[u8]| input.windows(end.len()).position(|window| window == end);
-    at(b"\r\n\r\n").or_else(|| at(b"\n\n"))
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-
-    #[test]
-    fn requests() {
-        let parse = |head: &str| Request::parse(head).map(|r| format!("{} {} {}", r.method, r.path, r.host));
-        assert_eq!(
-            parse("GET /x HTTP/1.1\r\nhOST: MTA-STS.Example.org:443\r\nAccept: */*").as_deref(),
-            Some("GET /x mta-sts.example.org")
-        );
-        for wrong in [
-            "",
-            "GET /x",
-            "GET /x HTTP/2\r\nHost: a",
-            "GET /x HTTP/1.1",
-            "GET /x HTTP/1.1\r\nHost: a\r\nHost: b",
-        ] {
-            assert_eq!(parse(wrong), None, "{wrong}");
-        }
-    }
 
     #[tokio::test]
     async fn a_request_byte_by_byte_has_a_deadline() {

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste_authentication::{Verifier, VerifierOptions};
+use posthaste_authentication::{Verifications, Verifier, VerifierOptions};
 use posthaste_directory::Network;
 use posthaste_filter::Filter;
-use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService, KeyCache};
+use posthaste_imap_server::{ClearTextLogin, Heavy, ImapOptions, ImapService, KeyCache};
 use posthaste_indexing::SearchIndex;
 use posthaste_managesieve_server::{self as managesieve, ManageSieveOptions, ManageSieveService};
 use posthaste_metrics::Registry;
-use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Shutdown};
+use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Places, Shutdown, processors_for_work};
 use posthaste_pop3_server::{Pop3Options, Pop3Service};
 use posthaste_reporting::{Reporter, ReportingOptions};
 use posthaste_screening::{Screening, ScreeningOptions, Seen};
@@ -48,6 +48,12 @@ pub struct Budgets {
     pub keys: KeyCache,
     /// Bytes of results that are kept up to date.
     pub contexts: ByteBudget,
+    /// Places for long work of IMAP's commands.
+    pub heavy: Heavy,
+    /// Places for ManageSieve's commands on scripts.
+    pub scripts: Places<[u8; 16]>,
+    /// Places for messages that are verified.
+    pub verifications: Verifications,
     /// Which messages may hold a word.
     pub index: SearchIndex,
     /// The records about other hosts and their senders.
@@ -79,6 +85,9 @@ impl Budgets {
             queue: plan.queue,
             keys,
             contexts: budget(plan.contexts),
+            heavy: Heavy::new(),
+            scripts: Places::new(processors_for_work(), 1),
+            verifications: Verifications::new(),
             index,
             seen: Seen::default(),
             accounts,
@@ -128,6 +137,7 @@ impl Services {
         .with_reads(budgets.reading.clone())
         .with_keys(budgets.keys.clone())
         .with_contexts(budgets.contexts.clone())
+        .with_heavy(budgets.heavy.clone())
         .with_index(budgets.index.clone())
         .with_accounts(budgets.accounts.clone());
         // RFC 6785: only with a place where scripts can be stored.
@@ -141,7 +151,10 @@ impl Services {
         // Without a way out nobody would get a report.
         let reports = filter.relay().and_then(|_| budgets.reporter.dmarc());
         let verification = verification(config).map(|verification| Verification {
-            verifier: verification.verifier.with_memory(opened.delivery.summaries().clone()),
+            verifier: verification
+                .verifier
+                .with_memory(opened.delivery.summaries().clone())
+                .with_places(budgets.verifications.clone()),
             reports,
             ..verification
         });
@@ -164,12 +177,15 @@ impl Services {
             lmtp: smtp(Role::Lmtp),
             submission: smtp(Role::Submission),
             smtp: smtp(Role::Smtp),
-            sieve: Arc::new(ManageSieveService::new(
-                managesieve_options(config),
-                Arc::clone(&opened.directory),
-                Some(certificates.clone()),
-                budgets.accounts.clone(),
-            )),
+            sieve: Arc::new(
+                ManageSieveService::new(
+                    managesieve_options(config),
+                    Arc::clone(&opened.directory),
+                    Some(certificates.clone()),
+                    budgets.accounts.clone(),
+                )
+                .with_places(budgets.scripts.clone()),
+            ),
             policies: Arc::new(Policies::new(
                 config.mta_sts.published(&hostname(config)).text(),
                 Arc::clone(opened.store.engine()),

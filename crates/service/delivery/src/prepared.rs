@@ -1,0 +1,95 @@
+//! The messages of one command, and the memory that their summaries take until they are stored.
+
+use bytes::Bytes;
+use posthaste_mail_model::Flag;
+use posthaste_mime_summary::{SUMMARY_LEN_MAX, summary_len_max};
+use posthaste_net::{BytePermit, Holder};
+use posthaste_store::IncomingMessage;
+
+use crate::deliver::{Delivery, INLINE_LEN_MAX};
+use crate::error::DeliveryError;
+use crate::memory::SUMMARY_WITHIN;
+
+/// One command's summaries may take this part of it.
+const COMMAND_SHARE: usize = 4;
+
+/// The work of a summary that does not depend on the message's length, as octets of a message.
+const MESSAGE_WORK: usize = 4 * 1024;
+
+/// A message that a client appends.
+#[derive(Debug)]
+pub struct NewMessage {
+    /// The message.
+    pub bytes: Bytes,
+    /// Its flags.
+    pub flags: Vec<Flag>,
+    /// INTERNALDATE in unix seconds; now, if it has none.
+    pub date: Option<u32>,
+}
+
+/// Messages ready for a mailbox, and the memory that their summaries take.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The messages, in their order.
+    pub messages: Vec<IncomingMessage>,
+    /// Hold it until they are stored.
+    pub held: SummariesHeld,
+}
+
+/// Memory of summaries that are not stored yet; given back when dropped.
+#[derive(Debug)]
+pub struct SummariesHeld(BytePermit);
+
+impl SummariesHeld {
+    /// The summaries are made and take so much.
+    pub(crate) fn take(&self, bytes: usize) {
+        self.0.shrink_to(bytes);
+    }
+}
+
+impl Delivery {
+    /// The messages of one command, ready for a mailbox: see [`Delivery::incoming`]. Their
+    /// summaries together have a bound.
+    pub async fn incoming_all(&self, messages: Vec<NewMessage>) -> Result<Prepared, DeliveryError> {
+        let mut most = 0;
+        for message in &messages {
+            self.check_size(message.bytes.len())?;
+            most += summary_len_max(message.bytes.len());
+        }
+        let limit = (self.finished.largest() / COMMAND_SHARE).max(SUMMARY_LEN_MAX);
+        let held = self.room_for_finished(most.min(limit)).await?;
+        let (mut ready, mut total, mut worked) = (Vec::with_capacity(messages.len()), 0, 0);
+        for NewMessage { bytes, flags, date } in messages {
+            let len = bytes.len();
+            let message = self.incoming(bytes, flags, date).await?;
+            total += message.summary.len();
+            if total > limit {
+                return Err(DeliveryError::TooMuchAtOnce { limit });
+            }
+            ready.push(message);
+            // Larger ones are summarised on another thread.
+            worked += if len <= INLINE_LEN_MAX { len + MESSAGE_WORK } else { 0 };
+            if worked >= INLINE_LEN_MAX {
+                worked = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+        held.take(total);
+        Ok(Prepared { messages: ready, held })
+    }
+
+    /// Waits until there is memory for summaries of so many bytes. Who asks holds none yet.
+    pub(crate) async fn room_for_finished(&self, bytes: usize) -> Result<SummariesHeld, DeliveryError> {
+        let permit = self.finished.begin(Holder::Account([0; 16]));
+        // On a small machine the longest summary takes all of it, and no other one is made beside
+        // it.
+        let wanted = bytes.min(self.finished.largest());
+        match permit.grow_to_within(wanted, SUMMARY_WITHIN).await {
+            Ok(()) => {
+                permit.complete();
+                Ok(SummariesHeld(permit))
+            }
+            Err(_) => Err(DeliveryError::Busy),
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! What any name server says of a domain.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| posthaste_authentication::fuzzing::records(data));
