@@ -11,20 +11,12 @@ const LONGER: &[(&str, usize, &str)] = &[
     ("crates/base/imap-codec/src/print/response.rs", 760, "one printer with an arm for each response"),
     ("crates/base/imap-codec/src/url.rs", 680, "parser and printer of one grammar, with their tests"),
     ("crates/dev/simulator/src/record.rs", 700, "one table of operations and all that they need"),
-    ("crates/storage/store-lmdb/tests/aftermath.rs", 700, "a list of scenarios"),
 ];
 
 /// Modules that are a file beside the folder of their own files, each with the reason. Roots of
 /// tests are not meant: cargo finds them by their name.
-const BESIDE: &[(&str, &str)] = &[
-    ("crates/access/smtp-server/src/command.rs", "not moved yet"),
-    ("crates/access/smtp-server/src/serve.rs", "not moved yet"),
-    ("crates/access/smtp-server/src/session.rs", "not moved yet"),
-    ("crates/app/posthaste/src/config.rs", "its fuzz target names it, and it its parts, by path"),
-    ("crates/service/delivery/src/by_url.rs", "not moved yet"),
-    ("crates/service/queue/src/runner.rs", "not moved yet"),
-    ("crates/service/queue/src/tests.rs", "not moved yet"),
-];
+const BESIDE: &[(&str, &str)] =
+    &[("crates/app/posthaste/src/config.rs", "its fuzz target names it, and it its parts, by path")];
 
 /// Modules `x.rs` that have a folder `x/` beside them, instead of being `x/mod.rs`.
 pub fn beside_their_folder(files: &[String]) -> Vec<String> {
