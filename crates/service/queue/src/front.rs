@@ -3,7 +3,7 @@
 //! Items have consecutive numbers, and an item's number is given before its record is written. So
 //! a missing number is an item that left the queue, or one whose record is about to come.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -19,14 +19,15 @@ pub(crate) struct Front {
     whole: ItemId,
     /// Those seen beyond a missing number.
     beyond: BTreeSet<ItemId>,
-    /// The `whole` below which a number is missing, and since when.
-    missing: Option<(ItemId, Instant)>,
+    /// The newest item at earlier looks, and when those were: what was missing before it then has
+    /// been missing since.
+    looks: VecDeque<(ItemId, Instant)>,
 }
 
 impl Front {
     /// All items up to this one were seen.
     pub(crate) fn after(whole: ItemId) -> Self {
-        Self { whole, beyond: BTreeSet::new(), missing: None }
+        Self { whole, beyond: BTreeSet::new(), looks: VecDeque::new() }
     }
 
     /// The next look reads items after this one.
@@ -37,25 +38,34 @@ impl Front {
     /// Notes that an item was seen; whether it is new.
     pub(crate) fn note(&mut self, id: ItemId) -> bool {
         let is_new = id > self.whole && self.beyond.insert(id);
-        while self.whole.checked_add(1).is_some_and(|next| self.beyond.remove(&next)) {
-            self.whole += 1;
-        }
+        self.go_on();
         is_new
     }
 
-    /// Ends a look. What has been missing for long left the queue.
+    /// Goes on to the next number that is missing.
+    fn go_on(&mut self) {
+        while self.whole.checked_add(1).is_some_and(|next| self.beyond.remove(&next)) {
+            self.whole += 1;
+        }
+    }
+
+    /// Ends a look. What has been missing for long left the queue. Each number has its own time:
+    /// one beside it may be missing for milliseconds.
     pub(crate) fn looked(&mut self, now: Instant) {
-        let Some(newest) = self.beyond.last().copied() else {
-            self.missing = None;
-            return;
-        };
-        match self.missing {
-            Some((whole, since)) if whole == self.whole => {
-                if now - since >= PATIENCE {
-                    *self = Self::after(newest);
-                }
+        if let Some(newest) = self.beyond.last().copied()
+            && self.looks.back().is_none_or(|(before, _)| *before < newest)
+        {
+            self.looks.push_back((newest, now));
+        }
+        while let Some((newest, _)) =
+            self.looks.pop_front_if(|(newest, since)| *newest <= self.whole || now - *since >= PATIENCE)
+        {
+            if newest > self.whole {
+                self.whole = newest;
+                self.beyond = self.beyond.split_off(&newest);
+                self.beyond.remove(&newest);
+                self.go_on();
             }
-            _ => self.missing = Some((self.whole, now)),
         }
     }
 }
@@ -75,6 +85,28 @@ mod tests {
         assert!(!front.note(7) && front.note(6));
         assert_eq!(front.whole(), 7);
         assert!(!front.note(3));
+    }
+
+    /// A number that has been missing for long says nothing about another one.
+    #[test]
+    fn each_number_is_waited_for_by_itself() {
+        let mut front = Front::after(4);
+        let now = Instant::now();
+        front.note(6);
+        front.looked(now);
+        let later = now + PATIENCE;
+        for id in [101, 102, 104] {
+            assert!(front.note(id));
+        }
+        front.looked(later);
+        assert_eq!(front.whole(), 6);
+        assert!(front.note(103), "it comes a moment later");
+        front.looked(later + PATIENCE / 2);
+        assert_eq!(front.whole(), 6);
+        front.looked(later + PATIENCE);
+        assert_eq!(front.whole(), 104);
+        assert!(!front.note(103) && front.note(105));
+        assert_eq!((front.whole(), front.beyond.len(), front.looks.len()), (105, 0, 0));
     }
 
     #[test]
