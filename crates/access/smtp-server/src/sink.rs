@@ -7,7 +7,7 @@ use posthaste_authentication::Origin;
 use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError, UrlPart, UrlReader, UrlRefusal};
 use posthaste_directory::Target;
 use posthaste_filter::{Envelope, Filter, Undelivered};
-use posthaste_queue::{Envelope as Outgoing, Here, Missed, QueueError, Refusal};
+use posthaste_queue::{Envelope as Outgoing, Here, Missed, QueueError, Refusal, Success};
 
 /// Why a message for other domains was not taken.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -105,9 +105,9 @@ pub trait MailSink: Send + Sync + 'static {
         Err(no_relay(envelope))
     }
 
-    /// Reports to the sender that a message is in the mailboxes of those recipients who are given
-    /// and wanted a report (RFC 3461 §5.2.3).
-    async fn report_delivered(&self, _message: &[u8], _envelope: &Outgoing) {}
+    /// Reports to the sender what became of a message for those recipients who are given and wanted
+    /// a report (RFC 3461 §5.2).
+    async fn report_success(&self, _message: &[u8], _envelope: &Outgoing, _success: Success) {}
 }
 
 #[async_trait]
@@ -225,9 +225,9 @@ impl MailSink for Filter {
         Ok(())
     }
 
-    async fn report_delivered(&self, message: &[u8], envelope: &Outgoing) {
+    async fn report_success(&self, message: &[u8], envelope: &Outgoing, success: Success) {
         let Some(relay) = Filter::relay(self) else { return };
-        if let Err(error) = relay.report_delivered(message, envelope).await {
+        if let Err(error) = relay.report_success(message, envelope, success).await {
             // The message is delivered: it must not be sent again for the sake of its report.
             tracing::error!(from = envelope.from, %error, "the report of a delivery is lost");
         }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use posthaste_queue::TlsWish;
 
+use crate::asked::Asked;
 use crate::compose;
 
 /// How often scripts of this server may send one message on to each other. A chain of forwards is
@@ -29,6 +30,11 @@ impl Form {
     pub(crate) fn of_own(text: &[u8]) -> Self {
         Self { binary: false, smtputf8: !compose::is_header_ascii(text) }
     }
+
+    /// That of a report, which has the header of a message in its body.
+    pub(crate) fn of_report(text: &[u8]) -> Self {
+        Self { binary: false, smtputf8: !text.is_ascii() }
+    }
 }
 
 /// Where a message is on its way through scripts, which send it on to each other.
@@ -43,6 +49,8 @@ pub(crate) struct Chain<'c> {
     pub(crate) tls: TlsWish,
     /// The form of the message.
     pub(crate) form: Form,
+    /// What its sender wants to be reported.
+    pub(crate) asked: Asked<'c>,
 }
 
 impl<'c> Chain<'c> {
@@ -51,9 +59,15 @@ impl<'c> Chain<'c> {
         Self { tls, form, ..Self::default() }
     }
 
-    /// For a message of this form that is made here because of this one.
+    /// With what its sender wants to be reported.
+    pub(crate) fn asked(self, asked: Asked<'c>) -> Self {
+        Self { asked, ..self }
+    }
+
+    /// For a message of this form that is made here because of this one. Its sender asks for
+    /// nothing.
     pub(crate) fn for_own(self, form: Form) -> Self {
-        Self { form, ..self }
+        Self { form, asked: Asked::default(), ..self }
     }
 
     /// One script further.

@@ -6,10 +6,15 @@ use posthaste_sieve::{Notification, VacationReply};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use crate::asked::Asked;
+
 /// Octets of the refused message's header that a report returns at most.
 const HEADER_LEN_MAX: usize = 32 * 1024;
 /// Octets of a line that is sent as it is: RFC 5322 §2.1.1.
 const LINE_LEN_MAX: usize = 998;
+/// Characters of a reason in the part for programs: with its field a line of at most
+/// [`LINE_LEN_MAX`], also if each has four octets. The part for a person has all of it.
+const DIAGNOSTIC_CHARS_MAX: usize = 200;
 
 /// The fields that all of them share.
 pub(crate) struct Frame<'f> {
@@ -88,31 +93,61 @@ fn is_ours(name: &str) -> bool {
     ours.iter().any(|one| name.eq_ignore_ascii_case(one)) || name.to_ascii_lowercase().starts_with("content-")
 }
 
-/// A report that a message was refused. RFC 3464; RFC 5429 §2.
-pub(crate) fn refusal(frame: &Frame<'_>, to: &str, recipient: &str, reason: &str, message: &[u8]) -> Vec<u8> {
+/// Somebody who does not get a message, and why.
+pub(crate) struct Refused<'r> {
+    pub(crate) recipient: &'r str,
+    pub(crate) reason: &'r str,
+}
+
+/// A report that a message was refused, in these words for its sender. RFC 3464; RFC 5429 §2.
+pub(crate) fn refusal(
+    frame: &Frame<'_>,
+    to: &str,
+    words: &str,
+    (asked, refused): (Asked<'_>, &[Refused<'_>]),
+    message: &[u8],
+) -> Vec<u8> {
     let postmaster = format!("Mail Delivery System <postmaster@{}>", frame.host);
     let mut text = frame.start(&postmaster, &format!("<{to}>"), "Your message was refused by its recipient");
-    let boundary = format!("refusal-{}", frame.id);
+    let (boundary, header) = (format!("refusal-{}", frame.id), header(message));
+    // RFC 6533 §3: addresses and fields in UTF-8 need the international forms of all parts. A
+    // multipart is 8bit if a part is (RFC 2045 §6.4).
+    let mut addresses =
+        refused.iter().map(|one| one.recipient).chain(asked.orcpt.map(|orcpt| orcpt.as_str()));
+    let is_utf8 = !header.is_ascii() || !addresses.all(str::is_ascii);
+    let encoding = if is_utf8 { "Content-Transfer-Encoding: 8bit\r\n" } else { "" };
+    let (status_type, header_type) = match is_utf8 {
+        true => ("message/global-delivery-status", "message/global-headers"),
+        false => ("message/delivery-status", "text/rfc822-headers"),
+    };
     let _ = write!(
         text,
         "Auto-Submitted: auto-replied\r\nMIME-Version: 1.0\r\n\
-         Content-Type: multipart/report; report-type=delivery-status;\r\n\tboundary=\"{boundary}\"\r\n\r\n\
-         --{boundary}\r\n"
+         Content-Type: multipart/report; report-type=delivery-status;\r\n\tboundary=\"{boundary}\"\r\n\
+         {encoding}\r\n--{boundary}\r\n"
     );
-    body(
-        &mut text,
-        &format!("Your message was refused by {recipient}. The reason given is:\r\n\r\n{reason}\r\n"),
-    );
-    let kind = if recipient.is_ascii() { "rfc822" } else { "utf-8" };
-    let _ = write!(
-        text,
-        "\r\n--{boundary}\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; {}\r\n\r\n\
-         Final-Recipient: {kind}; {recipient}\r\nAction: failed\r\nStatus: 5.7.1\r\n\
-         \r\n--{boundary}\r\nContent-Type: text/rfc822-headers\r\n\r\n",
-        frame.host
-    );
+    body(&mut text, words);
+    let _ = write!(text, "\r\n--{boundary}\r\nContent-Type: {status_type}\r\n{encoding}\r\n");
+    if let Some(envid) = asked.envid {
+        let _ = write!(text, "Original-Envelope-Id: {}\r\n", envid.decoded());
+    }
+    let _ = write!(text, "Reporting-MTA: dns; {}\r\n", frame.host);
+    for Refused { recipient, reason } in refused {
+        let kind = if recipient.is_ascii() { "rfc822" } else { "utf-8" };
+        text.push_str("\r\n");
+        if let Some(original) = asked.orcpt {
+            let _ = write!(text, "Original-Recipient: {}\r\n", original.field());
+        }
+        let _ = write!(text, "Final-Recipient: {kind}; {recipient}\r\nAction: failed\r\nStatus: 5.7.1\r\n");
+        // RFC 3464 §2.3.6: a report that is not international has ASCII alone.
+        let reason: String = one_line(reason).chars().take(DIAGNOSTIC_CHARS_MAX).collect();
+        if is_utf8 || reason.is_ascii() {
+            let _ = write!(text, "Diagnostic-Code: smtp; 550 5.7.1 {reason}\r\n");
+        }
+    }
+    let _ = write!(text, "\r\n--{boundary}\r\nContent-Type: {header_type}\r\n{encoding}\r\n");
     let mut bytes = text.into_bytes();
-    bytes.extend_from_slice(header(message));
+    bytes.extend_from_slice(header);
     bytes.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
     bytes
 }
@@ -210,6 +245,7 @@ fn base64(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use mail_parser::{MessageParser, MimeHeaders as _};
+    use posthaste_queue::{EnvelopeId, OriginalRecipient};
 
     fn frame() -> Frame<'static> {
         Frame { host: "mail.example.org", id: "1a".into(), now: 1_000_000_000 }
@@ -247,15 +283,53 @@ mod tests {
         assert!(text.ends_with("References: <m@x>\r\nContent-Type: text/html\r\n\r\n<p>away</p>"), "{text}");
     }
 
+    fn refused<'r>(recipient: &'r str, reason: &'r str) -> Refused<'r> {
+        Refused { recipient, reason }
+    }
+
+    fn subtypes(text: &[u8]) -> Vec<String> {
+        let read = MessageParser::new().parse(text).unwrap();
+        let types = read.parts.iter().filter_map(|part| part.content_type()?.subtype());
+        types.map(str::to_owned).collect()
+    }
+
     #[test]
     fn a_refusal_has_the_parts_of_a_report() {
         let message = b"Return-Path: <bo@x>\r\nSubject: hi\r\n\r\nbody";
-        let text = refusal(&frame(), "bo@x", "ana@example.org", "go away", message);
-        let read = MessageParser::new().parse(&text).unwrap();
-        let types: Vec<_> = read.parts.iter().filter_map(|part| part.content_type()?.subtype()).collect();
-        assert_eq!(types, ["report", "plain", "delivery-status", "rfc822-headers"]);
+        let (envid, orcpt) = (EnvelopeId::parse("id+2B1"), OriginalRecipient::parse("rfc822;x@y"));
+        let asked = Asked { envid: envid.as_ref(), orcpt: orcpt.as_ref(), ..Asked::default() };
+        let all = [refused("ana@example.org", "go\r\naway"), refused("cy@example.org", "grüße")];
+        let text = refusal(&frame(), "bo@x", "go away", (asked, &all), message);
+        assert_eq!(subtypes(&text), ["report", "plain", "delivery-status", "rfc822-headers"]);
         let text = String::from_utf8(text).unwrap();
-        assert!(text.contains("go away") && text.contains("Final-Recipient: rfc822; ana@example.org\r\n"));
+        assert!(text.is_ascii() && text.contains("go away"), "{text}");
+        assert!(text.contains("\r\n\r\nOriginal-Envelope-Id: id+1\r\nReporting-MTA: "), "{text}");
+        let each = "\r\n\r\nOriginal-Recipient: rfc822; x@y\r\nFinal-Recipient: rfc822; ana@example.org\r\nAction: failed\r\nStatus: 5.7.1\r\n\
+                    Diagnostic-Code: smtp; 550 5.7.1 go  away\r\n\
+                    \r\nOriginal-Recipient: rfc822; x@y\r\nFinal-Recipient: rfc822; cy@example.org\r\nAction: failed\r\nStatus: 5.7.1\r\n\r\n--";
+        assert!(text.contains(each), "{text}");
         assert!(text.contains("\r\n\r\nSubject: hi\r\n\r\n--refusal-1a--\r\n"), "{text}");
+    }
+
+    /// RFC 6533 §3.
+    #[test]
+    fn a_refusal_with_utf8_has_the_international_parts() {
+        let plain: &[u8] = b"Subject: hi\r\n\r\nbody";
+        for (recipient, message) in [("jörg@x", plain), ("ana@x", "Subject: ü\r\n\r\n".as_bytes())] {
+            let text = refusal(
+                &frame(),
+                "bo@x",
+                "go away",
+                (Asked::default(), &[refused(recipient, "nö")]),
+                message,
+            );
+            let types = ["report", "plain", "global-delivery-status", "global-headers"];
+            assert_eq!(subtypes(&text), types);
+            let text = String::from_utf8(text).unwrap();
+            assert_eq!(text.matches("Content-Transfer-Encoding: 8bit\r\n").count(), 3, "{text}");
+            let kind = if recipient.is_ascii() { "rfc822" } else { "utf-8" };
+            assert!(text.contains(&format!("Final-Recipient: {kind}; {recipient}\r\n")), "{text}");
+            assert!(text.contains("smtp; 550 5.7.1 nö\r\n"), "{text}");
+        }
     }
 }

@@ -133,7 +133,7 @@ impl Filter {
         let from = recipient.account.name.as_str();
         let chain = Chain::default().counted(&sends);
         let (served, sent) = (&text, &text);
-        let mail = Mail { message: &message, served, sent, from, chain, home: Home::Inbox };
+        let mail = Mail { message: &message, served, sent, from, chain, asked: &[], home: Home::Inbox };
         let world = self.world(recipient, Arc::clone(scripts), &list, mail);
         let world = World { happened: Some(happened), ..world };
         let Some(room) = self.room_to_run(recipient, text.len()).await else {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use tokio::runtime::Handle;
 
+use crate::asked::Asked;
 use crate::chain::{Chain, Form};
 use crate::file::Filing;
 use crate::mail::{Home, Mail};
@@ -62,6 +63,8 @@ pub struct Envelope<'e> {
     pub tls: TlsWish,
     /// What a host must understand where it is sent on.
     pub form: Form,
+    /// What is reported about each recipient, in their order; empty if nothing is asked for.
+    pub asked: &'e [Asked<'e>],
 }
 
 /// The outcome of a message for one recipient.
@@ -213,7 +216,7 @@ impl Filter {
             Ok(forms) => forms,
             Err(error) => return recipients.iter().map(|_| Err(error.clone().into())).collect(),
         };
-        let Envelope { from, is_quarantined, .. } = envelope;
+        let Envelope { from, is_quarantined, asked, .. } = envelope;
         let home = if is_quarantined { Home::Junk } else { Home::Inbox };
         let mail = |account: &Account| Mail {
             message: forms.of(account),
@@ -221,6 +224,7 @@ impl Filter {
             sent: &sent,
             from,
             chain,
+            asked,
             home,
         };
         let groups = by_account(recipients);
@@ -242,13 +246,13 @@ impl Filter {
             Refusals::Never => false,
         };
         let mut results = Vec::with_capacity(outcomes.len());
-        for (recipient, done) in recipients.iter().zip(outcomes) {
+        for (place, (recipient, done)) in recipients.iter().zip(outcomes).enumerate() {
             results.push(match done {
                 Done::Kept => Ok(()),
                 Done::Failed(error) => Err(error.into()),
                 Done::Rejected(reason) if can_refuse => Err(Undelivered::Rejected(reason)),
                 Done::Rejected(reason) => {
-                    self.report_refusal(recipient, &reason, mail(&recipient.account)).await
+                    self.report_refusal(recipient, &reason, mail(&recipient.account).of(place)).await
                 }
             });
         }
@@ -263,11 +267,12 @@ impl Filter {
         };
         let mut filing = Filing::new(&self.delivery, group.account, list, mail);
         let mut served: Vec<(&str, Done)> = Vec::with_capacity(group.members.len());
-        for recipient in group.members.iter().filter_map(|member| recipients.get(*member)) {
+        let members = group.members.iter().filter_map(|member| Some((*member, recipients.get(*member)?)));
+        for (place, recipient) in members {
             let address = recipient.address.as_str();
             let done = match served.iter().find(|(other, _)| *other == address) {
                 Some((_, done)) => done.clone(),
-                None => self.serve_one(&mut filing, recipient, mail).await,
+                None => self.serve_one(&mut filing, recipient, mail.of(place)).await,
             };
             served.push((address, done));
         }

@@ -4,13 +4,14 @@ use bytes::Bytes;
 use posthaste_authentication::{Origin, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
-use posthaste_queue::{self as queue, Failure, Here, Missed, QueueError, Refusal, To};
+use posthaste_queue::{self as queue, Failure, Here, Missed, QueueError, Refusal};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crate::asked::Asked;
 use crate::chain::Chain;
-use crate::compose;
+use crate::compose::{self, Refused};
 use crate::filter::{Envelope, Filter, Refusals, Undelivered};
 use crate::send::{NotSent, REDIRECTED};
 
@@ -63,13 +64,12 @@ impl Filter {
         envelope: Envelope<'_>,
         targets: &[Target],
     ) -> Vec<Result<(), Undelivered>> {
-        let accounts: Vec<Recipient> = targets
-            .iter()
-            .filter_map(|target| match target {
-                Target::Account(recipient) => Some(recipient.clone()),
-                Target::Group(_) => None,
-            })
-            .collect();
+        let asked_of = |place: usize| envelope.asked.get(place).copied().unwrap_or_default();
+        let of_accounts = targets.iter().enumerate().filter_map(|(place, target)| match target {
+            Target::Account(recipient) => Some((recipient.clone(), asked_of(place))),
+            Target::Group(_) => None,
+        });
+        let (accounts, asked): (Vec<Recipient>, Vec<Asked<'_>>) = of_accounts.unzip();
         // Beside a group no script can refuse for all.
         let refusals = match envelope.refusals {
             Refusals::Together if accounts.len() < targets.len() => Refusals::Never,
@@ -77,20 +77,22 @@ impl Filter {
         };
         let mut delivered = match accounts.is_empty() {
             true => Vec::new(),
-            false => self.deliver(message.clone(), Envelope { refusals, ..envelope }, &accounts).await,
+            false => {
+                let envelope = Envelope { refusals, asked: &asked, ..envelope };
+                self.deliver(message.clone(), envelope, &accounts).await
+            }
         }
         .into_iter();
         let mut of_groups: HashMap<&str, Result<(), Undelivered>> = HashMap::new();
         let mut outcomes = Vec::with_capacity(targets.len());
-        for target in targets {
+        for (place, target) in targets.iter().enumerate() {
             outcomes.push(match target {
                 Target::Account(_) => delivered.next().unwrap_or_else(|| Err(interrupted())),
                 Target::Group(group) => match of_groups.get(group.address.as_str()) {
                     Some(outcome) => outcome.clone(),
                     None => {
-                        let outcome = self
-                            .deliver_group(&message, envelope, group, Chain::of(envelope.tls, envelope.form))
-                            .await;
+                        let chain = Chain::of(envelope.tls, envelope.form).asked(asked_of(place));
+                        let outcome = self.deliver_group(&message, envelope, group, chain).await;
                         of_groups.insert(&group.address, outcome.clone());
                         outcome
                     }
@@ -124,10 +126,11 @@ impl Filter {
             ));
         }
         let expansion = self.delivery.directory().expand(group).await.map_err(unexpanded)?;
-        let from = match &group.owner {
-            // RFC 5321 §4.5.5: mail without a sender gets none.
-            Some(owner) if !envelope.from.is_empty() => owner.as_str(),
-            _ => envelope.from,
+        let (from, asked) = match &group.owner {
+            // RFC 5321 §4.5.5: mail without a sender gets none. RFC 3461 §5.2.7.3: the sender of a
+            // list has asked for nothing.
+            Some(owner) if !envelope.from.is_empty() => (owner.as_str(), Asked::default()),
+            _ => (envelope.from, chain.asked),
         };
         let mail = GroupMail {
             group,
@@ -135,7 +138,7 @@ impl Filter {
             from,
             smtputf8: chain.form.smtputf8 || !envelope.from.is_ascii(),
             is_quarantined: envelope.is_quarantined,
-            chain: chain.next(),
+            chain: chain.next().asked(asked),
         };
         let Expansion { here, elsewhere, mut refused, circular, .. } = expansion;
         refused.extend(circular.into_iter().map(|member| (member, CIRCULAR.to_owned())));
@@ -197,8 +200,14 @@ impl Filter {
             return Ok(Vec::new());
         }
         let GroupMail { from, is_quarantined, chain, .. } = *mail;
-        let envelope =
-            Envelope { from, refusals: Refusals::Never, is_quarantined, tls: chain.tls, form: chain.form };
+        let envelope = Envelope {
+            from,
+            refusals: Refusals::Never,
+            is_quarantined,
+            tls: chain.tls,
+            form: chain.form,
+            asked: &[],
+        };
         let text = [format!("Return-Path: <{}>\r\n", mail.from).as_bytes(), &mail.text].concat();
         let outcomes = self.deliver_filtered(Bytes::from(text), envelope, members, mail.chain).await;
         if self.relay.is_some() {
@@ -223,10 +232,10 @@ impl Filter {
             tls: mail.chain.tls,
             smtputf8: mail.smtputf8,
             binary: mail.chain.form.binary,
-            ..queue::Envelope::new(mail.from, &[])
+            ..mail.chain.asked.envelope(mail.from, &[])
         };
         let missed = late.iter().map(|(member, error)| Missed {
-            to: To::new(member.address.as_str()),
+            to: mail.chain.asked.to(member.address.as_str()),
             failure: Failure::of_delivery(error),
         });
         let here = if mail.is_quarantined { Here::Junk } else { Here::Inbox };
@@ -250,7 +259,7 @@ impl Filter {
             tls: mail.chain.tls,
             smtputf8,
             binary: mail.chain.form.binary,
-            ..queue::Envelope::new(from, to)
+            ..mail.chain.asked.envelope(from, to)
         };
         let (mut others, mut envelopes) = (Vec::new(), Vec::new());
         for member in members {
@@ -276,16 +285,21 @@ impl Filter {
     /// Reports members that did not get the message.
     async fn report_members(&self, mail: &GroupMail<'_>, message: &Bytes, refused: Vec<(String, String)>) {
         let group = mail.group.address.as_str();
-        let Some((first, _)) = refused.first() else { return };
-        let mut reason = format!("These members of {group} did not get it:\r\n");
-        for (member, why) in &refused {
-            tracing::warn!(group, member, why, "a member of a group gets no mail");
-            let _ = write!(reason, "  {member}: {why}\r\n");
-        }
-        if mail.from.is_empty() || mail.is_quarantined {
+        if refused.is_empty() {
             return;
         }
-        let text = compose::refusal(&self.frame(), mail.from, first, &reason, message);
+        let mut words = format!("These members of {group} did not get your message:\r\n");
+        for (member, why) in &refused {
+            tracing::warn!(group, member, why, "a member of a group gets no mail");
+            let _ = write!(words, "\r\n  {member}: {why}\r\n");
+        }
+        let asked = mail.chain.asked;
+        if mail.from.is_empty() || mail.is_quarantined || !asked.wants_failure() {
+            return;
+        }
+        let refused: Vec<_> =
+            refused.iter().map(|(member, why)| Refused { recipient: member, reason: why }).collect();
+        let text = compose::refusal(&self.frame(), mail.from, &words, (asked, &refused), message);
         // Without a sender: nothing answers a report, so it cannot go round.
         if let Err(error) = self.send(Bytes::from(text), "", mail.from, mail.chain, Origin::Server).await {
             tracing::warn!(group, to = mail.from, %error, "the report about members of a group cannot be delivered");

@@ -9,6 +9,7 @@ use posthaste_queue::{
 };
 use std::sync::Arc;
 
+use crate::asked::Asked;
 use crate::chain::Form;
 use crate::filter::{Envelope, Filter, Refusals, Undelivered};
 
@@ -72,17 +73,19 @@ struct Mailboxes {
 #[async_trait]
 impl Channel for Mailboxes {
     async fn send(&mut self, item: &Item, to: &[usize], message: Body) -> Sent {
-        let (mut targets, mut found) = (Vec::new(), Vec::new());
+        let (mut targets, mut asked, mut found) = (Vec::new(), Vec::new(), Vec::new());
         for recipient in item.at(to) {
             found.push(match self.filter.target(&recipient.address).await {
                 Ok(target) => {
                     targets.push(target);
+                    let (ret, envid, notify) = (item.ret, item.envid.as_ref(), recipient.notify);
+                    asked.push(Asked { ret, envid, notify, orcpt: recipient.orcpt.as_ref() });
                     Ok(())
                 }
                 Err(error) => Err(unresolved(&error)),
             });
         }
-        let mut delivered = self.deliver(item, message.bytes(), &targets).await.into_iter();
+        let mut delivered = self.deliver(item, message.bytes(), (&targets, &asked)).await.into_iter();
         let lost = || Err(Failure::temporary("4.3.0", "451 4.3.0 No answer for this recipient"));
         let outcomes = found.into_iter().map(|one| one.and_then(|()| delivered.next().unwrap_or_else(lost)));
         Sent { outcomes: outcomes.collect(), reports: false, usable: true }
@@ -92,7 +95,12 @@ impl Channel for Mailboxes {
 }
 
 impl Mailboxes {
-    async fn deliver(&self, item: &Item, message: &Bytes, targets: &[Target]) -> Vec<Result<(), Failure>> {
+    async fn deliver(
+        &self,
+        item: &Item,
+        message: &Bytes,
+        (targets, asked): (&[Target], &[Asked<'_>]),
+    ) -> Vec<Result<(), Failure>> {
         if targets.is_empty() {
             return Vec::new();
         }
@@ -105,6 +113,7 @@ impl Mailboxes {
             is_quarantined: self.here == Here::Junk,
             tls: item.tls(),
             form: Form { binary: item.binary, smtputf8: item.smtputf8 },
+            asked,
         };
         let outcomes = self.filter.deliver_to(Bytes::from(text), envelope, targets).await;
         outcomes.into_iter().map(|one| one.map_err(|error| error.failure())).collect()

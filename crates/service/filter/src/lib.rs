@@ -15,6 +15,7 @@
 //!
 //! Not in here: the language (`posthaste-sieve`), the scripts' records (`posthaste-directory`).
 
+mod asked;
 mod chain;
 mod compose;
 mod event;
@@ -32,6 +33,7 @@ mod site;
 mod tests;
 mod world;
 
+pub use asked::Asked;
 pub use chain::Form;
 pub use event::Event;
 pub use filter::{Envelope, Filter, Refusals, Undelivered};

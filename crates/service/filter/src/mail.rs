@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use posthaste_store::IncomingMessage;
 
+use crate::asked::Asked;
 use crate::chain::Chain;
 
 /// Where a message is kept if no script files it elsewhere.
@@ -24,5 +25,15 @@ pub(crate) struct Mail<'m> {
     pub(crate) sent: &'m Bytes,
     pub(crate) from: &'m str,
     pub(crate) chain: Chain<'m>,
+    /// What is reported about each recipient; empty if the chain says it.
+    pub(crate) asked: &'m [Asked<'m>],
     pub(crate) home: Home,
+}
+
+impl Mail<'_> {
+    /// As the recipient at this place gets it.
+    pub(crate) fn of(self, place: usize) -> Self {
+        let asked = self.asked.get(place).copied().unwrap_or(self.chain.asked);
+        Self { chain: self.chain.asked(asked), ..self }
+    }
 }

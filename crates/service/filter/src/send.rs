@@ -12,7 +12,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::chain::{Chain, Form, SENDS_MAX};
-use crate::compose::{self, Frame};
+use crate::compose::{self, Frame, Refused};
 use crate::file::Filing;
 use crate::filter::{Envelope, Filter, Refusals, Undelivered};
 use crate::mail::{Home, Mail};
@@ -114,10 +114,13 @@ impl Filter {
         Box::pin(async move {
             let chain = match origin {
                 Origin::Elsewhere { .. } => chain,
-                Origin::User { .. } | Origin::Server => chain.for_own(Form::of_own(&text)),
+                Origin::User { .. } => chain.for_own(Form::of_own(&text)),
+                // RFC 6533 §3: reports have fields and addresses of others.
+                Origin::Server => chain.for_own(Form::of_report(&text)),
             };
-            let Chain { tls, form, .. } = chain;
-            let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined: false, tls, form };
+            let Chain { tls, form, asked, .. } = chain;
+            let refusals = Refusals::Never;
+            let envelope = Envelope { from, refusals, is_quarantined: false, tls, form, asked: &[] };
             if chain.is_too_long() {
                 return Err(NotSent::Loop);
             }
@@ -142,7 +145,7 @@ impl Filter {
                     };
                     let Form { binary, smtputf8 } = form;
                     let smtputf8 = smtputf8 || !to.is_ascii() || !from.is_ascii();
-                    let plain = queue::Envelope::new(&from, &[to]);
+                    let plain = asked.envelope(&from, &[to]);
                     let envelope = queue::Envelope { tls, smtputf8, binary, ..plain };
                     relay.accept(text, &envelope, origin).await?;
                     Ok(())
@@ -293,12 +296,24 @@ impl Filter {
         mail: Mail<'_>,
     ) -> Result<(), Undelivered> {
         let account = &recipient.account;
+        if !mail.chain.asked.wants_failure() {
+            // RFC 3461 §4.1.
+            tracing::info!(
+                account = account.name,
+                "a script refuses a message, and its sender wants no report"
+            );
+            return Ok(());
+        }
         // RFC 5429 §2.1.1: nor is one to a sender that is likely forged.
         let sent = if mail.from.is_empty() || mail.home == Home::Junk {
             None
         } else {
             let address = recipient.address.as_str();
-            let text = compose::refusal(&self.frame(), mail.from, address, reason, mail.served);
+            let words =
+                format!("Your message was refused by {address}. The reason given is:\r\n\r\n{reason}\r\n");
+            let refused = [Refused { recipient: address, reason }];
+            let about = (mail.chain.asked, refused.as_slice());
+            let text = compose::refusal(&self.frame(), mail.from, &words, about, mail.served);
             Some(self.send(Bytes::from(text), "", mail.from, mail.chain.next(), Origin::Server).await)
         };
         match sent {

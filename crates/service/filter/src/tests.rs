@@ -4,14 +4,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_delivery::{Delivery, DeliveryOptions};
-use posthaste_directory::{Directory, Forward, NewAccount, Policy};
+use posthaste_directory::{AccountChange, Directory, Forward, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret};
-use posthaste_queue::{Item, Queue, Relay, TlsWish};
+use posthaste_queue::{EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, TlsWish};
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{DirectoryEntry, Engine, MemoryEngine, Result, Store, StoreError, StoreOptions};
 use std::sync::Arc;
 
-use crate::{Envelope, Filter, Form, Refusals, Undelivered};
+use crate::{Asked, Envelope, Filter, Form, Refusals, Undelivered};
 
 const ANA: &str = "ana@example.org";
 const MESSAGE: &[u8] = b"Received: by a\r\nFrom: bo@b.test\r\nSubject: hello\r\n\r\nwords\r\n";
@@ -86,9 +86,19 @@ impl World {
         form: Form,
         to: &str,
     ) -> std::result::Result<(), Undelivered> {
+        self.deliver_asked(message, (form, Asked::default()), to).await
+    }
+
+    /// The same for a sender who wants this to be reported.
+    async fn deliver_asked(
+        &self,
+        message: &'static [u8],
+        (form, asked): (Form, Asked<'_>),
+        to: &str,
+    ) -> std::result::Result<(), Undelivered> {
         let target = self.filter.target(to).await.unwrap();
-        let (from, refusals, tls) = ("bo@b.test", Refusals::Never, TlsWish::Policy);
-        let envelope = Envelope { from, refusals, is_quarantined: false, tls, form };
+        let (from, refusals, tls, asked) = ("bo@b.test", Refusals::Never, TlsWish::Policy, &[asked][..]);
+        let envelope = Envelope { from, refusals, is_quarantined: false, tls, form, asked };
         let message = Bytes::from([&b"Return-Path: <bo@b.test>\r\n"[..], message].concat());
         self.filter.deliver_to(message, envelope, &[target]).await.remove(0)
     }
@@ -154,4 +164,74 @@ async fn what_is_sent_on_keeps_its_form() {
     world.deliver(to_ana, Form { binary: true, smtputf8: true }, ANA).await.unwrap();
     let reply = world.queued().await.remove(0);
     assert!(!reply.binary && !reply.smtputf8, "{reply:?}");
+}
+
+/// The part for programs names each member that did not get the message.
+#[tokio::test]
+async fn a_report_names_all_members_who_got_nothing() {
+    let world = World::new().await;
+    let members = [ANA, "no@example.org", "away@example.org"].map(str::to_owned).to_vec();
+    for name in ["no@example.org", "away@example.org"] {
+        world.add(name).await;
+    }
+    world.directory.set_group("all@example.org", &members, None).await.unwrap();
+    for name in ["no@example.org", "away@example.org"] {
+        let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
+        world.directory.set(name, change).await.unwrap();
+    }
+    world.deliver(MESSAGE, Form::default(), "all@example.org").await.unwrap();
+    let report = world.queued().await.remove(0);
+    assert_eq!(report.recipients[0].address, "bo@b.test");
+    let text = world.queue.message(&report).await.unwrap();
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    for name in ["no@example.org", "away@example.org"] {
+        assert!(
+            text.contains(&format!("\r\n\r\nFinal-Recipient: rfc822; {name}\r\nAction: failed\r\n")),
+            "{text}"
+        );
+    }
+}
+
+/// RFC 3461 §5.2.7: who wants no report gets none because of a forward, a script or an alias. A
+/// list has a sender of its own, who asked for nothing.
+#[tokio::test]
+async fn what_the_sender_asked_for_goes_with_what_is_sent_on() {
+    let world = World::new().await;
+    let forward = Forward { to: vec!["x@c.test".into()], keep: false };
+    world.add("fo@example.org").await;
+    world.directory.set_forward("fo@example.org", Some(forward)).await.unwrap();
+    let members = ["fo@example.org", "y@c.test"].map(str::to_owned);
+    world.directory.set_group("alias@example.org", &members, None).await.unwrap();
+    world.directory.set_group("list@example.org", &members, Some(ANA)).await.unwrap();
+    world.use_script("redirect \"z@c.test\";").await;
+    let (envid, orcpt) = (EnvelopeId::parse("id"), OriginalRecipient::parse("rfc822;q@c.test"));
+    let notify = Notify::parse("SUCCESS,DELAY");
+    let asked = Asked { ret: Some(Return::Full), envid: envid.as_ref(), notify, orcpt: orcpt.as_ref() };
+    for (to, count) in [("fo@example.org", 1), (ANA, 1), ("alias@example.org", 2), ("list@example.org", 2)] {
+        world.deliver_asked(MESSAGE, (Form::default(), asked), to).await.unwrap();
+        let items = world.queued().await;
+        assert_eq!(items.len(), count, "{to}");
+        for item in items {
+            let recipient = &item.recipients[0];
+            let found = (item.ret, &item.envid, recipient.notify, &recipient.orcpt);
+            // That it was sent on is the success that is reported.
+            let wanted = (asked.ret, &envid, Notify::parse("DELAY"), &orcpt);
+            match to {
+                "list@example.org" => assert_eq!(found, (None, &None, None, &None)),
+                _ => assert_eq!(found, wanted, "{to}"),
+            }
+            world.queue.remove(&item).await.unwrap();
+        }
+    }
+    // Refusals are reports, too.
+    world.use_script("require \"reject\"; reject \"no\";").await;
+    let never = Asked { notify: Some(Notify::NEVER), ..asked };
+    world.deliver_asked(MESSAGE, (Form::default(), never), ANA).await.unwrap();
+    assert_eq!((world.queued().await.len(), world.inbox().await), (0, 0));
+    let failure = Asked { notify: Notify::parse("FAILURE"), ..asked };
+    world.deliver_asked(MESSAGE, (Form::default(), failure), ANA).await.unwrap();
+    let report = world.queue.message(&world.queued().await[0]).await.unwrap();
+    let report = String::from_utf8(report.to_vec()).unwrap();
+    assert!(report.contains("\r\nOriginal-Envelope-Id: id\r\n"), "{report}");
+    assert!(report.contains("\r\nOriginal-Recipient: rfc822; q@c.test\r\n"), "{report}");
 }

@@ -51,7 +51,7 @@ pub use item::{Address, Destination, Envelope, Here, Item, ItemId, Outcome, Reci
 pub use lease::LeaseTimes;
 pub use priority::Priority;
 pub use queue::{Page, QUEUE_ACCOUNT, Queue, Wait};
-pub use relay::{Refusal, Relay, address_of};
+pub use relay::{Refusal, Relay, Success, address_of};
 pub use runner::{Clock, Runner, RunnerOptions};
 pub use schedule::{Connections, RetryTimes, State};
 pub use transport::{Body, Channel, Failure, LeaseEnd, Sent, Transport, Unreachable};

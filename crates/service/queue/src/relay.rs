@@ -32,6 +32,23 @@ pub enum Refusal {
     Queue(#[from] QueueError),
 }
 
+/// What became of a message for a recipient here who has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Success {
+    /// It is in a mailbox, or a list has it, which sends it under a sender of its own (RFC 3461
+    /// §5.2.7.3).
+    Delivered,
+    /// It was sent on to one other address, without what the sender asked for.
+    SentOn,
+    /// The same, to several (RFC 3461 §5.2.7.2).
+    Expanded,
+}
+
+impl Success {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Delivered, Self::SentOn, Self::Expanded];
+}
+
 /// Where a message of this server goes.
 pub(crate) enum Addressed {
     /// To an account here.
@@ -206,14 +223,23 @@ impl Relay {
         Ok(self.queue.add(message, parts).await?)
     }
 
-    /// Reports to the sender that a message was delivered here, to those recipients whose success
-    /// it asked for (RFC 3461 §5.2.3). The report is on disk on return.
-    pub async fn report_delivered(&self, message: &[u8], envelope: &Envelope) -> Result<(), QueueError> {
-        let delivered: Vec<_> = envelope.to.iter().map(Addressee::waiting).collect();
-        let delivered = delivered.iter().filter(|recipient| recipient.wants_success());
+    /// Reports to the sender what became of a message here, for those recipients whose success it
+    /// asked for (RFC 3461 §5.2). The report is on disk on return.
+    pub async fn report_success(
+        &self,
+        message: &[u8],
+        envelope: &Envelope,
+        success: Success,
+    ) -> Result<(), QueueError> {
+        let reached: Vec<_> = envelope.to.iter().map(Addressee::waiting).collect();
+        let reached = reached.iter().filter(|recipient| recipient.wants_success());
         // RFC 3463 §3.2: destination address valid.
-        let about: Vec<_> =
-            delivered.map(|recipient| About { recipient, status: "2.1.5", reply: "" }).collect();
+        let (kind, status) = match success {
+            Success::Delivered => (Kind::Delivered, "2.1.5"),
+            Success::SentOn => (Kind::Relayed, "2.0.0"),
+            Success::Expanded => (Kind::Expanded, "2.0.0"),
+        };
+        let about: Vec<_> = reached.map(|recipient| About { recipient, status, reply: "" }).collect();
         if about.is_empty() {
             return Ok(());
         }
@@ -221,7 +247,7 @@ impl Relay {
         let now = i64::try_from(self.now()).unwrap_or(i64::MAX);
         let id = store.new_body_id().to_string();
         self.send(&Report {
-            kind: Kind::Delivered,
+            kind,
             to: &envelope.from,
             tls: envelope.tls,
             arrived: now,

@@ -21,10 +21,12 @@ pub(crate) enum Kind {
         /// Until then it is tried, unix seconds.
         until: i64,
     },
-    /// A host took it that reports no success itself.
+    /// A host took it that reports no success itself, or it was sent on to another address.
     Relayed,
     /// It is in a mailbox here.
     Delivered,
+    /// It was sent on to all addresses that the one here means.
+    Expanded,
 }
 
 impl Kind {
@@ -35,6 +37,7 @@ impl Kind {
             Self::Delayed { .. } => "delayed",
             Self::Relayed => "relayed",
             Self::Delivered => "delivered",
+            Self::Expanded => "expanded",
         }
     }
 }
@@ -130,6 +133,7 @@ impl Report<'_> {
             Kind::Delayed { .. } => "Your message is delayed",
             Kind::Relayed => "Your message was handed on",
             Kind::Delivered => "Your message was delivered",
+            Kind::Expanded => "Your message was sent on",
         }
     }
 
@@ -145,11 +149,16 @@ impl Report<'_> {
                 date_time(until)
             ),
             Kind::Relayed => {
-                "Your message was taken by the next mail server for these addresses. That server sends\r\n\
-                 no reports of success: you hear of it again only if it cannot deliver the message.\r\n"
+                "Your message was handed on for these addresses, to where nobody reports success. You hear\r\n\
+                 of it again only if it cannot be delivered.\r\n"
                     .to_owned()
             }
             Kind::Delivered => "Your message is in the mailboxes of these addresses.\r\n".to_owned(),
+            Kind::Expanded => {
+                "Your message was sent on to all for whom these addresses stand. You hear of it again only\r\n\
+                 if one of them cannot get it.\r\n"
+                    .to_owned()
+            }
         };
         for About { recipient, reply, .. } in self.about {
             let _ = write!(text, "\r\n  {}\r\n", recipient.address);
@@ -311,7 +320,9 @@ mod tests {
         assert!(text.contains("\r\n\r\nOriginal-Recipient: rfc822; team+a@example.org\r\nFinal-Recipient: "));
         assert!(text.contains("\r\nContent-Type: message/rfc822\r\n\r\nFrom: ana@example.org\r\n"));
         assert!(text.contains("the body"));
-        for (kind, action) in [(Kind::Relayed, "relayed"), (Kind::Delivered, "delivered")] {
+        let kinds =
+            [(Kind::Relayed, "relayed"), (Kind::Delivered, "delivered"), (Kind::Expanded, "expanded")];
+        for (kind, action) in kinds {
             let text = print(kind, &item, MESSAGE);
             assert!(text.contains(&format!("\r\nAction: {action}\r\n")) && !text.contains("the body"));
         }

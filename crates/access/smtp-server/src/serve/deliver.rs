@@ -4,9 +4,9 @@ use bytes::Bytes;
 use posthaste_authentication::has_bare_cr;
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
-use posthaste_filter::{Envelope, Form, Refusals, Undelivered};
+use posthaste_filter::{Asked, Envelope, Form, Refusals, Undelivered};
 use posthaste_mime_summary::is_header_bounded;
-use posthaste_queue::{Envelope as Outgoing, Here, Missed, Return, TlsWish, To};
+use posthaste_queue::{Envelope as Outgoing, Here, Missed, Return, Success, TlsWish, To};
 
 use super::Driver;
 use crate::Role;
@@ -71,7 +71,8 @@ impl Driver {
             _ => Refusals::Never,
         };
         let form = Form { binary: outgoing.binary, smtputf8: outgoing.smtputf8 };
-        let envelope = Envelope { from: from.as_str(), refusals, is_quarantined, tls: outgoing.tls, form };
+        let (asked, tls) = (Asked::all(&local), outgoing.tls);
+        let envelope = Envelope { from: from.as_str(), refusals, is_quarantined, tls, form, asked: &asked };
         let mut queued = None;
         if !outgoing.to.is_empty() {
             let reply = self.relay(id, &message, &outgoing).await;
@@ -85,18 +86,18 @@ impl Driver {
         let is_delivered = queued.is_some() || outcomes.iter().any(Result::is_ok);
         let mut replies: Vec<Reply> = outcomes.iter().map(|one| replies::outcome(id, one)).collect();
         replies.extend(queued);
-        let (mut reached, to) = (Outgoing { to: Vec::new(), ..local }, local.to);
-        let mut missed = Vec::new();
+        let (sender, to) = (Outgoing { to: Vec::new(), ..local }, local.to);
+        let (mut reached, mut missed) = (Vec::new(), Vec::new());
         for ((to, target), outcome) in to.into_iter().zip(&here).zip(&outcomes) {
             match outcome {
-                Ok(()) => reached.to.push(to),
+                Ok(()) => reached.push((success(target), to)),
                 Err(error) => missed.push(Missed { to: addressed(to, target), failure: error.failure() }),
             }
         }
         // Without a queue, and by LMTP, the client keeps the refused recipients.
         let is_taken_over = self.service.role != Role::Lmtp && self.service.sink.relays();
         if is_taken_over && is_delivered && !missed.is_empty() {
-            match self.take_over(id, &message, (&reached, is_quarantined), missed).await {
+            match self.take_over(id, &message, (&sender, is_quarantined), missed).await {
                 Ok(()) => replies.retain(|reply| !reply.is_refusal()),
                 // The client sends it again, to those who have it as well: twice, not never.
                 Err(error) => tracing::error!(id, %error, "who missed the message does not get it later"),
@@ -105,7 +106,11 @@ impl Driver {
         // Reports of success go out once the client will not send the message again.
         // Junk has a sender who perhaps did not send it.
         if !is_quarantined && self.session.reports() && replies.iter().all(|reply| !reply.is_refusal()) {
-            self.service.sink.report_delivered(&message, &reached).await;
+            for success in Success::ALL {
+                let of_kind = reached.extract_if(.., |(of, _)| *of == success).map(|(_, to)| to);
+                let envelope = Outgoing { to: of_kind.collect(), ..sender.clone() };
+                self.service.sink.report_success(&message, &envelope, success).await;
+            }
         }
         self.session.delivered(replies)
     }
@@ -179,6 +184,19 @@ impl Driver {
     }
 }
 
+/// What became of a message that a recipient has taken: RFC 3461 §5.2.7.
+fn success(target: &Target) -> Success {
+    match target {
+        Target::Group(group) if group.owner.is_none() => Success::Expanded,
+        Target::Account(recipient) => match &recipient.account.forward {
+            Some(forward) if !forward.keep && forward.to.len() > 1 => Success::Expanded,
+            Some(forward) if !forward.keep => Success::SentOn,
+            _ => Success::Delivered,
+        },
+        Target::Group(_) => Success::Delivered,
+    }
+}
+
 /// A recipient as it can be found again. `postmaster` without a domain, and an address literal,
 /// mean something else at another connection.
 fn addressed(to: To, target: &Target) -> To {
@@ -216,5 +234,42 @@ fn outgoing(from: &ReversePath, parameters: &MailParameters) -> Outgoing {
         envid: parameters.envid.clone(),
         tls: if parameters.require_tls { TlsWish::Required } else { TlsWish::Policy },
         priority: parameters.priority.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use posthaste_directory::{Directory, Forward, NewAccount, Policy};
+    use posthaste_mail_model::Secret;
+    use posthaste_store::MemoryEngine;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn what_is_sent_on_is_not_reported_as_delivered() {
+        let directory =
+            Directory::with_policy(Arc::new(MemoryEngine::new()), Policy::cheap_for_tests()).unwrap();
+        let password = Secret::new("pencil".to_owned());
+        directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
+        let members = ["ana@example.org".to_owned()];
+        directory.set_group("alias@example.org", &members, None).await.unwrap();
+        directory.set_group("list@example.org", &members, Some("ana@example.org")).await.unwrap();
+        for (address, to, keep, wanted) in [
+            ("ana@example.org", &[][..], true, Success::Delivered),
+            ("ana@example.org", &["x@c.test"], true, Success::Delivered),
+            ("ana@example.org", &["x@c.test"], false, Success::SentOn),
+            ("ana@example.org", &["x@c.test", "y@c.test"], false, Success::Expanded),
+            ("alias@example.org", &[], true, Success::Expanded),
+            ("list@example.org", &[], true, Success::Delivered),
+        ] {
+            let to: Vec<String> = to.iter().map(|to| (*to).to_owned()).collect();
+            let forward = (!to.is_empty()).then_some(Forward { to, keep });
+            directory.set_forward("ana@example.org", forward).await.unwrap();
+            let target = match directory.resolve(address).await {
+                Ok(recipient) => Target::Account(recipient),
+                Err(_) => directory.target(address).await.unwrap(),
+            };
+            assert_eq!(success(&target), wanted, "{address}");
+        }
     }
 }
