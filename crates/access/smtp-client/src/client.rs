@@ -17,6 +17,7 @@ use tokio_rustls::client::TlsStream;
 use crate::dane::Dane;
 use crate::dots::{BLOCK, Dotted};
 use crate::extensions::Extensions;
+use crate::pace::{BLOCK_WITHIN, Pace};
 use crate::reply::Reply;
 use crate::route::{Login, Route, TlsRule};
 use crate::stream::Stream;
@@ -28,8 +29,6 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(30);
 const REPLY_WITHIN: Duration = Duration::from_secs(300);
 /// For the reply to DATA: RFC 5321 §4.5.3.2.4.
 const DATA_WITHIN: Duration = Duration::from_secs(120);
-/// For each block of a message: RFC 5321 §4.5.3.2.5.
-const BLOCK_WITHIN: Duration = Duration::from_secs(180);
 /// For the reply to a message's end: RFC 5321 §4.5.3.2.6.
 const END_WITHIN: Duration = Duration::from_secs(600);
 /// For the reply to QUIT: nothing depends on it.
@@ -62,24 +61,6 @@ impl Security {
     }
 }
 
-/// Until when a host must have taken a message. A host that takes a little at a time, each in its
-/// time, would hold the message's memory for days.
-struct Pace(Instant);
-
-impl Pace {
-    /// Octets a second that a host takes at least: a line of 32 kbit/s. The largest message of 64
-    /// MiB takes four and a half hours then.
-    const OCTETS_PER_SECOND: u64 = 4096;
-
-    fn of(len: usize, now: Instant) -> Self {
-        Self(now + BLOCK_WITHIN + Duration::from_secs(len as u64 / Self::OCTETS_PER_SECOND))
-    }
-
-    fn left(&self, now: Instant) -> Duration {
-        self.0.saturating_duration_since(now)
-    }
-}
-
 /// A host that has greeted us.
 pub(crate) struct Client {
     stream: Stream,
@@ -88,6 +69,8 @@ pub(crate) struct Client {
     host: String,
     /// Whether it is known to be the right host.
     is_assured: bool,
+    /// Transactions that were begun.
+    mails: usize,
 }
 
 /// Why a connection could not be made ready.
@@ -126,7 +109,8 @@ impl Client {
             _ => Stream::plain(tcp),
         };
         let extensions = Extensions::default();
-        let mut client = Self { stream, extensions, host, is_assured: security.is_assured() };
+        let is_assured = security.is_assured();
+        let mut client = Self { stream, extensions, host, is_assured, mails: 0 };
         client.greeting(our_name).await?;
         client.hello(our_name).await?;
         if client.wants_tls(security)? {
@@ -207,10 +191,11 @@ impl Client {
             || Failure::temporary("4.7.0", format!("{host} sent more than the answer to STARTTLS"));
         let tcp = self.stream.into_tcp().ok_or_else(too_much)?;
         let stream = Stream::tls(handshake(tcp, route, security, tls, &host).await?);
-        Ok(Self { stream, extensions: Extensions::default(), host, is_assured })
+        Ok(Self { stream, extensions: Extensions::default(), host, is_assured, mails: 0 })
     }
 
-    /// AUTH PLAIN (RFC 4954 §4, RFC 4616), inside verified TLS only.
+    /// AUTH PLAIN (RFC 4954 §4, RFC 4616), or LOGIN where a host has nothing else
+    /// (draft-murchison-sasl-login), inside verified TLS only.
     async fn log_in(&mut self, login: &Login) -> Result<(), Failure> {
         if !self.is_assured || !self.stream.is_tls() {
             let words = format!(
@@ -219,12 +204,25 @@ impl Client {
             );
             return Err(Failure::temporary("4.7.0", words));
         }
-        if !self.extensions.auth_plain {
-            let words = format!("{} does not offer AUTH PLAIN", self.host);
+        self.authenticate(login).await
+    }
+
+    async fn authenticate(&mut self, Login { user, password }: &Login) -> Result<(), Failure> {
+        let reply = if self.extensions.auth_plain {
+            let secret = BASE64.encode(format!("\0{user}\0{}", password.expose()));
+            self.command(&format!("AUTH PLAIN {secret}"), REPLY_WITHIN).await?
+        } else if self.extensions.auth_login {
+            let mut reply = self.command("AUTH LOGIN", REPLY_WITHIN).await?;
+            for answer in [user.as_str(), password.expose().as_str()] {
+                if reply.code == 334 {
+                    reply = self.command(&BASE64.encode(answer), REPLY_WITHIN).await?;
+                }
+            }
+            reply
+        } else {
+            let words = format!("{} offers neither AUTH PLAIN nor AUTH LOGIN", self.host);
             return Err(Failure::temporary("4.7.0", words));
-        }
-        let secret = BASE64.encode(format!("\0{}\0{}", login.user, login.password.expose()));
-        let reply = self.command(&format!("AUTH PLAIN {secret}"), REPLY_WITHIN).await?;
+        };
         // A password that is wrong is our fault, not that of the mail.
         if reply.code == 235 { Ok(()) } else { Err(Failure { permanent: false, ..reply.failure() }) }
     }
@@ -261,6 +259,11 @@ impl Client {
         let is_silent = |at: &usize| item.recipients.get(*at).is_some_and(|to| self.needs_silence(to));
         let (silent, others): (Vec<usize>, Vec<usize>) = item.waiting_places().partition(is_silent);
         [others, silent].iter().flat_map(|group| group.chunks(max)).map(<[usize]>::to_vec).collect()
+    }
+
+    /// Whether the host takes no further transaction on this connection (RFC 9422 §4).
+    pub fn is_spent(&self) -> bool {
+        self.extensions.mails_max.is_some_and(|max| self.mails >= max)
     }
 
     /// RFC 3461 §5.2.2: a host without DSN would report a failure that the sender does not want.
@@ -300,6 +303,7 @@ impl Client {
     ) -> (Vec<Result<(), Failure>>, bool) {
         let mail = self.mail(item, to, message.bytes());
         let recipients: Vec<String> = to.iter().map(|to| self.rcpt(to)).collect();
+        self.mails += 1;
         let (replies, lost) = self.envelope(&mail, &recipients).await;
         let Some((sender, recipients)) = replies.split_first() else {
             return (vec![Err(lost.unwrap_or_else(|| self.no_answer())); to.len()], false);
@@ -532,14 +536,42 @@ fn lost(host: &str, error: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use posthaste_mail_model::Secret;
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
 
-    #[test]
-    fn a_message_has_time_by_its_length() {
-        let now = Instant::now();
-        assert_eq!(Pace::of(100, now).left(now), BLOCK_WITHIN);
-        let pace = Pace::of(64 << 20, now);
-        let whole = BLOCK_WITHIN + Duration::from_secs((64 << 20) / 4096);
-        assert_eq!(pace.left(now), whole);
-        assert_eq!(pace.left(now + whole), Duration::ZERO);
+    /// A host's answers to what a client says to it, one after the other.
+    async fn logged_in(extensions: Extensions, talk: &'static [(&str, &str)]) -> Result<(), Failure> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let host = tokio::spawn(async move {
+            let mut lines = tokio::io::BufReader::new(listener.accept().await.unwrap().0);
+            for (said, answer) in talk {
+                let mut line = String::new();
+                lines.read_line(&mut line).await.unwrap();
+                assert_eq!(line.trim_end(), *said);
+                lines.get_mut().write_all(format!("{answer}\r\n").as_bytes()).await.unwrap();
+            }
+        });
+        let stream = Stream::plain(TcpStream::connect(address).await.unwrap());
+        let mut client = Client { stream, extensions, host: "mx".into(), is_assured: true, mails: 0 };
+        let login = Login { user: "ana".into(), password: Secret::new("pencil".into()) };
+        let done = client.authenticate(&login).await;
+        host.await.unwrap();
+        done
+    }
+
+    #[tokio::test]
+    async fn a_host_without_auth_plain_gets_the_login_line_by_line() {
+        let login = Extensions { auth_login: true, ..Extensions::default() };
+        let lines =
+            &[("AUTH LOGIN", "334 VXNlcm5hbWU6"), ("YW5h", "334 UGFzc3dvcmQ6"), ("cGVuY2ls", "235 ok")];
+        logged_in(login.clone(), lines).await.unwrap();
+        let refused = &[("AUTH LOGIN", "334 "), ("YW5h", "535 5.7.8 no such user")];
+        let failure = logged_in(login.clone(), refused).await.unwrap_err();
+        assert!(!failure.permanent && failure.reply.starts_with("535"), "{failure:?}");
+        let both = Extensions { auth_plain: true, ..login };
+        logged_in(both, &[("AUTH PLAIN AGFuYQBwZW5jaWw=", "235 ok")]).await.unwrap();
+        let failure = logged_in(Extensions::default(), &[]).await.unwrap_err();
+        assert!(failure.reply.contains("neither"), "{failure:?}");
     }
 }

@@ -10,6 +10,7 @@ pub(crate) struct Extensions {
     pub smtputf8: bool,
     pub starttls: bool,
     pub auth_plain: bool,
+    pub auth_login: bool,
     pub dsn: bool,
     pub chunking: bool,
     pub binarymime: bool,
@@ -19,6 +20,8 @@ pub(crate) struct Extensions {
     pub size: Option<u64>,
     /// Recipients of a message at most, if the host announced a limit (RFC 9422 §4).
     pub recipients_max: Option<usize>,
+    /// Transactions on a connection at most, if the host announced a limit (RFC 9422 §4).
+    pub mails_max: Option<usize>,
 }
 
 impl Extensions {
@@ -41,12 +44,19 @@ impl Extensions {
                 "MT-PRIORITY" => found.mt_priority = true,
                 "BINARYMIME" => found.binarymime = true,
                 "LIMITS" => {
-                    let numbers = line.split(' ').filter_map(|word| word.split_once('='));
-                    let mut of_recipients = numbers.filter(|(name, _)| name.eq_ignore_ascii_case("RCPTMAX"));
-                    found.recipients_max =
-                        of_recipients.find_map(|(_, n)| n.parse().ok()).filter(|max: &usize| *max > 0);
+                    let limit = |name: &str| {
+                        let numbers = line.split(' ').filter_map(|word| word.split_once('='));
+                        let mut named = numbers.filter(|(of, _)| of.eq_ignore_ascii_case(name));
+                        named.find_map(|(_, n)| n.parse().ok()).filter(|max: &usize| *max > 0)
+                    };
+                    (found.recipients_max, found.mails_max) = (limit("RCPTMAX"), limit("MAILMAX"));
                 }
-                "AUTH" => found.auth_plain |= words.any(|m| m.eq_ignore_ascii_case("PLAIN")),
+                "AUTH" => {
+                    for mechanism in words {
+                        found.auth_plain |= mechanism.eq_ignore_ascii_case("PLAIN");
+                        found.auth_login |= mechanism.eq_ignore_ascii_case("LOGIN");
+                    }
+                }
                 _ => {}
             }
         }
@@ -76,9 +86,11 @@ mod tests {
             pipelining: true,
             eight_bit: true,
             auth_plain: true,
+            auth_login: true,
             dsn: true,
             size: Some(1000),
             recipients_max: Some(20),
+            mails_max: Some(9),
             ..Extensions::default()
         };
         assert_eq!(found, wanted);

@@ -20,6 +20,7 @@ mod dane;
 mod dns;
 mod dots;
 mod extensions;
+mod pace;
 mod plan;
 mod reachable;
 mod reply;

@@ -199,6 +199,10 @@ impl Channel for Client {
         Self::transactions(self, item)
     }
 
+    fn is_spent(&self) -> bool {
+        Self::is_spent(self)
+    }
+
     async fn send(&mut self, item: &Item, to: &[usize], message: Body) -> Sent {
         Self::send(self, item, to, message).await
     }

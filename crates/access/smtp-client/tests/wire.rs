@@ -309,3 +309,16 @@ async fn no_message_ends_after_the_lease() {
         }
     }
 }
+
+/// RFC 9422 §4.
+#[tokio::test]
+async fn a_connection_is_spent_after_as_many_transactions_as_the_host_takes() {
+    let envelope = Envelope::new("ana@a.test", &["no@b.test"]);
+    let item = item(MESSAGE, &envelope).await;
+    let (mut channel, _host) = connected(&["LIMITS MAILMAX=2 RCPTMAX=100"]).await;
+    for is_spent in [false, true] {
+        assert!(!channel.is_spent());
+        channel.send(&item, &[0], Body::new(Bytes::from_static(MESSAGE), None)).await;
+        assert_eq!(channel.is_spent(), is_spent);
+    }
+}

@@ -43,6 +43,8 @@ pub fn own<'m>(message: &'m [u8], host: &str) -> Option<&'m str> {
         }
         let is_ours = field.is("Return-Path")
             || field.is("X-Sieve-Redirected-From")
+            || field.is("List-Id")
+            || field.is("Precedence")
             || (field.is("Received") && value.is_ok_and(|value| value.trim_start().starts_with(&redirected)));
         if !is_ours {
             return None;
@@ -183,7 +185,7 @@ mod tests {
         let ours = "Authentication-Results: mx.test; spf=pass\r\n";
         let (path, came) =
             ("Return-Path: <a@b>\r\n", "Received: from x by mx.test (Posthaste) with ESMTP\r\n");
-        let again = "Received: by mx.test (Posthaste);\r\n\tSun\r\nX-Sieve-Redirected-From: ana@a.test\r\n";
+        let again = "Received: by mx.test (Posthaste);\r\n\tSun\r\nX-Sieve-Redirected-From: ana@a.test\r\nList-Id: <l.a.test>\r\nPrecedence: list\r\n";
         assert_eq!(of(&format!("{path}{ours}{came}\r\n")).as_deref(), Some(" mx.test; spf=pass"));
         assert_eq!(of(&format!("{path}{again}{ours}{came}\r\n")).as_deref(), Some(" mx.test; spf=pass"));
         for none in [

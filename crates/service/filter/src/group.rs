@@ -185,7 +185,7 @@ impl Filter {
     }
 
     fn group_text(&self, group: &Group, message: &Bytes) -> Bytes {
-        let trace = self.sent_on_by(&group.address);
+        let trace = self.sent_on_by(&group.address) + &list_fields(group, message);
         Bytes::from([trace.as_bytes(), compose::without_return_path(message)].concat())
     }
 
@@ -305,6 +305,24 @@ impl Filter {
             tracing::warn!(group, to = mail.from, %error, "the report about members of a group cannot be delivered");
         }
     }
+}
+
+/// The fields of a list (RFC 2919 §2): programs of members sort by them, and answer no such mail. A
+/// group is a list if it has an owner. A message that has them comes from another list.
+fn list_fields(group: &Group, message: &[u8]) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c);
+    let is_list = |(name, domain): &(&str, &str)| {
+        group.owner.is_some() && !name.is_empty() && name.chars().chain(domain.chars()).all(is_plain)
+    };
+    let Some((name, domain)) = group.address.rsplit_once('@').filter(is_list) else { return String::new() };
+    let mut fields = String::new();
+    if compose::fields(message, "List-Id").next().is_none() {
+        let _ = write!(fields, "List-Id: <{name}.{domain}>\r\n");
+    }
+    if compose::fields(message, "Precedence").next().is_none() {
+        fields.push_str("Precedence: list\r\n");
+    }
+    fields
 }
 
 /// Why a member through which a group would contain itself gets no mail.

@@ -235,3 +235,27 @@ async fn what_the_sender_asked_for_goes_with_what_is_sent_on() {
     assert!(report.contains("\r\nOriginal-Envelope-Id: id\r\n"), "{report}");
     assert!(report.contains("\r\nOriginal-Recipient: rfc822; q@c.test\r\n"), "{report}");
 }
+
+/// RFC 2919 §2: a group with an owner is a list.
+#[tokio::test]
+async fn copies_of_a_list_name_it() {
+    let world = World::new().await;
+    let members = ["y@c.test".to_owned()];
+    world.directory.set_group("alias@example.org", &members, None).await.unwrap();
+    world.directory.set_group("list@example.org", &members, Some(ANA)).await.unwrap();
+    let listed: &[u8] = b"List-Id: <other.test>\r\nSubject: hi\r\n\r\n";
+    for (to, message, fields) in [
+        ("alias@example.org", MESSAGE, ["", ""]),
+        ("list@example.org", MESSAGE, ["List-Id: <list.example.org>\r\n", "Precedence: list\r\n"]),
+        ("list@example.org", listed, ["List-Id: <other.test>\r\n", "Precedence: list\r\n"]),
+    ] {
+        world.deliver(message, Form::default(), to).await.unwrap();
+        let item = world.queued().await.remove(0);
+        let text = String::from_utf8(world.queue.message(&item).await.unwrap().to_vec()).unwrap();
+        for (name, field) in ["List-Id", "Precedence"].into_iter().zip(fields) {
+            assert_eq!(text.matches(name).count(), usize::from(!field.is_empty()), "{to}: {text}");
+            assert!(text.contains(field), "{to}: {text}");
+        }
+        world.queue.remove(&item).await.unwrap();
+    }
+}

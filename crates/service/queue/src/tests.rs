@@ -65,6 +65,8 @@ struct Hosts {
     report: AtomicBool,
     /// Recipients of a transaction.
     recipients_max: AtomicUsize,
+    /// Transactions on a connection.
+    mails_max: AtomicUsize,
 }
 
 impl Hosts {
@@ -80,6 +82,7 @@ impl Hosts {
 struct Line {
     hosts: Arc<Hosts>,
     destination: Destination,
+    mails: usize,
 }
 
 #[async_trait]
@@ -89,7 +92,7 @@ impl Transport for Arc<Hosts> {
         match self.next(destination, true) {
             Some(Script::Unreachable(failure)) => Err(Unreachable(failure)),
             Some(Script::Silent) => std::future::pending().await,
-            _ => Ok(Box::new(Line { hosts: Arc::clone(self), destination: destination.clone() })),
+            _ => Ok(Box::new(Line { hosts: Arc::clone(self), destination: destination.clone(), mails: 0 })),
         }
     }
 }
@@ -102,7 +105,12 @@ impl Channel for Line {
         places.chunks(max).map(<[usize]>::to_vec).collect()
     }
 
+    fn is_spent(&self) -> bool {
+        self.mails >= self.hosts.mails_max.load(Ordering::SeqCst)
+    }
+
     async fn send(&mut self, item: &Item, to: &[usize], body: Body) -> Sent {
+        self.mails += 1;
         let message = body.bytes().clone();
         let to: Vec<_> = item.at(to).map(|r| r.address.clone()).collect();
         let meanwhile = self.hosts.meanwhile.lock().take();
@@ -182,6 +190,7 @@ impl World {
             events: sender,
             report: AtomicBool::new(false),
             recipients_max: AtomicUsize::new(100),
+            mails_max: AtomicUsize::new(usize::MAX),
         });
         let relay = Relay::new(queue, delivery, "mail.example.org");
         Self {

@@ -153,6 +153,11 @@ pub trait Channel: Send {
         vec![item.waiting_places().collect()]
     }
 
+    /// Whether the host takes no further transaction on this connection (RFC 9422 §4).
+    fn is_spent(&self) -> bool {
+        false
+    }
+
     /// Sends a message to the recipients at these places, in one transaction. Limits on time are
     /// the channel's. It does not send the end of a message whose [`Body::lease_end`] is past:
     /// without the end no host has it, and another server sends it.

@@ -109,7 +109,7 @@ impl Runner {
     ) -> Result<(), QueueError> {
         let mut is_used = false;
         for _ in 0..MESSAGES_PER_CONNECTION {
-            if !self.may_send() {
+            if !self.may_send() || channel.is_spent() {
                 break;
             }
             let taken = self.schedule.lock().take_next(destination, self.now());
@@ -204,7 +204,7 @@ impl Runner {
             }
             let Some(written) = self.write_or_keep(item).await? else { return Ok(Line::Usable) };
             item = written;
-            if item.held || !self.may_send() {
+            if item.held || !self.may_send() || channel.is_spent() {
                 all.wants_more = true;
                 break;
             }

@@ -37,6 +37,19 @@ async fn who_had_no_transaction_waits() {
     assert_eq!(waiting, ["b@x.test", "c@x.test"]);
 }
 
+/// RFC 9422 §4: what the host takes no more on one connection goes by another one at once.
+#[tokio::test]
+async fn a_connection_takes_as_many_transactions_as_the_host_says() {
+    let mut world = World::new().await;
+    world.hosts.recipients_max.store(2, Ordering::SeqCst);
+    world.hosts.mails_max.store(1, Ordering::SeqCst);
+    world.accept("ana@example.org", &THREE).await;
+    let seen = world.run_at(START, 4).await;
+    let (first, second) = (got("x.test", &THREE[..2]), got("x.test", &THREE[2..]));
+    assert_eq!(seen, [tried("x.test"), first, tried("x.test"), second]);
+    assert!(world.items().await.is_empty());
+}
+
 /// RFC 5321 §4.5.3.1.10: those beyond the host's limit are no failure.
 #[tokio::test]
 async fn recipients_that_are_too_many_get_the_message_at_once() {

@@ -187,7 +187,7 @@ async fn a_destination_without_messages_is_forgotten() {
     assert!(world.items().await.is_empty());
     assert_eq!(wait_of(&world).await, None);
     assert_eq!(world.relay.queue().wait_of("past.test").await.unwrap(), None);
-    // It begins anew.
+    // It begins with the first wait.
     world.accept("", &["b@dead.test"]).await;
     assert_eq!(world.events.recv().await, Some(tried("dead.test")));
     tokio::time::sleep(Duration::from_secs(30)).await;

@@ -1,0 +1,43 @@
+//! How long a host may take to take a message.
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// For each block of a message: RFC 5321 §4.5.3.2.5.
+pub(crate) const BLOCK_WITHIN: Duration = Duration::from_secs(180);
+
+/// Until when a host must have taken a message. A host that takes a little at a time, each in its
+/// time, would hold the message's memory for days.
+#[derive(Debug)]
+pub(crate) struct Pace(Instant);
+
+impl Pace {
+    /// Octets a second that a host takes at least: a line of 32 kbit/s. The largest message of 64
+    /// MiB takes four and a half hours then.
+    const OCTETS_PER_SECOND: u64 = 4096;
+
+    /// For a message of so many octets.
+    pub fn of(len: usize, now: Instant) -> Self {
+        Self(now + BLOCK_WITHIN + Duration::from_secs(len as u64 / Self::OCTETS_PER_SECOND))
+    }
+
+    /// The time that is left.
+    pub fn left(&self, now: Instant) -> Duration {
+        self.0.saturating_duration_since(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_time_by_its_length() {
+        let now = Instant::now();
+        assert_eq!(Pace::of(100, now).left(now), BLOCK_WITHIN);
+        let pace = Pace::of(64 << 20, now);
+        let whole = BLOCK_WITHIN + Duration::from_secs((64 << 20) / 4096);
+        assert_eq!(pace.left(now), whole);
+        assert_eq!(pace.left(now + whole), Duration::ZERO);
+    }
+}
