@@ -16,7 +16,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::cli::{Account, Acl, AppPasswords, Command, Domain, Engine, Group, Queue, Settings, Sieve};
+use crate::cli::{Account, Acl, AppPasswords, Check, Command, Domain, Engine, Group, Queue, Settings, Sieve};
 use crate::config::Config;
 use crate::failure::Result;
 use crate::private;
@@ -155,6 +155,9 @@ fn what(command: &Command) -> Option<String> {
         }
         Command::CopyStore(copy) => format!("copy-store{}", options("--account", &copy.account)),
         Command::Check(check) if check.rebuild => "check --rebuild".to_owned(),
+        Command::Check(Check { recover: Some(mailbox), account: Some(account), .. }) => {
+            format!("check --recover {mailbox} --account {account}")
+        }
         Command::Engine(Engine::Init { .. }) => "engine init".to_owned(),
         Command::Engine(Engine::Upgrade) => "engine upgrade".to_owned(),
         // A server has a log of its own.

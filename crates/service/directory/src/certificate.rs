@@ -89,33 +89,39 @@ impl Directory {
         }
     }
 
-    /// Lets the certificates be found that an account of another directory lists, for a copy of that
+    /// Lets the certificates be found that are an account's in another directory, for a copy of that
     /// account under the same name. To be called before the copy's record is written: without that
-    /// record a noted certificate lets nobody in. One that another account lists stays with it.
+    /// record a noted certificate lets nobody in. Nothing else may write to this directory.
     pub async fn mirror_certificates(&self, from: &Self, account: &str) -> Result<()> {
-        let listed = from.stored(account).await?.map(|stored| stored.certificates).unwrap_or_default();
-        for fingerprint in self.free_certificates(account, listed.clone()).await? {
-            self.note_certificate(account, &fingerprint).await?;
+        let owned = from.owned_certificates(account).await?;
+        for fingerprint in &owned {
+            self.note_certificate(account, fingerprint).await?;
         }
-        let here = self.stored(account).await?.map(|stored| stored.certificates).unwrap_or_default();
-        for stale in here.iter().filter(|one| !listed.contains(one)) {
-            if self.certificate_owner(stale).await?.as_deref() == Some(account) {
-                self.forget_certificate(stale).await?;
+        for stale in self.owned_certificates(account).await? {
+            if !owned.contains(&stale) {
+                self.forget_certificate(&stale).await?;
             }
         }
         Ok(())
     }
 
-    /// Whether each certificate that an account of another directory lists is found here as that of
+    /// Whether each certificate that is an account's in another directory is found here as that of
     /// the account of the same name.
     pub async fn has_certificates_of(&self, from: &Self, account: &str) -> Result<bool> {
-        let listed = from.stored(account).await?.map(|stored| stored.certificates).unwrap_or_default();
-        for fingerprint in &listed {
-            if self.certificate_owner(fingerprint).await?.as_deref() != Some(account) {
-                return Ok(false);
+        let here = self.owned_certificates(account).await?;
+        Ok(from.owned_certificates(account).await?.iter().all(|fingerprint| here.contains(fingerprint)))
+    }
+
+    /// The certificates that an account lists, without those that are found as another one's.
+    async fn owned_certificates(&self, account: &str) -> Result<Vec<Fingerprint>> {
+        let listed = self.stored(account).await?.map(|stored| stored.certificates).unwrap_or_default();
+        let mut owned = Vec::with_capacity(listed.len());
+        for fingerprint in listed {
+            if self.certificate_owner(&fingerprint).await?.as_deref() == Some(account) {
+                owned.push(fingerprint);
             }
         }
-        Ok(true)
+        Ok(owned)
     }
 
     /// The certificates of these that no other account lists.

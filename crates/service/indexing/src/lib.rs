@@ -30,6 +30,11 @@ pub use index::{Answer, SearchIndex, Size, Totals};
 pub use posthaste_search_index::{Query, Scope};
 pub use terms::{Lent, summary_steps};
 
+/// Whether a mailbox has segments of the search index, and no mail.
+pub fn is_segments(mailbox: posthaste_mail_model::MailboxId) -> bool {
+    places::is_place(mailbox)
+}
+
 /// Messages that a segment has at least, and that a search has to read before it collects. The
 /// words would take more than their lists in a smaller one. So up to 255 messages behind the
 /// last segment are known from memory, or read by each search.

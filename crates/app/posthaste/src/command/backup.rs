@@ -168,12 +168,16 @@ pub async fn last_run(engine: &dyn Engine) -> Result<Option<Run>> {
     }
 }
 
-/// The last run of all accounts; `None` if there was none, or by an older program.
+/// The last run of all accounts; `None` if there was none. Older programs note it as the last run
+/// alone.
 pub async fn last_whole_run(engine: &dyn Engine) -> Result<Option<WholeRun>> {
-    match engine.directory_entry(WHOLE).await? {
-        Some(record) => parse(WHOLE, &record.value).map(Some),
-        None => Ok(None),
-    }
+    let noted = match engine.directory_entry(WHOLE).await? {
+        Some(record) => Some(parse::<WholeRun>(WHOLE, &record.value)?),
+        None => None,
+    };
+    let is_later = |run: &Run| noted.as_ref().is_none_or(|noted| run.begun > noted.begun);
+    let last = last_run(engine).await?.filter(|run| run.whole && is_later(run));
+    Ok(last.map(|Run { begun, done, .. }| WholeRun { begun, marked: done, done }).or(noted))
 }
 
 /// The record of an account in a backup; `None` for one that no run took.
@@ -236,6 +240,11 @@ impl Job<'_> {
         let whole = named.is_empty();
         let accounts = self.ends.accounts(&named).await?;
         let total = self.ends.messages(&accounts).await?;
+        let of_all = last_whole_run(&*self.ends.to).await?;
+        if let Some(of_all) = of_all.filter(|_| !whole) {
+            // An older program noted it as the last run, which this one is now.
+            write(&*self.ends.to, WHOLE, &of_all).await?;
+        }
         write(&*self.ends.to, RUN, &Run { begun: self.begun, whole, done: false }).await?;
         self.mark(&accounts, whole).await?;
         self.ends.copy_records("secret/").await?;
@@ -263,7 +272,7 @@ impl Job<'_> {
                 "damaged: the store: {why}. Mail that was acknowledged last may be missing from this backup"
             )
         }));
-        if faults.is_empty() {
+        if faults.is_empty() && self.lacks.is_none() {
             for account in &whole_accounts {
                 let id = account.id.to_string();
                 let taken = Taken { id, taken: self.begun, run: Some(self.begun) };
@@ -281,13 +290,17 @@ impl Job<'_> {
         if whole { self.name_removed(&accounts).await } else { Ok(()) }
     }
 
-    /// Notes which accounts this run copies, before it does.
+    /// Notes which accounts this run copies, before it does. It changes nothing of those that it
+    /// leaves out.
     async fn mark(&self, accounts: &[Account], whole: bool) -> Result<()> {
         let mut of_all = WholeRun { begun: self.begun, marked: false, done: false };
         if whole {
             write(&*self.ends.to, WHOLE, &of_all).await?;
         }
         for account in accounts {
+            if self.is_left_out(account).await?.is_some() {
+                continue;
+            }
             let known = taken(&*self.ends.to, &account.name).await?;
             let (id, taken) =
                 known.map_or_else(|| (account.id.to_string(), 0), |known| (known.id, known.taken));
@@ -306,11 +319,8 @@ impl Job<'_> {
         let bar = bar("copying", total);
         let (mut whole, mut damaged) = (Vec::new(), Vec::new());
         for account in accounts {
-            if let Some(other) = self.ends.there.account(&account.name).await?
-                && other.id != account.id
-            {
-                // The backup may be the only place with the mail of a removed account.
-                damaged.push(self.is_another(&account.name));
+            if let Some(why) = self.is_left_out(account).await? {
+                damaged.push(why);
                 continue;
             }
             match self.ends.mirror_readable(account, &mut |n| bar.inc(n)).await {
@@ -326,12 +336,11 @@ impl Job<'_> {
                     self.ends.copy_account(account).await?;
                     damaged.push(format!("damaged: {}: {error}", account.name));
                 }
-                // As after a rebuild that gave mailboxes new UIDVALIDITYs.
-                // Or as after a return to an earlier state, with a mailbox that the backup removed.
-                Err(Failure::Store(error @ (StoreError::Refused(_) | StoreError::NoMailbox(_)))) => damaged.push(format!(
-                    "left out: {}: {error}; back up into a new directory, and keep this one for the earlier mail",
-                    account.name
-                )),
+                // As after a return to an earlier state: new mail under UIDs that were expunged, or a
+                // mailbox that the backup has removed.
+                Err(Failure::Store(error @ (StoreError::Refused(_) | StoreError::NoMailbox(_)))) => {
+                    damaged.push(has_other_mail(&account.name, &error));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -340,13 +349,24 @@ impl Job<'_> {
         Ok((whole, damaged))
     }
 
-    /// Why an account is not copied whose name an earlier account has in the backup.
-    fn is_another(&self, name: &str) -> String {
-        format!(
-            "left out: {name}: the backup has another account of that name, which was removed from the store or restored with new \
-             ids, and keeps it; `posthaste account remove {name} --data {}` makes room for the present one",
-            self.options.target.display()
-        )
+    /// Why an account is not copied, and what the backup has of it stays.
+    async fn is_left_out(&self, account: &Account) -> Result<Option<String>> {
+        let name = &account.name;
+        let there = self.ends.there.account(name).await?;
+        if there.is_some_and(|other| other.id != account.id) {
+            // The backup may be the only place with the mail of a removed account.
+            return Ok(Some(format!(
+                "left out: {name}: the backup has another account of that name, which was removed from the store or restored \
+                 with new ids, and keeps it; `posthaste account remove {name} --data {}` makes room for the present one",
+                self.options.target.display()
+            )));
+        }
+        match self.ends.transfer().may_copy(account.id).await {
+            Err(error @ StoreError::Refused(_)) => Ok(Some(has_other_mail(name, &error))),
+            // Damage is met, and named, where the account is copied.
+            Err(error) if error.is_damage() => Ok(None),
+            outcome => Ok(outcome.map(|()| None)?),
+        }
     }
 
     /// Copies the queue and compares it.
@@ -425,4 +445,9 @@ impl Job<'_> {
             }
         }
     }
+}
+
+/// What is said of an account whose mail the backup has otherwise.
+fn has_other_mail(name: &str, error: &StoreError) -> String {
+    format!("left out: {name}: {error}; back up into a new directory, and keep this one for the earlier mail")
 }

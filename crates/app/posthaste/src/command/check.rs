@@ -57,6 +57,9 @@ async fn recover(config: &Config, id: &str, name: &str) -> Result<()> {
             "--recover is for the embedded engine: a cluster's sweep finds such mailboxes".into(),
         ));
     }
+    if !config.data.join("format").is_file() {
+        return Err(Failure::Usage(format!("{} is no store; name it with --data", config.data.display())));
+    }
     let engine = Arc::new(LmdbEngine::open(&config.data, open::embedded(config))?);
     let account = Directory::new(engine.clone())?.account(name).await?;
     let account =
@@ -68,6 +71,11 @@ async fn recover(config: &Config, id: &str, name: &str) -> Result<()> {
             "--recover {id}: no mailbox of this id lacks a list; `posthaste check` names those that do"
         ))
     })?;
+    if posthaste_indexing::is_segments(found.mailbox) {
+        return Err(Failure::Usage(format!(
+            "--recover {id}: it has no mail, but a part of the search index: `posthaste check --reindex` makes that again"
+        )));
+    }
     for _ in 0..RECOVER_TRIES {
         let list = engine.load_list(account.id).await?;
         let entry = recovered(&list, found.mailbox)?;

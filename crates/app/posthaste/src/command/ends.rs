@@ -167,6 +167,8 @@ impl Ends {
                 account.name
             )));
         }
+        // Before anything is changed.
+        transfer.may_copy(account.id).await?;
         let same = Places::with_ids(account.id, std::collections::BTreeMap::new());
         copy_journals(&*self.from, account.id, &*self.to, &same).await?;
         copy_annotations(&*self.from, account.id, &*self.to, &same).await?;

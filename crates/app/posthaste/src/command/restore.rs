@@ -28,7 +28,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use indicatif::ProgressBar;
 use posthaste_delivery::DeliveryError;
 use posthaste_delivery::import::{ImportError, copy_journals};
-use posthaste_directory::{Account, DirectoryError, copy_acls, copy_annotations, copy_seen};
+use posthaste_directory::{
+    Account, DirectoryError, copy_acls, copy_annotations, copy_seen, print_fingerprint,
+};
 use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq, NumSet, UidValidity};
 use posthaste_queue::{Arrive, QUEUE_ACCOUNT, QueueError, compare_queues, copy_queue, has_other_items};
 use posthaste_store::{CommitOutcome, Compare, ListCommit, Places, StoreError};
@@ -351,6 +353,28 @@ impl Job {
         write(&*self.ends.to, &underway_name(&wanted.name), underway).await?;
         let Ends { here, there, .. } = &self.ends;
         there.adopt(here, &wanted.account.name, &wanted.name, account).await?;
+        self.name_certificates(wanted).await
+    }
+
+    /// Names the certificates that another account has by now.
+    async fn name_certificates(&self, wanted: &Wanted) -> Result<()> {
+        let Ends { here, there, .. } = &self.ends;
+        let (listed, has) =
+            (here.certificates(&wanted.account.name).await?, there.certificates(&wanted.name).await?);
+        for fingerprint in listed.iter().filter(|one| !has.contains(one)) {
+            println!(
+                "{}: certificate {} was left out: another account has it",
+                wanted.name,
+                print_fingerprint(fingerprint)
+            );
+        }
+        if has.is_empty() && !listed.is_empty() {
+            println!(
+                "{}: it lists no certificate any more; where `login.certificates` lets certificates name their account, any \
+                 that names it is accepted: `posthaste account set {0} --certificate FILE` lists one",
+                wanted.name
+            );
+        }
         Ok(())
     }
 
@@ -358,6 +382,14 @@ impl Job {
     async fn begin(&self, wanted: &Wanted) -> Result<Underway> {
         if let Some(chosen) = &wanted.chosen {
             if chosen.source == wanted.source {
+                let keeps = chosen.uid_validity.is_none();
+                if keeps != self.keeps_uid_validity && !wanted.visible {
+                    return Err(Failure::Usage(format!(
+                        "the restore of {} that was cut off was begun {} --keep-uidvalidity; say the same",
+                        wanted.name,
+                        if keeps { "with" } else { "without" }
+                    )));
+                }
                 return Ok(chosen.clone());
             }
             // Half of an account from another backup: nobody ever saw it.
@@ -390,9 +422,12 @@ impl Job {
     /// after the backup was made. Those were given by the clock.
     async fn uid_validity_for(&self, account: AccountId, there: AccountId) -> Result<u32> {
         let (list, known) = (self.ends.from.load_list(account).await?, self.ends.to.load_list(there).await?);
+        // The list of an account that was removed is there still.
+        let earlier = self.ends.to.load_list(account).await?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let now = u32::try_from(now).unwrap_or(0);
-        let last = now.max(list.uid_validity_last).max(known.uid_validity_last);
+        let known = known.uid_validity_last.max(earlier.uid_validity_last);
+        let last = now.max(list.uid_validity_last).max(known);
         let mailboxes = u32::try_from(list.entries.len()).unwrap_or(u32::MAX);
         let has_room = last.checked_add(1).and_then(|first| first.checked_add(mailboxes)).is_some();
         match has_room {

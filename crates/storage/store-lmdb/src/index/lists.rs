@@ -200,24 +200,20 @@ impl std::fmt::Display for Unlisted {
     }
 }
 
-/// The mailboxes that are in no list. An error if a list cannot be read, which may name any of them.
+/// The mailboxes that are in no list. An error if a list cannot be read, as it may name any of them.
 pub(crate) fn unlisted(index: &Index, txn: &RoTxn) -> Result<Vec<Unlisted>> {
     let mut listed = HashSet::new();
-    for item in index.lists.iter(txn).indexed()? {
-        let key = item.indexed()?.0;
-        if key.get(16) == Some(&TAG_MAILBOX)
-            && let Some(id) = key.last_chunk()
-        {
-            listed.insert(MailboxId(Id::from_bytes(*id)));
-        }
+    for account in accounts(index, txn)? {
+        listed.extend(load(index, txn, account)?.entries.iter().map(|entry| entry.id));
     }
     let mut unlisted = Vec::new();
     for item in index.heads.iter(txn).indexed()? {
         let id = item.indexed()?.0.first_chunk().map(|id| MailboxId(Id::from_bytes(*id)));
         let mailbox = id.ok_or_else(damaged("key of a head"))?;
         if !listed.contains(&mailbox) {
-            let messages = index.head(txn, mailbox)?.map_or(0, |stored| stored.head.counts.messages);
-            unlisted.push(Unlisted { mailbox, messages });
+            // A damaged head is a fault of its own.
+            let stored = index.head(txn, mailbox).ok().flatten();
+            unlisted.push(Unlisted { mailbox, messages: stored.map_or(0, |s| s.head.counts.messages) });
         }
     }
     Ok(unlisted)

@@ -293,14 +293,23 @@ impl Appender {
         if tail_is_zero(&*file, end, size).map_err(failed(path.display()))? {
             return Ok(Left::Zero(file, size));
         }
-        let search = Search { file: &*file, form: tail_form(&*file, number, self.store), size };
+        self.refuse_lost(&*file, number, (end, next_seq))?;
+        Ok(Left::Torn(file))
+    }
+
+    /// Fails if acknowledged commits lie beyond the end that the index has of a pack, and cannot be
+    /// redone. `place`: that end, and the next sequence number of the index.
+    pub(crate) fn refuse_lost(&self, file: &dyn DiskFile, number: u32, place: (u64, u64)) -> Result<()> {
+        let ((end, next_seq), path) = (place, path_of(&self.dir, number));
+        let size = file.size().map_err(failed(path.display()))?;
+        let search = Search { file, form: tail_form(file, number, self.store), size };
         let from = end.max(PACK_HEADER as u64);
         let lost = match search.damage_from(from, next_seq) {
             Some(at) => format!("is damaged at byte {at}, and acknowledged commits follow"),
             None if search.begins_later(from, next_seq) => {
                 format!("continues at byte {from}, but the commits before that, in another pack, are damaged")
             }
-            None => return Ok(Left::Torn(file)),
+            None => return Ok(()),
         };
         let path = path.display();
         let refusal = format!("{path} {lost}: the index lacks them, and nothing is written. {REMEDY}");

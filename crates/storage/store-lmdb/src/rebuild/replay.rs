@@ -475,8 +475,9 @@ impl<'a> Replay<'a> {
         }
         for mailbox in old.mailboxes() {
             let is_removed = self.index.removed.get(&txn, &mailbox.0.to_bytes()).indexed()?.is_some();
-            let upto = old.head(mailbox).map_or(ModSeq::ZERO, |stored| stored.head.modseq);
-            if is_removed || upto <= self.modseq(&txn, mailbox)? {
+            // A head that is damaged, too, removes no doubt.
+            let Some(stored) = old.head(mailbox) else { continue };
+            if is_removed || stored.head.modseq <= self.modseq(&txn, mailbox)? {
                 // What was in doubt is there.
                 self.doubtful.remove(&mailbox);
                 continue;

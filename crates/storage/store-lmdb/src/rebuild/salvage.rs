@@ -65,7 +65,7 @@ impl OldIndex {
         (pack.unwrap_or(1), self.index.seq(&txn).unwrap_or(1))
     }
 
-    /// Every mailbox that has an intact head.
+    /// Every mailbox that has a head, damaged or not.
     pub(crate) fn mailboxes(&self) -> Vec<MailboxId> {
         let ids = || -> Result<Vec<MailboxId>> {
             let txn = self.read()?;

@@ -233,6 +233,12 @@ impl Writer<'_> {
             let state = self.shared.index.pack(txn, other.number)?.filter(|state| !state.sealed);
             if let Some(state) = state {
                 other.is_left = self.appender.recover_left(&self.shared.index, txn, (other.number, state))?;
+                // Whoever writes holds the index's write transaction, which is ours now. So a tail
+                // of a process that lives is one that it cannot redo, either.
+                if !other.is_left && self.dead_tails.contains(&other.number) {
+                    let next_seq = self.shared.index.seq(txn)?;
+                    self.appender.refuse_lost(&*other.file, other.number, (state.end, next_seq))?;
+                }
             }
         }
         Ok(())

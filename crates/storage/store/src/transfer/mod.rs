@@ -17,7 +17,9 @@
 //! Account and mailboxes may get other ids and UIDVALIDITYs at the other end ([`Places`]): where the
 //! first ones are in use, or were removed, or where UIDs were given since.
 
-use std::collections::BTreeMap;
+mod writer;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
@@ -25,6 +27,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid, UidValidity};
 
+use self::writer::{Writer, done};
 use crate::change::{CommitOutcome, Content, MailboxCommit, NewMessage};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
@@ -207,6 +210,7 @@ impl<'e> Transfer<'e> {
     /// Makes an account's mail at the target equal to the source. If one mailbox has damaged data,
     /// the others are copied first and then the error is returned.
     pub async fn copy(&self, account: AccountId, progress: &mut Progress<'_>) -> Result<()> {
+        self.may_copy(account).await?;
         let list = self.from.load_list(account).await?;
         self.copy_list(&self.placed(list.clone())).await?;
         let mut damaged = None;
@@ -246,20 +250,49 @@ impl<'e> Transfer<'e> {
         Err(StoreError::Busy)
     }
 
-    /// Makes the list there the same. A mailbox that has another UIDVALIDITY there was copied before
-    /// a rebuild gave it a new one: its UIDs may name other messages now (RFC 9051 §2.3.1.1).
-    async fn copy_list(&self, list: &MailboxList) -> Result<()> {
+    /// Refuses an account if UIDs of the target name other messages here than there. A mailbox may
+    /// have got a new UIDVALIDITY since it was copied, by a rebuild or a restore (RFC 9051
+    /// §2.3.1.1). It may follow if each message of the target is the same here, or was expunged.
+    pub async fn may_copy(&self, account: AccountId) -> Result<()> {
+        let here = self.from.load_list(account).await?;
+        let list = self.placed(here.clone());
         let there = self.to.load_list(list.account).await?;
-        for entry in &list.entries {
+        for (entry, source) in list.entries.iter().zip(&here.entries) {
             let earlier = there.entries.iter().find(|earlier| earlier.id == entry.id);
             if earlier.is_some_and(|earlier| earlier.uid_validity != entry.uid_validity)
-                && loaded(self.to, entry.id).await?.0.uid_next > Uid::MIN
+                && !self.has_same_messages(source.id).await?
             {
                 return Err(StoreError::Refused(
-                    "a mailbox at the target has another UIDVALIDITY: it was copied before the mailbox got a new one",
+                    "a mailbox got a new UIDVALIDITY since it was copied, and its UIDs name other messages now",
                 ));
             }
         }
+        Ok(())
+    }
+
+    /// Whether each message of a mailbox at the target is the same in the source, or was expunged
+    /// there.
+    async fn has_same_messages(&self, id: MailboxId) -> Result<bool> {
+        let (head, rows) = self.source(id).await?;
+        let (head_there, rows_there) = loaded(self.to, self.place(id)).await?;
+        if head.uid_next < head_there.uid_next {
+            return Ok(false);
+        }
+        let here: BTreeSet<Uid> = rows.iter().map(Row::uid).collect();
+        let common: Vec<Row> = rows_there.into_iter().filter(|row| here.contains(&row.uid())).collect();
+        for batch in batches(&common) {
+            let (ours, theirs) =
+                tokio::try_join!(summaries(self.from, id, batch), summaries(self.to, self.place(id), batch))?;
+            let bodies = |found: &Summaries| found.values().map(|(body, ..)| *body).collect::<Vec<_>>();
+            if bodies(&ours) != bodies(&theirs) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn copy_list(&self, list: &MailboxList) -> Result<()> {
+        let there = self.to.load_list(list.account).await?;
         let commit = ListCommit {
             account: list.account,
             expected: there.version,
@@ -409,121 +442,9 @@ pub enum Compare {
     Summaries,
 }
 
-/// Commits at the other end, one after the other.
-struct Writer<'w> {
-    to: &'w dyn Engine,
-    id: MailboxId,
-    /// The head at this end.
-    source: &'w MailboxHead,
-    /// The head at the other end.
-    now: MailboxHead,
-    counts: Counts,
-}
-
-impl Writer<'_> {
-    /// Flags that changed and messages that were expunged since an earlier run.
-    async fn change(&mut self, lacking: &Lacking, rows_there: &[Row]) -> Result<()> {
-        let old: BTreeMap<Uid, &Row> = rows_there.iter().map(|row| (row.uid(), row)).collect();
-        for row in &lacking.changed {
-            if let Some(old) = old.get(&row.uid()) {
-                self.counts.remove(old);
-                self.counts.add(row);
-            }
-        }
-        for row in lacking.expunged.iter().filter_map(|uid| old.get(&Uid::new(uid)?)) {
-            self.counts.remove(row);
-        }
-        let mut expunged = Some(&lacking.expunged).filter(|expunged| !expunged.is_empty());
-        let mut chunks = lacking.changed.chunks(BATCH_CHANGED);
-        while let (Some(changed), _) | (None, Some(changed)) = (chunks.next(), expunged.map(|_| &[][..])) {
-            let uid_next = self.now.uid_next;
-            self.commit(uid_next, Vec::new(), changed.to_vec(), expunged.take().cloned().unwrap_or_default())
-                .await?;
-        }
-        Ok(())
-    }
-
-    /// New messages; `rows` are all of the mailbox.
-    async fn append(
-        &mut self,
-        batch: &[Row],
-        mut contents: BTreeMap<u32, Contents>,
-        rows: &[Row],
-    ) -> Result<()> {
-        let Some(last) = batch.last() else { return Ok(()) };
-        let mut appended = Vec::with_capacity(batch.len());
-        for row in batch {
-            let Contents { body, saved, summary, bytes } =
-                contents.remove(&row.uid().value()).ok_or(StoreError::Corrupt(format!(
-                    "the summary of UID {} in mailbox {} is missing",
-                    row.uid(),
-                    self.id
-                )))?;
-            self.counts.add(row);
-            appended.push(NewMessage { row: *row, body, saved, content: Content::New { bytes, summary } });
-        }
-        let uid_next = last.uid().next().ok_or(StoreError::UidsExhausted)?;
-        let never = missing(rows, self.now.uid_next, uid_next);
-        self.commit(uid_next, appended, Vec::new(), never).await
-    }
-
-    /// The head as it is at this end: UIDNEXT may be beyond the last message.
-    async fn finish(&mut self, rows: &[Row]) -> Result<()> {
-        let never = missing(rows, self.now.uid_next, self.source.uid_next);
-        let done = self.now.uid_next == self.source.uid_next
-            && self.now.keywords == self.source.keywords
-            && self.now.first_recent == self.source.first_recent
-            && self.now.modseq >= self.source.modseq;
-        if done && never.is_empty() {
-            return Ok(());
-        }
-        self.commit(self.source.uid_next, Vec::new(), Vec::new(), never).await
-    }
-
-    async fn commit(
-        &mut self,
-        uid_next: Uid,
-        appended: Vec<NewMessage>,
-        changed: Vec<Row>,
-        expunged: NumSet,
-    ) -> Result<()> {
-        // After all numbers that a client can know, and after all commits at the target.
-        let modseq = self.now.modseq.max(self.source.modseq).next();
-        let head = MailboxHead {
-            modseq,
-            uid_next,
-            first_recent: self.source.first_recent,
-            keywords: self.source.keywords.clone(),
-            counts: self.counts,
-        };
-        let expunged = if expunged.is_empty() { Vec::new() } else { vec![(modseq, expunged)] };
-        let commit = MailboxCommit {
-            mailbox: self.id,
-            expected: self.now.modseq,
-            head: head.clone(),
-            appended,
-            changed,
-            expunged,
-        };
-        done(self.to.commit(commit).await?)?;
-        self.now = head;
-        Ok(())
-    }
-}
-
 impl Lacking {
     fn is_empty(&self) -> bool {
         self.changed.is_empty() && self.expunged.is_empty() && self.new.is_empty()
-    }
-}
-
-/// No one else may write to the target.
-fn done(outcome: CommitOutcome) -> Result<()> {
-    match outcome {
-        CommitOutcome::Done => Ok(()),
-        CommitOutcome::Conflict => Err(StoreError::Refused(
-            "something else writes to this account at the target; stop the servers there and start the transfer again",
-        )),
     }
 }
 
@@ -539,7 +460,7 @@ fn lacking(rows: &[Row], there: &[Row], uid_next_there: Uid) -> Result<Lacking> 
     const OTHER_MAIL: StoreError =
         StoreError::Refused("the mailbox at the target contains mail that was not copied from the source");
     let known: BTreeMap<Uid, &Row> = there.iter().map(|row| (row.uid(), row)).collect();
-    let here: std::collections::BTreeSet<Uid> = rows.iter().map(Row::uid).collect();
+    let here: BTreeSet<Uid> = rows.iter().map(Row::uid).collect();
     let mut lacking = Lacking::default();
     for row in rows {
         match known.get(&row.uid()) {
@@ -554,13 +475,6 @@ fn lacking(rows: &[Row], there: &[Row], uid_next_there: Uid) -> Result<Lacking> 
         .filter(|row| !here.contains(&row.uid()))
         .for_each(|row| lacking.expunged.push(row.uid().value()));
     Ok(lacking)
-}
-
-/// UIDs `from..to` that no row has: of messages added and expunged since.
-fn missing(rows: &[Row], from: Uid, to: Uid) -> NumSet {
-    let span = NumSet::range(from.value(), to.value() - 1);
-    let there: NumSet = rows.iter().map(|row| row.uid().value()).collect();
-    if from < to { span.difference(&there) } else { NumSet::new() }
 }
 
 /// Rows in pieces of bounded number and size.

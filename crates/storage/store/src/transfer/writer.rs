@@ -1,0 +1,131 @@
+//! The commits that make a mailbox at the other end equal.
+
+use std::collections::BTreeMap;
+
+use posthaste_mail_model::{MailboxId, NumSet, Uid};
+
+use super::{BATCH_CHANGED, Contents, Lacking};
+use crate::change::{CommitOutcome, Content, MailboxCommit, NewMessage};
+use crate::engine::Engine;
+use crate::error::{Result, StoreError};
+use crate::head::{Counts, MailboxHead};
+use crate::row::Row;
+
+/// Commits at the other end, one after the other.
+pub(super) struct Writer<'w> {
+    pub(super) to: &'w dyn Engine,
+    pub(super) id: MailboxId,
+    /// The head at this end.
+    pub(super) source: &'w MailboxHead,
+    /// The head at the other end.
+    pub(super) now: MailboxHead,
+    pub(super) counts: Counts,
+}
+
+impl Writer<'_> {
+    /// Flags that changed and messages that were expunged since an earlier run.
+    pub(super) async fn change(&mut self, lacking: &Lacking, rows_there: &[Row]) -> Result<()> {
+        let old: BTreeMap<Uid, &Row> = rows_there.iter().map(|row| (row.uid(), row)).collect();
+        for row in &lacking.changed {
+            if let Some(old) = old.get(&row.uid()) {
+                self.counts.remove(old);
+                self.counts.add(row);
+            }
+        }
+        for row in lacking.expunged.iter().filter_map(|uid| old.get(&Uid::new(uid)?)) {
+            self.counts.remove(row);
+        }
+        let mut expunged = Some(&lacking.expunged).filter(|expunged| !expunged.is_empty());
+        let mut chunks = lacking.changed.chunks(BATCH_CHANGED);
+        while let (Some(changed), _) | (None, Some(changed)) = (chunks.next(), expunged.map(|_| &[][..])) {
+            let uid_next = self.now.uid_next;
+            self.commit(uid_next, Vec::new(), changed.to_vec(), expunged.take().cloned().unwrap_or_default())
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// New messages; `rows` are all of the mailbox.
+    pub(super) async fn append(
+        &mut self,
+        batch: &[Row],
+        mut contents: BTreeMap<u32, Contents>,
+        rows: &[Row],
+    ) -> Result<()> {
+        let Some(last) = batch.last() else { return Ok(()) };
+        let mut appended = Vec::with_capacity(batch.len());
+        for row in batch {
+            let Contents { body, saved, summary, bytes } =
+                contents.remove(&row.uid().value()).ok_or(StoreError::Corrupt(format!(
+                    "the summary of UID {} in mailbox {} is missing",
+                    row.uid(),
+                    self.id
+                )))?;
+            self.counts.add(row);
+            appended.push(NewMessage { row: *row, body, saved, content: Content::New { bytes, summary } });
+        }
+        let uid_next = last.uid().next().ok_or(StoreError::UidsExhausted)?;
+        let never = missing(rows, self.now.uid_next, uid_next);
+        self.commit(uid_next, appended, Vec::new(), never).await
+    }
+
+    /// The head as it is at this end: UIDNEXT may be beyond the last message.
+    pub(super) async fn finish(&mut self, rows: &[Row]) -> Result<()> {
+        let never = missing(rows, self.now.uid_next, self.source.uid_next);
+        let done = self.now.uid_next == self.source.uid_next
+            && self.now.keywords == self.source.keywords
+            && self.now.first_recent == self.source.first_recent
+            && self.now.modseq >= self.source.modseq;
+        if done && never.is_empty() {
+            return Ok(());
+        }
+        self.commit(self.source.uid_next, Vec::new(), Vec::new(), never).await
+    }
+
+    async fn commit(
+        &mut self,
+        uid_next: Uid,
+        appended: Vec<NewMessage>,
+        changed: Vec<Row>,
+        expunged: NumSet,
+    ) -> Result<()> {
+        // After all numbers that a client can know, and after all commits at the target.
+        let modseq = self.now.modseq.max(self.source.modseq).next();
+        let head = MailboxHead {
+            modseq,
+            uid_next,
+            first_recent: self.source.first_recent,
+            keywords: self.source.keywords.clone(),
+            counts: self.counts,
+        };
+        let expunged = if expunged.is_empty() { Vec::new() } else { vec![(modseq, expunged)] };
+        let commit = MailboxCommit {
+            mailbox: self.id,
+            expected: self.now.modseq,
+            head: head.clone(),
+            appended,
+            changed,
+            expunged,
+        };
+        done(self.to.commit(commit).await?)?;
+        self.now = head;
+        Ok(())
+    }
+}
+
+/// No one else may write to the target.
+pub(super) fn done(outcome: CommitOutcome) -> Result<()> {
+    match outcome {
+        CommitOutcome::Done => Ok(()),
+        CommitOutcome::Conflict => Err(StoreError::Refused(
+            "something else writes to this account at the target; stop the servers there and start the transfer again",
+        )),
+    }
+}
+
+/// UIDs `from..to` that no row has: of messages added and expunged since.
+fn missing(rows: &[Row], from: Uid, to: Uid) -> NumSet {
+    let span = NumSet::range(from.value(), to.value() - 1);
+    let there: NumSet = rows.iter().map(|row| row.uid().value()).collect();
+    if from < to { span.difference(&there) } else { NumSet::new() }
+}
