@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -115,6 +116,50 @@ fn append(client: &mut LineClient, message: &[u8]) -> String {
     }
 }
 
+/// A message that is nothing but parts: its summary is many times as long.
+fn parts(len: usize) -> Vec<u8> {
+    let mut message = b"Content-Type: multipart/mixed; boundary=b\r\n\r\n".to_vec();
+    while message.len() < len {
+        message.extend_from_slice(b"--b\r\n\r\n");
+    }
+    message
+}
+
+/// One APPEND of so many messages; the tagged answer.
+fn append_many(client: &mut LineClient, message: &[u8], count: usize) -> String {
+    client.send(b"t APPEND INBOX").unwrap();
+    for _ in 0..count {
+        client.send(format!(" {{{}}}\r\n", message.len()).as_bytes()).unwrap();
+        let answer = client.line().unwrap();
+        if !answer.starts_with('+') {
+            return answer;
+        }
+        client.send(message).unwrap();
+    }
+    client.send(b"\r\n").unwrap();
+    loop {
+        let line = client.line().unwrap();
+        if line.starts_with("t ") {
+            return line;
+        }
+    }
+}
+
+/// A client of LMTP that sends a chunk, and says nothing more.
+fn silent_after_a_chunk(lmtp: SocketAddr, message: &[u8]) -> LineClient {
+    let mut client = LineClient::connect(lmtp).unwrap();
+    client.line().unwrap();
+    for command in ["LHLO a.example", "MAIL FROM:<>", &format!("RCPT TO:<{USER}>")] {
+        let reply = client.ask(command).unwrap();
+        assert!(reply.starts_with("250"), "{command}: {reply}");
+    }
+    client.send(format!("BDAT {}\r\n", message.len()).as_bytes()).unwrap();
+    client.send(message).unwrap();
+    let reply = client.reply().unwrap();
+    assert!(reply.starts_with("250") || reply.starts_with("452"), "{reply}");
+    client
+}
+
 /// The server's lines at its start: the configuration fits, or it would not start.
 fn start(group: &Group, dir: &Path, settings: &str) -> Server {
     let server = group.server(dir).settings(&dir.join("posthaste.toml"), settings).start();
@@ -141,16 +186,27 @@ fn a_server_in_a_group_of_its_planned_size_is_not_killed() {
     let settings = format!("[limits]\nmemory = \"{} MiB\"\naccount_connections = 0\n", SIZE / MIB);
     let server = start(&group, dir.path(), &settings);
     let mut client = login(&server);
-    let message = large(50 * MIB);
-    let answer = append(&mut client, &message);
+    let message = &large(50 * MIB);
+    let answer = append(&mut client, message);
     assert!(answer.starts_with("t OK"), "{answer}");
     // Sessions that stay, with the mailbox open.
     let mut sessions: Vec<LineClient> = (0..40).map(|_| login(&server)).collect();
     for session in &mut sessions {
         assert!(session.imap("SELECT INBOX").unwrap().last().unwrap().starts_with("t OK"));
     }
-    // Beside each other: large messages come in, and the large one is searched and read.
+    // Beside each other: large messages come in, whole, in chunks and many at once, and the large
+    // one is searched and read.
     thread::scope(|scope| {
+        let lmtp = server.address("lmtp");
+        for _ in 0..8 {
+            scope.spawn(move || silent_after_a_chunk(lmtp, &message[..20 * MIB]));
+        }
+        for mut session in sessions.drain(..4) {
+            scope.spawn(move || {
+                let tagged = append_many(&mut session, &parts(255 << 10), 80);
+                assert!(tagged.starts_with("t OK") || tagged.starts_with("t NO"), "{tagged}");
+            });
+        }
         for mut session in sessions.drain(..6) {
             let message = large(20 * MIB);
             scope.spawn(move || {

@@ -7,7 +7,7 @@ use super::message::message;
 
 /// Makes commands.
 pub struct Grammar<'a> {
-    random: &'a mut Random,
+    pub(super) random: &'a mut Random,
     out: Vec<u8>,
 }
 
@@ -19,17 +19,17 @@ pub fn command(random: &mut Random) -> Vec<u8> {
 }
 
 impl Grammar<'_> {
-    fn say(&mut self, text: &str) {
+    pub(super) fn say(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
     }
 
-    fn one_of(&mut self, words: &[&str]) {
+    pub(super) fn one_of(&mut self, words: &[&str]) {
         let word = self.random.pick(words);
         self.say(word);
     }
 
     /// Several, with a separator between them.
-    fn some(&mut self, most: usize, between: &str, one: fn(&mut Self)) {
+    pub(super) fn some(&mut self, most: usize, between: &str, one: fn(&mut Self)) {
         for n in 0..1 + self.random.below(most) {
             if n > 0 {
                 self.say(between);
@@ -38,14 +38,15 @@ impl Grammar<'_> {
         }
     }
 
-    fn listed(&mut self, most: usize, one: fn(&mut Self)) {
+    pub(super) fn listed(&mut self, most: usize, one: fn(&mut Self)) {
         self.say("(");
         self.some(most, " ", one);
         self.say(")");
     }
 
     fn command(&mut self) {
-        match self.random.below(24) {
+        match self.random.below(32) {
+            24.. => self.extension(),
             0 => self.one_of(&[
                 "NOOP",
                 "CAPABILITY",
@@ -97,11 +98,11 @@ impl Grammar<'_> {
         }
     }
 
-    fn uid(&mut self) {
+    pub(super) fn uid(&mut self) {
         self.one_of(&["", "UID "]);
     }
 
-    fn with_mailbox(&mut self, verbs: &[&str]) {
+    pub(super) fn with_mailbox(&mut self, verbs: &[&str]) {
         self.one_of(verbs);
         self.mailbox();
     }
@@ -126,7 +127,7 @@ impl Grammar<'_> {
         }
     }
 
-    fn mailbox(&mut self) {
+    pub(super) fn mailbox(&mut self) {
         match self.random.below(12) {
             0..=4 => self.say("INBOX"),
             5..=8 => self.one_of(&["a", "b", "a/b", "Sent", "&AOQ-", "c/d/e"]),
@@ -149,7 +150,7 @@ impl Grammar<'_> {
         }
     }
 
-    fn astring(&mut self) {
+    pub(super) fn astring(&mut self) {
         match self.random.below(6) {
             0 => self.one_of(&["a", "b", "zz", "NIL", "]", "a*"]),
             1 => self.one_of(&["\"\"", "\"a b\"", "\"\\\"\\\\\"", "\"\u{fc}\"", "\"&AOQ-\""]),
@@ -167,12 +168,12 @@ impl Grammar<'_> {
     }
 
     /// The octets follow at once: RFC 7888.
-    fn literal(&mut self, bytes: &[u8]) {
+    pub(super) fn literal(&mut self, bytes: &[u8]) {
         self.say(&format!("{{{}+}}\r\n", bytes.len()));
         self.out.extend_from_slice(bytes);
     }
 
-    fn number(&mut self) {
+    pub(super) fn number(&mut self) {
         match self.random.below(4) {
             0 => self.one_of(&[
                 "0",
@@ -189,7 +190,7 @@ impl Grammar<'_> {
         }
     }
 
-    fn set(&mut self) {
+    pub(super) fn set(&mut self) {
         match self.random.below(8) {
             0 => self.say("$"),
             1 => self.say("1:*"),
@@ -367,7 +368,7 @@ impl Grammar<'_> {
         self.some(most, " ", |g| g.search_key(0));
     }
 
-    fn search_key(&mut self, depth: usize) {
+    pub(super) fn search_key(&mut self, depth: usize) {
         if depth < 40 && self.random.one_in(3) {
             match self.random.below(3) {
                 0 => {
@@ -468,5 +469,6 @@ impl Grammar<'_> {
     }
 }
 
-const STATUS: [&str; 8] =
+/// What STATUS returns.
+pub(super) const STATUS: [&str; 8] =
     ["MESSAGES", "UIDNEXT", "UIDVALIDITY", "UNSEEN", "DELETED", "SIZE", "HIGHESTMODSEQ", "MAILBOXID"];

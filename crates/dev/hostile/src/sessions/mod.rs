@@ -16,10 +16,12 @@
 //! * its memory stays in a bound;
 //! * the model's mailbox is what its own client made of it, and the store is without a fault.
 
+mod extensions;
 mod grammar;
 mod lines;
 mod message;
 mod model;
+mod readers;
 mod response;
 
 use base64::Engine;
@@ -59,6 +61,40 @@ enum Kind {
     Imap,
     Lmtp,
     Submission,
+    Smtp,
+    Pop3,
+    Sieve,
+}
+
+impl Kind {
+    const ALL: [Self; 9] = [
+        Self::Imap,
+        Self::Imap,
+        Self::Imap,
+        Self::Imap,
+        Self::Lmtp,
+        Self::Submission,
+        Self::Smtp,
+        Self::Pop3,
+        Self::Sieve,
+    ];
+
+    /// Where it listens.
+    const fn protocol(self) -> &'static str {
+        match self {
+            Self::Imap => "imap",
+            Self::Lmtp => "lmtp",
+            Self::Submission => "submission",
+            Self::Smtp => "smtp",
+            Self::Pop3 => "pop3",
+            Self::Sieve => "sieve",
+        }
+    }
+
+    /// Whether its commands are sent in bursts alone.
+    const fn only_bursts(self) -> bool {
+        matches!(self, Self::Pop3 | Self::Sieve)
+    }
 }
 
 /// One client.
@@ -91,7 +127,10 @@ pub fn play(binary: &str, seed: u64, commands: usize) -> Result<Report, String> 
     // Hashing is not tested here.
     let text = "[log]\nlevel = \"warn\"\n[login]\nscram_iterations = 4096\nargon2_memory = \"7 MiB\"\nargon2_passes = 1\n";
     std::fs::write(&config, text).map_err(|e| e.to_string())?;
-    let server = ServerBuilder::new(binary).arg("--config").arg(config.to_string_lossy()).start();
+    let builder = ServerBuilder::new(binary).arg("--config").arg(config.to_string_lossy());
+    let listen =
+        |builder: ServerBuilder, kind: &Kind| builder.listen(&format!("{}=127.0.0.1:0", kind.protocol()));
+    let server = Kind::ALL[3..].iter().fold(builder, listen).start();
     for name in [FUZZED, MODEL] {
         let arguments = ["account", "add", name, "--password-stdin", "--config", &config.to_string_lossy()];
         let added = server.command(&arguments, PASSWORD);
@@ -110,8 +149,7 @@ pub fn play(binary: &str, seed: u64, commands: usize) -> Result<Report, String> 
 }
 
 fn rounds(server: &Server, random: &mut Random, commands: usize) -> Result<Report, String> {
-    let kinds = [Kind::Imap, Kind::Imap, Kind::Imap, Kind::Imap, Kind::Lmtp, Kind::Submission];
-    let mut peers = kinds.map(|kind| Peer { kind, client: None, serial: 0, waits: Waits::Nothing });
+    let mut peers = Kind::ALL.map(|kind| Peer { kind, client: None, serial: 0, waits: Waits::Nothing });
     let (mut model, gauge) = (Model::start(server)?, Gauge::new(server.pid()));
     // What the grammar names most is there to begin with.
     let mut first = login(server)?;
@@ -156,7 +194,7 @@ impl Peer {
     fn send(&mut self, server: &Server, random: &mut Random, report: &mut Report) -> Result<(), String> {
         // Two draws whatever the state is, so that what is sent follows from the seed.
         let (burst, bare) = (random.one_in(10), random.one_in(4));
-        if burst {
+        if burst || self.kind.only_bursts() {
             report.bursts += 1;
             return self.burst(server, random, bare);
         }
@@ -206,10 +244,15 @@ impl Peer {
         let inputs: Vec<Vec<u8>> = (0..1 + random.below(12))
             .map(|n| match kind {
                 Kind::Imap => [format!("b{n} ").as_bytes(), &grammar::command(random), b"\r\n"].concat(),
+                Kind::Pop3 => readers::pop3(random),
+                Kind::Sieve => readers::sieve(random),
                 _ => lines::script(lmtp, random),
             })
             .collect();
-        let mut sent: Vec<u8> = (0..inputs.len()).flat_map(|_| changed(random, &inputs)).collect();
+        let mut sent: Vec<u8> = match kind.only_bursts() && random.one_in(2) {
+            true => inputs.concat(),
+            false => (0..inputs.len()).flat_map(|_| changed(random, &inputs)).collect(),
+        };
         // So much fits the buffers of a socket even if the server reads nothing.
         sent.truncate(48 << 10);
         let compressed = kind == Kind::Imap && random.one_in(4);
@@ -280,11 +323,7 @@ fn deflated(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn connect(server: &Server, kind: Kind) -> Result<LineClient, String> {
-    let protocol = match kind {
-        Kind::Imap => "imap",
-        Kind::Lmtp => "lmtp",
-        Kind::Submission => "submission",
-    };
+    let protocol = kind.protocol();
     LineClient::connect(server.address(protocol)).map_err(|e| format!("{protocol}: {e}"))
 }
 
@@ -294,6 +333,16 @@ fn open(server: &Server, kind: Kind) -> Result<LineClient, String> {
         return login(server);
     }
     let mut client = connect(server, kind)?;
+    if kind.only_bursts() {
+        let plain = STANDARD.encode(format!("\0{FUZZED}\0{PASSWORD}"));
+        let login = match kind {
+            Kind::Sieve => format!("AUTHENTICATE \"PLAIN\" \"{plain}\"\r\n"),
+            _ => format!("USER {FUZZED}\r\nPASS {PASSWORD}\r\n"),
+        };
+        // The answers are read with those to the burst.
+        let _ = client.send(login.as_bytes());
+        return Ok(client);
+    }
     let mut ask = |line: &str, wanted: &str| match client.ask(line) {
         Ok(reply) if reply.starts_with(wanted) => Ok(()),
         other => Err(format!("{kind:?}: {line}: {other:?}")),

@@ -30,7 +30,8 @@ impl<'h> Request<'h> {
             return None;
         }
         let host = host.trim().to_ascii_lowercase();
-        let host = host.split(':').next().unwrap_or_default().trim_end_matches('.').to_owned();
+        let host = host.split(':').next().unwrap_or_default();
+        let host = host.trim_end_matches(|end: char| end == '.' || end.is_whitespace()).to_owned();
         Some(Self { method, path, host })
     }
 }
