@@ -28,7 +28,6 @@ use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid, UidValidity};
 
 use self::writer::{Writer, done};
-use crate::change::{CommitOutcome, Content, MailboxCommit, NewMessage};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::form::show_the_same;
