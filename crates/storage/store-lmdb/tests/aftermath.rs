@@ -479,11 +479,6 @@ async fn the_torn_tail_of_a_process_that_ended_is_given_up_by_the_next_commit() 
 async fn torn_tail_of_another(later_commits: u32) {
     let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (mut world, inbox) = store(dir.path()).await;
-    let hold = |dir: &Path, number: u32| {
-        let file = std::fs::File::options().write(true).open(pack(dir, number)).unwrap();
-        file.try_lock().unwrap();
-        file
-    };
     let first = hold(dir.path(), 1);
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();
     world.append(&engine, inbox, &[body(1, 900)]).await.unwrap();
@@ -504,6 +499,40 @@ async fn torn_tail_of_another(later_commits: u32) {
         world.append(&engine, inbox, &[body(2 + n, 900)]).await.unwrap();
     }
     engine.close();
+    world.lose_index_twice(dir.path(), inbox, 10).await;
+}
+
+/// Has a pack as a process has it that writes to it.
+fn hold(dir: &Path, number: u32) -> std::fs::File {
+    let file = std::fs::File::options().write(true).open(pack(dir, number)).unwrap();
+    file.try_lock().unwrap();
+    file
+}
+
+/// Seed 64000040. A process ended in a batch of pack 2, of which the last records were written and
+/// the first one was not. The next one gave it up and ended in a body, in pack 1.
+#[tokio::test]
+async fn a_torn_body_stays_out_beside_a_batch_that_was_given_up() {
+    let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (mut world, inbox) = store(dir.path()).await;
+    let first = hold(dir.path(), 1);
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    world.append(&engine, inbox, &[body(1, 900)]).await.unwrap();
+    engine.close();
+    drop(first);
+    copy_store(dir.path(), copy.path());
+    let other = LmdbEngine::open(copy.path(), small()).unwrap();
+    world.clone().append(&other, inbox, &[body(2, 3_000), body(3, 300), body(4, 300)]).await.unwrap();
+    other.close();
+    let begins = records(copy.path(), 2, BODY)[1];
+    let mut batch = std::fs::read(pack(copy.path(), 2)).unwrap();
+    batch[begins..][..3_000].fill(0);
+    std::fs::write(pack(dir.path(), 2), batch).unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    world.clone().append(&engine, inbox, &[body(5, 3_000)]).await.unwrap();
+    engine.close();
+    let torn = records(dir.path(), 1, BODY)[1];
+    change(dir.path(), 1, |bytes| bytes[torn + 1_000..].fill(0));
     world.lose_index_twice(dir.path(), inbox, 10).await;
 }
 
