@@ -4,7 +4,7 @@ use bytes::Bytes;
 use posthaste_authentication::{Origin, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
-use posthaste_queue::{self as queue, Failure, Here, Missed, QueueError, Refusal};
+use posthaste_queue::{self as queue, Failure, Here, Missed, QueueError, Refusal, Success};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::asked::Asked;
 use crate::chain::Chain;
 use crate::compose::{self, Refused};
-use crate::filter::{Envelope, Filter, Refusals, Undelivered};
+use crate::filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
 use crate::mail::RemoteClient;
 use crate::send::{NotSent, REDIRECTED};
 
@@ -64,7 +64,7 @@ impl Filter {
         message: Bytes,
         envelope: Envelope<'_>,
         targets: &[Target],
-    ) -> Vec<Result<(), Undelivered>> {
+    ) -> Vec<Delivered> {
         let asked_of = |place: usize| envelope.asked.get(place).copied().unwrap_or_default();
         let of_accounts = targets.iter().enumerate().filter_map(|(place, target)| match target {
             Target::Account(recipient) => Some((recipient.clone(), asked_of(place))),
@@ -84,7 +84,7 @@ impl Filter {
             }
         }
         .into_iter();
-        let mut of_groups: HashMap<&str, Result<(), Undelivered>> = HashMap::new();
+        let mut of_groups: HashMap<&str, Delivered> = HashMap::new();
         let mut outcomes = Vec::with_capacity(targets.len());
         for (place, target) in targets.iter().enumerate() {
             outcomes.push(match target {
@@ -113,7 +113,7 @@ impl Filter {
         envelope: Envelope<'_>,
         group: &Group,
         chain: Chain<'_>,
-    ) -> Result<(), Undelivered> {
+    ) -> Delivered {
         // Else a stranger who has seen such an address could make this server send to its owner.
         if srs::is_rewritten(&group.address) && !envelope.from.is_empty() {
             return Err(Undelivered::Rejected(
@@ -148,7 +148,7 @@ impl Filter {
         let (mut got, mut failed, mut late) = (0, None, Vec::new());
         for (member, outcome) in here.iter().zip(self.deliver_members(&mail, &here).await?) {
             match outcome {
-                Ok(()) => got += 1,
+                Ok(_) => got += 1,
                 Err(Undelivered::Delivery(error)) if error.is_temporary() => late.push((member, error)),
                 Err(error) => {
                     refused.push((member.address.to_string(), error.to_string()));
@@ -183,7 +183,8 @@ impl Filter {
             return Err(failed.unwrap_or(Undelivered::Rejected(nobody)));
         }
         self.report_members(&mail, message, refused).await;
-        Ok(())
+        // RFC 3461 §5.2.7.3: what a list does is no part of the delivery to it.
+        Ok(Some(if group.owner.is_some() { Success::Delivered } else { Success::Expanded }))
     }
 
     /// Counts the copies of a message, if its sender may have more of them now. Without a sender
@@ -209,7 +210,7 @@ impl Filter {
         &self,
         mail: &GroupMail<'_>,
         members: &[Recipient],
-    ) -> Result<Vec<Result<(), Undelivered>>, Undelivered> {
+    ) -> Result<Vec<Delivered>, Undelivered> {
         if members.is_empty() {
             return Ok(Vec::new());
         }

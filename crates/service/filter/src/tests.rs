@@ -6,12 +6,12 @@ use parking_lot::Mutex;
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{AccountChange, Directory, Forward, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret};
-use posthaste_queue::{EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, TlsWish};
+use posthaste_queue::{EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, Success, TlsWish};
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{DirectoryEntry, Engine, MemoryEngine, Result, Store, StoreError, StoreOptions};
 use std::sync::Arc;
 
-use crate::{Asked, Envelope, Filter, Form, Refusals, RemoteClient, Undelivered};
+use crate::{Asked, Delivered, Envelope, Filter, Form, Refusals, RemoteClient, Undelivered};
 
 const ANA: &str = "ana@example.org";
 const MESSAGE: &[u8] = b"Received: by a\r\nFrom: bo@b.test\r\nSubject: hello\r\n\r\nwords\r\n";
@@ -80,12 +80,7 @@ impl World {
     }
 
     /// Delivers a message from `bo@b.test` to an address here.
-    async fn deliver(
-        &self,
-        message: &'static [u8],
-        form: Form,
-        to: &str,
-    ) -> std::result::Result<(), Undelivered> {
+    async fn deliver(&self, message: &'static [u8], form: Form, to: &str) -> Delivered {
         self.deliver_asked(message, (form, Asked::default()), to).await
     }
 
@@ -95,7 +90,7 @@ impl World {
         message: &'static [u8],
         (form, asked): (Form, Asked<'_>),
         to: &str,
-    ) -> std::result::Result<(), Undelivered> {
+    ) -> Delivered {
         let target = self.filter.target(to).await.unwrap();
         let (from, refusals, tls, asked) = ("bo@b.test", Refusals::Never, TlsWish::Policy, &[asked][..]);
         let envelope = Envelope {
@@ -234,14 +229,40 @@ async fn what_the_sender_asked_for_goes_with_what_is_sent_on() {
     // Refusals are reports, too.
     world.use_script("require \"reject\"; reject \"no\";").await;
     let never = Asked { notify: Some(Notify::NEVER), ..asked };
-    world.deliver_asked(MESSAGE, (Form::default(), never), ANA).await.unwrap();
+    // What is refused is no success, whether a report is made or not.
+    assert_eq!(world.deliver_asked(MESSAGE, (Form::default(), never), ANA).await.unwrap(), None);
     assert_eq!((world.queued().await.len(), world.inbox().await), (0, 0));
     let failure = Asked { notify: Notify::parse("FAILURE"), ..asked };
-    world.deliver_asked(MESSAGE, (Form::default(), failure), ANA).await.unwrap();
+    assert_eq!(world.deliver_asked(MESSAGE, (Form::default(), failure), ANA).await.unwrap(), None);
     let report = world.queue.message(&world.queued().await[0]).await.unwrap();
     let report = String::from_utf8(report.to_vec()).unwrap();
     assert!(report.contains("\r\nOriginal-Envelope-Id: id\r\n"), "{report}");
     assert!(report.contains("\r\nOriginal-Recipient: rfc822; q@c.test\r\n"), "{report}");
+}
+
+/// RFC 3461 §5.2.7: what was done, and not what was wanted.
+#[tokio::test]
+async fn what_is_sent_on_is_not_reported_as_delivered() {
+    let world = World::new().await;
+    let members = [ANA.to_owned()];
+    world.directory.set_group("alias@example.org", &members, None).await.unwrap();
+    world.directory.set_group("list@example.org", &members, Some(ANA)).await.unwrap();
+    for (address, to, keep, wanted) in [
+        (ANA, &[][..], true, Success::Delivered),
+        (ANA, &["x@c.test"], true, Success::Delivered),
+        (ANA, &["x@c.test"], false, Success::SentOn),
+        (ANA, &["x@c.test", "y@c.test"], false, Success::Expanded),
+        // It leads nowhere: the account keeps the message.
+        (ANA, &["no@example.org"], false, Success::Delivered),
+        ("alias@example.org", &[], true, Success::Expanded),
+        ("list@example.org", &[], true, Success::Delivered),
+    ] {
+        let to: Vec<String> = to.iter().map(|to| (*to).to_owned()).collect();
+        let forward = (!to.is_empty()).then_some(Forward { to, keep });
+        world.directory.set_forward(ANA, forward).await.unwrap();
+        let found = world.deliver(MESSAGE, Form::default(), address).await.unwrap();
+        assert_eq!(found, Some(wanted), "{address}");
+    }
 }
 
 /// RFC 2919 §2: a group with an owner is a list.

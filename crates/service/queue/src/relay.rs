@@ -44,13 +44,13 @@ pub enum ScriptsRun {
     ForAll,
 }
 
-/// What became of a message for a recipient here who has it.
+/// What became of a message for a recipient who has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Success {
     /// It is in a mailbox, or a list has it, which sends it under a sender of its own (RFC 3461
     /// §5.2.7.3).
     Delivered,
-    /// It was sent on to one other address, without what the sender asked for.
+    /// It was sent on to one other address, or handed to a host that reports no success.
     SentOn,
     /// The same, to several (RFC 3461 §5.2.7.2).
     Expanded,

@@ -266,12 +266,12 @@ impl Runner {
             let Some(recipient) = item.recipients.get_mut(*at) else { continue };
             let to = recipient.address.as_str();
             match outcome {
-                Ok(()) => {
+                Ok(success) => {
                     tracing::info!(item = id, from, to, "sent");
                     self.counts.sent(now - arrived);
                     is_taken = true;
                     // RFC 3461 §5.2.2: a host without DSN will not report its success.
-                    let is_ours = recipient.wants_success() && !sent.reports;
+                    let is_ours = recipient.wants_success() && success.is_some();
                     recipient.outcome = if is_ours { Outcome::Unreported } else { Outcome::Sent };
                 }
                 Err(failure) if failure.permanent => {

@@ -68,6 +68,21 @@ async fn reports_are_those_that_the_sender_wants() {
     );
 }
 
+/// RFC 3461 §5.2.7: what a script refuses is no success.
+#[tokio::test]
+async fn no_success_is_reported_of_what_a_script_refused() {
+    let mut world = World::new().await;
+    let to = |address: &str| To { notify: Notify::parse("SUCCESS"), ..To::new(address) };
+    let missed = ["bo@example.org", "cy@example.org"].map(|one| Missed { to: to(one), failure: full() });
+    let envelope = Envelope::new("ana@example.org", &[]);
+    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed.into(), Here::Inbox).await.unwrap();
+    world.script("+here", [Script::Takes(vec![None, Some(Success::Delivered)])]);
+    world.run_at(START, 2).await;
+    let reports = world.inbox().await;
+    assert!(reports.len() == 1 && world.items().await.is_empty());
+    assert!(reports[0].contains("cy@example.org\r\nAction: ") && !reports[0].contains("bo@example.org"));
+}
+
 /// The sender of junk is perhaps not who sent it.
 #[tokio::test]
 async fn the_sender_of_junk_gets_no_report() {
