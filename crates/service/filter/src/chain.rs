@@ -46,6 +46,8 @@ pub(crate) struct Chain<'c> {
     depth: usize,
     /// The count of messages sent so far, once a script has sent one.
     sends: Option<&'c AtomicUsize>,
+    /// Whether the group that it comes to makes copies that count for nobody.
+    is_free: bool,
     /// The account because of which it is sent, if one sends it.
     pub(crate) account: Option<&'c Account>,
     /// The sender's wish about TLS. It holds for mail that is sent because of the message, too (RFC
@@ -81,7 +83,17 @@ impl<'c> Chain<'c> {
 
     /// One script further, and no account's message yet.
     pub(crate) fn next(self) -> Self {
-        Self { depth: self.depth + 1, account: None, ..self }
+        Self { depth: self.depth + 1, account: None, is_free: false, ..self }
+    }
+
+    /// The copies of the next group count for nobody, or are counted already.
+    pub(crate) fn free(self) -> Self {
+        Self { is_free: true, ..self }
+    }
+
+    /// Whether they do not count.
+    pub(crate) fn is_free(self) -> bool {
+        self.is_free
     }
 
     /// One script further: what this account sends.

@@ -5,7 +5,7 @@ use posthaste_authentication::{Origin, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
 use posthaste_queue::{self as queue, Failure, Here, Missed, QueueError, Refusal, Success};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -65,6 +65,15 @@ impl Filter {
         envelope: Envelope<'_>,
         targets: &[Target],
     ) -> Vec<Delivered> {
+        let mut chain = Chain::of(envelope.tls, envelope.form);
+        // One reply is for all of them, and nobody takes over the others: who has copied too much is
+        // put off before anybody has the message.
+        if self.relay.is_none() && envelope.refusals != Refusals::Each {
+            if let Err(error) = self.count_all(envelope.from, targets).await {
+                return targets.iter().map(|_| Err(error.clone())).collect();
+            }
+            chain = chain.free();
+        }
         let asked_of = |place: usize| envelope.asked.get(place).copied().unwrap_or_default();
         let of_accounts = targets.iter().enumerate().filter_map(|(place, target)| match target {
             Target::Account(recipient) => Some((recipient.clone(), asked_of(place))),
@@ -92,7 +101,7 @@ impl Filter {
                 Target::Group(group) => match of_groups.get(group.address.as_str()) {
                     Some(outcome) => outcome.clone(),
                     None => {
-                        let chain = Chain::of(envelope.tls, envelope.form).asked(asked_of(place));
+                        let chain = chain.asked(asked_of(place));
                         let outcome = self.deliver_group(&message, envelope, group, chain).await;
                         of_groups.insert(&group.address, outcome.clone());
                         outcome
@@ -144,7 +153,10 @@ impl Filter {
         let Expansion { here, elsewhere, mut refused, circular, .. } = expansion;
         refused.extend(circular.into_iter().map(|member| (member, CIRCULAR.to_owned())));
         let count = here.len() + elsewhere.len();
-        self.count_copies(envelope.from, group, count).await?;
+        if !chain.is_free() {
+            let sender = self.copier(envelope.from, group).await;
+            self.accounts.count_copies(&sender, count).map_err(Undelivered::TooManyCopies)?;
+        }
         let (mut got, mut failed, mut late) = (0, None, Vec::new());
         for (member, outcome) in here.iter().zip(self.deliver_members(&mail, &here).await?) {
             match outcome {
@@ -187,16 +199,32 @@ impl Filter {
         Ok(Some(if group.owner.is_some() { Success::Delivered } else { Success::Expanded }))
     }
 
-    /// Counts the copies of a message, if its sender may have more of them now. Without a sender
-    /// the group itself counts.
-    async fn count_copies(&self, from: &str, group: &Group, count: usize) -> Result<(), Undelivered> {
-        let sender = match self.resolve(from).await {
+    /// Counts the copies that all groups among these make of a message, together: one by one, those
+    /// of the first would keep the second from ever being allowed.
+    async fn count_all(&self, from: &str, targets: &[Target]) -> Result<(), Undelivered> {
+        let (mut counts, mut seen) = (BTreeMap::new(), HashSet::new());
+        for target in targets {
+            let Target::Group(group) = target else { continue };
+            if seen.insert(group.address.as_str()) {
+                let expansion = self.delivery.directory().expand(group).await.map_err(unexpanded)?;
+                *counts.entry(self.copier(from, group).await).or_default() +=
+                    expansion.here.len() + expansion.elsewhere.len();
+            }
+        }
+        for (sender, count) in counts {
+            self.accounts.count_copies(&sender, count).map_err(Undelivered::TooManyCopies)?;
+        }
+        Ok(())
+    }
+
+    /// For whom copies count. Without a sender it is the group itself.
+    async fn copier(&self, from: &str, group: &Group) -> String {
+        match self.resolve(from).await {
             // Whatever its aliases and details are.
             Ok(recipient) => recipient.account.name,
             Err(_) if from.is_empty() => group.address.clone(),
             Err(_) => from.to_ascii_lowercase(),
-        };
-        self.accounts.count_copies(&sender, count).map_err(Undelivered::TooManyCopies)
+        }
     }
 
     fn group_text(&self, group: &Group, message: &Bytes) -> Bytes {

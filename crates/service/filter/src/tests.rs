@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{AccountChange, Directory, Forward, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret};
+use posthaste_net::{AccountLimits, Accounts};
 use posthaste_queue::{EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, Success, TlsWish};
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{DirectoryEntry, Engine, MemoryEngine, Result, Store, StoreError, StoreOptions};
@@ -104,6 +105,24 @@ impl World {
         };
         let message = Bytes::from([&b"Return-Path: <bo@b.test>\r\n"[..], message].concat());
         self.filter.deliver_to(message, envelope, &[target]).await.remove(0)
+    }
+
+    /// Delivers a message to all of these addresses, as by SMTP.
+    async fn deliver_all(&self, from: &str, client: RemoteClient<'_>, to: &[&str]) -> Vec<Delivered> {
+        let mut targets = Vec::new();
+        for to in to {
+            targets.push(self.filter.target(to).await.unwrap());
+        }
+        let (refusals, is_quarantined, tls) = (Refusals::Together, false, TlsWish::Policy);
+        let form = Form::default();
+        let envelope = Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client };
+        self.filter.deliver_to(Bytes::from_static(MESSAGE), envelope, &targets).await
+    }
+
+    /// The same, of which groups make so many copies an hour.
+    fn with_copies(self, group_copies_per_hour: u64) -> Self {
+        let limits = AccountLimits { group_copies_per_hour, ..AccountLimits::default() };
+        Self { filter: self.filter.with_accounts(Accounts::new(limits)), ..self }
     }
 
     /// Messages in the INBOX of ana.
@@ -263,6 +282,28 @@ async fn what_is_sent_on_is_not_reported_as_delivered() {
         let found = world.deliver(MESSAGE, Form::default(), address).await.unwrap();
         assert_eq!(found, Some(wanted), "{address}");
     }
+}
+
+/// There is one reply for all recipients, and no queue that takes over the others. So who has it
+/// would get it again with each attempt.
+#[tokio::test]
+async fn without_a_queue_a_sender_over_the_limit_of_copies_reaches_nobody() {
+    let world = World::new().await.with_copies(2);
+    let world = World { filter: world.filter.clone().with_relay(None), ..world };
+    world.add("cy@example.org").await;
+    for name in ["one@example.org", "two@example.org"] {
+        let members = ["cy@example.org", ANA].map(str::to_owned);
+        world.directory.set_group(name, &members, None).await.unwrap();
+    }
+    let deliver = async |to: &[&str]| world.deliver_all("bo@b.test", RemoteClient::default(), to).await;
+    // Copies of both groups are counted together: the second one is not refused because of the first.
+    let outcomes = deliver(&[ANA, "one@example.org", "two@example.org"]).await;
+    assert!(outcomes.len() == 3 && outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    assert_eq!(world.inbox().await, 3);
+    let outcomes = deliver(&[ANA, "one@example.org"]).await;
+    let are_put_off = outcomes.iter().all(|one| matches!(one, Err(Undelivered::TooManyCopies(2))));
+    assert!(outcomes.len() == 2 && are_put_off, "{outcomes:?}");
+    assert_eq!(world.inbox().await, 3);
 }
 
 /// RFC 2919 §2: a group with an owner is a list.
