@@ -64,7 +64,7 @@ impl Driver {
             Err(refusal) => return self.session.refused(count, refusal),
         };
         let is_quarantined = is_quarantined || self.is_junk();
-        let (here, local, outgoing) = parted(outgoing(&from, &parameters), recipients);
+        let (here, mut local, outgoing) = parted(outgoing(&from, &parameters), recipients);
         let refusals = match self.service.role {
             Role::Lmtp => Refusals::Each,
             _ if outgoing.to.is_empty() => Refusals::Together,
@@ -76,6 +76,11 @@ impl Driver {
             ip: (peer.port() != 0).then(|| peer.ip().to_canonical()),
             host: client_name.as_deref(),
         };
+        // Somebody who did not log in may have named a stranger as the sender. No report returns all of
+        // the message to that address, here or where the message is sent on.
+        if self.session.account().is_none() {
+            local.ret = Some(Return::Headers);
+        }
         let form = Form { binary: outgoing.binary, smtputf8: outgoing.smtputf8 };
         let (asked, tls) = (Asked::all(&local), outgoing.tls);
         let envelope =
@@ -165,12 +170,8 @@ impl Driver {
             // The sender is perhaps not who sent it: no report goes there.
             missed.retain(|one| !one.failure.permanent);
         }
-        // Nor does the whole message of somebody who may have named a stranger as the sender.
-        let is_user = self.session.account().is_some();
-        let ret = if is_user { envelope.ret } else { Some(Return::Headers) };
-        let envelope = Outgoing { ret, ..envelope.clone() };
         let message = trace::without_return_path(message);
-        self.service.sink.take_over(message, &envelope, missed, here).await?;
+        self.service.sink.take_over(message, envelope, missed, here).await?;
         tracing::info!(id, from = %envelope.from, recipients = count, "the queue takes over");
         Ok(())
     }
