@@ -148,7 +148,7 @@ impl Filter {
             from,
             smtputf8: chain.form.smtputf8 || !envelope.from.is_ascii(),
             is_quarantined: envelope.is_quarantined,
-            chain: chain.next().asked(asked),
+            chain: chain.to_members().asked(asked),
         };
         let Expansion { here, elsewhere, mut refused, circular, .. } = expansion;
         refused.extend(circular.into_iter().map(|member| (member, CIRCULAR.to_owned())));

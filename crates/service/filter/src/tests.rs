@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use posthaste_delivery::{Delivery, DeliveryOptions};
+use posthaste_delivery::{Delivery, DeliveryError, DeliveryOptions, SummaryMemory};
 use posthaste_directory::{AccountChange, Directory, Forward, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret};
-use posthaste_net::{AccountLimits, Accounts};
+use posthaste_net::{AccountLimits, Accounts, ByteBudget};
 use posthaste_queue::{EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, Success, TlsWish};
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{DirectoryEntry, Engine, MemoryEngine, Result, Store, StoreError, StoreOptions};
@@ -282,6 +282,22 @@ async fn what_is_sent_on_is_not_reported_as_delivered() {
         let found = world.deliver(MESSAGE, Form::default(), address).await.unwrap();
         assert_eq!(found, Some(wanted), "{address}");
     }
+}
+
+/// A group holds no summary, so it may wait for memory, and what it takes is counted.
+#[tokio::test(start_paused = true)]
+async fn copies_of_a_group_wait_for_memory_as_other_mail_does() {
+    let world = World::new().await;
+    let delivery = world.filter.delivery().clone().with_finished(ByteBudget::new(1));
+    let world = World { filter: Filter::new(delivery.clone(), None, "mail.example.org"), ..world };
+    world.directory.set_group("all@example.org", &[ANA.to_owned()], None).await.unwrap();
+    let ana = [delivery.resolve(ANA).await.unwrap()];
+    let held = delivery.forms(Bytes::from_static(MESSAGE), &ana, SummaryMemory::Counted).await.unwrap();
+    let outcome = world.deliver(MESSAGE, Form::default(), "all@example.org").await;
+    assert!(matches!(&outcome, Err(Undelivered::Delivery(DeliveryError::Busy))), "{outcome:?}");
+    drop(held);
+    world.deliver(MESSAGE, Form::default(), "all@example.org").await.unwrap();
+    assert_eq!(world.inbox().await, 1);
 }
 
 /// There is one reply for all recipients, and no queue that takes over the others. So who has it
