@@ -69,7 +69,7 @@ impl Filter {
         // One reply is for all of them, and nobody takes over the others: who has copied too much is
         // put off before anybody has the message.
         if self.relay.is_none() && envelope.refusals != Refusals::Each {
-            if let Err(error) = self.count_all(envelope.from, targets).await {
+            if let Err(error) = self.count_all(envelope, targets).await {
                 return targets.iter().map(|_| Err(error.clone())).collect();
             }
             chain = chain.free();
@@ -154,7 +154,7 @@ impl Filter {
         refused.extend(circular.into_iter().map(|member| (member, CIRCULAR.to_owned())));
         let count = here.len() + elsewhere.len();
         if !chain.is_free() {
-            let sender = self.copier(envelope.from, group).await;
+            let sender = self.copier(envelope, group).await;
             self.accounts.count_copies(&sender, count).map_err(Undelivered::TooManyCopies)?;
         }
         let (mut got, mut failed, mut late) = (0, None, Vec::new());
@@ -201,13 +201,13 @@ impl Filter {
 
     /// Counts the copies that all groups among these make of a message, together: one by one, those
     /// of the first would keep the second from ever being allowed.
-    async fn count_all(&self, from: &str, targets: &[Target]) -> Result<(), Undelivered> {
+    async fn count_all(&self, envelope: Envelope<'_>, targets: &[Target]) -> Result<(), Undelivered> {
         let (mut counts, mut seen) = (BTreeMap::new(), HashSet::new());
         for target in targets {
             let Target::Group(group) = target else { continue };
             if seen.insert(group.address.as_str()) {
                 let expansion = self.delivery.directory().expand(group).await.map_err(unexpanded)?;
-                *counts.entry(self.copier(from, group).await).or_default() +=
+                *counts.entry(self.copier(envelope, group).await).or_default() +=
                     expansion.here.len() + expansion.elsewhere.len();
             }
         }
@@ -217,8 +217,13 @@ impl Filter {
         Ok(())
     }
 
-    /// For whom copies count. Without a sender it is the group itself.
-    async fn copier(&self, from: &str, group: &Group) -> String {
+    /// For whom copies count. Without a sender it is the group itself. Who has logged in is somebody
+    /// else than who only names the same sender: nobody can use up what a user may send.
+    async fn copier(&self, Envelope { from, client, .. }: Envelope<'_>, group: &Group) -> String {
+        if let Some(account) = client.account {
+            // No address begins with such an octet.
+            return format!("\n{account}");
+        }
         match self.resolve(from).await {
             // Whatever its aliases and details are.
             Ok(recipient) => recipient.account.name,

@@ -300,6 +300,23 @@ async fn copies_of_a_group_wait_for_memory_as_other_mail_does() {
     assert_eq!(world.inbox().await, 1);
 }
 
+/// Who has logged in is somebody else than who only names the same sender.
+#[tokio::test]
+async fn a_forger_does_not_use_up_the_copies_of_a_user() {
+    let world = World::new().await.with_copies(1);
+    world.directory.set_group("all@example.org", &["x@c.test".to_owned()], None).await.unwrap();
+    let (forger, user) = (RemoteClient::default(), RemoteClient { account: Some(ANA), ..Default::default() });
+    for client in [forger, user] {
+        for is_taken in [true, false] {
+            let outcome = world.deliver_all(ANA, client, &["all@example.org"]).await.remove(0);
+            assert_eq!(outcome.is_ok(), is_taken, "{client:?}: {outcome:?}");
+        }
+    }
+    // Whatever address of theirs a user names.
+    let outcome = world.deliver_all("ana+x@example.org", user, &["all@example.org"]).await.remove(0);
+    assert!(matches!(outcome, Err(Undelivered::TooManyCopies(1))), "{outcome:?}");
+}
+
 /// There is one reply for all recipients, and no queue that takes over the others. So who has it
 /// would get it again with each attempt.
 #[tokio::test]

@@ -75,6 +75,7 @@ impl Driver {
             // A Unix socket has no port.
             ip: (peer.port() != 0).then(|| peer.ip().to_canonical()),
             host: client_name.as_deref(),
+            account: self.session.account().map(|account| account.name.as_str()),
         };
         // Somebody who did not log in may have named a stranger as the sender. No report returns all of
         // the message to that address, here or where the message is sent on.
