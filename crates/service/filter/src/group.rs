@@ -66,8 +66,8 @@ impl Filter {
         targets: &[Target],
     ) -> Vec<Delivered> {
         let mut chain = Chain::of(envelope.tls, envelope.form);
-        // One reply is for all of them, and nobody takes over the others: who has copied too much is
-        // put off before anybody has the message.
+        // One reply is for all of them, and nobody takes over the others: who is over the limit is put
+        // off before anybody has the message.
         if self.relay.is_none() && envelope.refusals != Refusals::Each {
             if let Err(error) = self.count_all(envelope, targets).await {
                 return targets.iter().map(|_| Err(error.clone())).collect();
