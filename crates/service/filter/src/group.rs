@@ -348,7 +348,8 @@ impl Filter {
         }
         let refused: Vec<_> =
             refused.iter().map(|(member, why)| Refused { recipient: member, reason: why }).collect();
-        let text = compose::refusal(&self.frame(), mail.from, &words, (asked, &refused), message);
+        let original = (&message[..], mail.chain.form);
+        let text = compose::refusal(&self.frame(), mail.from, &words, (asked, &refused), original);
         // Without a sender: nothing answers a report, so it cannot go round.
         if let Err(error) = self.send(Bytes::from(text), "", mail.from, mail.chain, Origin::Server).await {
             tracing::warn!(group, to = mail.from, %error, "the report about members of a group cannot be delivered");

@@ -327,7 +327,8 @@ impl Filter {
                 format!("Your message was refused by {address}. The reason given is:\r\n\r\n{reason}\r\n");
             let refused = [Refused { recipient: address, reason }];
             let about = (mail.chain.asked, refused.as_slice());
-            let text = compose::refusal(&self.frame(), mail.from, &words, about, mail.served);
+            let text =
+                compose::refusal(&self.frame(), mail.from, &words, about, (mail.served, mail.chain.form));
             Some(self.send(Bytes::from(text), "", mail.from, mail.chain.next(), Origin::Server).await)
         };
         match sent {

@@ -287,6 +287,7 @@ impl Relay {
             to: &envelope.from,
             tls: envelope.tls,
             arrived: now,
+            smtputf8: envelope.smtputf8,
             ret: envelope.ret,
             envid: envelope.envid.as_ref(),
             about: &about,

@@ -198,6 +198,7 @@ impl Runner {
             kind,
             to: &item.from,
             arrived: item.arrived,
+            smtputf8: item.smtputf8,
             ret: item.ret,
             tls: item.tls(),
             envid: item.envid.as_ref(),
