@@ -115,8 +115,8 @@ pub(crate) fn refusal(
     // multipart is 8bit if a part is (RFC 2045 §6.4).
     let mut addresses =
         refused.iter().map(|one| one.recipient).chain(asked.orcpt.map(|orcpt| orcpt.as_str()));
-    // Only who sent SMTPUTF8 can take such a report because of the fields alone. Other octets in them
-    // have any charset or none.
+    // Only who sent SMTPUTF8 can take such a report because of the fields alone. Other octets in
+    // them have any charset or none.
     let is_header_utf8 = std::str::from_utf8(header).is_ok();
     let is_utf8 = form.smtputf8 && !header.is_ascii() && is_header_utf8 || !addresses.all(str::is_ascii);
     let encoding = if is_utf8 { "Content-Transfer-Encoding: 8bit\r\n" } else { "" };

@@ -66,8 +66,8 @@ impl Filter {
         targets: &[Target],
     ) -> Vec<Delivered> {
         let mut chain = Chain::of(envelope.tls, envelope.form);
-        // One reply is for all of them, and nobody takes over the others: who is over the limit is put
-        // off before anybody has the message.
+        // One reply is for all of them, and nobody takes over the others: who is over the limit is
+        // put off before anybody has the message.
         if self.relay.is_none() && envelope.refusals != Refusals::Each {
             if let Err(error) = self.count_all(envelope, targets).await {
                 return targets.iter().map(|_| Err(error.clone())).collect();
@@ -217,8 +217,8 @@ impl Filter {
         Ok(())
     }
 
-    /// For whom copies count. Without a sender it is the group itself. Who has logged in is somebody
-    /// else than who only names the same sender: nobody can use up what a user may send.
+    /// For whom copies count. Without a sender it is the group itself. Who has logged in is
+    /// somebody else than who only names the same sender: nobody can use up what a user may send.
     async fn copier(&self, Envelope { from, client, .. }: Envelope<'_>, group: &Group) -> String {
         if let Some(account) = client.account {
             // No address begins with such an octet.

@@ -122,8 +122,8 @@ impl Filter {
             let chain = match origin {
                 Origin::Elsewhere { .. } => chain,
                 Origin::User { .. } => chain.for_own(Form::of_own(&text)),
-                // RFC 6533 §3: reports have fields and addresses of others. A group gets them whatever
-                // mail without a sender it has had: nobody would send them again.
+                // RFC 6533 §3: reports have fields and addresses of others. A group gets them
+                // whatever mail without a sender it has had: nobody would send them again.
                 Origin::Server => chain.for_own(Form::of_report(&text)).free(),
             };
             let Chain { tls, form, asked, .. } = chain;

@@ -77,8 +77,8 @@ impl Driver {
             host: client_name.as_deref(),
             account: self.session.account().map(|account| account.name.as_str()),
         };
-        // Somebody who did not log in may have named a stranger as the sender. No report returns all
-        // of the message to that address, here or where the message is sent on.
+        // Somebody who did not log in may have named a stranger as the sender. No report returns
+        // all of the message to that address, here or where the message is sent on.
         if self.session.account().is_none() {
             local.ret = Some(Return::Headers);
         }

@@ -306,7 +306,7 @@ impl Verifier {
             }
         };
         let within = self.options.within / 4 * 3;
-        // Each signature by itself: names of others cannot keep the author's own from being verified.
+        // Each signature by itself: names of others do not keep the author's from being verified.
         let signatures = signed.iter().map(|one| timeout(within, dns.verify_dkim(one)));
         let (iprev, spf, signatures, arc, policy) = tokio::join!(
             timeout(within, dns.verify_iprev(*address)),
