@@ -136,8 +136,8 @@ impl Report<'_> {
     }
 
     /// RFC 6533 §3: addresses in UTF-8 need the international forms of all parts, and so does a
-    /// header in UTF-8. Only who sent SMTPUTF8 can take such a report for the header alone. Octets in
-    /// a header without SMTPUTF8 have any charset or none.
+    /// header in UTF-8. Only who sent SMTPUTF8 can take such a report for the header alone. Octets
+    /// in a header without SMTPUTF8 have any charset or none.
     pub fn is_international(&self) -> bool {
         let header = self.returned_header();
         let is_utf8 = self.smtputf8 && !header.is_ascii() && std::str::from_utf8(header).is_ok();

@@ -271,8 +271,10 @@ impl Runner {
                     self.counts.sent(now - arrived);
                     is_taken = true;
                     // RFC 3461 §5.2.2: a host without DSN will not report its success.
-                    let is_ours = recipient.wants_success() && success.is_some();
-                    recipient.outcome = if is_ours { Outcome::Unreported } else { Outcome::Sent };
+                    recipient.outcome = match success {
+                        Some(_) if recipient.wants_success() => Outcome::Unreported { success },
+                        _ => Outcome::Sent,
+                    };
                 }
                 Err(failure) if failure.permanent => {
                     tracing::warn!(item = id, from, to, reply = failure.reply, "refused");

@@ -132,7 +132,9 @@ impl Channel for Line {
         }
         let usable = !matches!(script, Some(Script::Ends(_)));
         let reports = self.hosts.report.load(Ordering::SeqCst);
-        let success = || (!reports).then_some(Success::SentOn);
+        let is_here = Here::of(TlsWish::split(&self.destination).0).is_some();
+        let usual = if is_here { Success::Delivered } else { Success::SentOn };
+        let success = || (!reports).then_some(usual);
         let outcomes = match script {
             Some(Script::Takes(taken)) => taken.into_iter().map(Ok).collect(),
             Some(Script::Answers(answers) | Script::Ends(answers)) => {
