@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
-use posthaste_queue::{Body, Failure, Item, LeaseEnd, Notify, Recipient, Sent, TlsWish};
+use posthaste_queue::{Body, Failure, Item, LeaseEnd, Notify, Recipient, Sent, Success, TlsWish};
 use posthaste_reporting::TlsFault;
 use rustls::CertificateError;
 use rustls::pki_types::ServerName;
@@ -250,7 +250,8 @@ impl Client {
             Err(failure) => (vec![Err(failure); to.len()], true),
             Ok(()) => self.transact(item, &to, message).await,
         };
-        Sent { outcomes, reports, usable }
+        let success = (!reports).then_some(Success::SentOn);
+        Sent { outcomes: outcomes.into_iter().map(|one| one.map(|()| success)).collect(), usable }
     }
 
     /// Which recipients that wait, by place, get the message in one transaction each.

@@ -11,7 +11,7 @@ use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, Policy};
 use posthaste_queue::{
     Body, Channel, Envelope, EnvelopeId, Failure, Item, LeaseEnd, Notify, OriginalRecipient, Priority, Queue,
-    Relay, Return, Sent, To, Transport,
+    Relay, Return, Sent, Success, To, Transport,
 };
 use posthaste_smtp_client::{Route, Routes, SmtpTransport, Tls, TlsRule};
 use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
@@ -105,10 +105,10 @@ async fn connected(extensions: &[&str]) -> (Box<dyn Channel>, JoinHandle<String>
 async fn sent(item: &Item, message: &'static [u8], extensions: &[&str]) -> (Sent, Vec<String>) {
     let (mut channel, host) = connected(extensions).await;
     let untried = Err(Failure::temporary("4.0.0", "not tried"));
-    let mut outcome = Sent { outcomes: vec![untried; item.recipients.len()], reports: false, usable: true };
+    let mut outcome = Sent { outcomes: vec![untried; item.recipients.len()], usable: true };
     for to in channel.transactions(item) {
         let sent = channel.send(item, &to, Body::new(Bytes::from_static(message), None)).await;
-        (outcome.reports, outcome.usable) = (sent.reports, sent.usable);
+        outcome.usable = sent.usable;
         to.iter().zip(sent.outcomes).for_each(|(at, one)| outcome.outcomes[*at] = one);
     }
     channel.close().await;
@@ -179,7 +179,7 @@ async fn what_the_sender_asked_for_is_handed_on() {
         "RCPT TO:<di@b.test>",
     ];
     assert_eq!(lines, [&envelope[..], &DATA].concat());
-    assert_eq!(outcome, Sent { outcomes: vec![Ok(()); 3], reports: true, usable: true });
+    assert_eq!(outcome, Sent { outcomes: vec![Ok(None); 3], usable: true });
 }
 
 /// RFC 3461 §5.2.2: a host without DSN cannot be kept from sending reports.
@@ -194,8 +194,9 @@ async fn a_host_that_reports_failures_gets_no_sender_if_no_report_is_wanted() {
     let first = ["MAIL FROM:<ana@a.test>", "RCPT TO:<bo@b.test>"];
     let second = ["MAIL FROM:<>", "RCPT TO:<never@b.test>", "RCPT TO:<no@b.test>"];
     assert_eq!(lines, [&first[..], &DATA, &second, &DATA].concat());
-    let ok: Vec<bool> = outcome.outcomes.iter().map(Result::is_ok).collect();
-    assert_eq!((ok, outcome.reports), (vec![true, true, false], false));
+    let [Ok(Some(Success::SentOn)), Ok(Some(Success::SentOn)), Err(_)] = outcome.outcomes[..] else {
+        panic!("{outcome:?}")
+    };
 }
 
 /// RFC 6710 §4.2.
@@ -238,7 +239,7 @@ async fn binary_mail_goes_in_a_chunk_or_not_at_all() {
             "Subject: a\\r\\n\\r\\n\\x00\\n.\\r"
         ]
     );
-    assert_eq!(outcome.outcomes, [Ok(())]);
+    assert_eq!(outcome.outcomes, [Ok(Some(Success::SentOn))]);
     let (outcome, lines) = sent(&item, BINARY, &["CHUNKING", "8BITMIME"]).await;
     let failure = outcome.outcomes[0].clone().unwrap_err();
     assert!(lines.is_empty() && failure.permanent && failure.status == "5.6.3", "{lines:?}, {failure:?}");

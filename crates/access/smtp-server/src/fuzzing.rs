@@ -187,7 +187,7 @@ fn deliver(session: &mut Session) {
     let transaction = session.message_received().expect("a message follows a transaction");
     let count = transaction.recipients.len();
     assert!((1..=100).contains(&count), "{count} recipients");
-    let replies = vec![replies::outcome("id", &Ok(())); count];
+    let replies = vec![replies::outcome("id", &Ok(None)); count];
     session.delivered(replies).iter().for_each(check);
     session.refused(count, Reply::bare(452, "later")).iter().for_each(check);
 }

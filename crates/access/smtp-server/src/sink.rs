@@ -6,7 +6,7 @@ use bytes::Bytes;
 use posthaste_authentication::Origin;
 use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError, UrlPart, UrlReader, UrlRefusal};
 use posthaste_directory::Target;
-use posthaste_filter::{Envelope, Filter, Undelivered};
+use posthaste_filter::{Delivered, Envelope, Filter, Undelivered};
 use posthaste_queue::{Envelope as Outgoing, Here, Missed, QueueError, Refusal, Success};
 
 /// Why a message for other domains was not taken.
@@ -56,12 +56,7 @@ pub trait MailSink: Send + Sync + 'static {
     /// Keeps one message for all recipients and returns an outcome for each, in their order, once
     /// what succeeded is on disk. Recipients that share an account get one copy, beside what a
     /// group brings it.
-    async fn deliver(
-        &self,
-        message: Bytes,
-        envelope: Envelope<'_>,
-        recipients: &[Target],
-    ) -> Vec<Result<(), Undelivered>>;
+    async fn deliver(&self, message: Bytes, envelope: Envelope<'_>, recipients: &[Target]) -> Vec<Delivered>;
 
     /// Finds what an authorised URL names: RFC 4468.
     async fn find_url(&self, _reader: UrlReader<'_>, _url: &str) -> Result<UrlPart, UrlRefusal> {
@@ -123,12 +118,7 @@ impl MailSink for Delivery {
         }
     }
 
-    async fn deliver(
-        &self,
-        message: Bytes,
-        _: Envelope<'_>,
-        recipients: &[Target],
-    ) -> Vec<Result<(), Undelivered>> {
+    async fn deliver(&self, message: Bytes, _: Envelope<'_>, recipients: &[Target]) -> Vec<Delivered> {
         // It resolves no group.
         let accounts = recipients.iter().filter_map(|target| match target {
             Target::Account(recipient) => Some(recipient.clone()),
@@ -136,7 +126,8 @@ impl MailSink for Delivery {
         });
         let accounts: Vec<Recipient> = accounts.collect();
         let outcomes = Delivery::deliver(self, message, &accounts).await;
-        outcomes.into_iter().map(|one| one.map(|_| ()).map_err(Undelivered::from)).collect()
+        let kept = |one: Result<_, DeliveryError>| one.map(|_| Some(Success::Delivered));
+        outcomes.into_iter().map(|one| kept(one).map_err(Undelivered::from)).collect()
     }
 
     async fn find_url(&self, reader: UrlReader<'_>, url: &str) -> Result<UrlPart, UrlRefusal> {
@@ -168,12 +159,7 @@ impl MailSink for Filter {
         }
     }
 
-    async fn deliver(
-        &self,
-        message: Bytes,
-        envelope: Envelope<'_>,
-        recipients: &[Target],
-    ) -> Vec<Result<(), Undelivered>> {
+    async fn deliver(&self, message: Bytes, envelope: Envelope<'_>, recipients: &[Target]) -> Vec<Delivered> {
         self.deliver_to(message, envelope, recipients).await
     }
 

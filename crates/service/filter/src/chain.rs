@@ -42,10 +42,14 @@ impl Form {
 /// Where a message is on its way through scripts, which send it on to each other.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Chain<'c> {
-    /// How many scripts have sent it on within this server.
+    /// How many scripts and groups have sent it on within this server.
     depth: usize,
+    /// Whether who sends it on holds the summary of another message.
+    beside_others: bool,
     /// The count of messages sent so far, once a script has sent one.
     sends: Option<&'c AtomicUsize>,
+    /// Whether the group that it comes to makes copies that count for nobody.
+    is_free: bool,
     /// The account because of which it is sent, if one sends it.
     pub(crate) account: Option<&'c Account>,
     /// The sender's wish about TLS. It holds for mail that is sent because of the message, too (RFC
@@ -65,7 +69,7 @@ impl<'c> Chain<'c> {
 
     /// Whether its summary is counted: a script that sends it on holds one that is.
     pub(crate) fn summary_memory(self) -> SummaryMemory {
-        if self.depth == 0 { SummaryMemory::Counted } else { SummaryMemory::BesideOthers }
+        if self.beside_others { SummaryMemory::BesideOthers } else { SummaryMemory::Counted }
     }
 
     /// With what its sender wants to be reported.
@@ -81,7 +85,22 @@ impl<'c> Chain<'c> {
 
     /// One script further, and no account's message yet.
     pub(crate) fn next(self) -> Self {
-        Self { depth: self.depth + 1, account: None, ..self }
+        Self { beside_others: true, ..self.to_members() }
+    }
+
+    /// One group further: it holds no summary while its members get the message.
+    pub(crate) fn to_members(self) -> Self {
+        Self { depth: self.depth + 1, account: None, is_free: false, ..self }
+    }
+
+    /// The copies of the next group count for nobody, or are counted already.
+    pub(crate) fn free(self) -> Self {
+        Self { is_free: true, ..self }
+    }
+
+    /// Whether they do not count.
+    pub(crate) fn is_free(self) -> bool {
+        self.is_free
     }
 
     /// One script further: what this account sends.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::asked::Asked;
+use crate::chain::Form;
 
 /// Octets of the refused message's header that a report returns at most.
 const HEADER_LEN_MAX: usize = 32 * 1024;
@@ -105,7 +106,7 @@ pub(crate) fn refusal(
     to: &str,
     words: &str,
     (asked, refused): (Asked<'_>, &[Refused<'_>]),
-    message: &[u8],
+    (message, form): (&[u8], Form),
 ) -> Vec<u8> {
     let postmaster = format!("Mail Delivery System <postmaster@{}>", frame.host);
     let mut text = frame.start(&postmaster, &format!("<{to}>"), "Your message was refused by its recipient");
@@ -114,7 +115,10 @@ pub(crate) fn refusal(
     // multipart is 8bit if a part is (RFC 2045 §6.4).
     let mut addresses =
         refused.iter().map(|one| one.recipient).chain(asked.orcpt.map(|orcpt| orcpt.as_str()));
-    let is_utf8 = !header.is_ascii() || !addresses.all(str::is_ascii);
+    // Only who sent SMTPUTF8 can take such a report because of the fields alone. Other octets in
+    // them have any charset or none.
+    let is_header_utf8 = std::str::from_utf8(header).is_ok();
+    let is_utf8 = form.smtputf8 && !header.is_ascii() && is_header_utf8 || !addresses.all(str::is_ascii);
     let encoding = if is_utf8 { "Content-Transfer-Encoding: 8bit\r\n" } else { "" };
     let (status_type, header_type) = match is_utf8 {
         true => ("message/global-delivery-status", "message/global-headers"),
@@ -147,7 +151,8 @@ pub(crate) fn refusal(
     }
     let _ = write!(text, "\r\n--{boundary}\r\nContent-Type: {header_type}\r\n{encoding}\r\n");
     let mut bytes = text.into_bytes();
-    bytes.extend_from_slice(header);
+    let is_as_it_came = is_utf8 && is_header_utf8;
+    bytes.extend(header.iter().map(|octet| if is_as_it_came || octet.is_ascii() { *octet } else { b'?' }));
     bytes.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
     bytes
 }
@@ -299,7 +304,7 @@ mod tests {
         let (envid, orcpt) = (EnvelopeId::parse("id+2B1"), OriginalRecipient::parse("rfc822;x@y"));
         let asked = Asked { envid: envid.as_ref(), orcpt: orcpt.as_ref(), ..Asked::default() };
         let all = [refused("ana@example.org", "go\r\naway"), refused("cy@example.org", "grüße")];
-        let text = refusal(&frame(), "bo@x", "go away", (asked, &all), message);
+        let text = refusal(&frame(), "bo@x", "go away", (asked, &all), (message, Form::default()));
         assert_eq!(subtypes(&text), ["report", "plain", "delivery-status", "rfc822-headers"]);
         let text = String::from_utf8(text).unwrap();
         assert!(text.is_ascii() && text.contains("go away"), "{text}");
@@ -309,6 +314,25 @@ mod tests {
                     \r\nOriginal-Recipient: rfc822; x@y\r\nFinal-Recipient: rfc822; cy@example.org\r\nAction: failed\r\nStatus: 5.7.1\r\n\r\n--";
         assert!(text.contains(each), "{text}");
         assert!(text.contains("\r\n\r\nSubject: hi\r\n\r\n--refusal-1a--\r\n"), "{text}");
+    }
+
+    /// The sender's host would not take a report in UTF-8, and Latin-1 is none.
+    #[test]
+    fn fields_of_eight_bits_need_no_international_refusal() {
+        for (message, subject) in
+            [(&b"Subject: gr\xfcn\r\n\r\n"[..], "gr?n"), ("Subject: ü\r\n\r\n".as_bytes(), "??")]
+        {
+            for recipient in ["ana@x", "jörg@x"] {
+                let refused = [refused(recipient, "no")];
+                let about = (Asked::default(), &refused[..]);
+                let text = refusal(&frame(), "bo@x", "no", about, (message, Form::default()));
+                let text = String::from_utf8(text).unwrap();
+                assert_eq!(text.is_ascii() && !text.contains("global"), recipient.is_ascii(), "{text}");
+                let is_kept = !recipient.is_ascii() && subject == "??";
+                let subject = if is_kept { "ü" } else { subject };
+                assert!(text.contains(&format!("\r\n\r\nSubject: {subject}\r\n")), "{text}");
+            }
+        }
     }
 
     /// RFC 6533 §3.
@@ -321,7 +345,7 @@ mod tests {
                 "bo@x",
                 "go away",
                 (Asked::default(), &[refused(recipient, "nö")]),
-                message,
+                (message, Form { smtputf8: !message.is_ascii(), binary: false }),
             );
             let types = ["report", "plain", "global-delivery-status", "global-headers"];
             assert_eq!(subtypes(&text), types);

@@ -5,7 +5,7 @@ use futures_util::stream::{self, StreamExt as _};
 use posthaste_delivery::{Delivery, DeliveryError};
 use posthaste_directory::{Account, DirectoryError, Recipient, ResolveError, ScriptError};
 use posthaste_net::Accounts;
-use posthaste_queue::{Relay, ScriptsRun, TlsWish};
+use posthaste_queue::{Relay, ScriptsRun, Success, TlsWish};
 use posthaste_sieve::{Effect, Outcome};
 use posthaste_store::MailboxList;
 use std::collections::HashMap;
@@ -43,6 +43,11 @@ pub enum Undelivered {
     Rejected(String),
 }
 
+/// What became of a message for one recipient. A success is what a sender who asked for it hears
+/// (RFC 3461 §5.2.7). It is none where a script refuses the message, and the sender has a report of
+/// that or wants none.
+pub type Delivered = Result<Option<Success>, Undelivered>;
+
 /// For which recipients the protocol can say that a script refuses the message. For the others the
 /// sender gets a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +83,7 @@ pub struct Envelope<'e> {
 /// The outcome of a message for one recipient.
 #[derive(Debug, Clone)]
 pub(crate) enum Done {
-    Kept,
+    Kept(Success),
     Failed(DeliveryError),
     Rejected(String),
 }
@@ -86,7 +91,7 @@ pub(crate) enum Done {
 impl From<Result<(), DeliveryError>> for Done {
     fn from(outcome: Result<(), DeliveryError>) -> Self {
         match outcome {
-            Ok(()) => Self::Kept,
+            Ok(()) => Self::Kept(Success::Delivered),
             Err(error) => Self::Failed(error),
         }
     }
@@ -222,11 +227,12 @@ impl Filter {
         message: Bytes,
         envelope: Envelope<'_>,
         recipients: &[Recipient],
-    ) -> Vec<Result<(), Undelivered>> {
+    ) -> Vec<Delivered> {
         let is_plain = |recipient: &Recipient| self.keeps_all(&recipient.account);
         if !envelope.is_quarantined && recipients.iter().all(is_plain) {
             let outcomes = self.delivery.deliver(message, recipients).await;
-            return outcomes.into_iter().map(|one| one.map(|_| ()).map_err(Undelivered::from)).collect();
+            let kept = |one: Result<_, DeliveryError>| one.map(|_| Some(Success::Delivered));
+            return outcomes.into_iter().map(|one| kept(one).map_err(Undelivered::from)).collect();
         }
         self.deliver_filtered(message, envelope, recipients, Chain::of(envelope.tls, envelope.form)).await
     }
@@ -238,7 +244,7 @@ impl Filter {
         envelope: Envelope<'_>,
         recipients: &[Recipient],
         chain: Chain<'_>,
-    ) -> Vec<Result<(), Undelivered>> {
+    ) -> Vec<Delivered> {
         let sent = message.clone();
         let forms = match self.delivery.forms(message, recipients, chain.summary_memory()).await {
             Ok(forms) => forms,
@@ -267,7 +273,7 @@ impl Filter {
                 outcomes[*member] = done;
             }
         }
-        let is_kept = |done: &Done| matches!(done, Done::Kept);
+        let is_kept = |done: &Done| matches!(done, Done::Kept(_));
         let can_refuse = match envelope.refusals {
             Refusals::Each => true,
             // A client that is refused sends it again, to all of them.
@@ -277,7 +283,7 @@ impl Filter {
         let mut results = Vec::with_capacity(outcomes.len());
         for (place, (recipient, done)) in recipients.iter().zip(outcomes).enumerate() {
             results.push(match done {
-                Done::Kept => Ok(()),
+                Done::Kept(success) => Ok(Some(success)),
                 Done::Failed(error) => Err(error.into()),
                 Done::Rejected(reason) if can_refuse => Err(Undelivered::Rejected(reason)),
                 Done::Rejected(reason) => {
@@ -315,7 +321,8 @@ impl Filter {
         let account = recipient.account.name.as_str();
         if !forward.keep {
             match self.forward(recipient, forward, mail).await {
-                Ok(()) => return Done::Kept,
+                Ok(()) if forward.to.len() > 1 => return Done::Kept(Success::Expanded),
+                Ok(()) => return Done::Kept(Success::SentOn),
                 Err(error) => tracing::warn!(account, %error, "mail is not forwarded: the account keeps it"),
             }
             return self.serve_mailboxes(filing, recipient, mail).await;
@@ -323,7 +330,7 @@ impl Filter {
         // The copy first: a delivery that fails for now is tried again by the sender, and then
         // nothing was sent twice.
         let done = self.serve_mailboxes(filing, recipient, mail).await;
-        if matches!(done, Done::Kept)
+        if matches!(done, Done::Kept(_))
             && let Err(error) = self.forward(recipient, forward, mail).await
         {
             tracing::warn!(account, %error, "mail is not forwarded: the account has its copy");
@@ -373,7 +380,7 @@ impl Filter {
         let sends = AtomicUsize::new(0);
         let sending = Mail { chain: mail.chain.counted(&sends), ..mail };
         let done = match self.send_all(filing, recipient, &outcome, sending).await {
-            Ok(()) => Done::Kept,
+            Ok(()) => Done::Kept(Success::Delivered),
             Err(error) => {
                 tracing::warn!(account, script = active, %error, "a Sieve script's mail is not sent: the message is kept");
                 filing.keep_as_it_came().await.into()
@@ -385,7 +392,7 @@ impl Filter {
             _ => None,
         });
         match (done, reason) {
-            (Done::Kept, Some(reason)) => Done::Rejected(reason),
+            (Done::Kept(_), Some(reason)) => Done::Rejected(reason),
             (done, _) => done,
         }
     }

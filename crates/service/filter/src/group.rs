@@ -4,15 +4,15 @@ use bytes::Bytes;
 use posthaste_authentication::{Origin, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
-use posthaste_queue::{self as queue, Failure, Here, Missed, QueueError, Refusal};
-use std::collections::HashMap;
+use posthaste_queue::{self as queue, Failure, Here, Missed, QueueError, Refusal, Success};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::asked::Asked;
 use crate::chain::Chain;
 use crate::compose::{self, Refused};
-use crate::filter::{Envelope, Filter, Refusals, Undelivered};
+use crate::filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
 use crate::mail::RemoteClient;
 use crate::send::{NotSent, REDIRECTED};
 
@@ -64,7 +64,16 @@ impl Filter {
         message: Bytes,
         envelope: Envelope<'_>,
         targets: &[Target],
-    ) -> Vec<Result<(), Undelivered>> {
+    ) -> Vec<Delivered> {
+        let mut chain = Chain::of(envelope.tls, envelope.form);
+        // One reply is for all of them, and nobody takes over the others: who is over the limit is
+        // put off before anybody has the message.
+        if self.relay.is_none() && envelope.refusals != Refusals::Each {
+            if let Err(error) = self.count_all(envelope, targets).await {
+                return targets.iter().map(|_| Err(error.clone())).collect();
+            }
+            chain = chain.free();
+        }
         let asked_of = |place: usize| envelope.asked.get(place).copied().unwrap_or_default();
         let of_accounts = targets.iter().enumerate().filter_map(|(place, target)| match target {
             Target::Account(recipient) => Some((recipient.clone(), asked_of(place))),
@@ -84,7 +93,7 @@ impl Filter {
             }
         }
         .into_iter();
-        let mut of_groups: HashMap<&str, Result<(), Undelivered>> = HashMap::new();
+        let mut of_groups: HashMap<&str, Delivered> = HashMap::new();
         let mut outcomes = Vec::with_capacity(targets.len());
         for (place, target) in targets.iter().enumerate() {
             outcomes.push(match target {
@@ -92,7 +101,7 @@ impl Filter {
                 Target::Group(group) => match of_groups.get(group.address.as_str()) {
                     Some(outcome) => outcome.clone(),
                     None => {
-                        let chain = Chain::of(envelope.tls, envelope.form).asked(asked_of(place));
+                        let chain = chain.asked(asked_of(place));
                         let outcome = self.deliver_group(&message, envelope, group, chain).await;
                         of_groups.insert(&group.address, outcome.clone());
                         outcome
@@ -113,7 +122,7 @@ impl Filter {
         envelope: Envelope<'_>,
         group: &Group,
         chain: Chain<'_>,
-    ) -> Result<(), Undelivered> {
+    ) -> Delivered {
         // Else a stranger who has seen such an address could make this server send to its owner.
         if srs::is_rewritten(&group.address) && !envelope.from.is_empty() {
             return Err(Undelivered::Rejected(
@@ -139,16 +148,19 @@ impl Filter {
             from,
             smtputf8: chain.form.smtputf8 || !envelope.from.is_ascii(),
             is_quarantined: envelope.is_quarantined,
-            chain: chain.next().asked(asked),
+            chain: chain.to_members().asked(asked),
         };
         let Expansion { here, elsewhere, mut refused, circular, .. } = expansion;
         refused.extend(circular.into_iter().map(|member| (member, CIRCULAR.to_owned())));
         let count = here.len() + elsewhere.len();
-        self.count_copies(envelope.from, group, count).await?;
+        if !chain.is_free() {
+            let sender = self.copier(envelope, group).await;
+            self.accounts.count_copies(&sender, count).map_err(Undelivered::TooManyCopies)?;
+        }
         let (mut got, mut failed, mut late) = (0, None, Vec::new());
         for (member, outcome) in here.iter().zip(self.deliver_members(&mail, &here).await?) {
             match outcome {
-                Ok(()) => got += 1,
+                Ok(_) => got += 1,
                 Err(Undelivered::Delivery(error)) if error.is_temporary() => late.push((member, error)),
                 Err(error) => {
                     refused.push((member.address.to_string(), error.to_string()));
@@ -183,19 +195,41 @@ impl Filter {
             return Err(failed.unwrap_or(Undelivered::Rejected(nobody)));
         }
         self.report_members(&mail, message, refused).await;
+        // RFC 3461 §5.2.7.3: what a list does is no part of the delivery to it.
+        Ok(Some(if group.owner.is_some() { Success::Delivered } else { Success::Expanded }))
+    }
+
+    /// Counts the copies that all groups among these make of a message, together: one by one, those
+    /// of the first would keep the second from ever being allowed.
+    async fn count_all(&self, envelope: Envelope<'_>, targets: &[Target]) -> Result<(), Undelivered> {
+        let (mut counts, mut seen) = (BTreeMap::new(), HashSet::new());
+        for target in targets {
+            let Target::Group(group) = target else { continue };
+            if seen.insert(group.address.as_str()) {
+                let expansion = self.delivery.directory().expand(group).await.map_err(unexpanded)?;
+                *counts.entry(self.copier(envelope, group).await).or_default() +=
+                    expansion.here.len() + expansion.elsewhere.len();
+            }
+        }
+        for (sender, count) in counts {
+            self.accounts.count_copies(&sender, count).map_err(Undelivered::TooManyCopies)?;
+        }
         Ok(())
     }
 
-    /// Counts the copies of a message, if its sender may have more of them now. Without a sender
-    /// the group itself counts.
-    async fn count_copies(&self, from: &str, group: &Group, count: usize) -> Result<(), Undelivered> {
-        let sender = match self.resolve(from).await {
+    /// For whom copies count. Without a sender it is the group itself. Who has logged in is
+    /// somebody else than who only names the same sender: nobody can use up what a user may send.
+    async fn copier(&self, Envelope { from, client, .. }: Envelope<'_>, group: &Group) -> String {
+        if let Some(account) = client.account {
+            // No address begins with such an octet.
+            return format!("\n{account}");
+        }
+        match self.resolve(from).await {
             // Whatever its aliases and details are.
             Ok(recipient) => recipient.account.name,
             Err(_) if from.is_empty() => group.address.clone(),
             Err(_) => from.to_ascii_lowercase(),
-        };
-        self.accounts.count_copies(&sender, count).map_err(Undelivered::TooManyCopies)
+        }
     }
 
     fn group_text(&self, group: &Group, message: &Bytes) -> Bytes {
@@ -209,7 +243,7 @@ impl Filter {
         &self,
         mail: &GroupMail<'_>,
         members: &[Recipient],
-    ) -> Result<Vec<Result<(), Undelivered>>, Undelivered> {
+    ) -> Result<Vec<Delivered>, Undelivered> {
         if members.is_empty() {
             return Ok(Vec::new());
         }
@@ -314,7 +348,8 @@ impl Filter {
         }
         let refused: Vec<_> =
             refused.iter().map(|(member, why)| Refused { recipient: member, reason: why }).collect();
-        let text = compose::refusal(&self.frame(), mail.from, &words, (asked, &refused), message);
+        let original = (&message[..], mail.chain.form);
+        let text = compose::refusal(&self.frame(), mail.from, &words, (asked, &refused), original);
         // Without a sender: nothing answers a report, so it cannot go round.
         if let Err(error) = self.send(Bytes::from(text), "", mail.from, mail.chain, Origin::Server).await {
             tracing::warn!(group, to = mail.from, %error, "the report about members of a group cannot be delivered");

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use parking_lot::RwLock;
 use posthaste_directory::{ResolveError, Target};
 use posthaste_queue::{
-    Body, Channel, Destination, Failure, Here, Item, Sent, TlsWish, Transport, Unreachable,
+    Body, Channel, Destination, Failure, Here, Item, Sent, Success, TlsWish, Transport, Unreachable,
 };
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ impl Channel for Mailboxes {
         let mut delivered = self.deliver(item, message.bytes(), (&targets, &asked)).await.into_iter();
         let lost = || Err(Failure::temporary("4.3.0", "451 4.3.0 No answer for this recipient"));
         let outcomes = found.into_iter().map(|one| one.and_then(|()| delivered.next().unwrap_or_else(lost)));
-        Sent { outcomes: outcomes.collect(), reports: false, usable: true }
+        Sent { outcomes: outcomes.collect(), usable: true }
     }
 
     async fn close(self: Box<Self>) {}
@@ -105,7 +105,7 @@ impl Mailboxes {
         item: &Item,
         message: &Bytes,
         (targets, asked): (&[Target], &[Asked<'_>]),
-    ) -> Vec<Result<(), Failure>> {
+    ) -> Vec<Result<Option<Success>, Failure>> {
         if targets.is_empty() {
             return Vec::new();
         }

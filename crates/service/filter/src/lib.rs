@@ -36,7 +36,7 @@ mod world;
 pub use asked::Asked;
 pub use chain::Form;
 pub use event::Event;
-pub use filter::{Envelope, Filter, Refusals, Undelivered};
+pub use filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
 pub use here::{COPIES_LATER, CurrentFilter, ToMailboxes};
 pub use mail::RemoteClient;
 pub use scripts::compile;

@@ -15,6 +15,8 @@ pub struct RemoteClient<'e> {
     pub ip: Option<IpAddr>,
     /// Its name in DNS, if it leads back to the address.
     pub host: Option<&'e str>,
+    /// The name of the account that has logged in.
+    pub account: Option<&'e str>,
 }
 
 /// Where a message is kept if no script files it elsewhere.

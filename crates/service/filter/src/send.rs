@@ -6,7 +6,7 @@ use posthaste_authentication::{Origin, authors, has_bare_cr, results};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Forward, Recipient, ResolveError, Target};
 use posthaste_net::SubmissionRefused;
-use posthaste_queue::{self as queue, Refusal, date_time};
+use posthaste_queue::{self as queue, Refusal, Success, date_time};
 use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
 use posthaste_store::StoreError;
 use std::future::Future;
@@ -15,7 +15,7 @@ use std::pin::Pin;
 use crate::chain::{Chain, Form, SENDS_MAX};
 use crate::compose::{self, Frame, Refused};
 use crate::file::Filing;
-use crate::filter::{Envelope, Filter, Refusals, Undelivered};
+use crate::filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
 use crate::mail::{Home, Mail, RemoteClient};
 use crate::memory::{self, Key};
 
@@ -122,8 +122,9 @@ impl Filter {
             let chain = match origin {
                 Origin::Elsewhere { .. } => chain,
                 Origin::User { .. } => chain.for_own(Form::of_own(&text)),
-                // RFC 6533 §3: reports have fields and addresses of others.
-                Origin::Server => chain.for_own(Form::of_report(&text)),
+                // RFC 6533 §3: reports have fields and addresses of others. A group gets them
+                // whatever mail without a sender it has had: nobody would send them again.
+                Origin::Server => chain.for_own(Form::of_report(&text)).free(),
             };
             let Chain { tls, form, asked, .. } = chain;
             let (refusals, client) = (Refusals::Never, RemoteClient::default());
@@ -133,14 +134,15 @@ impl Filter {
             }
             match (self.target(to).await, &self.relay) {
                 (Ok(Target::Group(group)), _) => {
-                    Ok(self.deliver_group(&text, envelope, &group, chain).await?)
+                    self.deliver_group(&text, envelope, &group, chain).await?;
+                    Ok(())
                 }
                 (Ok(Target::Account(recipient)), _) => {
                     // RFC 5321 §4.4: the last host adds it.
                     let text = [format!("Return-Path: <{from}>\r\n").as_bytes(), &text].concat();
                     let outcomes =
                         self.deliver_filtered(Bytes::from(text), envelope, &[recipient], chain).await;
-                    outcomes.into_iter().collect::<Result<(), Undelivered>>()?;
+                    outcomes.into_iter().try_for_each(|one| one.map(|_| ()))?;
                     Ok(())
                 }
                 (Err(ResolveError::NotLocal), Some(relay)) => {
@@ -306,7 +308,7 @@ impl Filter {
         recipient: &Recipient,
         reason: &str,
         mail: Mail<'_>,
-    ) -> Result<(), Undelivered> {
+    ) -> Delivered {
         let account = &recipient.account;
         if !mail.chain.asked.wants_failure() {
             // RFC 3461 §4.1.
@@ -314,7 +316,7 @@ impl Filter {
                 account = account.name,
                 "a script refuses a message, and its sender wants no report"
             );
-            return Ok(());
+            return Ok(None);
         }
         // RFC 5429 §2.1.1: nor is one to a sender that is likely forged.
         let sent = if mail.from.is_empty() || mail.home == Home::Junk {
@@ -325,11 +327,12 @@ impl Filter {
                 format!("Your message was refused by {address}. The reason given is:\r\n\r\n{reason}\r\n");
             let refused = [Refused { recipient: address, reason }];
             let about = (mail.chain.asked, refused.as_slice());
-            let text = compose::refusal(&self.frame(), mail.from, &words, about, mail.served);
+            let text =
+                compose::refusal(&self.frame(), mail.from, &words, about, (mail.served, mail.chain.form));
             Some(self.send(Bytes::from(text), "", mail.from, mail.chain.next(), Origin::Server).await)
         };
         match sent {
-            Some(Ok(())) => return Ok(()),
+            Some(Ok(())) => return Ok(None),
             Some(Err(error)) => {
                 tracing::warn!(account = account.name, %error, "a refusal cannot be reported: the message is kept in INBOX");
             }
@@ -340,7 +343,7 @@ impl Filter {
         }
         let list = self.delivery.mailboxes(account.id).await?;
         Filing::new(&self.delivery, account, list, mail).keep_as_it_came().await?;
-        Ok(())
+        Ok(Some(Success::Delivered))
     }
 
     pub(crate) fn frame(&self) -> Frame<'_> {

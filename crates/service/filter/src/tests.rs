@@ -3,15 +3,17 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use posthaste_delivery::{Delivery, DeliveryOptions};
+use posthaste_delivery::{Delivery, DeliveryOptions, SummaryMemory};
 use posthaste_directory::{AccountChange, Directory, Forward, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret};
-use posthaste_queue::{EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, TlsWish};
+use posthaste_net::{AccountLimits, Accounts, ByteBudget};
+use posthaste_queue::{EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, Success, TlsWish};
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{DirectoryEntry, Engine, MemoryEngine, Result, Store, StoreError, StoreOptions};
+use std::pin::pin;
 use std::sync::Arc;
 
-use crate::{Asked, Envelope, Filter, Form, Refusals, RemoteClient, Undelivered};
+use crate::{Asked, Delivered, Envelope, Filter, Form, Refusals, RemoteClient, Undelivered};
 
 const ANA: &str = "ana@example.org";
 const MESSAGE: &[u8] = b"Received: by a\r\nFrom: bo@b.test\r\nSubject: hello\r\n\r\nwords\r\n";
@@ -80,12 +82,7 @@ impl World {
     }
 
     /// Delivers a message from `bo@b.test` to an address here.
-    async fn deliver(
-        &self,
-        message: &'static [u8],
-        form: Form,
-        to: &str,
-    ) -> std::result::Result<(), Undelivered> {
+    async fn deliver(&self, message: &'static [u8], form: Form, to: &str) -> Delivered {
         self.deliver_asked(message, (form, Asked::default()), to).await
     }
 
@@ -95,7 +92,7 @@ impl World {
         message: &'static [u8],
         (form, asked): (Form, Asked<'_>),
         to: &str,
-    ) -> std::result::Result<(), Undelivered> {
+    ) -> Delivered {
         let target = self.filter.target(to).await.unwrap();
         let (from, refusals, tls, asked) = ("bo@b.test", Refusals::Never, TlsWish::Policy, &[asked][..]);
         let envelope = Envelope {
@@ -109,6 +106,24 @@ impl World {
         };
         let message = Bytes::from([&b"Return-Path: <bo@b.test>\r\n"[..], message].concat());
         self.filter.deliver_to(message, envelope, &[target]).await.remove(0)
+    }
+
+    /// Delivers a message to all of these addresses, as by SMTP.
+    async fn deliver_all(&self, from: &str, client: RemoteClient<'_>, to: &[&str]) -> Vec<Delivered> {
+        let mut targets = Vec::new();
+        for to in to {
+            targets.push(self.filter.target(to).await.unwrap());
+        }
+        let (refusals, is_quarantined, tls) = (Refusals::Together, false, TlsWish::Policy);
+        let form = Form::default();
+        let envelope = Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client };
+        self.filter.deliver_to(Bytes::from_static(MESSAGE), envelope, &targets).await
+    }
+
+    /// The same, of which groups make so many copies an hour.
+    fn with_copies(self, group_copies_per_hour: u64) -> Self {
+        let limits = AccountLimits { group_copies_per_hour, ..AccountLimits::default() };
+        Self { filter: self.filter.with_accounts(Accounts::new(limits)), ..self }
     }
 
     /// Messages in the INBOX of ana.
@@ -234,14 +249,123 @@ async fn what_the_sender_asked_for_goes_with_what_is_sent_on() {
     // Refusals are reports, too.
     world.use_script("require \"reject\"; reject \"no\";").await;
     let never = Asked { notify: Some(Notify::NEVER), ..asked };
-    world.deliver_asked(MESSAGE, (Form::default(), never), ANA).await.unwrap();
+    // What is refused is no success, whether a report is made or not.
+    assert_eq!(world.deliver_asked(MESSAGE, (Form::default(), never), ANA).await.unwrap(), None);
     assert_eq!((world.queued().await.len(), world.inbox().await), (0, 0));
     let failure = Asked { notify: Notify::parse("FAILURE"), ..asked };
-    world.deliver_asked(MESSAGE, (Form::default(), failure), ANA).await.unwrap();
+    assert_eq!(world.deliver_asked(MESSAGE, (Form::default(), failure), ANA).await.unwrap(), None);
     let report = world.queue.message(&world.queued().await[0]).await.unwrap();
     let report = String::from_utf8(report.to_vec()).unwrap();
     assert!(report.contains("\r\nOriginal-Envelope-Id: id\r\n"), "{report}");
     assert!(report.contains("\r\nOriginal-Recipient: rfc822; q@c.test\r\n"), "{report}");
+}
+
+/// RFC 3461 §5.2.7: what was done, and not what was wanted.
+#[tokio::test]
+async fn what_is_sent_on_is_not_reported_as_delivered() {
+    let world = World::new().await;
+    let members = [ANA.to_owned()];
+    world.directory.set_group("alias@example.org", &members, None).await.unwrap();
+    world.directory.set_group("list@example.org", &members, Some(ANA)).await.unwrap();
+    for (address, to, keep, wanted) in [
+        (ANA, &[][..], true, Success::Delivered),
+        (ANA, &["x@c.test"], true, Success::Delivered),
+        (ANA, &["x@c.test"], false, Success::SentOn),
+        (ANA, &["x@c.test", "y@c.test"], false, Success::Expanded),
+        // It leads nowhere: the account keeps the message.
+        (ANA, &["no@example.org"], false, Success::Delivered),
+        ("alias@example.org", &[], true, Success::Expanded),
+        ("list@example.org", &[], true, Success::Delivered),
+    ] {
+        let to: Vec<String> = to.iter().map(|to| (*to).to_owned()).collect();
+        let forward = (!to.is_empty()).then_some(Forward { to, keep });
+        world.directory.set_forward(ANA, forward).await.unwrap();
+        let found = world.deliver(MESSAGE, Form::default(), address).await.unwrap();
+        assert_eq!(found, Some(wanted), "{address}");
+    }
+}
+
+/// A group holds no summary, so it may wait for memory, and what it takes is counted.
+#[tokio::test]
+async fn copies_of_a_group_wait_for_memory_as_other_mail_does() {
+    let world = World::new().await;
+    let delivery = world.filter.delivery().clone().with_finished(ByteBudget::new(1));
+    let world = World { filter: Filter::new(delivery.clone(), None, "mail.example.org"), ..world };
+    world.directory.set_group("all@example.org", &[ANA.to_owned()], None).await.unwrap();
+    let ana = [delivery.resolve(ANA).await.unwrap()];
+    let held = delivery.forms(Bytes::from_static(MESSAGE), &ana, SummaryMemory::Counted).await.unwrap();
+    let mut delivered = pin!(world.deliver(MESSAGE, Form::default(), "all@example.org"));
+    // The engine is in memory: so many turns are enough for all that can be done.
+    for _ in 0..1_000 {
+        assert!(futures_util::poll!(&mut delivered).is_pending(), "nobody paid for the summary");
+        tokio::task::yield_now().await;
+    }
+    drop(held);
+    delivered.await.unwrap();
+    assert_eq!(world.inbox().await, 1);
+}
+
+/// Who has logged in is somebody else than who only names the same sender.
+#[tokio::test]
+async fn a_forger_does_not_use_up_the_copies_of_a_user() {
+    let world = World::new().await.with_copies(1);
+    let members = ["x@c.test", "y@c.test"].map(str::to_owned);
+    world.directory.set_group("all@example.org", &members, None).await.unwrap();
+    let (forger, user) = (RemoteClient::default(), RemoteClient { account: Some(ANA), ..Default::default() });
+    for client in [forger, user] {
+        for is_taken in [true, false] {
+            let outcome = world.deliver_all(ANA, client, &["all@example.org"]).await.remove(0);
+            assert_eq!(outcome.is_ok(), is_taken, "{client:?}: {outcome:?}");
+        }
+    }
+    // Whatever address of theirs a user names.
+    let outcome = world.deliver_all("ana+x@example.org", user, &["all@example.org"]).await.remove(0);
+    assert!(matches!(outcome, Err(Undelivered::TooManyCopies(1))), "{outcome:?}");
+}
+
+/// The owner of a list may be a group, and strangers send mail without a sender to it.
+#[tokio::test]
+async fn reports_to_a_group_count_for_nobody() {
+    let world = World::new().await.with_copies(1);
+    world.add("no@example.org").await;
+    let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
+    world.directory.set("no@example.org", change).await.unwrap();
+    world
+        .directory
+        .set_group("owners@example.org", &[ANA, "y@c.test"].map(str::to_owned), None)
+        .await
+        .unwrap();
+    let members = ["x@c.test", "no@example.org"].map(str::to_owned);
+    world.directory.set_group("list@example.org", &members, Some("owners@example.org")).await.unwrap();
+    let stranger = RemoteClient::default();
+    for is_taken in [true, false] {
+        let outcome = world.deliver_all("", stranger, &["owners@example.org"]).await.remove(0);
+        assert_eq!(outcome.is_ok(), is_taken, "{outcome:?}");
+    }
+    world.deliver(MESSAGE, Form::default(), "list@example.org").await.unwrap();
+    assert_eq!(world.inbox().await, 2);
+}
+
+/// There is one reply for all recipients, and no queue that takes over the others. So who has it
+/// would get it again with each attempt.
+#[tokio::test]
+async fn without_a_queue_a_sender_over_the_limit_of_copies_reaches_nobody() {
+    let world = World::new().await.with_copies(2);
+    let world = World { filter: world.filter.clone().with_relay(None), ..world };
+    world.add("cy@example.org").await;
+    for name in ["one@example.org", "two@example.org"] {
+        let members = ["cy@example.org", ANA].map(str::to_owned);
+        world.directory.set_group(name, &members, None).await.unwrap();
+    }
+    let deliver = async |to: &[&str]| world.deliver_all("bo@b.test", RemoteClient::default(), to).await;
+    // Copies of both groups are counted together: the first does not have the second refused.
+    let outcomes = deliver(&[ANA, "one@example.org", "two@example.org"]).await;
+    assert!(outcomes.len() == 3 && outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    assert_eq!(world.inbox().await, 3);
+    let outcomes = deliver(&[ANA, "one@example.org"]).await;
+    let are_put_off = outcomes.iter().all(|one| matches!(one, Err(Undelivered::TooManyCopies(2))));
+    assert!(outcomes.len() == 2 && are_put_off, "{outcomes:?}");
+    assert_eq!(world.inbox().await, 3);
 }
 
 /// RFC 2919 §2: a group with an owner is a list.

@@ -42,7 +42,8 @@ impl Relay {
             Addressed::At(domain) => (self.signed(text).await?, report.tls.destination(&domain)),
             Addressed::Nowhere => return Ok(None),
         };
-        let (size, smtputf8) = (message.len() as u64, !to.is_ascii() || !message.is_ascii());
+        // A returned body of 8-bit text needs no SMTPUTF8.
+        let (size, smtputf8) = (message.len() as u64, !to.is_ascii() || report.is_international());
         let (row, body) = self.queue().add_row(message).await?;
         let (to, body) = (to.into_owned(), body.to_string());
         Ok(Some(Owed { row, body, size, to, destination, smtputf8 }))

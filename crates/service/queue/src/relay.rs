@@ -4,6 +4,7 @@ use bytes::Bytes;
 use posthaste_authentication::{KeyError, Origin, Senders, Signer, srs};
 use posthaste_delivery::{Delivery, DeliveryError, Kind as Why, Recipient, ResolveError};
 use posthaste_directory::{Account, DirectoryError, Target, normal_domain};
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -44,13 +45,14 @@ pub enum ScriptsRun {
     ForAll,
 }
 
-/// What became of a message for a recipient here who has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What became of a message for a recipient who has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Success {
     /// It is in a mailbox, or a list has it, which sends it under a sender of its own (RFC 3461
     /// §5.2.7.3).
     Delivered,
-    /// It was sent on to one other address, without what the sender asked for.
+    /// It was sent on to one other address, or handed to a host that reports no success.
     SentOn,
     /// The same, to several (RFC 3461 §5.2.7.2).
     Expanded,
@@ -59,6 +61,15 @@ pub enum Success {
 impl Success {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Delivered, Self::SentOn, Self::Expanded];
+
+    /// The report of it, and the status there. RFC 3463 §3.2: destination address valid.
+    pub(crate) const fn report(self) -> (Kind, &'static str) {
+        match self {
+            Self::Delivered => (Kind::Delivered, "2.1.5"),
+            Self::SentOn => (Kind::Relayed, "2.0.0"),
+            Self::Expanded => (Kind::Expanded, "2.0.0"),
+        }
+    }
 }
 
 /// Where a message of this server goes.
@@ -269,12 +280,7 @@ impl Relay {
     ) -> Result<(), QueueError> {
         let reached: Vec<_> = envelope.to.iter().map(Addressee::waiting).collect();
         let reached = reached.iter().filter(|recipient| recipient.wants_success());
-        // RFC 3463 §3.2: destination address valid.
-        let (kind, status) = match success {
-            Success::Delivered => (Kind::Delivered, "2.1.5"),
-            Success::SentOn => (Kind::Relayed, "2.0.0"),
-            Success::Expanded => (Kind::Expanded, "2.0.0"),
-        };
+        let (kind, status) = success.report();
         let about: Vec<_> = reached.map(|recipient| About { recipient, status, reply: "" }).collect();
         if about.is_empty() {
             return Ok(());
@@ -287,6 +293,7 @@ impl Relay {
             to: &envelope.from,
             tls: envelope.tls,
             arrived: now,
+            smtputf8: envelope.smtputf8,
             ret: envelope.ret,
             envid: envelope.envid.as_ref(),
             about: &about,

@@ -1,6 +1,7 @@
 //! Reports to senders: a message was given up, is late, or has arrived (RFC 3464, RFC 6522,
 //! RFC 6533).
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::date::date_time;
@@ -60,6 +61,8 @@ pub(crate) struct Report<'a> {
     pub to: &'a str,
     /// When the message came, unix seconds.
     pub arrived: i64,
+    /// Whether it came with SMTPUTF8.
+    pub smtputf8: bool,
     pub ret: Option<Return>,
     /// What the sender wants of TLS. A report about a message that needs it needs it, too.
     pub tls: TlsWish,
@@ -79,10 +82,14 @@ impl Report<'_> {
     /// The report, from its first header field to its end. Without trace fields.
     pub fn print(&self) -> Vec<u8> {
         let is_whole = self.returns_all();
-        let returned = if is_whole { self.message } else { self.returned_header() };
-        // RFC 6533 §3: addresses in UTF-8 need the international forms of all parts.
+        let is_utf8 = self.is_international();
         let header = self.returned_header();
-        let is_utf8 = !header.is_ascii() || self.about.iter().any(|about| !is_ascii(about.recipient));
+        let body = if is_whole { self.message.get(header.len()..).unwrap_or_default() } else { &[] };
+        let header = match is_utf8 && std::str::from_utf8(header).is_ok() {
+            true => Cow::Borrowed(header),
+            false => ascii(header),
+        };
+        let is_ascii = header.is_ascii() && body.is_ascii();
         let status_type = if is_utf8 { "message/global-delivery-status" } else { "message/delivery-status" };
         let header_type = match (is_whole, is_utf8) {
             (false, false) => "text/rfc822-headers",
@@ -90,10 +97,10 @@ impl Report<'_> {
             (true, false) => "message/rfc822",
             (true, true) => "message/global",
         };
-        let returned_encoding = if returned.is_ascii() { "" } else { EIGHT_BIT };
+        let returned_encoding = if is_ascii { "" } else { EIGHT_BIT };
         let encoding = if is_utf8 { EIGHT_BIT } else { "" };
         // RFC 2045 §6.4: a multipart is 8bit if a part is.
-        let outer = if is_utf8 || !returned.is_ascii() { EIGHT_BIT } else { "" };
+        let outer = if is_utf8 || !is_ascii { EIGHT_BIT } else { "" };
         let boundary = format!("report-{}", self.id);
         let mut text = String::new();
         let _ = write!(
@@ -118,13 +125,23 @@ impl Report<'_> {
             subject = self.subject(),
             date = date_time(self.now),
             id = self.id,
-            words = self.words(),
+            words = self.words(is_utf8),
             status = self.status(is_utf8),
         );
         let mut bytes = text.into_bytes();
-        bytes.extend_from_slice(returned);
+        bytes.extend_from_slice(&header);
+        bytes.extend_from_slice(body);
         bytes.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
         bytes
+    }
+
+    /// RFC 6533 §3: addresses in UTF-8 need the international forms of all parts, and so does a
+    /// header in UTF-8. Only who sent SMTPUTF8 can take such a report for the header alone. Octets
+    /// in a header without SMTPUTF8 have any charset or none.
+    pub fn is_international(&self) -> bool {
+        let header = self.returned_header();
+        let is_utf8 = self.smtputf8 && !header.is_ascii() && std::str::from_utf8(header).is_ok();
+        is_utf8 || self.about.iter().any(|about| !is_ascii(about.recipient))
     }
 
     fn subject(&self) -> &'static str {
@@ -138,7 +155,7 @@ impl Report<'_> {
     }
 
     /// For the person who sent the message.
-    fn words(&self) -> String {
+    fn words(&self, is_utf8: bool) -> String {
         let mut text = match self.kind {
             Kind::Failed => {
                 "Your message was not delivered to these addresses. It is not tried again.\r\n".to_owned()
@@ -163,7 +180,7 @@ impl Report<'_> {
         for About { recipient, reply, .. } in self.about {
             let _ = write!(text, "\r\n  {}\r\n", recipient.address);
             if !reply.is_empty() {
-                let _ = write!(text, "    {}\r\n", one_line(reply));
+                let _ = write!(text, "    {}\r\n", one_line(reply, is_utf8));
             }
         }
         text
@@ -195,7 +212,7 @@ impl Report<'_> {
                 self.kind.action(),
             );
             if !reply.is_empty() {
-                let _ = write!(text, "Diagnostic-Code: smtp; {}\r\n", one_line(reply));
+                let _ = write!(text, "Diagnostic-Code: smtp; {}\r\n", one_line(reply, is_utf8));
             }
             let _ = write!(text, "Last-Attempt-Date: {}\r\n", date_time(self.now));
             if let Kind::Delayed { until } = self.kind {
@@ -220,7 +237,7 @@ impl Report<'_> {
     fn returned_header(&self) -> &[u8] {
         let end = memchr::memmem::find(self.message, b"\r\n\r\n").map_or(self.message.len(), |at| at + 2);
         let header = self.message.get(..end).unwrap_or_default();
-        if header.len() <= HEADER_LEN_MAX {
+        if header.len() <= HEADER_LEN_MAX || self.returns_all() {
             return header;
         }
         let cut = header.get(..HEADER_LEN_MAX).unwrap_or_default();
@@ -240,10 +257,23 @@ fn is_lines(message: &[u8]) -> bool {
         && message.split_inclusive(|byte| *byte == b'\n').all(|line| line.len() <= LINE_LEN_MAX)
 }
 
-/// A reply without anything that could end a line, and of bounded length.
-fn one_line(reply: &str) -> String {
+/// A header with `?` for each octet that is not ASCII.
+fn ascii(header: &[u8]) -> Cow<'_, [u8]> {
+    match header.is_ascii() {
+        true => Cow::Borrowed(header),
+        false => header.iter().map(|octet| if octet.is_ascii() { *octet } else { b'?' }).collect(),
+    }
+}
+
+/// A reply without anything that could end a line, of bounded length, and in ASCII where UTF-8 has
+/// no place.
+fn one_line(reply: &str, is_utf8: bool) -> String {
     const LEN_MAX: usize = 500;
-    let clean = reply.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let clean = reply.chars().map(|c| match c {
+        c if c.is_control() => ' ',
+        c if c.is_ascii() || is_utf8 => c,
+        _ => '?',
+    });
     clean.take(LEN_MAX).collect::<String>().trim().to_owned()
 }
 
@@ -262,12 +292,18 @@ mod tests {
     }
 
     fn print(kind: Kind, item: &Item, message: &[u8]) -> String {
+        printed(kind, item, message).0
+    }
+
+    /// A report, and whether it is international.
+    fn printed(kind: Kind, item: &Item, message: &[u8]) -> (String, bool) {
         let about = |recipient| About { recipient, status: "5.1.1", reply: "550 5.1.1 No\r\nsuch user" };
         let about: Vec<_> = item.recipients.iter().map(about).collect();
         let report = Report {
             kind,
             to: &item.from,
             arrived: item.arrived,
+            smtputf8: item.smtputf8,
             ret: item.ret,
             tls: item.tls(),
             envid: item.envid.as_ref(),
@@ -277,7 +313,32 @@ mod tests {
             id: "1a",
             now: 5_000,
         };
-        String::from_utf8(report.print()).unwrap()
+        (String::from_utf8(report.print()).unwrap(), report.is_international())
+    }
+
+    /// The sender's host would not take a report in UTF-8, and Latin-1 is none.
+    #[test]
+    fn a_header_of_eight_bits_needs_no_international_report() {
+        let plain = Item { smtputf8: false, ret: Some(Return::Full), ..sample() };
+        let (latin, utf8) =
+            (&b"Subject: gr\xfcn\r\n\r\nbody\r\n"[..], "Subject: grün\r\n\r\nbody\r\n".as_bytes());
+        for ret in [None, Some(Return::Full)] {
+            let item = Item { ret, ..plain.clone() };
+            for (message, subject) in [(latin, "gr?n"), (utf8, "gr??n")] {
+                let (text, is_international) = printed(Kind::Failed, &item, message);
+                assert!(text.is_ascii() && !is_international && !text.contains("global"), "{text}");
+                assert!(text.contains(&format!("\r\nSubject: {subject}\r\n")), "{text}");
+                assert_eq!(text.contains("\r\nbody\r\n"), ret.is_some());
+            }
+        }
+        let (text, is_international) = printed(Kind::Failed, &Item { smtputf8: true, ..plain.clone() }, utf8);
+        assert!(is_international && text.contains("message/global\r\n") && text.contains("grün"), "{text}");
+        // What is called UTF-8 is that.
+        let mut item = Item { ret: None, ..plain };
+        item.recipients[0].address = "jörg@example.net".into();
+        let (text, is_international) = printed(Kind::Failed, &item, latin);
+        assert!(is_international && text.contains("message/global-headers\r\n"), "{text}");
+        assert!(text.contains("Subject: gr?n\r\n"), "{text}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::item::{Destination, Item};
+use crate::relay::Success;
 
 /// A refusal, by the next host or by ourselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,10 +65,10 @@ pub struct Unreachable(
 /// What became of one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// For each of its recipients, in their order.
-    pub outcomes: Vec<Result<(), Failure>>,
-    /// Whether the host reports outcomes itself (DSN): it was given what the sender asked for.
-    pub reports: bool,
+    /// For each of its recipients, in their order: the success that a sender who asked for it hears
+    /// from this server. `None` if it does not: the host reports outcomes itself (DSN), or a script
+    /// has refused the message.
+    pub outcomes: Vec<Result<Option<Success>, Failure>>,
     /// Whether the connection can be used for another message.
     pub usable: bool,
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use posthaste_authentication::has_bare_cr;
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
-use posthaste_filter::{Asked, Envelope, Form, Refusals, RemoteClient, Undelivered};
+use posthaste_filter::{Asked, Delivered, Envelope, Form, Refusals, RemoteClient};
 use posthaste_mime_summary::is_header_bounded;
 use posthaste_queue::{Envelope as Outgoing, Here, Missed, Return, Success, TlsWish, To};
 
@@ -64,7 +64,7 @@ impl Driver {
             Err(refusal) => return self.session.refused(count, refusal),
         };
         let is_quarantined = is_quarantined || self.is_junk();
-        let (here, local, outgoing) = parted(outgoing(&from, &parameters), recipients);
+        let (here, mut local, outgoing) = parted(outgoing(&from, &parameters), recipients);
         let refusals = match self.service.role {
             Role::Lmtp => Refusals::Each,
             _ if outgoing.to.is_empty() => Refusals::Together,
@@ -75,7 +75,13 @@ impl Driver {
             // A Unix socket has no port.
             ip: (peer.port() != 0).then(|| peer.ip().to_canonical()),
             host: client_name.as_deref(),
+            account: self.session.account().map(|account| account.name.as_str()),
         };
+        // Somebody who did not log in may have named a stranger as the sender. No report returns
+        // all of the message to that address, here or where the message is sent on.
+        if self.session.account().is_none() {
+            local.ret = Some(Return::Headers);
+        }
         let form = Form { binary: outgoing.binary, smtputf8: outgoing.smtputf8 };
         let (asked, tls) = (Asked::all(&local), outgoing.tls);
         let envelope =
@@ -97,7 +103,9 @@ impl Driver {
         let (mut reached, mut missed) = (Vec::new(), Vec::new());
         for ((to, target), outcome) in to.into_iter().zip(&here).zip(&outcomes) {
             match outcome {
-                Ok(()) => reached.push((success(target), to)),
+                Ok(Some(success)) => reached.push((*success, to)),
+                // Its sender has a report of the refusal, or wants none.
+                Ok(None) => {}
                 Err(error) => missed.push(Missed { to: addressed(to, target), failure: error.failure() }),
             }
         }
@@ -129,7 +137,7 @@ impl Driver {
         message: &Bytes,
         envelope: Envelope<'_>,
         recipients: &[Target],
-    ) -> Vec<Result<(), Undelivered>> {
+    ) -> Vec<Delivered> {
         if recipients.is_empty() {
             return Vec::new();
         }
@@ -141,7 +149,8 @@ impl Driver {
         for (recipient, outcome) in recipients.iter().zip(&outcomes) {
             let to = recipient.name();
             match outcome {
-                Ok(()) => tracing::info!(id, account, from, to, octets, "delivered"),
+                Ok(Some(_)) => tracing::info!(id, account, from, to, octets, "delivered"),
+                Ok(None) => tracing::info!(id, account, from, to, octets, "refused by a script"),
                 Err(error) => tracing::warn!(id, account, from, to, octets, %error, "not delivered"),
             }
         }
@@ -162,12 +171,8 @@ impl Driver {
             // The sender is perhaps not who sent it: no report goes there.
             missed.retain(|one| !one.failure.permanent);
         }
-        // Nor does the whole message of somebody who may have named a stranger as the sender.
-        let is_user = self.session.account().is_some();
-        let ret = if is_user { envelope.ret } else { Some(Return::Headers) };
-        let envelope = Outgoing { ret, ..envelope.clone() };
         let message = trace::without_return_path(message);
-        self.service.sink.take_over(message, &envelope, missed, here).await?;
+        self.service.sink.take_over(message, envelope, missed, here).await?;
         tracing::info!(id, from = %envelope.from, recipients = count, "the queue takes over");
         Ok(())
     }
@@ -188,19 +193,6 @@ impl Driver {
                 replies::not_relayed(&refusal)
             }
         }
-    }
-}
-
-/// What became of a message that a recipient has taken: RFC 3461 §5.2.7.
-fn success(target: &Target) -> Success {
-    match target {
-        Target::Group(group) if group.owner.is_none() => Success::Expanded,
-        Target::Account(recipient) => match &recipient.account.forward {
-            Some(forward) if !forward.keep && forward.to.len() > 1 => Success::Expanded,
-            Some(forward) if !forward.keep => Success::SentOn,
-            _ => Success::Delivered,
-        },
-        Target::Group(_) => Success::Delivered,
     }
 }
 
@@ -241,42 +233,5 @@ fn outgoing(from: &ReversePath, parameters: &MailParameters) -> Outgoing {
         envid: parameters.envid.clone(),
         tls: if parameters.require_tls { TlsWish::Required } else { TlsWish::Policy },
         priority: parameters.priority.unwrap_or_default(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use posthaste_directory::{Directory, Forward, NewAccount, Policy};
-    use posthaste_mail_model::Secret;
-    use posthaste_store::MemoryEngine;
-    use std::sync::Arc;
-
-    #[tokio::test]
-    async fn what_is_sent_on_is_not_reported_as_delivered() {
-        let directory =
-            Directory::with_policy(Arc::new(MemoryEngine::new()), Policy::cheap_for_tests()).unwrap();
-        let password = Secret::new("pencil".to_owned());
-        directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
-        let members = ["ana@example.org".to_owned()];
-        directory.set_group("alias@example.org", &members, None).await.unwrap();
-        directory.set_group("list@example.org", &members, Some("ana@example.org")).await.unwrap();
-        for (address, to, keep, wanted) in [
-            ("ana@example.org", &[][..], true, Success::Delivered),
-            ("ana@example.org", &["x@c.test"], true, Success::Delivered),
-            ("ana@example.org", &["x@c.test"], false, Success::SentOn),
-            ("ana@example.org", &["x@c.test", "y@c.test"], false, Success::Expanded),
-            ("alias@example.org", &[], true, Success::Expanded),
-            ("list@example.org", &[], true, Success::Delivered),
-        ] {
-            let to: Vec<String> = to.iter().map(|to| (*to).to_owned()).collect();
-            let forward = (!to.is_empty()).then_some(Forward { to, keep });
-            directory.set_forward("ana@example.org", forward).await.unwrap();
-            let target = match directory.resolve(address).await {
-                Ok(recipient) => Target::Account(recipient),
-                Err(_) => directory.target(address).await.unwrap(),
-            };
-            assert_eq!(success(&target), wanted, "{address}");
-        }
     }
 }

@@ -56,7 +56,7 @@ impl Driver {
             is_quarantined |= quarantine.is_some();
             match verdict {
                 Verdict::Accept => {}
-                Verdict::Discard => return Err(replies::outcome(id, &Ok(()))),
+                Verdict::Discard => return Err(replies::outcome(id, &Ok(None))),
                 Verdict::Reject(said) => return Err(refusal(said, (550, 5))),
                 Verdict::Defer(said) => return Err(refusal(said, (451, 4))),
             }
@@ -67,7 +67,7 @@ impl Driver {
         }
         if recipients.is_empty() {
             tracing::info!(id, from, "thrown away: a milter removed all recipients");
-            return Err(replies::outcome(id, &Ok(())));
+            return Err(replies::outcome(id, &Ok(None)));
         }
         let message = draft.print(message.get(..trace_len).unwrap_or_default());
         Ok(Verified { message, trace_len, is_quarantined, client_name, memory })

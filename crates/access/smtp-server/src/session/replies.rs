@@ -3,7 +3,7 @@
 
 use posthaste_delivery::{Kind, ResolveError};
 use posthaste_directory::LoginFailure;
-use posthaste_filter::{COPIES_LATER, Undelivered};
+use posthaste_filter::{COPIES_LATER, Delivered, Undelivered};
 use posthaste_mime_summary::{HEADER_FIELDS_MAX, HEADER_LEN_MAX};
 use posthaste_net::{AccountLimit, SubmissionRefused};
 use posthaste_scanner::Verdict;
@@ -51,9 +51,9 @@ pub(super) fn go_on() -> Reply {
     Reply::bare(354, "Send the message, end with a dot on a line of its own")
 }
 /// The reply to the delivery of a message to one recipient.
-pub(crate) fn outcome(id: &str, outcome: &Result<(), Undelivered>) -> Reply {
+pub(crate) fn outcome(id: &str, outcome: &Delivered) -> Reply {
     match outcome {
-        Ok(()) => delivered(id),
+        Ok(_) => delivered(id),
         Err(Undelivered::Delivery(error)) => delivery(error.kind()),
         // RFC 3463 §3.3: mailing list expansion problem.
         Err(Undelivered::TooManyCopies(_)) => reply(450, (4, 2, 4), COPIES_LATER),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste_delivery::{DeliveryError, Recipient};
 use posthaste_directory::sasl::Mechanism;
 use posthaste_directory::{Address, LoginFailure};
-use posthaste_filter::Undelivered;
+use posthaste_filter::{Delivered, Undelivered};
 
 use super::*;
 use crate::fuzzing::account;
@@ -330,16 +330,16 @@ fn refusals_have_their_codes() {
 fn one_reply_for_each_recipient_in_lmtp_and_one_for_all_in_smtp() {
     let over_quota = Err(DeliveryError::OverQuota { used: 1, limit: 1, more: 1 }.into());
     let too_large = Err(Undelivered::from(DeliveryError::TooLarge { len: 2, limit: 1 }));
-    let codes = |role, outcomes: &[Result<(), Undelivered>]| {
+    let codes = |role, outcomes: &[Delivered]| {
         let replies = outcomes.iter().map(|outcome| replies::outcome("id", outcome)).collect();
         let replies = session(role).delivered(replies);
         replies.iter().map(Reply::code).collect::<Vec<_>>()
     };
-    let mixed = [Ok(()), too_large.clone(), over_quota];
+    let mixed = [Ok(None), too_large.clone(), over_quota];
     assert_eq!(codes(Role::Lmtp, &mixed), [250, 552, 452]);
     assert_eq!(codes(Role::Smtp, &mixed), [452]);
-    assert_eq!(codes(Role::Smtp, &[Ok(()), too_large]), [552]);
-    assert_eq!(codes(Role::Smtp, &[Ok(()), Ok(())]), [250]);
+    assert_eq!(codes(Role::Smtp, &[Ok(None), too_large]), [552]);
+    assert_eq!(codes(Role::Smtp, &[Ok(None), Ok(None)]), [250]);
     let text = |reason: &str| replies::outcome("id", &Err(Undelivered::Rejected(reason.into()))).to_string();
     assert_eq!(text("nein,\r\n250 dänke").trim_end(), "550 5.7.1 nein, 250 d?nke");
     assert!(text(&"x".repeat(5000)).len() < 512 && text(" \r\n").contains("refuses"));

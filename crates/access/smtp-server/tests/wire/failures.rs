@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_delivery::{Delivery, DeliveryError, ResolveError};
 use posthaste_directory::Target;
-use posthaste_filter::{Envelope, Filter, Undelivered};
+use posthaste_filter::{Delivered, Envelope, Filter};
 use posthaste_net::ByteBudget;
 use posthaste_queue::{Envelope as Outgoing, Here, Missed};
 use posthaste_smtp_server::{MailSink, RelayRefusal, Role};
@@ -30,12 +30,7 @@ impl MailSink for FullDisk {
         self.0.resolve(address).await.map(Target::Account)
     }
 
-    async fn deliver(
-        &self,
-        _: Bytes,
-        _: Envelope<'_>,
-        recipients: &[Target],
-    ) -> Vec<Result<(), Undelivered>> {
+    async fn deliver(&self, _: Bytes, _: Envelope<'_>, recipients: &[Target]) -> Vec<Delivered> {
         let full = || DeliveryError::from(StoreError::Unavailable("no space left on /secret".into()));
         recipients.iter().map(|_| Err(full().into())).collect()
     }
@@ -151,12 +146,7 @@ impl<const HAS_QUEUE: bool> MailSink for BenFails<HAS_QUEUE> {
         self.0.resolve(address).await.map(Target::Account)
     }
 
-    async fn deliver(
-        &self,
-        message: Bytes,
-        envelope: Envelope<'_>,
-        recipients: &[Target],
-    ) -> Vec<Result<(), Undelivered>> {
+    async fn deliver(&self, message: Bytes, envelope: Envelope<'_>, recipients: &[Target]) -> Vec<Delivered> {
         let mut outcomes = MailSink::deliver(&self.0, message, envelope, recipients).await;
         for (to, outcome) in recipients.iter().zip(&mut outcomes) {
             if to.name() == "ben@example.org" {

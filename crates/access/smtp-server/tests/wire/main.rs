@@ -14,5 +14,6 @@ mod literals;
 mod lmtp;
 mod login;
 mod outsiders;
+mod returns;
 mod submission;
 mod talk;

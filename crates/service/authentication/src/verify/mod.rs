@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use hickory_resolver::TokioResolver;
 use mail_auth::dmarc::verify::DmarcParameters;
 use mail_auth::dmarc::{Alignment, Policy as DmarcPolicy};
@@ -31,8 +32,8 @@ const PLACE_WITHIN: Duration = Duration::from_secs(60);
 /// Memory for messages under way by default: some of the largest.
 const MEMORY_DEFAULT: usize = 256 << 20;
 /// Bytes that the parsed header takes for each of its own, at most: addresses of two letters take
-/// the most.
-const HEADER_FACTOR: usize = 64;
+/// 64, and empty fields 8 for each signature and 8 more.
+const HEADER_FACTOR: usize = 72;
 /// Bytes that the rest of a verification takes: look-ups, keys, hashes.
 const BESIDE: usize = 64 << 10;
 
@@ -235,18 +236,20 @@ impl Verifier {
         let Some(mut parsed) = AuthenticatedMessage::parse(message) else { return self.unverified("none") };
         let left_out = bound(&mut parsed);
         let is_clear = bound_authors(&mut parsed.from);
-        self.all_methods(client, &parsed, (left_out, is_clear)).await
+        let message = Parsed { signed: signatures_apart(&mut parsed), whole: parsed };
+        self.all_methods(client, &message, (left_out, is_clear)).await
     }
 
     async fn all_methods<'m>(
         &self,
         client: &Client,
-        message: &'m AuthenticatedMessage<'m>,
+        message: &'m Parsed<'m>,
         (left_out, is_clear): (LeftOut, bool),
     ) -> Verdict {
         let (host, address) = (self.options.host.as_str(), client.address);
         let found = self.look_up(client, message).await;
-        let Found { iprev, spf, dkim, arc, dmarc, question } = &found;
+        let Found { iprev, spf, dkim, is_dkim_late, arc, dmarc, question } = &found;
+        let message = &message.whole;
         let mut results = AuthenticationResults::new(host);
         if let Some(iprev) = iprev {
             results = results.with_iprev_result(iprev, address);
@@ -255,15 +258,15 @@ impl Verifier {
             "" => results.with_spf_ehlo_result(spf, address, &client.helo),
             sender => results.with_spf_mailfrom_result(spf, address, sender, &client.helo),
         };
-        let mut results = results.with_dkim_results(dkim.as_deref().unwrap_or_default(), message.from());
+        let mut results = results.with_dkim_results(dkim, message.from());
         if let Some(arc) = arc.as_ref().filter(|_| !message.as_headers.is_empty()) {
             results = results.with_arc_result(arc, address);
         }
-        let unsigned = match dkim {
+        let unsigned = match is_dkim_late {
             // RFC 8601 §2.7.1
-            Some(dkim) if dkim.is_empty() && !left_out.signatures => ";\r\n\tdkim=none",
-            Some(_) => "",
-            None => &format!(";\r\n\tdkim={LATE}"),
+            false if dkim.is_empty() && !left_out.signatures => ";\r\n\tdkim=none",
+            false => "",
+            true => &format!(";\r\n\tdkim={LATE}"),
         };
         let (left_out, dmarc_result) = (left_out.results(), dmarc_result(dmarc, *question));
         let mut field = format!("Authentication-Results: {results}{unsigned}{left_out}{dmarc_result}\r\n");
@@ -275,9 +278,8 @@ impl Verifier {
             Policy::Honour => action_of(dmarc, *question),
             Policy::Report => Action::Deliver,
         };
-        let signatures = dkim.as_deref().unwrap_or_default();
         let observed = match question {
-            Question::Closed => observed(dmarc, (mail_from_domain(client), spf), signatures),
+            Question::Closed => observed(dmarc, (mail_from_domain(client), spf), dkim),
             Question::Open | Question::Late => None,
         };
         let client_name = match iprev {
@@ -290,7 +292,8 @@ impl Verifier {
     /// The look-ups of all methods. Most of the time is for those that names of the sender's choice
     /// may draw out. The policy of the author is looked up beside them, so that nobody else can
     /// keep it from being found.
-    async fn look_up<'m>(&self, client: &Client, message: &'m AuthenticatedMessage<'m>) -> Found<'m> {
+    async fn look_up<'m>(&self, client: &Client, message: &'m Parsed<'m>) -> Found<'m> {
+        let Parsed { whole: message, signed } = message;
         let (host, dns) = (self.options.host.as_str(), &self.authenticator);
         let Client { address, helo, from } = client;
         let domain = mail_from_domain(client);
@@ -303,20 +306,22 @@ impl Verifier {
             }
         };
         let within = self.options.within / 4 * 3;
-        let (iprev, spf, dkim, arc, policy) = tokio::join!(
+        // Each signature by itself: names of others do not keep the author's from being verified.
+        let signatures = signed.iter().map(|one| timeout(within, dns.verify_dkim(one)));
+        let (iprev, spf, signatures, arc, policy) = tokio::join!(
             timeout(within, dns.verify_iprev(*address)),
             timeout(within, spf),
-            timeout(within, dns.verify_dkim(message)),
+            join_all(signatures),
             timeout(within, dns.verify_arc(message)),
             timeout(within, dns.verify_dmarc(DmarcParameters::new(message, &[], domain, &no_spf))),
         );
-        let is_in_time = spf.is_ok() && dkim.is_ok();
+        let is_dkim_late = signatures.iter().any(Result::is_err);
+        let dkim: Vec<_> = signatures.into_iter().filter_map(Result::ok).flatten().collect();
+        let is_in_time = spf.is_ok() && !is_dkim_late;
         let spf = spf.unwrap_or_else(|_| no_spf.with_result(SpfResult::TempError));
-        let dkim = dkim.ok();
         let judged = async {
-            let signatures = dkim.as_deref().unwrap_or_default();
-            let dmarc = dns.verify_dmarc(DmarcParameters::new(message, signatures, domain, &spf)).await;
-            let is_open = !passes(&dmarc) && self.is_open(message, (domain, &spf), signatures).await;
+            let dmarc = dns.verify_dmarc(DmarcParameters::new(message, &dkim, domain, &spf)).await;
+            let is_open = !passes(&dmarc) && self.is_open(message, (domain, &spf), &dkim).await;
             (dmarc, is_open)
         };
         let (dmarc, question) = match timeout(self.options.within - within, judged).await {
@@ -328,7 +333,7 @@ impl Verifier {
         if question == Question::Late {
             tracing::warn!(client = %address, within = ?self.options.within, "look-ups for a message took too long");
         }
-        Found { iprev: iprev.ok(), spf, dkim, arc: arc.ok(), dmarc, question }
+        Found { iprev: iprev.ok(), spf, dkim, is_dkim_late, arc: arc.ok(), dmarc, question }
     }
 
     /// Whether DMARC would pass if the methods passed that failed for now. A sender can have any
@@ -354,11 +359,37 @@ impl Verifier {
     }
 }
 
+/// A message whose signatures are verified one beside the other.
+struct Parsed<'m> {
+    /// Without its signatures.
+    whole: AuthenticatedMessage<'m>,
+    /// With what is wrong of them, and with each of the others.
+    signed: Vec<AuthenticatedMessage<'m>>,
+}
+
+/// Takes the signatures out of a message: one message with each of them.
+fn signatures_apart<'m>(message: &mut AuthenticatedMessage<'m>) -> Vec<AuthenticatedMessage<'m>> {
+    let errors = AuthenticatedMessage { errors: message.errors.clone(), ..AuthenticatedMessage::default() };
+    let signatures = std::mem::take(&mut message.dkim_headers);
+    let each = signatures.into_iter().map(|signature| AuthenticatedMessage {
+        headers: message.headers.clone(),
+        from: message.from.clone(),
+        raw_message: message.raw_message,
+        body_offset: message.body_offset,
+        body_hashes: message.body_hashes.clone(),
+        dkim_headers: vec![signature],
+        ..AuthenticatedMessage::default()
+    });
+    std::iter::once(errors).chain(each).collect()
+}
+
 /// What the look-ups for a message found. `None` is a method that took too long.
 struct Found<'m> {
     iprev: Option<IprevOutput>,
     spf: SpfOutput,
-    dkim: Option<Vec<DkimOutput<'m>>>,
+    /// Of the signatures whose look-ups ended in time.
+    dkim: Vec<DkimOutput<'m>>,
+    is_dkim_late: bool,
     arc: Option<ArcOutput<'m>>,
     dmarc: DmarcOutput,
     question: Question,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dsn::{EnvelopeId, Notify, OriginalRecipient, Return};
 use crate::priority::{Priority, Turn};
+use crate::relay::Success;
 
 mod record;
 
@@ -114,7 +115,11 @@ pub enum Outcome {
     /// The next host has it.
     Sent,
     /// The next host has it. The sender asked for a report of that, and has none yet.
-    Unreported,
+    Unreported {
+        /// What is reported. Records of earlier versions do not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        success: Option<Success>,
+    },
     /// It is given up, and the sender has no report yet.
     Failed {
         /// The next host's reply, or our own words.
@@ -278,14 +283,14 @@ impl Recipient {
 
     /// Whether the sender has yet to get a report about what became of it.
     fn is_unreported(&self) -> bool {
-        matches!(self.outcome, Outcome::Failed { .. } | Outcome::Unreported)
+        matches!(self.outcome, Outcome::Failed { .. } | Outcome::Unreported { .. })
     }
 
     /// Notes that the report about its outcome is on disk, or that nobody wants one.
     pub(crate) fn reported(&mut self) {
         match self.outcome {
             Outcome::Failed { .. } => self.outcome = Outcome::Reported,
-            Outcome::Unreported => self.outcome = Outcome::Sent,
+            Outcome::Unreported { .. } => self.outcome = Outcome::Sent,
             Outcome::Waiting | Outcome::Sent | Outcome::Reported => {}
         }
     }

@@ -91,7 +91,7 @@ impl Item {
         // An older program would look for a host of that name.
         let is_known_to_version_2 = self.owed.is_empty()
             && Here::of_item(self).is_none()
-            && self.recipients.iter().all(|to| to.outcome != Outcome::Unreported);
+            && self.recipients.iter().all(|to| !matches!(to.outcome, Outcome::Unreported { .. }));
         let record = Record {
             v: if is_known_to_version_2 { VERSION_WITHOUT_OWED } else { VERSION },
             body: self.body.to_string(),
@@ -123,6 +123,7 @@ mod tests {
     use crate::dsn::{Notify, OriginalRecipient};
     use crate::item::To;
     use crate::item::tests::sample;
+    use crate::relay::Success;
 
     #[test]
     fn an_item_is_its_record() {
@@ -130,7 +131,7 @@ mod tests {
         item.recipients[0].notify = Notify::parse("SUCCESS,DELAY");
         item.recipients[1].orcpt = OriginalRecipient::parse("rfc822;cy+2Bx@example.net");
         assert!(item.write().unwrap().starts_with(b"{\"v\":2,"));
-        item.recipients[1].outcome = Outcome::Unreported;
+        item.recipients[1].outcome = Outcome::Unreported { success: Some(Success::Expanded) };
         assert!(item.write().unwrap().starts_with(b"{\"v\":3,"));
         for owed in [vec![], vec![Owed::sample("x.test"), Owed::sample("")]] {
             item.owed = owed;
@@ -152,6 +153,13 @@ mod tests {
         let item = Item { held: false, ..sample() };
         let later = String::from_utf8(item.write().unwrap().to_vec()).unwrap().replace("\"v\":2", "\"v\":4");
         assert!(why("queue/0000000001", &later).contains("version 4"));
+    }
+
+    /// What an earlier version wrote.
+    #[test]
+    fn a_success_need_not_say_what_it_was() {
+        let outcome: Outcome = serde_json::from_str(r#"{"is":"unreported"}"#).unwrap();
+        assert_eq!(outcome, Outcome::Unreported { success: None });
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::Runner;
 use crate::dsn::Return;
 use crate::error::QueueError;
 use crate::item::{Here, Item, Outcome, Owed, Recipient};
+use crate::relay::Success;
 use crate::report::{About, Kind, Report};
 use crate::transport::{Body, Failure};
 
@@ -147,13 +148,17 @@ impl Runner {
             _ => None,
         });
         let failed: Vec<_> = failed.collect();
-        // RFC 3463 §3.2: destination address valid.
-        let (kind, status) = match Here::of_item(item) {
-            Some(_) => (Kind::Delivered, "2.1.5"),
-            None => (Kind::Relayed, "2.0.0"),
-        };
-        let sent = item.recipients.iter().filter(|to| to.outcome == Outcome::Unreported);
-        let sent: Vec<_> = sent.map(|recipient| About { recipient, status, reply: "" }).collect();
+        // What records of earlier versions do not say.
+        let usual = if Here::of_item(item).is_some() { Success::Delivered } else { Success::SentOn };
+        let sent = Success::ALL.map(|wanted| {
+            let (kind, status) = wanted.report();
+            let is_so = |outcome: &Outcome| match outcome {
+                Outcome::Unreported { success } => success.unwrap_or(usual) == wanted,
+                _ => false,
+            };
+            let of_kind = item.recipients.iter().filter(|recipient| is_so(&recipient.outcome));
+            (kind, of_kind.map(|recipient| About { recipient, status, reply: "" }).collect::<Vec<_>>())
+        });
         let late = late.into_iter().flat_map(|failure| {
             let waiting = item.waiting().filter(|to| to.wants_delay());
             waiting.map(|recipient| About { recipient, status: &failure.status, reply: &failure.reply })
@@ -161,7 +166,8 @@ impl Runner {
         let late: Vec<_> = late.collect();
         let until = item.arrived + self.times.expire_after;
         let mut owed = Vec::new();
-        for (kind, about) in [(Kind::Failed, failed), (kind, sent), (Kind::Delayed { until }, late)] {
+        let late = (Kind::Delayed { until }, late);
+        for (kind, about) in std::iter::once((Kind::Failed, failed)).chain(sent).chain([late]) {
             if about.is_empty() {
                 continue;
             }
@@ -198,6 +204,7 @@ impl Runner {
             kind,
             to: &item.from,
             arrived: item.arrived,
+            smtputf8: item.smtputf8,
             ret: item.ret,
             tls: item.tls(),
             envid: item.envid.as_ref(),

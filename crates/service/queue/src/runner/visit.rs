@@ -191,6 +191,9 @@ impl Runner {
         let Some((mut item, message)) = self.load(item).await? else { return Ok(Line::Unused) };
         let attempts = item.attempts;
         let mut transactions = VecDeque::from(channel.transactions(&item));
+        // Where a connection takes few of them, who was put off last time comes after the others.
+        let turn = usize::try_from(attempts).unwrap_or(usize::MAX);
+        transactions.rotate_left(turn.checked_rem(transactions.len()).unwrap_or_default());
         let mut message = Some(message);
         let mut all = Transactions::default();
         while let Some(to) = transactions.pop_front() {
@@ -204,8 +207,10 @@ impl Runner {
             }
             let Some(written) = self.write_or_keep(item).await? else { return Ok(Line::Usable) };
             item = written;
-            if item.held || !self.may_send() || channel.is_spent() {
-                all.wants_more = true;
+            let is_spent = channel.is_spent();
+            if item.held || !self.may_send() || is_spent {
+                // At once only if fewer wait now: else it would go on as fast as the host connects.
+                all.wants_more |= !is_spent || all.is_answered;
                 break;
             }
         }
@@ -261,13 +266,15 @@ impl Runner {
             let Some(recipient) = item.recipients.get_mut(*at) else { continue };
             let to = recipient.address.as_str();
             match outcome {
-                Ok(()) => {
+                Ok(success) => {
                     tracing::info!(item = id, from, to, "sent");
                     self.counts.sent(now - arrived);
                     is_taken = true;
                     // RFC 3461 §5.2.2: a host without DSN will not report its success.
-                    let is_ours = recipient.wants_success() && !sent.reports;
-                    recipient.outcome = if is_ours { Outcome::Unreported } else { Outcome::Sent };
+                    recipient.outcome = match success {
+                        Some(_) if recipient.wants_success() => Outcome::Unreported { success },
+                        _ => Outcome::Sent,
+                    };
                 }
                 Err(failure) if failure.permanent => {
                     tracing::warn!(item = id, from, to, reply = failure.reply, "refused");

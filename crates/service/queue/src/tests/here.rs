@@ -68,6 +68,40 @@ async fn reports_are_those_that_the_sender_wants() {
     );
 }
 
+/// RFC 3461 §5.2.7: what a script refuses is no success.
+#[tokio::test]
+async fn no_success_is_reported_of_what_a_script_refused() {
+    let mut world = World::new().await;
+    let to = |address: &str| To { notify: Notify::parse("SUCCESS"), ..To::new(address) };
+    let missed = ["bo@example.org", "cy@example.org"].map(|one| Missed { to: to(one), failure: full() });
+    let envelope = Envelope::new("ana@example.org", &[]);
+    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed.into(), Here::Inbox).await.unwrap();
+    world.script("+here", [Script::Takes(vec![None, Some(Success::Delivered)])]);
+    world.run_at(START, 2).await;
+    let reports = world.inbox().await;
+    assert!(reports.len() == 1 && world.items().await.is_empty());
+    assert!(reports[0].contains("cy@example.org\r\nAction: ") && !reports[0].contains("bo@example.org"));
+}
+
+/// RFC 3461 §5.2.7: of a group, and of an account whose mail is forwarded.
+#[tokio::test]
+async fn what_is_sent_on_later_is_not_reported_as_delivered() {
+    let mut world = World::new().await;
+    let to = |address: &str| To { notify: Notify::parse("SUCCESS"), ..To::new(address) };
+    let all = ["bo@example.org", "cy@example.org", "di@example.org"];
+    let missed = all.map(|one| Missed { to: to(one), failure: full() });
+    let envelope = Envelope::new("ana@example.org", &[]);
+    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed.into(), Here::Inbox).await.unwrap();
+    world.script("+here", [Script::Takes(Success::ALL.map(Some).to_vec())]);
+    world.run_at(START, 2).await;
+    let reports = world.inbox().await;
+    assert_eq!(reports.len(), 3);
+    for (address, action) in all.into_iter().zip(["delivered", "relayed", "expanded"]) {
+        let wanted = format!("rfc822; {address}\r\nAction: {action}\r\n");
+        assert_eq!(reports.iter().filter(|report| report.contains(&wanted)).count(), 1, "{reports:?}");
+    }
+}
+
 /// The sender of junk is perhaps not who sent it.
 #[tokio::test]
 async fn the_sender_of_junk_gets_no_report() {

@@ -43,6 +43,8 @@ enum Script {
     Mute,
     /// To each recipient of a transaction.
     Answers(Vec<Result<(), Failure>>),
+    /// The same of mailboxes here, with what is reported of it.
+    Takes(Vec<Option<Success>>),
     /// The same, and then it ends the connection.
     Ends(Vec<Result<(), Failure>>),
 }
@@ -126,15 +128,22 @@ impl Channel for Line {
         }
         if body.lease_end().is_over() {
             // As SMTP: the end of the message is not sent.
-            return Sent { outcomes: vec![Err(busy()); to.len()], reports: false, usable: false };
+            return Sent { outcomes: vec![Err(busy()); to.len()], usable: false };
         }
         let usable = !matches!(script, Some(Script::Ends(_)));
+        let reports = self.hosts.report.load(Ordering::SeqCst);
+        let is_here = Here::of(TlsWish::split(&self.destination).0).is_some();
+        let usual = if is_here { Success::Delivered } else { Success::SentOn };
+        let success = || (!reports).then_some(usual);
         let outcomes = match script {
-            Some(Script::Answers(answers) | Script::Ends(answers)) => answers,
-            _ => vec![Ok(()); to.len()],
+            Some(Script::Takes(taken)) => taken.into_iter().map(Ok).collect(),
+            Some(Script::Answers(answers) | Script::Ends(answers)) => {
+                answers.into_iter().map(|one| one.map(|()| success())).collect()
+            }
+            _ => vec![Ok(success()); to.len()],
         };
         let _ = self.hosts.events.send(Event::Got(self.destination.clone(), to, message));
-        Sent { outcomes, reports: self.hosts.report.load(Ordering::SeqCst), usable }
+        Sent { outcomes, usable }
     }
     async fn close(self: Box<Self>) {}
 }

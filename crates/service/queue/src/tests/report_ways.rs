@@ -72,6 +72,20 @@ async fn a_report_to_a_group_comes_to_the_group() {
     assert_is_report(&seen, "team@example.org");
 }
 
+/// Its host need not know SMTPUTF8.
+#[tokio::test]
+async fn a_report_that_returns_text_of_eight_bits_is_no_international_mail() {
+    let mut world = World::new().await;
+    let envelope = Envelope { ret: Some(Return::Full), ..Envelope::new("bo@y.test", &["no@x.test"]) };
+    let text = Bytes::from_static(b"Subject: gr\xfcn\r\n\r\nGr\xfc\xdfe\r\n");
+    world.relay.accept(text, &envelope, Origin::Server).await.unwrap();
+    world.script("x.test", [Script::Answers(vec![Err(no_such_user())])]);
+    world.script("y.test", [Script::Unreachable(busy())]);
+    world.run_at(START, 3).await;
+    let [report] = world.items().await.try_into().unwrap();
+    assert_eq!((report.recipients[0].address.as_str(), report.smtputf8), ("bo@y.test", false));
+}
+
 /// RFC 5321 §4.5.5: nobody hears of a report that cannot be delivered, nor that it is late.
 #[tokio::test]
 async fn there_is_no_report_about_a_report() {

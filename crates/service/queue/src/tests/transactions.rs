@@ -50,6 +50,28 @@ async fn a_connection_takes_as_many_transactions_as_the_host_says() {
     assert!(world.items().await.is_empty());
 }
 
+/// A host that takes one recipient on a connection and puts it off is no reason to connect again
+/// at once. The next attempt begins with another recipient, and the message expires.
+#[tokio::test]
+async fn a_connection_that_took_nobody_is_followed_by_none() {
+    let mut world = World::new().await;
+    world.hosts.recipients_max.store(1, Ordering::SeqCst);
+    world.hosts.mails_max.store(1, Ordering::SeqCst);
+    world.accept("ana@example.org", &THREE).await;
+    let busy = || Script::Answers(vec![Err(busy())]);
+    world.script("x.test", [busy()]);
+    assert_eq!(world.run_at(START, 2).await, [tried("x.test"), got("x.test", &THREE[..1])]);
+    let item = world.items().await.remove(0);
+    assert_eq!((item.attempts, item.next, item.reason.as_str()), (1, START + 300, "421 4.3.2 busy"));
+    world.script("x.test", [Script::Answers(vec![Ok(())]), busy()]);
+    let seen = world.run_at(START + 300, 4).await;
+    let (second, third) = (got("x.test", &THREE[1..2]), got("x.test", &THREE[2..]));
+    assert_eq!(seen, [tried("x.test"), second, tried("x.test"), third]);
+    world.script("x.test", [busy()]);
+    world.run_at(START + 5 * DAY, 2).await;
+    assert!(world.items().await.is_empty() && world.inbox().await[0].contains("Status: 4.4.7\r\n"));
+}
+
 /// RFC 5321 §4.5.3.1.10: those beyond the host's limit are no failure.
 #[tokio::test]
 async fn recipients_that_are_too_many_get_the_message_at_once() {
