@@ -89,8 +89,8 @@ impl Directory {
         }
     }
 
-    /// Lets the certificates be found that are an account's in another directory, for a copy of that
-    /// account under the same name. To be called before the copy's record is written: without that
+    /// Lets the certificates be found that are an account's in another directory, for a copy of
+    /// that account under the same name. Call it before the copy's record is written: without that
     /// record a noted certificate lets nobody in. Nothing else may write to this directory.
     pub async fn mirror_certificates(&self, from: &Self, account: &str) -> Result<()> {
         let owned = from.owned_certificates(account).await?;

@@ -161,8 +161,8 @@ impl Directory {
     }
 
     /// Makes an account of one in another directory, password, settings and Sieve scripts included,
-    /// under a name and an id of its own. A certificate that another account lists by now stays with
-    /// that one.
+    /// under a name and an id of its own. A certificate that another account lists by now stays
+    /// with that one.
     pub async fn adopt(&self, from: &Self, account: &str, name: &str, id: AccountId) -> Result<Account> {
         let (account, address) = (parse(account)?, parse(name)?);
         let mut stored = from.existing(account.as_str()).await?;

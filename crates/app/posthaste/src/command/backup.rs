@@ -336,8 +336,8 @@ impl Job<'_> {
                     self.ends.copy_account(account).await?;
                     damaged.push(format!("damaged: {}: {error}", account.name));
                 }
-                // As after a return to an earlier state: new mail under UIDs that were expunged, or a
-                // mailbox that the backup has removed.
+                // As after a return to an earlier state: new mail under UIDs that were expunged, or
+                // a mailbox that the backup has removed.
                 Err(Failure::Store(error @ (StoreError::Refused(_) | StoreError::NoMailbox(_)))) => {
                     damaged.push(has_other_mail(&account.name, &error));
                 }

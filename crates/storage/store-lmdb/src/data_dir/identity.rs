@@ -57,8 +57,8 @@ pub(crate) fn require(dir: &Path, id: Id) -> Result<()> {
     })
 }
 
-/// Writes `format` again if it is missing or damaged and the packs show its contents. A command that
-/// has the store open holds a lock on the present file: then nothing is written.
+/// Writes `format` again if it is missing or damaged and the packs show its contents. A command
+/// that has the store open holds a lock on a damaged file: then nothing is written.
 pub(crate) fn mend(dir: &Path) -> Result<()> {
     let path = dir.join("format");
     let known = match std::fs::read(&path) {

@@ -40,8 +40,8 @@ const PIECE: usize = 256 * 1024;
 pub(crate) enum Purpose {
     /// New messages: they never use the reserve.
     Content,
-    /// Changes of what is there (flags, the directory, new names in mailbox lists): they may use half
-    /// of it.
+    /// Changes of what is there (flags, the directory, new names in mailbox lists): they may use
+    /// half of it.
     Change,
     /// Expunges, removals from mailbox lists, maintenance, redo: they may use all of it.
     Deletion,

@@ -200,7 +200,7 @@ impl std::fmt::Display for Unlisted {
     }
 }
 
-/// The mailboxes that are in no list. An error if a list cannot be read, as it may name any of them.
+/// The mailboxes that are in no list. An error if a list cannot be read: it may name any of them.
 pub(crate) fn unlisted(index: &Index, txn: &RoTxn) -> Result<Vec<Unlisted>> {
     let mut listed = HashSet::new();
     for account in accounts(index, txn)? {

@@ -20,9 +20,9 @@ use crate::shared::Summarize;
 
 /// Bodies, or summaries, of one index transaction.
 const STEP: usize = 5_000;
-/// Messages whose bodies are read in the order in which they lie in the packs: some 30 MB of memory.
-/// Mail of one mailbox lies between that of all others, so the order of the index would read each
-/// body from another place.
+/// Messages whose bodies are read in the order in which they lie in the packs: some 30 MB of
+/// memory. Mail of one mailbox lies between that of all others, so the order of the index would
+/// read each body from another place.
 const IN_ORDER: usize = 250_000;
 
 /// Puts all bodies that count into the index, held by no message yet. The last one of several

@@ -14,8 +14,8 @@
 //! Each mailbox is copied as it is at one moment. If its messages are expunged during the copy, it
 //! is compared again.
 //!
-//! Account and mailboxes may get other ids and UIDVALIDITYs at the other end ([`Places`]): where the
-//! first ones are in use, or were removed, or where UIDs were given since.
+//! Account and mailboxes may get other ids and UIDVALIDITYs at the other end ([`Places`]): where
+//! the first ones are in use, or were removed, or where UIDs were given since.
 
 mod writer;
 
@@ -58,8 +58,8 @@ pub struct Transfer<'e> {
     left_out: Option<Mutex<BTreeMap<MailboxId, NumSet>>>,
 }
 
-/// What an account and its mailboxes have at the other end, where it is not the same. A mailbox that
-/// is not named keeps its id, or its UIDVALIDITY.
+/// What an account and its mailboxes have at the other end, where it is not the same. A mailbox
+/// that is not named keeps its id, or its UIDVALIDITY.
 #[derive(Debug, Clone)]
 pub struct Places {
     /// The account's id there.
