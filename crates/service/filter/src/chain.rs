@@ -7,7 +7,7 @@ use posthaste_directory::Account;
 use posthaste_queue::TlsWish;
 
 use crate::asked::Asked;
-use crate::compose;
+use crate::form::Form;
 
 /// How often scripts of this server may send one message on to each other. A chain of forwards is
 /// short; each step is held in memory while the next one runs.
@@ -17,27 +17,6 @@ const DEPTH_MAX: usize = 8;
 /// A script has 8 redirects, and each may reach another script: eight scripts in a row would make
 /// millions of messages of one. More is not needed: for a list of members there are groups.
 pub(crate) const SENDS_MAX: usize = 100;
-
-/// What a host must understand to take a message as it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Form {
-    /// Octets that are no lines (BINARYMIME, RFC 3030 §3).
-    pub binary: bool,
-    /// Header fields or addresses in UTF-8 (SMTPUTF8, RFC 6531 §3.4).
-    pub smtputf8: bool,
-}
-
-impl Form {
-    /// That of a message that was made here, of lines.
-    pub(crate) fn of_own(text: &[u8]) -> Self {
-        Self { binary: false, smtputf8: !compose::is_header_ascii(text) }
-    }
-
-    /// That of a report, which has the header of a message in its body.
-    pub(crate) fn of_report(text: &[u8]) -> Self {
-        Self { binary: false, smtputf8: !text.is_ascii() }
-    }
-}
 
 /// Where a message is on its way through scripts, which send it on to each other.
 #[derive(Debug, Clone, Copy, Default)]

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::asked::Asked;
-use crate::chain::Form;
+use crate::form::Form;
 
 /// Octets of the refused message's header that a report returns at most.
 const HEADER_LEN_MAX: usize = 32 * 1024;
@@ -166,12 +166,6 @@ fn header(message: &[u8]) -> &[u8] {
         Some(end) => message.get(..end + 2).unwrap_or_default(),
         None => cut.iter().rposition(|byte| *byte == b'\n').and_then(|at| cut.get(..=at)).unwrap_or_default(),
     }
-}
-
-/// Whether the header of a message is ASCII.
-pub(crate) fn is_header_ascii(message: &[u8]) -> bool {
-    let end = message.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(message.len());
-    message.get(..end).is_none_or(<[u8]>::is_ascii)
 }
 
 /// A message without the Return-Path in front.

@@ -14,8 +14,9 @@ use std::sync::atomic::AtomicUsize;
 use tokio::runtime::Handle;
 
 use crate::asked::Asked;
-use crate::chain::{Chain, Form};
+use crate::chain::Chain;
 use crate::file::Filing;
+use crate::form::Form;
 use crate::mail::{Home, Mail, RemoteClient};
 use crate::run::{RoomToRun, Runs, run_script};
 use crate::scripts::{Cache, Scripts};

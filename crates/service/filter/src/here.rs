@@ -10,9 +10,9 @@ use posthaste_queue::{
 use std::sync::Arc;
 
 use crate::asked::Asked;
-use crate::chain::Form;
 use crate::compose;
 use crate::filter::{Envelope, Filter, Refusals, Undelivered};
+use crate::form::Form;
 use crate::mail::RemoteClient;
 
 /// What a sender hears who is put off because of the copies that groups make.

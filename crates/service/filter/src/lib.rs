@@ -21,6 +21,7 @@ mod compose;
 mod event;
 mod file;
 mod filter;
+mod form;
 mod group;
 mod here;
 mod mail;
@@ -34,9 +35,9 @@ mod tests;
 mod world;
 
 pub use asked::Asked;
-pub use chain::Form;
 pub use event::Event;
 pub use filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
+pub use form::Form;
 pub use here::{COPIES_LATER, CurrentFilter, ToMailboxes};
 pub use mail::RemoteClient;
 pub use scripts::compile;

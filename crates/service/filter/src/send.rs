@@ -12,10 +12,11 @@ use posthaste_store::StoreError;
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::chain::{Chain, Form, SENDS_MAX};
+use crate::chain::{Chain, SENDS_MAX};
 use crate::compose::{self, Frame, Refused};
 use crate::file::Filing;
 use crate::filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
+use crate::form::Form;
 use crate::mail::{Home, Mail, RemoteClient};
 use crate::memory::{self, Key};
 

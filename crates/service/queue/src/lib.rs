@@ -37,6 +37,7 @@ mod relay;
 mod report;
 mod runner;
 mod schedule;
+mod success;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -51,7 +52,8 @@ pub use item::{Address, Destination, Envelope, Here, Item, ItemId, Outcome, Reci
 pub use lease::LeaseTimes;
 pub use priority::Priority;
 pub use queue::{Page, QUEUE_ACCOUNT, Queue, Wait};
-pub use relay::{Refusal, Relay, ScriptsRun, Success, address_of};
+pub use relay::{Refusal, Relay, ScriptsRun, address_of};
 pub use runner::{Clock, Runner, RunnerOptions};
 pub use schedule::{Connections, RetryTimes, State};
+pub use success::Success;
 pub use transport::{Body, Channel, Failure, LeaseEnd, Sent, Transport, Unreachable};

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use posthaste_authentication::{KeyError, Origin, Senders, Signer, srs};
 use posthaste_delivery::{Delivery, DeliveryError, Kind as Why, Recipient, ResolveError};
 use posthaste_directory::{Account, DirectoryError, Target, normal_domain};
-use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,6 +15,7 @@ use crate::error::QueueError;
 use crate::item::{Address, Destination, Envelope, Here, Item, Part, Recipient as Addressee, TlsWish};
 use crate::queue::Queue;
 use crate::report::{About, Kind, Report};
+use crate::success::Success;
 
 /// `Received` fields of a message at most: RFC 5321 §6.3 says that 100 and more are a loop.
 const HOPS_MAX: usize = 100;
@@ -43,33 +43,6 @@ pub enum ScriptsRun {
     ForOwners,
     /// For all accounts: those of the administrator. No report goes straight to an INBOX.
     ForAll,
-}
-
-/// What became of a message for a recipient who has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Success {
-    /// It is in a mailbox, or a list has it, which sends it under a sender of its own (RFC 3461
-    /// §5.2.7.3).
-    Delivered,
-    /// It was sent on to one other address, or handed to a host that reports no success.
-    SentOn,
-    /// The same, to several (RFC 3461 §5.2.7.2).
-    Expanded,
-}
-
-impl Success {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Delivered, Self::SentOn, Self::Expanded];
-
-    /// The report of it, and the status there. RFC 3463 §3.2: destination address valid.
-    pub(crate) const fn report(self) -> (Kind, &'static str) {
-        match self {
-            Self::Delivered => (Kind::Delivered, "2.1.5"),
-            Self::SentOn => (Kind::Relayed, "2.0.0"),
-            Self::Expanded => (Kind::Expanded, "2.0.0"),
-        }
-    }
 }
 
 /// Where a message of this server goes.

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use crate::date::date_time;
 use crate::dsn::{EnvelopeId, Return};
 use crate::item::{Recipient, TlsWish};
+use crate::success::Success;
 
 /// Octets of the reported message's header that a report returns at most.
 pub(crate) const HEADER_LEN_MAX: usize = 32 * 1024;
@@ -83,6 +84,7 @@ impl Report<'_> {
     pub fn print(&self) -> Vec<u8> {
         let is_whole = self.returns_all();
         let is_utf8 = self.is_international();
+        let text_in = if is_utf8 { TextIn::Utf8 } else { TextIn::Ascii };
         let header = self.returned_header();
         let body = if is_whole { self.message.get(header.len()..).unwrap_or_default() } else { &[] };
         let header = match is_utf8 && std::str::from_utf8(header).is_ok() {
@@ -125,8 +127,8 @@ impl Report<'_> {
             subject = self.subject(),
             date = date_time(self.now),
             id = self.id,
-            words = self.words(is_utf8),
-            status = self.status(is_utf8),
+            words = self.words(text_in),
+            status = self.status(text_in),
         );
         let mut bytes = text.into_bytes();
         bytes.extend_from_slice(&header);
@@ -155,7 +157,7 @@ impl Report<'_> {
     }
 
     /// For the person who sent the message.
-    fn words(&self, is_utf8: bool) -> String {
+    fn words(&self, text_in: TextIn) -> String {
         let mut text = match self.kind {
             Kind::Failed => {
                 "Your message was not delivered to these addresses. It is not tried again.\r\n".to_owned()
@@ -180,14 +182,14 @@ impl Report<'_> {
         for About { recipient, reply, .. } in self.about {
             let _ = write!(text, "\r\n  {}\r\n", recipient.address);
             if !reply.is_empty() {
-                let _ = write!(text, "    {}\r\n", one_line(reply, is_utf8));
+                let _ = write!(text, "    {}\r\n", one_line(reply, text_in));
             }
         }
         text
     }
 
     /// RFC 3464 §2.2 and §2.3: fields of the message, then of each recipient.
-    fn status(&self, is_utf8: bool) -> String {
+    fn status(&self, text_in: TextIn) -> String {
         let mut text = String::new();
         if let Some(envid) = self.envid {
             let _ = write!(text, "Original-Envelope-Id: {}\r\n", envid.decoded());
@@ -200,7 +202,8 @@ impl Report<'_> {
         );
         for About { recipient, status, reply } in self.about {
             // RFC 6533 §3: an address that is ASCII keeps its type.
-            let kind = if is_utf8 && !recipient.address.is_ascii() { "utf-8" } else { "rfc822" };
+            let kind =
+                if text_in == TextIn::Utf8 && !recipient.address.is_ascii() { "utf-8" } else { "rfc822" };
             text.push_str("\r\n");
             if let Some(original) = &recipient.orcpt {
                 let _ = write!(text, "Original-Recipient: {}\r\n", original.field());
@@ -212,7 +215,7 @@ impl Report<'_> {
                 self.kind.action(),
             );
             if !reply.is_empty() {
-                let _ = write!(text, "Diagnostic-Code: smtp; {}\r\n", one_line(reply, is_utf8));
+                let _ = write!(text, "Diagnostic-Code: smtp; {}\r\n", one_line(reply, text_in));
             }
             let _ = write!(text, "Last-Attempt-Date: {}\r\n", date_time(self.now));
             if let Kind::Delayed { until } = self.kind {
@@ -265,13 +268,32 @@ fn ascii(header: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
+impl Success {
+    /// The report of it, and the status there. RFC 3463 §3.2: destination address valid.
+    pub(crate) const fn report(self) -> (Kind, &'static str) {
+        match self {
+            Self::Delivered => (Kind::Delivered, "2.1.5"),
+            Self::SentOn => (Kind::Relayed, "2.0.0"),
+            Self::Expanded => (Kind::Expanded, "2.0.0"),
+        }
+    }
+}
+
+/// The characters that a report may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TextIn {
+    Ascii,
+    /// RFC 6533.
+    Utf8,
+}
+
 /// A reply without anything that could end a line, of bounded length, and in ASCII where UTF-8 has
 /// no place.
-fn one_line(reply: &str, is_utf8: bool) -> String {
+fn one_line(reply: &str, text_in: TextIn) -> String {
     const LEN_MAX: usize = 500;
     let clean = reply.chars().map(|c| match c {
         c if c.is_control() => ' ',
-        c if c.is_ascii() || is_utf8 => c,
+        c if c.is_ascii() || text_in == TextIn::Utf8 => c,
         _ => '?',
     });
     clean.take(LEN_MAX).collect::<String>().trim().to_owned()

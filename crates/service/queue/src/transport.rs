@@ -11,7 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::item::{Destination, Item};
-use crate::relay::Success;
+use crate::success::Success;
 
 /// A refusal, by the next host or by ourselves.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -137,8 +137,8 @@ async fn a_last_batch_that_a_crash_tore_is_given_up() {
     }
 }
 
-/// A transaction with acknowledged commits is lost, and they are damaged in the pack. Whoever wrote
-/// now would write over them.
+/// A transaction with acknowledged commits is lost, and they are damaged in the pack. A commit now
+/// would go over them.
 #[tokio::test]
 async fn nothing_is_written_while_an_acknowledged_commit_cannot_be_redone() {
     let dir = tempfile::tempdir().unwrap();

@@ -418,9 +418,9 @@ pub struct Restore {
     pub name: Option<String>,
     /// Keep the mailboxes' UIDVALIDITYs, so that clients keep what they have stored.
     ///
-    /// Say so only if no mail came after the backup was made. Messages that came later are lost, and
-    /// new ones get their UIDs again: a client would show one for the other. Without this option
-    /// each mailbox gets a new UIDVALIDITY, and clients fetch their mail again.
+    /// Say so only if no mail came after the backup was made. Messages that came later are lost,
+    /// and new ones get their UIDs again: a client would show one for the other. Without this
+    /// option each mailbox gets a new UIDVALIDITY, and clients fetch their mail again.
     #[arg(long)]
     pub keep_uidvalidity: bool,
     /// Also restore from a backup whose last run was interrupted. Each mailbox is complete, but

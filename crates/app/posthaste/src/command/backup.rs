@@ -246,7 +246,15 @@ impl Job<'_> {
             write(&*self.ends.to, WHOLE, &of_all).await?;
         }
         write(&*self.ends.to, RUN, &Run { begun: self.begun, whole, done: false }).await?;
-        self.mark(&accounts, whole).await?;
+        let mut of_all = WholeRun { begun: self.begun, marked: false, done: false };
+        if whole {
+            write(&*self.ends.to, WHOLE, &of_all).await?;
+        }
+        self.mark(&accounts).await?;
+        if whole {
+            of_all.marked = true;
+            write(&*self.ends.to, WHOLE, &of_all).await?;
+        }
         self.ends.copy_records("secret/").await?;
         self.ends.copy_records("domain/").await?;
         self.ends.mirror_records("dkim/").await?;
@@ -281,7 +289,8 @@ impl Job<'_> {
         }
         conclude(&faults, &damaged)?;
         if whole {
-            write(&*self.ends.to, WHOLE, &WholeRun { begun: self.begun, marked: true, done: true }).await?;
+            of_all.done = true;
+            write(&*self.ends.to, WHOLE, &of_all).await?;
         }
         write(&*self.ends.to, RUN, &Run { begun: self.begun, whole, done: true }).await?;
         let compared =
@@ -292,11 +301,7 @@ impl Job<'_> {
 
     /// Notes which accounts this run copies, before it does. It changes nothing of those that it
     /// leaves out.
-    async fn mark(&self, accounts: &[Account], whole: bool) -> Result<()> {
-        let mut of_all = WholeRun { begun: self.begun, marked: false, done: false };
-        if whole {
-            write(&*self.ends.to, WHOLE, &of_all).await?;
-        }
+    async fn mark(&self, accounts: &[Account]) -> Result<()> {
         for account in accounts {
             if self.is_left_out(account).await?.is_some() {
                 continue;
@@ -306,10 +311,6 @@ impl Job<'_> {
                 known.map_or_else(|| (account.id.to_string(), 0), |known| (known.id, known.taken));
             let marked = Taken { id, taken, run: Some(self.begun) };
             write(&*self.ends.to, &taken_name(&account.name), &marked).await?;
-        }
-        if whole {
-            of_all.marked = true;
-            write(&*self.ends.to, WHOLE, &of_all).await?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dsn::{EnvelopeId, Notify, OriginalRecipient, Return};
 use crate::priority::{Priority, Turn};
-use crate::relay::Success;
+use crate::success::Success;
 
 mod record;
 

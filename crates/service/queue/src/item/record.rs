@@ -123,7 +123,7 @@ mod tests {
     use crate::dsn::{Notify, OriginalRecipient};
     use crate::item::To;
     use crate::item::tests::sample;
-    use crate::relay::Success;
+    use crate::success::Success;
 
     #[test]
     fn an_item_is_its_record() {

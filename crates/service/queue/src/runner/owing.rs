@@ -7,8 +7,8 @@ use super::Runner;
 use crate::dsn::Return;
 use crate::error::QueueError;
 use crate::item::{Here, Item, Outcome, Owed, Recipient};
-use crate::relay::Success;
 use crate::report::{About, Kind, Report};
+use crate::success::Success;
 use crate::transport::{Body, Failure};
 
 /// How often an item is written again after another process changed it.

@@ -127,7 +127,7 @@ impl Writer<'_> {
             return Ok(());
         }
         if done.end < limit {
-            // Still to be redone: whoever wrote now would write over what was acknowledged.
+            // Still to be redone: a commit now would go over what was acknowledged.
             let end = done.end;
             return Err(StoreError::Corrupt(format!(
                 "pack {pack}: what was acknowledged from byte {end} to {limit} is damaged, and nothing is written. {REMEDY}"
@@ -233,8 +233,8 @@ impl Writer<'_> {
             let state = self.shared.index.pack(txn, other.number)?.filter(|state| !state.sealed);
             if let Some(state) = state {
                 other.is_left = self.appender.recover_left(&self.shared.index, txn, (other.number, state))?;
-                // Whoever writes holds the index's write transaction, which is ours now. So a tail
-                // of a process that lives is one that it cannot redo, either.
+                // A process that writes holds the index's write transaction, which is ours now. A
+                // tail of a process that lives is one that it cannot redo, either.
                 if !other.is_left && self.dead_tails.contains(&other.number) {
                     let next_seq = self.shared.index.seq(txn)?;
                     self.appender.refuse_lost(&*other.file, other.number, (state.end, next_seq))?;

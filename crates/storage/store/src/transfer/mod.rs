@@ -27,7 +27,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid, UidValidity};
 
-use self::writer::{Writer, done};
+use self::writer::{Contents, Lacking, Writer, done};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::form::show_the_same;
@@ -38,8 +38,6 @@ use crate::row::Row;
 /// Messages in one commit, and octets of them: the messages that a commit keeps in memory.
 const BATCH_MESSAGES: usize = 200;
 const BATCH_BYTES: u64 = 8 << 20;
-/// Changed rows in one commit.
-const BATCH_CHANGED: usize = 10_000;
 /// Bodies read at the same time: a cluster answers slowly, one after the other.
 const BODIES_AT_ONCE: usize = 8;
 /// Most differences reported for one account.
@@ -84,22 +82,6 @@ impl Places {
 
 /// Called with the number of messages processed, each time some were.
 pub type Progress<'p> = dyn FnMut(u64) + Send + 'p;
-
-/// What a mailbox lacks at the target.
-#[derive(Default)]
-struct Lacking {
-    changed: Vec<Row>,
-    expunged: NumSet,
-    new: Vec<Row>,
-}
-
-/// A message without its row.
-struct Contents {
-    body: BodyId,
-    saved: i64,
-    summary: Bytes,
-    bytes: Bytes,
-}
 
 impl<'e> Transfer<'e> {
     /// From one engine to another. The other must not be written to by anyone else in the accounts
@@ -439,12 +421,6 @@ pub enum Compare {
     All,
     /// Summaries alone.
     Summaries,
-}
-
-impl Lacking {
-    fn is_empty(&self) -> bool {
-        self.changed.is_empty() && self.expunged.is_empty() && self.new.is_empty()
-    }
 }
 
 /// Head and rows of a mailbox.

@@ -2,14 +2,39 @@
 
 use std::collections::BTreeMap;
 
-use posthaste_mail_model::{MailboxId, NumSet, Uid};
+use bytes::Bytes;
+use posthaste_mail_model::{BodyId, MailboxId, NumSet, Uid};
 
-use super::{BATCH_CHANGED, Contents, Lacking};
 use crate::change::{CommitOutcome, Content, MailboxCommit, NewMessage};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::head::{Counts, MailboxHead};
 use crate::row::Row;
+
+/// Changed rows in one commit.
+const BATCH_CHANGED: usize = 10_000;
+
+/// What a mailbox lacks at the target.
+#[derive(Default)]
+pub(super) struct Lacking {
+    pub(super) changed: Vec<Row>,
+    pub(super) expunged: NumSet,
+    pub(super) new: Vec<Row>,
+}
+
+/// A message without its row.
+pub(super) struct Contents {
+    pub(super) body: BodyId,
+    pub(super) saved: i64,
+    pub(super) summary: Bytes,
+    pub(super) bytes: Bytes,
+}
+
+impl Lacking {
+    pub(super) fn is_empty(&self) -> bool {
+        self.changed.is_empty() && self.expunged.is_empty() && self.new.is_empty()
+    }
+}
 
 /// Commits at the other end, one after the other.
 pub(super) struct Writer<'w> {

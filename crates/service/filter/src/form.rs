@@ -1,0 +1,28 @@
+//! What a host must understand to take a message as it is.
+
+/// What a host must understand to take a message as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Form {
+    /// Octets that are no lines (BINARYMIME, RFC 3030 §3).
+    pub binary: bool,
+    /// Header fields or addresses in UTF-8 (SMTPUTF8, RFC 6531 §3.4).
+    pub smtputf8: bool,
+}
+
+impl Form {
+    /// That of a message that was made here, of lines.
+    pub(crate) fn of_own(text: &[u8]) -> Self {
+        Self { binary: false, smtputf8: !is_header_ascii(text) }
+    }
+
+    /// That of a report, which has the header of a message in its body.
+    pub(crate) fn of_report(text: &[u8]) -> Self {
+        Self { binary: false, smtputf8: !text.is_ascii() }
+    }
+}
+
+/// Whether the header of a message is ASCII.
+fn is_header_ascii(message: &[u8]) -> bool {
+    let end = message.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(message.len());
+    message.get(..end).is_none_or(<[u8]>::is_ascii)
+}

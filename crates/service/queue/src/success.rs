@@ -1,0 +1,21 @@
+//! What became of a message that a recipient has.
+
+use serde::{Deserialize, Serialize};
+
+/// What became of a message for a recipient who has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Success {
+    /// It is in a mailbox, or a list has it, which sends it under a sender of its own (RFC 3461
+    /// §5.2.7.3).
+    Delivered,
+    /// It was sent on to one other address, or handed to a host that reports no success.
+    SentOn,
+    /// The same, to several (RFC 3461 §5.2.7.2).
+    Expanded,
+}
+
+impl Success {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Delivered, Self::SentOn, Self::Expanded];
+}
