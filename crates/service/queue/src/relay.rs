@@ -14,7 +14,7 @@ use crate::date::date_time;
 use crate::error::QueueError;
 use crate::item::{Address, Destination, Envelope, Here, Item, Part, Recipient as Addressee, TlsWish};
 use crate::queue::Queue;
-use crate::report::{About, Kind, Report};
+use crate::report::{About, Report};
 use crate::success::Success;
 
 /// `Received` fields of a message at most: RFC 5321 §6.3 says that 100 and more are a loop.
