@@ -1,4 +1,4 @@
-//! `posthaste check --rebuild` speaks of the old index only if there was one.
+//! What `posthaste check --rebuild` says of the old index, and of a mailbox that it cannot place.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -40,4 +40,40 @@ fn an_index_that_was_lost_is_not_kept() {
         "{said}"
     );
     assert!(!data.join("index.old").exists());
+}
+
+/// The list commit of a mailbox is damaged, and no index had it.
+#[test]
+fn a_mailbox_that_is_in_no_list_is_given_to_an_account() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    posthaste(&data, &["account", "add", "ana@example.org", "--password-stdin"], "a long pass phrase");
+    let mbox = dir.path().join("mail.mbox");
+    posthaste_testkit::Mbox::write(&mbox, 7).unwrap();
+    let import = ["import", mbox.to_str().unwrap(), "--account", "ana@example.org", "--mailbox", "Work"];
+    posthaste(&data, &import, "");
+    let pack = data.join("packs/00000001.pack");
+    let mut bytes = std::fs::read(&pack).unwrap();
+    let lists = (64..bytes.len() - 400).step_by(8);
+    let of_work = |at: &usize| {
+        let content = &bytes[at + 48..at + 300];
+        bytes[*at..].starts_with(b"PHR1") && bytes[at + 4] == 3 && content.windows(4).any(|w| w == b"Work")
+    };
+    let record = lists.filter(of_work).next_back().unwrap();
+    bytes[record + 60] ^= 0x20;
+    std::fs::write(&pack, bytes).unwrap();
+    std::fs::remove_dir_all(data.join("index")).unwrap();
+
+    let said = posthaste(&data, &["check", "--rebuild", "--force"], "");
+    let id = said.split("--recover ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    let recover = ["check", "--recover", &id, "--account", "ana@example.org"];
+    let said = posthaste(&data, &recover, "");
+    assert_eq!(said, "ana@example.org has the mailbox as Recovered-1, with 7 messages\n");
+    let shown = posthaste(&data, &["account", "show", "ana@example.org"], "");
+    assert!(shown.lines().any(|line| line.contains("Recovered-1") && line.contains("7 messages")), "{shown}");
+    let again = Command::new(env!("CARGO_BIN_EXE_posthaste")).args(recover).arg("--data").arg(&data).output();
+    let refused = String::from_utf8(again.unwrap().stderr).unwrap();
+    assert!(refused.contains("no mailbox of this id lacks a list"), "{refused}");
+    let audit = std::fs::read_to_string(data.join("audit.log")).unwrap();
+    assert!(audit.contains(&format!("check --recover {id} --account ana@example.org")), "{audit}");
 }
