@@ -47,6 +47,8 @@ fn lived_in(dir: &Path) -> Server {
     let script = dir.join("main.sieve");
     std::fs::write(&script, "keep; # hers\n").unwrap();
     done(&server.command(&["sieve", "put", ANA, "main", script.to_str().unwrap(), "--activate"], ""));
+    // The first login makes an INBOX, with a UIDVALIDITY by the clock.
+    login(server.address("imap"), BEN).imap("EXAMINE INBOX").unwrap();
     let mut client = login(server.address("imap"), ANA);
     for command in [
         "SELECT Archive",
