@@ -347,6 +347,10 @@ impl LmdbEngine {
     pub fn snapshot(dir: &Path, options: Options) -> Result<Self> {
         let mut engine = Self::start(dir, options, None)?;
         engine.stop();
+        if engine.lacks.is_some() {
+            // They cannot be redone, and nobody here will: what the index has is read.
+            engine.shared.unindexed.clear();
+        }
         crate::index::snapshot::pin(&engine.shared)?;
         Ok(engine)
     }

@@ -54,8 +54,8 @@ pub async fn open(config: &Config, place: &str, how: How) -> Result<Arc<dyn Engi
         )));
     }
     let directory = Path::new(place);
-    if how != How::Write && !directory.join("format").is_file() {
-        return Err(Failure::Usage(format!("{place} is not there, or is not a data directory")));
+    if how != How::Write {
+        require(directory)?;
     }
     match how {
         How::ReadOneInstant => return Ok(Arc::new(snapshot(config, directory)?)),
@@ -76,7 +76,17 @@ pub async fn open_instant(config: &Config, place: &str) -> Result<(Arc<dyn Engin
     Ok((Arc::new(engine), lacks))
 }
 
+fn require(directory: &Path) -> Result<()> {
+    match directory.join("format").is_file() {
+        true => Ok(()),
+        false => {
+            Err(Failure::Usage(format!("{} is not there, or is not a data directory", directory.display())))
+        }
+    }
+}
+
 fn snapshot(config: &Config, directory: &Path) -> Result<LmdbEngine> {
+    require(directory)?;
     private::tighten(directory)?;
     Ok(LmdbEngine::snapshot(directory, crate::open::embedded(config))?)
 }

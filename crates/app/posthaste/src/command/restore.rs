@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::Restore;
 use crate::command::backup::{last_run, last_whole_run, parse, place_of, taken, write};
-use crate::command::ends::{Ends, How, bar, open};
+use crate::command::ends::{Ends, How, bar, open, open_instant};
 use crate::command::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
@@ -81,7 +81,7 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
     if same(&backup).is_some() && same(&backup) == same(&place) {
         return Err(Failure::Usage(format!("{backup} is the store itself; name its backup")));
     }
-    let from = open(&config, &backup, How::ReadOneInstant).await?;
+    let (from, lacks) = open_instant(&config, &backup).await?;
     let ends = Ends::new(from, open(&config, &place, How::Write).await?)?;
     if options.name.is_some() && options.account.len() != 1 {
         return Err(Failure::Usage("--as names one account; say --account once".into()));
@@ -90,6 +90,7 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
     let job = Job { ends, keeps_uid_validity: options.keep_uidvalidity };
     let accounts = job.accounts(&named, options.incomplete).await?;
     let (mut wanted, mut damaged) = (Vec::new(), Vec::new());
+    damaged.extend(lacks.map(|why| format!("left out: the last commits of the backup: {why}")));
     for account in accounts {
         let name =
             options.name.as_deref().map_or_else(|| account.name.clone(), |name| full_name(name, &config));

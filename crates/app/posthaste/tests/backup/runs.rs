@@ -220,7 +220,11 @@ fn a_store_that_lacks_acknowledged_commits_is_no_whole_backup() {
     let output = on(&store, &["backup", &target]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("damaged: the store: ") && said.contains("acknowledged"), "{said}");
+    assert!(
+        said.contains("damaged: the store: ") && said.contains("acknowledged"),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let shown = done(&on(&target, &["account", "show", ANA]));
     assert!(
         shown.lines().any(|line| line.contains("Lists/Rust") && line.contains("700 messages")),
