@@ -54,12 +54,12 @@ fn a_mailbox_that_is_in_no_list_is_given_to_an_account() {
     posthaste(&data, &import, "");
     let pack = data.join("packs/00000001.pack");
     let mut bytes = std::fs::read(&pack).unwrap();
-    let lists = (64..bytes.len() - 400).step_by(8);
+    let mut lists = (64..bytes.len() - 400).step_by(8);
     let of_work = |at: &usize| {
         let content = &bytes[at + 48..at + 300];
         bytes[*at..].starts_with(b"PHR1") && bytes[at + 4] == 3 && content.windows(4).any(|w| w == b"Work")
     };
-    let record = lists.filter(of_work).next_back().unwrap();
+    let record = lists.rfind(of_work).unwrap();
     bytes[record + 60] ^= 0x20;
     std::fs::write(&pack, bytes).unwrap();
     std::fs::remove_dir_all(data.join("index")).unwrap();

@@ -73,7 +73,11 @@ struct Both {
 impl Both {
     fn open(root: &Path, options: &Options, way: Way) -> Result<Self> {
         let store = match way {
-            Way::Backup => LmdbEngine::snapshot(root, options.clone())?,
+            Way::Backup => {
+                let store = LmdbEngine::snapshot(root, options.clone())?;
+                // The command copies what there is, and fails.
+                store.lacks().cloned().map_or(Ok(store), Err)?
+            }
             Way::Out | Way::Back => LmdbEngine::open(root, options.clone())?,
         };
         Ok(Self { store, copy: LmdbEngine::open(&place_of(root), options.clone())? })
