@@ -29,8 +29,8 @@ pub(crate) const SLICE_STEPS: u64 = 2_000_000;
 /// Steps that may be done in one go. What needs more is heavy.
 pub(crate) const STEPS_MAX: u64 = 2 * SLICE_STEPS;
 
-/// Steps of a command beside those that it counts: it is parsed and answered. NOOP takes some 2 µs,
-/// so that a hundred of them cost one yield.
+/// Steps to parse and answer a command, beside those that it counts itself. A hundred NOOPs, of
+/// some 2 µs each, cost one yield.
 const COMMAND_STEPS: u64 = SLICE_STEPS / 100;
 
 thread_local! {

@@ -502,7 +502,7 @@ async fn torn_tail_of_another(later_commits: u32) {
     world.lose_index_twice(dir.path(), inbox, 10).await;
 }
 
-/// Has a pack as a process has it that writes to it.
+/// Locks a pack, as a process does while it writes to it.
 fn hold(dir: &Path, number: u32) -> std::fs::File {
     let file = std::fs::File::options().write(true).open(pack(dir, number)).unwrap();
     file.try_lock().unwrap();

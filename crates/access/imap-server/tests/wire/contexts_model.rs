@@ -1,5 +1,6 @@
 //! Results that are kept up to date beside fresh searches: random changes by two sessions. A client
-//! builds a result from ADDTO and REMOVEFROM (RFC 5267 §4.3). It equals the result of a new search.
+//! builds a result from ADDTO and REMOVEFROM (RFC 5267 §4.3). It equals the result of a new
+//! search.
 
 use posthaste_testkit::Wire;
 

@@ -1,13 +1,15 @@
 //! `posthaste backup`: accounts and all their mail into a directory, beside a running server.
 //!
 //! A backup is a store of the embedded engine, so that it can be looked at with every command, and
-//! served. Each run copies what changed. Three kinds of directory records make it a backup:
+//! served. Each run copies what changed. Three kinds of directory records, in JSON, make it a
+//! backup:
 //!
-//! | record | JSON |
-//! | --- | --- |
-//! | `backup/run` | the last run. `begun`: its instant, unix milliseconds, later than that of any run before · `whole`: all accounts were meant · `done`: it came to its end |
-//! | `backup/whole` | the last run of all accounts, which a run of some does not change. `begun`, `done` as above · `marked`: each of its accounts has its instant as `run` |
-//! | `backup/account/<name>` | `id`: the account · `run`: the last run that it was part of, as `begun` · `taken`: the last run that copied it whole |
+//! - `backup/run`: the last run. `begun` is its instant in unix milliseconds, later than that of
+//!   any earlier run. `whole`: it was for all accounts. `done`: it came to its end.
+//! - `backup/whole`: the last run of all accounts. A run of some accounts does not change it.
+//!   `begun` and `done` are as above. `marked`: each of its accounts has its instant as `run`.
+//! - `backup/account/<name>`: `id` is the account. `run` is the last run that it was part of, and
+//!   `taken` the last run that copied it whole, both as `begun`.
 //!
 //! An account whose `run` is later than its `taken` may be half copied. The accounts whose `run` is
 //! that of the last whole run, or later, are the backup's one state; others were removed before it.

@@ -243,8 +243,8 @@ async fn put(wire: &mut Wire, bytes: &[u8], is_literal8: bool) -> Result<(), Fai
     Ok(())
 }
 
-/// Prints bytes of a plain literal, which holds no NUL (RFC 9051 §9, CHAR8). Each NUL becomes 0x80,
-/// as with Dovecot, so sizes do not change. BINARY has the bytes themselves.
+/// Prints bytes of a plain literal, which holds no NUL (RFC 9051 §9, CHAR8). Each NUL becomes
+/// 0x80, as with Dovecot, so sizes do not change. BINARY has the bytes themselves.
 async fn put_plain(wire: &mut Wire, bytes: &[u8]) -> Result<(), Failure> {
     if memchr::memchr(0, bytes).is_none() {
         wire.put(bytes).await?;
