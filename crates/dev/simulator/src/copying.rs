@@ -73,14 +73,14 @@ struct Both {
 impl Both {
     fn open(root: &Path, options: &Options, way: Way) -> Result<Self> {
         let store = match way {
-            Way::Backup => {
-                let store = LmdbEngine::snapshot(root, options.clone())?;
-                // The command copies what there is, and fails.
-                store.lacks().cloned().map_or(Ok(store), Err)?
-            }
-            Way::Out | Way::Back => LmdbEngine::open(root, options.clone())?,
+            Way::Backup => LmdbEngine::snapshot(root, options.clone()),
+            Way::Out | Way::Back => LmdbEngine::open(root, options.clone()),
         };
-        Ok(Self { store, copy: LmdbEngine::open(&place_of(root), options.clone())? })
+        let copy = LmdbEngine::open(&place_of(root), options.clone());
+        // The commands do not copy from a store that lacks commits, nor to one. (`backup` copies
+        // what there is, and fails.)
+        let whole = |engine: LmdbEngine| engine.lacks().cloned().map_or(Ok(engine), Err);
+        Ok(Self { store: whole(store?)?, copy: whole(copy?)? })
     }
 
     /// Copies all accounts. `audited`: compares them afterwards, too, and names the first

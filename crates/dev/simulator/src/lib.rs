@@ -23,5 +23,6 @@ pub mod record;
 pub mod report;
 pub mod run;
 mod syscalls;
+mod unreadable;
 mod verify;
 mod wire;

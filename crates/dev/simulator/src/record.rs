@@ -12,11 +12,11 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use libc::{c_int, c_long};
+use libc::{c_int, c_long, c_void, size_t};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use posthaste_store::octets::{Octets, put_counted};
 
@@ -24,6 +24,7 @@ pub use crate::gate::Failure;
 use crate::gate::{At, Gate, Leave};
 use crate::op::{Data, FileId, Node, Op};
 use crate::syscalls::{self, Called, Change, Name, Watcher};
+use crate::unreadable;
 use crate::wire;
 
 /// Which operations fail. An operation's number is its place in the log.
@@ -45,8 +46,6 @@ struct Inner {
     /// The present file of each name in each directory.
     entries: BTreeMap<(Node, String), Node>,
     faults: Faults,
-    /// Part of a file that cannot be read: the file, from, to.
-    unreadable: Option<(Node, u64, u64)>,
 }
 
 /// Watches one directory.
@@ -79,10 +78,6 @@ struct Registry {
 /// Recorders that watch: none is the common case, and costs one load.
 static WATCHING: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether any recorder has bytes that cannot be read. Reads are most of all calls: without such
-/// bytes they are not looked up.
-static ANY_UNREADABLE: AtomicBool = AtomicBool::new(false);
-
 /// Where this process waits for permission before each operation, if it acts beside others.
 static GATE: OnceLock<Gate> = OnceLock::new();
 
@@ -114,7 +109,6 @@ impl Recorder {
             ids: Vec::new(),
             entries: BTreeMap::new(),
             faults: Faults::default(),
-            unreadable: None,
         };
         let recorder = Arc::new(Self {
             root: root.to_owned(),
@@ -185,14 +179,6 @@ impl Recorder {
     /// Says which operations fail from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.inner.lock().faults = faults;
-    }
-
-    /// Has reading these bytes of a file fail from now on. Reading through a map is not concerned.
-    pub fn set_unreadable(&self, path: &Path, at: u64, len: u64) {
-        let id = std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
-        let node = id.and_then(lookup).map(|(_, node)| node);
-        self.inner.lock().unreadable = node.map(|node| (node, at, at + len));
-        ANY_UNREADABLE.store(true, Ordering::Release);
     }
 
     /// Has the next operation, and all after it, wait for [`Recorder::release`].
@@ -533,16 +519,20 @@ impl Watcher for Recorders {
         {
             gate.ask(At::Read);
         }
-        if ANY_UNREADABLE.load(Ordering::Acquire)
-            && let Some((recorder, node, _)) = watched(fd)
-            && let Some((bad, from, to)) = recorder.inner.lock().unreadable
-            && bad == node
-            && at < to
-            && from < at + len
-        {
-            return Err(libc::EIO);
-        }
-        call()
+        if unreadable::is_hit(fd, || at, len) { Err(libc::EIO) } else { call() }
+    }
+
+    /// The store reads what is small in this way, and no process waits here for another one.
+    fn read_next(&self, fd: c_int, len: u64, call: &dyn Fn() -> Called) -> Called {
+        // SAFETY: the call takes and gives plain values.
+        let at = || unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) } as u64;
+        if unreadable::is_hit(fd, at, len) { Err(libc::EIO) } else { call() }
+    }
+
+    fn map(&self, fd: c_int, len: size_t, offset: u64, call: &dyn Fn() -> Called) -> Called {
+        let address = call()?;
+        let taken = unreadable::mapped(address as *mut c_void, len, fd, offset);
+        taken.map(|()| address).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))
     }
 
     fn resize(&self, fd: c_int, len: u64, call: &dyn Fn() -> Called) -> Called {

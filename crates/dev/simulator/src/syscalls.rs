@@ -50,6 +50,14 @@ pub(crate) trait Watcher: Sync {
     fn read(&self, _fd: c_int, _at: u64, _len: u64, call: &dyn Fn() -> Called) -> Called {
         call()
     }
+    /// Reads from the file's position.
+    fn read_next(&self, _fd: c_int, _len: u64, call: &dyn Fn() -> Called) -> Called {
+        call()
+    }
+    /// Maps a file; `call` answers the address.
+    fn map(&self, _fd: c_int, _len: size_t, _offset: u64, call: &dyn Fn() -> Called) -> Called {
+        call()
+    }
     fn resize(&self, _fd: c_int, _len: u64, call: &dyn Fn() -> Called) -> Called {
         call()
     }
@@ -202,6 +210,41 @@ pub unsafe extern "C" fn pread(fd: c_int, buffer: *mut c_void, len: size_t, at: 
 pub unsafe extern "C" fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t {
     // SAFETY: the same contract.
     unsafe { pread(fd, buffer, len, at) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t {
+    let read = || call!(libc::SYS_read, fd, buffer, len);
+    answer(watcher().read_next(fd, len as u64, &read)) as ssize_t
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    address: *mut c_void,
+    len: size_t,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    let map = || call!(libc::SYS_mmap, address, len, protection, flags, fd, offset);
+    // An allocator's maps have no file: they are made without a look at them.
+    let mapped = if fd < 0 { map() } else { watcher().map(fd, len, offset as u64, &map) };
+    // A failure is -1, which is `MAP_FAILED`.
+    answer(mapped) as *mut c_void
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap64(
+    address: *mut c_void,
+    len: size_t,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    // SAFETY: the same contract; the two are the same on 64-bit systems.
+    unsafe { mmap(address, len, protection, flags, fd, offset) }
 }
 
 unsafe fn write_vector(fd: c_int, parts: *const iovec, count: c_int, at: Option<u64>) -> ssize_t {

@@ -34,7 +34,7 @@ pub struct CassandraEngine {
     bodies: Arc<Bodies>,
     directory: Directory,
     pub(crate) commits: Commits,
-    sweep: Sweep,
+    pub(crate) sweep: Sweep,
 }
 
 impl std::fmt::Debug for CassandraEngine {

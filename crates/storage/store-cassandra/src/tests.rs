@@ -14,9 +14,10 @@ use posthaste_store::suite::{self, Factory, Folder, World};
 use posthaste_store::{CommitOutcome, Engine, ListCommit, MailboxEntry, Stored};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::response::PagingState;
 use scylla::value::CqlValue;
 
-use crate::cluster::ids::blob;
+use crate::cluster::ids::{blob, now_us};
 use crate::commits::BatchOutcome;
 use crate::mailboxes::partition::Partition;
 use crate::{CassandraEngine, Options, advice, init};
@@ -172,6 +173,35 @@ async fn a_sweep_that_is_late_does_not_close_what_a_list_came_to_name() {
     assert_eq!(late.commits.apply(&stale, &ready).await.unwrap(), BatchOutcome::Fenced);
     assert!(!sweeper.mailboxes.close_mailbox(id, &fence).await.unwrap());
     folder.verify().await;
+    // A sweep that read of the closed mailbox erases it late: it lives again, and keeps its
+    // summaries.
+    sweeper.mailboxes.erase_mailbox(id).await.unwrap();
+    folder.verify().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_moved_while_a_sweep_removes_references_stays() {
+    let Some(keyspace) = Keyspace::new("moved").await else { return };
+    let sweeper = keyspace.engine().await;
+    let world = World::new(&keyspace).await;
+    let (mut inbox, mut archive, mut trash) =
+        (world.folder().await, world.folder().await, world.folder().await);
+    inbox.commit(inbox.appending(&[100, 300_000])).await;
+    archive.commit(archive.copying(&inbox, &inbox.uids())).await;
+    inbox.commit(inbox.expunging(&inbox.uids())).await;
+    // Two references are dead, and the bodies have others.
+    let (page, _) = sweeper.sweep.references(PagingState::start()).await.unwrap();
+    let dead = sweeper.sweep.dead_references(page).await.unwrap();
+    assert_eq!(dead.len(), 2);
+    let owners = sweeper.sweep.owners_of(&dead).await.unwrap();
+    // Now the messages go on, and what was alive a moment ago is dead as well.
+    trash.commit(trash.copying(&archive, &archive.uids())).await;
+    archive.commit(archive.expunging(&archive.uids())).await;
+    sweeper.sweep.release_all(dead, owners, now_us()).await.unwrap();
+    trash.verify().await;
+    suite::maintain(&sweeper).await;
+    trash.verify().await;
+    world.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

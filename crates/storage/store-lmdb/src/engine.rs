@@ -290,6 +290,12 @@ impl LmdbEngine {
         self.lacks.as_ref()
     }
 
+    /// Has maintenance empty packs that a forced rebuild marked; answers their number. What they
+    /// have beside known mail is removed with them: commits that could not be read named it.
+    pub async fn accept_loss(&self) -> Result<usize> {
+        self.ask(Job::AcceptLoss).await
+    }
+
     /// The mailboxes that are in no account's list, as [`Engine::check`] names them.
     pub async fn unlisted(&self) -> Result<Vec<Unlisted>> {
         self.checkpoint_if(self.shared.unindexed.any()).await?;

@@ -238,3 +238,33 @@ async fn a_few_messages_with_damaged_summaries_are_copied() {
         "{faults:?}"
     );
 }
+
+/// The log's tail copies messages whose summaries are damaged in the index. A redo of it makes them
+/// from the bodies: the store opens.
+#[tokio::test]
+async fn a_tail_with_copies_of_damaged_summaries_is_redone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    let options = || Options { links_from: 32, ..small() };
+    let engine = LmdbEngine::open(dir.path(), options()).unwrap();
+    let copies = world.create(&engine, "Copies").await.unwrap();
+    engine.close();
+    let saved = std::fs::read(dir.path().join("index/data.mdb")).unwrap();
+    let uids: Vec<u32> = world.boxes[&inbox].messages.keys().copied().take(40).collect();
+    let engine = LmdbEngine::open(dir.path(), options()).unwrap();
+    // A few are made over; many are linked.
+    world.copy(&engine, inbox, &uids[..3], copies).await.unwrap();
+    world.copy(&engine, inbox, &uids, copies).await.unwrap();
+    engine.close();
+    std::fs::write(dir.path().join("index/data.mdb"), saved).unwrap();
+    edit(dir.path(), inbox, &[uids[1], uids[20]], |mut value| {
+        *value.last_mut().unwrap() ^= 1;
+        Some(value)
+    });
+    let engine = LmdbEngine::open(dir.path(), options()).unwrap();
+    assert!(engine.lacks().is_none(), "{:?}", engine.lacks());
+    let (seen, unreadable) = listed(&engine, copies, &NumSet::range(1, u32::MAX)).await;
+    assert!(unreadable.is_empty(), "{unreadable}");
+    assert_eq!(seen, expected(&world, copies, &[], &[]));
+    world.append(&engine, inbox, &[body(9_000, 100)]).await.unwrap();
+}

@@ -121,6 +121,33 @@ async fn an_opening_does_not_end_the_log_at_damage_that_acknowledged_commits_fol
     }
 }
 
+/// The pages of a tail that a process left may never have been synced, or their sync may have
+/// failed. An index that names them must not reach the disk before they do.
+#[tokio::test]
+async fn a_redo_writes_and_syncs_the_tail_before_the_index_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (world, inbox, _) = behind(dir.path()).await;
+    let before = std::fs::read(dir.path().join("index/data.mdb")).unwrap();
+    let last = records(dir.path(), COMMIT).last().unwrap().1 as u64;
+    let tail = records(dir.path(), BODY)[KNOWN as usize].1 as u64;
+    let disk = Failing::default();
+    disk.plan([Sync::SavesIndex(dir.path().to_owned())]);
+    let engine = LmdbEngine::open(dir.path(), disk.options()).unwrap();
+    // The first sync of a pack is that of the tail: all of it was written again, and the index
+    // was the old one.
+    let synced = disk.synced.lock()[0];
+    let writes = disk.writes.lock()[..synced].to_vec();
+    assert_eq!(writes.first().map(|write| write.0), Some(tail), "{writes:?}");
+    assert!(writes.last().is_some_and(|write| write.1 > last), "{writes:?}");
+    assert!(writes.windows(2).all(|pair| pair[0].1 == pair[1].0), "{writes:?}");
+    let pages = |index: &[u8]| index.iter().rposition(|b| *b != 0).map_or(0, |at| at / 4096);
+    let saved = std::fs::read(dir.path().join("saved.mdb")).unwrap();
+    assert_eq!(saved[..8192], before[..8192], "the meta pages at that moment");
+    assert!(pages(&saved) >= pages(&before));
+    world.verify(&engine).await;
+    assert_eq!(uids(&engine, inbox).await.len() as u32, KNOWN + LATER);
+}
+
 /// A batch that a crash cut off is no reason to refuse anything.
 #[tokio::test]
 async fn a_last_batch_that_a_crash_tore_is_given_up() {

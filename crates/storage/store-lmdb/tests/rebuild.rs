@@ -139,6 +139,61 @@ async fn without_an_old_index_a_damaged_commit_costs_its_messages_alone_and_uids
     }
 }
 
+/// Marked packs keep what no message holds. When the owner has given that up, space comes back.
+#[tokio::test]
+async fn after_a_forced_rebuild_space_comes_back_when_the_loss_is_accepted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    // A commit on flags: no message is lost.
+    let at = records(dir.path(), COMMIT)[MESSAGES as usize] + 60;
+    flip(&pack(dir.path()), at);
+    let report = run(dir.path(), Rebuild::Force);
+    assert!(!report.faults.is_empty());
+    flip(&pack(dir.path()), at);
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    // Another pack for what follows, as the server makes one.
+    world.append(&engine, inbox, &[body(900, 400)]).await.unwrap();
+    let all: Vec<u32> = world.boxes[&inbox].messages.keys().copied().collect();
+    world.expunge(&engine, inbox, &all).await.unwrap();
+    maintain(&engine).await;
+    assert!(pack(dir.path()).exists());
+    assert_eq!(engine.accept_loss().await.unwrap(), 1);
+    maintain(&engine).await;
+    assert!(!pack(dir.path()).exists());
+    world.verify(&engine).await;
+    assert_eq!(engine.accept_loss().await.unwrap(), 0);
+}
+
+/// A pack whose record is damaged stays marked.
+#[tokio::test]
+async fn a_pack_with_a_damaged_record_is_kept_although_the_loss_was_accepted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    flip(&pack(dir.path()), records(dir.path(), COMMIT)[MESSAGES as usize] + 60);
+    run(dir.path(), Rebuild::Force);
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    world.append(&engine, inbox, &[body(900, 400)]).await.unwrap();
+    let most: Vec<u32> = world.boxes[&inbox].messages.keys().copied().skip(5).collect();
+    world.expunge(&engine, inbox, &most).await.unwrap();
+    engine.accept_loss().await.unwrap();
+    let mut faults = Vec::new();
+    loop {
+        let report = engine.maintain().await.unwrap();
+        faults.extend(report.faults);
+        if report.examined == 0 {
+            break;
+        }
+    }
+    assert!(matches!(&faults[..], [fault] if fault.contains("it is left as it is")), "{faults:?}");
+    assert!(pack(dir.path()).exists());
+    assert_eq!(
+        engine.accept_loss().await.unwrap(),
+        1,
+        "maintenance met the record and marked the pack again"
+    );
+    nothing_is_mistaken(&engine, &world, inbox).await;
+}
+
 #[tokio::test]
 async fn a_lost_last_commit_gives_a_new_uid_validity() {
     let dir = tempfile::tempdir().unwrap();
@@ -272,6 +327,45 @@ async fn a_missing_pack_is_named() {
         }
         let report = run(dir.path(), Rebuild::UnlessFaulty);
         assert!(report.faults.iter().any(|f| f.contains("pack 2 is missing")), "{:?}", report.faults);
+    }
+}
+
+/// The last commits on a mailbox lay in a pack that is missing. Without an index that has them,
+/// its UIDs would be given again.
+#[tokio::test]
+async fn a_missing_pack_gives_a_new_uid_validity_where_the_index_lacks_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    let other = world.create(&engine, "Other").await.unwrap();
+    world.append(&engine, inbox, &[body(1, 1_100_000)]).await.unwrap();
+    let before = tempfile::tempdir().unwrap();
+    std::fs::copy(dir.path().join("index/data.mdb"), before.path().join("data.mdb")).unwrap();
+    world.append(&engine, inbox, &[body(2, 1_100_000)]).await.unwrap();
+    world.append(&engine, other, &[body(3, 1_100_000)]).await.unwrap();
+    engine.close();
+    std::fs::remove_file(dir.path().join("packs/00000002.pack")).unwrap();
+    let was = world.list.entries[0].uid_validity;
+    // The index has all that the pack said. The message in it is there and cannot be read.
+    run(dir.path(), Rebuild::Force);
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    assert_eq!(uid_validity(&engine, &world).await, was);
+    let there = messages(&engine, inbox).await;
+    assert!(there.len() == 2 && there[&1].is_some() && there[&2].is_none());
+    engine.close();
+    // An index from before it has not, and without an index nothing has.
+    for index in [Some(before.path().join("data.mdb")), None] {
+        std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+        if let Some(index) = &index {
+            std::fs::create_dir(dir.path().join("index")).unwrap();
+            std::fs::copy(index, dir.path().join("index/data.mdb")).unwrap();
+        }
+        let report = run(dir.path(), Rebuild::Force);
+        assert!(report.faults.iter().any(|f| f.contains("new UIDVALIDITY")), "{:?}", report.faults);
+        let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+        assert!(uid_validity(&engine, &world).await > was);
+        engine.close();
     }
 }
 

@@ -456,6 +456,13 @@ pub struct Check {
     /// Look at the mail before you hand it over; a mailbox of any account may be meant.
     #[arg(long, requires = "account", conflicts_with_all = ["rebuild", "reindex"], value_name = "MAILBOX-ID")]
     pub recover: Option<String>,
+    /// Let maintenance remove from the packs what a forced rebuild could not use.
+    ///
+    /// After such a rebuild no deletion gives space back: what the packs have beside known mail may
+    /// be recovered in another way. Use this when nothing more is to be recovered, or a backup is
+    /// restored. A pack with a damaged record is still kept. The server may run meanwhile.
+    #[arg(long, conflicts_with_all = ["rebuild", "reindex", "recover"])]
+    pub accept_loss: bool,
     /// With --reindex: only the mailboxes of this account. With --recover: who gets the mailbox.
     #[arg(long, requires = "for_account", value_name = "ACCOUNT")]
     pub account: Option<String>,

@@ -31,6 +31,9 @@ pub async fn run(config: Config, options: Check) -> Result<()> {
     if let (Some(mailbox), Some(account)) = (&options.recover, &options.account) {
         return recover(&config, mailbox, &full_name(account, &config)).await;
     }
+    if options.accept_loss {
+        return accept_loss(&config).await;
+    }
     let opened = open::existing(&config).await?;
     if options.reindex {
         return reindex(&config, &opened, options.account).await;
@@ -50,17 +53,36 @@ pub async fn run(config: Config, options: Check) -> Result<()> {
     }
 }
 
-/// Puts a mailbox that is in no list into the list of an account.
-async fn recover(config: &Config, id: &str, name: &str) -> Result<()> {
+/// The store of the embedded engine, for a flag that concerns no other.
+fn embedded(config: &Config, flag: &str) -> Result<LmdbEngine> {
     if config.engine != "embedded" {
-        return Err(Failure::Usage(
-            "--recover is for the embedded engine: a cluster's sweep finds such mailboxes".into(),
-        ));
+        return Err(Failure::Usage(format!(
+            "{flag} is for the embedded engine: on a cluster the sweep does what it is for"
+        )));
     }
     if !config.data.join("format").is_file() {
         return Err(Failure::Usage(format!("{} is no store; name it with --data", config.data.display())));
     }
-    let engine = Arc::new(LmdbEngine::open(&config.data, open::embedded(config))?);
+    Ok(LmdbEngine::open(&config.data, open::embedded(config))?)
+}
+
+/// Lets maintenance empty the packs that a forced rebuild marked.
+async fn accept_loss(config: &Config) -> Result<()> {
+    let packs = embedded(config, "--accept-loss")?.accept_loss().await?;
+    match packs {
+        0 => println!("no pack is marked as damaged"),
+        n => println!("{n} packs: maintenance gives their space back as mail is deleted"),
+    }
+    Ok(())
+}
+
+/// Puts a mailbox that is in no list into the list of an account.
+async fn recover(config: &Config, id: &str, name: &str) -> Result<()> {
+    // One at a time: two could give one mailbox to two accounts.
+    let data = std::fs::File::open(&config.data)
+        .map_err(|e| Failure::Usage(format!("{}: {e}; name the store with --data", config.data.display())))?;
+    data.lock()?;
+    let engine = Arc::new(embedded(config, "--recover")?);
     let account = Directory::new(engine.clone())?.account(name).await?;
     let account =
         account.ok_or_else(|| Failure::Usage(format!("--account {name}: there is no such account")))?;

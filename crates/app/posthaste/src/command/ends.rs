@@ -62,7 +62,13 @@ pub async fn open(config: &Config, place: &str, how: How) -> Result<Arc<dyn Engi
         How::Write => private::tighten_store(directory)?,
         How::Read => private::tighten(directory)?,
     }
-    Ok(Arc::new(LmdbEngine::open(directory, crate::open::embedded(config))?))
+    let engine = LmdbEngine::open(directory, crate::open::embedded(config))?;
+    // Its last commits would be missing in a copy. A target would redo them at the first write, and
+    // what was read of it before would be wrong.
+    match engine.lacks() {
+        Some(why) => Err(Failure::Usage(format!("{place} was opened without its last commits: {why}"))),
+        None => Ok(Arc::new(engine)),
+    }
 }
 
 /// Opens a store as [`How::ReadOneInstant`]. Says why it may lack commits that were acknowledged: a

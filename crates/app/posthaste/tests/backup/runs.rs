@@ -231,4 +231,10 @@ fn a_store_that_lacks_acknowledged_commits_is_no_whole_backup() {
         "{shown}"
     );
     assert_eq!(on(&path("restored"), &["restore", &target]).status.code(), Some(2));
+    // A copy would leave out the same commits; a target would have them only after its first write.
+    for [from, to] in [[&store, &path("copy")], [&target, &store]] {
+        let output = on(&store, &["copy-store", "--from", from, "--to", to]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains("without its last commits"), "{said}");
+    }
 }

@@ -129,7 +129,8 @@ impl Mailboxes {
     }
 
     /// Removes a closed mailbox's summaries, then its rows. Any node may do so, at any time, and
-    /// several at once. Summaries are removed by the ids of their commits, which never come back.
+    /// several at once. Summaries are removed by the ids of their commits, which never come back,
+    /// and only if the mailbox is still closed after these were read: it may have been made again.
     /// Rows are removed on condition that the mailbox is closed.
     pub(crate) async fn erase_mailbox(&self, mailbox: MailboxId) -> Result<()> {
         let last = self.floor(mailbox, u32::MAX).await?.map_or(0, |floor| floor.head.head.uid_next.value());
@@ -137,7 +138,12 @@ impl Mailboxes {
             let mut from = Some(PagingState::start());
             while let Some(state) = from {
                 let (keys, next) = self.summary_keys(mailbox, n, state).await?;
-                self.delete_summaries(mailbox, n, &keys).await?;
+                if !keys.is_empty() {
+                    if !matches!(self.partition(mailbox).await?, Partition::Closed) {
+                        return Ok(());
+                    }
+                    self.delete_summaries(mailbox, n, &keys).await?;
+                }
                 from = next;
             }
         }

@@ -76,7 +76,7 @@ impl Default for Stage {
 
 /// That a message, perhaps, has a body: a row of `bodyref`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Reference {
+pub(crate) struct Reference {
     body: BodyId,
     mailbox: MailboxId,
     uid: u32,
@@ -247,35 +247,58 @@ impl Sweep {
 
     async fn sweep_references(&self, from: PagingState, report: &mut Report) -> Result<Option<PagingState>> {
         let before_us = now_us() - i64::try_from(self.patience.as_micros() / 2).unwrap_or(i64::MAX);
-        let (page, next) = self
-            .mailboxes
-            .cluster
-            .page::<ReferenceColumns>(&self.mailboxes.cluster.statements.reference.all, (), from)
-            .await?;
+        let (page, next) = self.references(from).await?;
         report.examined += page.len() as u64;
+        let dead = self.dead_references(page).await?;
+        let bodies = self.owners_of(&dead).await?;
+        report.reclaimed_bytes += self.release_all(dead, bodies, before_us).await?;
+        Ok(next)
+    }
+
+    /// A page of all references.
+    pub(crate) async fn references(
+        &self,
+        from: PagingState,
+    ) -> Result<(Vec<Reference>, Option<PagingState>)> {
+        let all = &self.mailboxes.cluster.statements.reference.all;
+        let (page, next) = self.mailboxes.cluster.page::<ReferenceColumns>(all, (), from).await?;
         let page = page.into_iter().map(Reference::from_columns).collect::<Result<Vec<_>>>()?;
-        let mut dead = self.dead_references(page).await?;
-        // Read after the dead ones were found. A copy that is not among them looks for its original
-        // later still, and does not find it.
-        let mut bodies: BTreeMap<BodyId, Owners> = BTreeMap::new();
+        Ok((page, next))
+    }
+
+    /// The bodies of dead references. Call it after those were found: a copy that is not among the
+    /// references read here looks for its original later still, and does not find it if that is
+    /// one of the dead. No other reference may be judged after this: a copy of its message would
+    /// not be seen. Each has its turn in the page that it lies in.
+    pub(crate) async fn owners_of(&self, dead: &BTreeSet<Reference>) -> Result<BTreeMap<BodyId, Owners>> {
+        let mut bodies = BTreeMap::new();
         for body in dead.iter().map(|reference| reference.body) {
             if let std::collections::btree_map::Entry::Vacant(entry) = bodies.entry(body) {
                 entry.insert(self.owners(body).await?);
             }
         }
-        let others: Vec<Reference> = bodies.values().flat_map(|owners| &owners.references).copied().collect();
-        let others: Vec<Reference> = others.into_iter().filter(|other| !dead.contains(other)).collect();
-        dead.extend(self.dead_references(others).await?);
+        Ok(bodies)
+    }
+
+    /// Removes dead references; answers with the bytes given back.
+    pub(crate) async fn release_all(
+        &self,
+        dead: BTreeSet<Reference>,
+        mut bodies: BTreeMap<BodyId, Owners>,
+        before_us: i64,
+    ) -> Result<u64> {
+        let mut freed = 0;
         for reference in dead {
-            let Some(owners) = bodies.get_mut(&reference.body) else { continue };
-            report.reclaimed_bytes += self.release(owners, reference, before_us).await?;
+            if let Some(owners) = bodies.get_mut(&reference.body) {
+                freed += self.release(owners, reference, before_us).await?;
+            }
         }
-        Ok(next)
+        Ok(freed)
     }
 
     /// Those of the references that are permanently dead: each was read before the fence of its
     /// mailbox was replaced.
-    async fn dead_references(&self, references: Vec<Reference>) -> Result<BTreeSet<Reference>> {
+    pub(crate) async fn dead_references(&self, references: Vec<Reference>) -> Result<BTreeSet<Reference>> {
         let mut known = Known::new();
         let mut candidates: BTreeMap<MailboxId, Vec<Reference>> = BTreeMap::new();
         for reference in references {
@@ -348,7 +371,7 @@ impl Sweep {
 }
 
 /// A body, and all references to it that are not yet removed.
-struct Owners {
+pub(crate) struct Owners {
     stored: Option<StoredBody>,
     references: BTreeSet<Reference>,
 }

@@ -49,6 +49,10 @@ fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
     move |e| failed(path.display())(e)
 }
 
+fn unreadable(path: &Path, error: std::io::Error) -> StoreError {
+    StoreError::Unavailable(format!("{}: {error}. {WRITTEN_AGAIN}", path.display()))
+}
+
 /// Whether others may have the store open at the same time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Access {
@@ -81,7 +85,7 @@ pub(crate) fn open(dir: &Path, access: Access) -> Result<Option<Format>> {
         if file.metadata().map_err(unavailable(&path))?.ino() != there.ino() {
             continue;
         }
-        let text = std::fs::read(&path).map_err(unavailable(&path))?;
+        let text = std::fs::read(&path).map_err(|e| unreadable(&path, e))?;
         let (version, id) = parse(&path, &String::from_utf8_lossy(&text))?;
         if version == VERSION {
             return Ok(Some(Format { id, _lock: file }));

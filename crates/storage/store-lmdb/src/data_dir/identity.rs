@@ -63,6 +63,8 @@ pub(crate) fn mend(dir: &Path) -> Result<()> {
     let path = dir.join("format");
     let known = match std::fs::read(&path) {
         Err(e) if e.kind() == ErrorKind::NotFound => None,
+        // The disk cannot read it: what it said is lost.
+        Err(e) if e.raw_os_error() == Some(libc::EIO) => None,
         read => {
             let text = read.map_err(failed(path.display()))?;
             let text = String::from_utf8_lossy(&text);

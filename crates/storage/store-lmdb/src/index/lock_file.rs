@@ -1,15 +1,15 @@
 //! LMDB's `lock.mdb`: takes its room from the disk before LMDB maps it.
 //!
 //! LMDB makes the file by setting its length, and writes to it through a map. A page that has no
-//! room on a full disk then ends the process with SIGBUS. So the room is taken first, where a lack
-//! of it is an error.
+//! room on a full disk then ends the process with SIGBUS, and so does a page that the disk cannot
+//! read. So the room is taken first, and the file read, where either is an error.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use posthaste_store::Result;
+use posthaste_store::{Result, StoreError};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::log::disk::{failed, is_full};
@@ -19,8 +19,21 @@ const SLOT: u64 = 64;
 /// Bytes of the rest (`MDB_txninfo`), generously.
 const HEAD: u64 = 4096;
 
+/// Reads the file, as touching the map later would. It is small, and mostly in memory.
+fn require_readable(path: &Path) -> Result<()> {
+    let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut io::sink()));
+    match read {
+        Err(error) if error.raw_os_error() == Some(libc::EIO) => Err(StoreError::Unavailable(format!(
+            "{}: {error}: the disk cannot read this file. It holds nothing but locks: remove it while no process has the \
+             store open, and LMDB makes it again",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Takes the room for `readers` slots in the index of `dir`. `Full` if there is none. Where the
-/// file system cannot, it does nothing.
+/// file system cannot, it does nothing. `Unavailable` if the disk cannot read the file.
 pub(crate) fn allocate(dir: &Path, readers: u32) -> Result<()> {
     let path = dir.join("lock.mdb");
     // LMDB's locks on the file belong to the process, and end when it closes any descriptor of the
@@ -29,6 +42,7 @@ pub(crate) fn allocate(dir: &Path, readers: u32) -> Result<()> {
     if dir.canonicalize().is_ok_and(|dir| is_open(&dir)) {
         return Ok(());
     }
+    require_readable(&path)?;
     let (len, has) = std::fs::metadata(&path).map_or((0, 0), |found| (found.len(), found.blocks() * 512));
     let need = len.max(u64::from(readers) * SLOT + HEAD);
     if has >= need {

@@ -28,9 +28,9 @@ use crate::writer::apply::Apply;
 const ROUND_MAILBOXES: usize = 64;
 const ROUND_BYTES: u64 = 1 << 20;
 
-/// Bytes of a checkpoint at most: a batch of new messages may be as large. A mailbox of more than
-/// 600,000 messages keeps its log.
-const BYTES_MAX: u64 = 32 << 20;
+/// Bytes of a checkpoint at most: it is in memory twice while it is written, and other commits wait
+/// for its sync. A mailbox of more than 2,500,000 messages keeps its log.
+const BYTES_MAX: u64 = 128 << 20;
 
 /// A checkpoint, prepared for the writer.
 pub(super) struct Prepared {
@@ -66,8 +66,12 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Vec<Prepared>> {
             prepared.push(Prepared { mailbox, upto, before, content: None });
             continue;
         }
-        if (bytes > 0 && bytes + size > ROUND_BYTES) || bytes + size > room {
+        if bytes > 0 && bytes + size > ROUND_BYTES.min(room) {
             break;
+        }
+        // It waits for more room; the smaller ones behind it need not.
+        if size > room {
+            continue;
         }
         let content = intact(content(index, txn, mailbox, stored, upto))?;
         bytes += content.as_ref().map_or(0, |content| content.len() as u64);

@@ -32,6 +32,7 @@ use posthaste_store::{Report, Result};
 use self::copies::count_copies;
 use self::expunged::remove_expunged;
 pub(crate) use self::packs::COPY_MAX;
+pub(crate) use self::packs::accept_loss;
 use self::packs::{Room, compact, end_wasteful, next_pack, remove_retired};
 use self::shrink::shrink;
 use crate::index::Indexed;

@@ -97,6 +97,19 @@ pub(super) fn next_pack(index: &Index, txn: &RoTxn, reserve: &Reserve) -> Result
     Ok(next.map(|(n, state)| (*n, Room::on(reserve, state))))
 }
 
+/// Clears the marks of damage, so that packs are compacted again; answers their number. A pack in
+/// which compaction meets a damaged record is marked again.
+pub(crate) fn accept_loss(writer: &mut Writer<'_>) -> Result<usize> {
+    writer.work(|apply| {
+        let marked = apply.index.all_packs(&apply.txn)?.into_iter().filter(|(_, state)| state.damaged);
+        let marked: Vec<(u32, PackState)> = marked.collect();
+        for &(pack, state) in &marked {
+            apply.index.put_pack(&mut apply.txn, pack, PackState { damaged: false, ..state })?;
+        }
+        Ok((marked.len(), Wrote::Now))
+    })
+}
+
 /// Compacts a piece of one pack.
 pub(super) fn compact(writer: &mut Writer<'_>, pack: u32) -> Result<Report> {
     let shared = writer.shared;

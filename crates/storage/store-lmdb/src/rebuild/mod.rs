@@ -139,14 +139,17 @@ fn build(
     let mut found =
         survey(&*options.disk, &packs, store, &before, &catalog, &mut |share| progress(share * 0.1))?;
     faults.append(&mut found.faults);
-    missing_packs(&found, old.as_ref(), &mut faults);
-    let is_log_complete = damaged_parts(&found, &old_packs, &mut faults);
+    let missing = missing_packs(&found, old.as_ref(), &mut faults);
+    let is_log_complete = damaged_parts(&found, &old_packs, &mut faults) && missing != MissingPacks::Unknown;
 
     let mut index = Index::open(&place.index(), options.map_bytes, options.readers)?;
     index.checkpoint_from = options.checkpoint_from;
     index.upgrade()?;
     let copies = finish::place_bodies(&index, &catalog, &found)?;
     let mut replay = Replay::new(&index, &catalog, &found.packs, old.as_ref(), &old_packs, &mut faults);
+    if missing == MissingPacks::InOldIndex {
+        replay.doubt_all();
+    }
     replay.run(&mut |share| progress(0.1 + share * 0.2))?;
     let mut txn = index.env.write_txn().indexed()?;
     replay.recount(&mut txn)?;
@@ -190,22 +193,37 @@ fn now_unix_s() -> u32 {
     u32::try_from(now).unwrap_or(u32::MAX)
 }
 
+/// Packs that were there and are not.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum MissingPacks {
+    None,
+    /// The old index has them sealed: it has all that they said.
+    InOldIndex,
+    /// They may have had commits that nothing else has.
+    Unknown,
+}
+
 /// Names packs that were there and are not.
-fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String>) {
+fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String>) -> MissingPacks {
     let old_packs = old.map(OldIndex::packs).unwrap_or_default();
     let retired = old.map(OldIndex::retired).unwrap_or_default();
     let next = old.map_or(1, |old| old.next_numbers().0);
     let highest = found.packs.keys().max().map_or(0, |n| n + 1).max(next);
+    let mut missing = MissingPacks::None;
     for number in (1..highest).filter(|n| !found.packs.contains_key(n)) {
-        let was_empty = old_packs.iter().any(|(n, state)| *n == number && state.end == 0);
+        let state = old_packs.iter().find(|(n, _)| *n == number).map(|(_, state)| state);
+        let was_empty = state.is_some_and(|state| state.end == 0);
         if !was_empty
             && !found.empty.contains(&number)
             && !found.retired.contains(&number)
             && !retired.contains(&number)
         {
             faults.push(format!("pack {number} is missing: restore it, or lose the mail in it"));
+            let is_in_old = state.is_some_and(|state| state.sealed);
+            missing = missing.max(if is_in_old { MissingPacks::InOldIndex } else { MissingPacks::Unknown });
         }
     }
+    missing
 }
 
 /// Names the damage, and returns whether the log is known to be complete. It is if an intact head

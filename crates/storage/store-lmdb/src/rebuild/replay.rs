@@ -155,6 +155,12 @@ impl<'a> Replay<'a> {
         }
     }
 
+    /// Any mailbox of the old index may miss commits that only that index has. Those of which it
+    /// has an intact head are taken from it where it has more.
+    pub(super) fn doubt_all(&mut self) {
+        self.doubtful.extend(self.old.map(OldIndex::mailboxes).unwrap_or_default());
+    }
+
     /// Whether the old index has what a record says, of which these are the copies.
     fn is_in_old(&self, copies: &[Entry]) -> bool {
         copies.iter().any(|copy| OldIndex::covers(self.old_packs, copy.pack, copy.found.end()))

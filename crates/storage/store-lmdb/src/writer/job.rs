@@ -21,6 +21,8 @@ pub(crate) enum Job {
     Change(Change, Reply<CommitOutcome>),
     /// A round of maintenance, which may write these checkpoints.
     Maintain(Box<Prepared>, Reply<Report>),
+    /// Have maintenance empty packs that are marked as damaged; the answer is their number.
+    AcceptLoss(Reply<usize>),
     /// Bring the index up to all that was acknowledged.
     Checkpoint(Reply<()>),
 }

@@ -66,6 +66,7 @@ impl Writer<'_> {
                 }
             };
             let (mut maintain, mut checkpoints) = (Vec::new(), Vec::new());
+            let mut accepts = Vec::new();
             let mut weight = 0;
             let mut next = Some(job);
             while let Some(job) = next {
@@ -75,6 +76,7 @@ impl Writer<'_> {
                         group.push((change, reply));
                     }
                     Job::Maintain(prepared, reply) => maintain.push((prepared, reply)),
+                    Job::AcceptLoss(reply) => accepts.push(reply),
                     Job::Checkpoint(reply) => checkpoints.push(reply),
                 }
                 let full = group.len() >= GROUP_MAX || weight >= GROUP_BYTES_MAX;
@@ -82,7 +84,7 @@ impl Writer<'_> {
             }
             self.group(&mut group);
             let due = self.open.as_ref().is_some_and(|open| open.is_full() || open.due <= Instant::now());
-            if due || !maintain.is_empty() || !checkpoints.is_empty() {
+            if due || !maintain.is_empty() || !checkpoints.is_empty() || !accepts.is_empty() {
                 let checkpoint = self.checkpoint();
                 checkpoints.drain(..).for_each(|reply| drop(reply.send(checkpoint.clone())));
             }
@@ -90,6 +92,9 @@ impl Writer<'_> {
                 let round =
                     self.with_reserve(Purpose::Deletion, |writer| maintenance::round(writer, &prepared));
                 let _ = reply.send(round);
+            }
+            for reply in accepts {
+                let _ = reply.send(maintenance::accept_loss(&mut self));
             }
         }
         if !self.shared.killed.load(Ordering::Acquire) {

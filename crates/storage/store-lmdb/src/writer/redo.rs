@@ -33,7 +33,7 @@ use crate::log::disk::DiskFile;
 use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
 use crate::log::reader::{PackReader, ReadFault};
-use crate::log::record::{Form, Header, Kind, PACK_HEADER, RECORD_HEADER};
+use crate::log::record::{Form, Header, Kind, PACK_HEADER, RECORD_HEADER, body_record_len};
 use crate::log::scan::{Found, Scan};
 use crate::shared::Summarize;
 use crate::writer::apply::{MailboxChange, put_mailbox};
@@ -335,7 +335,10 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
         let (index, pack) = (self.redo.index, self.pack);
         let Some(place) = index.body(self.redo.txn, body)? else { return Ok(()) };
         let len = found.header.len;
-        index.put_body(self.redo.txn, body, BodyPlace { pack, offset: found.offset, len, ..place })
+        index.put_body(self.redo.txn, body, BodyPlace { pack, offset: found.offset, len, ..place })?;
+        // Of a pack that is being emptied this is counted, too, and changes nothing: the pack goes.
+        let dead = (place.pack, body_record_len(place.len));
+        index.add_dead(self.redo.txn, std::iter::once(dead))
     }
 
     fn abandoned(&mut self, content: &[u8]) -> Result<Redone> {

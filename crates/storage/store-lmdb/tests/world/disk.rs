@@ -26,6 +26,10 @@ pub struct Failing {
     pub directories: Arc<Mutex<usize>>,
     /// Whether files cannot be removed.
     pub keeps_files: Arc<Mutex<bool>>,
+    /// Parts of packs that were written, from … to, in their order.
+    pub writes: Arc<Mutex<Vec<(u64, u64)>>>,
+    /// How many of them there were at each sync.
+    pub synced: Arc<Mutex<Vec<usize>>>,
 }
 
 struct File {
@@ -84,6 +88,7 @@ impl DiskFile for File {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.disk.writes.lock().push((offset, offset + bytes.len() as u64));
         self.file.write_at(bytes, offset)
     }
 
@@ -93,6 +98,7 @@ impl DiskFile for File {
             Some(Sync::SavesIndex(dir)) => save_index(&dir),
             None => {}
         }
+        self.disk.synced.lock().push(self.disk.writes.lock().len());
         self.file.sync()
     }
 

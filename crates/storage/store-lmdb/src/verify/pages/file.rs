@@ -167,5 +167,7 @@ impl PageFile {
 }
 
 fn io(error: std::io::Error) -> StoreError {
-    StoreError::Unavailable(format!("the index: {error}"))
+    StoreError::Unavailable(format!(
+        "the index: {error}: if the disk cannot read it any more, `posthaste check --rebuild` makes it again from the packs"
+    ))
 }
