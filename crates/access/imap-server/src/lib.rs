@@ -56,4 +56,4 @@ pub use heavy::Heavy;
 pub use keys::KeyCache;
 pub use options::{ClearTextLogin, ImapOptions};
 pub use progress::ProgressTimes;
-pub use service::ImapService;
+pub use service::{AdministrativeAct, ImapService, RecordOfActs};

@@ -269,7 +269,7 @@ static WATCH: OnceLock<Watch> = OnceLock::new();
 pub type LongPoll = fn(&'static str, Option<&'static str>, Duration);
 
 /// From now on each poll of a metered task that uses more CPU time than this is reported. Meant for
-/// debug builds: each poll reads the clock once more. Only the first call in a process counts.
+/// tests: each poll reads the clock once more. Only the first call in a process counts.
 pub fn watch_polls(limit: Duration, report: LongPoll) {
     // A second call changes nothing, as documented.
     let _ = WATCH.set(Watch { limit, report });

@@ -106,7 +106,7 @@ impl Driver {
 
     /// The client's next line, decoded, or how the exchange ends instead.
     async fn response(&mut self) -> Result<Result<Secret<Vec<u8>>, Cut>, NetError> {
-        Ok(match self.line(self.patience()).await? {
+        Ok(match self.line().await? {
             Line::Good(line) if &line[..] == b"*" => Err(Cut::Abandoned),
             Line::Good(line) => command::response(&line).map_err(Cut::Bad),
             Line::Bad(error) => Err(Cut::Bad(error)),

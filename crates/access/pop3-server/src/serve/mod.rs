@@ -84,7 +84,7 @@ struct Driver {
 impl Driver {
     fn new(service: Arc<Pop3Service>, connection: Connection, shutdown: Shutdown) -> Self {
         let session = Session::new(Arc::clone(&service.options), link(&service, &connection));
-        let login_deadline = Instant::now() + service.options.login_within;
+        let login_deadline = connection.clock().now() + service.options.login_within;
         Self {
             service,
             connection,
@@ -102,7 +102,7 @@ impl Driver {
         self.session.welcome(&mut self.out);
         loop {
             self.relieve().await?;
-            let action = match self.line(self.patience()).await? {
+            let action = match self.line().await? {
                 Line::Good(line) => match self.command_begins(&line).await? {
                     None => self.session.line(&line, &mut self.out),
                     Some(refusal) => self.session.refuse(refusal, &mut self.out),
@@ -212,14 +212,28 @@ impl Driver {
         if self.session.is_logged_in() {
             return options.silence_within;
         }
-        let left = self.login_deadline.saturating_duration_since(Instant::now());
-        options.pre_login_within.min(left)
+        options.pre_login_within.min(self.login_left())
+    }
+
+    /// How long the client may still take to log in.
+    fn login_left(&self) -> Duration {
+        self.login_deadline.saturating_duration_since(self.connection.clock().now())
+    }
+
+    /// How long a client may leave answers unread. Before the login that ends with its deadline.
+    fn write_within(&self) -> Duration {
+        let within = self.service.options.write_within;
+        if self.session.is_logged_in() { within } else { within.min(self.login_left()) }
     }
 
     /// The next line, without its end.
-    async fn line(&mut self, within: Duration) -> Result<Line, NetError> {
+    async fn line(&mut self) -> Result<Line, NetError> {
         let mut reader = LineReader::new(LINE_MAX, SKIP_MAX);
         loop {
+            // A client that sends commands without a pause is not waited for below.
+            if !self.session.is_logged_in() && self.login_left().is_zero() {
+                return Ok(Line::Silent);
+            }
             match reader.take(self.connection.input_mut())? {
                 TakenLine::Unfinished => {}
                 TakenLine::TooLong => return Ok(Line::Bad(SyntaxError::TooLong)),
@@ -232,6 +246,7 @@ impl Driver {
             }
             self.flush().await?;
             posthaste_metrics::command_answered();
+            let within = self.patience();
             tokio::select! {
                 biased;
                 () = self.shutdown.requested() => return Ok(Line::Refused(Refusal::Stops)),
@@ -251,7 +266,8 @@ impl Driver {
             return Ok(());
         }
         let out = std::mem::take(&mut self.out);
-        self.connection.write_all_within(&out, self.service.options.write_within).await
+        let within = self.write_within();
+        self.connection.write_all_within(&out, within).await
     }
 
     /// Sends answers that have piled up although more follow.
@@ -259,7 +275,8 @@ impl Driver {
         if self.out.len() < OUT_BYTES {
             return Ok(());
         }
-        let sent = self.connection.write_more_within(&self.out, self.service.options.write_within).await;
+        let within = self.write_within();
+        let sent = self.connection.write_more_within(&self.out, within).await;
         let bytes = self.out.len();
         self.out.clear();
         sent?;
@@ -287,3 +304,6 @@ fn link(service: &Pop3Service, connection: &Connection) -> Link {
         mechanisms: sasl::mechanisms(&service.directory, &channel),
     }
 }
+
+#[cfg(test)]
+mod late_tests;

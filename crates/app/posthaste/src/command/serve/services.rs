@@ -24,6 +24,7 @@ use posthaste_store::Store;
 
 use super::current_runner::CurrentRunner;
 use super::policies::Policies;
+use crate::audit;
 use crate::cli::Protocol;
 use crate::config::{self, Config, Plaintext, RspamdFailure};
 use crate::memory::Plan;
@@ -139,7 +140,8 @@ impl Services {
         .with_contexts(budgets.contexts.clone())
         .with_heavy(budgets.heavy.clone())
         .with_index(budgets.index.clone())
-        .with_accounts(budgets.accounts.clone());
+        .with_accounts(budgets.accounts.clone())
+        .with_record_of_acts(audit::of_clients(config));
         // RFC 6785: only with a place where scripts can be stored.
         let imap = match sieve_url(config) {
             Some(url) => imap.with_scripts(filter.clone(), url),
