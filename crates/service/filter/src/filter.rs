@@ -252,7 +252,7 @@ impl Filter {
             Err(error) => return recipients.iter().map(|_| Err(error.clone().into())).collect(),
         };
         let Envelope { from, is_quarantined, asked, client, .. } = envelope;
-        let home = if is_quarantined { Home::Junk } else { Home::Inbox };
+        let chain = chain.for_home(if is_quarantined { Home::Junk } else { Home::Inbox });
         let mail = |account: &Account| Mail {
             message: forms.of(account),
             served: forms.served(),
@@ -260,7 +260,6 @@ impl Filter {
             from,
             chain,
             asked,
-            home,
             client,
         };
         let groups = by_account(recipients);

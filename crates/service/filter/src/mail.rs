@@ -20,12 +20,14 @@ pub struct RemoteClient<'e> {
 }
 
 /// Where a message is kept if no script files it elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Home {
+    #[default]
     Inbox,
-    /// Its author's domain wants it there.
+    /// Its author's domain wants it there, or a scanner.
     Junk,
 }
+
 
 /// A message under way.
 #[derive(Clone, Copy)]
@@ -40,7 +42,6 @@ pub(crate) struct Mail<'m> {
     pub(crate) chain: Chain<'m>,
     /// What is reported about each recipient; empty if the chain says it.
     pub(crate) asked: &'m [Asked<'m>],
-    pub(crate) home: Home,
     pub(crate) client: RemoteClient<'m>,
 }
 

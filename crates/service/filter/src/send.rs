@@ -38,6 +38,8 @@ pub(crate) enum NotSent {
     Address(String, ResolveError),
     #[error("its From field names another author than the account")]
     Author,
+    #[error("it was judged to be junk, and {0} is in another domain: junk does not leave this server")]
+    Junk(String),
     #[error(
         "the account has sent {} messages to other domains in this time, and may send no more (`{}`)",
         .0.count,
@@ -78,7 +80,7 @@ impl Filter {
                 }
                 // Who is named as the sender of junk is perhaps a victim: RFC 3834 §2 wants no
                 // response to what is likely forged.
-                Effect::Vacation(_) if mail.home == Home::Junk => {}
+                Effect::Vacation(_) if mail.chain.home == Home::Junk => {}
                 Effect::Vacation(reply) => {
                     let sent = self.answer(filing, recipient, reply, mail).await;
                     log(recipient, "vacation reply", sent);
@@ -129,7 +131,8 @@ impl Filter {
             };
             let Chain { tls, form, asked, .. } = chain;
             let (refusals, client) = (Refusals::Never, RemoteClient::default());
-            let envelope = Envelope { from, refusals, is_quarantined: false, tls, form, asked: &[], client };
+            let is_quarantined = home == Home::Junk;
+            let envelope = Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client };
             if chain.is_too_long() {
                 return Err(NotSent::Loop);
             }
@@ -146,6 +149,8 @@ impl Filter {
                     outcomes.into_iter().try_for_each(|one| one.map(|_| ()))?;
                     Ok(())
                 }
+                // Other servers would take this one for the sender of it.
+                (Err(ResolveError::NotLocal), Some(_)) if is_quarantined => Err(NotSent::Junk(to.to_owned())),
                 (Err(ResolveError::NotLocal), Some(relay)) => {
                     if let Some(account) = chain.account {
                         self.accounts
@@ -320,7 +325,7 @@ impl Filter {
             return Ok(None);
         }
         // RFC 5429 §2.1.1: nor is one to a sender that is likely forged.
-        let sent = if mail.from.is_empty() || mail.home == Home::Junk {
+        let sent = if mail.from.is_empty() || mail.chain.home == Home::Junk {
             None
         } else {
             let address = recipient.address.as_str();
