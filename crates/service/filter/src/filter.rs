@@ -17,7 +17,7 @@ use crate::asked::Asked;
 use crate::chain::Chain;
 use crate::file::Filing;
 use crate::form::Form;
-use crate::mail::{Home, Mail, RemoteClient};
+use crate::mail::{Came, Home, Mail, RemoteClient};
 use crate::run::{RoomToRun, Runs, run_script};
 use crate::scripts::{Cache, Scripts};
 use crate::site::SiteScripts;
@@ -267,6 +267,7 @@ impl Filter {
             groups.iter().map(|group| self.serve(group, recipients, mail(group.account))).collect();
         let served: Vec<Vec<Done>> = stream::iter(work).buffered(PARALLEL).collect().await;
         let lost = || Done::Failed(DeliveryError::Interrupted("no answer for this recipient".into()));
+            came: Came::Delivered,
         let mut outcomes: Vec<Done> = recipients.iter().map(|_| lost()).collect();
         for (group, served) in groups.iter().zip(served) {
             for (member, done) in group.members.iter().zip(served) {
