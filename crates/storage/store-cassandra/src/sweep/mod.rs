@@ -333,6 +333,15 @@ impl Sweep {
         Ok(chunks.as_ref().is_some_and(|chunks| refers(chunks, reference.uid, reference.commit)))
     }
 
+    /// How many messages with this body exist, by plain reads.
+    pub(crate) async fn references(&self, body: BodyId) -> Result<u64> {
+        let (mut known, mut count) = (Known::new(), 0);
+        for reference in &self.owners(body).await?.references {
+            count += u64::from(self.is_alive(&mut known, reference).await?);
+        }
+        Ok(count)
+    }
+
     /// A body and its references, read in this order: a later object belongs to a reference that is
     /// not among them.
     async fn owners(&self, body: BodyId) -> Result<Owners> {
