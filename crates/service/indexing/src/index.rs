@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::collecting::Collecting;
 use crate::memory::{Kept, Known, Memory};
+use crate::meta::Meta;
 use crate::{places, stored};
 
 /// Questions to segments between two pauses. One takes some 10 µs, and about 1 ms for a piece that
@@ -247,7 +248,7 @@ impl SearchIndex {
             let kept = match was {
                 Some(kept) => Some(kept.clone()),
                 None => self.read_segment(body).await?.map(|segment| Kept {
-                    meta: Arc::new(stored::Meta::of(uid, body, &segment)),
+                    meta: Arc::new(Meta::of(uid, body, &segment)),
                     segment: Some(Arc::new(segment)),
                 }),
             };

@@ -20,6 +20,7 @@ mod cost_tests;
 mod index;
 mod lru;
 mod memory;
+mod meta;
 mod outline;
 mod places;
 mod recent;

@@ -7,9 +7,9 @@ use posthaste_mail_model::{MailboxId, ModSeq, NumSet, Uid};
 use posthaste_search_index::Segment;
 
 use crate::lru::{Lru, Weighed};
+use crate::meta::Meta;
 use crate::outline::Outline;
 use crate::recent::Recent;
-use crate::stored::Meta;
 
 /// The share of the recent messages in the memory: a quarter.
 const LATEST_SHARE: usize = 4;
@@ -89,6 +89,24 @@ impl Weighed for Known {
             }
         }
     }
+}
+
+/// Segments all of whose messages another one has: two nodes made them, or a crash left them.
+pub(crate) fn doubled(all: &[Kept]) -> Option<NumSet> {
+    let mut by_size: Vec<&Kept> = all.iter().collect();
+    by_size.sort_by_key(|kept| (std::cmp::Reverse(kept.meta.indexed.count()), kept.meta.uid));
+    let (mut indexed, mut scanned) = (NumSet::new(), NumSet::new());
+    let mut doubled = NumSet::new();
+    for (number, kept) in by_size.into_iter().enumerate() {
+        let meta = &kept.meta;
+        let is_new =
+            !meta.scanned.difference(&scanned).is_empty() || !meta.indexed.difference(&indexed).is_empty();
+        if !is_new && number > 0 {
+            doubled = doubled.union(&NumSet::range(meta.uid.value(), meta.uid.value()));
+        }
+        (indexed, scanned) = (indexed.union(&meta.indexed), scanned.union(&meta.scanned));
+    }
+    Some(doubled).filter(|doubled| !doubled.is_empty())
 }
 
 /// What is known of the newest messages of a mailbox: all that a delivery needs.

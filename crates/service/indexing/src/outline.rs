@@ -19,7 +19,7 @@ use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Id, ModSeq, NumSet, Uid};
 use posthaste_search_index::MESSAGES_MAX;
 
-use crate::stored::Meta;
+use crate::meta::Meta;
 
 const VERSION: u8 = 1;
 

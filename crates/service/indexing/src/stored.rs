@@ -13,6 +13,7 @@ use posthaste_store::{
     CommitOutcome, DirectoryChange, IncomingMessage, MailboxEntry, Result, Store, StoreError, Stored,
 };
 
+use crate::meta::Meta;
 use crate::outline::Outline;
 use crate::places;
 
@@ -21,37 +22,6 @@ const HEAD: &[u8] = b"Content-Type: application/octet-stream\r\n\r\n";
 
 /// How often a marker is written again after someone else changed it.
 const TRIES: usize = 16;
-
-/// The facts about a segment in the store.
-#[derive(Debug)]
-pub(crate) struct Meta {
-    /// The message that it is.
-    pub(crate) uid: Uid,
-    pub(crate) body: BodyId,
-    /// Bytes of the segment.
-    pub(crate) bytes: u64,
-    /// Bytes of the text that it covers.
-    pub(crate) text_bytes: u64,
-    /// UIDs that it has looked at.
-    pub(crate) scanned: NumSet,
-    /// UIDs of the messages that it has.
-    pub(crate) indexed: NumSet,
-}
-
-impl Meta {
-    pub(crate) fn of(uid: Uid, body: BodyId, segment: &Segment) -> Self {
-        let mut indexed = NumSet::new();
-        segment.uids().for_each(|uid| indexed.push(uid));
-        let bytes = segment.as_bytes().len() as u64;
-        let scanned = NumSet::from_ranges(segment.scanned());
-        Self { uid, body, bytes, text_bytes: segment.text_bytes(), scanned, indexed }
-    }
-
-    /// Its bytes in memory without the segment.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        std::mem::size_of::<Self>() + (self.scanned.ranges().len() + self.indexed.ranges().len()) * 8
-    }
-}
 
 /// The messages that are segments of a mailbox, with their bodies; and those that cannot be read.
 pub(crate) async fn list(store: &Store, mailbox: MailboxId) -> Result<(Vec<(Uid, BodyId)>, NumSet)> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use posthaste_mail_model::{AccountId, Id, MailboxId, MailboxName, NumSet};
+use posthaste_mail_model::{AccountId, Id, MailboxId, MailboxName, NumSet, Uid};
 use posthaste_store::{IncomingMessage, Mailbox, MemoryEngine, Store, StoreOptions};
 use proptest::prelude::*;
 
@@ -278,7 +278,10 @@ enum Step {
     Add(u32, u32),
     Expunge(u32, u32),
     Update,
-    Restart,
+    /// A delivery is looked at, with messages from this UID on.
+    Look(u32),
+    /// With so many bytes of memory.
+    Restart(usize),
     Ask(String),
 }
 
@@ -287,7 +290,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (1_u32..400, 0_u32..50).prop_map(|(count, seed)| Step::Add(count, seed)),
         2 => (1_u32..2000, 1_u32..900).prop_map(|(first, count)| Step::Expunge(first, count)),
         3 => Just(Step::Update),
-        1 => Just(Step::Restart),
+        3 => (1_u32..1500).prop_map(Step::Look),
+        1 => prop_oneof![Just(MEMORY), Just(6000)].prop_map(Step::Restart),
         4 => "[abc]{3,5}".prop_map(Step::Ask),
     ]
 }
@@ -319,7 +323,10 @@ proptest! {
                         world.mailbox.remove(&NumSet::range(first, first + count)).await.unwrap();
                     }
                     Step::Update => index.update(world.id()).await.unwrap(),
-                    Step::Restart => index = world.index(),
+                    Step::Look(from) => {
+                        index.work(world.id(), Uid::new(from).unwrap()).await.unwrap();
+                    },
+                    Step::Restart(memory) => index = SearchIndex::new(world.store.clone(), memory),
                     Step::Ask(word) => {
                         world.ask(&index, &word).await;
                     }

@@ -128,24 +128,6 @@ impl SearchIndex {
     }
 }
 
-/// Segments all of whose messages another one has: two nodes made them, or a crash left them.
-pub(crate) fn doubled(all: &[Kept]) -> Option<NumSet> {
-    let mut by_size: Vec<&Kept> = all.iter().collect();
-    by_size.sort_by_key(|kept| (std::cmp::Reverse(kept.meta.indexed.count()), kept.meta.uid));
-    let (mut indexed, mut scanned) = (NumSet::new(), NumSet::new());
-    let mut doubled = NumSet::new();
-    for (number, kept) in by_size.into_iter().enumerate() {
-        let meta = &kept.meta;
-        let is_new =
-            !meta.scanned.difference(&scanned).is_empty() || !meta.indexed.difference(&indexed).is_empty();
-        if !is_new && number > 0 {
-            doubled = doubled.union(&NumSet::range(meta.uid.value(), meta.uid.value()));
-        }
-        (indexed, scanned) = (indexed.union(&meta.indexed), scanned.union(&meta.scanned));
-    }
-    Some(doubled).filter(|doubled| !doubled.is_empty())
-}
-
 /// Small segments that fit into one. They come with the smallest first.
 fn to_merge(all: &[Small]) -> Option<Vec<Small>> {
     let (mut messages, mut bytes, mut group) = (0, 0_u64, Vec::new());

@@ -15,10 +15,10 @@ use posthaste_store::{Result, StoreError, Stored};
 use tokio::time::Instant;
 
 use crate::index::SearchIndex;
+use crate::memory::doubled;
 use crate::outline::Outline;
 use crate::recent::Recent;
 use crate::terms::{Lent, summary_steps};
-use crate::tidy::doubled;
 use crate::{SEGMENT_MESSAGES_MIN, places, stored};
 
 /// After a change, others are waited for: messages that come within this time are read together. A
