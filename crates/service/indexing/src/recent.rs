@@ -45,7 +45,7 @@ impl Recent {
             over = over.saturating_sub(message_bytes(terms));
             count += 1;
         }
-        let last = self.messages.drain(..count).last();
+        let last = self.messages.drain(..count).next_back();
         if let Some((last, _)) = last {
             self.scanned = self.scanned.difference(&NumSet::range(1, last));
         }
