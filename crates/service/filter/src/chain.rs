@@ -100,6 +100,11 @@ impl<'c> Chain<'c> {
         Self { sends: Some(self.sends.unwrap_or(sends)), ..self }
     }
 
+    /// Whether a script or a group of this server has sent the message on already.
+    pub(crate) fn is_sent_on(self) -> bool {
+        self.depth > 0
+    }
+
     /// Whether too many scripts have sent the message on.
     pub(crate) fn is_too_long(self) -> bool {
         self.depth > DEPTH_MAX

@@ -17,7 +17,7 @@ use crate::asked::Asked;
 use crate::chain::Chain;
 use crate::file::Filing;
 use crate::form::Form;
-use crate::mail::{Home, Mail, RemoteClient};
+use crate::mail::{Came, Home, Mail, RemoteClient};
 use crate::run::{RoomToRun, Runs, run_script};
 use crate::scripts::{Cache, Scripts};
 use crate::site::SiteScripts;
@@ -258,6 +258,7 @@ impl Filter {
             served: forms.served(),
             sent: &sent,
             from,
+            came: Came::Delivered,
             chain,
             asked,
             client,

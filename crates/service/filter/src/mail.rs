@@ -28,6 +28,14 @@ pub(crate) enum Home {
     Junk,
 }
 
+/// How a message came before a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// It is delivered.
+    Delivered,
+    /// A user has put it into a mailbox, and may have written each of its fields.
+    Stored,
+}
 
 /// A message under way.
 #[derive(Clone, Copy)]
@@ -39,6 +47,7 @@ pub(crate) struct Mail<'m> {
     /// As it came.
     pub(crate) sent: &'m Bytes,
     pub(crate) from: &'m str,
+    pub(crate) came: Came,
     pub(crate) chain: Chain<'m>,
     /// What is reported about each recipient; empty if the chain says it.
     pub(crate) asked: &'m [Asked<'m>],

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_delivery::{Delivery, DeliveryOptions, SummaryMemory};
-use posthaste_directory::{AccountChange, Directory, Forward, NewAccount, Policy};
+use posthaste_directory::{AccountChange, Annotated, Directory, Forward, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret};
 use posthaste_net::{AccountLimits, Accounts, ByteBudget};
 use posthaste_queue::{EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, Success, TlsWish};
@@ -14,6 +14,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use crate::{Asked, Delivered, Envelope, Filter, Form, Refusals, RemoteClient, Undelivered};
+
+mod sent_on;
 
 const ANA: &str = "ana@example.org";
 const MESSAGE: &[u8] = b"Received: by a\r\nFrom: bo@b.test\r\nSubject: hello\r\n\r\nwords\r\n";
