@@ -86,7 +86,15 @@ pub struct Envelope<'e> {
 pub(crate) enum Done {
     Kept(Success),
     Failed(DeliveryError),
-    Rejected(String),
+    Rejected(ScriptRefusal),
+}
+
+/// Why a script refuses a message.
+#[derive(Debug, Clone)]
+pub(crate) struct ScriptRefusal {
+    reason: String,
+    /// `ereject`: by the protocol wherever possible (RFC 5429 §2.1).
+    is_strict: bool,
 }
 
 impl From<Result<(), DeliveryError>> for Done {
@@ -275,10 +283,18 @@ impl Filter {
             }
         }
         let is_kept = |done: &Done| matches!(done, Done::Kept(_));
+        let needs_report = |(place, done): (usize, &Done)| match (done, recipients.get(place)) {
+            (Done::Rejected(refusal), Some(recipient)) => {
+                self.needs_report(refusal, mail(&recipient.account).of(place))
+            }
+            _ => false,
+        };
         let can_refuse = match envelope.refusals {
             Refusals::Each => true,
             // A client that is refused sends it again, to all of them.
-            Refusals::Together => !outcomes.iter().any(is_kept),
+            Refusals::Together => {
+                !outcomes.iter().any(is_kept) && !outcomes.iter().enumerate().any(needs_report)
+            }
             Refusals::Never => false,
         };
         let mut results = Vec::with_capacity(outcomes.len());
@@ -286,13 +302,27 @@ impl Filter {
             results.push(match done {
                 Done::Kept(success) => Ok(Some(success)),
                 Done::Failed(error) => Err(error.into()),
-                Done::Rejected(reason) if can_refuse => Err(Undelivered::Rejected(reason)),
-                Done::Rejected(reason) => {
-                    self.report_refusal(recipient, &reason, mail(&recipient.account).of(place)).await
+                Done::Rejected(refusal) => {
+                    let mail = mail(&recipient.account).of(place);
+                    match can_refuse && !self.needs_report(&refusal, mail) {
+                        true => Err(Undelivered::Rejected(refusal.reason)),
+                        false => self.report_refusal(recipient, &refusal.reason, mail).await,
+                    }
                 }
             });
         }
         results
+    }
+
+    /// Whether a report must say why a script refuses a message. A reply of the protocol has no
+    /// letters beyond ASCII (RFC 5429 §2.2.1). `ereject` prefers the reply all the same, and so
+    /// does a message whose sender can get no report.
+    fn needs_report(&self, refusal: &ScriptRefusal, mail: Mail<'_>) -> bool {
+        let is_reported = self.relay.is_some()
+            && !mail.from.is_empty()
+            && mail.chain.home != Home::Junk
+            && mail.chain.asked.wants_failure();
+        is_reported && !refusal.is_strict && !refusal.reason.is_ascii()
     }
 
     /// One account's recipients, one result each.
@@ -388,12 +418,12 @@ impl Filter {
             }
         };
         self.remember_all(recipient, &outcome).await;
-        let reason = outcome.effects.into_iter().find_map(|effect| match effect {
-            Effect::Reject { reason, .. } => Some(reason),
+        let refusal = outcome.effects.into_iter().find_map(|effect| match effect {
+            Effect::Reject { reason, is_strict } => Some(ScriptRefusal { reason, is_strict }),
             _ => None,
         });
-        match (done, reason) {
-            (Done::Kept(_), Some(reason)) => Done::Rejected(reason),
+        match (done, refusal) {
+            (Done::Kept(_), Some(refusal)) => Done::Rejected(refusal),
             (done, _) => done,
         }
     }

@@ -232,3 +232,27 @@ async fn a_notification_reaches_who_is_named_in_cc() {
     to.sort_unstable();
     assert_eq!(to, ["x@c.test", "y@c.test", "z@c.test"]);
 }
+
+/// RFC 5429 §2.2.1: a reply of the protocol would have other letters.
+#[tokio::test]
+async fn a_reason_beyond_ascii_is_reported_unless_the_script_wants_a_reply() {
+    let world = World::new().await;
+    let message = mail("far@b.test");
+    let bring = async |from, is_junk| world.bring(from, ANA, (&message, is_junk)).await;
+    world.use_script("require \"reject\"; reject \"grüße\";").await;
+    assert_eq!(bring("far@b.test", false).await.unwrap(), None);
+    assert_eq!(world.left_to().await, ["far@b.test"]);
+    let is_refused =
+        |outcome: &Delivered| matches!(outcome, Err(Undelivered::Rejected(why)) if why == "grüße");
+    // Who can get no report is refused by the protocol all the same.
+    for (from, is_junk) in [("", false), ("far@b.test", true)] {
+        let outcome = bring(from, is_junk).await;
+        assert!(is_refused(&outcome), "{outcome:?}");
+    }
+    world.use_script("require \"ereject\"; ereject \"grüße\";").await;
+    let outcome = bring("far@b.test", false).await;
+    assert!(is_refused(&outcome), "{outcome:?}");
+    world.use_script("require \"reject\"; reject \"no\";").await;
+    assert!(matches!(bring("far@b.test", false).await, Err(Undelivered::Rejected(_))));
+    assert_eq!((world.left().await.len(), world.inbox().await), (0, 0));
+}
