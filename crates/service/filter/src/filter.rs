@@ -411,7 +411,7 @@ impl Filter {
         let sends = AtomicUsize::new(0);
         let sending = Mail { chain: mail.chain.counted(&sends), ..mail };
         let done = match self.send_all(filing, recipient, &outcome, sending).await {
-            Ok(()) => Done::Kept(Success::Delivered),
+            Ok(()) => Done::Kept(success(filing, &outcome)),
             Err(error) => {
                 tracing::warn!(account, script = active, %error, "a Sieve script's mail is not sent: the message is kept");
                 filing.keep_as_it_came().await.into()
@@ -488,6 +488,18 @@ impl Filter {
     /// Unix seconds.
     pub(crate) fn now(&self) -> u64 {
         self.delivery.store().unix_ms() / 1000
+    }
+}
+
+/// What a script did that the sender may hear of (RFC 3461 §5.2.7). Only what it sent on left the
+/// account without a copy.
+fn success(filing: &Filing<'_>, outcome: &Outcome) -> Success {
+    let is_sent_on = |effect: &&Effect| matches!(effect, Effect::Redirect { .. });
+    match outcome.effects.iter().filter(is_sent_on).count() {
+        0 => Success::Delivered,
+        _ if filing.is_kept() => Success::Delivered,
+        1 => Success::SentOn,
+        _ => Success::Expanded,
     }
 }
 

@@ -285,6 +285,18 @@ async fn what_is_sent_on_is_not_reported_as_delivered() {
         let found = world.deliver(MESSAGE, Form::default(), address).await.unwrap();
         assert_eq!(found, Some(wanted), "{address}");
     }
+    world.directory.set_forward(ANA, None).await.unwrap();
+    for (script, wanted) in [
+        ("redirect \"x@c.test\";", Success::SentOn),
+        ("redirect \"x@c.test\"; redirect \"y@c.test\";", Success::Expanded),
+        ("redirect \"x@c.test\"; keep;", Success::Delivered),
+        ("discard;", Success::Delivered),
+        // It leads nowhere: the account keeps the message.
+        ("redirect \"no@example.org\";", Success::Delivered),
+    ] {
+        world.use_script(script).await;
+        assert_eq!(world.deliver(MESSAGE, Form::default(), ANA).await.unwrap(), Some(wanted), "{script}");
+    }
 }
 
 /// A group holds no summary, so it may wait for memory, and what it takes is counted.
