@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
+use parking_lot::Mutex;
 use posthaste_delivery::{Delivery, DeliveryError};
 use posthaste_directory::{Account, DirectoryError, Recipient, ResolveError, ScriptError};
 use posthaste_net::Accounts;
@@ -480,6 +481,8 @@ impl Filter {
             happened: None,
             remote_ip: mail.client.ip.map(|ip| ip.to_string()),
             remote_host: mail.client.host.map(str::to_owned),
+            directory: Arc::clone(self.delivery.directory()),
+            annotations: Mutex::default(),
             engine: Arc::clone(self.delivery.store().engine()),
             runtime: Handle::current(),
         }

@@ -4,7 +4,7 @@
 //! They run as one with the account's script: `include` one after the other. So `stop` in one ends
 //! all, `return` ends one, and a later one adds its effects.
 
-use posthaste_sieve::{CompileErrors, Script};
+use posthaste_sieve::{CompileErrors, Location, Script};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

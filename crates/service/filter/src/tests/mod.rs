@@ -405,3 +405,31 @@ async fn copies_of_a_list_name_it() {
         world.queue.remove(&item).await.unwrap();
     }
 }
+
+/// RFC 5490 §3, §5.
+#[tokio::test]
+async fn a_script_reads_annotations() {
+    let world = World::new().await;
+    let ana = world.directory.account(ANA).await.unwrap().unwrap();
+    let list = world.filter.delivery().mailboxes(ana.id).await.unwrap();
+    let inbox = list.find(&MailboxName::inbox()).unwrap().id;
+    let note = |value: &'static str| [("/private/comment", Some(Bytes::from_static(value.as_bytes())))];
+    world.directory.annotate(ana.id, Annotated::Mailbox(inbox), &note("here")).await.unwrap();
+    world.directory.annotate(ana.id, Annotated::Server, &note("all")).await.unwrap();
+    for (test, is_true) in [
+        ("metadata \"INBOX\" \"/private/comment\" \"here\"", true),
+        ("metadata \"INBOX\" \"/PRIVATE/Comment\" \"here\"", true),
+        ("metadata \"INBOX\" \"/private/comment\" \"all\"", false),
+        ("metadata \"Nowhere\" \"/private/comment\" \"here\"", false),
+        ("servermetadata \"/private/comment\" \"all\"", true),
+        ("metadataexists \"INBOX\" [\"/private/comment\"]", true),
+        ("metadataexists \"INBOX\" [\"/private/comment\", \"/private/other\"]", false),
+        ("servermetadataexists [\"/private/comment\"]", true),
+    ] {
+        let before = world.inbox().await;
+        let script = format!("require [\"mboxmetadata\", \"servermetadata\"]; if {test} {{ discard; }}");
+        world.use_script(&script).await;
+        world.deliver(MESSAGE, Form::default(), ANA).await.unwrap();
+        assert_eq!(world.inbox().await == before, is_true, "{test}");
+    }
+}
