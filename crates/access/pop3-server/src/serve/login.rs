@@ -13,7 +13,7 @@ use posthaste_mail_model::{MailboxName, Secret};
 use posthaste_net::{Connection, LoginEnd, NetError};
 use posthaste_store::StoreError;
 
-use super::{Driver, Line, Next};
+use super::{Driver, Inbox, Line, Next};
 use crate::command::{self, SyntaxError};
 use crate::maildrop::Maildrop;
 use crate::options::{ClearTextLogin, Pop3Options};
