@@ -33,6 +33,8 @@ mod message_limit;
 mod notify;
 mod options;
 mod progress;
+#[cfg(test)]
+mod progress_tests;
 mod referred;
 mod reply;
 mod rights;

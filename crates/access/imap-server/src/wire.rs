@@ -39,6 +39,8 @@ pub(crate) struct Wire {
     out: Vec<u8>,
     write_within: Duration,
     pace: Pace,
+    /// A report of progress could not be sent.
+    is_broken: bool,
 }
 
 /// Input of later commands that is read while a command runs, to notice that the client has
@@ -58,6 +60,7 @@ impl Wire {
             out: Vec::new(),
             write_within,
             pace: Pace::default(),
+            is_broken: false,
         }
     }
 
@@ -160,6 +163,9 @@ impl Wire {
 
     /// Sends the printed output if it is large.
     pub(crate) async fn relieve(&mut self) -> Result<(), NetError> {
+        if self.is_broken {
+            return Err(NetError::Closed);
+        }
         if !self.is_full() {
             return Ok(());
         }
@@ -187,6 +193,39 @@ impl Wire {
         work: impl Future<Output = T>,
     ) -> Result<T, NetError> {
         self.wait_for(work, Some(reports)).await
+    }
+
+    /// Does work that changes mailboxes, and reports that it is going on if it takes long
+    /// (RFC 9585). It is done to its end, whatever becomes of the connection: what belongs to the
+    /// change comes after it.
+    pub(crate) async fn reporting<T>(&mut self, reports: Reports<'_>, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        let clock = self.connection.clock().clone();
+        let mut due = clock.now() + reports.times.first;
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = clock.sleep(due.saturating_duration_since(clock.now())) => {}
+            }
+            due = clock.now() + reports.times.every;
+            if self.is_broken {
+                continue;
+            }
+            self.say_code(reports.now(), "Working");
+            let (done, sent) = {
+                let mut sending = std::pin::pin!(self.flush());
+                tokio::select! {
+                    biased;
+                    done = &mut work => (Some(done), sending.await),
+                    sent = &mut sending => (None, sent),
+                }
+            };
+            self.is_broken = sent.is_err();
+            if let Some(done) = done {
+                return done;
+            }
+        }
     }
 
     async fn wait_for<T>(
@@ -233,6 +272,9 @@ impl Wire {
 
     /// Sends all printed output.
     pub(crate) async fn flush(&mut self) -> Result<(), NetError> {
+        if self.is_broken {
+            return Err(NetError::Closed);
+        }
         if self.out.is_empty() {
             return Ok(());
         }
