@@ -1,5 +1,3 @@
-//! What a session holds of a message once the message is no longer paid for, counted by an
-//! allocator.
 //! What a session holds of a message that is no longer paid for, counted by an allocator.
 
 use std::net::SocketAddr;
