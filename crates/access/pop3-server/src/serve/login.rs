@@ -134,7 +134,7 @@ impl Driver {
         let lease = self.service.directory.lease(&login);
         self.connection.ends_with(LoginEnd::new(lease.signal()));
         self.lease = Some(lease);
-        Self::after(&self.session.logged_in(maildrop, &mut self.out))
+        Self::after(&self.session.logged_in(&account.name, maildrop, &mut self.out))
     }
 
     async fn open(&mut self, account: &Account) -> Result<Maildrop, StoreError> {
@@ -152,7 +152,7 @@ impl Driver {
             client: self.connection.peer().ip(),
             protocol: "pop3",
         });
-        self.mailbox = Some(Arc::clone(&mailbox));
+        self.inbox = Some(Inbox { owner: account.id, mailbox: Arc::clone(&mailbox) });
         Ok(maildrop)
     }
 

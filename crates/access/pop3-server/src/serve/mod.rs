@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use posthaste_directory::{Lease, revoked, sasl};
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::{AccountId, NumSet};
 use posthaste_net::{AccountLimit, Connection, LineReader, NetError, SessionFuture, Shutdown, TakenLine};
 use posthaste_store::Mailbox;
 
@@ -66,14 +66,19 @@ enum Line {
     Silent,
 }
 
+struct Inbox {
+    owner: AccountId,
+    /// Kept open, so that its view stays in memory.
+    mailbox: Arc<Mailbox>,
+}
+
 struct Driver {
     service: Arc<Pop3Service>,
     connection: Connection,
     session: Session,
     /// Ends when the account that logged in may no longer be used as it was.
     lease: Option<Lease>,
-    /// Kept open, so that its view stays in memory.
-    mailbox: Option<Arc<Mailbox>>,
+    inbox: Option<Inbox>,
     out: Vec<u8>,
     /// Bytes sent since the last yield to other sessions.
     sent: usize,
@@ -90,7 +95,7 @@ impl Driver {
             connection,
             session,
             lease: None,
-            mailbox: None,
+            inbox: None,
             out: Vec::new(),
             sent: 0,
             shutdown,
@@ -121,7 +126,7 @@ impl Driver {
     /// A command begins. A refusal if its account may give none now.
     async fn command_begins(&mut self, line: &[u8]) -> Result<Option<Refusal>, NetError> {
         posthaste_metrics::command_ended();
-        let messages = self.mailbox.as_ref().map(|mailbox| mailbox.view().exists());
+        let messages = self.inbox.as_ref().map(|inbox| inbox.mailbox.view().exists());
         posthaste_metrics::command(posthaste_metrics::verb(line, VERBS), messages);
         self.held_back().await
     }
@@ -181,11 +186,15 @@ impl Driver {
 
     /// UPDATE (RFC 1939 §6): one commit removes them all, or none. Nothing interrupts it.
     async fn remove(&self, uids: &NumSet) -> Result<(), Refusal> {
-        let Some(mailbox) = &self.mailbox else { return Ok(()) };
-        match mailbox.remove(uids).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Refusal::of_store(&error)),
+        let Some(Inbox { owner, mailbox }) = &self.inbox else { return Ok(()) };
+        let removed = mailbox.remove(uids).await.map_err(|error| Refusal::of_store(&error))?;
+        // The annotations of all users (RFC 5257). If this fails, the messages are removed all the
+        // same.
+        let directory = &self.service.directory;
+        if let Err(error) = directory.forget_message_annotations(*owner, mailbox.id(), &removed.uids).await {
+            tracing::warn!(%error, "annotations of removed messages were left behind");
         }
+        Ok(())
     }
 
     /// Counts a command and waits until the account may give it; what ends the session meanwhile.

@@ -51,6 +51,8 @@ const ACCOUNT_LOOK: Duration = Duration::from_millis(500);
 const ACCOUNT_LOOK_CLUSTER: Duration = Duration::from_secs(3);
 /// Between two rounds of maintenance when there was nothing to do.
 const MAINTENANCE_PAUSE: Duration = Duration::from_secs(2);
+/// The pause between the start and the first run of retention: clients come back first.
+const FIRST_RUN_AFTER: Duration = Duration::from_secs(5 * 60);
 /// Between two looks at when certificates end.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// A certificate that ends within this time is named in the log. Those that live for 90 days are
@@ -399,8 +401,10 @@ async fn retain(retention: Retention, config: config::Retention) {
     if config.every.is_zero() || rules.is_empty() {
         return;
     }
+    let mut pause = before_first_run(config.every);
     loop {
-        tokio::time::sleep(config.every).await;
+        tokio::time::sleep(pause).await;
+        pause = config.every;
         let mut report = |outcome: std::result::Result<Outcome, RetentionError>| {
             let outcome = match outcome {
                 Ok(outcome) => outcome,
@@ -420,6 +424,11 @@ async fn retain(retention: Retention, config: config::Retention) {
             tracing::warn!(%error, "`retention.rules` were not all applied; they are tried again in `retention.every`");
         }
     }
+}
+
+/// A server that is started again more often than `retention.every` applies its rules, too.
+fn before_first_run(every: Duration) -> Duration {
+    every.min(FIRST_RUN_AFTER)
 }
 
 enum Asked {
@@ -449,5 +458,17 @@ impl Signals {
             _ = self.terminate.recv() => Asked::Stop,
             _ = self.interrupt.recv() => Asked::Stop,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retention_runs_although_the_server_is_started_again_often() {
+        let week = 7 * DAY;
+        assert!(before_first_run(week) < Duration::from_secs(60 * 60));
+        assert_eq!(before_first_run(Duration::from_secs(2)), Duration::from_secs(2));
     }
 }

@@ -14,6 +14,7 @@ use posthaste_metrics::Registry;
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Places, Shutdown, processors_for_work};
 use posthaste_pop3_server::{Pop3Options, Pop3Service};
 use posthaste_reporting::{Reporter, ReportingOptions};
+use posthaste_retention::InboxExpiry;
 use posthaste_screening::{Screening, ScreeningOptions, Seen};
 use posthaste_smtp_client::Dns;
 use posthaste_smtp_server::{
@@ -304,6 +305,7 @@ fn pop3_options(config: &Config) -> Pop3Options {
         login_within: limits.login_timeout * LOGIN_SILENCES,
         // A POP3 session does one thing and ends: the time of IMAP's IDLE is too long for it.
         silence_within: limits.idle_timeout.min(defaults.silence_within),
+        expiry: InboxExpiry::new(&config.retention.rules()),
         login_delay: limits.pop3_login_delay,
         ..defaults
     }
