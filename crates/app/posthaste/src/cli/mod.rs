@@ -329,7 +329,8 @@ pub struct Convert {
     /// Messages a second at most.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
-    /// Give up rich originals. Without this, messages stay as they are if theirs would be lost.
+    /// Give up rich originals. Without this, messages stay as they are if theirs would be lost. A
+    /// message that shares its original with other accounts gets a new UID; they keep it.
     #[arg(long)]
     pub lossy: bool,
 }
