@@ -12,7 +12,7 @@ const PASSWORD: &str = "correct horse";
 
 fn start(dir: &Path) -> Server {
     ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .data(&dir.join("data"))
+        .data(dir.join("data"))
         .listen("imap=127.0.0.1:0")
         .start()
 }

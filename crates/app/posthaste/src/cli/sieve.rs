@@ -16,7 +16,7 @@ pub enum Sieve {
     ///
     /// `include :personal "NAME"` reads NAME.sieve from the script's directory, `include :global`
     /// from its subdirectory `global`, or from --global.
-    Test(SieveTest),
+    Test(Box<SieveTest>),
     /// List an account's scripts, a line each: name, size, and `active` for the one that runs.
     List {
         /// The account.
