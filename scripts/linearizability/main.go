@@ -102,7 +102,7 @@ func (r *run) work(name string, addresses []string, seed int64) {
 		err := maker.until("ALREADYEXISTS", func() error { return maker.simple("CREATE " + b.name) })
 		maker.close()
 		if err != nil {
-			fmt.Printf("linearizability: CREATE %s failed for a minute: %v\n", b.name, err)
+			r.fault("CREATE %s failed for a minute: %v", b.name, err)
 			return
 		}
 	}
