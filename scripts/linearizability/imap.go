@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,22 +29,21 @@ type errNo string
 
 func (e errNo) Error() string { return string(e) }
 
-// until repeats an action, on another server too, until it succeeds; false if it never does.
-func (c *client) until(action func() error) bool {
-	var err error
-	for try := 0; try < 120; try++ {
-		if err = action(); err == nil {
-			return true
-		}
+// until repeats an action, on another server too, until it succeeds; an error if it did not within a minute. An answer with the
+// code `done` means that an earlier try, whose answer was lost, succeeded.
+func (c *client) until(done string, action func() error) error {
+	for began := time.Now(); ; {
+		err := action()
 		var no errNo
-		if errors.As(err, &no) && strings.Contains(err.Error(), "ALREADYEXISTS") {
-			return true
+		if err == nil || errors.As(err, &no) && strings.HasPrefix(err.Error(), "NO ["+done+"]") {
+			return nil
 		}
 		c.close()
+		if time.Since(began) > time.Minute {
+			return err
+		}
 		time.Sleep(500 * time.Millisecond)
 	}
-	fmt.Println("linearizability: given up after a minute:", err)
-	return false
 }
 
 // connect makes the connection if there is none. A server that does not answer is tried twice, then the next one.
@@ -57,7 +57,7 @@ func (c *client) connect() error {
 	if err != nil {
 		if c.tries++; c.tries >= 2 && len(c.others) > 0 {
 			c.tries = 0
-			c.address = c.others[int(time.Now().UnixNano())%len(c.others)]
+			c.address = c.others[(slices.Index(c.others, c.address)+1)%len(c.others)]
 		}
 		return err
 	}
@@ -151,11 +151,15 @@ func message(token string) string {
 }
 
 var (
-	appendUID = regexp.MustCompile(`\[APPENDUID \d+ (\d+)\]`)
-	modseq    = regexp.MustCompile(`\[HIGHESTMODSEQ (\d+)\]`)
-	fetchUID  = regexp.MustCompile(`^\* \d+ FETCH \(.*?\bUID (\d+)`)
-	fetchFlag = regexp.MustCompile(`\bFLAGS \(([^)]*)\)`)
-	subject   = regexp.MustCompile(`\nSubject: (\S+)\r\n`)
+	appendUID = regexp.MustCompile(`^OK \[APPENDUID (\d+) (\d+)\]`)
+	// COPY's is tagged, MOVE's is not.
+	copyUID     = regexp.MustCompile(`^(?:\* )?OK \[COPYUID (\d+) (\S+) (\S+)\]`)
+	modseq      = regexp.MustCompile(`\[HIGHESTMODSEQ (\d+)\]`)
+	uidNext     = regexp.MustCompile(`\[UIDNEXT (\d+)\]`)
+	uidValidity = regexp.MustCompile(`\[UIDVALIDITY (\d+)\]`)
+	fetchUID    = regexp.MustCompile(`^\* \d+ FETCH \(.*?\bUID (\d+)`)
+	fetchFlag   = regexp.MustCompile(`\bFLAGS \(([^)]*)\)`)
+	subject     = regexp.MustCompile(`\nSubject: (\S+)\r\n`)
 )
 
 // flagsOf reads a FETCH response that has UID, flags and size, as the answer to a read has; ok is false for any other response.
@@ -164,8 +168,7 @@ func flagsOf(line string) (r row, ok bool) {
 	if uid == nil || flags == nil || !strings.Contains(line, "RFC822.SIZE") {
 		return r, false
 	}
-	n, _ := strconv.ParseUint(uid[1], 10, 32)
-	r.UID = uint32(n)
+	r.UID = number(uid[1])
 	for bit, name := range flagNames {
 		if strings.Contains(flags[1], name) {
 			r.Flags |= bit
@@ -187,10 +190,17 @@ func bodyOf(line string) (r row, ok bool, err error) {
 	if uid == nil || token == nil {
 		return r, false, fmt.Errorf("a FETCH without UID or subject: %.200q", line)
 	}
-	n, _ := strconv.ParseUint(uid[1], 10, 32)
-	r = row{UID: uint32(n), Token: token[1]}
-	if !strings.Contains(line, "\n"+message(r.Token)) {
+	r = row{UID: number(uid[1]), Token: token[1]}
+	open := strings.LastIndexByte(head, '{')
+	size, err := strconv.Atoi(strings.TrimSuffix(head[open+1:], "}"))
+	if body := line[len(head)+1:]; err != nil || size > len(body) || body[:size] != message(r.Token) {
 		return r, false, fmt.Errorf("the body of UID %d is not the message %s", r.UID, r.Token)
 	}
 	return r, true, nil
+}
+
+// number reads a UID. What is none becomes 0, which no message has.
+func number(text string) uint32 {
+	n, _ := strconv.ParseUint(text, 10, 32)
+	return uint32(n)
 }

@@ -1,9 +1,11 @@
 // Program linearizability lets clients work on mailboxes that two servers share, and checks what they saw.
 //
-// Each mailbox has a few clients, spread over the servers. Every client does one thing at a time: append, set or clear a flag,
-// mark as deleted, expunge, read all. Each operation is recorded with its invocation and its completion. At the end each mailbox's
-// history is checked for linearizability by Porcupine against the model in model.go. Then every mailbox is read once more from
-// each server, and compared with what the model allows.
+// Mailboxes are in pairs. Each has a few clients, spread over the servers. Every client does one thing at a time: append, set or
+// clear a flag, mark as deleted, expunge, read all, copy or move a message to the other mailbox of the pair. Each operation is
+// recorded with its invocation and its completion. Some mailboxes are deleted at the end, while messages are copied out of them.
+//
+// When all is over, each mailbox is read once more from each server, bodies included. Then its history is checked for
+// linearizability by Porcupine against the model in model.go; history.go says what a COPY and a MOVE are there.
 //
 // Usage: linearizability -servers HOST:PORT,HOST:PORT -seconds N [-stop FILE] …; scripts/cluster-proof runs it.
 package main
@@ -12,6 +14,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math/rand"
 	"os"
 	"path/filepath"
 	"sort"
@@ -27,8 +30,8 @@ var (
 	user     = flag.String("user", "", "the account")
 	password = flag.String("password", "password4tests", "its password")
 	seconds  = flag.Int("seconds", 120, "how long new mailboxes are begun")
-	groups   = flag.Int("groups", 4, "mailboxes in use at a time")
-	clients  = flag.Int("clients", 4, "clients of a mailbox")
+	groups   = flag.Int("groups", 3, "pairs of mailboxes in use at a time")
+	clients  = flag.Int("clients", 3, "clients of a mailbox")
 	ops      = flag.Int("ops", 25, "operations of a client on one mailbox")
 	think    = flag.Duration("think", 20*time.Millisecond, "longest pause of a client between two operations")
 	timeout  = flag.Duration("timeout", 2*time.Minute, "after this an operation's outcome is unknown")
@@ -49,7 +52,7 @@ func main() {
 		go func() {
 			defer working.Done()
 			for round := 0; run.goesOn(); round++ {
-				run.mailbox(fmt.Sprintf("g%d-%d", group, round), addresses, *seed+int64(group)*1_000_000+int64(round)*1000)
+				run.work(fmt.Sprintf("g%d-%d", group, round), addresses, *seed+int64(group)*1_000_000+int64(round)*1000)
 			}
 		}()
 	}
@@ -67,29 +70,16 @@ func main() {
 
 // run is everything that was recorded.
 type run struct {
-	start time.Time
-	mu    sync.Mutex
-	boxes []*box
-}
-
-// box is one mailbox and its history.
-type box struct {
-	name    string
-	mu      sync.Mutex
-	history []operation
-	// names holds the token of each UID whose message was acknowledged or read.
-	names  map[uint32]string
+	start  time.Time
+	mu     sync.Mutex
+	pairs  []*pair
 	faults []string
 }
 
-// operation is one call, with what was asked and what came back.
-type operation struct {
-	Client int
-	Server string
-	Call   int64
-	Return int64
-	Input  input
-	Output output
+func (r *run) fault(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.faults = append(r.faults, fmt.Sprintf(format, args...))
 }
 
 func (r *run) goesOn() bool {
@@ -104,93 +94,143 @@ func (r *run) goesOn() bool {
 // now is nanoseconds of a clock that only goes forward.
 func (r *run) now() int64 { return time.Since(r.start).Nanoseconds() }
 
-// mailbox makes one mailbox, and lets its clients work.
-func (r *run) mailbox(name string, addresses []string, seed int64) {
-	b := &box{name: name, names: map[uint32]string{}}
-	maker := &client{address: addresses[0], others: addresses}
-	if !maker.until(func() error { return maker.simple("CREATE " + name) }) {
-		return
+// work makes two mailboxes, and lets their clients work.
+func (r *run) work(name string, addresses []string, seed int64) {
+	p := newPair(name)
+	for _, b := range p.boxes {
+		maker := &client{address: addresses[0], others: addresses}
+		err := maker.until("ALREADYEXISTS", func() error { return maker.simple("CREATE " + b.name) })
+		maker.close()
+		if err != nil {
+			r.fault("CREATE %s failed for a minute: %v", b.name, err)
+			return
+		}
 	}
-	maker.close()
 	r.mu.Lock()
-	r.boxes = append(r.boxes, b)
+	r.pairs = append(r.pairs, p)
 	r.mu.Unlock()
 	var working sync.WaitGroup
-	for n := 0; n < *clients; n++ {
+	for n := 0; n < 2**clients; n++ {
 		working.Add(1)
 		go func() {
 			defer working.Done()
-			worker := newWorker(r, b, n, addresses[n%len(addresses)], seed+int64(n))
-			worker.work()
+			at := n % 2
+			newWorker(r, p, at, n, addresses[(n/2+at)%len(addresses)], seed+int64(n)).work()
 		}()
 	}
 	working.Wait()
+	random := rand.New(rand.NewSource(seed - 1))
+	if random.Intn(2) == 0 {
+		r.deleteOne(p, addresses, random)
+	}
+}
+
+// copiesMax is how many messages are copied out of a mailbox that is being deleted.
+const copiesMax = 4
+
+// deleteOne deletes a mailbox through one server, while another client copies messages out of it. The copies then have the bodies
+// alone, and the last reads read them.
+func (r *run) deleteOne(p *pair, addresses []string, random *rand.Rand) {
+	at, server := random.Intn(2), random.Intn(len(addresses))
+	copier := newWorker(r, p, at, 2**clients, addresses[(server+1)%len(addresses)], 1)
+	copier.deleting = true
+	copier.do(input{Kind: read})
+	var deleting sync.WaitGroup
+	deleting.Add(1)
+	wait := time.Duration(random.Int63n(int64(150 * time.Millisecond)))
+	go func() {
+		defer deleting.Done()
+		time.Sleep(wait)
+		remover := &client{address: addresses[server], others: addresses}
+		err := remover.until("NONEXISTENT", func() error { return remover.simple("DELETE " + copier.box.name) })
+		remover.close()
+		if err != nil {
+			r.fault("DELETE %s failed for a minute: %v", copier.box.name, err)
+			return
+		}
+		copier.box.mu.Lock()
+		defer copier.box.mu.Unlock()
+		copier.box.deleted = true
+	}()
+	for n, known := range copier.known {
+		in, ok := copier.transferring(known.UID, copyMessage)
+		if ok && !copier.do(in) || n == copiesMax {
+			break
+		}
+	}
+	copier.client.close()
+	deleting.Wait()
 }
 
 // lastReads reads every mailbox from every server, after all faults were mended. What is read is the end of its history.
 func (r *run) lastReads(addresses []string) {
 	for n, address := range addresses {
-		for _, b := range r.boxes {
-			worker := newWorker(r, b, lastReader+n, address, 1)
-			done := false
-			for try := 0; try < 20 && !done; try++ {
-				done = worker.do(input{Kind: read}) && worker.readBodies(worker.known)
-				if !done {
-					time.Sleep(time.Second)
+		for _, p := range r.pairs {
+			for at, b := range p.boxes {
+				worker := newWorker(r, p, at, lastReader+n, address, 1)
+				if b.deleted {
+					worker.checkDeleted()
+				} else {
+					worker.lastRead()
 				}
+				worker.client.close()
 			}
-			if !done {
-				b.fault("not every message can be read from %s after all faults were mended", address)
-			}
-			worker.client.close()
 		}
 	}
 }
 
-func (b *box) fault(format string, args ...any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.faults = append(b.faults, fmt.Sprintf(format, args...))
+// lastRead reads all, with bodies.
+func (w *worker) lastRead() {
+	for try := 0; try < 20; try++ {
+		if w.do(input{Kind: read}) && w.readBodies(w.known) {
+			last := w.box.history[len(w.box.history)-1].Output
+			w.box.last = &last
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	w.box.fault("not every message can be read from %s after all faults were mended", w.client.address)
 }
 
-func (b *box) record(op operation) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.history = append(b.history, op)
+// checkDeleted makes sure that a mailbox is gone.
+func (w *worker) checkDeleted() {
+	var err error
+	for try := 0; try < 20; try++ {
+		if err = w.client.simple("SELECT " + w.box.name); err != nil && strings.HasPrefix(err.Error(), "NO [NONEXISTENT]") {
+			return
+		}
+		w.client.close()
+		time.Sleep(time.Second)
+	}
+	w.box.fault("it was deleted, and SELECT at %s was answered: %v", w.client.address, err)
 }
 
 // verdict checks all histories, prints what was found, and answers with the exit status.
 func (r *run) verdict() int {
-	counts, bad, undecided := map[string]int{}, 0, 0
-	for _, b := range r.boxes {
-		for _, op := range b.history {
-			outcome := "ok"
-			if op.Output.Unknown {
-				outcome = "unknown"
-			} else if op.Output.Refused {
-				outcome = "refused"
+	counts, boxes, deleted, bad, undecided := map[string]int{}, 0, 0, 0, 0
+	for _, p := range r.pairs {
+		p.count(counts)
+		p.check(func(b *box) {
+			if !b.decide() {
+				undecided++
 			}
-			counts[op.Input.Kind.String()+" "+outcome]++
-		}
-		b.checkNumbers()
-		result, info := porcupine.CheckOperationsVerbose(model(), b.operations(), *patience)
-		switch result {
-		case porcupine.Illegal:
-			b.fault("its history is not linearizable")
-			file := filepath.Join(*out, b.name+".html")
-			if err := porcupine.VisualizePath(model(), info, file); err == nil {
-				b.fault("see %s", file)
+		})
+		for _, b := range p.boxes {
+			boxes++
+			if b.deleted {
+				deleted++
 			}
-		case porcupine.Unknown:
-			undecided++
+			if len(b.faults) > 0 {
+				bad++
+				b.save()
+			}
+			for _, fault := range b.faults {
+				fmt.Printf("VIOLATION: mailbox %s: %s\n", b.name, fault)
+			}
 		}
-		if len(b.faults) > 0 {
-			bad++
-			b.save()
-		}
-		for _, fault := range b.faults {
-			fmt.Printf("VIOLATION: mailbox %s: %s\n", b.name, fault)
-		}
+	}
+	for _, fault := range r.faults {
+		fmt.Printf("VIOLATION: %s\n", fault)
 	}
 	var names []string
 	for name := range counts {
@@ -202,12 +242,59 @@ func (r *run) verdict() int {
 		fmt.Printf("linearizability: %7d  %s\n", counts[name], name)
 		total += counts[name]
 	}
-	fmt.Printf("linearizability: %d operations on %d mailboxes: %d mailboxes violate the model, %d histories undecided\n",
-		total, len(r.boxes), bad, undecided)
-	if bad > 0 || undecided > 0 || total == 0 {
+	fmt.Printf("linearizability: %d operations on %d mailboxes, %d of them deleted: %d mailboxes violate the model, %d histories undecided\n",
+		total, boxes, deleted, bad, undecided)
+	if bad > 0 || undecided > 0 || total == 0 || len(r.faults) > 0 {
 		return 1
 	}
 	return 0
+}
+
+// count counts what clients asked, by kind and outcome.
+func (p *pair) count(counts map[string]int) {
+	note := func(op operation) {
+		outcome := "ok"
+		switch {
+		case op.Output.Unknown:
+			outcome = "unknown"
+		case op.Output.Missing:
+			outcome = "not there"
+		}
+		counts[op.Input.Kind.String()+" "+outcome]++
+	}
+	for _, b := range p.boxes {
+		for _, op := range b.history {
+			note(op)
+		}
+	}
+	for _, t := range p.transfers {
+		note(t.operation)
+	}
+}
+
+// check does all checks of a pair; decide is the one of a mailbox's history.
+func (p *pair) check(decide func(*box)) {
+	p.divide()
+	for _, b := range p.boxes {
+		b.checkNumbers()
+	}
+	p.checkMoves()
+	for _, b := range p.boxes {
+		decide(b)
+	}
+}
+
+// decide checks a history for linearizability; false if that takes too long.
+func (b *box) decide() bool {
+	result, info := porcupine.CheckOperationsVerbose(model(), b.operations(), *patience)
+	if result == porcupine.Illegal {
+		b.fault("its history is not linearizable")
+		file := filepath.Join(*out, b.name+".html")
+		if err := porcupine.VisualizePath(model(), info, file); err == nil {
+			b.fault("see %s", file)
+		}
+	}
+	return result != porcupine.Unknown
 }
 
 // save writes a history down, one operation a line, for the examination of a violation.

@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"math"
+	"maps"
 	"sort"
 	"strings"
 
@@ -18,10 +18,20 @@ const (
 	clearFlag
 	expunge
 	read
+	// copyMessage and moveMessage are what a client asks. The model knows only what they do to one mailbox: those below.
+	copyMessage
+	moveMessage
+	// look says whether a message is there: it must be, to be copied.
+	look
+	// take removes a message, whatever its flags.
+	take
+	// enter adds the copy of a MOVE that may be withdrawn; withdraw removes it.
+	enter
+	withdraw
 )
 
 func (k kind) String() string {
-	return [...]string{"append", "set", "clear", "expunge", "read"}[k]
+	return [...]string{"append", "set", "clear", "expunge", "read", "copy", "move", "look", "take", "enter", "withdraw"}[k]
 }
 
 // The flags that clients set: a bit each.
@@ -29,193 +39,244 @@ const (
 	flagged  = 1
 	answered = 2
 	deleted  = 4
+	allFlags = flagged | answered | deleted
 )
 
 var flagNames = map[int]string{flagged: `\Flagged`, answered: `\Answered`, deleted: `\Deleted`}
 
 // input is what was asked.
 type input struct {
-	Kind  kind
-	Token string // of an append: the message's text
-	UID   uint32 // of the others
-	Flag  int
+	Kind   kind
+	Token  string // of a message that is added: its text
+	UID    uint32 // of a message that was there
+	Flag   int
+	Flags  int // of a copy: flags that it certainly has,
+	Unsure int // and those that it may have: whether the original had them at that moment is not known
+	Mark   int // joins enter and withdraw of one MOVE
 }
 
 // output is what came back.
 type output struct {
 	Unknown bool   // no answer, or one that leaves it open: the operation may be applied, then or later, or never
-	Refused bool   // it was certainly not applied
-	UID     uint32 // of an append
+	Missing bool   // OK without COPYUID: the message was not there
+	UID     uint32 // of a message that was added
 	Rows    []row  // of a read
 	Modseq  uint64 // of a read: HIGHESTMODSEQ
+	Next    uint32 // of a read: UIDNEXT when the mailbox was selected
 }
 
-// row is a message.
+// row is a message. A flag in Unsure is set or not: the next read says which.
 type row struct {
-	UID   uint32
-	Token string
-	Flags int
+	UID    uint32
+	Token  string
+	Flags  int
+	Unsure int
 }
 
-// state is a mailbox: UIDNEXT, and its messages by UID. It is a string, so that states are compared at no cost.
+// state is what a mailbox may be: one line for each possibility, which are few. It is a string, so that states are compared at no
+// cost. A line is UIDNEXT, the messages by UID, and the copies of MOVEs that have not been answered.
 type state = string
 
-func encode(next uint32, rows []row) state {
+// mailbox is one possibility.
+type mailbox struct {
+	next    uint32
+	rows    []row
+	entered map[int]uint32 // by mark: the copy's UID, 0 if no copy was made
+}
+
+func (m mailbox) encode() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%d", next)
-	for _, r := range rows {
-		fmt.Fprintf(&s, " %d:%s:%d", r.UID, r.Token, r.Flags)
+	fmt.Fprintf(&s, "%d", m.next)
+	for _, r := range m.rows {
+		fmt.Fprintf(&s, " %d:%s:%d:%d", r.UID, r.Token, r.Flags, r.Unsure)
+	}
+	marks := make([]int, 0, len(m.entered))
+	for mark := range m.entered {
+		marks = append(marks, mark)
+	}
+	sort.Ints(marks)
+	for _, mark := range marks {
+		fmt.Fprintf(&s, " %d=%d", mark, m.entered[mark])
 	}
 	return s.String()
 }
 
-func decode(s state) (uint32, []row) {
-	words := strings.Fields(s)
-	var next uint32
-	fmt.Sscan(words[0], &next)
-	rows := make([]row, 0, len(words))
+func decode(line string) mailbox {
+	words := strings.Fields(line)
+	m := mailbox{entered: map[int]uint32{}}
+	fmt.Sscan(words[0], &m.next)
 	for _, word := range words[1:] {
+		if mark, uid, ok := strings.Cut(word, "="); ok {
+			var n int
+			var of uint32
+			fmt.Sscan(mark, &n)
+			fmt.Sscan(uid, &of)
+			m.entered[n] = of
+			continue
+		}
 		parts := strings.Split(word, ":")
 		r := row{Token: parts[1]}
 		fmt.Sscan(parts[0], &r.UID)
 		fmt.Sscan(parts[2], &r.Flags)
-		rows = append(rows, r)
+		fmt.Sscan(parts[3], &r.Unsure)
+		m.rows = append(m.rows, r)
 	}
-	return next, rows
+	return m
 }
 
-func find(rows []row, uid uint32) int {
-	return sort.Search(len(rows), func(n int) bool { return rows[n].UID >= uid })
+// at is where a message is among the rows; ok is false if it is not there.
+func (m mailbox) at(uid uint32) (at int, ok bool) {
+	at = sort.Search(len(m.rows), func(n int) bool { return m.rows[n].UID >= uid })
+	return at, at < len(m.rows) && m.rows[at].UID == uid
 }
 
-// step is the specification: whether an operation may answer so in a state, and the state after it.
-func step(s state, in input, out output) (bool, state) {
-	if out.Refused {
-		return true, s
+// without removes a message, if it is there.
+func (m mailbox) without(uid uint32) mailbox {
+	if at, ok := m.at(uid); ok {
+		m.rows = append(append([]row{}, m.rows[:at]...), m.rows[at+1:]...)
 	}
-	next, rows := decode(s)
-	at := find(rows, in.UID)
-	there := at < len(rows) && rows[at].UID == in.UID
+	return m
+}
+
+// with adds a message at the end.
+func (m mailbox) with(in input) mailbox {
+	m.rows = append(append([]row{}, m.rows...), row{m.next, in.Token, in.Flags, in.Unsure})
+	m.next++
+	return m
+}
+
+// marked notes the UID that the copy of a MOVE got.
+func (m mailbox) marked(mark int, uid uint32) mailbox {
+	m.entered = maps.Clone(m.entered)
+	m.entered[mark] = uid
+	return m
+}
+
+// step is the specification: what a mailbox may be after an operation that answered so; nothing if it may not answer so. It may
+// change m, which is decoded for it alone.
+func (m mailbox) step(in input, out output) []mailbox {
+	at, there := m.at(in.UID)
 	switch in.Kind {
 	case appendMessage:
-		if !out.Unknown && out.UID != next {
-			return false, s
+		if !out.Unknown && out.UID != m.next {
+			return nil
 		}
-		return true, encode(next+1, append(rows, row{UID: next, Token: in.Token}))
+		return []mailbox{m.with(in)}
 	case setFlag, clearFlag:
 		// RFC 9051 §6.4.9: a UID that is not there is passed over without an error.
-		if there && in.Kind == setFlag {
-			rows[at].Flags |= in.Flag
-		} else if there {
-			rows[at].Flags &^= in.Flag
+		if there {
+			r := &m.rows[at]
+			r.Unsure &^= in.Flag
+			if r.Flags &^= in.Flag; in.Kind == setFlag {
+				r.Flags |= in.Flag
+			}
 		}
 	case expunge:
-		if there && rows[at].Flags&deleted != 0 {
-			rows = append(rows[:at], rows[at+1:]...)
+		if there && m.rows[at].Unsure&deleted != 0 {
+			gone := m.without(in.UID)
+			m.rows[at].Unsure &^= deleted
+			return []mailbox{m, gone}
 		}
+		if there && m.rows[at].Flags&deleted != 0 {
+			return []mailbox{m.without(in.UID)}
+		}
+	case look:
+		// A UID that is gone never returns, and a client asks only for those that it has read. So a message that was copied was
+		// there at some moment of the command; and if nothing was copied, it was gone at some moment. COPYUID cannot name that
+		// (RFC 4315 §3), and it is no error (RFC 9051 §6.4.9).
+		if there == out.Missing {
+			return nil
+		}
+	case take:
+		// Of several removals of one message one succeeds.
+		if !there && !out.Unknown {
+			return nil
+		}
+		return []mailbox{m.without(in.UID)}
+	case enter:
+		entered := m.with(in).marked(in.Mark, m.next)
+		if out.Unknown {
+			return []mailbox{entered}
+		}
+		return []mailbox{entered, m.marked(in.Mark, 0)}
+	case withdraw:
+		uid, known := m.entered[in.Mark]
+		if !known && !out.Unknown {
+			return nil
+		}
+		delete(m.entered, in.Mark)
+		return []mailbox{m.without(uid)}
 	case read:
-		return out.Unknown || same(rows, out.Rows), s
+		if !out.Unknown {
+			return m.seen(out.Rows)
+		}
 	}
-	return true, encode(next, rows)
+	return []mailbox{m}
 }
 
-// same compares a mailbox with what was read of it. A message that nobody could read before it was expunged has no token.
-func same(rows, seen []row) bool {
-	if len(rows) != len(seen) {
-		return false
+// seen compares a mailbox with what was read of it, which tells flags that were not known. A message that nobody could read before
+// it was expunged has no token.
+func (m mailbox) seen(rows []row) []mailbox {
+	if len(m.rows) != len(rows) {
+		return nil
 	}
-	for n, r := range seen {
-		if r.UID != rows[n].UID || r.Flags != rows[n].Flags || (r.Token != "" && r.Token != rows[n].Token) {
-			return false
+	known := make([]row, len(rows))
+	for n, r := range m.rows {
+		is := rows[n]
+		if is.UID != r.UID || (is.Flags^r.Flags)&^r.Unsure != 0 || (is.Token != "" && is.Token != r.Token) {
+			return nil
+		}
+		known[n] = row{UID: r.UID, Token: r.Token, Flags: is.Flags}
+	}
+	m.rows = known
+	return []mailbox{m}
+}
+
+// step is the same for all possibilities together. An operation may answer so if one of them allows it.
+func step(s state, in input, out output) (bool, state) {
+	var lines []string
+	for _, line := range strings.Split(s, "\n") {
+		for _, m := range decode(line).step(in, out) {
+			lines = append(lines, m.encode())
 		}
 	}
-	return true
+	sort.Strings(lines)
+	distinct := lines[:0]
+	for n, line := range lines {
+		if n == 0 || line != lines[n-1] {
+			distinct = append(distinct, line)
+		}
+	}
+	return len(distinct) > 0, strings.Join(distinct, "\n")
 }
 
 func model() porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { return encode(1, nil) },
+		Init: func() any { return mailbox{next: 1}.encode() },
 		Step: func(s, in, out any) (bool, any) {
 			ok, next := step(s.(state), in.(input), out.(output))
 			return ok, next
 		},
 		DescribeOperation: func(in, out any) string {
 			i, o := in.(input), out.(output)
-			what := map[kind]string{appendMessage: i.Token, read: fmt.Sprint(o.Rows)}[i.Kind]
-			if i.UID > 0 {
-				what = fmt.Sprintf("%d %s", i.UID, flagNames[i.Flag])
+			what := i.Token
+			switch {
+			case i.Kind == read:
+				what = fmt.Sprint(o.Rows)
+			case i.UID > 0:
+				what = strings.TrimSpace(fmt.Sprintf("%d %s", i.UID, flagNames[i.Flag]))
 			}
 			answer := "ok"
-			if o.Unknown {
+			switch {
+			case o.Unknown:
 				answer = "unknown"
-			} else if o.Refused {
-				answer = "refused"
-			} else if o.UID > 0 {
+			case o.Missing:
+				answer = "not there"
+			case o.UID > 0:
 				answer = fmt.Sprintf("UID %d", o.UID)
 			}
 			return fmt.Sprintf("%s %s: %s", i.Kind, what, answer)
 		},
 		DescribeState: func(s any) string { return s.(state) },
-	}
-}
-
-// operations is the history as Porcupine takes it. An operation of unknown outcome may take effect at any time until the end: it
-// returns after everything else, where having been applied and not having been is the same to every reader.
-func (b *box) operations() []porcupine.Operation {
-	var all []porcupine.Operation
-	for _, op := range b.history {
-		end := op.Return
-		if op.Output.Unknown {
-			if op.Input.Kind == read {
-				continue
-			}
-			end = math.MaxInt64
-		}
-		if op.Output.Refused {
-			continue
-		}
-		for n, r := range op.Output.Rows {
-			op.Output.Rows[n].Token = b.names[r.UID]
-		}
-		all = append(all, porcupine.Operation{
-			ClientId: len(all), Input: op.Input, Call: op.Call, Output: op.Output, Return: end,
-		})
-	}
-	return all
-}
-
-// named notes which message a UID names, which never changes.
-func (b *box) named(uid uint32, token string) {
-	b.mu.Lock()
-	old, known := b.names[uid]
-	b.names[uid] = token
-	b.mu.Unlock()
-	if known && old != token {
-		b.fault("UID %d named message %s and then %s", uid, old, token)
-	}
-}
-
-// checkNumbers holds for all reads together what no single state says: a UID names one message for ever, and HIGHESTMODSEQ never
-// turns back from one read to one that began after it.
-func (b *box) checkNumbers() {
-	var reads []operation
-	for _, op := range b.history {
-		if op.Output.Unknown || op.Output.Refused {
-			continue
-		}
-		if op.Input.Kind == appendMessage {
-			b.named(op.Output.UID, op.Input.Token)
-		}
-		if op.Input.Kind == read {
-			reads = append(reads, op)
-		}
-	}
-	for _, one := range reads {
-		for _, other := range reads {
-			if one.Return < other.Call && one.Output.Modseq > other.Output.Modseq {
-				b.fault("HIGHESTMODSEQ was %d and %d in a read that began later", one.Output.Modseq, other.Output.Modseq)
-				return
-			}
-		}
 	}
 }

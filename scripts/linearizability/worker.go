@@ -16,26 +16,32 @@ const messagesMax = 8
 // lastReader is the id of the first client that reads after all faults were mended.
 const lastReader = 1000
 
-// worker is one client of one mailbox: it does one thing at a time.
+// worker is one client: it has one mailbox selected, copies and moves messages to the other one of the pair, and does one thing at
+// a time.
 type worker struct {
 	run      *run
+	pair     *pair
 	box      *box
+	other    *box
 	id       int
 	client   *client
 	selected bool
 	random   *rand.Rand
 	known    []row
 	serial   int
+	// deleting is set if somebody deletes the mailbox meanwhile.
+	deleting bool
 }
 
-func newWorker(r *run, b *box, id int, address string, seed int64) *worker {
+// newWorker is a client that has mailbox `at` of a pair selected.
+func newWorker(r *run, p *pair, at, id int, address string, seed int64) *worker {
 	others := strings.Split(*servers, ",")
 	if id >= lastReader {
 		// The last reads are of this server.
 		others = nil
 	}
 	return &worker{
-		run: r, box: b, id: id, random: rand.New(rand.NewSource(seed)),
+		run: r, pair: p, box: p.boxes[at], other: p.boxes[1-at], id: id, random: rand.New(rand.NewSource(seed)),
 		client: &client{address: address, others: others},
 	}
 }
@@ -55,11 +61,16 @@ func (w *worker) choose() input {
 	switch {
 	case dice < 25 || (dice < 80 && len(w.known) == 0):
 		return input{Kind: read}
-	case dice < 60 && len(w.known) < messagesMax || len(w.known) == 0:
+	case dice < 50 && len(w.known) < messagesMax || len(w.known) == 0:
 		w.serial++
 		return input{Kind: appendMessage, Token: fmt.Sprintf("%s.%d.%d", w.box.name, w.id, w.serial)}
 	}
 	r := w.known[w.random.Intn(len(w.known))]
+	if dice < 75 {
+		if in, ok := w.transferring(r.UID, []kind{copyMessage, moveMessage}[dice%2]); ok && w.other.room() {
+			return in
+		}
+	}
 	if r.Flags&deleted != 0 {
 		return input{Kind: expunge, UID: r.UID}
 	}
@@ -68,6 +79,21 @@ func (w *worker) choose() input {
 		return input{Kind: clearFlag, UID: r.UID, Flag: flag}
 	}
 	return input{Kind: setFlag, UID: r.UID, Flag: flag}
+}
+
+// transferring is a COPY or a MOVE of a message whose text is known.
+func (w *worker) transferring(uid uint32, what kind) (in input, ok bool) {
+	w.box.mu.Lock()
+	defer w.box.mu.Unlock()
+	token, ok := w.box.names[uid]
+	return input{Kind: what, UID: uid, Token: token}, ok
+}
+
+// room says whether a mailbox may get one more message.
+func (b *box) room() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.size < messagesMax
 }
 
 // do does one operation and records it; whether its outcome is known.
@@ -84,10 +110,9 @@ func (w *worker) do(in input) bool {
 	switch {
 	case err == nil:
 	case errors.As(err, &no):
-		text := err.Error()
 		out = output{Unknown: true}
-		if strings.HasPrefix(text, "BAD") || !temporary(text) {
-			w.box.fault("%s was answered %s", in.Kind, text)
+		if !w.mayAnswer(err.Error()) {
+			w.box.fault("%s was answered %s", in.Kind, err)
 		}
 	default:
 		out = output{Unknown: true}
@@ -95,7 +120,11 @@ func (w *worker) do(in input) bool {
 		w.selected = false
 	}
 	op.Output = out
-	w.box.record(op)
+	if in.Kind == copyMessage || in.Kind == moveMessage {
+		w.pair.record(&transfer{operation: op, from: w.box, to: w.other})
+	} else {
+		w.box.record(op)
+	}
 	if in.Kind == read && err == nil {
 		w.known = out.Rows
 		if w.id < lastReader {
@@ -105,11 +134,15 @@ func (w *worker) do(in input) bool {
 	return err == nil
 }
 
-// temporary says whether a NO is one that a fault of the cluster rightly causes, or another client's work: the cluster does not
-// answer, too many changes at once, or the message was expunged meanwhile.
-func temporary(text string) bool {
-	for _, code := range []string{"[UNAVAILABLE]", "[INUSE]", "[EXPUNGEISSUED]"} {
-		if strings.Contains(text, code) {
+// mayAnswer says whether a NO is one that a fault of the cluster rightly causes, or another client's work: the cluster does not
+// answer, too many changes at once, the message was expunged meanwhile, or the mailbox is being deleted.
+func (w *worker) mayAnswer(text string) bool {
+	codes := []string{"[UNAVAILABLE]", "[INUSE]", "[EXPUNGEISSUED]"}
+	if w.deleting {
+		codes = append(codes, "[NONEXISTENT]")
+	}
+	for _, code := range codes {
+		if strings.HasPrefix(text, "NO "+code) {
 			return true
 		}
 	}
@@ -156,10 +189,17 @@ func (w *worker) ask(in input) (output, error) {
 		}
 		uid := appendUID.FindStringSubmatch(lines[len(lines)-1])
 		if uid == nil {
-			return output{}, errors.New("APPEND was answered without APPENDUID")
+			w.box.fault("APPEND was answered without APPENDUID")
+			return output{Unknown: true}, nil
 		}
-		n, _ := strconv.ParseUint(uid[1], 10, 32)
-		return output{UID: uint32(n)}, nil
+		w.box.valid(uid[1])
+		return output{UID: number(uid[2])}, nil
+	case copyMessage, moveMessage:
+		lines, err := w.client.command(fmt.Sprintf("UID %s %d %s", in.Kind, in.UID, w.other.name))
+		if err != nil {
+			return output{}, err
+		}
+		return w.copied(in, lines), nil
 	case setFlag, clearFlag:
 		sign := map[kind]string{setFlag: "+", clearFlag: "-"}[in.Kind]
 		_, err := w.client.command(fmt.Sprintf("UID STORE %d %sFLAGS.SILENT (%s)", in.UID, sign, flagNames[in.Flag]))
@@ -169,6 +209,23 @@ func (w *worker) ask(in input) (output, error) {
 		return output{}, err
 	}
 	return w.read()
+}
+
+// copied is what an OK to COPY or MOVE says: RFC 4315 §3, RFC 6851 §4.3.
+func (w *worker) copied(in input, lines []string) output {
+	for _, line := range lines {
+		found := copyUID.FindStringSubmatch(line)
+		if found == nil {
+			continue
+		}
+		w.other.valid(found[1])
+		if found[2] != strconv.FormatUint(uint64(in.UID), 10) || strings.ContainsAny(found[3], ":,") {
+			w.box.fault("%s of UID %d was answered %s", in.Kind, in.UID, line)
+			return output{Unknown: true}
+		}
+		return output{UID: number(found[3])}
+	}
+	return output{Missing: true}
 }
 
 // read selects the mailbox once more and lists all of it. The rows of one UID FETCH of flags are of
@@ -183,6 +240,12 @@ func (w *worker) read() (out output, err error) {
 	for _, line := range lines {
 		if found := modseq.FindStringSubmatch(line); found != nil {
 			out.Modseq, _ = strconv.ParseUint(found[1], 10, 64)
+		}
+		if found := uidNext.FindStringSubmatch(line); found != nil {
+			out.Next = number(found[1])
+		}
+		if found := uidValidity.FindStringSubmatch(line); found != nil {
+			w.box.valid(found[1])
 		}
 	}
 	lines, err = w.client.command("UID FETCH 1:* (UID FLAGS RFC822.SIZE)")
@@ -213,7 +276,7 @@ func (w *worker) readBodies(rows []row) bool {
 	lines, err := w.client.command("UID FETCH " + strings.Join(uids, ",") + " (UID BODY.PEEK[])")
 	var no errNo
 	if errors.As(err, &no) {
-		if !temporary(err.Error()) {
+		if !w.mayAnswer(err.Error()) {
 			w.box.fault("reading bodies was answered %v", err)
 		}
 		return false
