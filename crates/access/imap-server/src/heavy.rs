@@ -159,7 +159,7 @@ impl Heavy {
     ) -> Result<T, Failure> {
         let (entry, own) = self.enter(account);
         // Neither is ever closed.
-        let broken = |_| Failure::from(Reply::no(Code::ServerBug, "The work was broken off"));
+        let broken = |_| Failure::from(Reply::no(Code::ServerBug, "The computation was aborted"));
         let own = own.acquire_owned().await.map_err(broken)?;
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(broken)?;
         let session = posthaste_metrics::current();
@@ -170,7 +170,7 @@ impl Heavy {
         });
         done.await.map_err(|error| {
             tracing::error!(%error, "a computation failed");
-            Reply::no(Code::ServerBug, "The work was broken off").into()
+            Reply::no(Code::ServerBug, "The computation was aborted").into()
         })
     }
 
@@ -200,7 +200,11 @@ pub(crate) async fn timed<T>(name: &'static str, work: impl Future<Output = T>) 
             let polled = work.as_mut().poll(cx);
             let took = began.elapsed();
             if took > std::time::Duration::from_millis(10) {
-                tracing::warn!(command = name, ?took, "a command kept its thread from others");
+                tracing::warn!(
+                    command = name,
+                    ?took,
+                    "one poll of a command blocked its thread for too long"
+                );
             }
             polled
         })

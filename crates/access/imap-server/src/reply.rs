@@ -198,7 +198,7 @@ fn of_delivery(error: &DeliveryError) -> Reply {
         DeliveryError::OverQuota { .. } | DeliveryError::TooManyMessages { .. } => Code::OverQuota,
         DeliveryError::Interrupted(why) => {
             tracing::error!(%why, "a message could not be stored");
-            return Reply::no(Code::ServerBug, "The message could not be taken in");
+            return Reply::no(Code::ServerBug, "The message could not be stored");
         }
     };
     Reply::no(code, capitalised(&error.to_string()))

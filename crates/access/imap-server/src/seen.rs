@@ -154,7 +154,7 @@ pub(crate) async fn note(service: &ImapService, reading: Reading, uids: &NumSet)
         return;
     }
     if let Err(error) = service.directory.set_seen(reading, uids, true).await {
-        tracing::warn!(%error, "new messages of a shared mailbox are unseen for who added them");
+        tracing::warn!(%error, "cannot mark new messages of a shared mailbox as seen for the user who added them");
     }
 }
 

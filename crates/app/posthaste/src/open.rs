@@ -202,7 +202,7 @@ async fn open(
 pub async fn existing(config: &Config) -> Result<Opened> {
     if cluster(config)?.is_none() && !config.data.is_dir() {
         return Err(Failure::Usage(format!(
-            "{} is not there; name the data directory with --data, or make it with `posthaste serve` or \
+            "{} does not exist; name the data directory with --data, or make it with `posthaste serve` or \
              `posthaste account add`",
             config.data.display()
         )));

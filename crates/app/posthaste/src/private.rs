@@ -120,7 +120,7 @@ pub fn trusted_here(file: &Path) -> Result<()> {
         };
         let what = if path == file { "it" } else { "the working directory" };
         return Err(Failure::Usage(format!(
-            "./{} is not read: {what} {why}; name it with --config if you mean it, or start elsewhere",
+            "./{} is not read: {what} {why}; if you trust it, name it with --config, or start in another directory",
             file.display()
         )));
     }
@@ -182,7 +182,7 @@ fn take_from_owned(path: &Path, meta: &Metadata, owner: u32) -> Result<()> {
     belongs(path, &meta, owner)?;
     let closed = Permissions::from_mode(meta.mode() & 0o7777 & !OTHERS);
     file.set_permissions(closed).map_err(|error| named(path, &error))?;
-    tracing::warn!(path = %path.display(), "others could read this: now only its owner can");
+    tracing::warn!(path = %path.display(), "other users could read this; its permissions now allow only its owner");
     Ok(())
 }
 
@@ -194,7 +194,8 @@ fn take_from(path: &Path, meta: &Metadata, permissions: u32) -> Result<()> {
     }
     match fs::set_permissions(path, Permissions::from_mode(mode & !permissions)) {
         Ok(()) => {
-            tracing::warn!(path = %path.display(), "others could read this: now only its owner can");
+            tracing::warn!(path = %path.display(), "other users could read this; its permissions now allow only its \
+                                                    owner");
             Ok(())
         }
         // It went meanwhile: a running server removes packs.

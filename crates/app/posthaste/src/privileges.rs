@@ -148,7 +148,8 @@ impl Identity {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return fs::create_dir_all(dir).map_err(|error| {
                     Failure::Usage(format!(
-                        "{shown} is not there, and `user` {user} cannot make it: {error}; run `install -d -o {user} \
+                        "{shown} does not exist, and `user` {user} cannot make it: {error}; run `install -d -o \
+                         {user} \
                          -m 700 {shown}` as root"
                     ))
                 });

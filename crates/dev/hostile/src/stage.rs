@@ -175,7 +175,7 @@ impl Stage {
 
     /// The lines of a debug build about sessions that kept a thread for too long.
     pub fn long_polls(&self) -> Vec<String> {
-        self.server.logged("a poll computed for too long")
+        self.server.logged("one poll of a task used too much CPU time")
     }
 
     /// That somebody else gets mail now.

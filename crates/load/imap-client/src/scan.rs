@@ -200,7 +200,7 @@ impl Scanner {
 
     fn keep(&mut self, bytes: &[u8]) -> Result<(), NotImap> {
         if self.partial.len() + bytes.len() > RESPONSE_BYTES_MAX {
-            return Err(NotImap { what: "a response of bearable length", line: start_of(&self.partial) });
+            return Err(NotImap { what: "a response of acceptable length", line: start_of(&self.partial) });
         }
         self.partial.extend_from_slice(bytes);
         Ok(())

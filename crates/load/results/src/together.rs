@@ -91,7 +91,7 @@ fn errors(runs: &[RunResult]) -> Vec<ErrorCount> {
 }
 
 fn caveats(runs: &[RunResult]) -> Vec<String> {
-    let mut all = vec!["several workloads ran at once: what the server used is of all together".to_owned()];
+    let mut all = vec!["several workloads ran at once: the server's cost is the sum of all".to_owned()];
     for caveat in runs.iter().flat_map(|r| &r.caveats) {
         if !all.contains(caveat) {
             all.push(caveat.clone());

@@ -372,9 +372,9 @@ mod tests {
         let directory = directory_of(&["ana@example.org"]).await;
         set(&directory, "a@example.org", &["b@example.org", "ana@example.org"]).await.unwrap();
         let refused = set(&directory, "b@example.org", &["a@example.org"]).await.unwrap_err();
-        assert!(refused.to_string().contains("holds itself"), "{refused}");
+        assert!(refused.to_string().contains("contains itself"), "{refused}");
         let refused = set(&directory, "@example.org", &["nobody@example.org"]).await.unwrap_err();
-        assert!(refused.to_string().contains("holds itself"), "{refused}");
+        assert!(refused.to_string().contains("contains itself"), "{refused}");
         // As two commands at the same moment leave it.
         let key = key("b@example.org");
         let record = GroupRecord { v: record::VERSION, members: vec!["a@example.org".into()], owner: None };

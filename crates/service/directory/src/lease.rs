@@ -193,7 +193,9 @@ impl Leases {
             match self.compare(which).await {
                 Ok(()) => seen = epoch,
                 // What could not be read now is compared in the next round.
-                Err(error) => tracing::warn!(%error, "cannot look whether accounts of sessions have changed"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot check whether accounts of sessions have changed")
+                }
             }
             tokio::time::sleep(pause).await;
         }

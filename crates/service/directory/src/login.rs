@@ -172,13 +172,16 @@ impl Directory {
         }
         match self.upgrade(stored, prepared).await {
             Ok(Some(account)) => {
-                tracing::info!(account = account.name, "the password is kept in a costlier form now");
+                tracing::info!(
+                    account = account.name,
+                    "the password was hashed again, at the configured cost"
+                );
                 self.verified.remember(self.verified.mark(&account, prepared));
                 account
             }
             Ok(None) => stored.account.clone(),
             Err(error) => {
-                tracing::warn!(account = stored.account.name, %error, "the password stays in its cheaper form");
+                tracing::warn!(account = stored.account.name, %error, "the password was not hashed again: its cheaper hash stays");
                 stored.account.clone()
             }
         }

@@ -135,7 +135,7 @@ fn replace_stale(path: &Path, address: &SockAddr) -> Result<(), NetError> {
         // unix(7): nobody listens.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            return Err(wrong("it is somebody else's; remove it, or choose another path".to_owned()));
+            return Err(wrong("it belongs to another user; remove it, or choose another path".to_owned()));
         }
         _ => return Err(live()),
     }

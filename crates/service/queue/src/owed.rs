@@ -31,7 +31,7 @@ impl Relay {
     pub(crate) async fn prepare(&self, report: &Report<'_>) -> Result<Option<Owed>, QueueError> {
         if report.to.is_empty() {
             // RFC 5321 §4.5.5: no report about a report.
-            tracing::info!(report = report.id, "no report about a report");
+            tracing::info!(report = report.id, "no report: the message is itself a report");
             return Ok(None);
         }
         let (to, found) = self.addressed(report.to).await?;

@@ -284,7 +284,7 @@ impl Relay {
         let to = report.to;
         if to.is_empty() {
             // RFC 5321 §4.5.5: no report about a report.
-            tracing::info!(report = report.id, "no report about a report");
+            tracing::info!(report = report.id, "no report: the message is itself a report");
             return Ok(());
         }
         self.notify(to, report.print(), report.tls).await

@@ -93,7 +93,7 @@ impl Assembly {
         self.total = self.total.saturating_add(size);
         if size > options.append_bytes_max || self.total > options.append_total_bytes_max {
             // RFC 4469 §4
-            return Err(Reply::no(Code::TooBig, "The message put together is too large").into());
+            return Err(Reply::no(Code::TooBig, "The assembled message is too large").into());
         }
         let account = session.login()?.id;
         let paid = session.service.budget.begin(Holder::Account(account.0.to_bytes()));

@@ -88,7 +88,7 @@ pub(super) async fn set(
     let new_use = new_use.map(|entry| parse_use(entry.value.as_ref())).transpose()?;
     if target.is_none() && entries.iter().any(|entry| starts_with(&entry.name, "/shared/")) {
         // RFC 5464 §3.3
-        let text = "The administrator sets what all users share of the server";
+        let text = "Only the administrator sets shared annotations of the server";
         return Err(Reply::no(Code::NoPerm, text).into());
     }
     if new_use.flatten().is_some() && target.as_ref().is_some_and(|entry| entry.name.is_inbox()) {
@@ -171,7 +171,7 @@ impl<'n> Change<'n> {
         if rest.is_err() && !self.values.is_empty() {
             let undone = service.directory.annotate(self.account, self.of, &self.values).await;
             if let Err(error) = undone {
-                tracing::warn!(%error, "a part of a SETMETADATA that failed could not be taken back");
+                tracing::warn!(%error, "a failed SETMETADATA could not be undone completely");
             }
         }
         rest

@@ -35,7 +35,7 @@ pub(super) fn run(
     }
     let messages = (u64::from(last - first) + 1) * u64::from(size);
     if wanted.is_some() && messages > MESSAGES_MAX {
-        let text = format!("At most {MESSAGES_MAX} messages in the batches asked for");
+        let text = format!("The requested batches may have at most {MESSAGES_MAX} messages");
         return Err(Reply::no(Code::TooMany, text).into());
     }
     let batches = batches(&ctx.selected.announced, size, first, last);

@@ -104,7 +104,7 @@ impl<'q> Reader<'q> {
             return Err(format!("the query has more than {TERMS_MAX} terms"));
         }
         if depth >= NESTING_MAX {
-            return Err("the query is nested too deep".to_owned());
+            return Err("the query is nested too deeply".to_owned());
         }
         match self.rest.chars().next() {
             Some('-') => {

@@ -141,7 +141,7 @@ impl Notify {
 
 /// RFC 5465 §5.8: from now on the session is as after NOTIFY NONE.
 pub(crate) fn overflow(wire: &mut Wire) {
-    wire.say_code(Code::NotificationOverflow, "Too much has happened: synchronise, and send NOTIFY again");
+    wire.say_code(Code::NotificationOverflow, "Too many events: synchronise, and send NOTIFY again");
 }
 
 /// Whether a command changes the names of mailboxes, or the subscriptions.

@@ -61,7 +61,7 @@ fn what_is_wrong_is_said() {
         ("EHLO", Argument("give your host name or [address]")),
         ("EHLO a b", Argument("give your host name or [address]")),
         ("EHLO x)\u{1}", Argument("give your host name or [address]")),
-        ("DATA now", Argument("this command stands alone")),
+        ("DATA now", Argument("this command takes no argument")),
         ("MAIL", Argument("MAIL FROM:<address>")),
         ("MAIL TO:<ana@example.org>", Argument("MAIL FROM:<address>")),
         ("MAIL FROM:ana@example.org", Path("it must stand in <angle brackets>")),

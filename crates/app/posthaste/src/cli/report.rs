@@ -21,8 +21,8 @@ pub enum Report {
     ///
     /// The server always counts. The figures come from the socket `metrics.sock` in its data
     /// directory, so run this on the same machine. CPU time is that of sessions, the queue and
-    /// maintenance. The thread that writes to the store works for all of them: `/metrics` has its
-    /// time, and that of every thread.
+    /// maintenance. It excludes the thread that writes to the store, which works for all of them:
+    /// `/metrics` shows the time of every thread.
     #[command(after_long_help = COST_EXAMPLES)]
     Cost {
         /// What to sum by.
@@ -59,14 +59,14 @@ pub struct Retention {
     /// (`\\Trash`).
     #[arg(long, requires = "to")]
     pub mailbox: Option<String>,
-    /// Select messages older than this, such as `90 days`. In the trash and in junk, the time since
-    /// they came there counts; elsewhere, their internal date.
+    /// Select messages older than this, such as `90 days`. In the trash and in junk, age counts
+    /// from the time they came there; elsewhere, from their internal date.
     #[arg(long, value_name = "TIME", requires = "mailbox")]
     pub older_than: Option<humantime::Duration>,
     /// Select all but this many newest messages. With --older-than, both must hold.
     #[arg(long, value_name = "MESSAGES", requires = "mailbox")]
     pub keep_newest: Option<u32>,
-    /// Where the selected messages go.
+    /// The target of the selected messages.
     #[arg(long, value_enum, requires = "mailbox")]
     pub to: Option<RetentionTarget>,
     /// Select flagged messages, too. By default they stay.

@@ -104,7 +104,7 @@ pub async fn run(config: Config, options: Backup) -> Result<()> {
     let last = last_run(&*ends.to).await?;
     if last.is_none() && !ends.there.accounts(None, 1).await?.is_empty() {
         return Err(Failure::Usage(format!(
-            "{} is a store and no backup; name an empty or missing directory",
+            "{} is a store, not a backup; name an empty or missing directory",
             options.target.display()
         )));
     }
@@ -210,9 +210,9 @@ fn conclude(faults: &[String], damaged: &[String]) -> Result<()> {
     faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("differs: {fault}"));
     if !damaged.is_empty() {
         return Err(Failure::Incomplete(format!(
-            "some accounts are not whole in the backup, for the {} reasons above; everything else is in it. `posthaste check` names all \
-             that is damaged: restore those messages, or expunge them, and run the same command again. If they can be read by now, \
-             back up into an empty directory",
+            "some accounts are incomplete in the backup, for the {} reasons above; everything else is in it. \
+             `posthaste check` names all damaged messages: restore or expunge them, and run the same command again. \
+             If they can be read again, back up into an empty directory",
             damaged.len()
         )));
     }
@@ -330,7 +330,8 @@ impl Job<'_> {
                 Ok(left_out) if left_out.is_empty() => whole.push(account.clone()),
                 Ok(left_out) => damaged.extend(left_out.iter().map(|(mailbox, uids)| {
                     format!(
-                        "damaged: {}: {mailbox}: UID {uids} cannot be read, or could not in an earlier run, and is left out",
+                        "damaged: {}: {mailbox}: UID {uids} is left out: it cannot be read, or could not be read in \
+                         an earlier run",
                         account.name
                     )
                 })),
@@ -359,8 +360,9 @@ impl Job<'_> {
         if there.is_some_and(|other| other.id != account.id) {
             // The backup may be the only place with the mail of a removed account.
             return Ok(Some(format!(
-                "left out: {name}: the backup has another account of that name, which was removed from the store or restored \
-                 with new ids, and keeps it; `posthaste account remove {name} --data {}` makes room for the present one",
+                "left out: {name}: the backup keeps an earlier account of that name, which was removed from the \
+                 store or restored with new ids; `posthaste account remove {name} --data {}` makes room for the \
+                 present one",
                 self.options.target.display()
             )));
         }
@@ -440,7 +442,7 @@ impl Job<'_> {
             after = Some(last.name.clone());
             for account in page.iter().filter(|account| !names.contains(account.name.as_str())) {
                 println!(
-                    "{} is in the backup alone; `posthaste account remove {} --data {}` removes it there",
+                    "{} is only in the backup; `posthaste account remove {} --data {}` removes it there",
                     account.name,
                     account.name,
                     self.options.target.display()

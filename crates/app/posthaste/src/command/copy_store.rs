@@ -20,7 +20,8 @@ const FAULTS_SHOWN: usize = 50;
 pub async fn run(config: Config, common: &Common, options: CopyStore) -> Result<()> {
     if common.bodies.is_some() {
         return Err(Failure::Usage(
-            "each keyspace says itself where its bodies are; leave out --bodies (`posthaste engine init --bodies` decides it)".into(),
+            "each keyspace records where its bodies are; leave out --bodies (`posthaste engine init --bodies` \
+             decides it)".into(),
         ));
     }
     if options.from == options.to {

@@ -189,7 +189,8 @@ async fn check(config: &Config, keys: &DomainKeys) -> Result<()> {
     match failing {
         0 => Ok(()),
         failing => Err(Failure::Incomplete(format!(
-            "mail of {} fails at others: {failing} records are not as they must be; `posthaste domain show {}` prints them",
+            "other servers may refuse mail of {}: {failing} records are missing or wrong; `posthaste domain show \
+             {}` prints them",
             keys.domain, keys.domain
         ))),
     }
@@ -238,7 +239,7 @@ async fn finish_rotation(
     }
     if !force && compare(config, &next).await? > 0 {
         return Err(Failure::Incomplete(format!(
-            "the old keys of {name} go on signing: the new records are not all published (--force does not look)"
+            "the old keys of {name} still sign: the new records are not all published (--force does not look)"
         )));
     }
     let old: Vec<String> = keys.in_state(KeyState::Signing).map(|key| key.selector.clone()).collect();

@@ -39,7 +39,7 @@ pub async fn run(config: Config, options: Import) -> Result<()> {
     println!("imported {} messages into {}, {} were there already", run.messages, account.name, run.present);
     if run.failed > 0 {
         return Err(Failure::Incomplete(format!(
-            "{} messages or files could not be taken whole; the first of them are named above",
+            "{} messages or files could not be imported completely; the first of them are named above",
             run.failed
         )));
     }

@@ -102,7 +102,7 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
         job.ends.copy_records("group/").await?;
         match job.restore_queue().await {
             Err(error) if is_damage(&error) => {
-                damaged.push(format!("left out: mail that waited to be sent, from this on: {error}"))
+                damaged.push(format!("left out: the mail that waits to be sent, from this item on: {error}"))
             }
             outcome => outcome?,
         }
@@ -179,7 +179,7 @@ impl Job {
         }
         if (is_half || !half.is_empty()) && !incomplete {
             return Err(Failure::Usage(format!(
-                "the last run of this backup did not come to its end, so that some accounts are newer than others{}; run \
+                "the last run of this backup did not finish, so some accounts are newer than others{}; run \
                  `posthaste backup` again, or say --incomplete",
                 half.iter()
                     .take(HALF_SHOWN)
@@ -227,8 +227,8 @@ impl Job {
                 Ok(Some(Wanted { account, name, source, chosen: Some(chosen), visible: true }))
             }
             (Some(_), _) => Err(Failure::Usage(format!(
-                "account {name} is in the store, and nothing is written over: restore it beside with --account {} --as \
-                 OTHER-NAME, or remove it first",
+                "account {name} is in the store, and restore overwrites nothing: restore it under another name with \
+                 --account {} --as OTHER-NAME, or remove it first",
                 account.name
             ))),
             (None, chosen) => {
@@ -268,7 +268,7 @@ impl Job {
             );
         } else {
             println!(
-                "restored {accounts} accounts from {from}, read back and compared, without what follows"
+                "restored {accounts} accounts from {from}, read back and compared, except the following"
             );
         }
         Ok(damaged)
@@ -371,8 +371,9 @@ impl Job {
         }
         if has.is_empty() && !listed.is_empty() {
             println!(
-                "{}: it lists no certificate any more; where `login.certificates` lets certificates name their account, any \
-                 that names it is accepted: `posthaste account set {0} --certificate FILE` lists one",
+                "{}: it no longer lists a certificate. If `login.certificates` lets certificates name their \
+                 account, any certificate that names it is accepted. `posthaste account set {0} --certificate FILE` \
+                 lists one",
                 wanted.name
             );
         }
@@ -386,7 +387,7 @@ impl Job {
                 let keeps = chosen.uid_validity.is_none();
                 if keeps != self.keeps_uid_validity && !wanted.visible {
                     return Err(Failure::Usage(format!(
-                        "the restore of {} that was cut off was begun {} --keep-uidvalidity; say the same",
+                        "the interrupted restore of {} was started {} --keep-uidvalidity; start it the same way",
                         wanted.name,
                         if keeps { "with" } else { "without" }
                     )));

@@ -181,8 +181,8 @@ mod tests {
     #[test]
     fn what_cannot_be_is_named_with_its_remedy() {
         assert!(error("introspection = \"http://id.example/x\"").contains("in clear"));
-        assert!(error("introspection = \"id.example\"").contains("is no URL"));
-        assert!(error("jwks = \"https://\"").contains("is no URL"));
+        assert!(error("introspection = \"id.example\"").contains("is not a URL"));
+        assert!(error("jwks = \"https://\"").contains("is not a URL"));
         assert!(error("jwks = \"/k.json\"").contains("needs `oauth.issuer` and `oauth.audience`"));
         let both =
             "jwks = \"/k\"\nissuer = \"i\"\naudience = [\"a\"]\nintrospection = \"https://id.example/\"";

@@ -107,7 +107,7 @@ impl Screening {
         self.rspamd()?;
         self.milters()?;
         if self.greylist > Self::GREYLIST_MAX {
-            return Err("`screening.greylist` is over an hour, after which some hosts give mail up".into());
+            return Err("`screening.greylist` must be at most 1 h: some hosts stop trying after that".into());
         }
         Ok(())
     }

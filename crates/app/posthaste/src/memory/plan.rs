@@ -199,7 +199,8 @@ impl Plan {
     fn refusal(&self) -> String {
         format!(
             "`limits.memory` is {}, but in the worst case the server would use {}: {}. Lower the largest of these \
-             settings (`limits.message_size` lowers the least that three of them can be), or raise `limits.memory`",
+             settings (a lower `limits.message_size` also lowers the minimum of three of them), or raise \
+             `limits.memory`",
             size(self.memory),
             size(self.worst_case()),
             self.parts()

@@ -183,8 +183,8 @@ fn rounds(server: &Server, random: &mut Random, commands: usize) -> Result<Repor
     if !check.status.success() {
         return Err(format!("check: {}", String::from_utf8_lossy(&check.stdout)));
     }
-    report.slow_polls = server.logged("kept its thread from others").len();
-    match server.logged("a poll computed for too long").as_slice() {
+    report.slow_polls = server.logged("blocked its thread for too long").len();
+    match server.logged("one poll of a task used too much CPU time").as_slice() {
         [] => Ok(report),
         polls => Err(polls.join("\n")),
     }

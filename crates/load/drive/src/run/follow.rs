@@ -242,10 +242,17 @@ impl<'a> Follow<'a> {
                 let deleted = message.flags.is_none_or(|f| f & DELETED != 0);
                 self.expunged.push(message);
                 if !self.expunging || !deleted {
-                    self.wrong(|| format!("message {sequence} (UID {}) vanished unasked", message.uid));
+                    self.wrong(|| {
+                        format!(
+                            "message {sequence} (UID {}) was expunged, but no client removed it",
+                            message.uid
+                        )
+                    });
                 }
             }
-            None if !self.expunging => self.wrong(|| format!("message {sequence} vanished unasked")),
+            None if !self.expunging => {
+                self.wrong(|| format!("message {sequence} was expunged, but no client removed it"))
+            }
             None => {}
         }
     }

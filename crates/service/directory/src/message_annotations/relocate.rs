@@ -131,7 +131,7 @@ impl Directory {
             let here = Keeping { keeper, owner, mailbox: from };
             if let Err(error) = self.forget_kept(here, expunged).await {
                 // The new messages have theirs. These are removed with a later change.
-                tracing::warn!(%error, "annotations of messages that were moved were left behind");
+                tracing::warn!(%error, "annotations of moved messages were not removed from the source mailbox");
             }
         }
         Ok(annotated)

@@ -317,7 +317,7 @@ impl Usage {
         }
         let (account, address, limit) = (&self.name, peer.to_canonical(), limit.setting());
         tracing::warn!(account, %address, limit, allowed, outcome,
-            "an account is over a limit: look what its clients do, or raise the setting and send SIGHUP");
+            "an account is over a limit: check what its clients do, or raise the setting and send SIGHUP");
     }
 }
 

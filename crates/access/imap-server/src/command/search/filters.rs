@@ -88,7 +88,7 @@ impl<L: Fn(&str) -> Option<bytes::Bytes>> Replacer<L> {
             SearchKey::Not(inner) | SearchKey::Fuzzy(inner) => self.replace(inner, depth + 1, filters),
             SearchKey::Filter(name) => {
                 if filters == FILTERS_DEEP_MAX {
-                    return Err(undefined(name, "names filters that name filters too deep"));
+                    return Err(undefined(name, "nests filters too deeply"));
                 }
                 let value = (self.lookup)(name).ok_or_else(|| undefined(name, "is not defined"))?;
                 let criteria = parse_criteria(&value);

@@ -89,7 +89,7 @@ fn watch_sessions() {
     const LIMIT: Duration = Duration::from_millis(10 * 10);
     if cfg!(debug_assertions) {
         posthaste_metrics::watch_polls(LIMIT, |protocol, command, cpu| {
-            tracing::warn!(protocol, command, ?cpu, "a poll computed for too long");
+            tracing::warn!(protocol, command, ?cpu, "one poll of a task used too much CPU time");
         });
     }
 }
@@ -111,8 +111,8 @@ fn with_files(connections: u64) -> u64 {
         limit,
         wanted,
         connections = possible,
-        "the system lets this process open fewer files than `limits.connections` needs, so there are fewer \
-         connections: raise its limit (ulimit -n, LimitNOFILE=), or lower the setting"
+        "the system lets this process open fewer files than `limits.connections` needs, so fewer connections are \
+         accepted: raise its limit (ulimit -n, LimitNOFILE=), or lower the setting"
     );
     possible
 }
@@ -414,7 +414,7 @@ async fn retain(retention: Retention, config: config::Retention) {
                 Target::Nowhere => "",
             };
             let (folder, rule) = (folder.as_str(), rule + 1);
-            tracing::info!(target: "posthaste::retention", account, folder, rule, to, messages, octets, "mail left a folder by rule");
+            tracing::info!(target: "posthaste::retention", account, folder, rule, to, messages, octets, "a retention rule moved or deleted mail of a folder");
         };
         if let Err(error) = retention.run(&rules, Mode::Apply, &mut report).await {
             tracing::warn!(%error, "`retention.rules` were not all applied; they are tried again in `retention.every`");

@@ -359,7 +359,7 @@ fn screening(config: &Config, seen: &Seen) -> Screening {
         match Dns::new(&config.relay.dns, config.relay.port) {
             Ok(dns) => Some(dns.resolver().clone()),
             Err(error) => {
-                tracing::warn!(%error, "no block list is asked: name the name servers in `relay.dns`");
+                tracing::warn!(%error, "no block list is queried: name the name servers in `relay.dns`");
                 None
             }
         }
