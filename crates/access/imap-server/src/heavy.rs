@@ -6,8 +6,8 @@
 //!
 //! The rule is that no poll of a task takes over 10 ms. Tests cannot rely on time, so they check
 //! steps: with debug assertions, a slice that is too long panics. Such builds also measure each
-//! poll ([`timed`]) and log those that break the rule. They are slower than release builds, and
-//! other load on the machine counts too.
+//! poll ([`timed`]) and log those that break the rule. Debug builds are slower than release builds,
+//! and other load on the machine also adds to the time.
 
 use std::cell::Cell;
 use std::collections::HashMap;

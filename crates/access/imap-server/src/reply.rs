@@ -1,5 +1,5 @@
 //! The tagged response of a command: a status, a code, a sentence. One total map turns every error
-//! into it.
+//! into a response.
 //!
 //! Handlers return `Result<Reply, Failure>`. No code decides by the text of an error.
 

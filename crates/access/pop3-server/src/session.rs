@@ -1,7 +1,7 @@
-//! The state machine of a session: lines in; answers, and what its driver has to do, out.
+//! The state machine of a session. Lines go in. Answers and actions for its driver come out.
 //!
 //! RFC 1939 §3: a session is in the AUTHORIZATION state until a login, then in TRANSACTION. QUIT
-//! leads to UPDATE. UPDATE is the driver's: it removes what [`Action::Remove`] names.
+//! leads to UPDATE. The driver does UPDATE: it removes the messages that [`Action::Remove`] names.
 
 use std::sync::Arc;
 

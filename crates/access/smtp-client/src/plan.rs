@@ -1,5 +1,5 @@
-//! The TLS that each host of a domain must have: as the route says, or the domain's policy (DANE
-//! before MTA-STS), or the sender.
+//! The TLS that each host of a domain must have. The route, the domain's policy (DANE before
+//! MTA-STS) or the sender requires it.
 
 use posthaste_queue::{Failure, TlsWish};
 use posthaste_reporting::{AppliedPolicy, PolicyKind, TlsFailure, TlsFault, TlsReports};

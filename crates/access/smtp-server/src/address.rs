@@ -1,5 +1,5 @@
-//! Paths of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3): the syntax alone. Whose an address
-//! is, and which spellings are one, is the directory's business.
+//! Paths of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3): only the syntax. The directory
+//! decides whose an address is, and which spellings are equal.
 
 use std::{fmt, net::IpAddr};
 

@@ -1,5 +1,5 @@
-//! Where messages go: what this crate needs of the rest of the server, so that a test can be a full
-//! disk.
+//! The destination of messages: a trait for the rest of the server, so that a test can simulate a
+//! full disk.
 
 use async_trait::async_trait;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! A data directory opened: engine, store, accounts and the way in for mail.
+//! An open data directory: engine, store, accounts and delivery.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! The files of this program are for its owner alone: mail, verifiers of passwords, keys.
+//! Only the owner may read the files of this program: mail, password hashes, keys.
 //!
 //! New files get no permissions for others, because [`for_owner_alone`] runs before there are
-//! threads. Files of earlier versions are tightened when their store is opened. Where that is not
-//! possible the store is refused.
+//! threads. Files of earlier versions lose such permissions when their store is opened. If that is
+//! not possible, the store is refused.
 
 use std::ffi::OsStr;
 use std::fs::{self, Metadata, OpenOptions, Permissions};

@@ -1,4 +1,4 @@
-//! A part of a file that the disk cannot give.
+//! A part of a file that the disk cannot read.
 //!
 //! A call that reads there fails with `EIO`. A map has pages there whose first touch ends in
 //! SIGBUS, as the kernel answers when a page cannot be read: they are mapped from an empty file.

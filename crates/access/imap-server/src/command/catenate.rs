@@ -1,5 +1,5 @@
-//! CATENATE (RFC 4469): a message that the server puts together from texts that were sent and from
-//! messages that are there.
+//! CATENATE (RFC 4469): the server assembles a message from texts that the client sends and from
+//! stored messages.
 //!
 //! All parts are found before the first one is read. Then the size of the message is known. It is
 //! compared with the limits of an APPEND, and its memory is reserved in the budget of incoming

@@ -1,10 +1,10 @@
 //! GETMETADATA and SETMETADATA (RFC 5464), and METADATA in LIST (RFC 9590).
 //!
-//! An account's own annotations are the directory's. Some are computed: `/shared/comment` and
+//! The directory stores an account's own annotations. Some are computed: `/shared/comment` and
 //! `/shared/admin` of the server come from the configuration, and `/private/specialuse` of a
 //! mailbox (RFC 6154 §5.4) is its special use. All users see the shared annotations of the server,
-//! so only the configuration sets them. In a mailbox of another account, the shared annotations are
-//! the mailbox's, and each user has private ones of his own.
+//! so only the configuration sets them. In a mailbox of another account, shared annotations belong
+//! to the mailbox, and each user has separate private ones.
 
 use std::collections::HashSet;
 

@@ -1,7 +1,7 @@
 //! ESEARCH: one search in several mailboxes (RFC 7377).
 //!
-//! Each mailbox is opened, searched and left. What was found is sent before the next one is opened.
-//! So a search through an account holds no more than one mailbox at a time.
+//! Each mailbox is opened, searched and closed. Its result is sent before the next mailbox is
+//! opened. So a search through an account holds one mailbox at a time.
 
 use std::sync::Arc;
 

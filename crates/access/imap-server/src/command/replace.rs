@@ -1,7 +1,7 @@
-//! REPLACE and UID REPLACE (RFC 8508): a new message in the place of another, in one step.
+//! REPLACE and UID REPLACE (RFC 8508): a new message replaces an old one in one step.
 //!
-//! A client that saves a draft again needs no APPEND, STORE and EXPUNGE. No moment shows both
-//! messages or neither: they change places in one commit, as in a MOVE.
+//! A client that saves a draft again needs no APPEND, STORE and EXPUNGE. No session ever sees both
+//! messages, or neither: one commit adds the new one and expunges the old one, as in a MOVE.
 
 use posthaste_delivery::{Prepared, Usage};
 use posthaste_filter::Cause;

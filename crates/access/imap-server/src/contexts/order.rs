@@ -1,8 +1,8 @@
-//! The order of a sorted result, and where messages come into it.
+//! The order of a sorted result, and the places of new messages in it.
 //!
 //! A new message is placed by a search among the members. At each round the keys of a few members
 //! are read from their summaries. So a message costs some 60 summaries in a result of a million.
-//! The list itself has four bytes a member and is passed over once for a change.
+//! The list itself has four bytes for each member, and each change reads it once.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The events that a client wants: RFC 5465 §3, §5 and §6.
+//! The events that a client requests: RFC 5465 §3, §5 and §6.
 
 use posthaste_imap_codec::command::{Event, EventGroup, FetchItem, MailboxFilter};
 use posthaste_imap_codec::response::Code;

@@ -1,4 +1,4 @@
-//! A message that is whole: to the mailboxes here, to the queue, and the reports about it.
+//! Delivers a complete message to local mailboxes and to the queue, and makes reports about it.
 
 use bytes::Bytes;
 use posthaste_authentication::has_bare_cr;

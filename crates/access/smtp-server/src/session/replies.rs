@@ -1,4 +1,4 @@
-//! Every reply of the server, and the total maps from failures to replies: whose fault it is
+//! Every reply of the server, and the total maps from failures to replies. The party at fault
 //! decides the class.
 
 use posthaste_delivery::{Kind, ResolveError};

@@ -1,5 +1,5 @@
-//! The command line. Its help is the manual: each command says what it does, what it touches and
-//! what it prints.
+//! The command line. Its help is the manual: each command describes what it does, changes and
+//! prints.
 
 mod account;
 mod acl;

@@ -1,4 +1,4 @@
-//! `posthaste acl`: who may do what in whose mailboxes.
+//! `posthaste acl`: the rights of accounts in mailboxes of others.
 
 use std::io::Write as _;
 

@@ -1,15 +1,15 @@
 //! `posthaste backup`: accounts and all their mail into a directory, beside a running server.
 //!
-//! A backup is a store of the embedded engine, so that it can be looked at with every command, and
-//! served. Each run copies what changed. Three kinds of directory records, in JSON, make it a
+//! A backup is a store of the embedded engine, so that every command can read it, and a server can
+//! serve it. Each run copies what changed. Three kinds of directory records, in JSON, make it a
 //! backup:
 //!
 //! - `backup/run`: the last run. `begun` is its instant in unix milliseconds, later than that of
-//!   any earlier run. `whole`: it was for all accounts. `done`: it came to its end.
+//!   any earlier run. `whole`: it was for all accounts. `done`: it finished.
 //! - `backup/whole`: the last run of all accounts. A run of some accounts does not change it.
 //!   `begun` and `done` are as above. `marked`: each of its accounts has its instant as `run`.
 //! - `backup/account/<name>`: `id` is the account. `run` is the last run that it was part of, and
-//!   `taken` the last run that copied it whole, both as `begun`.
+//!   `taken` the last run that copied it completely, both as `begun`.
 //!
 //! An account whose `run` is later than its `taken` may be half copied. The accounts whose `run` is
 //! that of the last whole run, or later, are the backup's one state; others were removed before it.
@@ -18,8 +18,9 @@
 //! `LmdbEngine::snapshot`. A cluster has no such instant. There each mailbox is copied as it was at
 //! one moment of the run. It is copied again until it compares equal.
 //!
-//! An account that was removed from the store stays in its backup, but is no part of a later run.
-//! Mail that waits to be sent is in it, and is held: nothing is sent a second time by itself.
+//! An account that was removed from the store stays in its backup, but is not part of a later run.
+//! Mail that waits to be sent is in the backup, and is held: nothing is sent a second time
+//! automatically.
 
 use std::collections::BTreeSet;
 use std::fs;

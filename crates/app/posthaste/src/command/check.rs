@@ -1,4 +1,4 @@
-//! `posthaste check`: verifies the store, or makes its index or the search index again.
+//! `posthaste check`: verifies the store, or rebuilds its index or the search index.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,4 +1,4 @@
-//! `posthaste convert`: stored mail in the form of another format, beside a server that runs.
+//! `posthaste convert`: converts stored mail to another format, while the server runs.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! `posthaste copy-store`: accounts and all their mail from one store to another.
 //!
-//! Secrets and domains are copied where the other end has none. Keys that sign are made the same.
-//! So are groups and the queue, if all accounts are copied.
+//! Secrets and domains are copied if the target has none. Signing keys are made equal. So are
+//! groups and the queue, if all accounts are copied.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! `posthaste domain`: the domains that this server sends for, their keys, and their DNS records.
 //!
-//! What is printed to be published is a piece of a zone file: everything else in it is a comment.
+//! The printed records are a part of a zone file. Everything else in the output is a comment.
 
 use std::io::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

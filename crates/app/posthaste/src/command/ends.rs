@@ -1,8 +1,8 @@
 //! Two stores, and the records that are copied beside mail: accounts' records, scripts,
 //! annotations, rights, aliases, domains and secrets. For `copy-store`, `backup` and `restore`.
 //!
-//! An account's record comes after its mail: until all of it is there, nobody can log in at the
-//! other end, or deliver.
+//! An account's record is copied after its mail. Until then, no login or delivery to the account
+//! succeeds in the target.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! `posthaste import`: mail from files into an account, resumed where an earlier run was cut off.
 //!
-//! On a data directory, a file lock per account keeps two imports apart; the kernel gives it up
+//! On a data directory, a file lock per account excludes a second import. The kernel releases it
 //! when the process ends in any way. On a cluster there is no such lock: there an import waits if
-//! the one before may still be running.
+//! the previous one may still be running.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;

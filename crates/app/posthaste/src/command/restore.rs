@@ -5,21 +5,21 @@
 //! comes back becomes visible when all its mail is there and was compared. Until then its mailboxes
 //! belong to an account that has no record, so that nobody can log in or deliver.
 //!
-//! A record `restore/<name>` in the store says what is under way, so that a restore that was cut
-//! off goes on. It stays, so that the same command can be run again at any time, also after it did
-//! all its work:
+//! A record `restore/<name>` in the store describes a running restore, so that an interrupted one
+//! can continue. The record is kept, so that the same command can be run again at any time, even
+//! after it has finished:
 //!
 //! | JSON | |
 //! | --- | --- |
 //! | `account` | id of the account in the store |
-//! | `fresh` | its mailboxes get new ids, as the first ones are in use here or were removed |
+//! | `fresh` | its mailboxes get new ids, because the old ids are in use here or were removed |
 //! | `uid_validity` | the first of the new UIDVALIDITYs of its mailboxes, in the order of their names; none if they keep theirs |
-//! | `source` | which backup it comes from |
-//! | `done` | all of the account is here that the backup can read |
-//! | `left_out` | what it cannot read, a line each |
+//! | `source` | the backup that it comes from |
+//! | `done` | all data of the account that the backup can read is here |
+//! | `left_out` | the data that it cannot read, a line each |
 //!
-//! Mail that waited to be sent comes, held, into a store that has no queue yet. A record
-//! `restore-queue` says so. Where there is a queue it is left alone.
+//! Mail that waited to be sent is restored, and held, if the store has no queue yet. A record
+//! `restore-queue` notes this. An existing queue is not changed.
 
 use std::collections::BTreeMap;
 use std::path::Path;

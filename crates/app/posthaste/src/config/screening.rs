@@ -1,4 +1,4 @@
-//! The section `screening`: what other hosts must meet before their mail is read.
+//! The section `screening`: checks of other hosts before their mail is read.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

@@ -7,7 +7,7 @@
 //!
 //! One thread sends everything, in an order that follows from the seed alone, so that the same seed
 //! sends the same octets again. What must hold:
-//! * a whole command has a tagged answer, and a session ends after BYE or 421 only;
+//! * a whole command has a tagged answer, and a session ends only after BYE or 421;
 //! * a session whose client has closed its side ends;
 //! * nothing in the server panics. A debug build of it panics as well when a poll does more steps
 //!   than it may (`imap-server/src/heavy.rs`);

@@ -1,6 +1,7 @@
 //! `listen.https`: the MTA-STS policy of our domains (RFC 8461 §3.3), and nothing else.
 //!
-//! One request is read and answered. Then the connection ends, as a client wants one page.
+//! One request is read and answered. Then the connection ends, because a client needs only one
+//! page.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The protocol services, as the configuration wants them. A reload makes new ones; a
-//! session keeps the one it began with.
+//! The protocol services, made from the configuration. A reload makes new services; a session keeps
+//! the service that it began with.
 
 use std::sync::Arc;
 use std::time::Duration;
