@@ -1,5 +1,5 @@
-//! Watches a server through a run: a sample a second, memory every few, and the cost between two of
-//! them.
+//! Watches a server during a run: takes a sample each second, memory every few seconds, and
+//! computes the cost between two samples.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What can go wrong in the directory: every sentence names the record, the field and what to do.
+//! Errors of the directory. Every text names the record, the field and the remedy.
 
 use posthaste_store::StoreError;
 

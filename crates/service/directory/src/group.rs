@@ -1,5 +1,5 @@
 //! Groups: addresses with members, here or elsewhere. The group of a whole domain (`@example.org`)
-//! takes mail for all addresses there that nobody else has: a catch-all.
+//! gets mail for all other addresses of the domain: a catch-all.
 //!
 //! An address is looked up as an account first, then as an alias, then as a group. So groups do not
 //! slow down mail for accounts.

@@ -1,7 +1,7 @@
 //! Logins last as long as their credentials: an account that is disabled or removed loses its
 //! sessions, whichever process changed it. So do those that were begun with a password, an app
-//! password, a listed certificate or a token that is no longer valid. Other changes reach them,
-//! such as those of its quota.
+//! password, a listed certificate or a token that is no longer valid. Open sessions also get other
+//! changes of the account, such as its quota.
 //!
 //! A session holds a [`Lease`] from its login on. One task per process
 //! ([`crate::Directory::watch_accounts`]) compares the accounts that have leases with their

@@ -1,5 +1,5 @@
-//! A login by name and password: IMAP LOGIN, POP3 PASS, SASL PLAIN and LOGIN.
-//! What was found right lately is not hashed again: see `verified`.
+//! A login by name and password: IMAP LOGIN, POP3 PASS, SASL PLAIN and LOGIN. A password that was
+//! verified recently is not hashed again: see `verified`.
 
 use posthaste_mail_model::Secret;
 use posthaste_store::CommitOutcome;

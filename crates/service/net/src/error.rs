@@ -1,4 +1,4 @@
-//! What can go wrong between us and the network, and whose fault it is.
+//! Errors of the network, and the party at fault.
 
 use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 

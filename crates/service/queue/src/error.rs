@@ -1,4 +1,4 @@
-//! Why the queue could not do something.
+//! Errors of the queue.
 
 use posthaste_authentication::KeyError;
 use posthaste_delivery::DeliveryError;

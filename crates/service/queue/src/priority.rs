@@ -1,4 +1,4 @@
-//! How urgent a message is (RFC 6710).
+//! The priority of a message (RFC 6710).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

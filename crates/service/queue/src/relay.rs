@@ -1,4 +1,4 @@
-//! Takes mail for other domains, and sends reports to senders here and elsewhere.
+//! Accepts mail for other domains, and sends reports to local and remote senders.
 
 use bytes::Bytes;
 use posthaste_authentication::{KeyError, Origin, Senders, Signer, srs};

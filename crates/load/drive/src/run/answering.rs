@@ -1,4 +1,4 @@
-//! A look at the servers before a run: whether each speaks the protocol that its address names.
+//! Checks before a run that each server has the protocol that its address names.
 //!
 //! A POP3 workload on an IMAP port would otherwise be a run of errors, one for each user.
 

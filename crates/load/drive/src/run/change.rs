@@ -1,4 +1,5 @@
-//! IMAP steps that change: STORE, EXPUNGE, COPY, MOVE, APPEND, CREATE, DELETE, RENAME; and sending.
+//! IMAP steps that change mailboxes: STORE, EXPUNGE, COPY, MOVE, APPEND, CREATE, DELETE, RENAME;
+//! and sending.
 
 use posthaste_imap_client::command::quoted;
 use posthaste_imap_client::{Client, listing};

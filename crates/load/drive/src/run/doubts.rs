@@ -1,4 +1,4 @@
-//! Caveats that a reader must know before believing a run's figures.
+//! Caveats for the reader of a run's figures.
 
 use posthaste_load_results::{RunResult, Series, Window};
 use posthaste_load_workload::SessionKind;

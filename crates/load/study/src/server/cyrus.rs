@@ -1,6 +1,6 @@
 //! Debian's Cyrus under test. Its packages and Dovecot's cannot be installed together. So they are
 //! unpacked beside the system, with libraries that they need and that are missing here, and started
-//! from there. It has a configuration of its own, ports on loopback, and any password is right.
+//! from there. It has a configuration of its own, ports on loopback, and accepts any password.
 //! Settings that differ from the defaults are those printed here.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Serial and digest: how a message that comes back is known and checked.
+//! Serial and digest: they identify and check a message that is read back.
 //!
 //! The digest is CRC-32C with the number of bytes. It guards against accidents of storage and
 //! transport, not against an adversary; it costs the generator a tenth of a nanosecond per byte.

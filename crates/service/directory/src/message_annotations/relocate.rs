@@ -1,5 +1,5 @@
-//! Annotations of messages that became others within one account: they were moved, or stored in
-//! another form.
+//! Annotations of messages that got a new UID or mailbox within one account: by a move, or by a
+//! conversion.
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};

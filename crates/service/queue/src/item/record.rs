@@ -1,4 +1,4 @@
-//! How an item is stored: JSON with a version number, in the directory record `queue/<uid>`.
+//! The stored form of an item: JSON with a version number, in the directory record `queue/<uid>`.
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Id};

@@ -1,4 +1,4 @@
-//! Sends what is due, for as long as the server runs.
+//! Sends due items while the server runs.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
