@@ -87,7 +87,7 @@ impl fmt::Display for ReversePath {
 /// Cuts `<…>` off the front: the inside and what follows. A `>` inside a quoted string does not
 /// end it.
 pub(crate) fn bracketed(text: &str) -> Result<(&str, &str), SyntaxError> {
-    let missing = SyntaxError::Path("it must stand in <angle brackets>");
+    let missing = SyntaxError::Path("it must be in <angle brackets>");
     let inside = text.strip_prefix('<').ok_or(missing.clone())?;
     let (mut quoted, mut escaped) = (false, false);
     for (at, byte) in inside.bytes().enumerate() {

@@ -56,7 +56,8 @@ pub fn cluster(config: &Config) -> Result<Option<posthaste_store_cassandra::Opti
     if config.engine == "embedded" {
         return match bodies {
             Some(bodies) => Err(Failure::Usage(format!(
-                "`bodies` says {bodies}, but the embedded engine keeps bodies in its own packs; leave it out, or name a cluster \
+                "`bodies` is {bodies}, but the embedded engine keeps bodies in its own packs; leave it out, or name \
+                 a cluster \
                  with --engine"
             ))),
             None => Ok(None),

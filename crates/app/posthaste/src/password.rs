@@ -41,8 +41,8 @@ fn checked(password: String, least: usize, complaint: &str) -> Result<Secret<Str
     match password.chars().count() {
         0 => Err(Failure::Usage(complaint.into())),
         count if count < least => Err(Failure::Usage(format!(
-            "the password is too short: it has {count} characters, and `login.password_length_min` asks for {least}; choose a \
-             longer one. Nothing was changed"
+            "the password is too short: it has {count} characters, and `login.password_length_min` requires \
+             {least}; choose a longer one. Nothing was changed"
         ))),
         _ => Ok(Secret::new(password)),
     }

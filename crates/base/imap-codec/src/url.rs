@@ -127,7 +127,7 @@ pub enum UrlError {
     #[error("the name of the mailbox in the URL has no / in front")]
     RelativeMailbox,
     /// Something else than the parameters above, or out of their order.
-    #[error("a parameter of the URL is unknown, has a wrong value or stands in the wrong place")]
+    #[error("a parameter of the URL is unknown, has a wrong value or is in the wrong place")]
     Parameter,
 }
 

@@ -214,7 +214,7 @@ fn run_several(args: &RunArgs, first: RunOptions) -> Result<RunResult, Trouble> 
         let workload = workload::load(&beside.name).map_err(Trouble::usage)?;
         if workload.protocol != first.workload.protocol {
             return Err(Trouble::usage(format!(
-                "{}: all workloads of a run speak one protocol",
+                "{}: all workloads of a run must have one protocol",
                 workload.name
             )));
         }
@@ -288,7 +288,7 @@ fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble
         bodies: args.audit_bodies,
     });
     if args.audit && audit_options.is_none() {
-        return Err(Trouble::usage("--audit needs --imap, whatever the workload speaks"));
+        return Err(Trouble::usage("--audit needs --imap, for workloads of any protocol"));
     }
     let endpoint = &server.endpoint;
     let label = args.label.clone().unwrap_or_else(|| format!("{}:{}", endpoint.host, endpoint.port));
@@ -365,7 +365,8 @@ fn pools(args: &RunArgs, accounts: u32, send: Option<&SendBy>) -> Result<Pools, 
         Some(SendBy::Append) | None => false,
     };
     if args.outside.is_some() && !sends {
-        let what = "--outside needs --send submission:// or smtp://: LMTP and APPEND deliver to accounts of this server alone";
+        let what = "--outside needs --send submission:// or smtp://: LMTP and APPEND deliver only to accounts of \
+                    this server";
         return Err(Trouble::usage(what));
     }
     Ok(Pools { receiving: args.receiving, outside: args.outside.clone() })

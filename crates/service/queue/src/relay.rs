@@ -26,7 +26,7 @@ pub(crate) const RETURN_PATH: &[u8] = b"Return-Path: <>\r\n";
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// It has passed through too many hosts.
-    #[error("the message has passed through {HOPS_MAX} hosts: it goes round in a loop")]
+    #[error("the message has passed through {HOPS_MAX} hosts: it is in a mail loop")]
     Loop,
     /// A recipient without a domain that could be asked.
     #[error("{0} has no domain that mail could be sent to")]

@@ -340,7 +340,7 @@ fn check_name(name: &EntryName) -> Result<(), Failure> {
         return Err(no_scope());
     }
     if is_vendor && components.nth(1).is_none() {
-        return Err(Reply::bad("After /vendor/ comes a vendor, and then the name of an entry").into());
+        return Err(Reply::bad("/vendor/ must be followed by a vendor, and then the name of an entry").into());
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs)
     let saving = returns.is_some_and(|returns| returns.save);
     if !elsewhere.is_empty() && (saving || names_selected(&key)) {
         // RFC 7377 §2.2: sequence numbers and `$` belong to the selected mailbox.
-        return Err(Reply::bad("Sequence numbers, $ and SAVE are for the selected mailbox alone").into());
+        return Err(Reply::bad("Sequence numbers, $ and SAVE are only for the selected mailbox").into());
     }
     if let Some(returns) = &mut returns
         && std::mem::take(&mut returns.update)

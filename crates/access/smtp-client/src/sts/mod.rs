@@ -241,7 +241,7 @@ impl Sts {
             Ok::<(), posthaste_store::StoreError>(())
         };
         if let Err(error) = written.await {
-            tracing::warn!(domain, %error, "MTA-STS: the policy is kept in memory alone");
+            tracing::warn!(domain, %error, "MTA-STS: the policy is kept only in memory");
         }
     }
 }

@@ -64,7 +64,7 @@ fn what_is_wrong_is_said() {
         ("DATA now", Argument("this command takes no argument")),
         ("MAIL", Argument("MAIL FROM:<address>")),
         ("MAIL TO:<ana@example.org>", Argument("MAIL FROM:<address>")),
-        ("MAIL FROM:ana@example.org", Path("it must stand in <angle brackets>")),
+        ("MAIL FROM:ana@example.org", Path("it must be in <angle brackets>")),
         ("MAIL FROM:<ana@example.org>SIZE=1", Path("a space must follow it")),
         ("MAIL FROM:<ana@example.org> HOLDFOR=9", Parameter),
         ("MAIL FROM:<ana@example.org> RET=ALL", ParameterValue("RET=FULL or RET=HDRS")),

@@ -280,7 +280,7 @@ pub(crate) fn unscanned() -> Reply {
 
 /// RFC 5321 §4.1.3; RFC 3463 §3.2.
 pub(super) fn at_an_address() -> Reply {
-    reply(550, (5, 1, 2), "Mail for that address literal is not taken here; name a domain")
+    reply(550, (5, 1, 2), "Mail for that address literal is not accepted here; name a domain")
 }
 
 /// RFC 3463 §3.2.

@@ -62,7 +62,10 @@ fn embedded(config: &Config, flag: &str) -> Result<LmdbEngine> {
         )));
     }
     if !config.data.join("format").is_file() {
-        return Err(Failure::Usage(format!("{} is no store; name it with --data", config.data.display())));
+        return Err(Failure::Usage(format!(
+            "{} is not a store; name the store with --data",
+            config.data.display()
+        )));
     }
     Ok(LmdbEngine::open(&config.data, open::embedded(config))?)
 }

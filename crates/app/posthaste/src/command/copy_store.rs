@@ -34,7 +34,7 @@ pub async fn run(config: Config, common: &Common, options: CopyStore) -> Result<
     if whole && has_other_items(&*ends.from, &*ends.to).await? {
         return Err(Failure::Usage(
             "mail waits to be sent in both stores; wait until the queue of one is empty (`posthaste queue list`), or copy \
-             accounts by naming each with --account, which leaves queues alone"
+             accounts by naming each with --account, which does not touch queues"
                 .into(),
         ));
     }

@@ -106,7 +106,7 @@ fn show(config: &Config, keys: &DomainKeys) -> Result<()> {
     if config.listen.https.is_empty() {
         writeln!(out, "; With `listen.https` set this server serves an MTA-STS policy for the domain, too.")?;
     }
-    writeln!(out, "; `posthaste domain check {}` says whether they are there.", keys.domain)?;
+    writeln!(out, "; `posthaste domain check {}` checks whether they are published.", keys.domain)?;
     Ok(())
 }
 
@@ -270,7 +270,8 @@ async fn remove(opened: &Opened, keys: DomainKeys, yes: bool) -> Result<()> {
     println!("removed the keys of {name}; its addresses still get mail");
     if !DomainKeys::any(&**opened.store.engine()).await? {
         println!(
-            "no domain is left: with `relay.enabled = \"auto\"` a server that is started from now on sends nothing to other domains"
+            "no domain is left: with `relay.enabled = \"auto\"` a server that starts now sends no mail to other \
+             domains"
         );
     }
     Ok(())

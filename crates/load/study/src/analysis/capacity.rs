@@ -63,7 +63,7 @@ pub fn analyse(points: Points) -> Analysis {
         "residual, linear",
         "residual, quadratic",
         "users at 75 % CPU",
-        "beyond what was measured",
+        "beyond the measured range",
         "daily users",
     ];
     let table = Table { title: "Capacity".into(), head: head.map(str::to_owned).to_vec(), rows };

@@ -98,7 +98,7 @@ impl Verifier {
         match serial {
             Some(serial) if announced == found => Verdict::Good(serial),
             Some(_) => {
-                Verdict::Altered(serial, format!("its header says {announced}, its content is {found}"))
+                Verdict::Altered(serial, format!("its header names {announced}, its content has {found}"))
             }
             None => Verdict::Altered(None, "it carries a digest and no serial".into()),
         }

@@ -150,7 +150,7 @@ impl Listeners {
         for up in self.up {
             match up.task.await {
                 Ok(Ok(drained)) if drained.aborted > 0 => {
-                    tracing::warn!(address = %up.address, sessions = drained.aborted, "sessions were cut off");
+                    tracing::warn!(address = %up.address, sessions = drained.aborted, "sessions were ended before their commands finished");
                 }
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => tracing::error!(address = %up.address, %error, "listener failed"),
