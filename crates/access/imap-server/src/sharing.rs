@@ -1,7 +1,7 @@
 //! Resolves a command's mailbox: the user's own or another account's, and the user's rights there.
 //!
-//! What always holds: if the user has neither `l` nor the rights that a command needs, the answer
-//! is that for a mailbox that does not exist (RFC 4314 §6).
+//! What always holds: a user may have neither `l` nor the rights that a command needs. Then the
+//! mailbox is treated as one that does not exist (RFC 4314 §6).
 
 use std::sync::Arc;
 

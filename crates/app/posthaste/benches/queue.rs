@@ -1,5 +1,5 @@
-//! The cost of a queue of messages for a destination that does not answer, on the embedded engine:
-//! the start, memory, and each attempt to reach the destination.
+//! The cost of a queue on the embedded engine, for a destination that does not answer: the start,
+//! memory, and each attempt to reach the destination.
 //!
 //! ```text
 //! cargo bench -p posthaste --bench queue                     100,000 messages

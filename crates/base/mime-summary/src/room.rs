@@ -9,8 +9,9 @@
 //! * an address list ends where the room ends, and so do parameters and languages;
 //! * a text is absent (NIL).
 //!
-//! The root's ENVELOPE is served first. [`Structure`] estimates what each part will take and stops
-//! there; the room then counts every byte, so that the bound holds even if the estimate was wrong.
+//! The root's ENVELOPE is served first. [`Structure`] estimates the size of each part, and stops at
+//! the bound. The room then counts every byte, so that the bound holds even if the estimate was
+//! wrong.
 
 use std::borrow::Cow;
 

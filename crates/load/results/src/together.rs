@@ -1,7 +1,7 @@
 //! Several workloads that ran on one server at the same time, as one result.
 //!
-//! Counts and times of the workloads are put together. The cost of the server and the generator is
-//! that of all workloads, and each run measured all of it, so it is used only once.
+//! Counts and times of the workloads are put together. Each run measured the cost of the server and
+//! the generator for all workloads, so that cost is used only once.
 
 use std::collections::BTreeMap;
 

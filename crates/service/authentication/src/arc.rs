@@ -1,5 +1,5 @@
-//! A seal for incoming mail that is resent to another host (ARC, RFC 8617). It signs the results of
-//! our verification. So the next host can trust them although the message now comes from us.
+//! A seal for incoming mail that is forwarded to another host (ARC, RFC 8617). It signs the results
+//! of our verification. So the next host can trust them although the message now comes from us.
 //!
 //! A chain that was not valid on arrival, or that has lost a field since, gets no further set: no
 //! host would trust it (§5.1).

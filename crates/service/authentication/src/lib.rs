@@ -4,8 +4,8 @@
 //! | module | what |
 //! | --- | --- |
 //! | [`DomainKeys`] | the keys of a domain that this server sends for |
-//! | [`Signer`] | signs outgoing mail, seals resent mail (ARC) |
-//! | [`Senders`], [`srs`] | senders of resent mail, so that SPF passes |
+//! | [`Signer`] | signs outgoing mail, seals forwarded mail (ARC) |
+//! | [`Senders`], [`srs`] | senders of forwarded mail, so that SPF passes |
 //! | [`dns`] | the records that a domain must publish, and the check of them |
 //! | [`sts`] | the policy about TLS that is published for such a domain |
 //! | [`Verifier`] | verifies one message: DNS look-ups, signatures, the policy of its author's domain |

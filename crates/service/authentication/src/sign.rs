@@ -5,7 +5,7 @@
 //!   all. Each key that signs makes one signature.
 //! * A user gets a signature only for the domain of an address that was verified to be the user's
 //!   own. So on a server of several domains no user gets a signature of another user's domain.
-//! * Mail of other authors that a script resends is not signed: a stranger who wrote our domain in
+//! * Mail of other authors that a script forwards is not signed: a stranger who wrote our domain in
 //!   its `From` would get our signature. It is sealed (ARC) if it was verified on arrival.
 //! * A domain's record is read for each message. On the embedded engine that takes about a
 //!   microsecond, and a rotation in another process counts from the next message on. What is

@@ -1,6 +1,6 @@
-//! The Sender Rewriting Scheme: a resent message gets a sender of our own domain, so that SPF (RFC
-//! 7208) passes at the next host. The new sender contains the original one, so that a bounce can be
-//! returned to it.
+//! The Sender Rewriting Scheme: a forwarded message gets a sender of our own domain, so that SPF
+//! (RFC 7208) passes at the next host. The new sender contains the original one, so that a bounce
+//! can be returned to it.
 //!
 //! ```text
 //! SRS0=HASH=TT=domain=local@our.domain     of local@domain

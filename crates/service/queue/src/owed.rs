@@ -6,10 +6,10 @@
 //! ```
 //!
 //! A row without a record that names it is not part of the queue, so a crash before the second step
-//! leaves nothing. After the second step the report is sent, even if sending begins several times:
-//! the row becomes an item under its own number, or moves to a mailbox, and neither happens twice.
-//! Until the last step the runner does not send such an item. So a missing row means that the
-//! report arrived.
+//! leaves nothing. After the second step the report is sent, and only once even if sending begins
+//! several times. The row becomes an item under its own number, or moves to a mailbox. Neither
+//! happens twice. Until the last step the runner does not send such an item. So a missing row means
+//! that the report arrived.
 //!
 //! The row moves only to the INBOX of an account that files all its mail there. If a script, a
 //! forward or a group may deliver it elsewhere, it becomes an item for this server ([`Here`]).

@@ -2,8 +2,8 @@
 //! rarely do (RFC 6647).
 //!
 //! A host is known after it has waited once: by its network and the sender's domain. Before that,
-//! the network, the sender and the recipient are recorded together (RFC 6647 §2.3), so that a
-//! second message does not count as a retry of the first.
+//! network, sender and recipient are recorded together (RFC 6647 §2.3). So a second message does
+//! not count as a retry of the first.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};

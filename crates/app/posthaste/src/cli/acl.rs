@@ -35,7 +35,7 @@ pub enum Acl {
         owner: String,
         /// The mailbox, as its owner names it.
         mailbox: String,
-        /// Whose rights, as `show` names them.
+        /// The account, `anyone` or `-NAME`, as `show` names it.
         #[arg(allow_hyphen_values = true)]
         who: String,
     },
@@ -43,7 +43,7 @@ pub enum Acl {
 
 const SET_EXAMPLES: &str = "\
 Rights (RFC 4314):
-  l  see it in lists            r  open it, read messages     s  change \\Seen
+  l  see it in LIST             r  open it, read messages     s  change \\Seen
   w  change other flags         i  add messages               p  post (reserved)
   k  make mailboxes below it    x  delete or rename it        t  change \\Deleted
   e  expunge                    a  change these rights

@@ -44,10 +44,10 @@ pub enum Report {
 }
 
 pub(super) const RETENTION_EXAMPLES: &str = "Examples:
-  posthaste retention                          what the configured rules would do
-  posthaste retention --apply                  do it
+  posthaste retention                          shows what the configured rules would do
+  posthaste retention --apply                  applies them
   posthaste retention --mailbox INBOX --older-than '1 year' --to archive --account ana@example.org
-                                               what archiving one INBOX would move
+                                               shows what archiving one INBOX would move
   posthaste retention --mailbox 'Lists/*' --keep-newest 10000 --to trash --apply";
 
 #[derive(Debug, Args)]
@@ -87,16 +87,16 @@ pub enum RetentionTarget {
     Trash,
     /// A folder for the month of its internal date, such as Archive/2026-11.
     Archive,
-    /// They are expunged.
+    /// Nowhere: they are expunged.
     Nowhere,
 }
 
 const COST_EXAMPLES: &str = "Examples:
-  posthaste report cost                      what each command cost, by the size of the folder
-  posthaste report cost --by account --top 5 the five costliest accounts
-  posthaste report cost --by client          what each mail program cost
+  posthaste report cost                      the cost of each command, by the size of the folder
+  posthaste report cost --by account --top 5 the five most expensive accounts
+  posthaste report cost --by client          the cost of each mail program
   posthaste report cost --account ana@example.org --cut 5000
-                                             what Ana's folders cost, and would cost with 5,000 messages";
+                                             the cost of Ana's folders, and with 5,000 messages in each";
 
 /// What `report cost` sums up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

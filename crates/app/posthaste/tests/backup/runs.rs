@@ -1,5 +1,5 @@
-//! Runs after others: what a backup holds when accounts changed, when a run was for some accounts
-//! alone, and when the store went back to an earlier state.
+//! Repeated runs: the contents of a backup after accounts changed, after a run for some accounts
+//! only, and after the store returned to an earlier state.
 
 use super::*;
 
