@@ -36,10 +36,7 @@ pub async fn run(config: Config, options: Import) -> Result<()> {
     let bar = bar(options.sources.iter().map(|source| octets(source, 0)).sum());
     let run = take_all(&mut importer, &options, &bar).await?;
     bar.finish_and_clear();
-    println!(
-        "imported {} messages into {}, {} were there already",
-        run.messages, account.name, run.present
-    );
+    println!("imported {} messages into {}, {} were there already", run.messages, account.name, run.present);
     if run.failed > 0 {
         return Err(Failure::Incomplete(format!(
             "{} messages or files could not be imported completely; the first of them are named above",
