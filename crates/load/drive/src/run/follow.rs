@@ -243,15 +243,12 @@ impl<'a> Follow<'a> {
                 self.expunged.push(message);
                 if !self.expunging || !deleted {
                     self.wrong(|| {
-                        format!(
-                            "message {sequence} (UID {}) was expunged, but no client removed it",
-                            message.uid
-                        )
+                        format!("message {sequence} (UID {}) was expunged without a request", message.uid)
                     });
                 }
             }
             None if !self.expunging => {
-                self.wrong(|| format!("message {sequence} was expunged, but no client removed it"))
+                self.wrong(|| format!("message {sequence} was expunged without a request"))
             }
             None => {}
         }
@@ -410,7 +407,7 @@ mod tests {
             (&[first, Response::Fetch(2, b"UID 8 FLAGS (\\Seen)")], "had UID 7"),
             (&[first, Response::Fetch(2, b"UID 7 FLAGS (\\Seen \\Deleted)")], "flags"),
             (&[first, Response::Fetch(2, b"UID 7 FLAGS ()")], "flags"),
-            (&[Response::Expunge(1)], "unasked"),
+            (&[Response::Expunge(1)], "without a request"),
             (&[Response::Exists(1)], "without EXPUNGE"),
             (&[first, Response::Fetch(2, b"UID 7 BODY[HEADER] \"ph-0000000000000047\"")], "is now"),
         ];
