@@ -26,7 +26,7 @@ use crate::command::{self, metadata};
 use crate::heavy;
 use crate::reply::Reply;
 use crate::service::ImapService;
-use crate::session::{Next, REVOKED, ROOM_WITHIN, Session, no_room};
+use crate::session::{LATE, Next, REVOKED, ROOM_WITHIN, Session, no_room};
 use crate::table::State;
 use crate::waiting;
 use crate::wire::InputBytes;
@@ -62,6 +62,10 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
     let greeting = format!("{} Posthaste at your service", session.service.options.hostname);
     session.wire.say_code(capabilities, &greeting);
     loop {
+        if session.is_login_late() {
+            session.wire.say_bye(LATE);
+            return session.wire.flush().await;
+        }
         match session.wire.next_frame() {
             Some(CommandFrame::Command(bytes)) => {
                 posthaste_metrics::command_ended();
@@ -84,7 +88,7 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
                 }
                 // Boxed: the session should not hold a command's memory while it waits.
                 let next = Box::pin(one_command(session, bytes)).await?;
-                session.permit = None;
+                session.give_back_memory();
                 if next == Next::Close {
                     return session.wire.flush().await;
                 }
@@ -93,7 +97,7 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
             }
             Some(CommandFrame::LiteralWanted(wanted)) => answer_literal(session, &wanted).await?,
             Some(CommandFrame::LineTooLong { tag }) => {
-                session.permit = None;
+                session.give_back_memory();
                 bad(session, tag, Reply::bad(format!("Lines may have at most {LINE_BYTES_MAX} bytes")));
             }
             None => match wait_for_input(session).await? {
@@ -177,7 +181,7 @@ fn too_many_bad_commands(session: &Session) -> bool {
 async fn answer_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), NetError> {
     if let Err(reply) = judge_literal(session, wanted) {
         session.wire.refuse_literal(wanted);
-        session.permit = None;
+        session.give_back_memory();
         // Refusing a large message or value does not mean that the client is broken.
         let is_fault = !wanted.append && reply.kind == StatusKind::Bad;
         session.wire.say_status(reply.status(wanted.tag.clone()));
@@ -188,9 +192,24 @@ async fn answer_literal(session: &mut Session, wanted: &LiteralWanted) -> Result
     }
     session.wire.accept_literal(wanted);
     match wanted.sync {
-        LiteralSync::Waits => session.wire.ask("Go ahead").await,
+        LiteralSync::Waits => {
+            session.wire.say_continue("Go ahead");
+            flush(session).await
+        }
         LiteralSync::Follows => Ok(()),
     }
+}
+
+/// Sends the printed responses. An APPEND that is arriving gives way to others meanwhile.
+async fn flush(session: &mut Session) -> Result<(), NetError> {
+    let Session { wire, permit, .. } = session;
+    let Some(held) = permit else { return wire.flush().await };
+    // Boxed: nearly no write is beside an APPEND.
+    if let Some(abandoned) = Box::pin(wire.flush_beside(held.revoked())).await? {
+        *permit = None;
+        wire.say_status(no_room().status(abandoned.tag));
+    }
+    Ok(())
 }
 
 /// Whether a literal is accepted: it must fit the size limits and the memory that all sessions
@@ -248,13 +267,17 @@ async fn pay_for_input(session: &mut Session) -> bool {
 /// Cancels the incoming APPEND. The rest of it is read and discarded.
 fn abandon(session: &mut Session) {
     let tag = session.wire.abandon_literal();
-    session.permit = None;
+    session.give_back_memory();
     session.wire.say_status(no_room().status(tag));
 }
 
 /// Sends the printed responses and waits for the client. `Close` if the server ends the session.
 async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
-    session.wire.flush().await?;
+    flush(session).await?;
+    if session.wire.has_output() {
+        // What arrived was dropped, and the answer to it printed.
+        return Ok(Next::Command);
+    }
     posthaste_metrics::command_answered();
     // Boxed: nearly no wait needs it.
     if session.permit.is_some() && !Box::pin(pay_for_input(session)).await {

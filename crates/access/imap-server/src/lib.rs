@@ -33,6 +33,8 @@ mod message_limit;
 mod notify;
 mod options;
 mod progress;
+#[cfg(test)]
+mod progress_tests;
 mod referred;
 mod reply;
 mod rights;
@@ -56,4 +58,4 @@ pub use heavy::Heavy;
 pub use keys::KeyCache;
 pub use options::{ClearTextLogin, ImapOptions};
 pub use progress::ProgressTimes;
-pub use service::ImapService;
+pub use service::{AdministrativeAct, ImapService, RecordOfActs};

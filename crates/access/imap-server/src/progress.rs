@@ -72,7 +72,14 @@ pub(crate) struct Reports<'r> {
     pub(crate) times: ProgressTimes,
 }
 
-impl Reports<'_> {
+impl<'r> Reports<'r> {
+    /// Of a command whose progress is not counted: only that it is going on.
+    pub(crate) fn uncounted(tag: &'r Tag, times: ProgressTimes) -> Self {
+        static UNKNOWN: Progress =
+            Progress { done: AtomicU64::new(0), goal: AtomicU64::new(0), in_parts: false };
+        Self { tag, progress: &UNKNOWN, times }
+    }
+
     /// The current report.
     pub(crate) fn now(&self) -> Code {
         self.progress.code(self.tag)

@@ -51,11 +51,26 @@ pub struct ImapService {
     pub(crate) contexts: ByteBudget,
     /// Scripts of mailboxes, and where they are managed (RFC 6785).
     pub(crate) scripts: Option<MailboxScripts>,
+    acts: Option<RecordOfActs>,
     /// Counts parts whose transfer encoding was decoded.
     pub(crate) decoded: AtomicU64,
     /// Counts messages whose text was searched.
     pub(crate) opened: AtomicU64,
 }
+
+/// An administrative act of a client: SETQUOTA.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdministrativeAct {
+    /// The account that did it.
+    pub by: String,
+    /// What it did, without secrets.
+    pub what: String,
+    /// Whether it succeeded.
+    pub is_done: bool,
+}
+
+/// Keeps a record of administrative acts. It may wait for a disk.
+pub type RecordOfActs = Arc<dyn Fn(AdministrativeAct) + Send + Sync>;
 
 /// Runs the scripts of mailboxes.
 pub(crate) struct MailboxScripts {
@@ -111,6 +126,7 @@ impl ImapService {
             annotated: watch::Sender::new(()),
             contexts: ByteBudget::new(CONTEXTS_BYTES_DEFAULT),
             scripts: None,
+            acts: None,
             decoded,
             opened,
         }
@@ -166,6 +182,21 @@ impl ImapService {
     pub fn with_accounts(mut self, accounts: Accounts) -> Self {
         self.accounts = accounts;
         self
+    }
+
+    /// Has the administrative acts of clients recorded.
+    #[must_use]
+    pub fn with_record_of_acts(mut self, acts: RecordOfActs) -> Self {
+        self.acts = Some(acts);
+        self
+    }
+
+    /// Records an administrative act.
+    pub(crate) async fn acted(&self, act: AdministrativeAct) {
+        let Some(acts) = self.acts.clone() else { return };
+        if let Err(error) = tokio::task::spawn_blocking(move || acts(act)).await {
+            tracing::error!(%error, "an administrative act was not recorded");
+        }
     }
 
     /// Runs the script of a mailbox for messages that a command has added or changed there.

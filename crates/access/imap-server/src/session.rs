@@ -1,12 +1,11 @@
 //! A session: the account that logged in, the selected mailbox, the enabled extensions.
 //!
 //! It does no I/O: the session prints to its [`Wire`], which sends. A report of changes waits while
-//! a full buffer is sent. The session keeps no clock: its only deadline, for the login, is compared
-//! with the clock of the connection. `connection` drives the session and the files of `command`
-//! change it.
+//! a full buffer is sent. The session keeps no clock: the wire has its only deadline, for the
+//! login. `connection` drives the session and the files of `command` change it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use posthaste_directory::sasl::{Channel, Plaintext};
 use posthaste_directory::{Account, Client, Lease, Service, Source};
@@ -41,6 +40,9 @@ pub(crate) enum Next {
 pub(crate) const REVOKED: &str =
     "Your login has ended: the account is disabled or removed, or its credential is no longer valid";
 
+/// The BYE text for a client that did not log in in time.
+pub(crate) const LATE: &str = "You took too long to log in";
+
 /// How long an APPEND waits for others to finish before it is refused. It is longer than the pause
 /// after which a sender is displaced by others. The client only notices a slow connection
 /// meanwhile.
@@ -65,8 +67,6 @@ pub(crate) struct Session {
     pub(crate) annotations: Option<Box<Known>>,
     /// After NOTIFY SET: what is reported to the client.
     pub(crate) notify: Option<Box<Notify>>,
-    /// The time by which the login must succeed.
-    pub(crate) login_deadline: Instant,
     /// Bad commands since the last successful command that resets the count.
     pub(crate) bad_commands: u32,
     /// The value of `bad_commands` at the login.
@@ -95,8 +95,7 @@ pub(crate) struct Ctx<'s> {
 impl Session {
     /// A session before its greeting.
     pub(crate) fn new(service: Arc<ImapService>, connection: Connection, shutdown: Shutdown) -> Self {
-        let login_deadline = connection.clock().now() + service.options.login_within;
-        let wire = Wire::new(connection, service.options.write_within);
+        let wire = Wire::new(connection, service.options.write_within, service.options.login_within);
         Self {
             service,
             wire,
@@ -107,7 +106,6 @@ impl Session {
             enabled: Enabled::default(),
             annotations: None,
             notify: None,
-            login_deadline,
             bad_commands: 0,
             bad_before_login: 0,
             permit: None,
@@ -230,8 +228,23 @@ impl Session {
 
     /// How long the server waits for input before login.
     pub(crate) fn login_patience(&self) -> Duration {
-        let left = self.login_deadline.saturating_duration_since(self.wire.connection().clock().now());
-        self.service.options.pre_login_within.min(left)
+        let within = self.service.options.pre_login_within;
+        self.wire.login_left().map_or(within, |left| left.min(within))
+    }
+
+    /// Whether the time for the login has passed without one. A client that sends commands without
+    /// a pause is not waited for, so this is asked before each of them.
+    pub(crate) fn is_login_late(&self) -> bool {
+        self.login.is_none() && self.wire.login_left().is_some_and(|left| left.is_zero())
+    }
+
+    /// Gives back the memory of the APPEND that was arriving. The input behind it was in the same
+    /// allocation.
+    pub(crate) fn give_back_memory(&mut self) {
+        if self.permit.is_some() {
+            self.wire.own_input();
+            self.permit = None;
+        }
     }
 
     /// The client's address, for the log of logins.

@@ -184,6 +184,35 @@ async fn commands_before_the_login_do_not_move_its_deadline() {
     talk.ends_with("* BYE Idle for too long").await;
 }
 
+/// Its commands are there when its time is over: nothing is waited for.
+#[tokio::test]
+async fn a_client_that_never_pauses_has_no_more_time_to_log_in() {
+    let mut talk = Talk::begin().await;
+    talk.say("a NOOP\r\nb LOGIN ana@example.org \"correct horse\"\r\nc LIST \"\" *\r\n").await;
+    talk.hand.advance(ImapOptions::default().login_within).await;
+    talk.ends_with("* BYE You took too long to log in").await;
+    // Nor has one whose lines of an exchange never pause.
+    let mut talk = Talk::begin().await;
+    talk.say("a AUTHENTICATE PLAIN\r\n").await;
+    talk.hear("+ ").await;
+    talk.say("AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl\r\n").await;
+    talk.hand.advance(ImapOptions::default().login_within).await;
+    talk.ends_with("* BYE You took too long to log in").await;
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_has_no_more_time_to_log_in() {
+    let mut talk = Talk::over(256).await;
+    // The answers to these do not fit the pipe.
+    talk.say(&"a NOOP\r\n".repeat(30)).await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    talk.hand.advance(ImapOptions::default().login_within).await;
+    // The deadline only ends a test that fails.
+    tokio::time::timeout(Duration::from_secs(60), talk.session).await.unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn half_a_command_has_less_time_than_silence() {
     let mut talk = Talk::with_inbox().await;

@@ -9,9 +9,10 @@
 //! [`Wire::relieve`] now and then. It sends a full buffer and waits until the peer has taken it.
 //! What always holds: the buffer never grows with the folder, and a waiting session owns no buffer.
 
-use std::time::Duration;
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use posthaste_imap_codec::framing::{CommandFrame, CommandFramer, FramerLimits, LiteralWanted};
 use posthaste_imap_codec::limits::LINE_BYTES_MAX;
 use posthaste_imap_codec::print;
@@ -38,8 +39,15 @@ pub(crate) struct Wire {
     pub(crate) names: NameEncoding,
     out: Vec<u8>,
     write_within: Duration,
+    /// When the client must have logged in; `None` after that.
+    login_due: Option<Instant>,
     pace: Pace,
+    /// A report of progress could not be sent.
+    is_broken: bool,
 }
+
+/// How long a client that has not logged in may take to read the last words.
+const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Input of later commands that is read while a command runs, to notice that the client has
 /// disconnected: two lines. If more is pending, the state of the socket shows it.
@@ -49,15 +57,18 @@ const AHEAD_MAX: usize = 2 * LINE_BYTES_MAX;
 const UNHURRIED: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Wire {
-    /// A wire on a connection before its greeting.
-    pub(crate) fn new(connection: Connection, write_within: Duration) -> Self {
+    /// A wire on a connection before its greeting. The login must succeed within `login_within`.
+    pub(crate) fn new(connection: Connection, write_within: Duration, login_within: Duration) -> Self {
+        let login_due = Some(connection.clock().now() + login_within);
         Self {
+            login_due,
             connection,
             framer: CommandFramer::new(FramerLimits::default()),
             names: NameEncoding::Utf7,
             out: Vec::new(),
             write_within,
             pace: Pace::default(),
+            is_broken: false,
         }
     }
 
@@ -85,6 +96,28 @@ impl Wire {
     /// Drops the command whose literal is arriving, and returns its tag.
     pub(crate) fn abandon_literal(&mut self) -> Option<Tag> {
         self.framer.abandon_literal(self.connection.input_mut())
+    }
+
+    /// Moves the input to memory of its own; see [`Connection::own_input`].
+    pub(crate) fn own_input(&mut self) {
+        self.connection.own_input();
+    }
+
+    /// The client has logged in, or it has to do so again within this time.
+    pub(crate) fn set_login_within(&mut self, within: Option<Duration>) {
+        let now = self.connection.clock().now();
+        self.login_due = within.map(|within| now + within);
+    }
+
+    /// How long the client may still take to log in; `None` if it has.
+    pub(crate) fn login_left(&self) -> Option<Duration> {
+        let due = self.login_due?;
+        Some(due.saturating_duration_since(self.connection.clock().now()))
+    }
+
+    /// How long the client may take to read. Before the login that ends with its deadline.
+    fn write_within(&self) -> Duration {
+        self.login_left().map_or(self.write_within, |left| left.min(self.write_within))
     }
 
     /// How many bytes of input are held, and how many the accepted literal still needs.
@@ -140,17 +173,24 @@ impl Wire {
     /// Ends compression, after the tagged OK was printed; see [`Connection::end_deflate`].
     pub(crate) async fn end_deflate(&mut self) -> Result<(), NetError> {
         self.flush().await?;
-        self.connection.end_deflate(self.write_within).await
+        let within = self.write_within();
+        self.connection.end_deflate(within).await
     }
 
     /// Closes the connection. It waits at most as long as for any other write.
     pub(crate) async fn close(self) -> Result<(), NetError> {
-        self.connection.close(self.write_within).await
+        let most = if self.login_due.is_some() { CLOSE_WITHIN } else { Duration::MAX };
+        self.connection.close(self.write_within.min(most)).await
     }
 
     /// Where responses are printed.
     pub(crate) fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
+    }
+
+    /// Whether something is printed that was not sent.
+    pub(crate) fn has_output(&self) -> bool {
+        !self.out.is_empty()
     }
 
     /// Whether it is time to [`relieve`](Self::relieve).
@@ -160,10 +200,14 @@ impl Wire {
 
     /// Sends the printed output if it is large.
     pub(crate) async fn relieve(&mut self) -> Result<(), NetError> {
+        if self.is_broken {
+            return Err(NetError::Closed);
+        }
         if !self.is_full() {
             return Ok(());
         }
-        let sent = self.connection.write_more_within(&self.out, self.write_within).await;
+        let within = self.write_within();
+        let sent = self.connection.write_more_within(&self.out, within).await;
         // Sending a byte costs about as much as looking at one.
         let steps = (self.out.len() as u64).min(STEPS_MAX);
         self.out.clear();
@@ -187,6 +231,39 @@ impl Wire {
         work: impl Future<Output = T>,
     ) -> Result<T, NetError> {
         self.wait_for(work, Some(reports)).await
+    }
+
+    /// Does work that changes mailboxes, and reports that it is going on if it takes long
+    /// (RFC 9585). It is done to its end, whatever becomes of the connection: what belongs to the
+    /// change comes after it.
+    pub(crate) async fn reporting<T>(&mut self, reports: Reports<'_>, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        let clock = self.connection.clock().clone();
+        let mut due = clock.now() + reports.times.first;
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = clock.sleep(due.saturating_duration_since(clock.now())) => {}
+            }
+            due = clock.now() + reports.times.every;
+            if self.is_broken {
+                continue;
+            }
+            self.say_code(reports.now(), "Working");
+            let (done, sent) = {
+                let mut sending = std::pin::pin!(self.flush());
+                tokio::select! {
+                    biased;
+                    done = &mut work => (Some(done), sending.await),
+                    sent = &mut sending => (None, sent),
+                }
+            };
+            self.is_broken = sent.is_err();
+            if let Some(done) = done {
+                return done;
+            }
+        }
     }
 
     async fn wait_for<T>(
@@ -233,12 +310,48 @@ impl Wire {
 
     /// Sends all printed output.
     pub(crate) async fn flush(&mut self) -> Result<(), NetError> {
+        if self.is_broken {
+            return Err(NetError::Closed);
+        }
         if self.out.is_empty() {
             return Ok(());
         }
-        let sent = self.connection.write_all_within(&self.out, self.write_within).await;
+        let within = self.write_within();
+        let sent = self.connection.write_all_within(&self.out, within).await;
         self.out.clear();
         sent
+    }
+
+    /// Sends all printed output. Once `displaced` returns, the command whose literal is arriving is
+    /// dropped at once. The client may take minutes to read. Not to be dropped while it waits,
+    /// unless the connection is closed then.
+    pub(crate) async fn flush_beside(
+        &mut self,
+        displaced: impl Future<Output = ()>,
+    ) -> Result<Option<Abandoned>, NetError> {
+        if self.out.is_empty() {
+            return Ok(None);
+        }
+        let within = self.write_within();
+        let Self { connection, framer, out, .. } = self;
+        // Nothing is read meanwhile.
+        let mut input = std::mem::take(connection.input_mut());
+        let mut abandoned = None;
+        let sent = {
+            let mut sent = pin!(connection.write_all_within(out, within));
+            tokio::select! {
+                biased;
+                sent = &mut sent => sent,
+                () = displaced => {
+                    abandoned = Some(Abandoned { tag: framer.abandon_literal(&mut input) });
+                    input = BytesMut::from(&input[..]);
+                    sent.await
+                }
+            }
+        };
+        *connection.input_mut() = input;
+        out.clear();
+        sent.map(|()| abandoned)
     }
 
     /// Adds bytes to the response under way; large ones are sent without being copied.
@@ -247,11 +360,12 @@ impl Wire {
             self.out.extend_from_slice(bytes);
             return self.relieve().await;
         }
+        let within = self.write_within();
         if !self.out.is_empty() {
-            self.connection.write_more_within(&self.out, self.write_within).await?;
+            self.connection.write_more_within(&self.out, within).await?;
             self.out.clear();
         }
-        self.connection.write_more_within(bytes, self.write_within).await?;
+        self.connection.write_more_within(bytes, within).await?;
         self.pace.worked((bytes.len() as u64).min(STEPS_MAX)).await;
         Ok(())
     }
@@ -298,8 +412,13 @@ impl Wire {
 
     /// Sends a continuation request: `+ text` (RFC 9051 §7.6).
     pub(crate) async fn ask(&mut self, text: &str) -> Result<(), NetError> {
-        print::response(&mut self.out, &Response::Continue(text.to_owned()), self.names);
+        self.say_continue(text);
         self.flush().await
+    }
+
+    /// Prints a continuation request.
+    pub(crate) fn say_continue(&mut self, text: &str) {
+        print::response(&mut self.out, &Response::Continue(text.to_owned()), self.names);
     }
 
     /// Takes a line from the input if one is complete; see [`CommandFramer::next_line`].
@@ -309,6 +428,12 @@ impl Wire {
             CommandFrame::LineTooLong { .. } | CommandFrame::LiteralWanted(_) => Some(Line::TooLong),
         }
     }
+}
+
+/// A command whose literal was dropped while it was arriving.
+pub(crate) struct Abandoned {
+    /// The command's tag, if it has one.
+    pub(crate) tag: Option<Tag>,
 }
 
 /// Bytes of the input.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use posthaste_directory::{
@@ -13,7 +13,6 @@ use posthaste_net::{
     AccountLimit, Accounts, Certificates, Connection, NetError, Places, SessionFuture, Shutdown, WorkPlace,
     processors_for_work,
 };
-use tokio::time::Instant;
 
 use crate::reply::{Reply, literal, string};
 use crate::session::{Action, ScriptAct, Session, failure, too_long};
@@ -41,6 +40,7 @@ const STOPS: &str = "The server is shutting down; try again later";
 const REVOKED: &str =
     "Your login has ended: the account is disabled or removed, or its credential is no longer valid";
 const SILENT: &str = "Idle for too long";
+const LATE: &str = "You took too long to log in";
 
 /// Where a way to log in may be used in the clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,8 @@ struct Driver {
     connection: Connection,
     session: Session,
     lease: Option<Lease>,
-    begun: Instant,
+    /// When the client must have logged in.
+    login_due: Instant,
     output: String,
     shutdown: Shutdown,
 }
@@ -152,15 +153,8 @@ impl Driver {
             offers_tls: service.certificates.is_some(),
             ..Session::default()
         };
-        Self {
-            service,
-            connection,
-            session,
-            lease: None,
-            begun: Instant::now(),
-            output: String::new(),
-            shutdown,
-        }
+        let login_due = connection.clock().now() + service.options.login_within;
+        Self { service, connection, session, lease: None, login_due, output: String::new(), shutdown }
     }
 
     async fn run(&mut self) -> Result<(), NetError> {
@@ -197,7 +191,8 @@ impl Driver {
             Action::StartTls => return self.start_tls().await,
             Action::LogOut => {
                 // RFC 5804 §2.14.1: as if the connection were new. The account may have another.
-                (self.lease, self.begun) = (None, Instant::now());
+                self.lease = None;
+                self.login_due = self.connection.clock().now() + self.service.options.login_within;
                 self.connection.belongs_to_nobody();
                 Reply::ok("Logged out").print(&mut self.output);
             }
@@ -256,7 +251,7 @@ impl Driver {
         self.flush().await?;
         self.connection.start_tls(&certificates, TLS_WITHIN).await?;
         self.session.is_encrypted = true;
-        self.capabilities("TLS is there");
+        self.capabilities("TLS is active");
         Ok(Next::Command)
     }
 
@@ -426,12 +421,23 @@ impl Driver {
         }
     }
 
+    /// How long the client may still take to log in; `None` if it has.
+    fn login_left(&self) -> Option<Duration> {
+        let left = || self.login_due.saturating_duration_since(self.connection.clock().now());
+        self.session.account.is_none().then(left)
+    }
+
     /// The next command with its literals.
     async fn input(&mut self) -> Result<Input, NetError> {
         let max = self.session.command_len_max();
         loop {
             if self.lease.as_ref().is_some_and(Lease::is_ended) {
                 return Ok(Input::End(REVOKED));
+            }
+            let login_left = self.login_left();
+            // A client that sends commands without a pause is not waited for below.
+            if login_left.is_some_and(|left| left.is_zero()) {
+                return Ok(Input::End(LATE));
             }
             match syntax::frame(self.connection.input(), max) {
                 Framed::Whole(length) => {
@@ -441,10 +447,7 @@ impl Driver {
                 Framed::Part => {}
             }
             self.flush().await?;
-            let within = match self.session.account {
-                Some(_) => self.service.options.silence_within,
-                None => self.service.options.login_within.saturating_sub(self.begun.elapsed()),
-            };
+            let within = login_left.unwrap_or(self.service.options.silence_within);
             tokio::select! {
                 biased;
                 () = self.shutdown.requested() => return Ok(Input::End(STOPS)),
@@ -508,7 +511,8 @@ impl Driver {
         if self.output.is_empty() {
             return Ok(());
         }
-        self.connection.write_all_within(self.output.as_bytes(), WRITE_WITHIN).await?;
+        let within = self.login_left().map_or(WRITE_WITHIN, |left| left.min(WRITE_WITHIN));
+        self.connection.write_all_within(self.output.as_bytes(), within).await?;
         // An idle session keeps no buffer.
         self.output = String::new();
         Ok(())
@@ -527,3 +531,6 @@ async fn checked(
     });
     work.await.unwrap_or_else(|error| (String::new(), Some(error.to_string()), None))
 }
+
+#[cfg(test)]
+mod late_tests;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use posthaste_retention::InboxExpiry;
+
 /// Where a way to log in is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ClearTextLogin {
@@ -33,6 +35,8 @@ pub struct Pop3Options {
     pub write_within: Duration,
     /// How long a TLS handshake may take.
     pub handshake_within: Duration,
+    /// How long mail stays in the INBOX (RFC 2449 §6.7).
+    pub expiry: InboxExpiry,
     /// Least time between two logins of one account (RFC 2449 §6.5); zero for none.
     pub login_delay: Duration,
     /// Commands that the server could not understand or had to refuse, after which it closes the
@@ -53,6 +57,7 @@ impl Default for Pop3Options {
             silence_within: Duration::from_secs(10 * 60),
             write_within: Duration::from_secs(5 * 60),
             handshake_within: Duration::from_secs(30),
+            expiry: InboxExpiry::default(),
             login_delay: Duration::ZERO,
             errors_max: 20,
             failed_logins_max: 5,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use posthaste_directory::sasl::Mechanisms;
 use posthaste_directory::{LoginError, LoginFailure};
 use posthaste_mail_model::{NumSet, Secret};
+use posthaste_retention::Stay;
 use posthaste_store::{Row, StoreError};
 
 use crate::command::{Command, SyntaxError};
@@ -113,6 +114,8 @@ pub struct Session {
     link: Link,
     user: Option<String>,
     maildrop: Option<Maildrop>,
+    /// The account's name, after the login.
+    account: Option<String>,
     utf8: bool,
     errors: u32,
     failed_logins: u32,
@@ -121,7 +124,8 @@ pub struct Session {
 impl Session {
     /// A session before its greeting.
     pub fn new(options: Arc<Pop3Options>, link: Link) -> Self {
-        Self { options, link, user: None, maildrop: None, utf8: false, errors: 0, failed_logins: 0 }
+        let (user, maildrop, account) = (None, None, None);
+        Self { options, link, user, maildrop, account, utf8: false, errors: 0, failed_logins: 0 }
     }
 
     /// Prints the greeting. It has no timestamp, so there is no APOP (RFC 1939 §7).
@@ -290,8 +294,10 @@ impl Session {
     fn capabilities(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(
             b"+OK Capabilities follow\r\nTOP\r\nUIDL\r\nRESP-CODES\r\nAUTH-RESP-CODE\r\nPIPELINING\r\n\
-              UTF8 USER\r\nLANG\r\nEXPIRE NEVER\r\nLOGIN-DELAY ",
+              UTF8 USER\r\nLANG\r\n",
         );
+        self.expire(out);
+        out.extend_from_slice(b"LOGIN-DELAY ");
         number(out, self.options.login_delay.as_secs());
         out.extend_from_slice(b"\r\n");
         // What is of no use after the login stays out of the list then.
@@ -312,6 +318,23 @@ impl Session {
             }
         }
         out.extend_from_slice(b"IMPLEMENTATION Posthaste\r\n.\r\n");
+    }
+
+    /// RFC 2449 §6.7: the user's own number of days after the login. Before it, the least of all
+    /// users, with USER if it may not be that of each. Without the line, nothing is certain.
+    fn expire(&self, out: &mut Vec<u8>) {
+        let expiry = &self.options.expiry;
+        let stay = self.account.as_deref().map_or_else(|| expiry.least(), |account| expiry.of(account));
+        match stay {
+            Stay::Uncertain => return,
+            Stay::Forever => out.extend_from_slice(b"EXPIRE NEVER"),
+            Stay::Days(days) => {
+                out.extend_from_slice(b"EXPIRE ");
+                number(out, days);
+            }
+        }
+        let may_differ = self.account.is_none() && expiry.differs();
+        out.extend_from_slice(if may_differ { &b" USER\r\n"[..] } else { b"\r\n" });
     }
 
     /// RFC 6856 §3: all answers are in English.
@@ -344,9 +367,10 @@ impl Session {
         (self.link, self.user, self.utf8) = (link, None, false);
     }
 
-    /// The login succeeded.
-    pub fn logged_in(&mut self, maildrop: Maildrop, out: &mut Vec<u8>) -> Action {
+    /// The login of this account succeeded.
+    pub fn logged_in(&mut self, account: &str, maildrop: Maildrop, out: &mut Vec<u8>) -> Action {
         let (messages, octets) = maildrop.stat();
+        self.account = Some(account.to_owned());
         self.maildrop = Some(maildrop);
         out.extend_from_slice(b"+OK Logged in: ");
         number(out, u64::from(messages));

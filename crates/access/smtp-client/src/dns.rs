@@ -100,7 +100,13 @@ impl Dns {
             return Err(Failure::permanent("5.1.10", format!("{domain} takes no mail (null MX)")));
         }
         if hosts.is_empty() {
-            // RFC 5321 §5.1: without MX records the domain is the host.
+            // RFC 5321 §5.1: without MX records the domain is the host, so it must have an address.
+            if self.has_no_address(domain).await {
+                return Err(Failure::permanent(
+                    NO_ROUTE,
+                    format!("{domain} has no MX record and no address"),
+                ));
+            }
             return Ok(Hosts { names: vec![domain.to_owned()], are_secure });
         }
         // RFC 5321 §5.1: by preference, and at random among equals.
@@ -133,6 +139,17 @@ impl Dns {
             true => Ok(()),
             false => Err(Failure::permanent(NO_ROUTE, format!("{address} is not a public address"))),
         }
+    }
+
+    /// Whether DNS says that a host has no address of either kind. A failure says nothing.
+    async fn has_no_address(&self, host: &str) -> bool {
+        let name = format!("{host}.");
+        if self.resolver.lookup_ip(name.as_str()).await.is_ok() {
+            return false;
+        }
+        let is_none = |error: NetError| error.is_no_records_found();
+        self.resolver.ipv4_lookup(name.as_str()).await.is_err_and(is_none)
+            && self.resolver.ipv6_lookup(name.as_str()).await.is_err_and(is_none)
     }
 
     /// The addresses of a host that may be connected to. The failure has [`NO_ROUTE`] if all its
@@ -206,6 +223,17 @@ mod tests {
         assert_eq!(hosts(&dns, "missing.test").await, Err((true, "5.1.2".into())));
         assert_eq!(dns.addresses("first.test").await.unwrap(), [IpAddr::from([127, 0, 0, 7])]);
         assert!(!dns.addresses("missing.test").await.unwrap_err().permanent);
+    }
+
+    /// RFC 5321 §5.1: nobody can ever take its mail, unless DNS answers otherwise later.
+    #[tokio::test]
+    async fn a_domain_without_hosts_is_given_up() {
+        let text = |name| (name, DnsRecord::Txt("v=spf1 -all".into()));
+        let server = DnsServer::start([text("bare.test"), text("away.test")]);
+        let dns = Dns::new(&[server.address()], 25).unwrap();
+        assert_eq!(hosts(&dns, "bare.test").await, Err((true, NO_ROUTE.into())));
+        server.fail("away.test");
+        assert!(!hosts(&dns, "away.test").await.unwrap_err().0);
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@
 use std::{
     future::{Future, pending},
     pin::pin,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::{Bytes, BytesMut};
@@ -35,6 +35,8 @@ pub(crate) struct Incoming {
     header: usize,
     size_max: usize,
     refused: Option<Refused>,
+    /// When the rest of a refused message must have come.
+    refused_until: Option<Instant>,
     discarded: u64,
 }
 
@@ -53,6 +55,7 @@ impl Incoming {
             header: header.len(),
             size_max,
             refused: None,
+            refused_until: None,
             discarded: 0,
         }
     }
@@ -130,15 +133,23 @@ impl Incoming {
         }
     }
 
-    /// How long the rest may take in all.
+    /// How long the rest may take in all, also after a refusal.
     pub fn time_left(&self) -> Duration {
-        self.permit.as_ref().map_or(Duration::MAX, BytePermit::time_left)
+        let refused = || self.refused_until.map(|until| until.saturating_duration_since(Instant::now()));
+        self.permit.as_ref().map(BytePermit::time_left).or_else(refused).unwrap_or(Duration::MAX)
     }
 
     fn refuse(&mut self, reason: Refused) {
         self.refused = Some(reason);
         self.bytes = BytesMut::new();
-        self.permit = None;
+        if let Some(permit) = self.permit.take() {
+            self.refused_until = Some(Instant::now() + permit.time_left());
+        }
+    }
+
+    /// Whether what comes is thrown away.
+    pub fn is_refused(&self) -> bool {
+        self.refused.is_some()
     }
 
     /// Whether the dropped bytes are so many that the connection should be closed.
@@ -199,6 +210,15 @@ mod tests {
         append(&mut incoming, b"b").await;
         assert_eq!(incoming.refusal().unwrap().code(), 552);
         assert_eq!((budget.available(), incoming.discarded), (1 << 20, 1));
+    }
+
+    #[tokio::test]
+    async fn what_is_thrown_away_has_the_deadline_of_its_message() {
+        let budget = ByteBudget::new(1 << 20).with_message_within(Duration::ZERO);
+        let mut incoming = incoming(b"", 10, &budget);
+        append(&mut incoming, b"0123456789a").await;
+        assert!(incoming.is_refused());
+        assert_eq!(incoming.time_left(), Duration::ZERO);
     }
 
     #[tokio::test]

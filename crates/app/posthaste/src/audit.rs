@@ -1,5 +1,5 @@
 //! A line in `audit.log` of the data directory for each administrative act: the command, its user,
-//! and its outcome.
+//! and its outcome. What a client does, and what the server does at its first start, is there, too.
 //!
 //! ```text
 //! 2026-11-22T18:57:13Z act="account set ana --disable" user=0 sudo_user="ben" outcome=done
@@ -14,7 +14,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
+
+use posthaste_imap_server::{AdministrativeAct, RecordOfActs};
 
 use crate::cli::{Account, Acl, AppPasswords, Check, Command, Domain, Engine, Group, Queue, Settings, Sieve};
 use crate::config::Config;
@@ -28,12 +31,19 @@ const FILE: &str = "audit.log";
 pub struct Act {
     dir: PathBuf,
     what: String,
+    /// The account of a client that did it, not by a command.
+    account: Option<String>,
 }
 
 impl Act {
     /// The act of a command; `None` for one that changes nothing and hands out no mail.
     pub fn of(command: &Command, config: &Config) -> Option<Self> {
-        what(command).map(|what| Self { dir: config.data.clone(), what })
+        what(command).map(|what| Self { dir: config.data.clone(), what, account: None })
+    }
+
+    /// What the server does at its first start.
+    pub fn of_server(what: String, config: &Config) -> Self {
+        Self { dir: config.data.clone(), what, account: None }
     }
 
     /// Writes its line. If that fails, the error is printed; the act is not undone.
@@ -58,9 +68,22 @@ impl Act {
         let now = humantime::format_rfc3339_seconds(SystemTime::now());
         let outcome = if done { "done" } else { "failed" };
         let sudo = std::env::var("SUDO_USER").map(|user| format!(" sudo_user={user:?}")).unwrap_or_default();
-        let line = format!("{now} act={:?} user={}{sudo} outcome={outcome}\n", self.what, private::user());
+        let account = self.account.as_ref().map(|name| format!(" account={name:?}")).unwrap_or_default();
+        let line =
+            format!("{now} act={:?} user={}{sudo}{account} outcome={outcome}\n", self.what, private::user());
         open(&self.dir.join(FILE), foreign.then_some(owner))?.write_all(line.as_bytes())
     }
+}
+
+/// Records what clients of the server do.
+pub fn of_clients(config: &Config) -> RecordOfActs {
+    let dir = config.data.clone();
+    Arc::new(move |AdministrativeAct { by, what, is_done }| {
+        let act = Act { dir: dir.clone(), what, account: Some(by) };
+        if let Err(error) = act.write(is_done) {
+            tracing::error!(%error, act = act.what, "an administrative act was not recorded in audit.log");
+        }
+    })
 }
 
 /// Opens the file to append; makes it if it is missing. `owner`: to whom a new file is given, and
@@ -241,7 +264,7 @@ mod tests {
     const OTHER: u32 = 65_534;
 
     fn ended(dir: &Path) -> io::Result<()> {
-        Act { dir: dir.to_owned(), what: "backup".to_owned() }.write(true)
+        Act { dir: dir.to_owned(), what: "backup".to_owned(), account: None }.write(true)
     }
 
     #[test]
@@ -258,6 +281,18 @@ mod tests {
         ended(dir.path()).unwrap();
         ended(dir.path()).unwrap();
         assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2);
+    }
+
+    #[test]
+    fn what_a_client_does_names_its_account() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config { data: dir.path().to_owned(), ..Config::default() };
+        let by = "ben \"x\"@example.org".to_owned();
+        let what = "SETQUOTA ana@example.org MESSAGE 1".to_owned();
+        of_clients(&config)(AdministrativeAct { by, what, is_done: true });
+        let line = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
+        assert!(line.contains(" act=\"SETQUOTA ana@example.org MESSAGE 1\" "), "{line}");
+        assert!(line.ends_with(" account=\"ben \\\"x\\\"@example.org\" outcome=done\n"), "{line}");
     }
 
     /// Root writes into the directory of another user, who must be able to write the file later.

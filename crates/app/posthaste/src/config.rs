@@ -206,6 +206,8 @@ pub enum LogFormat {
 pub struct Log {
     pub level: String,
     pub format: LogFormat,
+    #[serde(deserialize_with = "duration")]
+    pub long_polls: Duration,
 }
 
 fn networks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Network>, D::Error> {
@@ -329,6 +331,7 @@ impl Config {
             ("store.cache", self.store.cache != running.store.cache),
             ("store.index_map", self.store.index_map != running.store.index_map),
             ("log.format", self.log.format != running.log.format),
+            ("log.long_polls", self.log.long_polls != running.log.long_polls),
         ];
         all.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
     }

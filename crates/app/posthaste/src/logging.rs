@@ -62,12 +62,15 @@ pub fn say(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn rustls_is_quiet_unless_asked_for() {
         let directives = |level: &str| {
-            filter(&Log { level: level.to_owned(), format: LogFormat::Text }).map(|f| f.to_string())
+            let log = Log { level: level.to_owned(), format: LogFormat::Text, long_polls: Duration::ZERO };
+            filter(&log).map(|f| f.to_string())
         };
         assert_eq!(directives("info").unwrap(), "rustls=error,info");
         assert_eq!(directives("info,rustls=trace").unwrap(), "rustls=trace,info");

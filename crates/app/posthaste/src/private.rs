@@ -72,7 +72,8 @@ pub fn tighten_store(dir: &Path) -> Result<()> {
 /// The same for a store that is only read: root may read everybody's.
 ///
 /// The owner of the directory may have put links into it, so that root changes other files. So only
-/// packs may be a link, and root changes only what belongs to the owner of the directory.
+/// packs may be a link, and root changes only what belongs to the owner of the directory. Root
+/// refuses the links of another user: the store would be opened through them.
 pub fn tighten(dir: &Path) -> Result<()> {
     let Some(whole) = present(fs::metadata(dir), dir)? else { return Ok(()) };
     if whole.mode() & STICKY != 0 {
@@ -88,7 +89,9 @@ pub fn tighten(dir: &Path) -> Result<()> {
         if entry.file_name().is_some_and(is_ours) {
             let linked = entry.file_name() == Some(OsStr::new(PACKS));
             let meta = if linked { fs::metadata(&entry) } else { fs::symlink_metadata(&entry) };
-            if let Some(found) = present(meta, &entry)?.filter(|found| !found.is_symlink()) {
+            if let Some(found) = present(meta, &entry)?
+                && !is_link(&entry, &found, whole.uid())?
+            {
                 tighten_tree(&entry, &found, whole.uid())?;
             }
         } else {
@@ -133,13 +136,32 @@ fn tighten_tree(path: &Path, meta: &Metadata, owner: u32) -> Result<()> {
         for entry in read(path)? {
             // What a link leads to is not the store's.
             if let Some(meta) = present(fs::symlink_metadata(&entry), &entry)?
-                && !meta.is_symlink()
+                && !is_link(&entry, &meta, owner)?
             {
                 tighten_tree(&entry, &meta, owner)?;
             }
         }
     }
     take_from_owned(path, meta, owner)
+}
+
+/// Whether it is a link. An error if root meets one in the store of another user, or a second name
+/// of somebody else's file.
+fn is_link(path: &Path, meta: &Metadata, owner: u32) -> Result<bool> {
+    if user() != 0 || owner == 0 {
+        return Ok(meta.is_symlink());
+    }
+    if meta.is_symlink() {
+        return Err(Failure::Usage(format!(
+            "{} is a symbolic link, and root follows none in the store of the user with id {owner}; remove it, or run \
+             this command as that user: sudo -u '#{owner}' posthaste …",
+            path.display()
+        )));
+    }
+    if meta.is_file() && meta.nlink() > 1 {
+        belongs(path, meta, owner)?;
+    }
+    Ok(false)
 }
 
 /// An error if root meets a file of another user than the store's.
@@ -306,7 +328,19 @@ mod tests {
         fs::hard_link(&other, path("format")).unwrap();
         assert!(tighten(dir.path()).is_err());
         assert_eq!(mode(&other), 0o644);
+        // Nor one that nobody else can read.
+        set(&other, 0o600);
+        assert!(tighten(dir.path()).is_err());
         fs::remove_file(path("format")).unwrap();
+        // The store would be opened through these.
+        fs::create_dir(path("index")).unwrap();
+        give(&path("index"));
+        for name in ["index/lock.mdb", "turn", "format.1", "lock"] {
+            std::os::unix::fs::symlink(elsewhere.path().join("new"), path(name)).unwrap();
+            let refusal = tighten(dir.path()).unwrap_err().to_string();
+            assert!(refusal.contains("is a symbolic link") && refusal.contains(name), "{refusal}");
+            fs::remove_file(path(name)).unwrap();
+        }
         fs::write(path("format"), "x").unwrap();
         set(&path("format"), 0o644);
         give(&path("format"));

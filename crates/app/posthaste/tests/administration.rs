@@ -376,6 +376,7 @@ fn each_administrative_act_leaves_a_line_and_no_secret() {
     let log = std::fs::read_to_string(server.data().join("audit.log")).unwrap();
     let lines: Vec<&str> = log.lines().collect();
     let expected = [
+        ("act=\"serve: first account postmaster@", "outcome=done"),
         ("act=\"account add ana@example.org\" user=", "outcome=done"),
         ("act=\"account set ana@example.org --messages 9 --disable\" user=", "outcome=done"),
         ("act=\"account passwd ana@example.org\" user=", "outcome=done"),

@@ -263,3 +263,18 @@ fn a_configuration_that_others_could_have_put_there_is_not_read() {
     let (code, said) = with_modes(0o755, 0o644);
     assert!(code == Some(0) && said.contains("of.the.file"), "{said}");
 }
+
+/// A release build, too: `scripts/hostile` relies on it.
+#[test]
+fn long_polls_are_logged_if_that_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("posthaste.toml");
+    let server = ServerBuilder::new(BINARY).settings(&config, "[log]\nlong_polls = \"1 ns\"\n").start();
+    let mut client = LineClient::connect(server.address("imap")).unwrap();
+    client.line().unwrap();
+    // The line about one poll is written before the next begins.
+    client.imap("NOOP").unwrap();
+    client.imap("NOOP").unwrap();
+    let lines = server.logged("one poll of a task used too much CPU time");
+    assert!(lines.iter().any(|line| line.contains("imap") && line.contains("microseconds=")), "{lines:?}");
+}

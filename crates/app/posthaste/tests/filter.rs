@@ -119,7 +119,7 @@ fn mail_is_filed_flagged_and_discarded() {
     let inbox = mailbox(&server, to, "INBOX");
     assert!(inbox[0].0.contains("\\Flagged") && inbox[0].0.contains("$Work"), "{}", inbox[0].0);
     assert!(
-        inbox[1].1.starts_with("X-Seen-By: sieve\r\nReturn-Path: <bo@example.net>\r\n"),
+        inbox[1].1.starts_with("Return-Path: <bo@example.net>\r\nX-Seen-By: sieve\r\n"),
         "{}",
         inbox[1].1
     );
@@ -264,11 +264,11 @@ fn a_refusal_is_said_where_the_protocol_can_and_reported_elsewhere() {
     use_script(&server, ana, "require \"reject\"; reject \"No mail,\r\nplease\";");
     // LMTP answers for each recipient.
     let replies = send(&server, "lmtp", "cyd@example.org", &[ana, bob], &mail(ana, "one"));
-    assert_eq!(replies[0], "550 5.7.1 No mail, please");
+    assert_eq!(replies[0], "550-5.7.1 No mail,\n550 5.7.1 please");
     assert!(replies[1].starts_with("250"), "{replies:?}");
     // SMTP has one answer: for all, if all refuse.
     let replies = send(&server, "smtp", "bo@example.net", &[ana], &mail(ana, "two"));
-    assert_eq!(replies, ["550 5.7.1 No mail, please"]);
+    assert_eq!(replies, ["550-5.7.1 No mail,\n550 5.7.1 please"]);
     assert!(mailbox(&server, "cyd@example.org", "INBOX").is_empty());
     let replies = send(&server, "smtp", "cyd@example.org", &[ana, bob], &mail(ana, "three"));
     assert!(replies[0].starts_with("250"), "{replies:?}");

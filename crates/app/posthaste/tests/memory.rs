@@ -85,6 +85,10 @@ def worsen(stream, packer):
     if state == "fetch":
         # Nothing is read any more: output, input and a part of a message stay where they are.
         send(stream, packer, b"f FETCH 1:* BODY.PEEK[]\r\n" + b"n NOOP\r\n" * 30000)
+    elif state == "append":
+        # Cancelled by its empty message (RFC 3502), with an octet behind it in the same packet.
+        size = 8000000
+        send(stream, packer, b"a APPEND INBOX {%d+}\r\n%s {0+}\r\n\r\nx" % (size, b"x" * size))
     else:
         # A command that never ends, as long as one may be.
         keys = b"s SEARCH " + b"OR SEEN " * 2000
@@ -141,7 +145,7 @@ fn a_session_in_its_worst_state_holds_what_is_counted_for_it() {
     run_python(noise, &[file.to_str().unwrap()]);
     let args = ["import", file.to_str().unwrap(), "--account", USER, "--mailbox", "Large"];
     assert!(server.command(&args, "").status.success());
-    for state in ["fetch", "command"] {
+    for state in ["fetch", "command", "append"] {
         let grown = grown_by(&server, state);
         println!("{state}: {grown} bytes a session");
         assert!(grown > 32 * 1024, "the state {state} was not reached: {grown} bytes a session");

@@ -141,6 +141,33 @@ fn a_group_reaches_each_member_once_and_reports_to_its_owner() {
     assert!(world.refused(&["route", "team@a.test"]).contains("is refused"));
 }
 
+/// The command follows the same rules as a delivery.
+#[test]
+fn a_route_names_all_that_a_delivery_does() {
+    let scripts = tempfile::tempdir().unwrap();
+    for (name, text) in [("before/spam", "keep;"), ("after/late", "keep;")] {
+        let file = scripts.path().join(format!("{name}.sieve"));
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+    let folder = |name: &str| scripts.path().join(name).display().to_string();
+    let world = World::with(&format!(
+        "to_addresses = true\n[sieve]\nbefore = {:?}\nafter = {:?}",
+        folder("before"),
+        folder("after")
+    ));
+    assert_eq!(
+        world.run(&["route", "bo@a.test"]),
+        "bo@a.test is an account: filed by the Sieve scripts 'before/spam', 'after/late'\n"
+    );
+    let postmaster = world.run(&["route", "postmaster@mail.a.test"]);
+    assert!(postmaster.contains(" stands for postmaster@"), "{postmaster}");
+    let literal = world.run(&["route", "bo@[192.0.2.1]"]);
+    assert!(literal.contains("is at an address: sent to 192.0.2.1 for users"), "{literal}");
+    assert!(literal.contains("it is bo@a.test"), "{literal}");
+    assert!(world.refused(&["route", "bo@[x:y]"]).contains("is refused"));
+}
+
 /// A bounce that says little still names the member (VERP).
 #[test]
 fn the_sender_names_the_member() {

@@ -82,3 +82,72 @@ fn faults_of_a_script_name_their_place() {
     let (code, _, err) = posthaste(dir.path(), &["sieve", "check", "none.sieve"]);
     assert!(code == Some(2) && err.contains("none.sieve"), "{err}");
 }
+
+/// All that a script may ask of a server has an option.
+#[test]
+fn a_script_is_tried_with_mailboxes_earlier_messages_and_the_scripts_around_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for folder in ["before", "after"] {
+        std::fs::create_dir(dir.path().join(folder)).unwrap();
+    }
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write(
+        "main.sieve",
+        "require [\"special-use\", \"mailboxid\", \"duplicate\", \"fileinto\", \"copy\"];\r\n\
+         if specialuse_exists \"Spam\" \"\\\\Junk\" { fileinto :copy \"Use\"; }\r\n\
+         if mailboxidexists \"F1\" { fileinto :copy \"Id\"; }\r\n\
+         if duplicate { fileinto :copy \"Twice\"; }\r\n",
+    );
+    write("before/a.sieve", "require [\"fileinto\", \"copy\"]; fileinto :copy \"First\";");
+    write("after/z.sieve", "require [\"fileinto\", \"copy\"]; fileinto :copy \"Last\";");
+    write("a.eml", "From: a@example.org\r\nTo: ana@example.org\r\nMessage-ID: <1@x>\r\n\r\nhello\r\n");
+    let test =
+        |more: &[&str]| posthaste(dir.path(), &[&["sieve", "test", "main.sieve", "a.eml"], more].concat());
+    let found = |out: &str| {
+        ["First", "Use", "Id", "Twice", "Last"]
+            .into_iter()
+            .filter(|name| out.contains(name))
+            .collect::<Vec<_>>()
+    };
+    let (code, out, err) = test(&[]);
+    assert!(code == Some(0) && found(&out).is_empty(), "{out}{err}");
+    let mailboxes = ["--special-use", "Spam=\\Junk", "--mailbox-id", "F1"];
+    let others = ["--seen", "<1@x>", "--before", "before", "--after", "after"];
+    let (code, out, err) = test(&[&mailboxes[..], &others].concat());
+    assert_eq!((code, found(&out)), (Some(0), vec!["First", "Use", "Id", "Twice", "Last"]), "{out}{err}");
+    let places: Vec<_> = ["First", "Use", "Last"].iter().map(|name| out.find(name)).collect();
+    assert!(places.is_sorted(), "{out}");
+    let (code, _, err) = test(&["--special-use", "Spam"]);
+    assert!(code == Some(2) && err.contains("NAME=USE"), "{err}");
+}
+
+/// What the server does not take is refused here, too.
+#[test]
+fn a_script_that_is_too_long_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("long.sieve"), format!("# {}\r\nkeep;\r\n", "x".repeat(256 * 1024)))
+        .unwrap();
+    let (code, out, _) = posthaste(dir.path(), &["sieve", "check", "long.sieve"]);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+}
+
+/// RFC 5260 §5: the zone of the server.
+#[test]
+fn dates_are_those_of_the_servers_zone() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write(
+        "main.sieve",
+        "require [\"date\", \"fileinto\"];\r\n\
+         if allof (currentdate \"zone\" \"+0530\", date \"date\" \"time\" \"05:30:00\") { fileinto \"East\"; }\r\n",
+    );
+    write("a.eml", "From: a@example.org\r\nDate: Thu, 01 Jan 2026 00:00:00 +0000\r\n\r\nhello\r\n");
+    let output = Command::new(env!("CARGO_BIN_EXE_posthaste"))
+        .args(["sieve", "test", "main.sieve", "a.eml"])
+        .current_dir(dir.path())
+        .env("TZ", "IST-5:30")
+        .output()
+        .unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert!(out.contains("East"), "{out}");
+}

@@ -4,7 +4,7 @@ use crate::counters::{Amounts, Counters};
 use crate::folder_size::FolderSize;
 
 /// Accounts whose cost is held one by one. When there are more, the cheaper half of those without a
-/// session is added to `other`.
+/// session is added to the others. Where all have sessions, new ones are counted together.
 pub const ACCOUNTS_MAX: usize = 10_000;
 
 /// One account's counters, by the size of the folder that was selected.

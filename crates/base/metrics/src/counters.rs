@@ -25,11 +25,13 @@ pub enum Counter {
     LargeFolders,
     /// Messages of rich mail that were converted.
     Conversions,
+    /// Messages of the folders that were selected when commands ended, a sum over the commands.
+    FolderMessages,
 }
 
 impl Counter {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Cpu,
         Self::Commands,
         Self::Received,
@@ -39,6 +41,7 @@ impl Counter {
         Self::DirectoryReads,
         Self::LargeFolders,
         Self::Conversions,
+        Self::FolderMessages,
     ];
 }
 

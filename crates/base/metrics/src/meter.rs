@@ -37,6 +37,8 @@ pub(crate) struct Meter {
 #[derive(Debug, Default)]
 struct Owner {
     folder: FolderSize,
+    /// The messages of that folder.
+    messages: u32,
     /// The command whose cost is being counted.
     command: Option<&'static str>,
     account: Option<Arc<AccountCounters>>,
@@ -65,6 +67,9 @@ impl Meter {
         let mut owner = self.owner();
         if let Some(command) = owner.command.take() {
             self.counters.add(Counter::Commands, 1);
+            if owner.messages > 0 {
+                self.counters.add(Counter::FolderMessages, u64::from(owner.messages));
+            }
             self.add_to_sums(&owner, command);
         }
     }
@@ -110,6 +115,7 @@ pub fn command(name: &'static str, folder: Option<u32>) {
         let mut owner = work.meter.owner();
         owner.command = Some(name);
         owner.folder = folder.map_or(FolderSize::None, FolderSize::of);
+        owner.messages = folder.unwrap_or(0);
     });
 }
 
@@ -269,7 +275,7 @@ static WATCH: OnceLock<Watch> = OnceLock::new();
 pub type LongPoll = fn(&'static str, Option<&'static str>, Duration);
 
 /// From now on each poll of a metered task that uses more CPU time than this is reported. Meant for
-/// debug builds: each poll reads the clock once more. Only the first call in a process counts.
+/// tests: each poll reads the clock once more. Only the first call in a process counts.
 pub fn watch_polls(limit: Duration, report: LongPoll) {
     // A second call changes nothing, as documented.
     let _ = WATCH.set(Watch { limit, report });
@@ -365,6 +371,8 @@ mod tests {
         assert_eq!((login.0.folder, search.0.folder), (FolderSize::None, FolderSize::Upto100000));
         assert_eq!((login.1.get(Counter::Received), login.1.get(Counter::Sent)), (10, 0));
         assert_eq!((search.1.get(Counter::Sent), search.1.get(Counter::BodyReads)), (5, 3));
+        let messages = [login, search].map(|(_, sums)| sums.get(Counter::FolderMessages));
+        assert_eq!(messages, [0, 70_000]);
         assert!(login.1.get(Counter::Cpu) >= 1_000_000 && search.1.get(Counter::Cpu) >= 1_000_000);
         assert_eq!(found("session").1.get(Counter::Commands), 0);
         let total = accounts[0].1.total();

@@ -32,10 +32,19 @@ pub struct CommandKey {
 #[derive(Debug, Default)]
 pub struct Registry {
     commands: RwLock<HashMap<CommandKey, Arc<Counters>>>,
-    accounts: RwLock<HashMap<String, Arc<AccountCounters>>>,
+    accounts: RwLock<Accounts>,
     /// The accounts that are no longer held one by one.
     other_accounts: RwLock<AccountCost>,
+    /// Accounts for which there was no room while they had sessions.
+    crowd: Arc<AccountCounters>,
     clients: RwLock<HashMap<String, Arc<Counters>>>,
+}
+
+#[derive(Debug, Default)]
+struct Accounts {
+    by_name: HashMap<String, Arc<AccountCounters>>,
+    /// So many new accounts are counted in the crowd before room is looked for again.
+    patience: usize,
 }
 
 /// The sums at one moment. Sums of a command in progress are not in it.
@@ -56,8 +65,9 @@ impl Registry {
             read(&self.commands).iter().map(|(key, sums)| (*key, sums.load())).collect();
         commands.sort_unstable_by_key(|(key, _)| *key);
         let mut accounts: Vec<_> =
-            read(&self.accounts).iter().map(|(name, sums)| (name.clone(), sums.load())).collect();
-        let other = *read(&self.other_accounts);
+            read(&self.accounts).by_name.iter().map(|(name, sums)| (name.clone(), sums.load())).collect();
+        let mut other = *read(&self.other_accounts);
+        other.add(&self.crowd.load());
         if other != AccountCost::default() {
             accounts.push((OTHER.to_owned(), other));
         }
@@ -76,19 +86,31 @@ impl Registry {
     }
 
     /// The counters of an account. When there are too many accounts, those without a session go,
-    /// the cheapest first; their cost is added to the sum of the others.
+    /// the cheapest first; their cost is added to the sum of the others. Where all have sessions,
+    /// new ones are counted together.
     pub(crate) fn account(&self, name: &str) -> Arc<AccountCounters> {
-        if let Some(sums) = read(&self.accounts).get(name) {
+        if let Some(sums) = read(&self.accounts).by_name.get(name) {
             return Arc::clone(sums);
         }
         let mut accounts = write(&self.accounts);
-        if accounts.len() >= ACCOUNTS_MAX {
-            self.fold_cheapest(&mut accounts);
+        let Accounts { by_name, patience } = &mut *accounts;
+        if by_name.len() >= ACCOUNTS_MAX && !by_name.contains_key(name) {
+            if let Some(less) = patience.checked_sub(1) {
+                *patience = less;
+                return Arc::clone(&self.crowd);
+            }
+            self.fold_cheapest(by_name);
+            // A look at all accounts for every thousand new ones, however few have no session.
+            let room = ACCOUNTS_MAX.saturating_sub(by_name.len());
+            *patience = (ACCOUNTS_MAX / 10).saturating_sub(room);
+            if room == 0 {
+                return Arc::clone(&self.crowd);
+            }
         }
-        Arc::clone(accounts.entry(name.to_owned()).or_default())
+        Arc::clone(by_name.entry(name.to_owned()).or_default())
     }
 
-    /// One sort for every half of [`ACCOUNTS_MAX`] new accounts.
+    /// Makes room: the cheaper half of the accounts without a session goes.
     fn fold_cheapest(&self, accounts: &mut HashMap<String, Arc<AccountCounters>>) {
         let mut costs: Vec<u64> = accounts
             .values()
@@ -162,6 +184,29 @@ mod tests {
         assert_eq!(snapshot.accounts[1].0, format!("a{}", 2 * ACCOUNTS_MAX - 1));
         // It has a session all the while.
         assert!(snapshot.accounts.iter().any(|(name, _)| name == "busy"));
+    }
+
+    /// Each has a session: none can go. New ones neither take memory nor look at all others.
+    #[test]
+    fn accounts_with_sessions_are_bounded_too() {
+        let registry = Registry::default();
+        let mut held: Vec<_> = (0..ACCOUNTS_MAX as u64).map(|n| registry.account(&format!("a{n}"))).collect();
+        held.extend((0..100).map(|n| registry.account(&format!("b{n}"))));
+        assert!(read(&registry.accounts).patience > 0, "the others are not looked at for each new one");
+        held.iter().for_each(|sums| sums.add(FolderSize::None, &cpu(1)));
+        let snapshot = registry.snapshot();
+        assert_eq!(snapshot.accounts.len(), ACCOUNTS_MAX + 1);
+        let other = snapshot.accounts.iter().find(|(name, _)| name == OTHER).unwrap();
+        assert_eq!(other.1.total().get(Counter::Commands), 100);
+        // Once sessions have ended, there is room again.
+        held.clear();
+        for n in 0..ACCOUNTS_MAX / 10 {
+            registry.account(&format!("c{n}"));
+        }
+        registry.account("new").add(FolderSize::None, &cpu(7));
+        let snapshot = registry.snapshot();
+        assert!(snapshot.accounts.len() <= ACCOUNTS_MAX + 1);
+        assert!(snapshot.accounts.iter().any(|(name, _)| name == "new"));
     }
 
     #[test]

@@ -87,3 +87,9 @@ pub trait Context {
         Ok(None)
     }
 }
+
+/// The value of a message that a key of [`Context::is_duplicate`] was made of.
+pub fn duplicate_value(key: &str) -> Option<&str> {
+    let (len, rest) = key.split_once(':')?;
+    rest.get(len.parse::<usize>().ok()?..)?.strip_prefix(':')
+}

@@ -38,7 +38,7 @@ mod syntax;
 mod text;
 mod words;
 
-pub use context::{Context, Location};
+pub use context::{Context, Location, duplicate_value};
 pub use date::Moment;
 pub use effect::{Effect, Notification, Outcome, Target, VacationReply, Version};
 pub use error::{CompileError, CompileErrors, Place, RunError};

@@ -5,6 +5,8 @@
 pub struct Mailto {
     /// Addresses of `To`.
     pub to: Vec<String>,
+    /// Addresses of `Cc`, which get it as well. The field is among the others.
+    pub copies: Vec<String>,
     /// Further fields, in order. RFC 5436 §2.3: From, Date, Message-ID, Received and other fields
     /// that only the server writes are not among them.
     pub fields: Vec<(String, String)>,
@@ -39,10 +41,11 @@ pub(crate) fn mailto(uri: &str) -> Result<Mailto, String> {
             "cc" => {
                 let mut copies = Vec::new();
                 addresses_of(&value, &mut copies)?;
-                if made.to.len() + copies.len() > RECIPIENTS_MAX {
+                made.fields.push((name, copies.join(", ")));
+                made.copies.extend(copies);
+                if made.copies.len() > RECIPIENTS_MAX {
                     return Err(too_many());
                 }
-                made.fields.push((name, copies.join(", ")));
             }
             _ if crate::check::is_field_name(&name) => {
                 made.fields.push((name, value.replace(['\r', '\n'], " ")))
@@ -50,9 +53,11 @@ pub(crate) fn mailto(uri: &str) -> Result<Mailto, String> {
             _ => return Err(format!("\"{name}\" in the mailto URI is not the name of a header field")),
         }
     }
-    match made.to.len() {
-        0 => Err("the mailto URI has no address: write \"mailto:name@example.org\"".into()),
-        1..=RECIPIENTS_MAX => Ok(made),
+    match made.to.len() + made.copies.len() {
+        _ if made.to.is_empty() => {
+            Err("the mailto URI has no address: write \"mailto:name@example.org\"".into())
+        }
+        ..=RECIPIENTS_MAX => Ok(made),
         _ => Err(too_many()),
     }
 }
@@ -111,12 +116,21 @@ mod tests {
         let made =
             mailto("mailto:a@b.c,d%2De@f?subject=Hi%20you&body=x&cc=g@h&From=z@z&x-y=1%0d%0aBcc:q").unwrap();
         assert_eq!(made.to, ["a@b.c", "d-e@f"]);
+        assert_eq!(made.copies, ["g@h"]);
         let expected = [("subject", "Hi you"), ("cc", "g@h"), ("x-y", "1  Bcc:q")];
         assert_eq!(made.fields, expected.map(|(name, value)| (name.to_string(), value.to_string())));
         assert_eq!(made.body.as_deref(), Some("x"));
         for bad in ["xmpp:a@b", "mailto:", "mailto:a", "mailto:a@b?c%0ad=e", "mailto:%4", "mailto:%ff@a"] {
             assert!(mailto(bad).is_err(), "{bad}");
         }
-        assert!(mailto(&format!("mailto:{}", ["a@b"; 9].join(","))).is_err());
+        let eight = ["a@b"; 8].join(",");
+        assert!(mailto(&format!("mailto:{eight}")).is_ok());
+        for more in [
+            format!("mailto:{eight},a@b"),
+            format!("mailto:{eight}?cc=c@d"),
+            format!("mailto:a@b?cc={eight}"),
+        ] {
+            assert!(mailto(&more).is_err(), "{more}");
+        }
     }
 }

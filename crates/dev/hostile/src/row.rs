@@ -11,8 +11,8 @@ use crate::{Attack, Times};
 pub enum Rules {
     /// Nothing that a busy machine could change.
     Counts,
-    /// The neighbour's times, as against those it had alone in the same run, and the CPU time that
-    /// the server takes after the attacker left.
+    /// The neighbour's times, as against those it had alone in the same run, the CPU time that the
+    /// server takes after the attacker left, and its polls.
     Times {
         /// The neighbour's times alone.
         alone: Times,
@@ -23,6 +23,8 @@ pub enum Rules {
         grain: Duration,
         /// CPU time of the server after the attacker left.
         cpu_after: Duration,
+        /// CPU time of the server's longest poll.
+        poll: Duration,
     },
 }
 
@@ -36,6 +38,8 @@ pub struct Row {
     memory: u64,
     memory_bound: u64,
     cpu_after: Duration,
+    /// The longest poll of those that are logged.
+    poll: Option<Duration>,
     /// The broken rules; empty if nothing was.
     pub faults: Vec<String>,
 }
@@ -47,6 +51,7 @@ pub fn try_attack(stage: &Stage, attack: &Attack, rules: &Rules) -> Row {
         faults.push(format!("the server's peak of memory cannot be read: {error}"));
     }
     stage.neighbour.take_times();
+    stage.longest_poll();
     let began = Instant::now();
     let mut answer = (attack.run)(stage);
     while stage.scale == Scale::Full && answer.is_ok() && began.elapsed() < Duration::from_secs(2) {
@@ -72,6 +77,7 @@ pub fn try_attack(stage: &Stage, attack: &Attack, rules: &Rules) -> Row {
         memory,
         memory_bound: (attack.memory_mib)(stage) << 20,
         cpu_after,
+        poll: stage.longest_poll(),
         faults,
     };
     row.judge(stage, rules);
@@ -106,7 +112,7 @@ impl Row {
         if self.memory > self.memory_bound {
             self.faults.push(format!("{} MiB over its rest", self.memory >> 20));
         }
-        if let Rules::Times { alone, factor, grain, cpu_after } = rules {
+        if let Rules::Times { alone, factor, grain, cpu_after, poll } = rules {
             self.alone = alone.clone();
             let most = |time: Duration| time.mul_f64(*factor);
             if self.times.median() > most(alone.median()) {
@@ -120,11 +126,14 @@ impl Row {
             if self.cpu_after > *cpu_after {
                 self.faults.push(format!("over {cpu_after:?} of CPU afterwards"));
             }
+            if self.poll.is_some_and(|longest| longest > *poll) {
+                self.faults.push(format!("a poll of over {poll:?}"));
+            }
         }
     }
 
     /// The head of the table, as Markdown.
-    pub const HEAD: &str = "| attack | the server's answer | neighbour's FETCH, median / worst / worst without waits for a processor (alone) in ms | memory over rest (bound) in MiB | CPU afterwards | verdict |\n| --- | --- | --- | --- | --- | --- |";
+    pub const HEAD: &str = "| attack | the server's answer | neighbour's FETCH, median / worst / worst without waits for a processor (alone) in ms | memory over rest (bound) in MiB | CPU afterwards | longest poll in ms of CPU | verdict |\n| --- | --- | --- | --- | --- | --- | --- |";
 }
 
 impl fmt::Display for Row {
@@ -139,10 +148,12 @@ impl fmt::Display for Row {
                 ms(self.alone.worst_of_server())
             ),
         };
+        // Shorter ones are not logged.
+        let poll = self.poll.map_or_else(|| "—".to_owned(), ms);
         let verdict = if self.faults.is_empty() { "held".to_owned() } else { self.faults.join("; ") };
         write!(
             f,
-            "| {} | {} | {} / {} / {}{alone} | {} ({}) | {:.2} s | {verdict} |",
+            "| {} | {} | {} / {} / {}{alone} | {} ({}) | {:.2} s | {poll} | {verdict} |",
             self.name,
             self.answer,
             ms(self.times.median()),

@@ -3,6 +3,8 @@
 use std::io::{Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -48,8 +50,13 @@ pub struct Stage {
     /// Descriptors that this process may have.
     pub descriptors: u64,
     large: OnceLock<usize>,
+    /// Lines about long polls that were looked at.
+    polls_seen: AtomicUsize,
     server: Server,
 }
+
+/// What the server's log says about a long poll.
+const LONG_POLL: &str = "one poll of a task used too much CPU time";
 
 impl Stage {
     /// Where the server has to listen.
@@ -83,7 +90,8 @@ impl Stage {
         let gauge = Gauge::new(server.pid());
         let neighbour = Neighbour::start(server.address("imap"), NEIGHBOUR, PASSWORD, gauge)?;
         let descriptors = raise_descriptors();
-        Ok(Self { scale, gauge, neighbour, descriptors, large: OnceLock::new(), server })
+        let (large, polls_seen) = (OnceLock::new(), AtomicUsize::new(0));
+        Ok(Self { scale, gauge, neighbour, descriptors, large, polls_seen, server })
     }
 
     /// One of two numbers, by the scale.
@@ -173,9 +181,17 @@ impl Stage {
         client.reply()
     }
 
-    /// The lines of a debug build about sessions that kept a thread for too long.
+    /// The lines about sessions that kept a thread for longer than `log.long_polls`, or than a
+    /// debug build may.
     pub fn long_polls(&self) -> Vec<String> {
-        self.server.logged("one poll of a task used too much CPU time")
+        self.server.logged(LONG_POLL)
+    }
+
+    /// The CPU time of the longest poll that was logged since the last call.
+    pub fn longest_poll(&self) -> Option<Duration> {
+        let lines = self.long_polls();
+        let seen = self.polls_seen.swap(lines.len(), Ordering::Relaxed);
+        lines.iter().skip(seen).filter_map(|line| cpu_of_poll(line)).max()
     }
 
     /// That somebody else gets mail now.
@@ -207,6 +223,13 @@ impl Stage {
     pub fn is_alive(&self) -> bool {
         self.gauge.memory() > 0
     }
+}
+
+/// The CPU time in a line about a long poll.
+fn cpu_of_poll(line: &str) -> Option<Duration> {
+    let (_, after) = line.split_once("microseconds=")?;
+    let digits = after.split(|sign: char| !sign.is_ascii_digit()).next()?;
+    Some(Duration::from_micros(digits.parse().ok()?))
 }
 
 /// A message of hexadecimal words that do not repeat, about so long.
@@ -262,7 +285,7 @@ pub fn push(
 
 /// Reads until the answers contain `what`. An error if the connection ends before.
 pub fn until(socket: &mut TcpStream, what: &str) -> Result<()> {
-    socket.set_read_timeout(Some(std::time::Duration::from_secs(60)))?;
+    socket.set_read_timeout(Some(Duration::from_secs(60)))?;
     let (mut said, mut piece) = (String::new(), [0; 4096]);
     while !said.contains(what) {
         match socket.read(&mut piece)? {
@@ -276,7 +299,7 @@ pub fn until(socket: &mut TcpStream, what: &str) -> Result<()> {
 /// Ends our side and reads the rest of the server's octets, up to 1 MiB. A reset is an end.
 pub fn last_words(socket: &mut TcpStream) -> Result<String> {
     let _ = socket.shutdown(std::net::Shutdown::Write);
-    socket.set_read_timeout(Some(std::time::Duration::from_secs(60)))?;
+    socket.set_read_timeout(Some(Duration::from_secs(60)))?;
     let (mut said, mut piece) = (Vec::new(), [0; 16 * 1024]);
     loop {
         match socket.read(&mut piece) {
@@ -291,4 +314,16 @@ pub fn last_words(socket: &mut TcpStream) -> Result<String> {
         }
     }
     Ok(String::from_utf8_lossy(&said).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_poll_is_read_from_the_log() {
+        let line = "2026-11-22T18:57:13Z  WARN posthaste: one poll of a task used too much CPU time protocol=\"imap\" command=\"SEARCH\" microseconds=12345";
+        assert_eq!(cpu_of_poll(line), Some(Duration::from_micros(12_345)));
+        assert_eq!(cpu_of_poll("one poll of a task used too much CPU time"), None);
+    }
 }

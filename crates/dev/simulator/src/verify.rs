@@ -95,7 +95,12 @@ async fn find_mailbox(
 ) -> Result<Option<usize>, Violation> {
     let there = mailbox(engine, id).await.map_err(|e| format!("mailbox {id} {}", unreadable(&e)))?;
     let Some(wanted) = known.certain.boxes.get(&id) else { return Ok(None) };
-    let Some(there) = there else { return Err(format!("mailbox {id} is not there")) };
+    let Some(there) = there else {
+        // A removal without an answer may have taken effect.
+        let removes = |doubt: &Change| matches!(doubt, Change::List(_, _, went) if went.contains(&id));
+        let doubt = known.doubts.iter().position(removes);
+        return doubt.map(Some).ok_or_else(|| format!("mailbox {id} is not there"));
+    };
     if there == **wanted {
         return Ok(None);
     }

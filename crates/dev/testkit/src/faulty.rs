@@ -15,6 +15,8 @@ pub struct FaultyDirectory {
 #[derive(Default)]
 struct State {
     broken: Option<String>,
+    /// Only what would be written fails, and not what is removed.
+    removes: bool,
     between: Option<String>,
     /// Each read of a record, and each scan with `*` behind it.
     reads: Vec<String>,
@@ -32,7 +34,15 @@ impl FaultyDirectory {
 
     /// Makes each change of a record that begins so fail, until `None` ends it.
     pub fn fail_on(&self, prefix: Option<&str>) {
-        self.state().broken = prefix.map(str::to_owned);
+        let mut state = self.state();
+        (state.broken, state.removes) = (prefix.map(str::to_owned), false);
+    }
+
+    /// The same for records that are written. Those that are removed are removed, so that a test
+    /// sees what is removed although it must not be.
+    pub fn fail_to_write(&self, prefix: &str) {
+        let mut state = self.state();
+        (state.broken, state.removes) = (Some(prefix.to_owned()), true);
     }
 
     /// Writes a record that begins so once more, as another process does, just before its next
@@ -78,7 +88,7 @@ impl Layer for FaultyDirectory {
         };
         let comes_between = {
             let mut state = self.state();
-            if begins(&state.broken) {
+            if begins(&state.broken) && !(state.removes && change.value.is_none()) {
                 return Err(StoreError::Unavailable("the disk is away".into()));
             }
             begins(&state.between) && state.between.take().is_some()

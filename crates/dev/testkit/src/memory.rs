@@ -17,6 +17,11 @@ impl CountingAllocator {
         Self { held: AtomicUsize::new(0), most: AtomicUsize::new(0) }
     }
 
+    /// The bytes that the process holds now.
+    pub fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
     /// Does some work. Returns the most bytes that the process held meanwhile, beyond those before,
     /// and the result.
     pub fn most_during<T>(&self, work: impl FnOnce() -> T) -> (usize, T) {

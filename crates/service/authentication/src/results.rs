@@ -30,6 +30,11 @@ pub fn with_results(message: &Bytes, field: &str, host: &str) -> Bytes {
     out.freeze()
 }
 
+/// A message without the fields that bear our name, where nobody verified it.
+pub fn without_own(message: &Bytes, host: &str) -> Bytes {
+    with_results(message, "", host)
+}
+
 /// The value of the field that [`with_results`] put in front when the message came; `None` if it
 /// was not verified here. The same field further down may be anybody's: everything that came from
 /// outside stands below the trace field of its reception. Above that are fields of our own alone.
@@ -197,6 +202,13 @@ mod tests {
         ] {
             assert_eq!(of(&none), None, "{none}");
         }
+    }
+
+    #[test]
+    fn fields_in_our_name_are_taken_away() {
+        let other = "Authentication-Results: other.test; dkim=pass\r\n";
+        let message = format!("Authentication-Results: mx.test;\r\n\tdmarc=pass\r\n{other}\r\n");
+        assert_eq!(without_own(&Bytes::from(message), "mx.test"), format!("{other}\r\n"));
     }
 
     #[test]

@@ -7,12 +7,17 @@
 //! | rich, as sent | stays | MIME; with `keep_original`, the original behind it, else a loss | stays |
 //! | TNEF made of MIME | the MIME | the MIME | stays |
 //! | rich, served as sent (by programs before these forms) | a new message | a new message | a new message |
+//! | rich, and converted otherwise by an earlier program | a new message | a new message | a new message |
 //!
-//! In all lines but the last, clients see the same bytes before and after. The body takes another
-//! form, and the message keeps its UID ([`posthaste_store::Engine::recode`]). In the last one they
-//! see MIME instead of `winmail.dat`. IMAP's messages never change (RFC 9051 §2.3.1.1), so the
-//! message is added again with its flags, its dates, and its annotations (RFC 5257) of all users,
-//! and the old one is expunged after that.
+//! In all lines but the last two, clients see the same bytes before and after. The body takes
+//! another form, and the message keeps its UID ([`posthaste_store::Engine::recode`]). In the last
+//! two they see other bytes. IMAP's messages never change (RFC 9051 §2.3.1.1), so the message is
+//! added again with its flags, its dates, and its annotations (RFC 5257) of all users, and the old
+//! one is expunged after that.
+//!
+//! A body that loses its rich original ([`Loss::Allow`]) takes another form only if no message of
+//! another account has it. Otherwise the message becomes a new one with a body of its own, and the
+//! others keep the original.
 //!
 //! Each step is durable by itself and finds the results of the steps before it. So a run that is
 //! cut off loses nothing, and the next one goes on.
@@ -21,7 +26,7 @@ use bytes::Bytes;
 use posthaste_directory::{
     Account, AnnotationError, DirectoryError, Format, FormatSettings, Relocated, Scope,
 };
-use posthaste_mail_model::{BodyId, Id, NumSet, Uid};
+use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId, NumSet, Uid};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{CommitOutcome, FlagChange, IncomingMessage, Mailbox, StoreError};
 use posthaste_tnef::might_be_rich;
@@ -33,7 +38,8 @@ use std::sync::Arc;
 use crate::conversions::{as_plain, enriched, header_of, original_of, served, with_original};
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
-use crate::rich::{Shape, as_mime_blocking};
+use crate::held::Held;
+use crate::rich::{Rich, Shape, as_mime_blocking};
 
 /// Messages whose bodies are looked up at a time.
 const BATCH: u32 = 500;
@@ -76,7 +82,8 @@ pub struct ConvertReport {
     pub examined: u64,
     /// Messages whose bodies have another form now.
     pub converted: u64,
-    /// Messages that are new ones now, because clients see other bytes.
+    /// Messages that are new ones now: clients see other bytes, or the rich original, which they
+    /// lose, is also that of another account's message.
     pub renumbered: u64,
     /// Messages that stay because their rich originals would be lost.
     pub would_lose: u64,
@@ -110,11 +117,18 @@ enum Step {
     WouldLose,
     /// Clients see the same.
     Recode(Bytes),
-    /// Clients see other bytes: the new stored body, and the message that they see.
-    Renumber {
-        stored: Bytes,
-        served: Bytes,
-    },
+    /// The same, but the rich original is lost.
+    GiveUp(Twin),
+    /// Clients see other bytes.
+    Renumber(Twin),
+}
+
+/// What takes the place of a message.
+struct Twin {
+    shape: Shape,
+    stored: Bytes,
+    /// What clients see.
+    served: Bytes,
 }
 
 /// A message to examine.
@@ -136,17 +150,20 @@ pub struct Converter<'d> {
     found: VecDeque<Found>,
     /// The bodies of the mailbox, once they are needed.
     bodies: Option<HashMap<BodyId, Uid>>,
+    held: &'d Held,
     report: ConvertReport,
 }
 
 impl Delivery {
-    /// Begins to convert the messages that a mailbox of an account has at this moment.
-    pub async fn converter(
-        &self,
+    /// Begins to convert the messages that a mailbox of an account has at this moment. `held` is
+    /// the same for all mailboxes of the account.
+    pub async fn converter<'d>(
+        &'d self,
         account: &Account,
         mailbox: Arc<Mailbox>,
         options: ConvertOptions,
-    ) -> Result<Converter<'_>, DeliveryError> {
+        held: &'d Held,
+    ) -> Result<Converter<'d>, DeliveryError> {
         let view = mailbox.current().await?;
         let rest = view.uids_of_seqs(&view.all());
         Ok(Converter {
@@ -157,12 +174,46 @@ impl Delivery {
             rest,
             found: VecDeque::new(),
             bodies: None,
+            held,
             report: ConvertReport::default(),
         })
     }
 }
 
+/// Every so many-th message, counted on over several mailboxes.
+#[derive(Debug)]
+pub struct Sample {
+    every: u64,
+    passed: u64,
+}
+
+impl Sample {
+    /// About this many messages of so many.
+    #[must_use]
+    pub fn new(wanted: u64, of: u64) -> Self {
+        Self { every: of.div_ceil(wanted.max(1)).max(1), passed: 0 }
+    }
+
+    fn take(&mut self, uids: &NumSet) -> NumSet {
+        let mut taken = NumSet::new();
+        for uid in uids.iter() {
+            if self.passed.is_multiple_of(self.every) {
+                taken.push(uid);
+            }
+            self.passed += 1;
+        }
+        taken
+    }
+}
+
 impl Converter<'_> {
+    /// The same for a sample of the messages.
+    #[must_use]
+    pub fn sampled(mut self, sample: &mut Sample) -> Self {
+        self.rest = sample.take(&self.rest);
+        self
+    }
+
     /// The outcome so far.
     pub const fn report(&self) -> &ConvertReport {
         &self.report
@@ -222,7 +273,14 @@ impl Converter<'_> {
             step(&stored, &account, (to, loss), len_max)
         });
         let step = work.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))?;
-        let after = match &step.map_err(DeliveryError::Interrupted)? {
+        let step = match step.map_err(DeliveryError::Interrupted)? {
+            Step::GiveUp(twin) => match self.is_own(found.body).await? {
+                true => Step::Recode(twin.stored),
+                false => Step::Renumber(twin),
+            },
+            step => step,
+        };
+        let after = match &step {
             Step::Stays => return Ok(()),
             Step::WouldLose => {
                 self.report.would_lose += 1;
@@ -235,17 +293,24 @@ impl Converter<'_> {
                 self.report.converted += 1;
                 bytes.len()
             }
-            Step::Renumber { stored, served } => {
+            Step::GiveUp(twin) | Step::Renumber(twin) => {
                 if self.options.mode == ConvertMode::Apply {
-                    self.renumber(found, stored, served).await?;
+                    self.renumber(found, twin).await?;
                 }
                 self.report.renumbered += 1;
-                stored.len()
+                twin.stored.len()
             }
         };
         self.report.bytes_before += before;
         self.report.bytes_after += after as u64;
         Ok(())
+    }
+
+    /// Whether all messages with this body are the account's.
+    async fn is_own(&self, body: BodyId) -> Result<bool, DeliveryError> {
+        let (store, account) = (self.delivery.store(), self.account.id);
+        let all = store.engine().references(body).await?;
+        Ok(all <= 1 || self.held.count(store, account, body).await? >= all)
     }
 
     /// `false` if the body was removed meanwhile.
@@ -256,14 +321,18 @@ impl Converter<'_> {
 
     /// Adds a message again, with the flags, dates and annotations that it has, and expunges the
     /// old one. A run before this one may have added it.
-    async fn renumber(&mut self, old: Found, stored: &Bytes, served: &Bytes) -> Result<(), DeliveryError> {
-        let body = twin_of(old.body);
+    async fn renumber(&mut self, old: Found, twin: &Twin) -> Result<(), DeliveryError> {
+        let place = Place { account: self.account.id, mailbox: self.mailbox.id(), uid: old.uid };
+        // One of another shape is that of a run to another format. It is converted in its turn.
+        let all = Shape::ALL.map(|shape| twin_of(old.body, place, shape));
+        let body = twin_of(old.body, place, twin.shape);
         for _ in 0..TRIES_MAX {
             let view = self.mailbox.current().await?;
             let uids = NumSet::range(old.uid.value(), old.uid.value());
             let Some((_, row)) = view.rows_of_uids(&uids).next() else { return Ok(()) };
             let flags: Vec<_> = view.head().keywords.flags_of(row.flags()).collect();
-            let new = match self.bodies().await?.get(&body).copied() {
+            let bodies = self.bodies().await?;
+            let new = match all.iter().find_map(|body| bodies.get(body)).copied() {
                 Some(uid) => {
                     let new = NumSet::range(uid.value(), uid.value());
                     self.mailbox.store_flags(&new, FlagChange::Replace, &flags, None).await?;
@@ -271,8 +340,8 @@ impl Converter<'_> {
                 }
                 None => {
                     let message = IncomingMessage {
-                        bytes: stored.clone(),
-                        summary: crate::summarize(served).into(),
+                        bytes: twin.stored.clone(),
+                        summary: crate::summarize(&twin.served).into(),
                         body,
                         flags,
                         date: row.date(),
@@ -324,7 +393,7 @@ impl Converter<'_> {
         let mut bodies = HashMap::new();
         if self.bodies.is_none() {
             let mut visit = |stored: posthaste_store::Stored<'_>| {
-                bodies.insert(stored.body, stored.uid);
+                bodies.entry(stored.body).or_insert(stored.uid);
                 ControlFlow::Continue(())
             };
             // Without all of them, what an earlier run added would be added again.
@@ -334,11 +403,27 @@ impl Converter<'_> {
     }
 }
 
-/// The id of the body that takes another one's place. It is always the same, so that a run that
-/// goes on after an interruption finds it.
-fn twin_of(body: BodyId) -> BodyId {
+/// Where a message is.
+#[derive(Clone, Copy)]
+struct Place {
+    account: AccountId,
+    mailbox: MailboxId,
+    uid: Uid,
+}
+
+/// The id of the body of the message that takes another one's place. It is always the same, so that
+/// a run that goes on after an interruption finds it. It is that of no other message and of no
+/// other stored bytes: messages with one body may be in one mailbox, and in several accounts.
+fn twin_of(body: BodyId, place: Place, shape: Shape) -> BodyId {
     let mut id = body.0.to_bytes();
-    let hash = Sha256::new().chain_update(b"posthaste: converted ").chain_update(id).finalize();
+    let hash = Sha256::new()
+        .chain_update(b"posthaste: converted ")
+        .chain_update(id)
+        .chain_update(place.account.0.to_bytes())
+        .chain_update(place.mailbox.0.to_bytes())
+        .chain_update(place.uid.value().to_be_bytes())
+        .chain_update([shape as u8])
+        .finalize();
     // The first six bytes are the time.
     id.iter_mut().skip(6).zip(hash).for_each(|(byte, random)| *byte = random);
     BodyId(Id::from_bytes(id))
@@ -352,7 +437,14 @@ fn step(
     len_max: u64,
 ) -> Result<Step, String> {
     let form = FormHeader::of(stored).map_or(Form::Plain, |header| header.form);
-    let seen = served(stored)?;
+    let seen = match (served(stored), form) {
+        (Ok(seen), _) => seen,
+        (Err(why), Form::Rich) => {
+            tracing::info!(account, why, "rich mail is converted again and becomes a new message");
+            return Ok(Step::Renumber(again(stored, account, to, len_max)));
+        }
+        (Err(why), _) => return Err(why),
+    };
     if form == Form::Plain
         && might_be_rich(&seen)
         && let Some(rich) = as_mime_blocking(account, &seen, len_max)
@@ -361,8 +453,7 @@ fn step(
         if shape == Shape::Mime && loss == Loss::Refuse {
             return Ok(Step::WouldLose);
         }
-        let stored = rich.stored(shape, &seen).unwrap_or_else(|| as_plain(rich.mime.clone()));
-        return Ok(Step::Renumber { stored, served: rich.mime });
+        return Ok(Step::Renumber(Twin::of(&rich, shape, &seen)));
     }
     let new = match (form, to.format) {
         (Form::Plain, Format::Rich) => enriched(&seen),
@@ -378,10 +469,34 @@ fn step(
         }
         _ => None,
     };
-    match new {
-        None => Ok(Step::Stays),
-        Some(new) if served(&new)? == seen => Ok(Step::Recode(new)),
-        Some(_) => Err("clients would see other bytes after its conversion".to_owned()),
+    let Some(new) = new else { return Ok(Step::Stays) };
+    if served(&new)? != seen {
+        return Err("clients would see other bytes after its conversion".to_owned());
+    }
+    Ok(match (form, original_of(&new)) {
+        (Form::Rich, None) => Step::GiveUp(Twin { shape: Shape::Mime, stored: new, served: seen }),
+        _ => Step::Recode(new),
+    })
+}
+
+/// A rich message that an earlier program converted otherwise, so that nobody can read it. Its
+/// original is never given up here: only a later run can compare what it gives up.
+fn again(stored: &Bytes, account: &str, to: FormatSettings, len_max: u64) -> Twin {
+    let sent = FormHeader::content(stored);
+    let shape = match Shape::of_rich(to) {
+        Shape::MimeWithOriginal => Shape::MimeWithOriginal,
+        _ => Shape::AsSent,
+    };
+    match as_mime_blocking(account, &sent, len_max) {
+        Some(rich) => Twin::of(&rich, shape, &sent),
+        None => Twin { shape: Shape::AsSent, stored: as_plain(sent.clone()), served: sent },
+    }
+}
+
+impl Twin {
+    fn of(rich: &Rich, shape: Shape, sent: &[u8]) -> Self {
+        let stored = rich.stored(shape, sent).unwrap_or_else(|| as_plain(rich.mime.clone()));
+        Self { shape, stored, served: rich.mime.clone() }
     }
 }
 

@@ -7,7 +7,7 @@ use posthaste_mail_model::{AccountId, Flag};
 use posthaste_tnef::samples;
 
 use super::*;
-use crate::tests::{content, delivery, open};
+use crate::tests::{add, content, delivery, open};
 
 const PLAIN: &[u8] = b"Subject: plain\r\n\r\nbody\r\n";
 const SIGNED: &[u8] =
@@ -30,7 +30,8 @@ async fn deliver(delivery: &Delivery, account: &Account, (format, keep_original)
 
 async fn run(delivery: &Delivery, account: &Account, options: ConvertOptions) -> ConvertReport {
     let mailbox = open(delivery, account, "INBOX").await;
-    let mut converter = delivery.converter(account, mailbox, options).await.unwrap();
+    let held = Held::default();
+    let mut converter = delivery.converter(account, mailbox, options, &held).await.unwrap();
     while converter.advance().await.unwrap() {}
     assert!(delivery.store().engine().check(&mut |_| {}).await.unwrap().faults.is_empty());
     *converter.report()
@@ -153,13 +154,14 @@ async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
     let mailbox = open(&delivery, &ana, "INBOX").await;
     append_as_before(&delivery, &mailbox, vec![]).await;
     let body = mailbox.body_of(Uid::MIN).await.unwrap().unwrap();
+    let place = Place { account: ana.id, mailbox: mailbox.id(), uid: Uid::MIN };
     // What the run had done: the new message is there, the old one too, and got a flag since.
     let sent = Bytes::from(samples::mail(&samples::note()));
     let rich = as_mime_blocking(&ana.name, &sent, 1 << 20).unwrap();
     let twin = IncomingMessage {
         bytes: rich.stored(Shape::AsSent, &sent).unwrap(),
         summary: crate::summarize(&rich.mime).into(),
-        body: twin_of(body),
+        body: twin_of(body, place, Shape::AsSent),
         flags: vec![],
         date: 1_700_000_000,
         saved: None,
@@ -171,6 +173,127 @@ async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
     let all = content(&delivery, &ana, "INBOX").await;
     assert_eq!(all.len(), 1);
     assert_eq!((all[0].1.as_str(), all[0].2.as_bytes()), ("\\Answered", &rich.mime[..]));
+}
+
+/// Also where it was going to another format: what it had added is converted in its turn.
+#[tokio::test]
+async fn a_run_to_another_format_finds_what_was_added() {
+    let (delivery, ana) = delivery().await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    append_as_before(&delivery, &mailbox, vec![]).await;
+    let body = mailbox.body_of(Uid::MIN).await.unwrap().unwrap();
+    let place = Place { account: ana.id, mailbox: mailbox.id(), uid: Uid::MIN };
+    let sent = Bytes::from(samples::mail(&samples::note()));
+    let rich = as_mime_blocking(&ana.name, &sent, 1 << 20).unwrap();
+    let twin = IncomingMessage {
+        bytes: rich.stored(Shape::AsSent, &sent).unwrap(),
+        summary: crate::summarize(&rich.mime).into(),
+        body: twin_of(body, place, Shape::AsSent),
+        flags: vec![],
+        date: 1_700_000_000,
+        saved: None,
+    };
+    mailbox.destination().append(vec![twin]).await.unwrap();
+    let report = run(&delivery, &ana, ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) }).await;
+    assert_eq!((report.examined, report.renumbered, report.converted), (2, 1, 1));
+    assert_eq!(forms(&delivery, &ana).await, [Form::Plain]);
+}
+
+/// A copy within the folder has the same body.
+#[tokio::test]
+async fn copies_within_a_folder_are_both_converted() {
+    let (delivery, ana) = delivery().await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    append_as_before(&delivery, &mailbox, vec![Flag::Seen]).await;
+    mailbox.copy_from(&mailbox, &NumSet::range(1, 1)).await.unwrap();
+    mailbox.store_flags(&NumSet::range(2, 2), FlagChange::Replace, &[Flag::Flagged], None).await.unwrap();
+    let report = run(&delivery, &ana, to(Format::Keep)).await;
+    assert_eq!((report.examined, report.renumbered, report.failed), (2, 2, 0));
+    let flags: Vec<_> =
+        content(&delivery, &ana, "INBOX").await.into_iter().map(|(_, flags, _)| flags).collect();
+    assert_eq!(flags, ["\\Seen", "\\Flagged"]);
+    assert_eq!(forms(&delivery, &ana).await, [Form::Rich, Form::Rich]);
+}
+
+/// One message of two accounts: a conversion of the one is not the other's.
+#[tokio::test]
+async fn who_keeps_the_original_has_it_whatever_others_do() {
+    let (delivery, ana) = delivery().await;
+    let ben = add(&delivery, "ben@example.org").await;
+    let sent = Bytes::from(samples::mail(&samples::note()));
+    let message = delivery.incoming(sent.clone(), vec![], None).await.unwrap();
+    for account in [&ana, &ben] {
+        delivery.mailboxes(account.id).await.unwrap();
+        let mailbox = open(&delivery, account, "INBOX").await;
+        mailbox.destination().append(vec![message.clone()]).await.unwrap();
+    }
+    let lossy = ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) };
+    assert_eq!(run(&delivery, &ana, lossy).await.renumbered, 1);
+    assert_eq!(run(&delivery, &ben, to(Format::Keep)).await.renumbered, 1);
+    assert_eq!(forms(&delivery, &ana).await, [Form::Plain]);
+    assert_eq!(forms(&delivery, &ben).await, [Form::Rich]);
+}
+
+/// A delivery to two accounts shares a body. Its original is lost with the last one who has it.
+#[tokio::test]
+async fn a_loss_is_that_of_one_account() {
+    let (delivery, ana) = delivery().await;
+    let ben = add(&delivery, "ben@example.org").await;
+    let sent = Bytes::from(samples::mail(&samples::note()));
+    let recipients = [delivery.resolve(&ana.name).await.unwrap(), delivery.resolve(&ben.name).await.unwrap()];
+    for outcome in delivery.deliver(sent, &recipients).await {
+        outcome.unwrap();
+    }
+    let before = content(&delivery, &ana, "INBOX").await;
+    // A copy of Ben's.
+    let inbox = open(&delivery, &ben, "INBOX").await;
+    open(&delivery, &ben, "Archive").await.copy_from(&inbox, &NumSet::range(1, 1)).await.unwrap();
+    let lossy = ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) };
+    let dry = run(&delivery, &ana, ConvertOptions { mode: ConvertMode::DryRun, ..lossy }).await;
+    let report = run(&delivery, &ana, lossy).await;
+    assert_eq!((report.converted, report.renumbered, report.would_lose), (0, 1, 0));
+    assert_eq!(dry, report, "a dry run says what happens");
+    assert_eq!(forms(&delivery, &ana).await, [Form::Plain]);
+    assert_eq!(forms(&delivery, &ben).await, [Form::Rich]);
+    assert_eq!(content(&delivery, &ana, "INBOX").await, before);
+    // Both messages are Ben's: they keep their UIDs.
+    let report = run(&delivery, &ben, lossy).await;
+    assert_eq!((report.converted, report.renumbered), (1, 0));
+    assert_eq!(forms(&delivery, &ben).await, [Form::Plain]);
+    assert_eq!(content(&delivery, &ben, "INBOX").await, before);
+    assert_eq!(content(&delivery, &ben, "Archive").await, before);
+}
+
+/// A body whose conversion gave other bytes in an earlier program cannot be read. Its original can.
+#[tokio::test]
+async fn what_an_earlier_program_converted_otherwise_is_a_new_message() {
+    let (delivery, ana) = delivery().await;
+    let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    let mime = content(&delivery, &ana, "INBOX").await[1].2.clone();
+    let sent = samples::mail(&samples::note());
+    let header = header_of(Form::Rich, b"Subject: an earlier conversion\r\n\r\n").unwrap();
+    let message = IncomingMessage {
+        bytes: header.before(&sent),
+        summary: crate::summarize(b"Subject: an earlier conversion\r\n\r\n").into(),
+        body: delivery.store().new_body_id(),
+        flags: vec![Flag::Answered],
+        date: 1_700_000_000,
+        saved: None,
+    };
+    mailbox.destination().append(vec![message]).await.unwrap();
+    let view = mailbox.current().await.unwrap();
+    let (uid, body) = (Uid::new(4).unwrap(), mailbox.body_of(Uid::new(4).unwrap()).await.unwrap().unwrap());
+    assert_eq!(view.exists(), 4);
+    assert!(mailbox.read_body(uid, body, 0..u64::MAX).await.is_err());
+    // Without --lossy: its original stays.
+    let report = run(&delivery, &ana, to(Format::Mime)).await;
+    assert_eq!((report.renumbered, report.would_lose, report.failed), (1, 1, 0));
+    let all = content(&delivery, &ana, "INBOX").await;
+    assert_eq!(all[3], (1_700_000_000, "\\Answered".to_owned(), mime));
+    assert_eq!(forms(&delivery, &ana).await[3], Form::Rich);
 }
 
 /// Its owner's, and those of a user who reads the mailbox.
@@ -203,4 +326,28 @@ async fn a_new_message_has_the_annotations_of_the_old_one() {
     // Sessions see that they have changed.
     let view = mailbox.current().await.unwrap();
     assert!(view.rows(&view.all()).all(|(_, row)| row.modseq() > modseq.next()));
+}
+
+/// Folders differ: the first one may have no rich mail.
+#[tokio::test]
+async fn a_sample_is_of_all_folders() {
+    let all = |n: u32| NumSet::range(1, n);
+    let mut sample = Sample::new(100, 1_000);
+    let taken = [995, 3, 2].map(|n| sample.take(&all(n)).count());
+    assert_eq!(taken, [100, 0, 0]);
+    let mut sample = Sample::new(4, 10);
+    let taken = [2, 5, 3].map(|n| sample.take(&all(n)).to_string());
+    assert_eq!(taken, ["1", "2,5", "3"]);
+    assert_eq!(Sample::new(100, 50).take(&all(50)).count(), 50);
+    assert!(Sample::new(100, 0).take(&NumSet::new()).is_empty());
+
+    let (delivery, ana) = delivery().await;
+    let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    let options = ConvertOptions { mode: ConvertMode::DryRun, ..to(Format::Mime) };
+    let (held, mut sample) = (Held::default(), Sample::new(2, 3));
+    let converter = delivery.converter(&ana, mailbox, options, &held).await.unwrap();
+    let mut converter = converter.sampled(&mut sample);
+    while converter.advance().await.unwrap() {}
+    assert_eq!((converter.report().examined, converter.report().would_lose), (2, 0));
 }

@@ -23,7 +23,8 @@ use posthaste_mime_summary::summary_len_max;
 use posthaste_net::{BytePermit, Holder};
 use posthaste_store::IncomingMessage;
 use posthaste_store::form::{Form, FormHeader};
-use posthaste_tnef::{Outcome, conversion_memory_max, convert, might_be_rich};
+use posthaste_tnef::{Outcome, conversion_memory_max, convert, says_it_is_rich};
+use tokio::task::JoinHandle;
 
 use crate::conversions::{enriched, header_of, with_original};
 use crate::deliver::{Delivery, INLINE_LEN_MAX};
@@ -41,6 +42,8 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
+    pub(crate) const ALL: [Self; 4] = [Self::AsSent, Self::Mime, Self::MimeWithOriginal, Self::Enriched];
+
     /// How an account stores a message that is rich, or not.
     pub(crate) fn wanted(settings: FormatSettings, is_rich: bool) -> Self {
         match settings.format {
@@ -119,9 +122,6 @@ impl Delivery {
         let account = recipients.first().map_or("", |first| first.account.name.as_str());
         let rich = self.as_mime(account, &bytes).await?;
         let is_rich = rich.is_some();
-        if is_rich {
-            posthaste_metrics::count(Counter::Conversions, 1);
-        }
         let default = self.options().format;
         let shape_of = |r: &Recipient| Shape::wanted(r.account.stored_as(default), is_rich);
         let wanted = |shape: Shape| recipients.iter().any(|r| shape_of(r) == shape);
@@ -172,9 +172,9 @@ impl Delivery {
     async fn as_rich(&self, bytes: &Bytes) -> Result<Option<Bytes>, DeliveryError> {
         let Some(permit) = self.room_to_convert(bytes.len()).await? else { return Ok(None) };
         let bytes = bytes.clone();
-        let work = tokio::task::spawn_blocking(move || {
+        let work = on_another_thread(move || {
             let _permit = permit;
-            enriched(&bytes)
+            enriched_blocking(&bytes)
         });
         Ok(work.await.unwrap_or_else(|error| {
             tracing::error!(%error, "a message is stored as sent: its conversion to rich mail failed");
@@ -186,10 +186,10 @@ impl Delivery {
     async fn as_mime(&self, account: &str, bytes: &Bytes) -> Result<Option<Rich>, DeliveryError> {
         // A look at a large message takes milliseconds, so another thread does it.
         let is_candidate = if bytes.len() <= INLINE_LEN_MAX {
-            might_be_rich(bytes)
+            says_it_is_rich(bytes)
         } else {
             let look = bytes.clone();
-            !matches!(tokio::task::spawn_blocking(move || might_be_rich(&look)).await, Ok(false))
+            !matches!(on_another_thread(move || says_it_is_rich(&look)).await, Ok(false))
         };
         if !is_candidate {
             return Ok(None);
@@ -205,7 +205,7 @@ impl Delivery {
         };
         let (limit, name, bytes) = (self.options().message_len_max, account.to_owned(), bytes.clone());
         // Always on another thread: text in a small message may expand to megabytes.
-        let work = tokio::task::spawn_blocking(move || {
+        let work = on_another_thread(move || {
             let _permit = permit;
             as_mime_blocking(&name, &bytes, limit)
         });
@@ -231,7 +231,9 @@ impl Delivery {
         let message = self.summarized_blocking(served.clone(), flags, date);
         let stored = match &rich {
             Some(rich) => rich.stored(wanted, &bytes),
-            None => Some(&bytes).filter(|_| wanted == Shape::Enriched).and_then(|bytes| enriched(bytes)),
+            None => {
+                Some(&bytes).filter(|_| wanted == Shape::Enriched).and_then(|bytes| enriched_blocking(bytes))
+            }
         };
         Ok(match stored {
             Some(stored) => IncomingMessage { bytes: stored, ..message },
@@ -240,9 +242,22 @@ impl Delivery {
     }
 }
 
+/// Runs work that blocks. Its cost is that of the session for which this thread works.
+fn on_another_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let session = posthaste_metrics::current();
+    tokio::task::spawn_blocking(move || session.run(work))
+}
+
+fn enriched_blocking(bytes: &[u8]) -> Option<Bytes> {
+    let rich = enriched(bytes)?;
+    posthaste_metrics::count(Counter::Conversions, 1);
+    Some(rich)
+}
+
 pub(crate) fn as_mime_blocking(account: &str, bytes: &[u8], len_max: u64) -> Option<Rich> {
     match convert(bytes) {
         Ok(Outcome::Converted(mime)) if mime.len() as u64 <= len_max => {
+            posthaste_metrics::count(Counter::Conversions, 1);
             let mime = Bytes::from(mime);
             let header = header_of(Form::Rich, &mime)?;
             Some(Rich { mime, header })

@@ -1,15 +1,19 @@
 //! Rich mail for accounts of each format, on the in-memory engine.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::Bytes;
 use posthaste_directory::{Account, Format, FormatSettings, NewAccount};
 use posthaste_mail_model::Secret;
-use posthaste_net::ByteBudget;
+use posthaste_metrics::{Counter, Metered, Registry};
+use posthaste_net::{ByteBudget, Holder};
 use posthaste_store::IncomingMessage;
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_tnef::{Outcome, convert, samples};
 
 use crate::tests::{content, delivery, delivery_with, import, message, open};
-use crate::{Delivery, DeliveryOptions};
+use crate::{Delivery, DeliveryOptions, SummaryMemory};
 
 /// An account of this format.
 async fn add_with(delivery: &Delivery, name: &str, format: Format) -> Account {
@@ -154,4 +158,37 @@ async fn a_conversion_that_gives_other_bytes_is_an_error() {
         let error = inbox.read_body(appended.uids[0], body, 0..7).await.unwrap_err();
         assert!(error.is_damage(), "{error}");
     }
+}
+
+/// Conversions to MIME and to rich mail run on other threads.
+#[tokio::test]
+async fn a_conversion_at_delivery_is_its_sessions_cost() {
+    let (delivery, _) = delivery().await;
+    add_with(&delivery, "ben@example.org", Format::Rich).await;
+    let recipients = [delivery.resolve("ben@example.org").await.unwrap()];
+    let registry = Arc::new(Registry::default());
+    for message in [Bytes::from(samples::mail(&samples::note())), message("plain")] {
+        let session = async {
+            posthaste_metrics::command("DATA", None);
+            delivery.deliver(message, &recipients).await.remove(0).unwrap();
+            posthaste_metrics::command_ended();
+        };
+        Metered::new(Arc::clone(&registry), "lmtp", session).await;
+    }
+    let commands = registry.snapshot().commands;
+    let conversions: u64 = commands.iter().map(|(_, sums)| sums.get(Counter::Conversions)).sum();
+    assert_eq!(conversions, 2);
+}
+
+/// The memory for a conversion is wanted only for mail that has a rich part.
+#[tokio::test]
+async fn ordinary_mail_waits_for_no_conversions() {
+    let (delivery, _) = delivery().await;
+    let recipients = [delivery.resolve("ana@example.org").await.unwrap()];
+    let held = delivery.summaries().begin(Holder::Account([0; 16]));
+    held.grow_to_within(delivery.summaries().largest(), Duration::ZERO).await.unwrap();
+    held.complete();
+    let text = b"Subject: x\r\n\r\nsee winmail.dat, application/ms-tnef and log.data\r\n";
+    let delivered = delivery.forms(Bytes::from_static(text), &recipients, SummaryMemory::BesideOthers);
+    assert!(futures_util::FutureExt::now_or_never(delivered).is_some(), "it does not wait");
 }

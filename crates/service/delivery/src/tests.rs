@@ -34,7 +34,7 @@ pub(crate) async fn delivery_with(options: DeliveryOptions) -> (Delivery, Accoun
     (delivery, ana)
 }
 
-async fn add(delivery: &Delivery, name: &str) -> Account {
+pub(crate) async fn add(delivery: &Delivery, name: &str) -> Account {
     let password = Secret::new("pencil".to_owned());
     delivery.directory().add(name, &password, NewAccount::default()).await.unwrap()
 }

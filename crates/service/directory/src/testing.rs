@@ -174,6 +174,10 @@ impl Engine for Records {
     async fn read_body(&self, _: BodyId, _: BodyRange) -> Result<Bytes> {
         none()
     }
+    async fn references(&self, _: BodyId) -> Result<u64> {
+        none()
+    }
+
     async fn maintain(&self) -> Result<Report> {
         none()
     }

@@ -8,6 +8,7 @@ use posthaste_queue::TlsWish;
 
 use crate::asked::Asked;
 use crate::form::Form;
+use crate::mail::Home;
 
 /// How often scripts of this server may send one message on to each other. A chain of forwards is
 /// short; each step is held in memory while the next one runs.
@@ -34,6 +35,8 @@ pub(crate) struct Chain<'c> {
     /// The sender's wish about TLS. It holds for mail that is sent because of the message, too (RFC
     /// 8689 §4.2.1).
     pub(crate) tls: TlsWish,
+    /// Where it is kept, here and wherever it is sent on to within this server.
+    pub(crate) home: Home,
     /// The form of the message.
     pub(crate) form: Form,
     /// What its sender wants to be reported.
@@ -49,6 +52,11 @@ impl<'c> Chain<'c> {
     /// Whether its summary is counted: a script that sends it on holds one that is.
     pub(crate) fn summary_memory(self) -> SummaryMemory {
         if self.beside_others { SummaryMemory::BesideOthers } else { SummaryMemory::Counted }
+    }
+
+    /// To be kept there.
+    pub(crate) fn for_home(self, home: Home) -> Self {
+        Self { home, ..self }
     }
 
     /// With what its sender wants to be reported.
@@ -90,6 +98,11 @@ impl<'c> Chain<'c> {
     /// Counted from here on, unless it is counted already.
     pub(crate) fn counted(self, sends: &'c AtomicUsize) -> Self {
         Self { sends: Some(self.sends.unwrap_or(sends)), ..self }
+    }
+
+    /// Whether a script or a group of this server has sent the message on already.
+    pub(crate) fn is_sent_on(self) -> bool {
+        self.depth > 0
     }
 
     /// Whether too many scripts have sent the message on.

@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicUsize;
 use crate::chain::Chain;
 use crate::file::{Filing, flags};
 use crate::filter::Filter;
-use crate::mail::{Home, Mail, RemoteClient};
+use crate::mail::{Came, Mail, RemoteClient};
 use crate::run::run_script;
 use crate::scripts::Scripts;
 use crate::world::{Cause, Happened, World};
@@ -133,8 +133,8 @@ impl Filter {
         let from = recipient.account.name.as_str();
         let chain = Chain::default().counted(&sends);
         let (served, sent) = (&text, &text);
-        let (home, client) = (Home::Inbox, RemoteClient::default());
-        let mail = Mail { message: &message, served, sent, from, chain, asked: &[], home, client };
+        let (came, client) = (Came::Stored, RemoteClient::default());
+        let mail = Mail { message: &message, served, sent, from, came, chain, asked: &[], client };
         let world = self.world(recipient, Arc::clone(scripts), &list, mail);
         let world = World { happened: Some(happened), ..world };
         let Some(room) = self.room_to_run(recipient, text.len()).await else {

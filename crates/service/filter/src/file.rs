@@ -40,9 +40,9 @@ impl<'f> Filing<'f> {
         delivery: &'f Delivery,
         account: &'f Account,
         list: Arc<MailboxList>,
-        Mail { message, served, home, .. }: Mail<'f>,
+        Mail { message, served, chain, .. }: Mail<'f>,
     ) -> Self {
-        Self { delivery, account, list, message, served, home, done: Vec::new() }
+        Self { delivery, account, list, message, served, home: chain.home, done: Vec::new() }
     }
 
     /// Whether the message is in some mailbox.

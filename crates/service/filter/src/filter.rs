@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
+use parking_lot::Mutex;
 use posthaste_delivery::{Delivery, DeliveryError};
 use posthaste_directory::{Account, DirectoryError, Recipient, ResolveError, ScriptError};
 use posthaste_net::Accounts;
@@ -17,7 +18,7 @@ use crate::asked::Asked;
 use crate::chain::Chain;
 use crate::file::Filing;
 use crate::form::Form;
-use crate::mail::{Home, Mail, RemoteClient};
+use crate::mail::{Came, Home, Mail, RemoteClient};
 use crate::run::{RoomToRun, Runs, run_script};
 use crate::scripts::{Cache, Scripts};
 use crate::site::SiteScripts;
@@ -86,7 +87,15 @@ pub struct Envelope<'e> {
 pub(crate) enum Done {
     Kept(Success),
     Failed(DeliveryError),
-    Rejected(String),
+    Rejected(ScriptRefusal),
+}
+
+/// Why a script refuses a message.
+#[derive(Debug, Clone)]
+pub(crate) struct ScriptRefusal {
+    reason: String,
+    /// `ereject`: by the protocol wherever possible (RFC 5429 §2.1).
+    is_strict: bool,
 }
 
 impl From<Result<(), DeliveryError>> for Done {
@@ -252,15 +261,15 @@ impl Filter {
             Err(error) => return recipients.iter().map(|_| Err(error.clone().into())).collect(),
         };
         let Envelope { from, is_quarantined, asked, client, .. } = envelope;
-        let home = if is_quarantined { Home::Junk } else { Home::Inbox };
+        let chain = chain.for_home(if is_quarantined { Home::Junk } else { Home::Inbox });
         let mail = |account: &Account| Mail {
             message: forms.of(account),
             served: forms.served(),
             sent: &sent,
             from,
+            came: Came::Delivered,
             chain,
             asked,
-            home,
             client,
         };
         let groups = by_account(recipients);
@@ -275,10 +284,18 @@ impl Filter {
             }
         }
         let is_kept = |done: &Done| matches!(done, Done::Kept(_));
+        let needs_report = |(place, done): (usize, &Done)| match (done, recipients.get(place)) {
+            (Done::Rejected(refusal), Some(recipient)) => {
+                self.needs_report(refusal, mail(&recipient.account).of(place))
+            }
+            _ => false,
+        };
         let can_refuse = match envelope.refusals {
             Refusals::Each => true,
             // A client that is refused sends it again, to all of them.
-            Refusals::Together => !outcomes.iter().any(is_kept),
+            Refusals::Together => {
+                !outcomes.iter().any(is_kept) && !outcomes.iter().enumerate().any(needs_report)
+            }
             Refusals::Never => false,
         };
         let mut results = Vec::with_capacity(outcomes.len());
@@ -286,13 +303,27 @@ impl Filter {
             results.push(match done {
                 Done::Kept(success) => Ok(Some(success)),
                 Done::Failed(error) => Err(error.into()),
-                Done::Rejected(reason) if can_refuse => Err(Undelivered::Rejected(reason)),
-                Done::Rejected(reason) => {
-                    self.report_refusal(recipient, &reason, mail(&recipient.account).of(place)).await
+                Done::Rejected(refusal) => {
+                    let mail = mail(&recipient.account).of(place);
+                    match can_refuse && !self.needs_report(&refusal, mail) {
+                        true => Err(Undelivered::Rejected(refusal.reason)),
+                        false => self.report_refusal(recipient, &refusal.reason, mail).await,
+                    }
                 }
             });
         }
         results
+    }
+
+    /// Whether a report must say why a script refuses a message. A reply of the protocol has no
+    /// letters beyond ASCII (RFC 5429 §2.2.1). `ereject` prefers the reply all the same, and so
+    /// does a message whose sender can get no report.
+    fn needs_report(&self, refusal: &ScriptRefusal, mail: Mail<'_>) -> bool {
+        let is_reported = self.relay.is_some()
+            && !mail.from.is_empty()
+            && mail.chain.home != Home::Junk
+            && mail.chain.asked.wants_failure();
+        is_reported && !refusal.is_strict && !refusal.reason.is_ascii()
     }
 
     /// One account's recipients, one result each.
@@ -381,19 +412,19 @@ impl Filter {
         let sends = AtomicUsize::new(0);
         let sending = Mail { chain: mail.chain.counted(&sends), ..mail };
         let done = match self.send_all(filing, recipient, &outcome, sending).await {
-            Ok(()) => Done::Kept(Success::Delivered),
+            Ok(()) => Done::Kept(success(filing, &outcome)),
             Err(error) => {
                 tracing::warn!(account, script = active, %error, "a Sieve script's mail is not sent: the message is kept");
                 filing.keep_as_it_came().await.into()
             }
         };
         self.remember_all(recipient, &outcome).await;
-        let reason = outcome.effects.into_iter().find_map(|effect| match effect {
-            Effect::Reject { reason, .. } => Some(reason),
+        let refusal = outcome.effects.into_iter().find_map(|effect| match effect {
+            Effect::Reject { reason, is_strict } => Some(ScriptRefusal { reason, is_strict }),
             _ => None,
         });
-        match (done, reason) {
-            (Done::Kept(_), Some(reason)) => Done::Rejected(reason),
+        match (done, refusal) {
+            (Done::Kept(_), Some(refusal)) => Done::Rejected(refusal),
             (done, _) => done,
         }
     }
@@ -450,6 +481,8 @@ impl Filter {
             happened: None,
             remote_ip: mail.client.ip.map(|ip| ip.to_string()),
             remote_host: mail.client.host.map(str::to_owned),
+            directory: Arc::clone(self.delivery.directory()),
+            annotations: Mutex::default(),
             engine: Arc::clone(self.delivery.store().engine()),
             runtime: Handle::current(),
         }
@@ -458,6 +491,18 @@ impl Filter {
     /// Unix seconds.
     pub(crate) fn now(&self) -> u64 {
         self.delivery.store().unix_ms() / 1000
+    }
+}
+
+/// What a script did that the sender may hear of (RFC 3461 §5.2.7). Only what it sent on left the
+/// account without a copy.
+fn success(filing: &Filing<'_>, outcome: &Outcome) -> Success {
+    let is_sent_on = |effect: &&Effect| matches!(effect, Effect::Redirect { .. });
+    match outcome.effects.iter().filter(is_sent_on).count() {
+        0 => Success::Delivered,
+        _ if filing.is_kept() => Success::Delivered,
+        1 => Success::SentOn,
+        _ => Success::Expanded,
     }
 }
 

@@ -42,4 +42,4 @@ pub use here::{COPIES_LATER, CurrentFilter, ToMailboxes};
 pub use mail::RemoteClient;
 pub use scripts::compile;
 pub use site::{SiteError, SiteFolders, SiteScripts};
-pub use world::{Cause, delivery_item};
+pub use world::{Cause, delivery_item, zone_minutes};

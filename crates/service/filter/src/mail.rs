@@ -20,11 +20,21 @@ pub struct RemoteClient<'e> {
 }
 
 /// Where a message is kept if no script files it elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Home {
+    #[default]
     Inbox,
-    /// Its author's domain wants it there.
+    /// Its author's domain wants it there, or a scanner.
     Junk,
+}
+
+/// How a message came before a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// It is delivered.
+    Delivered,
+    /// A user has put it into a mailbox, and may have written each of its fields.
+    Stored,
 }
 
 /// A message under way.
@@ -37,10 +47,10 @@ pub(crate) struct Mail<'m> {
     /// As it came.
     pub(crate) sent: &'m Bytes,
     pub(crate) from: &'m str,
+    pub(crate) came: Came,
     pub(crate) chain: Chain<'m>,
     /// What is reported about each recipient; empty if the chain says it.
     pub(crate) asked: &'m [Asked<'m>],
-    pub(crate) home: Home,
     pub(crate) client: RemoteClient<'m>,
 }
 

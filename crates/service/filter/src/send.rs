@@ -2,7 +2,7 @@
 //! protocol cannot transmit.
 
 use bytes::Bytes;
-use posthaste_authentication::{Origin, authors, has_bare_cr, results};
+use posthaste_authentication::{Origin, authors, has_bare_cr, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Forward, Recipient, ResolveError, Target};
 use posthaste_net::SubmissionRefused;
@@ -17,7 +17,7 @@ use crate::compose::{self, Frame, Refused};
 use crate::file::Filing;
 use crate::filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
 use crate::form::Form;
-use crate::mail::{Home, Mail, RemoteClient};
+use crate::mail::{Came, Home, Mail, RemoteClient};
 use crate::memory::{self, Key};
 
 /// The field that names an account or a group that has sent a message on.
@@ -38,6 +38,8 @@ pub(crate) enum NotSent {
     Address(String, ResolveError),
     #[error("its From field names another author than the account")]
     Author,
+    #[error("it was judged to be junk, and {0} is in another domain: junk does not leave this server")]
+    Junk(String),
     #[error(
         "the account has sent {} messages to other domains in this time, and may send no more (`{}`)",
         .0.count,
@@ -78,7 +80,7 @@ impl Filter {
                 }
                 // Who is named as the sender of junk is perhaps a victim: RFC 3834 §2 wants no
                 // response to what is likely forged.
-                Effect::Vacation(_) if mail.home == Home::Junk => {}
+                Effect::Vacation(_) if mail.chain.home == Home::Junk => {}
                 Effect::Vacation(reply) => {
                     let sent = self.answer(filing, recipient, reply, mail).await;
                     log(recipient, "vacation reply", sent);
@@ -127,9 +129,10 @@ impl Filter {
                 // whatever mail without a sender it has had: nobody would send them again.
                 Origin::Server => chain.for_own(Form::of_report(&text)).free(),
             };
-            let Chain { tls, form, asked, .. } = chain;
+            let Chain { tls, form, asked, home, .. } = chain;
             let (refusals, client) = (Refusals::Never, RemoteClient::default());
-            let envelope = Envelope { from, refusals, is_quarantined: false, tls, form, asked: &[], client };
+            let is_quarantined = home == Home::Junk;
+            let envelope = Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client };
             if chain.is_too_long() {
                 return Err(NotSent::Loop);
             }
@@ -146,6 +149,8 @@ impl Filter {
                     outcomes.into_iter().try_for_each(|one| one.map(|_| ()))?;
                     Ok(())
                 }
+                // Other servers would take this one for the sender of it.
+                (Err(ResolveError::NotLocal), Some(_)) if is_quarantined => Err(NotSent::Junk(to.to_owned())),
                 (Err(ResolveError::NotLocal), Some(relay)) => {
                     if let Some(account) = chain.account {
                         self.accounts
@@ -186,9 +191,16 @@ impl Filter {
         if before.any(|value| value.eq_ignore_ascii_case(name)) {
             return Err(NotSent::Loop);
         }
+        if !self.may_name_author(recipient, &text, mail).await {
+            return Err(NotSent::Author);
+        }
+        let (text, results) = match mail.came {
+            Came::Delivered => (text, results::own(mail.served, &self.host)),
+            // Nobody verified it, and the next account here must not take the field for ours.
+            Came::Stored => (results::without_own(&text, &self.host), None),
+        };
         let trace = self.sent_on_by(name);
         let text = Bytes::from([trace.as_bytes(), compose::without_return_path(&text)].concat());
-        let results = results::own(mail.served, &self.host);
         let origin = Origin::Elsewhere { results, forwarder: name };
         self.send(text, mail.from, address, mail.chain.next_by(&recipient.account), origin).await?;
         tracing::info!(account = name, from = mail.from, to = address, "redirected");
@@ -260,6 +272,19 @@ impl Filter {
         Ok(())
     }
 
+    /// Whether a message may be sent on with the author that it names. An author that a script
+    /// wrote must be the account. The same holds for a message under the account's own address that
+    /// nobody sent on before. SPF passes for that address and is aligned with each author of the
+    /// organization, so DMARC would pass for another user (RFC 7489 §3.1.2).
+    async fn may_name_author(&self, recipient: &Recipient, text: &[u8], mail: Mail<'_>) -> bool {
+        let is_changed = authors(text) != authors(mail.served);
+        let domain = mail.from.rsplit_once('@').map_or("", |(_, domain)| domain);
+        let passes = !mail.chain.is_sent_on()
+            && srs::may_align(text, domain)
+            && self.resolve(mail.from).await.is_ok_and(|owner| owner.account.id == recipient.account.id);
+        !(is_changed || passes) || self.is_authored_by(recipient, text).await
+    }
+
     /// Whether a message of a script has one author, the account. The server signs what leaves, so
     /// `:from` with another user's address would be vouched for (RFC 5230 §4.3, RFC 5435 §3.3).
     async fn is_authored_by(&self, recipient: &Recipient, text: &[u8]) -> bool {
@@ -288,7 +313,7 @@ impl Filter {
         let origin = Origin::User { sender: own };
         let chain = mail.chain.next_by(&recipient.account);
         let mut failed = None;
-        for to in &notification.mailto.to {
+        for to in notification.mailto.to.iter().chain(&notification.mailto.copies) {
             if !mail.chain.count() {
                 return Err(NotSent::TooMany);
             }
@@ -320,7 +345,7 @@ impl Filter {
             return Ok(None);
         }
         // RFC 5429 §2.1.1: nor is one to a sender that is likely forged.
-        let sent = if mail.from.is_empty() || mail.home == Home::Junk {
+        let sent = if mail.from.is_empty() || mail.chain.home == Home::Junk {
             None
         } else {
             let address = recipient.address.as_str();

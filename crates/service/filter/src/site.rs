@@ -4,7 +4,7 @@
 //! They run as one with the account's script: `include` one after the other. So `stop` in one ends
 //! all, `return` ends one, and a later one adds its effects.
 
-use posthaste_sieve::{CompileErrors, Script};
+use posthaste_sieve::{CompileErrors, Location, Script};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -39,6 +39,9 @@ pub struct SiteScripts {
     pub(crate) alone: Arc<Script>,
     /// Whether any runs for each message.
     pub(crate) runs: bool,
+    /// Those that run before and after the account's own, in their order.
+    before: Vec<String>,
+    after: Vec<String>,
     /// By the name that `include :global` has for them.
     pub(crate) scripts: HashMap<String, Arc<Script>>,
 }
@@ -74,7 +77,27 @@ impl SiteScripts {
             compile(&text).map(Arc::new).map_err(|errors| SiteError::Compile("sieve.before".into(), errors))
         };
         let runs = !before.is_empty() || !after.is_empty();
-        Ok(Self { with_own: main(OWN)?, alone: main("")?, runs, scripts })
+        Ok(Self { with_own: main(OWN)?, alone: main("")?, runs, before, after, scripts })
+    }
+
+    /// What runs for an account with a script, or without one.
+    pub fn whole(&self, own: Option<&Arc<Script>>) -> Arc<Script> {
+        Arc::clone(if own.is_some() { &self.with_own } else { &self.alone })
+    }
+
+    /// A script that [`Self::whole`], or an account's, includes from here. `own` is the account's.
+    pub fn included(&self, from: Location, name: &str, own: &Arc<Script>) -> Option<Arc<Script>> {
+        match from {
+            Location::Personal => (name == OWN).then(|| Arc::clone(own)),
+            Location::Global => self.scripts.get(name).cloned(),
+        }
+    }
+
+    /// The names of all scripts that run for an account, in their order: `before/NAME`, that of its
+    /// own, `after/NAME`.
+    pub fn around<'s>(&'s self, own: Option<&'s str>) -> impl Iterator<Item = &'s str> {
+        let before = self.before.iter().map(String::as_str);
+        before.chain(own).chain(self.after.iter().map(String::as_str))
     }
 }
 

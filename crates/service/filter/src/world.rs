@@ -1,10 +1,13 @@
 //! What a run needs: the envelope, the clock, the mailboxes, the remembered records.
 
-use posthaste_directory::Recipient;
+use chrono::{Local, Offset as _, TimeZone as _};
+use parking_lot::Mutex;
+use posthaste_directory::{Annotated, Annotations, Directory, Recipient};
 use posthaste_mail_model::MailboxName;
 use posthaste_sieve::{Context, Location, Moment, Script};
 use posthaste_store::{Engine, MailboxEntry, MailboxList, SpecialUse};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
@@ -29,6 +32,9 @@ pub(crate) struct World {
     pub(crate) remote_ip: Option<String>,
     /// Its name in DNS.
     pub(crate) remote_host: Option<String>,
+    pub(crate) directory: Arc<Directory>,
+    /// Those that the run has asked for. An account has at most 4 MiB of them.
+    pub(crate) annotations: Mutex<BTreeMap<Annotated, Annotations>>,
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) runtime: Handle,
 }
@@ -103,7 +109,29 @@ pub(crate) fn find<'l>(list: &'l MailboxList, name: &str) -> Option<&'l MailboxE
     list.find(&MailboxName::new(name).ok()?)
 }
 
+/// Minutes by which the zone of this machine is ahead of UTC at a time: the environment's `TZ`, or
+/// `/etc/localtime`. 0 if the system does not know.
+pub fn zone_minutes(unix_s: i64) -> i32 {
+    Local.timestamp_opt(unix_s, 0).single().map_or(0, |at| at.offset().fix().local_minus_utc() / 60)
+}
+
 impl World {
+    /// One annotation. All of a mailbox are read once.
+    fn annotation(&self, of: Annotated, name: &str) -> Option<String> {
+        let known = self.annotations.lock().get(&of).map(|all| all.get(name).cloned());
+        let value = known.unwrap_or_else(|| {
+            let read = self.runtime.block_on(self.directory.annotations(self.list.account, of));
+            let all = read.unwrap_or_else(|error| {
+                tracing::warn!(account = %self.list.account, %error, "annotations cannot be read for a Sieve script");
+                Annotations::default()
+            });
+            let value = all.get(name).cloned();
+            self.annotations.lock().insert(of, all);
+            value
+        });
+        String::from_utf8(value?.to_vec()).ok()
+    }
+
     fn remembers(&self, key: Key<'_>, within: Option<u64>) -> bool {
         let has = memory::has(&*self.engine, self.list.account, key, self.now, within);
         self.runtime.block_on(has).unwrap_or_else(|error| {
@@ -124,7 +152,9 @@ impl Context for World {
     }
 
     fn now(&self) -> Moment {
-        Moment { unix_s: i64::try_from(self.now).unwrap_or(i64::MAX), zone_minutes: 0 }
+        let unix_s = i64::try_from(self.now).unwrap_or(i64::MAX);
+        // RFC 5260 §4.1, §5: without `:zone` a date is that of the server's zone.
+        Moment { unix_s, zone_minutes: zone_minutes(unix_s) }
     }
 
     fn own_addresses(&self) -> &[String] {
@@ -145,6 +175,14 @@ impl Context for World {
             Some(name) => find(&self.list, name).is_some_and(|entry| entry.special_use == Some(wanted)),
             None => self.list.entries.iter().any(|entry| entry.special_use == Some(wanted)),
         }
+    }
+
+    fn metadata(&self, mailbox: Option<&str>, annotation: &str) -> Option<Cow<'_, str>> {
+        let of = match mailbox {
+            Some(name) => Annotated::Mailbox(find(&self.list, name)?.id),
+            None => Annotated::Server,
+        };
+        self.annotation(of, annotation).map(Cow::Owned)
     }
 
     /// RFC 5183 §4.1.

@@ -1,10 +1,11 @@
 //! The index for SEARCH: it looks up words, and takes the terms that a search collected.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_mail_model::{BodyId, MailboxId, NumSet, Uid};
 use posthaste_net::ByteBudget;
 use posthaste_search_index::{Query, Segment};
 use posthaste_store::{Result, Store, StoreError};
@@ -12,6 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::collecting::Collecting;
 use crate::memory::{Kept, Known, Memory};
+use crate::meta::Meta;
 use crate::{places, stored};
 
 /// Questions to segments between two pauses. One takes some 10 µs, and about 1 ms for a piece that
@@ -40,6 +42,8 @@ pub(crate) struct Shared {
     place: Arc<Semaphore>,
     /// The totals, and when they were counted.
     pub(crate) counted: tokio::sync::Mutex<Option<(Instant, Totals)>>,
+    segments_read: AtomicU64,
+    pub(crate) messages_read: AtomicU64,
 }
 
 impl std::fmt::Debug for SearchIndex {
@@ -79,6 +83,15 @@ impl std::ops::AddAssign for Size {
     }
 }
 
+/// What an index has read from the store so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Segments.
+    pub segments: u64,
+    /// Messages, in the background. Those that searches read are not counted.
+    pub messages: u64,
+}
+
 /// The size of all segments in the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -105,7 +118,9 @@ impl SearchIndex {
         let memory = Mutex::new(Memory::new(bytes_max));
         let place = Arc::new(Semaphore::new(1));
         let counted = tokio::sync::Mutex::default();
-        let shared = Shared { store, reads, is_on: bytes_max > 0, memory, place, counted };
+        let is_on = bytes_max > 0;
+        let (segments_read, messages_read) = <(AtomicU64, AtomicU64)>::default();
+        let shared = Shared { store, reads, is_on, memory, place, counted, segments_read, messages_read };
         Self { shared: Arc::new(shared) }
     }
 
@@ -119,6 +134,12 @@ impl SearchIndex {
         self.shared.memory.lock().bytes()
     }
 
+    /// What it has read so far.
+    pub fn reads(&self) -> Reads {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Reads { segments: count(&self.shared.segments_read), messages: count(&self.shared.messages_read) }
+    }
+
     /// Which messages of a mailbox may match queries. `None` if the index knows none of its
     /// messages.
     pub async fn ask(&self, mailbox: MailboxId, queries: &[Query]) -> Option<Answer> {
@@ -126,7 +147,7 @@ impl SearchIndex {
             return None;
         }
         // What is not indexed yet will be, for the next search.
-        self.shared.store.changed().note(mailbox);
+        self.shared.store.changed().note(mailbox, Uid::MIN);
         match self.try_ask(mailbox, queries).await {
             Ok(answer) => Some(answer).filter(|answer| !answer.covered.is_empty()),
             Err(error) => {
@@ -137,10 +158,15 @@ impl SearchIndex {
     }
 
     async fn try_ask(&self, mailbox: MailboxId, queries: &[Query]) -> Result<Answer> {
+        // First: if they become a segment meanwhile, it is listed below.
+        let recent = self.shared.memory.lock().latest.get(mailbox).recent;
         let known = self.refresh(mailbox).await?;
         let mut proposed = vec![Vec::new(); queries.len()];
         let mut asked = 0;
         let mut covered = known.covered();
+        if recent.len() > 0 {
+            covered = Arc::new(covered.union(&recent.indexed()));
+        }
         for kept in known.stored() {
             match self.load(mailbox, kept).await? {
                 Some(segment) => ask(&segment, queries, &mut proposed, &mut asked).await,
@@ -152,7 +178,7 @@ impl SearchIndex {
             ask(segment, queries, &mut proposed, &mut asked).await;
         }
         let mut bytes = 0;
-        for (uid, terms) in known.recent.messages() {
+        for (uid, terms) in recent.messages() {
             for (query, uids) in queries.iter().zip(&mut proposed) {
                 if terms.may_match(query) {
                     uids.push(*uid);
@@ -174,24 +200,25 @@ impl SearchIndex {
             return None;
         }
         let place = Arc::clone(&self.shared.place).try_acquire_owned().ok()?;
+        let recent = self.shared.memory.lock().latest.get(mailbox).recent;
         let known = self.refresh(mailbox).await.ok()?;
-        Some(Collecting::new(known.covered(), place))
+        Some(Collecting::new(Arc::new(known.covered().union(&recent.indexed())), place))
     }
 
     /// Adds a segment that a search made. It is stored in the background.
     pub fn add(&self, mailbox: MailboxId, segment: Segment) {
         let segment = Arc::new(segment);
-        self.shared.memory.lock().change(mailbox, |known| known.unsaved.push(segment));
-        self.shared.store.changed().note(mailbox);
+        self.shared.memory.lock().segments.change(mailbox, |known| known.unsaved.push(segment));
+        self.shared.store.changed().note(mailbox, Uid::MIN);
     }
 
     /// The known segments of a mailbox, after a look into the store.
     pub(crate) async fn refresh(&self, mailbox: MailboxId) -> Result<Known> {
-        let known = self.shared.memory.lock().known(mailbox);
+        let known = self.shared.memory.lock().segments.get(mailbox);
         let heads = self.shared.store.status(&[places::of(mailbox)]).await?;
         let Some(head) = heads.into_iter().flatten().next() else {
             if known.listed_at().is_some() {
-                self.shared.memory.lock().forget(mailbox);
+                self.shared.memory.lock().segments.forget(mailbox);
                 return Ok(Known::default());
             }
             return Ok(known);
@@ -202,8 +229,8 @@ impl SearchIndex {
         match self.list(mailbox, &known).await {
             Ok(stored) => {
                 let mut memory = self.shared.memory.lock();
-                memory.change(mailbox, |known| known.list(head.modseq, stored));
-                Ok(memory.known(mailbox))
+                memory.segments.change(mailbox, |known| known.list(head.modseq, stored));
+                Ok(memory.segments.get(mailbox))
             }
             // It was deleted meanwhile.
             Err(StoreError::NoMailbox(_)) => Ok(Known::default()),
@@ -215,13 +242,13 @@ impl SearchIndex {
     async fn list(&self, mailbox: MailboxId, known: &Known) -> Result<Vec<Kept>> {
         let (listed, mut damaged) = stored::list(&self.shared.store, mailbox).await?;
         let mut all = Vec::with_capacity(listed.len());
-        let mut room = self.shared.memory.lock().bytes_max();
+        let mut room = self.shared.memory.lock().segments.bytes_max();
         for (uid, body) in listed {
             let was = known.stored().iter().find(|kept| kept.meta.uid == uid && kept.meta.body == body);
             let kept = match was {
                 Some(kept) => Some(kept.clone()),
-                None => stored::read(&self.shared.store, body).await?.map(|segment| Kept {
-                    meta: Arc::new(stored::Meta::of(uid, body, &segment)),
+                None => self.read_segment(body).await?.map(|segment| Kept {
+                    meta: Arc::new(Meta::of(uid, body, &segment)),
                     segment: Some(Arc::new(segment)),
                 }),
             };
@@ -238,29 +265,48 @@ impl SearchIndex {
             tokio::task::yield_now().await;
         }
         if !damaged.is_empty() {
-            tracing::warn!(
-                %mailbox,
-                "segments of the search index are damaged or of another version; they are made again"
-            );
-            stored::remove(&self.shared.store, mailbox, &damaged).await?;
-            self.shared.store.changed().note(mailbox);
+            self.remove_damaged(mailbox, &damaged).await?;
         }
         Ok(all)
     }
 
-    /// A segment, from memory or from the store; `None` if it is damaged.
+    /// A segment, from memory or from the store; `None` if it was damaged and is removed.
     pub(crate) async fn load(&self, mailbox: MailboxId, kept: &Kept) -> Result<Option<Arc<Segment>>> {
         if let Some(segment) = &kept.segment {
             return Ok(Some(Arc::clone(segment)));
         }
-        let segment = stored::read(&self.shared.store, kept.meta.body).await?;
+        self.load_stored(mailbox, kept.meta.uid, kept.meta.body).await
+    }
+
+    /// A segment from the store; `None` if it was damaged and is removed.
+    pub(crate) async fn load_stored(
+        &self,
+        mailbox: MailboxId,
+        uid: Uid,
+        body: BodyId,
+    ) -> Result<Option<Arc<Segment>>> {
+        let segment = self.read_segment(body).await?;
         if segment.is_none() {
-            // Listed again, it is found and removed.
-            self.shared.memory.lock().forget(mailbox);
-            self.shared.store.changed().note(mailbox);
+            self.remove_damaged(mailbox, &NumSet::range(uid.value(), uid.value())).await?;
         }
         tokio::task::yield_now().await;
         Ok(segment.map(Arc::new))
+    }
+
+    async fn read_segment(&self, body: BodyId) -> Result<Option<Segment>> {
+        self.shared.segments_read.fetch_add(1, Ordering::Relaxed);
+        stored::read(&self.shared.store, body).await
+    }
+
+    /// Removes segments. What they had is looked at again.
+    async fn remove_damaged(&self, mailbox: MailboxId, uids: &NumSet) -> Result<()> {
+        tracing::warn!(
+            %mailbox,
+            "segments of the search index are damaged or of another version; they are made again"
+        );
+        stored::remove(&self.shared.store, mailbox, uids).await?;
+        self.shared.store.changed().note(mailbox, Uid::MIN);
+        Ok(())
     }
 
     /// The mailboxes that have segments, and what these take: those after `after`, in order.

@@ -3,7 +3,9 @@
 //!
 //! [`SearchIndex::run`] is the task in the background. It reads the texts of new messages, and
 //! keeps their terms in memory. As soon as there are 256 of them it stores a segment. It merges
-//! small segments, drops expunged messages, and removes the segments of deleted mailboxes.
+//! small segments, drops expunged messages, and removes the segments of deleted mailboxes. What it
+//! does for a delivery does not depend on the size of the mailbox: the outline of its segments
+//! is stored beside them.
 //! [`SearchIndex::ask`] names the messages that may hold a word.
 //!
 //! What always holds: nothing depends on the index. A message that is in no segment is read by each
@@ -13,8 +15,13 @@
 //! reasons and the figures.
 
 mod collecting;
+#[cfg(test)]
+mod cost_tests;
 mod index;
+mod lru;
 mod memory;
+mod meta;
+mod outline;
 mod places;
 mod recent;
 mod stored;
@@ -26,7 +33,7 @@ mod totals;
 mod work;
 
 pub use collecting::{Collecting, Full};
-pub use index::{Answer, SearchIndex, Size, Totals};
+pub use index::{Answer, Reads, SearchIndex, Size, Totals};
 pub use posthaste_search_index::{Query, Scope};
 pub use terms::{Lent, summary_steps};
 

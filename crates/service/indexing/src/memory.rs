@@ -1,14 +1,18 @@
-//! The memory of mailboxes: which segments they have, segments themselves, and the terms of recent
-//! messages. The mailbox used longest ago leaves first.
+//! The memory of mailboxes: their segments, for searches; and the terms of recent messages, for
+//! deliveries. Each has its own share of the memory.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
+use posthaste_mail_model::{MailboxId, ModSeq, NumSet, Uid};
 use posthaste_search_index::Segment;
 
+use crate::lru::{Lru, Weighed};
+use crate::meta::Meta;
+use crate::outline::Outline;
 use crate::recent::Recent;
-use crate::stored::Meta;
+
+/// The share of the recent messages in the memory: a quarter.
+const LATEST_SHARE: usize = 4;
 
 /// A segment in the store; itself, if it is in memory.
 #[derive(Debug, Clone)]
@@ -17,18 +21,16 @@ pub(crate) struct Kept {
     pub(crate) segment: Option<Arc<Segment>>,
 }
 
-/// The segments and terms of one mailbox. A clone shares all that is large.
+/// The segments of one mailbox. A clone shares all that is large.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
     /// The mod-sequence of the segments' mailbox when they were listed; `None` if it never was.
     listed_at: Option<ModSeq>,
     stored: Arc<[Kept]>,
-    /// UIDs of the messages that the stored segments have, and of those that they have looked at.
+    /// UIDs of the messages that the stored segments have.
     indexed: Arc<NumSet>,
-    scanned: Arc<NumSet>,
     /// Segments that a search made, on their way to the store.
     pub(crate) unsaved: Vec<Arc<Segment>>,
-    pub(crate) recent: Arc<Recent>,
 }
 
 impl Known {
@@ -40,32 +42,29 @@ impl Known {
         &self.stored
     }
 
+    /// The segment that is this message.
+    pub(crate) fn find(&self, uid: Uid) -> Option<Kept> {
+        self.stored.iter().find(|kept| kept.meta.uid == uid).cloned()
+    }
+
     /// The segments in the store, listed at this mod-sequence.
     pub(crate) fn list(&mut self, at: ModSeq, stored: Vec<Kept>) {
-        let ranges = |of: fn(&Meta) -> &NumSet| {
-            Arc::new(NumSet::from_ranges(
-                stored.iter().flat_map(|kept| of(&kept.meta).ranges().iter().copied()),
-            ))
-        };
-        (self.indexed, self.scanned) = (ranges(|meta| &meta.indexed), ranges(|meta| &meta.scanned));
+        let indexed = stored.iter().flat_map(|kept| kept.meta.indexed.ranges().iter().copied());
+        self.indexed = Arc::new(NumSet::from_ranges(indexed));
         (self.listed_at, self.stored) = (Some(at), stored.into());
     }
 
-    /// UIDs of all messages that are in stored or other segments, or among the recent ones.
+    /// UIDs of all messages that are in stored or other segments.
     pub(crate) fn covered(&self) -> Arc<NumSet> {
-        if self.unsaved.is_empty() && self.recent.len() == 0 {
+        if self.unsaved.is_empty() {
             return Arc::clone(&self.indexed);
         }
         let unsaved = self.unsaved.iter().flat_map(|segment| segment.uids().map(|uid| (uid, uid)));
-        let others = NumSet::from_ranges(unsaved).union(&self.recent.indexed());
-        Arc::new(self.indexed.union(&others))
+        Arc::new(self.indexed.union(&NumSet::from_ranges(unsaved)))
     }
+}
 
-    /// UIDs that need not be looked at.
-    pub(crate) fn scanned(&self) -> NumSet {
-        self.scanned.union(&self.recent.scanned)
-    }
-
+impl Weighed for Known {
     fn memory_bytes(&self) -> usize {
         let stored: usize = self
             .stored
@@ -73,11 +72,10 @@ impl Known {
             .map(|kept| kept.meta.memory_bytes() + kept.segment.as_ref().map_or(0, |s| s.as_bytes().len()))
             .sum();
         let unsaved: usize = self.unsaved.iter().map(|segment| segment.as_bytes().len()).sum();
-        let ranges = (self.indexed.ranges().len() + self.scanned.ranges().len()) * 8;
-        std::mem::size_of::<Self>() + stored + unsaved + ranges + self.recent.memory_bytes()
+        std::mem::size_of::<Self>() + stored + unsaved + self.indexed.ranges().len() * 8
     }
 
-    /// Lets segments go until the rest fits: the last ones first, then all that is not stored.
+    /// The last segments go first, then those that are not stored.
     fn shrink(&mut self, bytes_max: usize) {
         while self.memory_bytes() > bytes_max {
             if let Some(last) = self.stored.iter().rposition(|kept| kept.segment.is_some()) {
@@ -87,9 +85,48 @@ impl Known {
                 };
                 self.stored = self.stored.iter().enumerate().map(without).collect();
             } else if self.unsaved.pop().is_none() {
-                self.recent = Arc::default();
                 break;
             }
+        }
+    }
+}
+
+/// Segments all of whose messages another one has: two nodes made them, or a crash left them.
+pub(crate) fn doubled(all: &[Kept]) -> Option<NumSet> {
+    let mut by_size: Vec<&Kept> = all.iter().collect();
+    by_size.sort_by_key(|kept| (std::cmp::Reverse(kept.meta.indexed.count()), kept.meta.uid));
+    let (mut indexed, mut scanned) = (NumSet::new(), NumSet::new());
+    let mut doubled = NumSet::new();
+    for (number, kept) in by_size.into_iter().enumerate() {
+        let meta = &kept.meta;
+        let is_new =
+            !meta.scanned.difference(&scanned).is_empty() || !meta.indexed.difference(&indexed).is_empty();
+        if !is_new && number > 0 {
+            doubled = doubled.union(&NumSet::range(meta.uid.value(), meta.uid.value()));
+        }
+        (indexed, scanned) = (indexed.union(&meta.indexed), scanned.union(&meta.scanned));
+    }
+    Some(doubled).filter(|doubled| !doubled.is_empty())
+}
+
+/// What is known of the newest messages of a mailbox: all that a delivery needs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Latest {
+    pub(crate) outline: Option<Arc<Outline>>,
+    pub(crate) recent: Arc<Recent>,
+}
+
+impl Weighed for Latest {
+    fn memory_bytes(&self) -> usize {
+        let outline = self.outline.as_ref().map_or(0, |outline| outline.memory_bytes());
+        std::mem::size_of::<Self>() + outline + self.recent.memory_bytes()
+    }
+
+    /// The terms of the oldest messages go first.
+    fn shrink(&mut self, bytes_max: usize) {
+        let others = self.memory_bytes() - self.recent.memory_bytes();
+        if self.memory_bytes() > bytes_max {
+            Arc::make_mut(&mut self.recent).shrink(bytes_max.saturating_sub(others));
         }
     }
 }
@@ -97,71 +134,26 @@ impl Known {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    bytes_max: usize,
-    bytes: usize,
-    mailboxes: HashMap<MailboxId, Entry>,
-    /// By time of last use.
-    order: BTreeMap<u64, MailboxId>,
-    uses: u64,
-}
-
-#[derive(Debug)]
-struct Entry {
-    known: Known,
-    bytes: usize,
-    used: u64,
+    /// For searches.
+    pub(crate) segments: Lru<Known>,
+    /// For deliveries. No search takes this memory.
+    pub(crate) latest: Lru<Latest>,
 }
 
 impl Memory {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, bytes: 0, mailboxes: HashMap::new(), order: BTreeMap::new(), uses: 0 }
-    }
-
-    pub(crate) fn bytes_max(&self) -> usize {
-        self.bytes_max
+        let latest = bytes_max / LATEST_SHARE;
+        Self { segments: Lru::new(bytes_max - latest), latest: Lru::new(latest) }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Whether so many more bytes fit without another mailbox leaving.
-    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
-        self.bytes.saturating_add(bytes) <= self.bytes_max
-    }
-
-    /// The segments and terms of a mailbox; counts as a use.
-    pub(crate) fn known(&mut self, mailbox: MailboxId) -> Known {
-        self.uses += 1;
-        let Some(entry) = self.mailboxes.get_mut(&mailbox) else { return Known::default() };
-        self.order.remove(&entry.used);
-        entry.used = self.uses;
-        self.order.insert(entry.used, mailbox);
-        entry.known.clone()
-    }
-
-    /// Changes the segments and terms of a mailbox.
-    pub(crate) fn change(&mut self, mailbox: MailboxId, change: impl FnOnce(&mut Known)) {
-        let mut known = self.known(mailbox);
-        change(&mut known);
-        known.shrink(self.bytes_max);
-        self.forget(mailbox);
-        let bytes = known.memory_bytes();
-        while self.bytes + bytes > self.bytes_max {
-            let Some((_, &oldest)) = self.order.first_key_value() else { break };
-            self.forget(oldest);
-        }
-        self.bytes += bytes;
-        self.order.insert(self.uses, mailbox);
-        self.mailboxes.insert(mailbox, Entry { known, bytes, used: self.uses });
+        self.segments.bytes() + self.latest.bytes()
     }
 
     /// Forgets a mailbox.
     pub(crate) fn forget(&mut self, mailbox: MailboxId) {
-        if let Some(entry) = self.mailboxes.remove(&mailbox) {
-            self.order.remove(&entry.used);
-            self.bytes -= entry.bytes;
-        }
+        self.segments.forget(mailbox);
+        self.latest.forget(mailbox);
     }
 }
 
@@ -185,25 +177,45 @@ mod tests {
     fn the_mailbox_used_longest_ago_leaves_first() {
         let mailbox = |n: u8| MailboxId(Id::from_bytes([n; 16]));
         let bytes = {
-            let mut one = Memory::new(1 << 20);
+            let mut one = Lru::<Known>::new(1 << 20);
             one.change(mailbox(1), |known| known.unsaved.push(segment(1..300)));
             one.bytes()
         };
-        let mut memory = Memory::new(2 * bytes + bytes / 2);
+        let mut memory = Lru::<Known>::new(2 * bytes + bytes / 2);
         memory.change(mailbox(1), |known| known.unsaved.push(segment(1..300)));
         memory.change(mailbox(2), |known| known.unsaved.push(segment(1..300)));
-        assert_eq!(memory.known(mailbox(1)).covered().count(), 299);
+        assert_eq!(memory.get(mailbox(1)).covered().count(), 299);
         memory.change(mailbox(3), |known| known.unsaved.push(segment(1..300)));
-        assert!(memory.known(mailbox(2)).covered().is_empty());
-        assert_eq!(memory.known(mailbox(1)).covered().count(), 299);
+        assert!(memory.get(mailbox(2)).covered().is_empty());
+        assert_eq!(memory.get(mailbox(1)).covered().count(), 299);
         // A mailbox alone stays within the budget as well.
         (1..9).for_each(|n| {
             memory.change(mailbox(3), |known| known.unsaved.push(segment(n * 300..n * 300 + 299)));
         });
         assert!(memory.bytes() <= 2 * bytes + bytes / 2);
-        assert!(memory.known(mailbox(3)).unsaved.len() >= 2);
+        assert!(memory.get(mailbox(3)).unsaved.len() >= 2);
         memory.forget(mailbox(3));
         memory.forget(mailbox(1));
         assert_eq!(memory.bytes(), 0);
+    }
+
+    /// Of a mailbox with more terms than there is memory, the newest messages stay.
+    #[test]
+    fn the_oldest_terms_of_a_mailbox_leave_first() {
+        let mailbox = MailboxId(Id::from_bytes([1; 16]));
+        let mut memory = Memory::new(LATEST_SHARE * 4000);
+        for uid in 1..100 {
+            let mut collector = Collector::default();
+            collector.add(Scope::Texts, b"some words of a message");
+            memory.latest.change(mailbox, |latest| {
+                let recent = Arc::make_mut(&mut latest.recent);
+                recent.add(uid, collector.finish());
+                recent.scanned.push(uid);
+            });
+        }
+        let recent = memory.latest.get(mailbox).recent;
+        assert!(memory.bytes() <= 4000 && recent.len() > 3, "{} bytes", memory.bytes());
+        assert_eq!(recent.indexed(), recent.scanned);
+        assert_eq!(recent.indexed(), NumSet::range(100 - recent.len() as u32, 99));
     }
 }

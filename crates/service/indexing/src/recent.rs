@@ -31,6 +31,31 @@ impl Recent {
         self.terms = self.messages.iter().map(|(_, terms)| terms.count()).sum();
     }
 
+    /// Forgets the messages of these UIDs: they are in a segment.
+    pub(crate) fn forget(&mut self, uids: &NumSet) {
+        self.scanned = self.scanned.difference(uids);
+        self.messages.retain(|(uid, _)| !uids.contains(*uid));
+        self.terms = self.messages.iter().map(|(_, terms)| terms.count()).sum();
+    }
+
+    /// Forgets the oldest messages until the rest fits. They are looked at again.
+    pub(crate) fn shrink(&mut self, bytes_max: usize) {
+        let (mut over, mut count) = (self.memory_bytes().saturating_sub(bytes_max), 0);
+        while let Some((_, terms)) = self.messages.get(count).filter(|_| over > 0) {
+            over = over.saturating_sub(message_bytes(terms));
+            count += 1;
+        }
+        let last = self.messages.drain(..count).next_back();
+        if let Some((last, _)) = last {
+            self.scanned = self.scanned.difference(&NumSet::range(1, last));
+        }
+        if over > 0 {
+            // The ranges alone are too much.
+            self.scanned = NumSet::new();
+        }
+        self.terms = self.messages.iter().map(|(_, terms)| terms.count()).sum();
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.messages.len()
     }
@@ -51,7 +76,11 @@ impl Recent {
 
     /// Its bytes in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let messages: usize = self.messages.iter().map(|(_, terms)| 32 + terms.memory_bytes()).sum();
+        let messages: usize = self.messages.iter().map(|(_, terms)| message_bytes(terms)).sum();
         std::mem::size_of::<Self>() + self.scanned.ranges().len() * 8 + messages
     }
+}
+
+fn message_bytes(terms: &Terms) -> usize {
+    32 + terms.memory_bytes()
 }

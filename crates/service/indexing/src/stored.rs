@@ -7,12 +7,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use posthaste_mail_model::{BodyId, MailboxId, MailboxName, NumSet, Uid};
+use posthaste_mail_model::{BodyId, MailboxId, MailboxName, ModSeq, NumSet, Uid};
 use posthaste_search_index::Segment;
 use posthaste_store::{
     CommitOutcome, DirectoryChange, IncomingMessage, MailboxEntry, Result, Store, StoreError, Stored,
 };
 
+use crate::meta::Meta;
+use crate::outline::Outline;
 use crate::places;
 
 /// The header before a segment.
@@ -20,37 +22,6 @@ const HEAD: &[u8] = b"Content-Type: application/octet-stream\r\n\r\n";
 
 /// How often a marker is written again after someone else changed it.
 const TRIES: usize = 16;
-
-/// The facts about a segment in the store.
-#[derive(Debug)]
-pub(crate) struct Meta {
-    /// The message that it is.
-    pub(crate) uid: Uid,
-    pub(crate) body: BodyId,
-    /// Bytes of the segment.
-    pub(crate) bytes: u64,
-    /// Bytes of the text that it covers.
-    pub(crate) text_bytes: u64,
-    /// UIDs that it has looked at.
-    pub(crate) scanned: NumSet,
-    /// UIDs of the messages that it has.
-    pub(crate) indexed: NumSet,
-}
-
-impl Meta {
-    pub(crate) fn of(uid: Uid, body: BodyId, segment: &Segment) -> Self {
-        let mut indexed = NumSet::new();
-        segment.uids().for_each(|uid| indexed.push(uid));
-        let bytes = segment.as_bytes().len() as u64;
-        let scanned = NumSet::from_ranges(segment.scanned());
-        Self { uid, body, bytes, text_bytes: segment.text_bytes(), scanned, indexed }
-    }
-
-    /// Its bytes in memory without the segment.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        std::mem::size_of::<Self>() + (self.scanned.ranges().len() + self.indexed.ranges().len()) * 8
-    }
-}
 
 /// The messages that are segments of a mailbox, with their bodies; and those that cannot be read.
 pub(crate) async fn list(store: &Store, mailbox: MailboxId) -> Result<(Vec<(Uid, BodyId)>, NumSet)> {
@@ -78,42 +49,46 @@ pub(crate) async fn read(store: &Store, body: BodyId) -> Result<Option<Segment>>
     }
 }
 
-/// Writes a segment. The first one of a mailbox makes the place for it.
-pub(crate) async fn add(store: &Store, mailbox: MailboxId, segment: &Arc<Segment>) -> Result<()> {
+/// Writes a segment. The first one of a mailbox makes the place for it. Returns the facts about it,
+/// and the mod-sequence of the place after it.
+pub(crate) async fn add(
+    store: &Store,
+    mailbox: MailboxId,
+    segment: &Arc<Segment>,
+) -> Result<Option<(Meta, ModSeq)>> {
     let place = places::of(mailbox);
     if store.status(&[place]).await?.into_iter().flatten().next().is_none() {
         make_place(store, mailbox).await?;
     }
-    let segment = Arc::clone(segment);
+    let shared = Arc::clone(segment);
     let session = posthaste_metrics::current();
     let work = move || {
         session.run(|| {
-            let message = Bytes::from([HEAD, segment.as_bytes()].concat());
+            let message = Bytes::from([HEAD, shared.as_bytes()].concat());
             let summary = Bytes::from(posthaste_delivery::summarize(&message));
             (message, summary)
         })
     };
     let (bytes, summary) = tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Busy)?;
+    let body = store.new_body_id();
     let message = IncomingMessage {
         bytes,
         summary,
-        body: store.new_body_id(),
+        body,
         flags: Vec::new(),
         date: u32::try_from(store.unix_ms() / 1000).unwrap_or(u32::MAX),
         saved: None,
     };
-    store.destination(place).without_limit().append(vec![message]).await?;
-    Ok(())
+    let appended = store.destination(place).without_limit().append(vec![message]).await?;
+    let meta = appended.uids.first().map(|uid| Meta::of(*uid, body, segment));
+    Ok(meta.map(|meta| (meta, appended.modseq)))
 }
 
-/// Removes segments of a mailbox.
-pub(crate) async fn remove(store: &Store, mailbox: MailboxId, uids: &NumSet) -> Result<()> {
-    if !uids.is_empty() {
-        // Nobody's folder, so what comes and goes there is not looked at.
-        let _ = store.destination(places::of(mailbox)).without_limit();
-        store.open(places::of(mailbox)).await?.remove(uids).await?;
-    }
-    Ok(())
+/// Removes segments of a mailbox. Returns the mod-sequence of the place after it.
+pub(crate) async fn remove(store: &Store, mailbox: MailboxId, uids: &NumSet) -> Result<ModSeq> {
+    // Nobody's folder, so what comes and goes there is not looked at.
+    let _ = store.destination(places::of(mailbox)).without_limit();
+    Ok(store.open(places::of(mailbox)).await?.remove(uids).await?.modseq)
 }
 
 /// Removes all that is stored for a mailbox.
@@ -147,12 +122,32 @@ async fn make_place(store: &Store, mailbox: MailboxId) -> Result<()> {
         .await
 }
 
+/// The outline in the record of a mailbox. It may be an old one.
+pub(crate) async fn outline(store: &Store, mailbox: MailboxId) -> Result<Option<Outline>> {
+    let entry = store.engine().directory_entry(&places::marker(mailbox)).await?;
+    Ok(entry.and_then(|entry| Outline::read(&entry.value)))
+}
+
+/// Writes the outline into the record of a mailbox that has segments. Where others change the
+/// record at the same time, theirs may stay: it is looked at by its mod-sequence.
+pub(crate) async fn set_outline(store: &Store, mailbox: MailboxId, outline: &Outline) -> Result<()> {
+    let Some(value) = outline.to_bytes() else { return Ok(()) };
+    let name = places::marker(mailbox);
+    if let Some(entry) = store.engine().directory_entry(&name).await?
+        && entry.value != value
+    {
+        let change = DirectoryChange { name, expected: entry.version, value: Some(value) };
+        store.engine().directory_commit(change).await?;
+    }
+    Ok(())
+}
+
 /// Writes or removes the record that says that a mailbox has segments.
 async fn set_marker(store: &Store, mailbox: MailboxId, value: Option<Bytes>) -> Result<()> {
     let name = places::marker(mailbox);
     for _ in 0..TRIES {
         let entry = store.engine().directory_entry(&name).await?;
-        if entry.is_some() == value.is_some() {
+        if entry.as_ref().map(|entry| &entry.value) == value.as_ref() {
             return Ok(());
         }
         let expected = entry.map_or(0, |entry| entry.version);

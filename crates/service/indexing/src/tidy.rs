@@ -8,7 +8,8 @@ use posthaste_store::{MailboxHead, Result};
 
 use crate::SEGMENT_MESSAGES_MIN;
 use crate::index::SearchIndex;
-use crate::memory::{Kept, Known};
+use crate::memory::Kept;
+use crate::outline::{Outline, Small};
 use crate::stored;
 use crate::work::{Turn, blocking};
 
@@ -24,28 +25,30 @@ const PAGE: usize = 256;
 
 impl SearchIndex {
     /// Does one piece of work on the segments of a mailbox, if there is any.
-    pub(crate) async fn tidy(&self, mailbox: MailboxId, head: &MailboxHead, known: Known) -> Result<Turn> {
-        if let Some(doubled) = doubled(known.stored()) {
-            stored::remove(&self.shared.store, mailbox, &doubled).await?;
-            return Ok(Turn::Again);
-        }
-        let covered: u64 = known.stored().iter().map(|kept| kept.meta.indexed.count()).sum();
+    pub(crate) async fn tidy(
+        &self,
+        mailbox: MailboxId,
+        head: &MailboxHead,
+        outline: Outline,
+    ) -> Result<Turn> {
         let live = u64::from(head.counts.messages);
         // More than half of the messages are expunged: the rest is written again.
-        if covered > live * 2 + SEGMENT_MESSAGES_MIN as u64 {
-            return self.compact(mailbox, known.stored()).await;
+        if outline.messages > live * 2 + SEGMENT_MESSAGES_MIN as u64 {
+            return self.compact(mailbox, outline).await;
         }
-        let Some(group) = to_merge(known.stored()) else { return Ok(Turn::Done) };
-        self.replace(mailbox, &group, None).await
+        let Some(group) = to_merge(&outline.small) else { return Ok(Turn::Done) };
+        self.replace(mailbox, outline, group, None).await
     }
 
-    /// Writes segments again without the messages that were expunged.
-    async fn compact(&self, mailbox: MailboxId, all: &[Kept]) -> Result<Turn> {
+    /// Writes segments again without the messages that were expunged. All are looked at for that.
+    async fn compact(&self, mailbox: MailboxId, outline: Outline) -> Result<Turn> {
+        let known = self.refresh(mailbox).await?;
         let opened = self.shared.store.open(mailbox).await?;
         let view = opened.current().await?;
         let live = view.uids_of_seqs(&view.all());
         // Those with the most expunged messages first.
-        let mut by_left: Vec<(u64, &Kept)> = all
+        let mut by_left: Vec<(u64, &Kept)> = known
+            .stored()
             .iter()
             .map(|kept| (kept.meta.indexed.intersection(&live).count(), kept))
             .filter(|(left, kept)| *left < kept.meta.indexed.count())
@@ -57,24 +60,34 @@ impl SearchIndex {
             if messages > MESSAGES_MAX as u64 {
                 break;
             }
-            group.push(kept.clone());
+            group.push(Small::of(&kept.meta));
         }
         if group.is_empty() {
             return Ok(Turn::Done);
         }
-        self.replace(mailbox, &group, Some(live)).await
+        self.replace(mailbox, outline, group, Some(live)).await
     }
 
     /// Stores one segment in place of these. With `live`, it has only messages of these UIDs.
-    async fn replace(&self, mailbox: MailboxId, group: &[Kept], live: Option<NumSet>) -> Result<Turn> {
+    async fn replace(
+        &self,
+        mailbox: MailboxId,
+        outline: Outline,
+        group: Vec<Small>,
+        live: Option<NumSet>,
+    ) -> Result<Turn> {
         let mut segments = Vec::with_capacity(group.len());
-        for kept in group {
-            // A damaged one is removed when it is listed again.
-            let Some(segment) = self.load(mailbox, kept).await? else { return Ok(Turn::Again) };
+        for small in &group {
+            let kept = self.shared.memory.lock().segments.get(mailbox).find(small.uid);
+            let segment = match kept.filter(|kept| kept.meta.body == small.body) {
+                Some(kept) => self.load(mailbox, &kept).await?,
+                None => self.load_stored(mailbox, small.uid, small.body).await?,
+            };
+            // A damaged one is removed: the segments are listed again.
+            let Some(segment) = segment else { return Ok(Turn::Again) };
             segments.push(segment);
         }
-        let ranges = group.iter().flat_map(|kept| kept.meta.scanned.ranges().iter().copied());
-        let scanned = NumSet::from_ranges(ranges);
+        let scanned = NumSet::from_ranges(segments.iter().flat_map(|segment| segment.scanned()));
         let merged = blocking(move || {
             let segments: Vec<&Segment> = segments.iter().map(Arc::as_ref).collect();
             let kept = |uid| live.as_ref().is_none_or(|live| live.contains(uid));
@@ -85,9 +98,10 @@ impl SearchIndex {
             debug_assert!(false, "more messages than a segment has were merged");
             return Ok(Turn::Done);
         };
-        self.store_segment(mailbox, Arc::new(merged)).await?;
-        let uids: NumSet = group.iter().map(|kept| kept.meta.uid.value()).collect();
-        stored::remove(&self.shared.store, mailbox, &uids).await?;
+        let outline = self.store_segment(mailbox, outline, Arc::new(merged)).await?;
+        let uids: NumSet = group.iter().map(|small| small.uid.value()).collect();
+        let at = stored::remove(&self.shared.store, mailbox, &uids).await?;
+        self.set_outline(mailbox, outline.without(&group, at)).await?;
         Ok(Turn::Again)
     }
 
@@ -114,36 +128,16 @@ impl SearchIndex {
     }
 }
 
-/// Segments all of whose messages another one has: two nodes made them, or a crash left them.
-fn doubled(all: &[Kept]) -> Option<NumSet> {
-    let mut by_size: Vec<&Kept> = all.iter().collect();
-    by_size.sort_by_key(|kept| (std::cmp::Reverse(kept.meta.indexed.count()), kept.meta.uid));
-    let (mut indexed, mut scanned) = (NumSet::new(), NumSet::new());
-    let mut doubled = NumSet::new();
-    for (number, kept) in by_size.into_iter().enumerate() {
-        let meta = &kept.meta;
-        let is_new =
-            !meta.scanned.difference(&scanned).is_empty() || !meta.indexed.difference(&indexed).is_empty();
-        if !is_new && number > 0 {
-            doubled = doubled.union(&NumSet::range(meta.uid.value(), meta.uid.value()));
-        }
-        (indexed, scanned) = (indexed.union(&meta.indexed), scanned.union(&meta.scanned));
-    }
-    Some(doubled).filter(|doubled| !doubled.is_empty())
-}
-
-/// Small segments that fit into one.
-fn to_merge(all: &[Kept]) -> Option<Vec<Kept>> {
-    let mut by_size: Vec<&Kept> = all.iter().collect();
-    by_size.sort_by_key(|kept| kept.meta.indexed.count());
-    let (mut messages, mut bytes, mut group) = (0, 0, Vec::new());
-    for kept in by_size {
-        messages += kept.meta.indexed.count();
-        bytes += kept.meta.bytes;
+/// Small segments that fit into one. They come with the smallest first.
+fn to_merge(all: &[Small]) -> Option<Vec<Small>> {
+    let (mut messages, mut bytes, mut group) = (0, 0_u64, Vec::new());
+    for small in all {
+        messages += u64::from(small.messages);
+        bytes = bytes.saturating_add(small.bytes);
         if messages > MESSAGES_MAX as u64 || bytes > MERGED_BYTES_MAX {
             break;
         }
-        group.push(kept.clone());
+        group.push(*small);
     }
     (group.len() >= MERGED).then_some(group)
 }

@@ -3,17 +3,20 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use posthaste_mail_model::{BodyId, MailboxId, NumSet};
+use posthaste_mail_model::{BodyId, MailboxId, NumSet, Uid};
 use posthaste_mime_summary::{SummaryRef, TextSearch};
 use posthaste_net::Holder;
 use posthaste_search_index::{Builder, Segment};
 use posthaste_store::{Result, StoreError, Stored};
+use tokio::time::Instant;
 
 use crate::index::SearchIndex;
-use crate::memory::Known;
+use crate::memory::doubled;
+use crate::outline::Outline;
 use crate::recent::Recent;
 use crate::terms::{Lent, summary_steps};
 use crate::{SEGMENT_MESSAGES_MIN, places, stored};
@@ -35,14 +38,14 @@ const TURN: usize = posthaste_search_index::MESSAGES_MAX;
 /// Terms of one turn at most: some 16 MiB.
 const TURN_TERMS: usize = 2 << 20;
 
-/// Bytes of the terms of a message, about: for the question whether there is room for them.
-const TERMS_BYTES: u64 = 4096;
-
 /// Messages up to this size are read without reserving memory.
 const WHOLE_BYTES_MAX: u64 = 128 * 1024;
 
-/// How long the index waits for memory to read a message.
-const READ_WITHIN: Duration = Duration::from_secs(30);
+/// How long one turn waits for memory to read messages. Mailboxes of others wait meanwhile.
+const READ_WITHIN: Duration = Duration::from_millis(250);
+
+/// After this time messages that found no memory are tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// Steps between two pauses of a task: 2 ms at most.
 const SLICE_STEPS: u64 = 2_000_000;
@@ -53,6 +56,27 @@ pub(crate) enum Turn {
     Done,
     /// There is more: others have their turn first.
     Again,
+    /// There was no memory for some messages, from this UID on. They are tried again later.
+    Later(Uid),
+}
+
+/// A mailbox that waits, with the first UID that may be new.
+type Waiting = (MailboxId, Uid);
+
+/// Messages that were read in one turn.
+struct Fresh {
+    recent: Recent,
+    turn: Turn,
+}
+
+/// How a turn reads messages.
+#[derive(Default)]
+struct Reader {
+    lent: Lent,
+    /// Steps since the last pause.
+    steps: u64,
+    /// The first message that found no memory. No other one waits for it in this turn.
+    left: Option<u32>,
 }
 
 /// A message to read.
@@ -72,21 +96,26 @@ impl SearchIndex {
         let changed = Arc::clone(self.shared.store.changed());
         changed.begin();
         let mut sweeps = tokio::time::interval(SWEEP);
-        let mut queue = VecDeque::new();
+        let (mut queue, mut later) = (VecDeque::new(), VecDeque::new());
         loop {
             if queue.is_empty() {
                 tokio::select! {
                     () = changed.wait() => tokio::time::sleep(PAUSE).await,
                     _ = sweeps.tick() => self.sweep().await,
+                    () = first_due(&later) => {}
                 }
             }
             queue.extend(changed.take());
-            let Some(mailbox) = queue.pop_front() else { continue };
-            match self.work(mailbox).await {
+            while let Some((_, waiting)) = later.pop_front_if(|(due, _)| *due <= Instant::now()) {
+                queue.push_back(waiting);
+            }
+            let Some((mailbox, from)) = queue.pop_front() else { continue };
+            match self.work(mailbox, from).await {
                 Ok(Turn::Done) => {}
-                Ok(Turn::Again) => queue.push_back(mailbox),
-                // The next change of the mailbox tries again.
-                Err(error) => tracing::warn!(%error, %mailbox, "a mailbox is not indexed"),
+                Ok(Turn::Again) => queue.push_back((mailbox, from)),
+                Ok(Turn::Later(left)) => later.push_back((Instant::now() + TRY_AGAIN, (mailbox, left))),
+                // A search tries again, or the delivery that makes a segment of them.
+                Err(error) => tracing::warn!(%error, %mailbox, "new messages are not indexed"),
             }
             tokio::task::yield_now().await;
         }
@@ -95,8 +124,13 @@ impl SearchIndex {
     /// Brings the index of a mailbox up to date: all that waits, in as many turns as it takes. For
     /// commands beside the server.
     pub async fn update(&self, mailbox: MailboxId) -> Result<()> {
-        while self.work(mailbox).await? == Turn::Again {}
-        Ok(())
+        loop {
+            match self.work(mailbox, Uid::MIN).await? {
+                Turn::Done => return Ok(()),
+                Turn::Again => {}
+                Turn::Later(_) => tokio::time::sleep(TRY_AGAIN).await,
+            }
+        }
     }
 
     /// Removes the segments of a mailbox and makes them again.
@@ -105,14 +139,18 @@ impl SearchIndex {
         if store.status(&[places::of(mailbox)]).await?.into_iter().flatten().next().is_some() {
             let opened = store.open(places::of(mailbox)).await?;
             let view = opened.current().await?;
-            stored::remove(store, mailbox, &view.uids_of_seqs(&view.all())).await?;
+            let all = view.uids_of_seqs(&view.all());
+            if !all.is_empty() {
+                stored::remove(store, mailbox, &all).await?;
+            }
         }
         self.shared.memory.lock().forget(mailbox);
         self.update(mailbox).await
     }
 
-    /// One turn of a mailbox.
-    pub(crate) async fn work(&self, mailbox: MailboxId) -> Result<Turn> {
+    /// One turn of a mailbox. Messages from this UID on may be new. Older ones that are not in
+    /// memory are read once they become a segment, so that no delivery reads what others brought.
+    pub(crate) async fn work(&self, mailbox: MailboxId, from: Uid) -> Result<Turn> {
         if places::is_place(mailbox) {
             return Ok(Turn::Done);
         }
@@ -121,66 +159,125 @@ impl SearchIndex {
             stored::remove_place(&self.shared.store, mailbox).await?;
             return Ok(Turn::Done);
         };
-        self.save_unsaved(mailbox).await?;
-        let known = self.refresh(mailbox).await?;
+        let outline = self.outline(mailbox).await?;
+        let outline = self.save_unsaved(mailbox, outline).await?;
+        let recent = self.recent(mailbox, &outline);
         let all = NumSet::range(1, head.uid_next.value() - 1);
-        let todo = all.difference(&known.scanned());
-        let is_few = todo.count() < SEGMENT_MESSAGES_MIN as u64;
-        let room = usize::try_from(todo.count() * TERMS_BYTES).unwrap_or(usize::MAX);
-        // Without room, the same messages would be read with each delivery.
-        if todo.is_empty() || (is_few && !self.shared.memory.lock().has_room_for(room)) {
-            return self.tidy(mailbox, &head, known).await;
+        // What is in no segment.
+        let loose = all.difference(&outline.scanned);
+        let mut todo = loose.difference(&recent.scanned);
+        let is_few = loose.count() < SEGMENT_MESSAGES_MIN as u64;
+        if is_few {
+            todo = todo.intersection(&NumSet::range(from.value(), u32::MAX));
         }
-        let (fresh, turn) = self.read(mailbox, todo).await?;
-        self.keep(mailbox, known, fresh).await?;
-        if turn == Turn::Again {
-            return Ok(turn);
+        if is_few && todo.is_empty() {
+            return self.tidy(mailbox, &head, outline).await;
         }
-        let known = self.refresh(mailbox).await?;
-        self.tidy(mailbox, &head, known).await
+        let fresh = self.read(mailbox, todo).await?;
+        let outline = self.keep(mailbox, outline, recent, fresh.recent).await?;
+        match fresh.turn {
+            Turn::Done => self.tidy(mailbox, &head, outline).await,
+            turn => Ok(turn),
+        }
+    }
+
+    /// The outline of a mailbox's segments. No segment is read, unless others changed them.
+    async fn outline(&self, mailbox: MailboxId) -> Result<Outline> {
+        let heads = self.shared.store.status(&[places::of(mailbox)]).await?;
+        let Some(head) = heads.into_iter().flatten().next() else { return Ok(Outline::empty()) };
+        let is_right = |outline: &Outline| outline.at == Some(head.modseq);
+        let known = self.shared.memory.lock().latest.get(mailbox).outline;
+        if let Some(outline) = known.filter(|outline| is_right(outline)) {
+            return Ok(Outline::clone(&outline));
+        }
+        if let Some(outline) = stored::outline(&self.shared.store, mailbox).await?.filter(is_right) {
+            self.remember(mailbox, &outline);
+            return Ok(outline);
+        }
+        let mut known = self.refresh(mailbox).await?;
+        if let Some(doubled) = doubled(known.stored()) {
+            stored::remove(&self.shared.store, mailbox, &doubled).await?;
+            known = self.refresh(mailbox).await?;
+        }
+        let Some(at) = known.listed_at() else { return Ok(Outline::empty()) };
+        let outline = Outline::of(at, known.stored().iter().map(|kept| &*kept.meta));
+        self.set_outline(mailbox, outline).await
+    }
+
+    fn remember(&self, mailbox: MailboxId, outline: &Outline) {
+        let outline = Some(Arc::new(outline.clone()));
+        self.shared.memory.lock().latest.change(mailbox, |latest| latest.outline = outline);
+    }
+
+    /// Keeps and stores an outline.
+    pub(crate) async fn set_outline(&self, mailbox: MailboxId, outline: Outline) -> Result<Outline> {
+        self.remember(mailbox, &outline);
+        stored::set_outline(&self.shared.store, mailbox, &outline).await?;
+        Ok(outline)
+    }
+
+    /// The messages in memory that are in no segment.
+    fn recent(&self, mailbox: MailboxId, outline: &Outline) -> Arc<Recent> {
+        let mut memory = self.shared.memory.lock();
+        let recent = memory.latest.get(mailbox).recent;
+        if recent.scanned.intersection(&outline.scanned).is_empty() {
+            return recent;
+        }
+        // Others have stored them.
+        memory.latest.change(mailbox, |latest| Arc::make_mut(&mut latest.recent).forget(&outline.scanned));
+        memory.latest.get(mailbox).recent
     }
 
     /// Stores what searches have made, unless it is stored already.
-    async fn save_unsaved(&self, mailbox: MailboxId) -> Result<()> {
-        let known = self.refresh(mailbox).await?;
-        let scanned = known.scanned();
-        for segment in &known.unsaved {
+    async fn save_unsaved(&self, mailbox: MailboxId, mut outline: Outline) -> Result<Outline> {
+        let unsaved = self.shared.memory.lock().segments.get(mailbox).unsaved;
+        for segment in &unsaved {
             let uids = NumSet::from_ranges(segment.uids().map(|uid| (uid, uid)));
-            if !uids.difference(&scanned).is_empty() {
-                self.store_segment(mailbox, Arc::clone(segment)).await?;
+            if !uids.difference(&outline.scanned).is_empty() {
+                outline = self.store_segment(mailbox, outline, Arc::clone(segment)).await?;
             }
-            self.shared.memory.lock().change(mailbox, |known| {
+            self.shared.memory.lock().segments.change(mailbox, |known| {
                 known.unsaved.retain(|other| !Arc::ptr_eq(other, segment));
             });
         }
-        Ok(())
+        if unsaved.is_empty() { Ok(outline) } else { self.set_outline(mailbox, outline).await }
     }
 
     /// Reads messages, up to as many as a segment has.
-    async fn read(&self, mailbox: MailboxId, mut todo: NumSet) -> Result<(Recent, Turn)> {
-        let (mut fresh, mut lent, mut steps) = (Recent::default(), Lent::default(), 0);
+    async fn read(&self, mailbox: MailboxId, mut todo: NumSet) -> Result<Fresh> {
+        let (mut recent, mut reader) = (Recent::default(), Reader::default());
         while !todo.is_empty() {
-            if fresh.len() >= TURN || fresh.terms() >= TURN_TERMS {
-                return Ok((fresh, Turn::Again));
+            if recent.len() >= TURN || recent.terms() >= TURN_TERMS {
+                return Ok(Fresh { recent, turn: Turn::Again });
             }
             let found = self.find(mailbox, &todo).await?;
             let until = match found.last() {
                 Some(last) if found.len() >= BATCH || found_bytes(&found) >= BATCH_BYTES => last.uid,
                 _ => u32::MAX,
             };
+            let until = NumSet::range(1, until);
+            let mut scanned = todo.intersection(&until);
             for message in found {
-                match self.read_one(&message, &mut lent, &mut steps).await {
-                    Ok(()) => fresh.add(message.uid, lent.finish()),
+                match self.read_one(&message, &mut reader).await {
+                    Ok(()) => recent.add(message.uid, reader.lent.finish()),
+                    // The others have no need to wait for it.
+                    Err(StoreError::Busy | StoreError::Unavailable(_)) => {
+                        drop(reader.lent.finish());
+                        reader.left.get_or_insert(message.uid);
+                        scanned = scanned.difference(&NumSet::range(message.uid, message.uid));
+                    }
                     // A message that cannot be read is in no segment: searches say so.
-                    Err(StoreError::Corrupt(_) | StoreError::Body { .. }) => drop(lent.finish()),
+                    Err(StoreError::Corrupt(_) | StoreError::Body { .. } | StoreError::TooLarge { .. }) => {
+                        drop(reader.lent.finish());
+                    }
                     Err(error) => return Err(error),
                 }
             }
-            let until = NumSet::range(1, until);
-            fresh.scanned = fresh.scanned.union(&todo.intersection(&until));
+            recent.scanned = recent.scanned.union(&scanned);
             todo = todo.difference(&until);
         }
-        Ok((fresh, Turn::Done))
+        let turn = reader.left.and_then(Uid::new).map_or(Turn::Done, Turn::Later);
+        Ok(Fresh { recent, turn })
     }
 
     /// Messages of a set, with their summaries: the first ones.
@@ -203,53 +300,83 @@ impl SearchIndex {
         Ok(found)
     }
 
-    /// Collects the terms of one message.
-    async fn read_one(&self, found: &Found, lent: &mut Lent, steps: &mut u64) -> Result<()> {
+    /// Collects the terms of one message. `Busy`: there is no memory for it now.
+    async fn read_one(&self, found: &Found, reader: &mut Reader) -> Result<()> {
         let summary = SummaryRef::new(&found.summary)
             .map_err(|error| StoreError::Corrupt(format!("the summary of UID {}: {error}", found.uid)))?;
         let size = u64::from(summary.message_size());
         let permit = match &self.shared.reads {
             Some(reads) if size > WHOLE_BYTES_MAX => {
-                let permit = reads.begin(Holder::Account(found.body.0.to_bytes()));
                 let bytes = usize::try_from(size).unwrap_or(usize::MAX);
-                permit.grow_to_within(bytes, READ_WITHIN).await.map_err(|_| StoreError::Busy)?;
+                if bytes > reads.largest() {
+                    // It never finds the memory. Searches read it.
+                    return Err(StoreError::TooLarge { what: "message", limit: reads.largest() as u64 });
+                }
+                let permit = reads.begin(Holder::Account(found.body.0.to_bytes()));
+                let within = if reader.left.is_none() { READ_WITHIN } else { Duration::ZERO };
+                permit.grow_to_within(bytes, within).await.map_err(|_| StoreError::Busy)?;
                 permit.complete();
                 Some(permit)
             }
             _ => None,
         };
+        self.shared.messages_read.fetch_add(1, Ordering::Relaxed);
         let message = self.shared.store.read_body(found.body, 0..u64::MAX).await?;
         if size > WHOLE_BYTES_MAX || summary_steps(&summary) > SLICE_STEPS {
-            *lent = elsewhere(std::mem::take(lent), message, found.summary.clone()).await?;
+            let lent = std::mem::take(&mut reader.lent);
+            reader.lent = elsewhere(lent, message, found.summary.clone()).await?;
         } else {
-            here(lent, &message, &summary, steps).await;
+            here(&mut reader.lent, &message, &summary, &mut reader.steps).await;
         }
         drop(permit);
         Ok(())
     }
 
-    /// Keeps the terms that were read: in a segment if there is enough, else in memory.
-    async fn keep(&self, mailbox: MailboxId, known: Known, fresh: Recent) -> Result<()> {
-        if known.recent.len() + fresh.len() < SEGMENT_MESSAGES_MIN {
-            self.shared.memory.lock().change(mailbox, |known| Arc::make_mut(&mut known.recent).extend(fresh));
-            return Ok(());
-        }
-        let mut recent = Arc::unwrap_or_clone(known.recent);
+    /// Keeps the terms that were read: in a segment if there is enough, else in memory. The
+    /// messages of a segment were looked at once and for all, also if most are expunged already.
+    async fn keep(
+        &self,
+        mailbox: MailboxId,
+        mut outline: Outline,
+        recent: Arc<Recent>,
+        fresh: Recent,
+    ) -> Result<Outline> {
+        let mut recent = Arc::unwrap_or_clone(recent);
         recent.extend(fresh);
-        for segment in blocking(move || build(&recent)).await? {
-            self.store_segment(mailbox, Arc::new(segment)).await?;
+        if recent.scanned.count() < SEGMENT_MESSAGES_MIN as u64 {
+            self.shared.memory.lock().latest.change(mailbox, |latest| latest.recent = Arc::new(recent));
+            return Ok(outline);
         }
-        self.shared.memory.lock().change(mailbox, |known| known.recent = Arc::default());
-        Ok(())
+        for segment in blocking(move || build(&recent)).await? {
+            outline = self.store_segment(mailbox, outline, Arc::new(segment)).await?;
+        }
+        self.shared.memory.lock().latest.change(mailbox, |latest| latest.recent = Arc::default());
+        self.set_outline(mailbox, outline).await
     }
 
-    /// Stores a segment, unless its mailbox was deleted.
-    pub(crate) async fn store_segment(&self, mailbox: MailboxId, segment: Arc<Segment>) -> Result<()> {
-        stored::add(&self.shared.store, mailbox, &segment).await?;
+    /// Stores a segment, unless its mailbox was deleted. Returns the outline with it.
+    pub(crate) async fn store_segment(
+        &self,
+        mailbox: MailboxId,
+        outline: Outline,
+        segment: Arc<Segment>,
+    ) -> Result<Outline> {
+        let added = stored::add(&self.shared.store, mailbox, &segment).await?;
         if self.shared.store.engine().heads(&[mailbox]).await?.into_iter().flatten().next().is_none() {
             stored::remove_place(&self.shared.store, mailbox).await?;
         }
-        Ok(())
+        Ok(match added {
+            Some((meta, at)) => outline.with(&meta, at),
+            None => Outline { at: None, ..outline },
+        })
+    }
+}
+
+/// Waits until the first mailbox may be tried again.
+async fn first_due(later: &VecDeque<(Instant, Waiting)>) {
+    match later.front() {
+        Some((due, _)) => tokio::time::sleep_until(*due).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -37,6 +37,8 @@ pub struct Connected<'c> {
     pub address: IpAddr,
     /// Its port.
     pub port: u16,
+    /// Its name in DNS, if it leads back to the address.
+    pub name: Option<&'c str>,
     /// Its name in EHLO or HELO.
     pub helo: &'c str,
 }
@@ -207,9 +209,10 @@ impl Conversation<'_> {
 
     /// Everything before DATA; the verdict if there is one already.
     async fn envelope(&mut self, envelope: &Envelope<'_>) -> Result<Option<Verdict>, MilterError> {
-        let Envelope { client: Connected { host, address, port, helo }, id, from, to } = envelope;
+        let Envelope { client, id, from, to } = envelope;
+        let Connected { host, address, port, name, helo } = client;
         let ip = address.to_string();
-        let name = format!("[{ip}]");
+        let name = name.map_or_else(|| format!("[{ip}]"), str::to_owned);
         let about = [
             ("j", *host),
             ("{daemon_name}", "smtp"),
@@ -407,6 +410,32 @@ fn said(reply: &str) -> Option<Said> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a filter hears of a client with this name, which it accepts at once.
+    async fn heard(name: Option<&str>) -> Vec<u8> {
+        let (ours, mut theirs) = tokio::io::duplex(1 << 16);
+        let options = [VERSION, ACTIONS, 0].map(u32::to_be_bytes).concat();
+        theirs.write_all(&[command(b'O', &options), command(b'a', &[])].concat()).await.unwrap();
+        let milter = Milter::new(Place::Unix("/filter".into()), Duration::from_secs(60));
+        let address = IpAddr::from([192, 0, 2, 1]);
+        let client = Connected { host: "mx.test", address, port: 25, name, helo: "helo.test" };
+        let envelope = Envelope { client, id: "1", from: "a@b.test", to: vec!["ana@example.org"] };
+        let mut draft = Draft::new(&bytes::Bytes::from_static(b"Subject: s\r\n\r\n"));
+        milter.converse(Box::new(ours), &envelope, &mut draft).await.unwrap();
+        let mut said = Vec::new();
+        theirs.read_to_end(&mut said).await.unwrap();
+        said
+    }
+
+    #[tokio::test]
+    async fn a_filter_hears_the_name_of_the_client() {
+        for (name, wanted) in [(Some("mail.b.test"), "mail.b.test"), (None, "[192.0.2.1]")] {
+            let said = heard(name).await;
+            let has = |part: &[u8]| said.windows(part.len()).any(|found| found == part);
+            assert!(has(format!("{{client_name}}\0{wanted}\0").as_bytes()), "{}", said.escape_ascii());
+            assert!(has(format!("C{wanted}\04\0\x19192.0.2.1\0").as_bytes()), "{}", said.escape_ascii());
+        }
+    }
 
     #[test]
     fn replies() {

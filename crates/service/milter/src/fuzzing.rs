@@ -66,8 +66,8 @@ pub fn answers(data: &[u8]) {
     let all = [&13_u32.to_be_bytes(), &b"O"[..], &options, said].concat();
     let within = Duration::from_secs(60);
     let milter = Milter::new(Place::Unix("/filter".into()), within);
-    let client =
-        Connected { host: "mx.example", address: IpAddr::from([192, 0, 2, 1]), port: 25, helo: "a.example" };
+    let (address, name) = (IpAddr::from([192, 0, 2, 1]), None);
+    let client = Connected { host: "mx.example", address, port: 25, name, helo: "a.example" };
     let envelope = Envelope { client, id: "1", from: "a@example.net", to: vec!["ana@example.org"] };
     let mut draft = Draft::new(&Bytes::from_static(MESSAGE));
     let filter = Box::new(Filter(std::io::Cursor::new(all)));

@@ -167,6 +167,12 @@ impl Connection {
         &mut self.input
     }
 
+    /// Moves the input to memory of its own. Until then it shares the memory of what was split off
+    /// before, which may have been large.
+    pub fn own_input(&mut self) {
+        self.input = BytesMut::from(&self.input[..]);
+    }
+
     /// Forgets the first `count` bytes of the input, or all if there are fewer.
     pub fn consume(&mut self, count: usize) {
         self.input.advance(count.min(self.input.len()));
@@ -293,7 +299,8 @@ impl Connection {
 
     /// Writes all and flushes. A peer that does not take it in time is [`NetError::TimedOut`]; then
     /// it is unknown how much it got, so close. Not to be dropped while waiting, unless the
-    /// connection is closed then.
+    /// connection is closed then. Waits while the account is over its limit, or until the login
+    /// ends.
     pub async fn write_all_within(&mut self, bytes: &[u8], within: Duration) -> Result<(), NetError> {
         let stream = &mut self.stream;
         timely(&self.clock, within, async {
@@ -301,7 +308,10 @@ impl Connection {
             stream.flush().await
         })
         .await?;
-        self.count_bytes(AccountLimit::Sent, bytes.len()).await;
+        if let Some(share) = self.is_over(AccountLimit::Sent, bytes.len()) {
+            // All was written: the session notices by itself that its login has ended.
+            let _ = Box::pin(self.slowed_down(share, AccountLimit::Sent)).await;
+        }
         Ok(())
     }
 

@@ -43,6 +43,7 @@ mod network;
 mod places;
 mod process;
 mod proxy;
+mod refusals;
 mod serve;
 mod shutdown;
 mod socket;

@@ -7,7 +7,7 @@ use tokio::{net::TcpStream, task::JoinSet, time::Instant};
 
 use crate::{
     Certificates, Connection, ConnectionLimits, ConnectionPermit, HEADER_WITHIN, Listener, Mode, NetError,
-    Proxies, Refused, Shutdown, endpoint::Accepted, proxy,
+    Proxies, Refused, Shutdown, endpoint::Accepted, proxy, refusals::Refusals,
 };
 
 /// Time for a TLS handshake: two round trips on the worst of lines. Twice as much only helps those
@@ -69,6 +69,12 @@ impl ServeOptions {
 /// session.
 pub type SessionFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// A listener at work.
+struct Serving {
+    options: ServeOptions,
+    refusals: Refusals,
+}
+
 /// How the sessions of a listener ended after the shutdown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
@@ -91,7 +97,8 @@ impl Listener {
             return Err(NetError::NoCertificate(self.local_addr()));
         }
         let mut shutdown = options.shutdown.clone();
-        let options = Arc::new(options);
+        let serving = Arc::new(Serving { options, refusals: Refusals::default() });
+        let options = &serving.options;
         let mut sessions = JoinSet::new();
         let mut back_off = BACK_OFF_FIRST;
         loop {
@@ -99,10 +106,11 @@ impl Listener {
                 biased;
                 () = shutdown.requested() => break,
                 Some(ended) = sessions.join_next() => report(ended),
+                () = serving.refusals.minute_ended() => serving.refusals.report(),
                 accepted = self.accept() => match accepted {
                     Ok((socket, peer)) => {
                         back_off = BACK_OFF_FIRST;
-                        if let Some(task) = self.admit(socket, peer, &options, &session) {
+                        if let Some(task) = self.admit(socket, peer, &serving, &session) {
                             match &options.metrics {
                                 Some((registry, protocol)) => {
                                     sessions.spawn(Metered::new(Arc::clone(registry), protocol, task))
@@ -124,6 +132,7 @@ impl Listener {
             }
         }
         drop(self);
+        serving.refusals.report();
         Ok(drain(sessions, options.grace).await)
     }
 
@@ -131,33 +140,36 @@ impl Listener {
         &self,
         socket: Accepted,
         peer: SocketAddr,
-        options: &Arc<ServeOptions>,
+        serving: &Arc<Serving>,
         session: &S,
     ) -> Option<impl Future<Output = ()> + Send + use<S, F>>
     where
         S: Fn(Connection) -> F + Clone + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
+        let options = &serving.options;
         // A peer on a Unix socket is on this machine, and no proxy.
         let proxied = matches!(socket, Accepted::Tcp(_)) && options.proxies.has(peer.ip());
         let admitted = if proxied { options.limits.admit_unnamed() } else { options.limits.admit(peer.ip()) };
         let permit = match admitted {
             Ok(permit) => permit,
             Err(reason) => {
-                refuse(|answer| socket.try_write(answer), peer, reason, self.mode, options);
+                refuse(|answer| socket.try_write(answer), peer, reason, self.mode, serving);
                 return None;
             }
         };
-        let (mode, options, session) = (self.mode, Arc::clone(options), session.clone());
+        let (mode, serving, session) = (self.mode, Arc::clone(serving), session.clone());
         Some(async move {
             let mut permit = permit;
-            match greet(socket, mode, &options, proxied.then_some(&mut permit)).await {
+            match greet(socket, mode, &serving, proxied.then_some(&mut permit)).await {
                 Ok(connection) => {
-                    drop(options);
+                    drop(serving);
                     session(connection).await;
                 }
                 Err(error @ NetError::NoProxyHeader(_)) => {
-                    tracing::warn!(%peer, %error, "connection refused");
+                    if serving.refusals.note(peer) {
+                        tracing::warn!(%peer, %error, "connection refused");
+                    }
                 }
                 Err(error) => tracing::debug!(%peer, %error, "connection lost before it began"),
             }
@@ -171,12 +183,14 @@ fn refuse(
     peer: SocketAddr,
     reason: Refused,
     mode: Mode,
-    options: &ServeOptions,
+    serving: &Serving,
 ) {
-    tracing::warn!(%peer, %reason, "connection refused");
+    if serving.refusals.note(peer) {
+        tracing::warn!(%peer, %reason, "connection refused");
+    }
     if mode == Mode::Plain {
         // As far as it fits into the empty send buffer: nobody waits for a peer we do not want.
-        let _ = try_write(options.refusal);
+        let _ = try_write(serving.options.refusal);
     }
 }
 
@@ -185,13 +199,14 @@ fn refuse(
 async fn greet(
     mut socket: Accepted,
     mode: Mode,
-    options: &ServeOptions,
+    serving: &Serving,
     proxied: Option<&mut ConnectionPermit>,
 ) -> Result<Connection, NetError> {
+    let options = &serving.options;
     let mut ends = None;
     if let (Some(permit), Accepted::Tcp(tcp)) = (proxied, &mut socket) {
         // Boxed: connections without a proxy need no room for it in their task.
-        ends = Box::pin(ends_behind(tcp, permit, mode, options)).await?;
+        ends = Box::pin(ends_behind(tcp, permit, mode, serving)).await?;
     }
     let mut stream = socket.into_stream()?;
     if let Some(ends) = ends {
@@ -213,8 +228,9 @@ async fn ends_behind(
     tcp: &mut TcpStream,
     permit: &mut ConnectionPermit,
     mode: Mode,
-    options: &ServeOptions,
+    serving: &Serving,
 ) -> Result<Option<proxy::Ends>, NetError> {
+    let options = &serving.options;
     let mut shutdown = options.shutdown.clone();
     let ends = tokio::select! {
         outcome = proxy::read(tcp, options.proxy_header_within) => outcome?,
@@ -222,7 +238,7 @@ async fn ends_behind(
     };
     let peer = ends.map_or_else(|| tcp.peer_addr(), |ends| Ok(ends.peer))?;
     permit.name(peer.ip()).inspect_err(|reason| {
-        refuse(|answer| tcp.try_write(answer), peer, *reason, mode, options);
+        refuse(|answer| tcp.try_write(answer), peer, *reason, mode, serving);
     })?;
     Ok(ends)
 }

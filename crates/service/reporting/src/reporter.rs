@@ -143,7 +143,7 @@ impl Reporter {
         let Ended { domain: author, start, end, tally } = ended;
         let host = self.options.host.as_str();
         let Some((domain, addresses)) = destination::of_dmarc(resolver, author).await else { return Ok(()) };
-        let id = format!("{start}.{}.{author}", relay.delivery().store().new_body_id());
+        let id = relay.delivery().store().new_body_id().to_string();
         let contact = format!("postmaster@{host}");
         let about = DmarcReport {
             organization: host,
@@ -180,7 +180,7 @@ impl Reporter {
         let Ended { domain, start, end, tally } = ended;
         let host = self.options.host.as_str();
         let addresses = destination::of_tls(resolver, domain).await;
-        let id = format!("{start}.{}.{domain}", relay.delivery().store().new_body_id());
+        let id = relay.delivery().store().new_body_id().to_string();
         let contact = format!("postmaster@{host}");
         let about =
             TlsReport { organization: host, contact: &contact, domain, id: &id, start: *start, end: *end };
@@ -254,4 +254,71 @@ struct Form<'a> {
 fn unix_s() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+    use hickory_resolver::net::runtime::TokioRuntimeProvider;
+    use mail_parser::{MessageParser, MimeHeaders as _};
+    use posthaste_delivery::{Delivery, DeliveryOptions};
+    use posthaste_directory::{Directory, Policy};
+    use posthaste_queue::Queue;
+    use posthaste_store::{MemoryEngine, Store, StoreOptions};
+    use posthaste_testkit::{DnsRecord, DnsServer};
+
+    /// As long as names of domains are in practice.
+    const DOMAIN: &str = "departement-de-la-recherche-et-du-developpement.universite-exemple.test";
+
+    fn resolver(server: &DnsServer) -> TokioResolver {
+        let mut udp = ConnectionConfig::udp();
+        udp.port = server.address().port();
+        let server = NameServerConfig::new(server.address().ip(), true, vec![udp]);
+        let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+        TokioResolver::builder_with_config(config, TokioRuntimeProvider::default()).build().unwrap()
+    }
+
+    /// RFC 2046 §5.1.1; RFC 7489 §7.2.1.1 and RFC 8460 §5.1.
+    #[tokio::test]
+    async fn boundaries_and_names_of_files_are_as_they_may_be() {
+        let text = |name: String, text: &str| (name, DnsRecord::Txt(text.into()));
+        let records = [
+            text(format!("_dmarc.{DOMAIN}"), &format!("v=DMARC1; p=none; rua=mailto:r@{DOMAIN}")),
+            text(format!("_smtp._tls.{DOMAIN}"), &format!("v=TLSRPTv1; rua=mailto:r@{DOMAIN}")),
+        ];
+        let server = DnsServer::start(records.iter().map(|(name, record)| (name.as_str(), record.clone())));
+        let resolver = resolver(&server);
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
+        let store = Store::new(engine, StoreOptions::default());
+        let delivery = Delivery::new(store, Arc::new(directory), DeliveryOptions::default());
+        let queue = Queue::open(delivery.clone()).await.unwrap();
+        let relay = Relay::new(queue.clone(), delivery, "mail.example.org");
+        let options = ReportingOptions {
+            host: "mail.example.org".into(),
+            period: Duration::from_secs(86_400),
+            tls: true,
+            dmarc: true,
+        };
+        let reporter = Reporter::new(options);
+        let (domain, start, end) = (DOMAIN.to_owned(), 86_400, 172_800);
+        let ended = Ended { domain: domain.clone(), start, end, tally: DmarcTally::default() };
+        reporter.send_dmarc(&relay, &resolver, &ended).await.unwrap();
+        let ended = Ended { domain, start, end, tally: TlsTally::default() };
+        reporter.send_tls(&relay, &resolver, &ended).await.unwrap();
+        let items = queue.page(None).await.unwrap().unwrap().items;
+        assert_eq!(items.len(), 2);
+        for (item, ending) in items.iter().zip(["xml.gz", "json.gz"]) {
+            let text = queue.message(item).await.unwrap();
+            let mail = MessageParser::new().parse(&text[..]).unwrap();
+            let boundary = mail.content_type().unwrap().attribute("boundary").unwrap();
+            assert!(boundary.len() <= 70, "{boundary}");
+            let file = mail.attachment(0).unwrap().attachment_name().unwrap();
+            let begin = format!("mail.example.org!{DOMAIN}!86400!172799!");
+            let id = file.strip_prefix(&begin).and_then(|rest| rest.strip_suffix(&format!(".{ending}")));
+            let id = id.unwrap_or_else(|| panic!("{file}"));
+            assert!(!id.is_empty() && id.bytes().all(|octet| octet.is_ascii_alphanumeric()), "{file}");
+        }
+    }
 }

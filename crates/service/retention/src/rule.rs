@@ -106,6 +106,16 @@ impl Rule {
         }
     }
 
+    /// Whether the rule is for the INBOX, which has no special use.
+    pub(crate) fn is_for_inbox(&self) -> bool {
+        self.special_use().is_none() && ListMatcher::new("", &self.mailbox).matches("INBOX")
+    }
+
+    /// Whether the rule is for all accounts.
+    pub(crate) fn is_for_all_accounts(&self) -> bool {
+        self.accounts.iter().any(|pattern| pattern == "*")
+    }
+
     /// The date from which ages count in this folder.
     pub fn age_from(&self, entry: &MailboxEntry) -> AgeFrom {
         self.age_from.unwrap_or(match entry.special_use {

@@ -4,8 +4,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use posthaste_directory::{Account, AnnotationError, Directory, DirectoryError, Relocated, Scope};
-use posthaste_mail_model::{MailboxId, MailboxName, NumSet};
-use posthaste_store::{Mailbox, MailboxEntry, MailboxList, Moved, SpecialUse, Store, StoreError, View};
+use posthaste_mail_model::{FlagSet, MailboxId, MailboxName, NumSet};
+use posthaste_store::{
+    Destination, Mailbox, MailboxEntry, MailboxList, Moved, Row, SpecialUse, Store, StoreError, View,
+};
 
 use crate::choose::Conditions;
 use crate::folders;
@@ -15,6 +17,9 @@ use crate::rule::{Action, AgeFrom, Rule};
 const PAGE: usize = 200;
 /// Messages in one commit. Between two commits others change the folder.
 const BATCH: u32 = 500;
+/// Times that a batch is chosen again because clients change its messages meanwhile. What changes
+/// even then stays until the next run.
+const TRIES: usize = 3;
 
 /// Whether messages are moved, or only counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,7 +244,7 @@ impl Work<'_> {
     async fn carry(
         &self,
         mailbox: &Mailbox,
-        view: &View,
+        view: &Arc<View>,
         uids: &NumSet,
         target: Option<(&Home, MailboxName)>,
         report: &mut Report<'_>,
@@ -269,33 +274,89 @@ impl Work<'_> {
             }
             None => None,
         };
+        let left = u64::from(view.exists());
+        let mut rest = Rest { view: Arc::clone(view), left, chosen: uids.clone() };
         for batch in batches(uids) {
-            let (done, annotated) = match &destination {
-                Some(destination) => {
-                    let moved = mailbox.move_to(&batch, destination).await?;
-                    let annotated = self.move_annotations(&moved, destination.id()).await;
-                    (moved.expunged.uids, annotated)
+            let mut batch = batch;
+            for _ in 0..TRIES {
+                batch = self.still_chosen(mailbox, &mut rest, &batch).await?;
+                if batch.is_empty() {
+                    break;
                 }
-                None => {
-                    let gone = mailbox.remove(&batch).await?.uids;
-                    let (owner, folder) = (self.account.id, self.entry.id);
-                    let forgotten = self.directory.forget_message_annotations(owner, folder, &gone).await;
-                    (gone, forgotten.map_err(AnnotationError::from))
-                }
-            };
-            if let Err(error) = annotated {
-                let (account, folder) = (self.account.name.clone(), self.entry.name.to_string());
-                report(Err(RetentionError::Annotations { account, folder, error: Box::new(error) }));
+                let done =
+                    self.carry_batch(mailbox, &rest.view, &batch, destination.as_ref(), report).await?;
+                rest.left = rest.left.saturating_sub(done.count());
+                outcome.messages += done.count();
+                outcome.octets += octets_of(&done);
+                batch = batch.difference(&done);
+                tokio::task::yield_now().await;
             }
-            outcome.messages += done.count();
-            outcome.octets += octets_of(&done);
-            tokio::task::yield_now().await;
         }
         if outcome.messages > 0 {
             report(Ok(outcome));
         }
         Ok(())
     }
+
+    /// Those of a batch that the rule still chooses: a client may have flagged some, or removed
+    /// newer ones, so that these are among the newest.
+    async fn still_chosen(
+        &self,
+        mailbox: &Mailbox,
+        rest: &mut Rest,
+        batch: &NumSet,
+    ) -> Result<NumSet, StoreError> {
+        rest.view = mailbox.current().await?;
+        let view = &rest.view;
+        if self.rule.keep_newest.is_some() && u64::from(view.exists()) < rest.left {
+            // Only then: it looks at the whole folder.
+            rest.left = u64::from(view.exists());
+            rest.chosen = self.chosen(mailbox, view).await?.intersection(&rest.chosen);
+        }
+        let batch = rest.chosen.intersection(batch);
+        let stays = |row: &Row| self.rule.keep_flagged && row.flags().contains(FlagSet::FLAGGED);
+        let rows = view.rows_of_uids(&batch).filter(|(_, row)| !stays(row));
+        Ok(rows.map(|(_, row)| row.uid().value()).collect())
+    }
+
+    /// Moves or expunges the messages of a batch that did not change after a view; returns them.
+    async fn carry_batch(
+        &self,
+        mailbox: &Mailbox,
+        view: &View,
+        batch: &NumSet,
+        destination: Option<&Destination>,
+        report: &mut Report<'_>,
+    ) -> Result<NumSet, StoreError> {
+        let (done, annotated) = match destination {
+            Some(destination) => {
+                let moved = mailbox.move_unchanged(batch, view.modseq(), destination).await?;
+                let annotated = self.move_annotations(&moved, destination.id()).await;
+                (moved.expunged.uids, annotated)
+            }
+            None => {
+                let removed = mailbox.remove_unchanged(batch, view.modseq()).await?.uids;
+                let (owner, folder) = (self.account.id, self.entry.id);
+                let forgotten = self.directory.forget_message_annotations(owner, folder, &removed).await;
+                (removed, forgotten.map_err(AnnotationError::from))
+            }
+        };
+        if let Err(error) = annotated {
+            let (account, folder) = (self.account.name.clone(), self.entry.name.to_string());
+            report(Err(RetentionError::Annotations { account, folder, error: Box::new(error) }));
+        }
+        Ok(done)
+    }
+}
+
+/// A folder while a rule is applied to it.
+struct Rest {
+    /// As it was last seen.
+    view: Arc<View>,
+    /// Messages that it has if nobody else removes some.
+    left: u64,
+    /// Those that the rule chose when it last looked at all of them.
+    chosen: NumSet,
 }
 
 impl Work<'_> {

@@ -1,16 +1,23 @@
 //! Rules on the in-memory engine, with a clock that stands still.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_directory::{
     Account, Before, Directory, Keeping, NewAccount, NewValue, OthersWrote, Policy, Scope,
 };
 use posthaste_mail_model::{AccountId, Flag, Id, MailboxName, NumSet, Secret};
-use posthaste_store::{Engine, IncomingMessage, Mailbox, MemoryEngine, SpecialUse, Store, StoreOptions};
+use posthaste_store::suite::layer::Layer;
+use posthaste_store::{
+    CommitOutcome, Engine, FlagChange, IncomingMessage, Mailbox, MailboxCommit, MemoryEngine, SpecialUse,
+    Store, StoreError, StoreOptions,
+};
 use proptest::prelude::*;
 
 use crate::choose::Conditions;
@@ -34,7 +41,10 @@ async fn world() -> World {
 
 /// Folders take at most this many messages.
 async fn world_with(folder_messages_max: Option<u32>) -> World {
-    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    world_on(Arc::new(MemoryEngine::new()), folder_messages_max).await
+}
+
+async fn world_on(engine: Arc<dyn Engine>, folder_messages_max: Option<u32>) -> World {
     let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
     let clock = Arc::new(AtomicU64::new(NOW));
     let read = Arc::clone(&clock);
@@ -356,4 +366,94 @@ proptest! {
         let conditions = Conditions { received_before: before, keep_newest, keep_flagged };
         prop_assert_eq!(conditions.choose(&view), expected);
     }
+}
+
+/// An engine in front of which another process does something before the next change.
+#[derive(Default)]
+struct Beside {
+    inner: Arc<MemoryEngine>,
+    meanwhile: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+}
+
+impl Beside {
+    async fn happens(&self) {
+        let meanwhile = self.meanwhile.lock().unwrap().take();
+        if let Some(happens) = meanwhile {
+            happens.await;
+        }
+    }
+}
+
+#[async_trait]
+impl Layer for Beside {
+    type Inner = MemoryEngine;
+    fn inner(&self) -> &MemoryEngine {
+        &self.inner
+    }
+    async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome, StoreError> {
+        self.happens().await;
+        self.inner.commit(commit).await
+    }
+    async fn commit_pair(&self, pair: [MailboxCommit; 2]) -> Result<CommitOutcome, StoreError> {
+        self.happens().await;
+        self.inner.commit_pair(pair).await
+    }
+}
+
+/// Runs a rule on `INBOX` with these ages, while another process does something to the folder;
+/// what the folder has then.
+async fn run_beside<F>(ages: &[u64], rule: Rule, meanwhile: impl FnOnce(Arc<Mailbox>) -> F) -> String
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let beside = Arc::new(Beside::default());
+    let world = world_on(Arc::clone(&beside) as Arc<dyn Engine>, None).await;
+    let inbox = world.folder("INBOX", None).await;
+    world.folder("Archive", Some(SpecialUse::Archive)).await;
+    for days in ages {
+        world.add(&inbox, *days, vec![]).await;
+    }
+    let other = Store::new(Arc::clone(&beside.inner) as Arc<dyn Engine>, StoreOptions::default());
+    let inbox = other.open(inbox.id()).await.unwrap();
+    *beside.meanwhile.lock().unwrap() = Some(Box::pin(meanwhile(inbox)));
+    world.run(&[rule], Mode::Apply).await;
+    assert!(beside.meanwhile.lock().unwrap().is_none(), "it has happened");
+    of(&world.content().await, "INBOX")
+}
+
+#[tokio::test]
+async fn mail_that_is_flagged_meanwhile_stays() {
+    for action in [Action::Delete, Action::Archive, Action::Trash] {
+        let rule = older_than(90, rule("INBOX", action));
+        let flag = |inbox: Arc<Mailbox>| async move {
+            let two = NumSet::range(2, 2);
+            inbox.store_flags(&two, FlagChange::Add, &[Flag::Flagged], None).await.unwrap();
+        };
+        assert_eq!(run_beside(&[400, 300, 5], rule, flag).await, "300f 5", "{action:?}");
+    }
+}
+
+/// What a client changes otherwise meanwhile is no reason to stay.
+#[tokio::test]
+async fn mail_that_is_read_meanwhile_goes() {
+    for action in [Action::Delete, Action::Archive] {
+        let rule = older_than(90, rule("INBOX", action));
+        let read = |inbox: Arc<Mailbox>| async move {
+            let two = NumSet::range(2, 2);
+            inbox.store_flags(&two, FlagChange::Add, &[Flag::Seen], None).await.unwrap();
+        };
+        assert_eq!(run_beside(&[400, 300, 5], rule, read).await, "5", "{action:?}");
+    }
+}
+
+/// The newest ones that stay are those of the moment at which others go.
+#[tokio::test]
+async fn mail_that_is_among_the_newest_meanwhile_stays() {
+    let rule = Rule { keep_newest: Some(2), ..rule("INBOX", Action::Delete) };
+    let ages: Vec<u64> = (1..=1_203).rev().collect();
+    let remove = |inbox: Arc<Mailbox>| async move {
+        inbox.remove(&NumSet::range(1_202, 1_203)).await.unwrap();
+    };
+    // Two of the newest went; the two before them are the newest now.
+    assert_eq!(run_beside(&ages, rule, remove).await, "4 3");
 }

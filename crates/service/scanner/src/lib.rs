@@ -27,6 +27,8 @@ pub struct Envelope<'e> {
     pub id: &'e str,
     /// The client's address.
     pub address: IpAddr,
+    /// The client's name in DNS, if it leads back to the address.
+    pub name: Option<&'e str>,
     /// The client's name in EHLO or HELO.
     pub helo: &'e str,
     /// The sender; empty for a report.

@@ -158,6 +158,10 @@ impl Engine for CassandraEngine {
         self.bodies.range(body, range).await
     }
 
+    async fn references(&self, body: BodyId) -> Result<u64> {
+        self.sweep.references(body).await
+    }
+
     async fn maintain(&self) -> Result<Report> {
         self.sweep.run_piece().await
     }

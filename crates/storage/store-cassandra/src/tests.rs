@@ -190,7 +190,7 @@ async fn a_body_that_is_moved_while_a_sweep_removes_references_stays() {
     archive.commit(archive.copying(&inbox, &inbox.uids())).await;
     inbox.commit(inbox.expunging(&inbox.uids())).await;
     // Two references are dead, and the bodies have others.
-    let (page, _) = sweeper.sweep.references(PagingState::start()).await.unwrap();
+    let (page, _) = sweeper.sweep.page_of_references(PagingState::start()).await.unwrap();
     let dead = sweeper.sweep.dead_references(page).await.unwrap();
     assert_eq!(dead.len(), 2);
     let owners = sweeper.sweep.owners_of(&dead).await.unwrap();

@@ -169,14 +169,8 @@ async fn run(dir: &Path, accounts: usize, messages: usize) {
 
     mass_deletion(dir, &engine, &store, &mailboxes, messages).await;
     stuck_reader(dir, &store, &mailboxes, messages).await;
-    drop(store);
-    let report = measured("check", || {
-        tokio::task::block_in_place(|| {
-            tokio::runtime::Handle::current().block_on(engine.check(&mut |_| ())).unwrap()
-        })
-    });
-    assert!(report.faults.is_empty(), "{:?}", report.faults);
-    drop(engine);
+    check(dir, &engine, &store, &mailboxes).await;
+    drop((store, engine));
     let lock = EngineLock::acquire(dir).unwrap();
     let report =
         measured("rebuild", || rebuild(&lock, &options(), Rebuild::UnlessFaulty, &mut |_| ()).unwrap());
@@ -240,6 +234,27 @@ async fn stuck_reader(dir: &Path, store: &Store, mailboxes: &[MailboxId], messag
     fill(store, &mailboxes[..1], messages).await;
     commits("commits after the reader has ended", store, mailboxes).await;
     row("index grows meanwhile", megabytes(index_bytes(dir) - before));
+}
+
+/// A check alone, and one beside commits: no reading transaction of it may keep pages for long.
+async fn check(dir: &Path, engine: &Arc<LmdbEngine>, store: &Store, mailboxes: &[MailboxId]) {
+    let report = measured("check", || {
+        tokio::task::block_in_place(|| {
+            tokio::runtime::Handle::current().block_on(engine.check(&mut |_| ())).unwrap()
+        })
+    });
+    assert!(report.faults.is_empty(), "{:?}", report.faults);
+    let before = index_bytes(dir);
+    let checking = tokio::spawn({
+        let engine = Arc::clone(engine);
+        async move { engine.check(&mut |_| ()).await.unwrap() }
+    });
+    commits("commits during a check", store, mailboxes).await;
+    let goes_on = !checking.is_finished();
+    let report = checking.await.unwrap();
+    assert!(report.faults.is_empty(), "{:?}", report.faults);
+    let when = if goes_on { "the check went on after the commits" } else { "the check ended before" };
+    row("index grows meanwhile", format!("{}; {when}", megabytes(index_bytes(dir) - before)));
 }
 
 /// The other process: holds a snapshot until its input ends.

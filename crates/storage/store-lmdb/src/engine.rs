@@ -377,6 +377,9 @@ fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// Rounds of maintenance that a count of references waits for: millions of copied or expunged
+/// messages.
+const COUNTING_ROUNDS_MAX: usize = 10_000;
 /// Times a body's place is looked up afresh because maintenance had just moved it.
 const LOOKUPS_MAX: usize = 4;
 
@@ -493,6 +496,17 @@ impl Engine for LmdbEngine {
     async fn recode(&self, body: BodyId, bytes: Bytes) -> Result<CommitOutcome> {
         self.checkpoint_if(self.shared.unindexed.has_body(body)).await?;
         self.change(Change::Recode(body, bytes)).await
+    }
+
+    async fn references(&self, body: BodyId) -> Result<u64> {
+        self.checkpoint_if(self.shared.unindexed.any()).await?;
+        for _ in 0..COUNTING_ROUNDS_MAX {
+            if let Some(count) = maintenance::references(&self.shared, body)? {
+                return Ok(count);
+            }
+            self.maintain().await?;
+        }
+        Err(StoreError::Busy)
     }
 
     async fn maintain(&self) -> Result<Report> {

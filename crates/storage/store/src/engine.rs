@@ -1,4 +1,4 @@
-//! The contract of a storage engine: seventeen calls, each for a set or a range.
+//! The contract of a storage engine: eighteen calls, each for a set or a range.
 //!
 //! An engine keeps four kinds of things. **Bodies** are bytes, found by id, never changed.
 //! **Mailboxes** have rows, summaries and a head, and are changed by conditional commits. There is
@@ -191,6 +191,11 @@ pub trait Engine: Send + Sync + 'static {
     async fn recode(&self, _body: BodyId, _bytes: Bytes) -> Result<CommitOutcome> {
         Err(StoreError::Refused("this engine cannot change the form of a stored message"))
     }
+
+    /// How many messages have this body, in the mailboxes of all accounts. Never too few: a message
+    /// that was copied before the call is counted. Slow: an engine may look at every message with
+    /// this body, or finish deferred work first.
+    async fn references(&self, body: BodyId) -> Result<u64>;
 
     /// Does a bounded piece of the work that commits defer: summaries of expunged messages,
     /// unreferenced bodies, free space in files. Called now and then. `examined` of 0 means that

@@ -385,6 +385,12 @@ impl Engine for MemoryEngine {
         Ok(CommitOutcome::Done)
     }
 
+    async fn references(&self, body: BodyId) -> Result<u64> {
+        let state = self.state.lock();
+        let messages = state.mailboxes.values().flat_map(|held| held.messages.values());
+        Ok(messages.filter(|message| message.body == body).count() as u64)
+    }
+
     async fn maintain(&self) -> Result<Report> {
         let mut state = self.state.lock();
         let used: BTreeSet<BodyId> =

@@ -11,7 +11,7 @@ use posthaste_mail_model::Secret;
 
 use super::login;
 use crate::reply::{Failure, Reply};
-use crate::session::Session;
+use crate::session::{LATE, Session};
 use crate::wire::Line;
 
 /// Bytes of one response line: SASL's largest response (8 KiB) in base64, with some room to spare.
@@ -49,10 +49,13 @@ pub(super) async fn run(
 
 /// One line from the client, decoded.
 async fn read_response(session: &mut Session) -> Result<Secret<Vec<u8>>, Failure> {
-    // The lines of an exchange belong to the login, so the login deadline applies to them.
-    let within = session.login_patience();
     let mut shutdown = session.shutdown.clone();
     let line = loop {
+        // The lines of an exchange belong to the login, so the login deadline applies to them.
+        if session.is_login_late() {
+            return Err(Failure::Bye(LATE));
+        }
+        let within = session.login_patience();
         match session.wire.line() {
             Some(Line::Whole(line)) => break line,
             Some(Line::TooLong) => return Err(Reply::bad("The response is too long").into()),

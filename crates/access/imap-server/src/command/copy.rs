@@ -4,7 +4,7 @@ use posthaste_delivery::Usage;
 use posthaste_directory::{Account, Reading};
 use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::response::Code;
-use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, UidRanges};
+use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, Tag, UidRanges};
 use posthaste_mail_model::{AccountId, NumSet, Rights, Uid, UidValidity};
 use posthaste_store::{Copied, Destination, OwnArrivals, StoreError};
 
@@ -13,6 +13,7 @@ use crate::annotate::carry::{self, Carried, Way};
 use crate::annotate::reader::Reader;
 use crate::annotate::reader_of;
 use crate::message_limit::{MessageLimit, newest};
+use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, changeable};
 use crate::seen;
@@ -20,7 +21,12 @@ use crate::session::Ctx;
 use crate::sharing::Found;
 use crate::table::Numbers;
 
-pub(super) async fn copy(ctx: &mut Ctx<'_>, set: &MessageSet, target: &MailboxArg) -> Result<Reply, Failure> {
+pub(super) async fn copy(
+    ctx: &mut Ctx<'_>,
+    tag: &Tag,
+    set: &MessageSet,
+    target: &MailboxArg,
+) -> Result<Reply, Failure> {
     let uids = ctx.selected.uids(set)?;
     let Target { target, validity, owner, rights, reading } =
         target_of(ctx, target).await.map_err(Failure::try_create)?;
@@ -37,7 +43,9 @@ pub(super) async fn copy(ctx: &mut Ctx<'_>, set: &MessageSet, target: &MailboxAr
     let _room = ctx.service.delivery.room(&owner, usage(ctx, &uids)).await?;
     let annotations = annotations(ctx, &uids, (&target, owner.id, rights), Way::Copy).await?;
     let (target, carried) = seen::carry(ctx.selected, &uids, (target, rights), reading);
-    let copied = target.copy_from(&ctx.selected.mailbox, &uids).await;
+    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let copying = Box::pin(target.copy_from(&ctx.selected.mailbox, &uids));
+    let copied = ctx.wire.reporting(reports, copying).await;
     let copied = copied.map_err(|error| not_copied(&target, error))?;
     carried.note(ctx.service, &copied).await;
     carry::warn(Box::pin(annotations.copied(&copied)).await, ctx.wire);
@@ -51,6 +59,7 @@ pub(super) async fn copy(ctx: &mut Ctx<'_>, set: &MessageSet, target: &MailboxAr
 
 pub(super) async fn move_(
     ctx: &mut Ctx<'_>,
+    tag: &Tag,
     set: &MessageSet,
     target: &MailboxArg,
 ) -> Result<Reply, Failure> {
@@ -70,7 +79,9 @@ pub(super) async fn move_(
     };
     let annotations = annotations(ctx, &uids, (&target, owner.id, rights), Way::Move).await?;
     let (target, carried) = seen::carry(ctx.selected, &uids, (target, rights), reading);
-    let moved = ctx.selected.mailbox.move_to(&uids, &target).await;
+    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let moving = Box::pin(ctx.selected.mailbox.move_to(&uids, &target));
+    let moved = ctx.wire.reporting(reports, moving).await;
     let moved = moved.map_err(|error| not_copied(&target, error))?;
     carried.note(ctx.service, &moved.copied).await;
     carry::warn(Box::pin(annotations.moved(&moved)).await, ctx.wire);

@@ -1,11 +1,12 @@
 //! EXPUNGE and UID EXPUNGE: RFC 9051 §6.4.3, §6.4.9.
 
-use posthaste_imap_codec::UidSet;
 use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{Tag, UidSet};
 use posthaste_mail_model::{FlagSet, NumSet};
 
 use super::DONE;
 use crate::annotate::reader_of;
+use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
 use crate::session::Ctx;
@@ -19,7 +20,7 @@ pub(super) async fn forget(ctx: &Ctx<'_>, uids: &NumSet) {
     }
 }
 
-pub(super) async fn run(ctx: &mut Ctx<'_>, uids: Option<&UidSet>) -> Result<Reply, Failure> {
+pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, uids: Option<&UidSet>) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
     ctx.selected.permit(Act::Expunge)?;
     let mut only = uids.map(|set| ctx.selected.uids_of(set));
@@ -32,7 +33,9 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, uids: Option<&UidSet>) -> Result<Repl
         *uids = view.uids_of_seqs(&view.seqs_of_uids(uids).intersection(&deleted));
         ctx.limit_uids(uids);
     }
-    let expunged = ctx.selected.mailbox.expunge(only.as_ref()).await?;
+    let reports = Reports::uncounted(tag, ctx.service.options.progress);
+    let expunging = Box::pin(ctx.selected.mailbox.expunge(only.as_ref()));
+    let expunged = ctx.wire.reporting(reports, expunging).await?;
     forget(ctx, &expunged.uids).await;
     ctx.announce(Numbers::Free, None).await?;
     // RFC 7162 §3.2.10.2: the client's new HIGHESTMODSEQ.

@@ -51,6 +51,7 @@ pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply,
     };
     session.service.delivery.mailboxes(account.id).await?;
     session.wire.belongs_to(share);
+    session.wire.set_login_within(None);
     session.source().succeeded(&login);
     let lease = session.service.directory.lease(&login);
     session.wire.ends_with(LoginEnd::new(lease.signal()));

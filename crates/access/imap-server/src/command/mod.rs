@@ -187,7 +187,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
             Box::pin(create::run(session, &mailbox, &special_use)).await
         }
         CommandBody::Delete(mailbox) => Box::pin(delete::run(session, &mailbox)).await,
-        CommandBody::Rename { from, to } => Box::pin(rename::run(session, &from, &to)).await,
+        CommandBody::Rename { from, to } => Box::pin(rename::run(session, tag, &from, &to)).await,
         CommandBody::Subscribe(mailbox) => Box::pin(subscribe::subscribe(session, &mailbox)).await,
         CommandBody::Unsubscribe(mailbox) => Box::pin(subscribe::unsubscribe(session, &mailbox)).await,
         CommandBody::List(args) => Box::pin(list::run(session, &args)).await,
@@ -227,7 +227,9 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
             uid_batches::run(&mut session.ctx()?, tag, size, batches)
         }
         CommandBody::CancelUpdate(tags) => Ok(cancel_update::run(&mut session.ctx()?, &tags)),
-        CommandBody::Expunge { uids } => Box::pin(expunge::run(&mut session.ctx()?, uids.as_ref())).await,
+        CommandBody::Expunge { uids } => {
+            Box::pin(expunge::run(&mut session.ctx()?, tag, uids.as_ref())).await
+        }
         CommandBody::MultiSearch(args) => Box::pin(multi_search::run(session, tag, args)).await,
         CommandBody::Language(ranges) => language::run(&mut session.wire, &ranges),
         CommandBody::Comparator(wanted) => comparator::run(&mut session.wire, &wanted),
@@ -240,7 +242,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         }
         CommandBody::Store { set, unchanged_since, action, answer, flags } => {
             let command = store::StoreCommand { set, unchanged_since, action, answer, flags };
-            Box::pin(store::run(&mut session.ctx()?, command)).await
+            Box::pin(store::run(&mut session.ctx()?, tag, command)).await
         }
         CommandBody::StoreAnnotations { set, unchanged_since, changes } => {
             let ctx = &mut session.ctx()?;
@@ -248,14 +250,16 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         }
         CommandBody::StoreLabels { set, unchanged_since, action, answer, labels } => {
             let command = store_labels::StoreLabels { set, unchanged_since, action, answer, labels };
-            Box::pin(store_labels::run(&mut session.ctx()?, command)).await
+            Box::pin(store_labels::run(&mut session.ctx()?, tag, command)).await
         }
-        CommandBody::Copy { set, mailbox } => Box::pin(copy::copy(&mut session.ctx()?, &set, &mailbox)).await,
+        CommandBody::Copy { set, mailbox } => {
+            Box::pin(copy::copy(&mut session.ctx()?, tag, &set, &mailbox)).await
+        }
         CommandBody::Replace { set, mailbox, message } => {
             Box::pin(replace::run(session, &set, &mailbox, *message)).await
         }
         CommandBody::Move { set, mailbox } => {
-            Box::pin(copy::move_(&mut session.ctx()?, &set, &mailbox)).await
+            Box::pin(copy::move_(&mut session.ctx()?, tag, &set, &mailbox)).await
         }
         // Handled in `dispatch`.
         CommandBody::Logout

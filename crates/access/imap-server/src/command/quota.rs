@@ -15,6 +15,7 @@ use posthaste_sharing::Namespace;
 use super::DONE;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
+use crate::service::AdministrativeAct;
 use crate::session::Session;
 
 /// The name of one's own quota root. The account's name would say more than a client needs. The
@@ -77,7 +78,14 @@ pub(super) async fn set(
         // Which accounts other domains have is not said.
         return Err(Reply::no(Code::NonExistent, "There is no such quota root that you may set").into());
     };
-    let account = session.service.directory.set(&account.name, change).await?;
+    let outcome = session.service.directory.set(&account.name, change).await;
+    let act = AdministrativeAct {
+        by: setter.name.clone(),
+        what: format!("SETQUOTA {}{}", account.name, of_limits(limits)),
+        is_done: outcome.is_ok(),
+    };
+    session.service.acted(act).await;
+    let account = outcome?;
     tracing::info!(by = setter.name, account = account.name, ?limits, "quota set");
     if let Some(login) = session.login.as_mut().filter(|login| login.id == account.id) {
         *login = account.clone();
@@ -86,6 +94,13 @@ pub(super) async fn set(
         say_quota(session, root, &account, limits).await?;
     }
     Ok(DONE)
+}
+
+fn of_limits(limits: &[(String, u64)]) -> String {
+    match limits {
+        [] => " none".to_owned(),
+        limits => limits.iter().map(|(name, limit)| format!(" {name} {limit}")).collect(),
+    }
 }
 
 /// The change of an account that a list of limits makes.

@@ -1,13 +1,16 @@
 //! RENAME: RFC 9051 §6.3.6.
 
-use posthaste_imap_codec::MailboxArg;
+use std::sync::Arc;
+
 use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{MailboxArg, Tag};
 use posthaste_mail_model::{AccountId, MailboxName, Rights};
 use posthaste_store::{MailboxList, Moved, StoreError};
 
 use super::{DONE, create, list};
 use crate::annotate::carry::{self, Carried};
 use crate::annotate::reader::Reader;
+use crate::progress::Reports;
 use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};
@@ -17,12 +20,19 @@ use crate::sharing::{Asker, Place, check_new};
 /// Renaming INBOX moves its messages and leaves INBOX empty. A mailbox takes its access control
 /// list along; INBOX keeps its own, and the new mailbox has none. New levels above the new name are
 /// as CREATE makes them.
-pub(super) async fn run(session: &mut Session, from: &MailboxArg, to: &MailboxArg) -> Result<Reply, Failure> {
+pub(super) async fn run(
+    session: &mut Session,
+    tag: &Tag,
+    from: &MailboxArg,
+    to: &MailboxArg,
+) -> Result<Reply, Failure> {
     let (from_name, to_name) = (from.name()?, to.create_name()?);
     let options = &session.service.options;
     referred::check_pair(session.login()?, &options.hostname, &from_name, &to_name)?;
     check_new(&to_name)?;
-    let asker = session.asker()?;
+    // The session sends reports meanwhile.
+    let (service, login) = (Arc::clone(&session.service), session.login()?.clone());
+    let asker = Asker { service: &service, login: &login };
     let source = asker.place(from_name).await?;
     if source.others.is_some() {
         // RFC 4314 §4: `x` for the mailbox. It is checked before anything is reported of the new
@@ -38,7 +48,8 @@ pub(super) async fn run(session: &mut Session, from: &MailboxArg, to: &MailboxAr
     let above = target.name.parent();
     let made = if source.name.is_inbox() { Some(target.name.clone()) } else { above.clone() };
     create::check_room(asker, &target, &before, made).await?;
-    let moved = rename(asker, &source, &target).await?;
+    let reports = Reports::uncounted(tag, service.options.progress);
+    let moved = session.wire.reporting(reports, Box::pin(rename(asker, &source, &target))).await?;
     let carried = match &moved {
         // Boxed: hardly any RENAME needs it.
         Some(moved) => Box::pin(keep_annotations(asker, &before, &target, moved)).await,

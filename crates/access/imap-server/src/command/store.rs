@@ -6,12 +6,13 @@
 use posthaste_filter::{Cause, Event};
 use posthaste_imap_codec::command::{StoreAction, StoreAnswer};
 use posthaste_imap_codec::response::Code;
-use posthaste_imap_codec::{MessageSet, Numbering};
+use posthaste_imap_codec::{MessageSet, Numbering, Tag};
 use posthaste_mail_model::{Flag, ModSeq, NumSet, Rights};
 use posthaste_sharing::right_of;
 use posthaste_store::{FlagChange, FlagsStored};
 
 use super::DONE;
+use crate::progress::Reports;
 use crate::reply::{Failure, Reply};
 use crate::rights::{changeable, no_right, permitted};
 use crate::seen::{self, FlagOrder};
@@ -29,7 +30,7 @@ pub(super) struct StoreCommand {
     pub(super) flags: Vec<Flag>,
 }
 
-pub(super) async fn run(ctx: &mut Ctx<'_>, mut command: StoreCommand) -> Result<Reply, Failure> {
+pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
     let instead = permitted_change(ctx.selected, &mut command)?;
     if command.unchanged_since.is_some() {
@@ -50,7 +51,9 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, mut command: StoreCommand) -> Result<
     let stored = match instead {
         Instead::Nothing => {
             let order = FlagOrder { uids: &uids, change, flags: &command.flags, unchanged_since };
-            seen::store_flags(ctx.service, ctx.selected, order).await?
+            let reports = Reports::uncounted(tag, ctx.service.options.progress);
+            let storing = Box::pin(seen::store_flags(ctx.service, ctx.selected, order));
+            ctx.wire.reporting(reports, storing).await?
         }
         Instead::RemoveFirst => {
             let flags = &*others_than(&command.flags, ctx.selected);

@@ -3,10 +3,11 @@
 //!
 //! The changed flags are reported as for any STORE, and then the labels, as Gmail does. A STORE
 //! without + or - is two changes: first the other labels are removed, then the new ones are added.
+//! The second one is made of all messages that are still there, and answers for both.
 
-use posthaste_imap_codec::MessageSet;
 use posthaste_imap_codec::command::{FetchItem, FetchModifiers, StoreAction, StoreAnswer};
 use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{MessageSet, Tag};
 use posthaste_mail_model::{Flag, FlagSet, ModSeq};
 
 use super::fetch::{self, FetchCommand};
@@ -24,7 +25,7 @@ pub(super) struct StoreLabels {
     pub(super) labels: Vec<String>,
 }
 
-pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreLabels) -> Result<Reply, Failure> {
+pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, command: StoreLabels) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
     let StoreLabels { set, unchanged_since, action, answer, labels } = command;
     let flags: Result<Vec<Flag>, &str> = labels.iter().map(|label| gmail::flag_of(label)).collect();
@@ -41,8 +42,10 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreLabels) -> Result<Reply
                 // Silent, unless it is all that happens.
                 let answer = if flags.is_empty() { answer } else { StoreAnswer::Silent };
                 let reply =
-                    store::run(ctx, StoreCommand { answer, ..change(StoreAction::Remove, others) }).await?;
-                if flags.is_empty() || reply.code.is_some() {
+                    store::run(ctx, tag, StoreCommand { answer, ..change(StoreAction::Remove, others) })
+                        .await?;
+                // Messages that others have expunged keep none from their new labels.
+                if flags.is_empty() {
                     return done(ctx, set, answer, reply).await;
                 }
             }
@@ -50,7 +53,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreLabels) -> Result<Reply
         }
         action => action,
     };
-    let reply = store::run(ctx, change(action, flags)).await?;
+    let reply = store::run(ctx, tag, change(action, flags)).await?;
     done(ctx, set, answer, reply).await
 }
 

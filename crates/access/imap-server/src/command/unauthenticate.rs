@@ -32,14 +32,13 @@ fn end_login(session: &mut Session) -> Reply {
     session.selected = None;
     session.login = None;
     session.lease = None;
-    session.permit = None;
+    session.give_back_memory();
     session.enabled = Enabled::default();
     session.annotations = None;
     session.notify = None;
     session.wire.names = NameEncoding::Utf7;
     session.wire.belongs_to_nobody();
-    let now = session.wire.connection().clock().now();
-    session.login_deadline = now + session.service.options.login_within;
+    session.wire.set_login_within(Some(session.service.options.login_within));
     // A login of one's own in between must not allow more guesses of passwords.
     session.bad_commands += session.bad_before_login;
     // RFC 8437 §3: the capabilities are those before the login again.

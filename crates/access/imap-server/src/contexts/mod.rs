@@ -5,7 +5,8 @@
 //! ADDTO and REMOVEFROM report messages that entered or left the result. No search is repeated.
 //!
 //! * `kept` decides which criteria can be kept up to date.
-//! * `members` holds the UIDs of a result, and `order` those of a sorted one.
+//! * `members` holds the UIDs of a result, and `ordered` those of a sorted one in their order.
+//! * `order` finds the places of new members.
 //! * `update` evaluates a difference of views, and reports.
 //!
 //! A session has at most [`CONTEXTS_MAX`] contexts. Their bytes come from a budget that all
@@ -15,6 +16,7 @@ pub(crate) mod kept;
 mod members;
 pub(crate) mod open;
 mod order;
+mod ordered;
 mod print;
 pub(crate) mod update;
 
@@ -24,6 +26,7 @@ use posthaste_mail_model::{AccountId, NumSet};
 use posthaste_net::{BytePermit, Holder};
 
 use self::members::Members;
+use self::ordered::Order;
 use crate::service::ImapService;
 
 /// Contexts of one session. A client shows one or two folders by a few criteria each. Twice as many
@@ -63,14 +66,13 @@ struct Context {
 struct Sorted {
     criteria: Vec<SortCriterion>,
     /// The members in order.
-    uids: Vec<u32>,
+    order: Order,
 }
 
 impl Context {
     fn bytes(&self) -> usize {
         let sorted = self.sorted.as_ref().map_or(0, |sorted| {
-            sorted.uids.capacity() * size_of::<u32>()
-                + sorted.criteria.capacity() * size_of::<SortCriterion>()
+            sorted.order.bytes() + sorted.criteria.capacity() * size_of::<SortCriterion>()
         });
         size_of::<Self>() + self.tag.as_str().len() + self.key_bytes + self.members.bytes() + sorted
     }

@@ -6,6 +6,7 @@ use posthaste_mail_model::NumSet;
 
 use super::kept::kept;
 use super::members::Members;
+use super::ordered::Order;
 use super::update::Searcher;
 use super::{CONTEXTS_MAX, Context, Sorted, print};
 use crate::heavy::Pace;
@@ -74,7 +75,10 @@ impl Asked {
         }
         let pace = &mut Pace::default();
         let members = Members::of(&found.uids, pace).await;
-        let sorted = found.order.map(|(criteria, uids)| Sorted { criteria, uids });
+        let sorted = match found.order {
+            Some((criteria, uids)) => Some(Sorted { criteria, order: Order::of(&uids, pace).await }),
+            None => None,
+        };
         let named = tag.clone();
         let contexts = &mut selected.contexts;
         contexts.list.push(Context { tag, numbering, key, key_bytes, members, sorted });

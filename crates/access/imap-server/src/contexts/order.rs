@@ -1,8 +1,8 @@
-//! The order of a sorted result, and the places of new messages in it.
+//! Places new messages in a sorted result.
 //!
 //! A new message is placed by a search among the members. At each round the keys of a few members
 //! are read from their summaries. So a message costs some 60 summaries in a result of a million.
-//! The list itself has four bytes for each member, and each change reads it once.
+//! [`Order`] holds the members.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -10,66 +10,37 @@ use std::collections::HashMap;
 use posthaste_imap_codec::command::{SortCriterion, SortKey};
 use posthaste_mail_model::NumSet;
 
+use super::ordered::Order;
 use crate::command::gather::{Source, Value, values};
 use crate::heavy::Pace;
 use crate::reply::Failure;
 
-/// Members that are passed over between two looks at the pace, and steps for them.
-const CHUNK: usize = 16 * 1024;
-const CHUNK_STEPS: u64 = 8 * CHUNK as u64;
 /// Messages that are placed at once. Each takes the keys of [`PROBES`] members, of up to 1 KB.
 const BATCH: usize = 64;
 /// Members that a message is compared with in one round. With twice as many there are four rounds
 /// instead of seven in a result of a million, and a third more summaries to read.
 const PROBES: usize = 7;
 
-/// Where members stand: runs of neighbours with the place of the first, from 1.
-pub(super) async fn runs(uids: &[u32], wanted: &NumSet, pace: &mut Pace) -> Vec<(u32, Vec<u32>)> {
-    let mut runs: Vec<(u32, Vec<u32>)> = Vec::new();
-    let mut place = 0;
-    for chunk in uids.chunks(CHUNK) {
-        for uid in chunk {
-            place += 1;
-            if !wanted.contains(*uid) {
-                continue;
-            }
-            match runs.last_mut() {
-                Some((first, run)) if *first as usize + run.len() == place => run.push(*uid),
-                _ => runs.push((place as u32, vec![*uid])),
-            }
-        }
-        pace.worked(CHUNK_STEPS).await;
-    }
-    runs
-}
-
-/// The members without some of them.
-pub(super) async fn without(uids: &[u32], dropped: &NumSet, pace: &mut Pace) -> Vec<u32> {
-    let mut left = Vec::with_capacity(uids.len());
-    for chunk in uids.chunks(CHUNK) {
-        left.extend(chunk.iter().filter(|uid| !dropped.contains(**uid)));
-        pace.worked(CHUNK_STEPS).await;
-    }
-    left
-}
-
-/// The members with more of them, each in its place. `None` if somebody expunged a message whose
-/// key is needed.
-pub(super) async fn with(
+/// Adds members, each in its place. Returns false if somebody expunged a message whose key is
+/// needed. Then, and after an error, the order is as it was.
+pub(super) async fn add(
     source: Source<'_>,
     criteria: &[SortCriterion],
-    mut uids: Vec<u32>,
+    order: &mut Order,
     more: &NumSet,
     pace: &mut Pace,
-) -> Result<Option<Vec<u32>>, Failure> {
-    let more: Vec<u32> = more.iter().collect();
-    for batch in more.chunks(BATCH) {
-        match place(source, criteria, &uids, batch, pace).await? {
-            Some(placed) => uids = merged(&uids, &placed, pace).await,
-            None => return Ok(None),
+) -> Result<bool, Failure> {
+    let coming: Vec<u32> = more.iter().collect();
+    for batch in coming.chunks(BATCH) {
+        let placed = place(source, criteria, order, batch, pace).await;
+        if let Ok(Some(placed)) = placed {
+            order.insert(&placed, pace).await;
+            continue;
         }
+        order.remove(more, pace).await;
+        return placed.map(|_| false);
     }
-    Ok(Some(uids))
+    Ok(true)
 }
 
 /// A message, and the part of the list in which its place is.
@@ -93,7 +64,7 @@ impl Coming {
 async fn place(
     source: Source<'_>,
     criteria: &[SortCriterion],
-    uids: &[u32],
+    order: &Order,
     batch: &[u32],
     pace: &mut Pace,
 ) -> Result<Option<Vec<(usize, u32)>>, Failure> {
@@ -102,10 +73,10 @@ async fn place(
     let Some(mut of_batch) = values(source, &keys, &wanted, pace).await? else { return Ok(None) };
     let mut coming: Vec<Coming> = batch
         .iter()
-        .filter_map(|uid| Some(Coming { uid: *uid, keys: of_batch.remove(uid)?, low: 0, high: uids.len() }))
+        .filter_map(|uid| Some(Coming { uid: *uid, keys: of_batch.remove(uid)?, low: 0, high: order.len() }))
         .collect();
     loop {
-        let probed = coming.iter().flat_map(Coming::probes).filter_map(|at| uids.get(at).copied());
+        let probed = coming.iter().flat_map(Coming::probes).filter_map(|at| order.get(at));
         let mut probed: Vec<u32> = probed.collect();
         if probed.is_empty() {
             break;
@@ -114,7 +85,7 @@ async fn place(
         let wanted = probed.into_iter().collect();
         let Some(known) = values(source, &keys, &wanted, pace).await? else { return Ok(None) };
         for message in &mut coming {
-            narrow(message, criteria, uids, &known);
+            narrow(message, criteria, order, &known);
         }
     }
     coming.sort_by(|a, b| compare(criteria, (&a.keys, a.uid), (&b.keys, b.uid)));
@@ -122,9 +93,9 @@ async fn place(
 }
 
 /// Takes the answers of one round.
-fn narrow(message: &mut Coming, criteria: &[SortCriterion], uids: &[u32], known: &HashMap<u32, Vec<Value>>) {
+fn narrow(message: &mut Coming, criteria: &[SortCriterion], order: &Order, known: &HashMap<u32, Vec<Value>>) {
     for at in message.probes() {
-        let Some((uid, keys)) = uids.get(at).and_then(|uid| Some((*uid, known.get(uid)?))) else { continue };
+        let Some((uid, keys)) = order.get(at).and_then(|uid| Some((uid, known.get(&uid)?))) else { continue };
         match compare(criteria, (keys, uid), (&message.keys, message.uid)) {
             Ordering::Greater => {
                 message.high = at;
@@ -144,19 +115,4 @@ fn compare(criteria: &[SortCriterion], a: (&[Value], u32), b: (&[Value], u32)) -
         }
     }
     a.1.cmp(&b.1)
-}
-
-/// The list with messages before the members of their indices.
-async fn merged(uids: &[u32], placed: &[(usize, u32)], pace: &mut Pace) -> Vec<u32> {
-    let mut merged = Vec::with_capacity(uids.len() + placed.len());
-    let mut from = 0;
-    for &(at, uid) in placed {
-        merged.extend_from_slice(uids.get(from..at).unwrap_or_default());
-        merged.push(uid);
-        from = at.max(from);
-    }
-    merged.extend_from_slice(uids.get(from..).unwrap_or_default());
-    // A copy of four bytes a member: a million take half a millisecond.
-    pace.worked((merged.len() as u64 / 2).min(crate::heavy::SLICE_STEPS)).await;
-    merged
 }

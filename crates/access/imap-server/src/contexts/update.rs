@@ -9,6 +9,7 @@ use posthaste_imap_codec::response::{Update, UpdateKind};
 use posthaste_mail_model::{AccountId, FlagSet, NumSet};
 use posthaste_store::{Difference, StoreError, View};
 
+use super::ordered::Run;
 use super::{Context, Contexts, members, order, print};
 use crate::command::gather::Source;
 use crate::command::search::criteria::{Question, Watched};
@@ -55,7 +56,7 @@ pub(crate) async fn report_expunged(
                 pace.rest().await;
             }
         }
-        let removed = context.remove(old, &dropped, pace).await;
+        let (removed, _) = context.remove(old, &dropped, pace).await;
         print::updates(wire, &context.tag, context.numbering, removed.as_slice()).await?;
     }
     Ok(())
@@ -206,19 +207,19 @@ impl Context {
         dropped: NumSet,
     ) -> Result<Looked, Failure> {
         let pace = &mut Pace::default();
-        // The new order is found first: if it is not, nothing has changed.
-        let mut in_order = None;
-        if let Some(sorted) = &self.sorted
+        let (removed, stood) = self.remove(view, &dropped, pace).await;
+        let mut updates: Vec<Update> = removed.into_iter().collect();
+        if let Some(sorted) = &mut self.sorted
             && !added.is_empty()
         {
-            let left = order::without(&sorted.uids, &dropped, pace).await;
-            let placing = Box::pin(order::with(source, &sorted.criteria, left, &added, pace));
-            match wire.while_there(placing).await?? {
-                Some(uids) => in_order = Some(uids),
-                None => return Ok(Looked::Postponed),
+            let placing = Box::pin(order::add(source, &sorted.criteria, &mut sorted.order, &added, pace));
+            let outcome = wire.while_there(placing).await?;
+            if !matches!(outcome, Ok(true)) {
+                // Nothing has changed.
+                sorted.order.put_back(&stood, pace).await;
+                return outcome.map(|_| Looked::Postponed);
             }
         }
-        let mut updates: Vec<Update> = self.remove(view, &dropped, pace).await.into_iter().collect();
         for uid in dropped.iter() {
             self.members.remove(uid);
             pace.worked(members::STEPS).await;
@@ -228,14 +229,13 @@ impl Context {
             pace.worked(members::STEPS).await;
         }
         if !added.is_empty() {
-            let places = match (&mut self.sorted, in_order) {
-                (Some(sorted), Some(uids)) => {
-                    sorted.uids = uids;
-                    let runs = order::runs(&sorted.uids, &added, pace).await;
+            let places = match &self.sorted {
+                Some(sorted) => {
+                    let runs = sorted.order.runs(&added, pace).await;
                     // From the first place on: what stands before a place is there already.
                     print::ordered(view, self.numbering, &runs, pace).await
                 }
-                _ => print::unordered(view, self.numbering, &added),
+                None => print::unordered(view, self.numbering, &added),
             };
             updates.push(Update { kind: UpdateKind::AddTo, places });
         }
@@ -243,22 +243,23 @@ impl Context {
         Ok(Looked::Done)
     }
 
-    /// Takes messages out of the order. Returns what to report, if anything.
-    async fn remove(&mut self, view: &View, dropped: &NumSet, pace: &mut Pace) -> Option<Update> {
+    /// Takes messages out of the order. Returns what to report, if anything, and where they stood.
+    async fn remove(&mut self, view: &View, dropped: &NumSet, pace: &mut Pace) -> (Option<Update>, Vec<Run>) {
         if dropped.is_empty() {
-            return None;
+            return (None, Vec::new());
         }
+        let mut stood = Vec::new();
         let places = match &mut self.sorted {
             None => print::unordered(view, self.numbering, dropped),
             Some(sorted) => {
-                let mut runs = order::runs(&sorted.uids, dropped, pace).await;
-                sorted.uids = order::without(&sorted.uids, dropped, pace).await;
+                stood = sorted.order.runs(dropped, pace).await;
+                sorted.order.remove(dropped, pace).await;
                 // From the last place on: no removal shifts another.
-                runs.reverse();
-                print::ordered(view, self.numbering, &runs, pace).await
+                let last_first: Vec<Run> = stood.iter().rev().cloned().collect();
+                print::ordered(view, self.numbering, &last_first, pace).await
             }
         };
-        Some(Update { kind: UpdateKind::RemoveFrom, places })
+        (Some(Update { kind: UpdateKind::RemoveFrom, places }), stood)
     }
 }
 

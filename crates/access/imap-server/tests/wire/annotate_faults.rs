@@ -13,7 +13,7 @@ fn a_move_whose_annotations_cannot_be_written_says_so_and_forgets_none() {
     server.with_messages(3);
     let mut client = server.select("INBOX");
     client.run("C: a STORE 1:3 ANNOTATION (/comment (value.priv \"x\"))\nS: a OK …");
-    faulty.fail_on(Some("annotate/"));
+    faulty.fail_to_write("annotate/");
     client.run(
         r#"
         C: b COPY 1 Archive
@@ -46,7 +46,7 @@ fn a_move_whose_annotations_cannot_be_written_says_so_and_forgets_none() {
         S: g OK …
         "#,
     );
-    faulty.fail_on(Some("annotate/"));
+    faulty.fail_to_write("annotate/");
     client.run(
         r#"
         C: h MOVE 1 "Other Users/bo@example.org/INBOX"

@@ -86,6 +86,67 @@ fn labels_are_keywords() {
     two.run("C: a FETCH 1 X-GM-LABELS\nS~ * 1 FETCH (X-GM-LABELS ())\nS~ a OK …");
 }
 
+/// Others have expunged a message of the set, and the session has not reported that yet: the labels
+/// of the others are replaced whole (RFC 2180 §4.2).
+#[test]
+fn labels_are_replaced_beside_an_expunged_message() {
+    let server = Server::start();
+    server.with_messages(3);
+    let mut wire = server.select("INBOX");
+    wire.run("C: a STORE 1:3 +X-GM-LABELS.SILENT (old)\nS~ a OK …");
+    server.expunge_elsewhere("INBOX", 2);
+    wire.run(
+        r#"
+        C: b STORE 1:3 X-GM-LABELS.SILENT (new)
+        S: b OK [EXPUNGEISSUED] …
+        C: c FETCH 1 X-GM-LABELS
+        S: * 1 FETCH (X-GM-LABELS (new))
+        S: c OK …
+        C: d NOOP
+        S~ * 2 EXPUNGE
+        S~ d OK …
+        C: e FETCH 1:2 X-GM-LABELS
+        S: * 1 FETCH (X-GM-LABELS (new))
+        S: * 2 FETCH (X-GM-LABELS (new))
+        S: e OK …
+        "#,
+    );
+    server.expunge_elsewhere("INBOX", 3);
+    wire.run(
+        r#"
+        C: f STORE 1:2 X-GM-LABELS (newer)
+        S~ f NO [EXPUNGEISSUED] …
+        C: g FETCH 1 X-GM-LABELS
+        S: * 1 FETCH (X-GM-LABELS (newer))
+        S: g OK …
+        "#,
+    );
+}
+
+/// Changed labels are changed flags: the others hear of them by mod-sequence.
+#[test]
+fn labels_with_qresync() {
+    let server = Server::start();
+    server.with_messages(2);
+    let mut wire = server.login();
+    wire.run(
+        r#"
+        C: a ENABLE QRESYNC
+        S~ a OK …
+        C: b SELECT INBOX
+        S~ b OK …
+        "#,
+    );
+    server.select("INBOX").run("C: a STORE 2 +X-GM-LABELS.SILENT (work)\nS~ a OK …");
+    wire.run(
+        r#"
+        C: c NOOP
+        S~ * 2 FETCH (UID 2 FLAGS (…work) MODSEQ (…))
+        S: c OK …
+        "#,
+    );
+}
+
 #[test]
 fn labels_with_uid_only() {
     let server = Server::start();

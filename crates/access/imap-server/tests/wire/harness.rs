@@ -9,7 +9,7 @@ use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{
     AccountChange, Client, Directory, Identifier, NewAccount, Policy, Referral, Service,
 };
-use posthaste_imap_server::{ImapOptions, ImapService, ProgressTimes};
+use posthaste_imap_server::{ImapOptions, ImapService, ProgressTimes, RecordOfActs};
 use posthaste_indexing::{Query, Scope, SearchIndex};
 use posthaste_mail_model::{MailboxId, MailboxName, NumSet, Rights, Secret, Uid};
 use posthaste_net::{
@@ -128,6 +128,14 @@ impl Server {
         let service = |delivery| ImapService::new(options, delivery, None, ByteBudget::new(256 << 20));
         let server = Self::start_on(wrap, service);
         (server, made.expect("an engine"))
+    }
+
+    /// With a record of administrative acts.
+    pub fn start_recording(acts: RecordOfActs) -> Self {
+        Self::start_as(|delivery| {
+            ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(256 << 20))
+                .with_record_of_acts(acts)
+        })
     }
 
     fn start_as(service: impl FnOnce(Delivery) -> ImapService) -> Self {

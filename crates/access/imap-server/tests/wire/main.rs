@@ -29,6 +29,7 @@ mod fuzzy;
 mod gmail;
 mod idle;
 mod in_progress;
+mod interplay;
 mod jmap_access;
 mod keywords;
 mod languages;

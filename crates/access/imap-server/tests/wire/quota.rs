@@ -1,6 +1,9 @@
 //! QUOTA: RFC 9208.
 
+use std::sync::{Arc, Mutex};
+
 use posthaste_directory::{AccountChange, NewAccount};
+use posthaste_imap_server::AdministrativeAct;
 
 use crate::harness::Server;
 
@@ -272,4 +275,33 @@ fn the_right_to_set_quotas_may_be_taken() {
     server.limit_of(BEN, AccountChange { sets_quotas: Some(false), ..AccountChange::default() });
     ben.run("C: a SETQUOTA \"\" (MESSAGE 1)\nS: a NO [NOPERM] …");
     server.login_as(BEN).run("C: a SETQUOTA \"\" (MESSAGE 1)\nS: a NO [NOPERM] …");
+}
+
+#[test]
+fn quotas_that_are_set_are_recorded() {
+    let acts = Arc::new(Mutex::new(Vec::new()));
+    let record = Arc::clone(&acts);
+    let server = Server::start_recording(Arc::new(move |act: AdministrativeAct| {
+        record.lock().unwrap().push(format!("{} {} {}", act.by, act.what, act.is_done));
+    }));
+    server.add_account(BEN, NewAccount { sets_quotas: true, ..NewAccount::default() });
+    server.login_as(BEN).run(
+        r#"
+        C: a SETQUOTA "Other Users/ana@example.org" (STORAGE 64 MESSAGE 2)
+        S: * QUOTA …
+        S: a OK …
+        C: b SETQUOTA "" ()
+        S: b OK …
+        C: c SETQUOTA "Other Users/nobody@example.org" (MESSAGE 1)
+        S: c NO [NONEXISTENT] …
+        "#,
+    );
+    let acts = acts.lock().unwrap();
+    assert_eq!(
+        *acts,
+        [
+            "ben@example.org SETQUOTA ana@example.org STORAGE 64 MESSAGE 2 true",
+            "ben@example.org SETQUOTA ben@example.org none true"
+        ]
+    );
 }

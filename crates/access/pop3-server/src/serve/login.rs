@@ -13,7 +13,7 @@ use posthaste_mail_model::{MailboxName, Secret};
 use posthaste_net::{Connection, LoginEnd, NetError};
 use posthaste_store::StoreError;
 
-use super::{Driver, Line, Next};
+use super::{Driver, Inbox, Line, Next};
 use crate::command::{self, SyntaxError};
 use crate::maildrop::Maildrop;
 use crate::options::{ClearTextLogin, Pop3Options};
@@ -106,7 +106,7 @@ impl Driver {
 
     /// The client's next line, decoded, or how the exchange ends instead.
     async fn response(&mut self) -> Result<Result<Secret<Vec<u8>>, Cut>, NetError> {
-        Ok(match self.line(self.patience()).await? {
+        Ok(match self.line().await? {
             Line::Good(line) if &line[..] == b"*" => Err(Cut::Abandoned),
             Line::Good(line) => command::response(&line).map_err(Cut::Bad),
             Line::Bad(error) => Err(Cut::Bad(error)),
@@ -134,7 +134,7 @@ impl Driver {
         let lease = self.service.directory.lease(&login);
         self.connection.ends_with(LoginEnd::new(lease.signal()));
         self.lease = Some(lease);
-        Self::after(&self.session.logged_in(maildrop, &mut self.out))
+        Self::after(&self.session.logged_in(&account.name, maildrop, &mut self.out))
     }
 
     async fn open(&mut self, account: &Account) -> Result<Maildrop, StoreError> {
@@ -152,7 +152,7 @@ impl Driver {
             client: self.connection.peer().ip(),
             protocol: "pop3",
         });
-        self.mailbox = Some(Arc::clone(&mailbox));
+        self.inbox = Some(Inbox { owner: account.id, mailbox: Arc::clone(&mailbox) });
         Ok(maildrop)
     }
 

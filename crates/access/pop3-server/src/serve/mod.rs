@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use posthaste_directory::{Lease, revoked, sasl};
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::{AccountId, NumSet};
 use posthaste_net::{AccountLimit, Connection, LineReader, NetError, SessionFuture, Shutdown, TakenLine};
 use posthaste_store::Mailbox;
 
@@ -66,14 +66,19 @@ enum Line {
     Silent,
 }
 
+struct Inbox {
+    owner: AccountId,
+    /// Kept open, so that its view stays in memory.
+    mailbox: Arc<Mailbox>,
+}
+
 struct Driver {
     service: Arc<Pop3Service>,
     connection: Connection,
     session: Session,
     /// Ends when the account that logged in may no longer be used as it was.
     lease: Option<Lease>,
-    /// Kept open, so that its view stays in memory.
-    mailbox: Option<Arc<Mailbox>>,
+    inbox: Option<Inbox>,
     out: Vec<u8>,
     /// Bytes sent since the last yield to other sessions.
     sent: usize,
@@ -84,13 +89,13 @@ struct Driver {
 impl Driver {
     fn new(service: Arc<Pop3Service>, connection: Connection, shutdown: Shutdown) -> Self {
         let session = Session::new(Arc::clone(&service.options), link(&service, &connection));
-        let login_deadline = Instant::now() + service.options.login_within;
+        let login_deadline = connection.clock().now() + service.options.login_within;
         Self {
             service,
             connection,
             session,
             lease: None,
-            mailbox: None,
+            inbox: None,
             out: Vec::new(),
             sent: 0,
             shutdown,
@@ -102,7 +107,7 @@ impl Driver {
         self.session.welcome(&mut self.out);
         loop {
             self.relieve().await?;
-            let action = match self.line(self.patience()).await? {
+            let action = match self.line().await? {
                 Line::Good(line) => match self.command_begins(&line).await? {
                     None => self.session.line(&line, &mut self.out),
                     Some(refusal) => self.session.refuse(refusal, &mut self.out),
@@ -121,7 +126,7 @@ impl Driver {
     /// A command begins. A refusal if its account may give none now.
     async fn command_begins(&mut self, line: &[u8]) -> Result<Option<Refusal>, NetError> {
         posthaste_metrics::command_ended();
-        let messages = self.mailbox.as_ref().map(|mailbox| mailbox.view().exists());
+        let messages = self.inbox.as_ref().map(|inbox| inbox.mailbox.view().exists());
         posthaste_metrics::command(posthaste_metrics::verb(line, VERBS), messages);
         self.held_back().await
     }
@@ -181,11 +186,15 @@ impl Driver {
 
     /// UPDATE (RFC 1939 §6): one commit removes them all, or none. Nothing interrupts it.
     async fn remove(&self, uids: &NumSet) -> Result<(), Refusal> {
-        let Some(mailbox) = &self.mailbox else { return Ok(()) };
-        match mailbox.remove(uids).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Refusal::of_store(&error)),
+        let Some(Inbox { owner, mailbox }) = &self.inbox else { return Ok(()) };
+        let removed = mailbox.remove(uids).await.map_err(|error| Refusal::of_store(&error))?;
+        // The annotations of all users (RFC 5257). If this fails, the messages are removed all the
+        // same.
+        let directory = &self.service.directory;
+        if let Err(error) = directory.forget_message_annotations(*owner, mailbox.id(), &removed.uids).await {
+            tracing::warn!(%error, "annotations of removed messages were left behind");
         }
+        Ok(())
     }
 
     /// Counts a command and waits until the account may give it; what ends the session meanwhile.
@@ -212,14 +221,28 @@ impl Driver {
         if self.session.is_logged_in() {
             return options.silence_within;
         }
-        let left = self.login_deadline.saturating_duration_since(Instant::now());
-        options.pre_login_within.min(left)
+        options.pre_login_within.min(self.login_left())
+    }
+
+    /// How long the client may still take to log in.
+    fn login_left(&self) -> Duration {
+        self.login_deadline.saturating_duration_since(self.connection.clock().now())
+    }
+
+    /// How long a client may leave answers unread. Before the login that ends with its deadline.
+    fn write_within(&self) -> Duration {
+        let within = self.service.options.write_within;
+        if self.session.is_logged_in() { within } else { within.min(self.login_left()) }
     }
 
     /// The next line, without its end.
-    async fn line(&mut self, within: Duration) -> Result<Line, NetError> {
+    async fn line(&mut self) -> Result<Line, NetError> {
         let mut reader = LineReader::new(LINE_MAX, SKIP_MAX);
         loop {
+            // A client that sends commands without a pause is not waited for below.
+            if !self.session.is_logged_in() && self.login_left().is_zero() {
+                return Ok(Line::Silent);
+            }
             match reader.take(self.connection.input_mut())? {
                 TakenLine::Unfinished => {}
                 TakenLine::TooLong => return Ok(Line::Bad(SyntaxError::TooLong)),
@@ -232,6 +255,7 @@ impl Driver {
             }
             self.flush().await?;
             posthaste_metrics::command_answered();
+            let within = self.patience();
             tokio::select! {
                 biased;
                 () = self.shutdown.requested() => return Ok(Line::Refused(Refusal::Stops)),
@@ -251,7 +275,8 @@ impl Driver {
             return Ok(());
         }
         let out = std::mem::take(&mut self.out);
-        self.connection.write_all_within(&out, self.service.options.write_within).await
+        let within = self.write_within();
+        self.connection.write_all_within(&out, within).await
     }
 
     /// Sends answers that have piled up although more follow.
@@ -259,7 +284,8 @@ impl Driver {
         if self.out.len() < OUT_BYTES {
             return Ok(());
         }
-        let sent = self.connection.write_more_within(&self.out, self.service.options.write_within).await;
+        let within = self.write_within();
+        let sent = self.connection.write_more_within(&self.out, within).await;
         let bytes = self.out.len();
         self.out.clear();
         sent?;
@@ -287,3 +313,6 @@ fn link(service: &Pop3Service, connection: &Connection) -> Link {
         mechanisms: sasl::mechanisms(&service.directory, &channel),
     }
 }
+
+#[cfg(test)]
+mod late_tests;

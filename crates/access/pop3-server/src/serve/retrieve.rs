@@ -7,7 +7,7 @@ use posthaste_mail_model::{BodyId, Uid};
 use posthaste_net::NetError;
 use posthaste_store::{Row, StoreError};
 
-use super::{Driver, Next};
+use super::{Driver, Inbox, Next};
 use crate::dots::{DotWriter, Top};
 use crate::options::{COPY_BYTES_MAX, PIECE_BYTES, TOP_PIECE_BYTES, WHOLE_BYTES_MAX};
 use crate::print::number;
@@ -40,7 +40,7 @@ impl Driver {
     /// the message was expunged since the login.
     async fn begin(&self, row: &Row, top_lines: Option<u64>) -> Result<Option<(Message, Bytes)>, StoreError> {
         let (uid, size) = (row.uid(), u64::from(row.size()));
-        let Some(mailbox) = &self.mailbox else { return Ok(None) };
+        let Some(Inbox { mailbox, .. }) = &self.inbox else { return Ok(None) };
         let Some(body) = mailbox.body_of(uid).await? else { return Ok(None) };
         let step = match top_lines {
             Some(_) => TOP_PIECE_BYTES,
@@ -54,7 +54,7 @@ impl Driver {
 
     /// The piece that starts at `at`.
     async fn piece(&self, message: &Message, at: u64) -> Result<Bytes, StoreError> {
-        let Some(mailbox) = &self.mailbox else { return Err(StoreError::NoSuchName) };
+        let Some(Inbox { mailbox, .. }) = &self.inbox else { return Err(StoreError::NoSuchName) };
         let Message { uid, body, size, step } = *message;
         let range: Range<u64> = at..size.min(at + step);
         let is_empty = range.is_empty();

@@ -1,6 +1,7 @@
 //! Each command, its answers and its refusals.
 
 use posthaste_pop3_server::Pop3Options;
+use posthaste_retention::{Action, InboxExpiry, Rule};
 
 use crate::talk::{PASSWORD, Setup, USER, server};
 
@@ -308,5 +309,41 @@ async fn commands_of_the_wrong_state() {
     let mut client = server.logged_in().await;
     for command in [&format!("USER {USER}"), "PASS x", "AUTH PLAIN", "STLS", "UTF8", "APOP a b"] {
         client.play(&format!("C: {command}\nS: -ERR You are logged in")).await;
+    }
+}
+
+/// RFC 2449 §6.7: what rules remove from the INBOX does not stay for ever.
+#[tokio::test]
+async fn expire_is_what_the_rules_of_retention_say() {
+    let days = |n: u64| std::time::Duration::from_secs(n * 24 * 60 * 60);
+    let rule = |accounts: &str, older_than| Rule {
+        accounts: vec![accounts.to_owned()],
+        mailbox: "INBOX".to_owned(),
+        older_than,
+        keep_newest: None,
+        keep_flagged: false,
+        age_from: None,
+        action: Action::Trash,
+    };
+    for (rules, before, after) in [
+        (vec![rule("*", Some(days(90)))], Some("EXPIRE 90"), Some("EXPIRE 90")),
+        (vec![rule("other@*", Some(days(7)))], Some("EXPIRE 7 USER"), Some("EXPIRE NEVER")),
+        (
+            vec![rule("ana@*", Some(days(30))), rule("*", Some(days(7)))],
+            Some("EXPIRE 7 USER"),
+            Some("EXPIRE 7"),
+        ),
+        (vec![Rule { keep_newest: Some(10), ..rule("*", None) }], None, None),
+    ] {
+        let options = Pop3Options { expiry: InboxExpiry::new(&rules), ..Pop3Options::default() };
+        let server = Setup { options, ..Setup::default() }.start().await;
+        let mut client = server.connect().await;
+        client.play("S: +OK …\nC: CAPA\nS: +OK …").await;
+        let all = client.lines().await;
+        assert_eq!(all.iter().map(String::as_str).find(|line| line.starts_with("EXPIRE")), before);
+        let mut client = server.logged_in().await;
+        client.play("C: CAPA\nS: +OK …").await;
+        let all = client.lines().await;
+        assert_eq!(all.iter().map(String::as_str).find(|line| line.starts_with("EXPIRE")), after);
     }
 }

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use posthaste_mail_model::NumSet;
+use bytes::Bytes;
+use posthaste_directory::{Before, Keeping, NewValue, OthersWrote, Scope};
+use posthaste_mail_model::{AccountId, NumSet};
 use posthaste_store::suite::layer::Layer;
+use posthaste_store::suite::new_id;
 use posthaste_store::{CommitOutcome, Engine, MailboxCommit, MemoryEngine, Result, StoreError};
 
-use crate::talk::{Setup, server};
+use crate::talk::{Setup, USER, server};
 
 const ONE: &str = "Subject: 1\r\n\r\none\r\n";
 const TWO: &str = "Subject: 2\r\n\r\ntwo\r\n";
@@ -181,4 +184,32 @@ async fn a_crash_between_the_commit_and_its_answer() {
     };
     let _ = inbox.summaries(&NumSet::range(1, 3), &mut visit).await.unwrap();
     assert_eq!(found, 1);
+}
+
+/// Annotations (RFC 5257) of a message that is removed at QUIT are removed with it, also those of a
+/// user who reads the INBOX.
+#[tokio::test]
+async fn annotations_of_removed_messages_are_forgotten() {
+    let server = server(&[ONE, TWO]).await;
+    let (directory, mailbox) = (server.delivery.directory(), server.inbox().await.id());
+    let owner = directory.account(USER).await.unwrap().unwrap().id;
+    let reader = AccountId(new_id());
+    let of = |keeper| Keeping { keeper, owner, mailbox };
+    for keeper in [owner, reader] {
+        let new = |value: &'static [u8]| NewValue {
+            scope: Scope::Private,
+            entry: "/comment".to_owned(),
+            value: Some(Bytes::from_static(value)),
+        };
+        let values = vec![(1, [new(b"one")].into()), (2, [new(b"two")].into())];
+        let before = Before::of_new_messages(of(keeper));
+        directory.annotate_messages(&before, values, OthersWrote::Follow).await.unwrap();
+    }
+    let mut client = server.logged_in().await;
+    client.play("C: DELE 1\nS: +OK …\nC: QUIT\nS: +OK Removed. Goodbye").await;
+    client.ends().await;
+    for keeper in [owner, reader] {
+        let all = directory.all_message_annotations(of(keeper)).await.unwrap();
+        assert_eq!(all.keys().copied().collect::<Vec<_>>(), [2]);
+    }
 }

@@ -15,7 +15,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 struct Talk {
     client: DuplexStream,
     hand: ClockHand,
-    _trigger: posthaste_net::ShutdownTrigger,
+    trigger: posthaste_net::ShutdownTrigger,
 }
 
 impl Talk {
@@ -30,7 +30,7 @@ impl Talk {
         let stream = Stream::over(server, address(40_000), address(25));
         let (trigger, shutdown) = Shutdown::new();
         tokio::spawn(service.serve(Connection::with_clock(stream, clock), shutdown));
-        let mut talk = Self { client, hand, _trigger: trigger };
+        let mut talk = Self { client, hand, trigger };
         talk.expect("220 ").await;
         talk
     }
@@ -113,4 +113,42 @@ async fn chunks_without_an_end_have_a_deadline_of_their_own() {
         talk.ask("BDAT 0", "250 ").await;
         talk.expect("421 4.4.2 ").await;
     }
+}
+
+/// Octets for nobody, which are read and thrown away: one before each wait has passed.
+#[tokio::test]
+async fn what_is_thrown_away_holds_no_connection() {
+    for role in [Role::Lmtp, Role::Submission, Role::Smtp] {
+        let mut talk = Talk::begin(role).await;
+        talk.client.write_all(b"BDAT 134217728\r\n").await.unwrap();
+        for _ in 0..14 {
+            talk.hand.advance(MINUTE).await;
+            talk.client.write_all(b"x").await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        talk.hand.advance(MINUTE).await;
+        talk.expect("421 4.4.2 ").await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_thrown_away_does_not_delay_the_end() {
+    let mut talk = Talk::begin(Role::Smtp).await;
+    talk.client.write_all(b"BDAT 134217728\r\nx").await.unwrap();
+    tokio::task::yield_now().await;
+    talk.trigger.request();
+    talk.expect("421 4.3.2 ").await;
+}
+
+/// Its client learns why the session ends.
+#[tokio::test]
+async fn a_message_without_an_end_has_a_deadline() {
+    let budget = posthaste_net::ByteBudget::new(1 << 20).with_message_within(Duration::ZERO);
+    let service = Arc::into_inner(service_with_ana(Role::Lmtp).await).unwrap().with_budget(budget);
+    let mut talk = Talk::with(Arc::new(service)).await;
+    talk.ask("LHLO client.example", "250 ").await;
+    talk.ask("MAIL FROM:<>", "250 ").await;
+    talk.ask("RCPT TO:<ana@example.org>", "250 ").await;
+    talk.ask("DATA", "354 ").await;
+    talk.expect("421 4.4.2 ").await;
 }

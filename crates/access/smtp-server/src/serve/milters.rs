@@ -35,7 +35,8 @@ impl Driver {
         let mut draft = Draft::new(&message.slice(trace_len..));
         let (host, helo) = (self.service.options.host.as_str(), self.session.client_name());
         for (milter, if_away) in &milters.all {
-            let client = Connected { host, address, port: peer.port(), helo };
+            let (port, name) = (peer.port(), client_name.as_deref());
+            let client = Connected { host, address, port, name, helo };
             let to = recipients.iter().map(|to| to.to.as_str()).collect();
             let envelope = Envelope { client, id, from, to };
             let before = draft.clone();

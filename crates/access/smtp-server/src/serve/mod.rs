@@ -27,7 +27,9 @@ use std::{
 use bytes::BytesMut;
 use posthaste_delivery::ResolveError;
 use posthaste_directory::{Lease, Target, revoked, sasl};
-use posthaste_net::{Connection, Holder, LineReader, NetError, SessionFuture, Shutdown, TakenLine};
+use posthaste_net::{
+    Connection, Holder, LineReader, MESSAGE_WITHIN, NetError, SessionFuture, Shutdown, TakenLine,
+};
 use posthaste_screening::Standing;
 use time::OffsetDateTime;
 
@@ -259,8 +261,10 @@ impl Driver {
         self.flush().await?;
         let mut dots = DotReader::new();
         loop {
-            if !self.connection.has_input() {
-                self.fill_message(&mut incoming).await?;
+            if !self.connection.has_input()
+                && let Some(end) = self.fill_message(&mut incoming).await?
+            {
+                return Ok(self.end(&end));
             }
             // One byte more than comes in may come out: a CR that was held back.
             incoming.make_room(self.connection.input().len() + 1).await;
@@ -284,8 +288,10 @@ impl Driver {
         };
         let mut left = size;
         while left > 0 {
-            if !self.connection.has_input() {
-                self.fill_message(&mut incoming).await?;
+            if !self.connection.has_input()
+                && let Some(end) = self.fill_message(&mut incoming).await?
+            {
+                return Ok(self.end(&end));
             }
             let used = self.connection.input().len().min(usize::try_from(left).unwrap_or(usize::MAX));
             incoming.make_room(used).await;
@@ -312,11 +318,14 @@ impl Driver {
             self.say(reply);
             return Ok(self.hang_up());
         }
+        let due = self.connection.clock().now() + MESSAGE_WITHIN;
         let mut left = size as usize;
         while left > 0 {
             if !self.connection.has_input() {
                 self.flush().await?;
-                self.fill_data().await?;
+                if let Some(end) = self.fill_data(due).await? {
+                    return Ok(self.end(&end));
+                }
             }
             let used = self.connection.input().len().min(left);
             self.connection.consume(used);
@@ -374,6 +383,11 @@ impl Driver {
         self.lease.as_ref().is_some_and(Lease::is_ended)
     }
 
+    fn end(&mut self, last_words: &Reply) -> Next {
+        self.say(last_words);
+        Next::End
+    }
+
     fn hang_up(&mut self) -> Next {
         self.say(&closing((4, 7, 0), "Too much data was sent"));
         Next::End
@@ -417,25 +431,48 @@ impl Driver {
     }
 
     /// Sends what was said and waits for more of a message, which gives way meanwhile if it must.
-    async fn fill_message(&mut self, incoming: &mut Incoming) -> Result<(), NetError> {
+    /// The last words, if the session ends instead. A shutdown waits for a message that is taken,
+    /// and for no other.
+    async fn fill_message(&mut self, incoming: &mut Incoming) -> Result<Option<Reply>, NetError> {
         incoming.beside(self.flush()).await?;
-        let within = self.service.options.data_within.min(incoming.time_left());
+        let (left, is_refused) = (incoming.time_left(), incoming.is_refused());
+        // A client that always has more is not waited for below.
+        if left.is_zero() {
+            return Ok(Some(closing((4, 4, 2), LATE)));
+        }
+        let within = self.service.options.data_within.min(left);
         let came = tokio::select! {
             biased;
+            () = self.shutdown.requested(), if is_refused => return Ok(Some(closing((4, 3, 2), STOPS))),
+            () = revoked(&mut self.lease) => return Ok(Some(closing((4, 7, 0), REVOKED))),
             filled = self.connection.fill_rest(READ_AHEAD, within) => filled?,
             // The rest is read and thrown away.
             () = incoming.displaced() => 0,
         };
         self.rest(came).await;
-        Ok(())
+        Ok(None)
     }
 
-    /// Waits for more of the bytes that are dropped.
-    async fn fill_data(&mut self) -> Result<(), NetError> {
-        let filled = self.connection.fill_rest(READ_AHEAD, self.service.options.data_within);
-        let came = beside(&mut self.incoming, filled).await?;
+    /// Waits for more of the bytes that are dropped, all of which must have come at `due`. The last
+    /// words, if the session ends instead.
+    async fn fill_data(&mut self, due: Instant) -> Result<Option<Reply>, NetError> {
+        let left = due.saturating_duration_since(self.connection.clock().now()).min(self.time_left());
+        if left.is_zero() {
+            return Ok(Some(closing((4, 4, 2), LATE)));
+        }
+        let within = self.service.options.data_within.min(left);
+        let came = tokio::select! {
+            biased;
+            () = self.shutdown.requested() => return Ok(Some(closing((4, 3, 2), STOPS))),
+            () = revoked(&mut self.lease) => return Ok(Some(closing((4, 7, 0), REVOKED))),
+            () = displaced(&mut self.incoming) => 0,
+            filled = self.connection.fill_rest(READ_AHEAD, within) => match filled {
+                Err(NetError::TimedOut(_)) if within == left => return Ok(Some(closing((4, 4, 2), LATE))),
+                filled => filled?,
+            },
+        };
         self.rest(came).await;
-        Ok(())
+        Ok(None)
     }
 
     /// Counts octets of messages, and lets other sessions run now and then, because a fast sender

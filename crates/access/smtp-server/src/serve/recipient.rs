@@ -44,21 +44,15 @@ impl Driver {
         (error.kind() == Kind::OverQuota).then(|| replies::delivery(Kind::OverQuota))
     }
 
-    /// Whose a recipient is. It may be `postmaster` without a domain, or of our own name, which
-    /// reports come from (RFC 5321 §4.5.1). That is the one of our own name, of a domain above it,
-    /// of our first domain, or of the first start.
+    /// Whose a recipient is. It may be `postmaster` without a domain, or of our own name.
     async fn resolve_recipient(&self, address: &str) -> Result<Target, ResolveError> {
         let found = self.resolve(address).await;
         let options = &self.service.options;
-        let (local, at) = address.split_once('@').unwrap_or((address, &options.host));
-        let is_ours = local.eq_ignore_ascii_case("postmaster") && at.eq_ignore_ascii_case(&options.host);
-        if found.is_ok() || !is_ours {
+        if found.is_ok() {
             return found;
         }
-        let (host, domain) = (options.host.as_str(), options.domain.as_deref());
-        let above = host.split_once('.').map(|(_, domain)| domain);
-        for domain in [Some(host), above, domain, Some("localhost")].into_iter().flatten() {
-            match self.resolve(&format!("postmaster@{domain}")).await {
+        for postmaster in address::postmasters(address, &options.host, options.domain.as_deref()) {
+            match self.resolve(&postmaster).await {
                 Err(ResolveError::Invalid(_) | ResolveError::NotLocal | ResolveError::NoSuchUser) => {}
                 found => return found,
             }

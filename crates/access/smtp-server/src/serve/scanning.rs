@@ -29,7 +29,8 @@ impl Driver {
         let Some(scanning) = self.scanning() else { return Ok(verified) };
         let client = self.connection.peer().ip().to_canonical();
         let helo = self.session.client_name();
-        let envelope = Envelope { id, address: client, helo, from, to };
+        let name = verified.client_name.as_deref();
+        let envelope = Envelope { id, address: client, name, helo, from, to };
         let scan = match scanning.scanner.scan(&envelope, received).await {
             Ok(scan) => scan,
             Err(error) if scanning.if_unscanned == IfUnscanned::Accept => {

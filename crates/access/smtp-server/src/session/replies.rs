@@ -61,19 +61,40 @@ pub(crate) fn outcome(id: &str, outcome: &Delivered) -> Reply {
     }
 }
 
-/// RFC 5429 §2.1.1: the reason of a script, on one line and in ASCII.
+/// RFC 5429 §2.1.1: the reason of a script, with a line of the reply for each of its lines, in
+/// ASCII.
 fn rejected(reason: &str) -> Reply {
-    /// A reply line has 512 octets (RFC 5321 §4.5.3.1.5); code and end are among them.
-    const CHARS_MAX: usize = 400;
+    /// Lines of a reply: a client keeps them, and reports quote them. Ten times what people write.
+    const LINES_MAX: usize = 100;
     let plain = |c: char| match c {
         _ if c.is_control() => ' ',
         _ if c.is_ascii() => c,
         _ => '?',
     };
-    let text: String = reason.split_whitespace().collect::<Vec<_>>().join(" ");
-    let text: String = text.chars().map(plain).take(CHARS_MAX).collect();
-    let text = if text.is_empty() { "The recipient refuses the message".to_owned() } else { text };
-    reply(550, (5, 7, 1), text)
+    let reason: String = reason.trim().chars().map(|c| if c == '\n' { c } else { plain(c) }).collect();
+    if reason.is_empty() {
+        return reply(550, (5, 7, 1), "The recipient refuses the message");
+    }
+    let mut lines = reason.split('\n').flat_map(|line| wrapped(line.trim_end()));
+    let first = lines.next().unwrap_or_default().to_owned();
+    lines.take(LINES_MAX - 1).fold(reply(550, (5, 7, 1), first), |reply, line| reply.line(line.to_owned()))
+}
+
+/// An ASCII text as lines of a reply, broken at spaces where there are some.
+fn wrapped(line: &str) -> impl Iterator<Item = &str> {
+    /// A reply line has 512 octets (RFC 5321 §4.5.3.1.5); codes and end are among them.
+    const LEN_MAX: usize = 400;
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let text = rest.take()?;
+        let Some((head, _)) = text.split_at_checked(LEN_MAX).filter(|(_, tail)| !tail.is_empty()) else {
+            return Some(text);
+        };
+        let end = head.rfind(' ').filter(|space| *space > 0).unwrap_or(LEN_MAX);
+        let (line, tail) = text.split_at_checked(end).unwrap_or((text, ""));
+        rest = Some(tail.trim_start()).filter(|tail| !tail.is_empty());
+        Some(line.trim_end())
+    })
 }
 fn delivered(id: &str) -> Reply {
     reply(250, (2, 0, 0), format!("Delivered, id {id}"))
@@ -312,5 +333,41 @@ fn capital(text: String) -> String {
     match chars.next() {
         Some(first) => first.to_uppercase().chain(chars).collect(),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn refused(reason: &str) -> Reply {
+        outcome("1", &Err(Undelivered::Rejected(reason.to_owned())))
+    }
+
+    /// RFC 5429 §2.1.1.
+    #[test]
+    fn a_reason_of_several_lines_is_a_reply_of_several_lines() {
+        let said = refused("No mail,\r\n\r\nplease: gr\u{fc}\u{df} Gott\n").to_string();
+        assert_eq!(said, "550-5.7.1 No mail,\r\n550-5.7.1 \r\n550 5.7.1 please: gr?? Gott\r\n");
+        let said = refused(" \r\n").to_string();
+        assert_eq!(said, "550 5.7.1 The recipient refuses the message\r\n");
+        let long = format!("{} end", "word ".repeat(200).trim_end());
+        assert_eq!(refused(&long).lines().collect::<Vec<_>>().join(" "), long);
+    }
+
+    proptest! {
+        /// RFC 5321 §4.5.3.1.5.
+        #[test]
+        fn no_line_of_a_reason_is_too_long(reason in "([a-z]{0,900}[ \r\n\u{fc}\t]{0,3}){0,6}") {
+            let said = refused(&reason).to_string();
+            let letters = |text: &str| text.chars().filter(char::is_ascii_lowercase).count();
+            prop_assert!(said.split_inclusive("\r\n").all(|line| line.len() <= 512), "{said}");
+            prop_assert!(Reply::parse(said.as_bytes()).is_some());
+            if letters(&reason) > 0 {
+                prop_assert_eq!(letters(&said), letters(&reason));
+            }
+        }
     }
 }

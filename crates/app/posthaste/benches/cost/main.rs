@@ -142,6 +142,7 @@ fn main() {
     for _ in (0..ROUNDS).filter(|_| options.has("closed")) {
         for side in &mut sides {
             restarts::deliveries(side, &options.closed());
+            restarts::copies(side, &options.closed());
         }
     }
     let now = &sides[0].table;

@@ -35,6 +35,31 @@ pub fn deliveries(side: &mut Side, sizes: &[usize]) {
     server.stop();
 }
 
+/// One message copied, and then moved, into an INBOX that nobody has opened since the server
+/// started. Its account has the folder of one message that it comes from.
+pub fn copies(side: &mut Side, sizes: &[usize]) {
+    let server = side.start();
+    let text = four_kibibytes();
+    for command in ["COPY", "MOVE"] {
+        let sessions = sizes.iter().map(|size| {
+            let mut client = Client::login_as(server.address("imap"), &whose_inbox(*size));
+            client.ask(&format!("CREATE {command}"));
+            append_one(&mut client, command, &text);
+            client.ask(&format!("SELECT {command}"));
+            (client, size)
+        });
+        for (mut client, size) in sessions.collect::<Vec<_>>() {
+            let work = || _ = client.ask(&format!("{command} 1 INBOX"));
+            let (cpu, wall) = measured_to_the_end(&server, work);
+            let name = format!("{command} of one to {size} that nobody has open");
+            side.table.take(&name, "the same for each", "ms", MS, (cpu, wall));
+            client.ask("CLOSE");
+            client.ask(&format!("DELETE {command}"));
+        }
+    }
+    server.stop();
+}
+
 /// Opens sessions that idle, and prints how many bytes of its own the server has grown by for each.
 const IDLE_SESSIONS: &str = r#"
 import sys

@@ -331,6 +331,8 @@ pub struct Convert {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
     /// Discard rich originals. Without this, a message whose original would be lost stays as it is.
+    /// A message that shares its original with other accounts gets a new UID; they keep the
+    /// original.
     #[arg(long)]
     pub lossy: bool,
 }

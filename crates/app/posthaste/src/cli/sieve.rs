@@ -15,8 +15,8 @@ pub enum Sieve {
     /// Show what a script would do with a message. Nothing is stored and nothing is sent.
     ///
     /// `include :personal "NAME"` reads NAME.sieve from the script's directory, `include :global`
-    /// from its subdirectory `global`.
-    Test(SieveTest),
+    /// from its subdirectory `global`, or from --global.
+    Test(Box<SieveTest>),
     /// List an account's scripts, a line each: name, size, and `active` for the one that runs.
     List {
         /// The account.
@@ -96,6 +96,25 @@ pub struct SieveTest {
     /// A mailbox that exists beside INBOX; repeat for more.
     #[arg(long, value_name = "NAME")]
     pub mailbox: Vec<String>,
+    /// The id of a mailbox that exists (RFC 9042); repeat for more.
+    #[arg(long, value_name = "ID")]
+    pub mailbox_id: Vec<String>,
+    /// A mailbox that has a special use, such as `Spam=\\Junk` (RFC 8579); repeat for more.
+    #[arg(long, value_name = "NAME=USE", value_parser = special_use)]
+    pub special_use: Vec<(String, String)>,
+    /// A value of `duplicate` (RFC 7352) that was seen before, by default a Message-ID; repeat for
+    /// more.
+    #[arg(long, value_name = "VALUE")]
+    pub seen: Vec<String>,
+    /// A folder of scripts that run before this one, as `sieve.before`.
+    #[arg(long, value_name = "FOLDER")]
+    pub before: Option<PathBuf>,
+    /// A folder of scripts that run after this one, as `sieve.after`.
+    #[arg(long, value_name = "FOLDER")]
+    pub after: Option<PathBuf>,
+    /// A folder of scripts for `include :global`, as `sieve.global`.
+    #[arg(long, value_name = "FOLDER")]
+    pub global: Option<PathBuf>,
     /// An item of `environment` (RFC 5183), such as `remote-ip=192.0.2.1`; repeat for more. By
     /// default they are those of a delivery on this machine: host, domain, location `MDA`, phase
     /// `during`, name and version.
@@ -108,5 +127,15 @@ fn environment_item(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((item, value)) if !item.is_empty() => Ok((item.to_ascii_lowercase(), value.to_owned())),
         _ => Err("write ITEM=VALUE, for example remote-ip=192.0.2.1".to_owned()),
+    }
+}
+
+/// A mailbox and its use.
+fn special_use(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, flag)) if !name.is_empty() && flag.starts_with('\\') => {
+            Ok((name.to_owned(), flag.to_owned()))
+        }
+        _ => Err("write NAME=USE, for example Spam=\\Junk".to_owned()),
     }
 }

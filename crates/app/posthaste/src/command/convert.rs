@@ -2,11 +2,12 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytesize::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
-use posthaste_delivery::{ConvertMode, ConvertOptions, ConvertReport, Loss};
+use posthaste_delivery::{ConvertMode, ConvertOptions, ConvertReport, Held, Loss, Sample};
 use posthaste_directory::{Account, Format};
 use posthaste_store::MailboxEntry;
 
@@ -16,13 +17,16 @@ use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open::{self, Opened};
 
-/// Messages that are looked at for the estimate: some tenths of a second.
+/// Messages that are looked at for the estimate, spread evenly over all mailboxes: some tenths of a
+/// second.
 const SAMPLE: u64 = 100;
 
 /// A mailbox to convert.
 struct Place {
     account: Account,
     mailbox: MailboxEntry,
+    /// That of the account.
+    held: Arc<Held>,
 }
 
 pub async fn run(config: Config, command: Convert) -> Result<()> {
@@ -66,9 +70,10 @@ async fn places(opened: &Opened, config: &Config, command: &Convert) -> Result<V
     for name in &command.accounts {
         let account = opened.found(&full_name(name, config)).await?;
         let list = opened.store.list(account.id).await?;
-        let before = places.len();
+        let (before, held) = (places.len(), Arc::new(Held::default()));
         for entry in list.entries.iter().filter(|e| wanted.as_ref().is_none_or(|name| *name == e.name)) {
-            places.push(Place { account: account.clone(), mailbox: entry.clone() });
+            let held = Arc::clone(&held);
+            places.push(Place { account: account.clone(), mailbox: entry.clone(), held });
         }
         if let Some(wanted) = wanted.as_ref().filter(|_| places.len() == before) {
             let account = &account.name;
@@ -101,16 +106,15 @@ async fn estimate(opened: &Opened, places: &[Place], options: ConvertOptions) ->
     let ids: Vec<_> = places.iter().map(|place| place.mailbox.id).collect();
     let heads = opened.store.status(&ids).await?;
     let total: u64 = heads.iter().flatten().map(|head| u64::from(head.counts.messages)).sum();
-    let (began, mut sample) = (Instant::now(), ConvertReport::default());
+    let (began, mut sample, mut chosen) =
+        (Instant::now(), ConvertReport::default(), Sample::new(SAMPLE, total));
     for place in places {
         let mailbox = opened.store.open(place.mailbox.id).await?;
         let dry = ConvertOptions { mode: ConvertMode::DryRun, ..options };
-        let mut converter = opened.delivery.converter(&place.account, mailbox, dry).await?;
-        while sample.examined + converter.report().examined < SAMPLE && converter.advance().await? {}
+        let converter = opened.delivery.converter(&place.account, mailbox, dry, &place.held).await?;
+        let mut converter = converter.sampled(&mut chosen);
+        while converter.advance().await? {}
         sample = sample.plus(*converter.report());
-        if sample.examined >= SAMPLE {
-            break;
-        }
     }
     let share = total as f64 / sample.examined.max(1) as f64;
     let seconds = (began.elapsed().as_secs_f64() * share).ceil();
@@ -133,7 +137,7 @@ async fn one(
     (bar, pause): (&ProgressBar, Option<Duration>),
 ) -> Result<ConvertReport> {
     let mailbox = opened.store.open(place.mailbox.id).await?;
-    let mut converter = opened.delivery.converter(&place.account, mailbox, options).await?;
+    let mut converter = opened.delivery.converter(&place.account, mailbox, options, &place.held).await?;
     let mut examined = 0;
     while converter.advance().await? {
         bar.inc(converter.report().examined - examined);

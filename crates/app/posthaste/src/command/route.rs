@@ -7,10 +7,13 @@ use std::sync::Arc;
 
 use posthaste_authentication::{Senders, srs};
 use posthaste_directory::{Directory, Recipient, ResolveError, Target, normal_domain};
+use posthaste_filter::SiteScripts;
+use posthaste_smtp_server::address::{Literal, literal, postmasters};
 use serde_json::json;
 
 use crate::cli;
 use crate::command::full_name;
+use crate::command::serve::hostname;
 use crate::config::{Config, RouteAccept};
 use crate::failure::{Failure, Result};
 use crate::open;
@@ -28,7 +31,9 @@ pub async fn run(config: Config, command: cli::Route) -> Result<()> {
     let address = full_name(&command.address, &config);
     let senders = Senders::new(Arc::clone(opened.store.engine()));
     let bounces = Bounces { senders, now: opened.store.unix_ms() / 1000 };
-    let steps = steps(&opened.directory, &bounces, &config, relays, &address).await?;
+    let site = config.sieve.site()?;
+    let ways = Ways { directory: &opened.directory, bounces, config: &config, relays, site };
+    let steps = ways.steps(&address).await?;
     let mut out = std::io::stdout().lock();
     for Step { depth, address, what } in &steps {
         let line = match command.json {
@@ -55,59 +60,113 @@ async fn stands_for_nobody(directory: &Directory, address: &str) -> Result<bool>
     }
 }
 
-/// The address and all that follows from it, the members of a group below it.
-async fn steps(
-    directory: &Directory,
-    bounces: &Bounces,
-    config: &Config,
+/// All that decides about mail for an address.
+struct Ways<'w> {
+    directory: &'w Directory,
+    bounces: Bounces,
+    config: &'w Config,
+    /// Whether this server sends mail to other domains.
     relays: bool,
-    address: &str,
-) -> Result<Vec<Step>> {
-    let (mut steps, mut met) = (Vec::new(), HashSet::new());
-    let mut next = vec![(0, address.to_owned(), None)];
-    while let Some((depth, address, sender)) = next.pop() {
-        let mut push = |what: String| steps.push(Step { depth, address: address.clone(), what });
-        if let Some(original) = bounces.original(directory, &address).await? {
-            match original {
-                Some(to) => {
-                    push(format!("is the sender of forwarded mail, in place of {to}: reports go to {to}"));
-                    next.push((depth + 1, to, None));
-                }
-                None => push(
-                    "is refused: this server did not make that sender address, or made it too long ago"
-                        .to_owned(),
-                ),
-            }
-            continue;
+    /// The administrator's scripts.
+    site: SiteScripts,
+}
+
+impl Ways<'_> {
+    /// Whom an address is for, and who that is if it is the postmaster of this server's own name.
+    async fn target(&self, address: &str) -> (std::result::Result<Target, ResolveError>, Option<String>) {
+        let found = self.directory.target(address).await;
+        if found.is_ok() {
+            return (found, None);
         }
-        match directory.target(&address).await {
-            Ok(target) if !met.insert(target.name().to_owned()) => push(match target {
-                Target::Account(_) => format!("is {}, which has it already", target.name()),
-                Target::Group(_) => format!("is the group {} again", target.name()),
-            }),
-            Ok(Target::Group(group)) => {
-                let whole =
-                    if group.address == address { String::new() } else { format!(" {}", group.address) };
-                let owner = group.owner.as_deref().map(|owner| format!("; reports go to {owner}"));
-                push(format!("is the group{whole} of {}{}", group.members.len(), owner.unwrap_or_default()));
-                next.extend(group.members.iter().rev().map(|to| (depth + 1, to.clone(), None)));
+        for postmaster in postmasters(address, &hostname(self.config), Some(&self.config.domain)) {
+            match self.directory.target(&postmaster).await {
+                Err(ResolveError::Invalid(_) | ResolveError::NotLocal | ResolveError::NoSuchUser) => {}
+                found => return (found, Some(postmaster)),
             }
-            Ok(Target::Account(recipient)) => {
-                push(account(&recipient));
-                let forward = recipient.account.forward.map(|forward| forward.to).unwrap_or_default();
-                let sender = Some(recipient.account.name);
-                next.extend(forward.into_iter().rev().map(|to| (depth + 1, to, sender.clone())));
-            }
-            // What a stranger may send is decided at RCPT; this is what becomes of mail of our own.
-            Err(ResolveError::NotLocal) => push(elsewhere(&address, config, relays)),
-            Err(ResolveError::Directory(error)) => return Err(error.into()),
-            Err(error) => {
-                let keeps = sender.map(|account| format!("; {account} keeps the message"));
-                push(format!("is refused: {error}{}", keeps.unwrap_or_default()));
-            }
+        }
+        (found, None)
+    }
+
+    /// Mail for a host by its address (RFC 5321 §4.1.3). A connection says which addresses are this
+    /// server's.
+    fn at_an_address(&self, local: &str, literal: Literal) -> String {
+        let Literal::Address(host) = literal else {
+            return "is refused: nobody knows such an address literal".to_owned();
+        };
+        let here = format!("At this server's own address it is {local}@{}", self.config.domain);
+        match self.relays && self.config.relay.to_addresses {
+            true => format!(
+                "is at an address: sent to {host} for users who logged in (`relay.to_addresses`). {here}"
+            ),
+            false => format!("is refused: nothing is sent to {host} (`relay.to_addresses`). {here}"),
         }
     }
-    Ok(steps)
+
+    /// The address and all that follows from it, the members of a group below it.
+    async fn steps(&self, address: &str) -> Result<Vec<Step>> {
+        let Self { directory, bounces, config, relays, site } = self;
+        let (mut steps, mut met) = (Vec::new(), HashSet::new());
+        let mut next = vec![(0, address.to_owned(), None)];
+        while let Some((depth, address, sender)) = next.pop() {
+            let mut push = |what: String| steps.push(Step { depth, address: address.clone(), what });
+            if let Some((local, literal)) = literal(&address) {
+                push(self.at_an_address(local, literal));
+                continue;
+            }
+            if let Some(original) = bounces.original(directory, &address).await? {
+                match original {
+                    Some(to) => {
+                        push(format!(
+                            "is the sender of forwarded mail, in place of {to}: reports go to {to}"
+                        ));
+                        next.push((depth + 1, to, None));
+                    }
+                    None => push(
+                        "is refused: this server did not make that sender address, or made it too long ago"
+                            .to_owned(),
+                    ),
+                }
+                continue;
+            }
+            let (target, postmaster) = self.target(&address).await;
+            match target {
+                Ok(target) if !met.insert(target.name().to_owned()) => push(match target {
+                    Target::Account(_) => format!("is {}, which has it already", target.name()),
+                    Target::Group(_) => format!("is the group {} again", target.name()),
+                }),
+                Ok(Target::Group(group)) => {
+                    let whole =
+                        if group.address == address { String::new() } else { format!(" {}", group.address) };
+                    let owner = group.owner.as_deref().map(|owner| format!("; reports go to {owner}"));
+                    push(format!(
+                        "is the group{whole} of {}{}",
+                        group.members.len(),
+                        owner.unwrap_or_default()
+                    ));
+                    next.extend(group.members.iter().rev().map(|to| (depth + 1, to.clone(), None)));
+                }
+                Ok(Target::Account(recipient)) => {
+                    let what = account(&recipient, site);
+                    push(match postmaster {
+                        Some(postmaster) => format!("stands for {postmaster}, which {what}"),
+                        None => what,
+                    });
+                    let forward = recipient.account.forward.map(|forward| forward.to).unwrap_or_default();
+                    let sender = Some(recipient.account.name);
+                    next.extend(forward.into_iter().rev().map(|to| (depth + 1, to, sender.clone())));
+                }
+                // What a stranger may send is decided at RCPT. This is what becomes of our own
+                // mail.
+                Err(ResolveError::NotLocal) => push(elsewhere(&address, config, *relays)),
+                Err(ResolveError::Directory(error)) => return Err(error.into()),
+                Err(error) => {
+                    let keeps = sender.map(|account| format!("; {account} keeps the message"));
+                    push(format!("is refused: {error}{}", keeps.unwrap_or_default()));
+                }
+            }
+        }
+        Ok(steps)
+    }
 }
 
 /// Reports about mail that was sent on under a sender of ours (SRS).
@@ -128,7 +187,7 @@ impl Bounces {
 }
 
 /// The treatment of mail by an account.
-fn account(Recipient { account, address, detail }: &Recipient) -> String {
+fn account(Recipient { account, address, detail }: &Recipient, site: &SiteScripts) -> String {
     let mut what = match (address.as_str() == account.name, detail) {
         (true, _) => "is an account".to_owned(),
         (false, Some(detail)) => format!("is {} (`{detail}` is a detail)", account.name),
@@ -140,9 +199,12 @@ fn account(Recipient { account, address, detail }: &Recipient) -> String {
         None => {}
     }
     if account.forward.as_ref().is_none_or(|forward| forward.keep) {
-        what += &match &account.scripts.active {
-            Some(script) => format!(": filed by the Sieve script '{script}'"),
-            None => ": INBOX".to_owned(),
+        let scripts = site.around(account.scripts.active.as_deref());
+        let scripts: Vec<String> = scripts.map(|name| format!("'{name}'")).collect();
+        what += &match scripts.as_slice() {
+            [] => ": INBOX".to_owned(),
+            [script] => format!(": filed by the Sieve script {script}"),
+            scripts => format!(": filed by the Sieve scripts {}", scripts.join(", ")),
         };
     }
     what

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use posthaste_filter::{SiteFolders, SiteScripts, zone_minutes};
 use posthaste_mime_summary::{HeaderFields, Span, address_list};
-use posthaste_sieve::{Capabilities, Context, Location, Moment, Script};
+use posthaste_sieve::{Context, Location, Moment, Script, duplicate_value};
 
 use super::serve::machine_name;
 use crate::cli;
@@ -41,16 +42,24 @@ pub(super) fn source(file: &Path) -> Result<String> {
         .map_err(|_| Failure::Usage(format!("{}: a script must be UTF-8", file.display())))
 }
 
+/// As the server does, with its limits.
 fn compile(file: &Path) -> Result<Script> {
     let source = source(file)?;
-    Script::compile(&source, &Capabilities::default()).map_err(|errors| {
+    posthaste_filter::compile(&source).map_err(|errors| {
         let lines: Vec<String> = errors.0.iter().map(|e| format!("{}: {e}", file.display())).collect();
         Failure::Incomplete(lines.join("\n"))
     })
 }
 
 fn test(options: &cli::SieveTest) -> Result<()> {
-    let script = compile(&options.script)?;
+    let own = Arc::new(compile(&options.script)?);
+    let folders = SiteFolders {
+        before: options.before.clone(),
+        after: options.after.clone(),
+        global: options.global.clone(),
+    };
+    let site = SiteScripts::read(&folders).map_err(|error| Failure::Usage(error.to_string()))?;
+    let script = if site.around(None).next().is_some() { site.whole(Some(&own)) } else { Arc::clone(&own) };
     let message = read(&options.message)?;
     let field = |name: &str| first_address(&message, name);
     let from = match options.from.as_deref() {
@@ -60,15 +69,17 @@ fn test(options: &cli::SieveTest) -> Result<()> {
     };
     let to = options.to.clone().or_else(|| field("to")).unwrap_or_default();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let unix_s = i64::try_from(now).unwrap_or(i64::MAX);
     let trial = Trial {
         own: vec![to.clone()],
         from,
         to,
-        now: Moment { unix_s: i64::try_from(now).unwrap_or(i64::MAX), zone_minutes: 0 },
-        mailboxes: &options.mailbox,
+        now: Moment { unix_s, zone_minutes: zone_minutes(unix_s) },
+        own_script: own,
+        site,
+        options,
         directory: options.script.parent().unwrap_or(Path::new("")),
         host: machine_name(),
-        environment: &options.environment,
     };
     println!("envelope from <{}> to <{}>", trial.from, trial.to);
     let outcome = script.run(&message, &trial);
@@ -98,11 +109,13 @@ struct Trial<'o> {
     to: String,
     own: Vec<String>,
     now: Moment,
-    mailboxes: &'o [String],
+    own_script: Arc<Script>,
+    /// Those of the administrator.
+    site: SiteScripts,
+    /// What the command line says of mailboxes and messages before.
+    options: &'o cli::SieveTest,
     directory: &'o Path,
     host: String,
-    /// Values of the command line, which go before those of a delivery.
-    environment: &'o [(String, String)],
 }
 
 impl Context for Trial<'_> {
@@ -123,18 +136,36 @@ impl Context for Trial<'_> {
     }
 
     fn mailbox_exists(&self, mailbox: &str) -> bool {
-        mailbox.eq_ignore_ascii_case("INBOX") || self.mailboxes.iter().any(|name| name == mailbox)
+        let named = self.options.special_use.iter().map(|(name, _)| name);
+        let mut all = self.options.mailbox.iter().chain(named);
+        mailbox.eq_ignore_ascii_case("INBOX") || all.any(|name| name == mailbox)
     }
 
-    /// RFC 5183 §4.1; of an item that is given twice, the last value.
+    fn mailbox_id_exists(&self, id: &str) -> bool {
+        self.options.mailbox_id.iter().any(|one| one == id)
+    }
+
+    fn special_use_exists(&self, mailbox: Option<&str>, flag: &str) -> bool {
+        let is_meant = |name: &str| mailbox.is_none_or(|mailbox| mailbox == name);
+        self.options.special_use.iter().any(|(name, one)| is_meant(name) && one.eq_ignore_ascii_case(flag))
+    }
+
+    fn is_duplicate(&self, key: &str) -> bool {
+        self.options.seen.iter().any(|value| duplicate_value(key) == Some(value))
+    }
+
+    /// RFC 5183 §4.1; those of the command line go before those of a delivery, the last one first.
     fn environment(&self, item: &str) -> Option<Cow<'_, str>> {
-        if let Some((_, value)) = self.environment.iter().rev().find(|(name, _)| name == item) {
+        if let Some((_, value)) = self.options.environment.iter().rev().find(|(name, _)| name == item) {
             return Some(Cow::Borrowed(value));
         }
         posthaste_filter::delivery_item(&self.host, item).map(Cow::Borrowed)
     }
 
     fn script(&self, location: Location, name: &str) -> Result<Option<Arc<Script>>, String> {
+        if let Some(script) = self.site.included(location, name, &self.own_script) {
+            return Ok(Some(script));
+        }
         // A name that leaves the directory names no script of it.
         if name.contains(['/', '\0']) || name.starts_with('.') {
             return Ok(None);

@@ -2,8 +2,9 @@
 //!
 //! Tables are those of `encoding_rs`. Mail has further charsets. Some of them are `mail-parser`'s
 //! (UTF-7 …), and some are in [`legacy`]. Nothing is refused. Text without a charset, or labelled
-//! us-ascii, is read as UTF-8 if it is valid UTF-8, and as windows-1252 otherwise. An unknown
-//! charset is read as UTF-8 with replacement characters.
+//! us-ascii, is read as UTF-8 if it is valid UTF-8, and as windows-1252 otherwise. Piece by piece,
+//! it is UTF-8 up to the first byte that is not. An unknown charset is read as UTF-8 with
+//! replacement characters.
 
 use std::borrow::Cow;
 
@@ -17,8 +18,9 @@ use crate::in_bounds::InBounds;
 
 mod legacy;
 
-/// Longest text in a charset that can only be decoded whole (UTF-7 …); the rest is not read.
-const WHOLE_MAX: usize = 1024 * 1024;
+/// Longest line of a text in a charset that is decoded line by line (UTF-7 …). A longer one is cut,
+/// and its rest begins in the first state.
+const LINE_MAX: usize = 1024 * 1024;
 
 /// Longest label that is looked up.
 const LABEL_MAX: usize = 40;
@@ -28,8 +30,45 @@ enum Named {
     /// None given, or us-ascii, whose bytes are often something else.
     Unsaid,
     Known(&'static Charset),
-    /// One of `mail-parser`'s own.
-    Other(fn(&[u8]) -> String),
+    /// One of `mail-parser`'s own, or of [`legacy`].
+    Other(Decode, Cut),
+}
+
+type Decode = fn(&[u8]) -> String;
+
+/// Where a text can be cut, so that its pieces can be decoded by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// A byte is a character.
+    Anywhere,
+    /// Four bytes are a character. The first one may say which byte of the four comes first.
+    Words,
+    /// A line begins in the first state.
+    Lines,
+    /// The state of ISO-2022-KR stays over the ends of lines.
+    Shifts,
+}
+
+/// The bytes that shift out and in: ISO-2022-KR (RFC 1557).
+const SHIFT_OUT: u8 = 0x0e;
+const SHIFT_IN: u8 = 0x0f;
+
+impl Cut {
+    /// How many of these bytes can be decoded by themselves; those from `fresh` on are new.
+    fn place(self, bytes: &[u8], fresh: usize) -> usize {
+        let words = bytes.len() / 4 * 4;
+        match self {
+            Cut::Anywhere => bytes.len(),
+            Cut::Words => words,
+            Cut::Lines | Cut::Shifts => {
+                let line_end = bytes.in_bounds(fresh..).iter().rposition(|&byte| byte == b'\n');
+                match line_end.map(|at| fresh + at + 1) {
+                    None if bytes.len() > LINE_MAX => bytes.len(),
+                    until => until.unwrap_or(0),
+                }
+            }
+        }
+    }
 }
 
 fn named(label: &[u8]) -> Named {
@@ -44,8 +83,9 @@ fn named(label: &[u8]) -> Named {
     if label.len() > LABEL_MAX || !label.is_ascii() {
         return Named::Known(UTF_8);
     }
-    by_alias(&label.to_ascii_lowercase())
-        .unwrap_or_else(|| charset_decoder(label).map_or(Named::Known(UTF_8), Named::Other))
+    by_alias(&label.to_ascii_lowercase()).unwrap_or_else(|| {
+        charset_decoder(label).map_or(Named::Known(UTF_8), |decode| Named::Other(decode, Cut::Lines))
+    })
 }
 
 /// Charsets under names that mail programs use and the encoding standard does not have, and those
@@ -62,16 +102,16 @@ fn by_alias(label: &[u8]) -> Option<Named> {
         (_, Some(b"949")) | (b"uhc" | b"x-windows-949", _) => Named::Known(EUC_KR),
         (_, Some(b"950")) => Named::Known(BIG5),
         (b"mac-roman" | b"macroman" | b"x-macroman", _) => Named::Known(MACINTOSH),
-        (b"hz" | b"hz-gb-2312" | b"hz-gb2312", _) => Named::Other(legacy::hz),
-        (b"iso-2022-kr" | b"csiso2022kr", _) => Named::Other(legacy::iso_2022_kr),
-        (b"utf-32" | b"utf32" | b"ucs-4" | b"iso-10646-ucs-4", _) => Named::Other(legacy::utf_32),
-        (b"utf-32be" | b"utf32be", _) => Named::Other(legacy::utf_32_be),
-        (b"utf-32le" | b"utf32le", _) => Named::Other(legacy::utf_32_le),
+        (b"hz" | b"hz-gb-2312" | b"hz-gb2312", _) => Named::Other(legacy::hz, Cut::Lines),
+        (b"iso-2022-kr" | b"csiso2022kr", _) => Named::Other(legacy::iso_2022_kr, Cut::Shifts),
+        (b"utf-32" | b"utf32" | b"ucs-4" | b"iso-10646-ucs-4", _) => Named::Other(legacy::utf_32, Cut::Words),
+        (b"utf-32be" | b"utf32be", _) => Named::Other(legacy::utf_32_be, Cut::Words),
+        (b"utf-32le" | b"utf32le", _) => Named::Other(legacy::utf_32_le, Cut::Words),
         // `8859-1` without its first word.
         _ if label.starts_with(b"8859-") => {
             Named::Known(Charset::for_label_no_replacement(&[b"iso-", label].concat())?)
         }
-        (_, Some(number)) => Named::Other(legacy::code_page(number)?),
+        (_, Some(number)) => Named::Other(legacy::code_page(number)?, Cut::Anywhere),
         _ => return None,
     })
 }
@@ -86,15 +126,19 @@ pub(crate) fn has_states(label: &[u8]) -> bool {
         || (["utf-16", "utf-32", "utf16", "utf32", "ucs-"].iter().any(|with| begins(with)))
 }
 
+/// Whether the label of a charset does not end in BE or LE.
+fn is_open(label: &[u8]) -> bool {
+    !label.trim_ascii().to_ascii_lowercase().ends_with(b"e")
+}
+
 /// The charset of these bytes: of UTF-16 the byte order mark says which (RFC 2781 §4.3).
 fn with_byte_order(charset: &'static Charset, label: &[u8], bytes: &[u8]) -> (&'static Charset, usize) {
     if charset != UTF_16LE && charset != UTF_16BE {
         return (charset, 0);
     }
-    let is_open = !label.trim_ascii().to_ascii_lowercase().ends_with(b"e");
     match bytes {
-        [0xfe, 0xff, ..] if is_open || charset == UTF_16BE => (UTF_16BE, 2),
-        [0xff, 0xfe, ..] if is_open || charset == UTF_16LE => (UTF_16LE, 2),
+        [0xfe, 0xff, ..] if is_open(label) || charset == UTF_16BE => (UTF_16BE, 2),
+        [0xff, 0xfe, ..] if is_open(label) || charset == UTF_16LE => (UTF_16LE, 2),
         _ => (charset, 0),
     }
 }
@@ -110,7 +154,7 @@ pub(crate) fn decode_bytes<'b>(label: &[u8], bytes: &'b [u8]) -> Cow<'b, str> {
             let (charset, mark) = with_byte_order(charset, label, bytes);
             charset.decode_without_bom_handling(bytes.in_bounds(mark..)).0
         }
-        Named::Other(decode) => Cow::Owned(decode(bytes.get(..WHOLE_MAX).unwrap_or(bytes))),
+        Named::Other(decode, _) => Cow::Owned(decode(bytes)),
     }
 }
 
@@ -121,33 +165,62 @@ pub struct CharsetReader {
 
 enum State {
     Streaming(Box<Decoder>),
-    Whole(fn(&[u8]) -> String, Vec<u8>),
+    /// UTF-8 so far, and the bytes of a character that is cut.
+    Guessed(Vec<u8>),
+    /// The bytes behind the last place at which the text could be cut.
+    Pieces(Decode, Cut, Vec<u8>),
 }
 
 impl CharsetReader {
     /// For the charset with this label; `sample` is the first piece of the bytes, which decides if
     /// the label says nothing.
     pub fn new(label: &[u8], sample: &[u8]) -> Self {
-        let charset = match named(label) {
-            Named::Other(decode) => return CharsetReader { state: State::Whole(decode, Vec::new()) },
+        let state = match named(label) {
+            Named::Other(decode, Cut::Words) => {
+                State::Pieces(with_mark(decode, label, sample), Cut::Words, Vec::new())
+            }
+            Named::Other(decode, cut) => State::Pieces(decode, cut, Vec::new()),
             // The mark itself is a space without width, which nobody looks for.
-            Named::Known(charset) => with_byte_order(charset, label, sample).0,
+            Named::Known(charset) => streaming(with_byte_order(charset, label, sample).0),
             Named::Unsaid => match std::str::from_utf8(sample) {
                 // A character cut by the end of the sample is no error.
-                Err(error) if error.error_len().is_some() => WINDOWS_1252,
-                _ => UTF_8,
+                Err(error) if error.error_len().is_some() => streaming(WINDOWS_1252),
+                _ => State::Guessed(Vec::new()),
             },
         };
-        CharsetReader { state: State::Streaming(Box::new(charset.new_decoder_without_bom_handling())) }
+        CharsetReader { state }
     }
 
     /// Appends the text of the next bytes to `into`.
     pub fn read(&mut self, bytes: &[u8], into: &mut String) {
         match &mut self.state {
             State::Streaming(decoder) => stream(decoder, bytes, into, Piece::Next),
-            State::Whole(_, kept) => {
-                let room = WHOLE_MAX.saturating_sub(kept.len());
-                kept.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+            State::Guessed(cut) => {
+                let joined: Cow<'_, [u8]> = match cut.is_empty() {
+                    true => Cow::Borrowed(bytes),
+                    false => Cow::Owned([cut, bytes].concat()),
+                };
+                let (text, rest, is_utf8) = utf8_part(&joined);
+                into.push_str(text);
+                match is_utf8 {
+                    true => *cut = rest.to_vec(),
+                    false => {
+                        let rest = rest.to_vec();
+                        self.state = streaming(WINDOWS_1252);
+                        self.read(&rest, into);
+                    }
+                }
+            }
+            State::Pieces(decode, cut, kept) => {
+                let fresh = kept.len();
+                kept.extend_from_slice(bytes);
+                let until = cut.place(kept, fresh);
+                let piece: Vec<u8> = kept.drain(..until).collect();
+                into.push_str(&decode(&piece));
+                let last_shift = piece.iter().rfind(|byte| matches!(**byte, SHIFT_OUT | SHIFT_IN));
+                if *cut == Cut::Shifts && last_shift == Some(&SHIFT_OUT) {
+                    kept.insert(0, SHIFT_OUT);
+                }
             }
         }
     }
@@ -156,8 +229,34 @@ impl CharsetReader {
     pub fn finish(self, into: &mut String) {
         match self.state {
             State::Streaming(mut decoder) => stream(&mut decoder, b"", into, Piece::Last),
-            State::Whole(decode, kept) => into.push_str(&decode(&kept)),
+            State::Guessed(cut) => into.push_str(&WINDOWS_1252.decode_without_bom_handling(&cut).0),
+            State::Pieces(decode, _, kept) => into.push_str(&decode(&kept)),
         }
+    }
+}
+
+fn streaming(charset: &'static Charset) -> State {
+    State::Streaming(Box::new(charset.new_decoder_without_bom_handling()))
+}
+
+/// The text at the beginning that is UTF-8, the bytes behind it, and whether these can still become
+/// UTF-8.
+fn utf8_part(bytes: &[u8]) -> (&str, &[u8], bool) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (text, b"", true),
+        Err(error) => {
+            let (valid, rest) = bytes.split_at(error.valid_up_to());
+            (std::str::from_utf8(valid).unwrap_or_default(), rest, error.error_len().is_none())
+        }
+    }
+}
+
+/// The decoder of UTF-32, of which the byte order mark may say which byte comes first.
+fn with_mark(decode: Decode, label: &[u8], sample: &[u8]) -> Decode {
+    match (is_open(label), sample.starts_with(b"\xff\xfe\0\0")) {
+        (true, true) => legacy::utf_32_le,
+        (true, false) => legacy::utf_32_be,
+        (false, _) => decode,
     }
 }
 
@@ -212,6 +311,73 @@ mod tests {
             ("nonsense", "ä".as_bytes(), "ä"),
         ] {
             assert_eq!(decode_bytes(label.as_bytes(), bytes), text, "{label}");
+        }
+    }
+    /// What a reader makes of a text that comes in pieces of these lengths.
+    fn in_pieces(label: &str, bytes: &[u8], lengths: &[usize]) -> String {
+        let (mut text, mut rest, mut lengths) = (String::new(), bytes, lengths.iter().cycle());
+        let mut reader: Option<CharsetReader> = None;
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.len().min(*lengths.next().unwrap()));
+            reader.get_or_insert_with(|| CharsetReader::new(label.as_bytes(), piece)).read(piece, &mut text);
+            rest = after;
+        }
+        if let Some(reader) = reader {
+            reader.finish(&mut text);
+        }
+        text
+    }
+
+    /// The first 32 KiB are ASCII, or UTF-8. What follows is neither.
+    #[test]
+    fn text_without_a_charset_is_utf8_up_to_the_first_byte_that_is_not() {
+        let ascii = "All work and no play.\n".repeat(2000);
+        let mixed = [ascii.as_bytes(), "Ä".as_bytes(), b" caf\xe9 \xfc \xe2\x82"].concat();
+        for label in ["", "us-ascii"] {
+            let text = in_pieces(label, &mixed, &[32 * 1024, 7]);
+            assert!(text.ends_with("play.\nÄ café ü â‚"), "{}", &text[ascii.len()..]);
+        }
+        let utf8 = [ascii.as_bytes(), "日本語 über".as_bytes()].concat();
+        assert!(in_pieces("", &utf8, &[ascii.len() + 1, 1]).ends_with("\n日本語 über"));
+        assert_eq!(in_pieces("", b"caf\xe9 \xc3\xa4", &[5, 1]), "café Ã¤", "the sample decides");
+    }
+
+    /// No text is too long to be read whole.
+    #[test]
+    fn the_end_of_a_long_text_is_read() {
+        let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<u8>>();
+        let wide = |text: &str| text.chars().flat_map(|c| u32::from(c).to_be_bytes()).collect::<Vec<u8>>();
+        let long = "0123456789abcde\n".repeat(80_000);
+        let ends = |label: &str, filler: &[u8], end: &[u8], wanted: &str| {
+            let text = in_pieces(label, &[filler, end].concat(), &[32 * 1024 - 3]);
+            assert!(text.ends_with(wanted), "{label}: {}", text.chars().rev().take(20).collect::<String>());
+        };
+        ends("cp850", long.as_bytes(), b"Caf\x82", "Café");
+        ends("cp437", long.replace('\n', " ").as_bytes(), b"\x81ber", "über");
+        ends("utf-7", long.as_bytes(), b"+AOQ-", "ä");
+        ends("hz", long.as_bytes(), b"a~{VPND~}b", "a中文b");
+        ends("iso-2022-kr", long.as_bytes(), b"a\x0eGQ1[\x0fb", "a한글b");
+        ends("utf-32", &wide(&long[..400_000]), &wide("ä\u{1f600}"), "ä\u{1f600}");
+        ends("utf-16be", &utf16(&long), &utf16("ä"), "ä");
+    }
+
+    #[test]
+    fn pieces_of_any_length_are_one_text() {
+        let utf32 = b"\xff\xfe\0\0\xe4\0\0\0\x0a\0\0\0\xe4\0\0\0";
+        for (label, bytes) in [
+            ("hz", &b"a~~~{VPND~}b\n~{VPND~}\n"[..]),
+            // The mode stays over a line end.
+            ("iso-2022-kr", b"\x1b$)Ca\x0eGQ1[\nGQ\n1[\x0fb\n\x0eGQ"),
+            ("utf-7", b"a+AOQ-b\n+AOQ-\n"),
+            ("cp850", b"\xb5\x9b\n\x82"),
+            ("utf-32", utf32),
+            ("", "aä日\n\u{1f600}".as_bytes()),
+        ] {
+            let whole = decode_bytes(label.as_bytes(), bytes);
+            for lengths in [&[4, 1][..], &[4, 3, 2], &[5], &[100]] {
+                let text = in_pieces(label, bytes, lengths);
+                assert_eq!(text.trim_start_matches('\u{feff}'), whole, "{label} {lengths:?}");
+            }
         }
     }
 }

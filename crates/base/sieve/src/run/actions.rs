@@ -86,6 +86,9 @@ fn edited(machine: &mut Machine<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Fields that a server alone writes (RFC 8601 §5, RFC 5321 §4.4).
+const OF_SERVERS: [&str; 2] = ["authentication-results", "return-path"];
+
 /// RFC 5293 §4.
 pub(crate) fn add_header(
     machine: &mut Machine<'_>,
@@ -96,6 +99,11 @@ pub(crate) fn add_header(
     let name = machine.text(name)?;
     if !crate::check::is_field_name(&name) {
         return Err(Fault(format!("\"{name}\" is not the name of a header field")));
+    }
+    // RFC 5293 §4: a server may protect fields. Its own results are believed further on.
+    if OF_SERVERS.iter().any(|one| name.eq_ignore_ascii_case(one)) {
+        machine.results.notes.push(format!("the field {name} may not be added"));
+        return Ok(());
     }
     // Line ends would make further fields of it.
     let value = machine.text(value)?.replace(['\r', '\n'], " ");
@@ -109,8 +117,10 @@ pub(crate) fn add_header(
 /// RFC 5293 §5.
 pub(crate) fn delete_header(machine: &mut Machine<'_>, delete: &DeleteHeader) -> Result<(), Fault> {
     let name = machine.text(&delete.name)?;
-    // RFC 5293 §5: traces stay, and so does what stops loops of replies and of redirects.
-    const KEPT: [&str; 3] = ["received", "auto-submitted", "x-sieve-redirected-from"];
+    // RFC 5293 §5: traces stay, and so does what stops loops of replies and of redirects. Under a
+    // field that is deleted, another one could stand in its place.
+    const KEPT: [&str; 4] =
+        ["received", "auto-submitted", "x-sieve-redirected-from", "authentication-results"];
     if KEPT.iter().any(|kept| name.eq_ignore_ascii_case(kept)) {
         machine.results.notes.push(format!("the field {name} may not be deleted"));
         return Ok(());

@@ -55,3 +55,39 @@ fn tests_and_later_actions_see_the_edit() {
     assert!(outcome.header(1).unwrap().starts_with(b"X-B: =?UTF-8?B?"));
     assert!(outcome.header(2).unwrap().starts_with(b"Received:"));
 }
+
+/// RFC 8601 §5: what a server says of a message is believed further on, so no script says it.
+#[test]
+fn fields_of_servers_are_not_edited() {
+    for body in [
+        "addheader \"Authentication-Results\" \"mail.example.org; dmarc=pass\";",
+        "addheader :last \"authentication-results\" \"x; spf=pass\";",
+        "addheader \"Return-Path\" \"<x@y>\";",
+    ] {
+        assert_eq!(edited(body), "unchanged", "{body}");
+    }
+    let message = "Authentication-Results: mail.example.org; dmarc=fail\r\nSubject: s\r\n\r\nbody";
+    let script = "require \"editheader\"; deleteheader \"Authentication-Results\";";
+    let outcome = World::default().run(script, message);
+    assert!(outcome.headers.is_empty() && outcome.error.is_none(), "{outcome:?}");
+    assert_eq!(outcome.notes, ["the field Authentication-Results may not be deleted"]);
+}
+
+/// RFC 5321 §4.4: who sends the message on takes the first field away.
+#[test]
+fn a_return_path_stays_in_front() {
+    let script = "require \"editheader\"; addheader \"X-B\" \"b\"; addheader \"X-C\" \"c\";";
+    for (before, after) in [
+        (
+            "Return-Path: <a@b>\r\nSubject: s\r\n\r\n",
+            "Return-Path: <a@b>\r\nX-C: c\r\nX-B: b\r\nSubject: s\r\n\r\n",
+        ),
+        (
+            "Subject: s\r\nReturn-Path: <a@b>\r\n\r\n",
+            "X-C: c\r\nX-B: b\r\nSubject: s\r\nReturn-Path: <a@b>\r\n\r\n",
+        ),
+    ] {
+        let outcome = World::default().run(script, before);
+        assert_eq!(String::from_utf8_lossy(outcome.headers.last().unwrap()), after);
+    }
+}

@@ -81,36 +81,48 @@ pub fn convert(message: &[u8]) -> Result<Outcome, Damage> {
 }
 
 /// Whether any part might be rich: a look at the bytes, so that ordinary mail is not parsed. The
-/// marks have characters that base64 lacks, so attachments are passed over at memory speed.
+/// marks have characters that base64 lacks, so attachments are passed over at memory speed. `.data`
+/// and `.date` are no marks.
 pub fn might_be_rich(message: &[u8]) -> bool {
-    let follows = |at: usize, word: &[u8]| {
-        let after = message.get(at + 1..).and_then(|rest| rest.get(..word.len()));
-        after.is_some_and(|after| after.eq_ignore_ascii_case(word))
+    let after = |at: usize, word: &[u8]| {
+        let (begin, rest) = message.get(at + 1..)?.split_at_checked(word.len())?;
+        begin.eq_ignore_ascii_case(word).then_some(rest)
     };
     memchr::memchr2_iter(b'-', b'.', message).any(|at| match message.get(at) {
-        Some(b'-') => follows(at, b"tnef"),
-        _ => follows(at, b"dat"),
+        Some(b'-') => after(at, b"tnef").is_some(),
+        _ => after(at, b"dat").is_some_and(|rest| rest.first().is_none_or(|b| !b.is_ascii_alphanumeric())),
     })
+}
+
+/// Whether any part says that it is rich, by its type or its name. Takes the memory of a message's
+/// structure, and nothing is decoded.
+pub fn says_it_is_rich(message: &[u8]) -> bool {
+    let says = |part: &Part| part.kind == Kind::Leaf && (has_type(part, message) || has_name(part, message));
+    might_be_rich(message) && Structure::parse(message).parts().iter().any(says)
+}
+
+fn has_type(part: &Part, message: &[u8]) -> bool {
+    let media = part.media(message);
+    media.is("application", "ms-tnef") || media.is("application", "vnd.ms-tnef")
+}
+
+/// Old systems send it as any bytes, with its usual name.
+fn has_name(part: &Part, message: &[u8]) -> bool {
+    let media = part.media(message);
+    if !media.is("application", "octet-stream") {
+        return false;
+    }
+    let disposition = part.fields.disposition.and_then(|span| Disposition::parse(span.of(message)));
+    let file = disposition.and_then(|disposition| disposition.params.decoded("filename"));
+    let name = file.or_else(|| media.params.decoded("name")).unwrap_or_default();
+    name.eq_ignore_ascii_case("winmail.dat")
 }
 
 /// Whether a part is TNEF, by its type, or by its name and its first bytes.
 fn is_rich(part: &Part, message: &[u8]) -> bool {
-    if part.kind != Kind::Leaf {
-        return false;
-    }
-    let media = part.media(message);
-    if media.is("application", "ms-tnef") || media.is("application", "vnd.ms-tnef") {
-        return true;
-    }
-    let is_named = || {
-        let disposition = part.fields.disposition.and_then(|span| Disposition::parse(span.of(message)));
-        let file = disposition.and_then(|disposition| disposition.params.decoded("filename"));
-        let name = file.or_else(|| media.params.decoded("name")).unwrap_or_default();
-        name.eq_ignore_ascii_case("winmail.dat")
-    };
-    media.is("application", "octet-stream")
-        && is_named()
-        && decode_transfer(part.encoding, part.body.of(message)).is_ok_and(|bytes| has_signature(&bytes))
+    let has_first_bytes =
+        || decode_transfer(part.encoding, part.body.of(message)).is_ok_and(|bytes| has_signature(&bytes));
+    part.kind == Kind::Leaf && (has_type(part, message) || has_name(part, message) && has_first_bytes())
 }
 
 /// Whether a change within it would make a signature false, or could not be seen.
@@ -175,8 +187,12 @@ impl<'m> Conversion<'m> {
             fields.find(|field| field.is(message, name)).map(|field| field.value(message).into_owned())
         };
         let own = People::of_message(&rich);
-        let missing: Vec<_> =
-            header_fields(&rich, &own).into_iter().filter(|(name, _)| field(name).is_none()).collect();
+        // The author of a message is checked by its From (DMARC: RFC 7489 §3.1; RFC 6409 §6.1)
+        // before it comes here. Without one, nobody was checked.
+        let is_outermost = self.structure.part(owner).is_some_and(|part| part.parent().is_none());
+        let may_add = |name: &str| !is_outermost || name != "From";
+        let fields = header_fields(&rich, &own).into_iter();
+        let missing: Vec<_> = fields.filter(|(name, _)| field(name).is_none() && may_add(name)).collect();
         let people = own.with_header(field);
         let whole = Whole::of(&rich, &people, &mut self.room)?;
         let has_version = field("mime-version").is_some();

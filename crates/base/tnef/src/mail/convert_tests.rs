@@ -101,12 +101,95 @@ fn a_message_that_is_nothing_else() {
     let mime = converted(&bare(header, &samples::note()));
     assert!(mime.starts_with(header.as_bytes()));
     assert_eq!(tree(&mime)[..3], ["multipart/mixed", " multipart/alternative", "  text/plain"]);
-    let head = ["subject", "from", "date", "mime-version"].map(|name| field(&mime, 0, name));
-    assert_eq!(head, ["Kept", "\u{c9}mile <emile@x.example>", "Tue, 14 Nov 2023 22:13:20 +0000", "1.0"]);
+    let head = ["subject", "date", "mime-version"].map(|name| field(&mime, 0, name));
+    assert_eq!(head, ["Kept", "Tue, 14 Nov 2023 22:13:20 +0000", "1.0"]);
     assert_eq!(
         mime.windows(9).filter(|w| w.eq_ignore_ascii_case(b"\nSubject:")).count(),
         2,
         "one of them inner"
+    );
+}
+
+/// Checks of the sender look at From: what had none when it came has none afterwards.
+#[test]
+fn no_author_is_made_for_a_message_without_one() {
+    let mail = String::from_utf8(samples::mail(&samples::note())).expect("ASCII");
+    let mail = mail.strip_prefix("From: Sender <sender@x.example>\r\n").expect("its first field");
+    for message in [bare("Subject: x\r\n", &samples::note()), mail.as_bytes().to_vec()] {
+        let mime = converted(&message);
+        let structure = Structure::parse(&mime);
+        let mut fields = HeaderFields::new(&mime, structure.parts()[0].header);
+        assert!(fields.all(|field| !["from", "sender"].iter().any(|name| field.is(&mime, name))));
+    }
+    // A message inside is what its sender wrote.
+    let forwarded = [&b"Content-Type: message/rfc822\r\n\r\n"[..], &bare("", &samples::note())].concat();
+    assert_eq!(field(&converted(&forwarded), 1, "from"), "\u{c9}mile <emile@x.example>");
+}
+
+#[test]
+fn a_name_in_a_text_is_no_mark() {
+    for text in ["a.data", "x.date = 1", "rfc.dat1", "a.DATA"] {
+        assert!(!might_be_rich(text.as_bytes()), "{text}");
+    }
+    for text in ["winmail.dat", "winmail.dat\"", "Winmail.DAT;", "application/ms-tnef", "x-TNEFx"] {
+        assert!(might_be_rich(text.as_bytes()), "{text}");
+    }
+    assert!(!says_it_is_rich(b"Subject: x\r\n\r\napplication/ms-tnef winmail.dat"));
+    let mail = String::from_utf8(samples::mail(&samples::note())).expect("ASCII");
+    let unnamed = mail.replace("application/ms-tnef", "application/octet-stream");
+    assert!(says_it_is_rich(mail.as_bytes()) && says_it_is_rich(unnamed.as_bytes()));
+    assert!(!says_it_is_rich(unnamed.replace("winmail.dat", "other.dat").as_bytes()));
+}
+
+/// Stored messages have a hash of these bytes. A program that gives others cannot show them: see
+/// docs/rich.md before you change an expected hash.
+#[test]
+fn a_conversion_gives_the_bytes_that_it_always_gave() {
+    let html = || samples::with_html("x", "<p>a &amp; <a href=\"http://x.example/\">b</a></p>");
+    let with = |properties: Vec<Property>| {
+        let mut rich = html();
+        rich.properties.retain(|property| property.id != property::RTF_COMPRESSED);
+        rich.properties.extend(properties);
+        rich
+    };
+    let rtf = b"{\\rtf1\\ansi\\ansicpg1252 {\\b bold} {\\i it\\'e9} \\ul u\\ul0\\par two\\u8211?\\tab x}";
+    let rtf = Property::new(property::RTF_COMPRESSED, Value::Binary(crate::rtf::compress(rtf)));
+    let mut contact = html();
+    contact.attributes = vec![Attribute { id: attribute::MESSAGE_CLASS, data: b"IPM.Contact\0".to_vec() }];
+    contact.properties.push(samples::text(property::DISPLAY_NAME, "Ana; B"));
+    let mail = |rich: &Message| samples::mail(rich);
+    let corpus = [
+        ("note", mail(&samples::note())),
+        ("bare note", bare("Subject: Kept\r\n", &samples::note())),
+        ("html", mail(&html())),
+        ("rtf", mail(&with(vec![rtf]))),
+        ("text", mail(&with(vec![samples::text(property::BODY, "a\r\n\u{e9}\r\n")]))),
+        ("request", mail(&samples::meeting("IPM.Schedule.Meeting.Request"))),
+        ("answer", mail(&samples::meeting("IPM.Schedule.Meeting.Resp.Pos"))),
+        ("cancellation", mail(&samples::meeting("IPM.Schedule.Meeting.Canceled"))),
+        ("contact", mail(&contact)),
+    ];
+    let hashes: Vec<_> = corpus
+        .iter()
+        .map(|(name, message)| {
+            let hash = Sha256::digest(converted(message));
+            (*name, hash[..8].iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+        })
+        .collect();
+    let hashes: Vec<_> = hashes.iter().map(|(name, hash)| (*name, hash.as_str())).collect();
+    assert_eq!(
+        hashes,
+        [
+            ("note", "3b73123cce0c9a99"),
+            ("bare note", "cef70171a329e560"),
+            ("html", "4db0be26c1218012"),
+            ("rtf", "53e1b6f0f59d2891"),
+            ("text", "6df031af97122409"),
+            ("request", "8d48c7d1c0f096b8"),
+            ("answer", "f97904cbc97576f9"),
+            ("cancellation", "00eacef48cff1589"),
+            ("contact", "d2fa521d33100177"),
+        ]
     );
 }
 

@@ -20,5 +20,5 @@ mod people;
 mod recurrence;
 mod whole;
 
-pub use convert::{Outcome, conversion_memory_max, convert, might_be_rich};
+pub use convert::{Outcome, conversion_memory_max, convert, might_be_rich, says_it_is_rich};
 pub use frame::{enrich, restore};

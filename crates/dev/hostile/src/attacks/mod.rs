@@ -11,6 +11,7 @@ mod rich;
 mod sharing;
 mod sieve;
 mod smtp;
+mod unfinished;
 mod verification;
 
 use crate::Stage;
@@ -139,6 +140,30 @@ pub const ATTACKS: &[Attack] = &[
         what: "DATA of 8 MiB each by 100 connections that pause",
         memory_mib: incoming,
         run: memory::unfinished,
+    },
+    Attack {
+        name: "append-behind",
+        what: "an octet behind each of 50 APPENDs of 60 MB that were cancelled",
+        memory_mib: incoming,
+        run: unfinished::behind,
+    },
+    Attack {
+        name: "append-unread",
+        what: "APPENDs of 60 MB that go on with literals of one octet, no answer read",
+        memory_mib: incoming,
+        run: unfinished::beside,
+    },
+    Attack {
+        name: "before-login",
+        what: "200 connections of all protocols whose commands never pause before a login",
+        memory_mib: |stage| 64 + stage.of(12, 200) as u64 / 2,
+        run: unfinished::ready,
+    },
+    Attack {
+        name: "trickle",
+        what: "BDAT of 128 MiB for nobody by 500 connections, octet by octet",
+        memory_mib: |stage| 64 + stage.of(30, 500) as u64 / 8,
+        run: unfinished::trickled,
     },
     Attack {
         name: "deflate-bomb",

@@ -94,8 +94,16 @@ impl FromStr for Which {
                 None => {
                     let target: Target = part.parse()?;
                     match target.scheme {
-                        Scheme::Pop3 => running.pop3 = Some(target),
                         Scheme::Imap => return Err(wrong()),
+                        Scheme::Pop3 if running.pop3.is_some() => {
+                            return Err(format!("`{name}` has two addresses of POP3: name one"));
+                        }
+                        Scheme::Pop3 => running.pop3 = Some(target),
+                        _ if running.send.is_some() => {
+                            return Err(format!(
+                                "`{name}` has two addresses of lmtp, smtp and submission: mail goes one way, so name one"
+                            ));
+                        }
                         Scheme::Smtp | Scheme::Lmtp | Scheme::Submission => running.send = Some(target),
                     }
                 }
@@ -275,6 +283,11 @@ mod tests {
         assert_eq!(r.pop3.unwrap().endpoint.port, 110);
         let build = Which::Build(Build { name: "new".into(), program: "./posthaste".into() });
         assert_eq!("new=./posthaste".parse(), Ok(build));
+        // The last of them does not win.
+        for two in ["x=imap://h,lmtp://h:24,submission://h:587", "x=imap://h,pop3://h,pop3://g"] {
+            let error = two.parse::<Which>().unwrap_err();
+            assert!(error.contains("`x` has two addresses"), "{error}");
+        }
         for wrong in ["dovecote", "x=smtp://h", "=imap://h", "x=imap://h,pid=y", "=/bin/posthaste"] {
             assert!(wrong.parse::<Which>().is_err(), "{wrong}");
         }

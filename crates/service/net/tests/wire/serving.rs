@@ -1,5 +1,7 @@
 //! Connections in the clear: reading, writing, deadlines, limits, the end.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use posthaste_net::{Connection, ConnectionLimits, Mode, NetError};
@@ -266,4 +268,53 @@ async fn shutdown_does_not_wait_for_ever() {
     within(started.recv()).await.unwrap();
     assert_eq!(server.stop().await.aborted, 1);
     assert!(matches!(within(client.read(&mut [0])).await, Ok(0) | Err(_)));
+}
+
+/// Counts the warnings of its thread.
+struct Warnings(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn a_stranger_cannot_fill_the_log_with_refused_connections() {
+    let warnings = Arc::new(AtomicUsize::new(0));
+    let _logging = tracing::subscriber::set_default(Warnings(Arc::clone(&warnings)));
+    let server = Server::start(
+        Mode::Plain,
+        |options| {
+            options.limits = ConnectionLimits::new(1, 100);
+            options.refusal = b"full";
+        },
+        echo,
+    );
+    let mut first = server.connect().await;
+    first.write_all(b"x").await.unwrap();
+    expect(&mut first, b"x").await;
+    for _ in 0..200 {
+        expect(&mut server.connect().await, b"full").await;
+    }
+    assert_eq!(warnings.load(Ordering::Relaxed), 1);
+    drop(first);
+    server.stop().await;
+    assert_eq!(warnings.load(Ordering::Relaxed), 2, "the count of the others");
 }

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -193,45 +193,73 @@ impl Runner {
         {
             return Ok(Ended::Asked);
         }
-        let mut seen = self.open().await?;
         let mut visits = JoinSet::new();
+        // Beside all else: a long queue in a slow store takes longer to read than a lease lasts.
+        let mut held = pin!(self.hold(lease));
+        let ended = tokio::select! {
+            ended = self.send_until(stop, &mut visits) => ended,
+            () = held.as_mut() => Ok(Ended::LeaseLost),
+        };
+        self.stopping.store(true, Ordering::Release);
+        let mut is_held = !matches!(ended, Ok(Ended::LeaseLost));
+        loop {
+            tokio::select! {
+                visit = visits.join_next() => if visit.is_none() { break },
+                () = held.as_mut(), if is_held => is_held = false,
+            }
+        }
+        self.stopping.store(false, Ordering::Release);
+        ended
+    }
+
+    /// Opens the queue and sends until `stop` completes. Visits that began go on behind it.
+    async fn send_until(
+        self: &Arc<Self>,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+        visits: &mut JoinSet<()>,
+    ) -> Result<Ended, QueueError> {
+        let mut seen = self.open().await?;
         let mut look = interval(LOOK);
-        // Without a lease nothing is renewed, and that seldom.
-        let mut renewal = interval(lease.as_deref().map_or(AGAIN, Lease::pause));
-        let ended = loop {
+        loop {
             if self.may_send() {
-                self.start_due(&mut visits);
-                self.clear_forgotten(&mut visits);
+                self.start_due(visits);
+                self.clear_forgotten(visits);
             }
             tokio::select! {
-                () = stop.as_mut() => break Ended::Asked,
+                () = stop.as_mut() => return Ok(Ended::Asked),
                 () = self.sleep_until_due() => {}
                 () = self.changed.notified() => {}
                 arrived = self.queue().arrived() => self.put(arrived, &mut seen.front),
                 Some(_) = visits.join_next() => {}
-                _ = renewal.tick() => {
-                    if let Some(lease) = &mut lease
-                        && !self.renew(lease).await
-                    {
-                        break Ended::LeaseLost;
-                    }
-                }
                 _ = look.tick() => {
                     if let Err(error) = self.look(&mut seen).await {
                         tracing::warn!(%error, "cannot check whether the queue has changed");
                     }
                 }
             }
-        };
-        self.stopping.store(true, Ordering::Release);
-        while visits.join_next().await.is_some() {}
-        self.stopping.store(false, Ordering::Release);
-        Ok(ended)
+        }
+    }
+
+    /// Renews the lease until it is lost; for ever without one.
+    async fn hold(&self, lease: Option<&mut Lease>) {
+        let Some(lease) = lease else { return std::future::pending().await };
+        loop {
+            tokio::time::sleep(lease.pause()).await;
+            // A store that does not answer renews nothing.
+            let left = self.lease_end.left().unwrap_or_default();
+            if tokio::time::timeout(left, self.renew(lease)).await.is_err() || self.lease_end.is_over() {
+                return;
+            }
+        }
     }
 
     /// Waits until this node has the lease; `false` if the runner stops before.
     async fn obtain(&self, lease: &mut Lease, mut stop: Pin<&mut impl Future<Output = ()>>) -> bool {
-        while !self.renew(lease).await {
+        loop {
+            self.renew(lease).await;
+            if self.may_send() {
+                return true;
+            }
             tokio::select! {
                 () = stop.as_mut() => return false,
                 () = tokio::time::sleep(lease.pause()) => {}
@@ -239,16 +267,14 @@ impl Runner {
             // The node that has the lease finds them in the store.
             self.queue().take_arrivals();
         }
-        true
     }
 
-    /// Renews the lease; whether this node has it.
-    async fn renew(&self, lease: &mut Lease) -> bool {
+    /// Renews the lease.
+    async fn renew(&self, lease: &mut Lease) {
         if let Err(error) = lease.renew().await {
             tracing::warn!(%error, "the lease of the queue cannot be renewed");
         }
         self.lease_end.set(lease.until().unwrap_or_else(Instant::now));
-        self.may_send()
     }
 
     /// Whether a message may be sent now.
@@ -275,12 +301,16 @@ impl Runner {
         Ok(Seen { changes, front })
     }
 
-    /// Sends the reports that a crash left owed. Nothing else is sent before.
+    /// Sends the reports that a crash left owed. Nothing else is sent before. Once the lease is
+    /// over, the node that has it sends them.
     async fn send_all_owed(&self) -> Result<(), QueueError> {
         let mut after = None;
         while let Some(page) = self.queue().page(after).await? {
             after = Some(page.last);
             for item in page.items.into_iter().filter(|item| !item.owed.is_empty()) {
+                if !self.may_send() {
+                    return Ok(());
+                }
                 let id = item.id;
                 // One whose reports cannot be sent keeps no other waiting. It is tried again when
                 // its item is.

@@ -3,11 +3,45 @@
 //! The clock of the runtime stands still while anything can be done, and then moves to the next
 //! deadline: no test waits.
 
+use posthaste_store::suite::layer::Layer;
+use posthaste_store::{DirectoryEntry, Result};
+
 use super::*;
+
+/// An engine that takes longer to list records than a lease lasts.
+#[derive(Default)]
+struct Slow {
+    inner: MemoryEngine,
+    is_slow: AtomicBool,
+}
+
+#[async_trait]
+impl Layer for Slow {
+    type Inner = MemoryEngine;
+
+    fn inner(&self) -> &MemoryEngine {
+        &self.inner
+    }
+
+    async fn directory_scan(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        if self.is_slow.load(Ordering::SeqCst) {
+            tokio::time::sleep(LeaseTimes::default().taken_over * 2).await;
+        }
+        self.inner.directory_scan(prefix, after, limit).await
+    }
+}
 
 /// Two nodes on one store.
 async fn nodes() -> (World, World) {
-    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    nodes_on(Arc::new(MemoryEngine::new())).await
+}
+
+async fn nodes_on(engine: Arc<dyn Engine>) -> (World, World) {
     let (mut one, mut two) = (World::of(Arc::clone(&engine)).await, World::of(engine).await);
     one.lease_times = Some(LeaseTimes::default());
     two.lease_times = Some(LeaseTimes::default());
@@ -107,4 +141,27 @@ async fn a_message_that_another_node_is_adding_stays() {
     one.stop().await;
     let mailbox = one.relay.delivery().store().open(mailbox).await.unwrap();
     assert_eq!(mailbox.current().await.unwrap().exists(), 0);
+}
+
+/// A long queue in a slow store: the lease is renewed while it is read, at the start and later.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_reads_for_long_keeps_the_lease() {
+    let engine = Arc::new(Slow::default());
+    let (mut one, mut two) = nodes_on(Arc::clone(&engine) as Arc<dyn Engine>).await;
+    one.accept("a@x.test", &["one@y.test"]).await;
+    engine.is_slow.store(true, Ordering::SeqCst);
+    one.start();
+    // It has the lease before the other one asks.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    two.start();
+    let day = Duration::from_secs(86_400);
+    let sent = tokio::time::timeout(day, next_two(&mut one)).await;
+    assert_eq!(sent.expect("nobody sends"), [tried("y.test"), got("y.test", &["one@y.test"])]);
+    // Each look at the queue takes as long.
+    two.accept("a@x.test", &["two@y.test"]).await;
+    let sent = tokio::time::timeout(day, next_two(&mut one)).await;
+    assert_eq!(sent.expect("nobody sends"), [tried("y.test"), got("y.test", &["two@y.test"])]);
+    one.stop().await;
+    two.stop().await;
+    assert!(two.events.try_recv().is_err());
 }

@@ -142,13 +142,16 @@ impl Rspamd {
 
     /// The field `MTA-Name` is left out: results in our name are our own.
     fn request(&self, envelope: &Envelope<'_>, message: Bytes) -> Result<Request<Full<Bytes>>, ScanError> {
-        let Envelope { id, address, helo, from, to } = envelope;
+        let Envelope { id, address, name, helo, from, to } = envelope;
         let mut request = Request::post("/checkv2")
             .header("Host", "rspamd")
             .header("Queue-Id", *id)
             .header("IP", address.to_string())
             .header("Helo", helo.as_bytes())
             .header("From", from.as_bytes());
+        if let Some(name) = name {
+            request = request.header("Hostname", name.as_bytes());
+        }
         for recipient in to {
             request = request.header("Rcpt", recipient.as_bytes());
         }

@@ -17,6 +17,7 @@ fn envelope() -> Envelope<'static> {
     Envelope {
         id: "1a",
         address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+        name: Some("mail.good.test"),
         helo: "host.test",
         from: "grüße@good.test",
         to: vec!["ana@example.org", "bo@example.org"],
@@ -57,6 +58,7 @@ async fn the_envelope_and_the_message_are_sent() {
     let request = request.to_lowercase();
     for line in [
         "ip: 192.0.2.1",
+        "hostname: mail.good.test",
         "helo: host.test",
         "queue-id: 1a",
         "from: grüße@good.test",

@@ -247,7 +247,7 @@ impl Sweep {
 
     async fn sweep_references(&self, from: PagingState, report: &mut Report) -> Result<Option<PagingState>> {
         let before_us = now_us() - i64::try_from(self.patience.as_micros() / 2).unwrap_or(i64::MAX);
-        let (page, next) = self.references(from).await?;
+        let (page, next) = self.page_of_references(from).await?;
         report.examined += page.len() as u64;
         let dead = self.dead_references(page).await?;
         let bodies = self.owners_of(&dead).await?;
@@ -256,7 +256,7 @@ impl Sweep {
     }
 
     /// A page of all references.
-    pub(crate) async fn references(
+    pub(crate) async fn page_of_references(
         &self,
         from: PagingState,
     ) -> Result<(Vec<Reference>, Option<PagingState>)> {
@@ -331,6 +331,15 @@ impl Sweep {
             Entry::Vacant(entry) => entry.insert(self.mailboxes.all_chunks(mailbox).await?),
         };
         Ok(chunks.as_ref().is_some_and(|chunks| refers(chunks, reference.uid, reference.commit)))
+    }
+
+    /// How many messages with this body exist, by plain reads.
+    pub(crate) async fn references(&self, body: BodyId) -> Result<u64> {
+        let (mut known, mut count) = (Known::new(), 0);
+        for reference in &self.owners(body).await?.references {
+            count += u64::from(self.is_alive(&mut known, reference).await?);
+        }
+        Ok(count)
     }
 
     /// A body and its references, read in this order: a later object belongs to a reference that is

@@ -165,10 +165,15 @@ pub(crate) fn write_again(dir: &Path, id: Id) -> Result<()> {
     write().map_err(unavailable(dir))
 }
 
-/// The file as it shall be, under another name.
+/// The file as it shall be, under another name. What has that name is removed: it may be a second
+/// name of another file, or a link to one.
 fn write_draft(dir: &Path, id: Id) -> std::io::Result<PathBuf> {
     let draft = dir.join(format!("format.{}", std::process::id()));
-    let mut file = File::create(&draft)?;
+    match std::fs::remove_file(&draft) {
+        Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let mut file = File::create_new(&draft)?;
     write!(file, "posthaste-store {VERSION}\nid {id}\n")?;
     file.sync_all()?;
     Ok(draft)
@@ -251,6 +256,20 @@ mod tests {
         }
         std::fs::write(dir.join("format"), format!("posthaste-store {}\n", VERSION + 1)).unwrap();
         assert!(open(dir, Access::Shared).unwrap_err().to_string().contains("use a newer program"));
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_draft_changes_nothing_elsewhere() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (other, id) = (elsewhere.path().join("other"), made(dir.path()));
+        let draft = dir.path().join(format!("format.{}", std::process::id()));
+        std::fs::write(&other, "x").unwrap();
+        std::os::unix::fs::symlink(&other, &draft).unwrap();
+        write_again(dir.path(), id).unwrap();
+        std::fs::hard_link(&other, &draft).unwrap();
+        write_again(dir.path(), id).unwrap();
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "x");
+        assert_eq!(open(dir.path(), Access::Shared).unwrap().unwrap().id, id);
     }
 
     #[test]

@@ -10,7 +10,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use posthaste_store::{Result, StoreError};
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::io::Errno;
 
 use crate::log::disk::{failed, is_full};
 
@@ -33,7 +34,8 @@ fn require_readable(path: &Path) -> Result<()> {
 }
 
 /// Takes the room for `readers` slots in the index of `dir`. `Full` if there is none. Where the
-/// file system cannot, it does nothing. `Unavailable` if the disk cannot read the file.
+/// file system cannot, it does nothing. A file that the disk cannot read is refused, and so is a
+/// link in its place: LMDB would write where the link leads.
 pub(crate) fn allocate(dir: &Path, readers: u32) -> Result<()> {
     let path = dir.join("lock.mdb");
     // LMDB's locks on the file belong to the process, and end when it closes any descriptor of the
@@ -42,25 +44,51 @@ pub(crate) fn allocate(dir: &Path, readers: u32) -> Result<()> {
     if dir.canonicalize().is_ok_and(|dir| is_open(&dir)) {
         return Ok(());
     }
+    let found = std::fs::symlink_metadata(&path).ok();
+    if found.as_ref().is_some_and(|found| found.is_symlink()) {
+        return Err(failed(path.display())(Errno::LOOP.into()));
+    }
     require_readable(&path)?;
-    let (len, has) = std::fs::metadata(&path).map_or((0, 0), |found| (found.len(), found.blocks() * 512));
+    let (len, has) = found.map_or((0, 0), |found| (found.len(), found.blocks() * 512));
     let need = len.max(u64::from(readers) * SLOT + HEAD);
     if has >= need {
         return Ok(());
     }
     let take = || -> io::Result<()> {
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&path)?;
         // The length is LMDB's affair: by it a process knows how many slots there are.
         Ok(fallocate(&file, FallocateFlags::KEEP_SIZE, 0, need)?)
     };
     match take() {
-        Err(e) if is_full(&e) => Err(failed(path.display())(e)),
+        Err(e) if is_full(&e) || e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            Err(failed(path.display())(e))
+        }
         // A directory that may not be written is LMDB's to refuse.
         Err(e) if e.kind() != ErrorKind::Unsupported => {
             tracing::debug!(path = %path.display(), error = %e, "room for the lock file was not taken");
             Ok(())
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_its_place_is_refused() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let other = elsewhere.path().join("other");
+        std::os::unix::fs::symlink(&other, dir.path().join("lock.mdb")).unwrap();
+        assert!(allocate(dir.path(), 126).is_err() && !other.exists());
+        // Nor is one that leads to a file with enough room.
+        std::fs::write(&other, vec![1; 1 << 20]).unwrap();
+        assert!(allocate(dir.path(), 126).is_err());
+        assert_eq!(std::fs::read(&other).unwrap(), vec![1; 1 << 20]);
+        std::fs::remove_file(dir.path().join("lock.mdb")).unwrap();
+        allocate(dir.path(), 126).unwrap();
     }
 }

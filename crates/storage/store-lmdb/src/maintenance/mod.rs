@@ -27,6 +27,7 @@ mod ranges;
 mod shrink;
 mod superseded;
 
+use posthaste_mail_model::BodyId;
 use posthaste_store::{Report, Result};
 
 use self::copies::count_copies;
@@ -50,6 +51,15 @@ pub(crate) struct Prepared {
 pub(crate) fn is_any_due(shared: &Shared) -> Result<bool> {
     let txn = shared.index.read()?;
     Ok(!shared.index.due.is_empty(&txn).indexed()? || ranges::is_due(&shared.index, &txn)?)
+}
+
+/// How many messages have a body; `None` while copied or expunged messages are not counted.
+pub(crate) fn references(shared: &Shared, body: BodyId) -> Result<Option<u64>> {
+    let txn = shared.index.read()?;
+    if !shared.index.copied.is_empty(&txn).indexed()? || !shared.index.expunging.is_empty(&txn).indexed()? {
+        return Ok(None);
+    }
+    Ok(Some(shared.index.body(&txn, body)?.map_or(0, |place| u64::from(place.refs))))
 }
 
 /// Prepares the checkpoints of one round.

@@ -1,4 +1,4 @@
-//! Redo: applies logged commits to an index that lacks them. The only replay there is.
+//! Redo: applies logged commits to an index that lacks them. No other code applies them.
 //!
 //! At open, and after a failed index commit, the *tail* of a pack is redone. It is the records
 //! beyond the end that the index has of the pack. A server acknowledges a commit when its pack is
@@ -6,7 +6,9 @@
 //! was waiting for any more; redoing them does no harm. An index restored from a backup is behind
 //! all packs, and a redo brings it up to them.
 //!
-//! A rebuild redoes the whole log, in the order of its sequence numbers, into an empty index.
+//! A rebuild redoes the whole log, in the order of its sequence numbers, into an empty index. It
+//! chooses the records, and fits those that follow a gap, before it has them applied here
+//! (`rebuild/replay.rs`).
 //!
 //! A commit is applied only if the mailbox, list or record is at the state that it was made
 //! against.

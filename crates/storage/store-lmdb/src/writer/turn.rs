@@ -11,7 +11,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 /// The queue of the processes that want to write.
 #[derive(Debug)]
@@ -19,10 +22,12 @@ pub(crate) struct Turn(Option<File>);
 
 impl Turn {
     /// Opens or makes the file. Without it (a disk that is full to the last name) writing goes on,
-    /// and may be unfair.
+    /// and may be unfair. A link is not followed: no file is made where it leads.
     pub(crate) fn open(dir: &Path) -> Self {
         let path = dir.join("turn");
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&path);
         let file = file.inspect_err(|error| {
             tracing::warn!(path = %path.display(), %error, "processes that write do not take turns");
         });
@@ -47,6 +52,15 @@ impl Turn {
 mod tests {
     use super::*;
     use parking_lot::Mutex;
+
+    #[test]
+    fn a_link_in_its_place_is_not_followed() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let other = elsewhere.path().join("other");
+        std::os::unix::fs::symlink(&other, dir.path().join("turn")).unwrap();
+        assert!(Turn::open(dir.path()).0.is_none() && !other.exists());
+        assert_eq!(Turn::open(dir.path()).take(|| 1), 1);
+    }
 
     /// A mutex plays LMDB's lock: the quickest thread gets it, too.
     #[test]

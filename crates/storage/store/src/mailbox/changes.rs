@@ -84,11 +84,7 @@ impl Mailbox {
     /// The same for those that did not change after a mod-sequence.
     pub async fn remove_unchanged(&self, uids: &NumSet, since: ModSeq) -> Result<Expunged> {
         let uids = uids.clone();
-        self.remove_where(move |view| {
-            let unchanged = view.rows_of_uids(&uids).filter(|(_, row)| row.modseq() <= since);
-            unchanged.map(|(_, row)| row.uid().value()).collect()
-        })
-        .await
+        self.remove_where(move |view| view.unchanged(&uids, since)).await
     }
 
     async fn remove_where(&self, choose: impl Fn(&View) -> NumSet + Send + 'static) -> Result<Expunged> {

@@ -16,7 +16,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use posthaste_mail_model::{NumSet, Uid};
+use posthaste_mail_model::{ModSeq, NumSet, Uid};
 use tokio::sync::oneshot;
 
 use super::base::{Base, Needs};
@@ -35,6 +35,13 @@ impl Mailbox {
     /// get new UIDs then.
     pub async fn move_to(&self, uids: &NumSet, target: &Destination) -> Result<Moved> {
         let (ends, uids) = (Ends::new(self, target), uids.clone());
+        ends.led(move |ends| async move { ends.run(&uids).await }).await
+    }
+
+    /// The same for those that did not change after a mod-sequence.
+    pub async fn move_unchanged(&self, uids: &NumSet, since: ModSeq, target: &Destination) -> Result<Moved> {
+        let ends = Ends { unchanged_since: Some(since), ..Ends::new(self, target) };
+        let uids = uids.clone();
         ends.led(move |ends| async move { ends.run(&uids).await }).await
     }
 
@@ -98,6 +105,8 @@ struct Ends {
     target: Arc<MailboxState>,
     /// Flags that the messages keep.
     kept: Kept,
+    /// Messages that changed after it stay in the source.
+    unchanged_since: Option<ModSeq>,
 }
 
 impl Ends {
@@ -106,6 +115,7 @@ impl Ends {
             source: Arc::clone(&source.state),
             target: Arc::clone(&target.state),
             kept: target.kept.clone(),
+            unchanged_since: None,
         }
     }
 
@@ -180,6 +190,8 @@ impl Ends {
         for attempt in 0..ATTEMPTS_MAX {
             let source = self.source.prepare(Needs::Rows).await?;
             let Base::View(view) = &source else { return Err(StoreError::Busy) };
+            let unchanged = self.unchanged_since.map(|since| view.unchanged(uids, since));
+            let uids = unchanged.as_ref().unwrap_or(uids);
             let originals = Originals::gather(&self.source, view, uids).await?.keeping(self.kept.clone());
             if originals.is_empty() {
                 return Ok(nothing(view));
@@ -267,13 +279,14 @@ impl Ends {
             Err(error) => return Err(self.target.failed(error)),
         }
         self.target.publish(target);
-        let expunged = self.source.expunge_led(&copied.source).await?;
+        let expunged = self.source.expunge_led(&copied.source, self.unchanged_since).await?;
         if expunged.uids == copied.source {
             return Ok(Some(Moved { copied, expunged }));
         }
-        // Others expunged the rest during the copy: this move must not keep their copies.
+        // Others expunged or changed the rest during the copy: this move must not keep their
+        // copies.
         let (ours, others) = copied.split(&expunged.uids);
-        self.target.expunge_led(&others.uids).await?;
+        self.target.expunge_led(&others.uids, None).await?;
         Ok(Some(Moved { copied: ours, expunged }))
     }
 
@@ -325,13 +338,16 @@ impl Copied {
 }
 
 impl MailboxState {
-    /// Expunges those of `uids` that exist, until no one else changes the mailbox. The caller must
-    /// lead it.
-    async fn expunge_led(&self, uids: &NumSet) -> Result<Expunged> {
+    /// Expunges those of `uids` that exist, and did not change after a mod-sequence, until no one
+    /// else changes the mailbox. The caller must lead it.
+    async fn expunge_led(&self, uids: &NumSet, unchanged_since: Option<ModSeq>) -> Result<Expunged> {
         let mut base = self.prepare(Needs::Rows).await?;
         for attempt in 0..ATTEMPTS_MAX {
             let mut draft = self.draft(&base);
-            let uids = draft.view()?.existing(uids);
+            let uids = match unchanged_since {
+                Some(since) => draft.view()?.unchanged(uids, since),
+                None => draft.view()?.existing(uids),
+            };
             let modseq = if uids.is_empty() { base.modseq() } else { draft.expunge(&uids) };
             let next = match draft.finish() {
                 None => base,

@@ -156,8 +156,10 @@ impl MailboxState {
             None => self.head.lock().as_ref().map(brief),
         };
         // A mailbox that is nobody's folder is not looked at.
-        if before.is_some_and(|before| before != brief(next)) && !self.unlimited.load(Ordering::Relaxed) {
-            self.context.changed.note(self.id);
+        if let Some(before) = before.filter(|before| *before != brief(next))
+            && !self.unlimited.load(Ordering::Relaxed)
+        {
+            self.context.changed.note(self.id, before.0);
         }
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste_mail_model::{AccountId, MailboxId, MailboxName, UidValidity};
+use posthaste_mail_model::{AccountId, MailboxId, MailboxName, Uid, UidValidity};
 
 use super::{KnownList, Store};
 use crate::change::CommitOutcome;
@@ -175,7 +175,7 @@ impl Store {
     /// Notifies sessions that have these mailboxes selected that they were deleted.
     fn forget(&self, removed: &[MailboxId]) {
         for id in removed {
-            self.changed().note(*id);
+            self.changed().note(*id, Uid::MIN);
             let state = self.shared.mailboxes.lock().remove_if(id, |_| true);
             if let Some(state) = state {
                 state.mark_deleted();

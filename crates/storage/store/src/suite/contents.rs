@@ -162,3 +162,23 @@ pub async fn a_body_takes_another_form(factory: &dyn Factory) {
     assert_eq!(none, CommitOutcome::Conflict);
     world.check().await;
 }
+
+/// Each message that has a body counts, also a copy of a copy that was just made. Expunged ones do
+/// not.
+pub async fn references_are_counted(factory: &dyn Factory) {
+    let world = World::new(factory).await;
+    let (mut a, mut b) = (world.folder().await, world.folder().await);
+    a.commit(a.appending(&[100, 70_000])).await;
+    let bodies: Vec<_> = a.kept.values().map(|kept| kept.body).collect();
+    let count = async |n: usize| world.engine.references(bodies[n]).await.unwrap();
+    assert_eq!((count(0).await, count(1).await), (1, 1));
+    b.commit_copies(b.copying(&a, &NumSet::range(1, 1)), &a).await;
+    assert_eq!((count(0).await, count(1).await), (2, 1));
+    a.commit_copies(a.copying(&b, &NumSet::range(1, 1)), &b).await;
+    a.commit_copies(a.copying(&b, &NumSet::range(1, 1)), &b).await;
+    assert_eq!((count(0).await, count(1).await), (4, 1));
+    b.commit(b.expunging(&NumSet::range(1, 1))).await;
+    assert_eq!((count(0).await, count(1).await), (3, 1));
+    assert_eq!(world.engine.references(new_body_id()).await.unwrap(), 0);
+    world.check().await;
+}

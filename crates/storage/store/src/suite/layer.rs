@@ -80,6 +80,9 @@ pub trait Layer: Send + Sync + 'static {
     async fn recode(&self, body: BodyId, bytes: Bytes) -> Result<CommitOutcome> {
         self.inner().recode(body, bytes).await
     }
+    async fn references(&self, body: BodyId) -> Result<u64> {
+        self.inner().references(body).await
+    }
 }
 
 #[async_trait]
@@ -142,6 +145,9 @@ impl<L: Layer> Engine for L {
     }
     async fn recode(&self, body: BodyId, bytes: Bytes) -> Result<CommitOutcome> {
         Layer::recode(self, body, bytes).await
+    }
+    async fn references(&self, body: BodyId) -> Result<u64> {
+        Layer::references(self, body).await
     }
     async fn maintain(&self) -> Result<Report> {
         self.inner().maintain().await

@@ -176,6 +176,12 @@ impl View {
         out
     }
 
+    /// Those of the UIDs that exist and did not change after a mod-sequence.
+    pub fn unchanged(&self, uids: &NumSet, since: ModSeq) -> NumSet {
+        let unchanged = self.rows_of_uids(uids).filter(|(_, row)| row.modseq() <= since);
+        unchanged.map(|(_, row)| row.uid().value()).collect()
+    }
+
     /// Those of the UIDs that were assigned once and no longer exist. They are sent as VANISHED
     /// when the engine no longer knows when they were expunged (RFC 7162 §3.2.5).
     pub fn missing(&self, uids: &NumSet) -> NumSet {

@@ -31,6 +31,7 @@ pub struct Asked {
 
 /// Sums of one command, account, client or folder size.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
 struct Sums {
     cpu_ns: u64,
     commands: u64,
@@ -38,6 +39,16 @@ struct Sums {
     sent: u64,
     commits: u64,
     body_reads: u64,
+    directory_reads: u64,
+    conversions: u64,
+    folder_messages: u64,
+}
+
+impl Sums {
+    /// The messages of the folder, in the mean of the commands.
+    fn messages(&self) -> f64 {
+        self.folder_messages as f64 / self.commands.max(1) as f64
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -109,14 +120,16 @@ fn text_of(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }
 
-const HEADER: &str = "     CPU s   commands   CPU ms each   received       sent    changes      body reads";
+const HEADER: &str = "     CPU s   commands   CPU ms each   received       sent    changes   body reads    look-ups   conversions";
 
 /// The columns of [`HEADER`].
 fn line(sums: &Sums) -> String {
-    let Sums { cpu_ns, commands, received, sent, commits, body_reads } = *sums;
+    let Sums { cpu_ns, commands, received, sent, commits, body_reads, .. } = *sums;
+    let Sums { directory_reads, conversions, .. } = *sums;
     let each = cpu_ns as f64 / 1e6 / commands.max(1) as f64;
     format!(
-        "{:>10.3} {commands:>10} {each:>13.3} {:>10} {:>10} {commits:>10} {body_reads:>15}",
+        "{:>10.3} {commands:>10} {each:>13.3} {:>10} {:>10} {commits:>10} {body_reads:>12} {directory_reads:>11} \
+         {conversions:>13}",
         cpu_ns as f64 / 1e9,
         ByteSize(received).to_string(),
         ByteSize(sent).to_string(),
@@ -133,42 +146,33 @@ fn class_of(label: &str) -> Option<FolderSize> {
     FolderSize::ALL.into_iter().find(|class| class.to_string() == label)
 }
 
-/// The number of messages used for a class: its bound.
-fn messages_of(class: FolderSize) -> Option<f64> {
-    match class {
-        FolderSize::None => None,
-        FolderSize::Over1000000 => Some(2e6),
-        class => class.most().map(f64::from),
-    }
-}
-
 impl Curve {
     /// Over all accounts. `None` while folders of one class alone were used.
     fn of(accounts: &[OfAccount]) -> Option<Self> {
         let mut by_class = BTreeMap::<FolderSize, Sums>::new();
         for folder in accounts.iter().flat_map(|account| &account.folders) {
-            if let Some(class) = class_of(&folder.folder) {
+            if let Some(class) = class_of(&folder.folder).filter(|class| *class != FolderSize::None) {
                 let sums = by_class.entry(class).or_default();
                 sums.cpu_ns += folder.sums.cpu_ns;
                 sums.commands += folder.sums.commands;
+                sums.folder_messages += folder.sums.folder_messages;
             }
         }
-        let points: Vec<_> = by_class
-            .into_iter()
-            .filter(|(_, sums)| sums.commands > 0)
-            .filter_map(|(class, sums)| {
+        let used = by_class.into_values().filter(|sums| sums.commands > 0);
+        let points: Vec<_> = used
+            .map(|sums| {
                 let commands = sums.commands as f64;
-                Some((messages_of(class)?, sums.cpu_ns as f64 / commands, commands))
+                (sums.messages(), sums.cpu_ns as f64 / commands, commands)
             })
             .collect();
-        Line::through(&points).map(|line| Self { line })
+        Some(Self { line: Line::through(&points).filter(|_| points.len() > 1)? })
     }
 
     /// The share of a command's cost that is left if its folder is cut.
-    fn left(&self, class: FolderSize, cut: u32) -> f64 {
-        let Some(messages) = messages_of(class).filter(|messages| *messages > f64::from(cut)) else {
+    fn left(&self, messages: f64, cut: u32) -> f64 {
+        if messages <= f64::from(cut) {
             return 1.0;
-        };
+        }
         let (now, then) = (self.line.at(messages), self.line.at(f64::from(cut)));
         if now > 0.0 { (then / now).clamp(0.0, 1.0) } else { 1.0 }
     }
@@ -189,7 +193,7 @@ fn write_account(
             most => format!("in folders up to {most}"),
         };
         writeln!(out, "{}  {label}", line(sums))?;
-        let left = curve.zip(class_of(folder)).map_or(1.0, |(curve, class)| curve.left(class, cut));
+        let left = curve.map_or(1.0, |curve| curve.left(sums.messages(), cut));
         now += sums.cpu_ns as f64 / 1e9;
         then += sums.cpu_ns as f64 / 1e9 * left;
     }
@@ -197,8 +201,8 @@ fn write_account(
         Some(Curve { line }) => writeln!(
             out,
             "\nIf its folders had at most {cut} messages: {then:.3} s of CPU instead of {now:.3} ({:.0} % less).\n\
-             The estimate is {:.3} ms + {:.3} ms per 100,000 messages: a line fitted to the mean cost of a command \
-             at each folder size, over all accounts. It is the same for all commands.",
+             The estimate is {:.3} ms + {:.3} ms per 100,000 messages: a line fitted to the mean cost of a command and \
+             the mean number of messages, for each folder size, over all accounts. It is the same for all commands.",
             if now > 0.0 { 100.0 * (now - then) / now } else { 0.0 },
             line.base / 1e6,
             line.slope * 1e5 / 1e6,
@@ -235,29 +239,46 @@ async fn read(data: &Path) -> Result<Bytes> {
 mod tests {
     use super::*;
 
-    fn account(name: &str, folders: &[(&str, u64, u64)]) -> OfAccount {
-        let of = |&(folder, cpu_ns, commands): &(&str, u64, u64)| OfFolder {
+    fn account(name: &str, folders: &[(&str, u64, u64, u64)]) -> OfAccount {
+        let of = |&(folder, cpu_ns, commands, each): &(&str, u64, u64, u64)| OfFolder {
             folder: folder.to_owned(),
-            sums: Sums { cpu_ns, commands, ..Sums::default() },
+            sums: Sums { cpu_ns, commands, folder_messages: each * commands, ..Sums::default() },
         };
         OfAccount { account: name.to_owned(), folders: folders.iter().map(of).collect() }
     }
 
-    /// A command costs 1 ms and 1 ms for every 10,000 messages.
+    fn said(account: &OfAccount, cut: u32, curve: &Curve) -> String {
+        let mut text = Vec::new();
+        write_account(&mut text, account, cut, Some(curve)).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    /// A command costs 1 ms and 1 ms for every 10,000 messages. Folders have fewer messages than
+    /// the bound of their class.
     #[test]
     fn smaller_folders_cost_what_the_line_says() {
         let accounts = [
-            account("ana", &[("none", 5_000_000, 10), ("100000", 1_100_000_000, 100)]),
-            account("bob", &[("10000", 20_000_000, 10), ("50000", 6_000_000, 1)]),
+            account("ana", &[("none", 5_000_000, 10, 0), ("100000", 700_000_000, 100, 60_000)]),
+            account("bob", &[("10000", 18_000_000, 10, 8_000), ("50000", 4_000_000, 1, 30_000)]),
         ];
         let curve = Curve::of(&accounts).unwrap();
-        assert!((curve.left(FolderSize::Upto100000, 10_000) - 2.0 / 11.0).abs() < 1e-6);
-        assert_eq!(curve.left(FolderSize::Upto10000, 10_000), 1.0);
-        assert_eq!(curve.left(FolderSize::None, 10_000), 1.0);
-        let mut text = Vec::new();
-        write_account(&mut text, &accounts[0], 10_000, Some(&curve)).unwrap();
-        let text = String::from_utf8(text).unwrap();
-        assert!(text.contains("0.205 s of CPU instead of 1.105 (81 % less)"), "{text}");
+        assert!((curve.left(60_000.0, 10_000) - 2.0 / 7.0).abs() < 1e-6);
+        assert_eq!((curve.left(8_000.0, 10_000), curve.left(0.0, 10_000)), (1.0, 1.0));
+        let text = said(&accounts[0], 10_000, &curve);
+        assert!(text.contains("0.205 s of CPU instead of 0.705 (71 % less)"), "{text}");
+        // A folder of the same class that is small enough saves nothing.
+        let cyd = account("cyd", &[("100000", 700_000_000, 100, 60_000)]);
+        assert!(said(&cyd, 60_000, &curve).contains("(0 % less)"));
         assert!(Curve::of(&accounts[..1]).is_none());
+    }
+
+    /// Where a line would begin below zero, it begins at zero.
+    #[test]
+    fn nothing_costs_less_than_nothing() {
+        let accounts =
+            [account("ana", &[("1000", 10_000_000, 10, 1_000), ("10000", 1_000_000_000, 10, 10_000)])];
+        let curve = Curve::of(&accounts).unwrap();
+        assert!(curve.left(10_000.0, 500) > 0.04, "{}", curve.left(10_000.0, 500));
+        assert!(!said(&accounts[0], 500, &curve).contains("(100 % less)"));
     }
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use posthaste_directory::NewAccount;
 
+use crate::audit::Act;
 use crate::command;
 use crate::config::Config;
 use crate::failure::Result;
@@ -26,6 +27,7 @@ pub(super) async fn first_account(opened: &Opened, config: &Config) -> Result<()
     let name = command::full_name("postmaster", config);
     let password = password::generate()?;
     let account = opened.directory.add(&name, &password, NewAccount::default()).await?;
+    Act::of_server(format!("serve: first account {}", account.name), config).ended(&Ok(()));
     let (data, name) = (config.data.display(), &account.name);
     let lines = format!("  account   {name}\n  password  {}", password.expose());
     let is_shown = if is_journal() {

@@ -14,6 +14,7 @@ use posthaste_metrics::Registry;
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Places, Shutdown, processors_for_work};
 use posthaste_pop3_server::{Pop3Options, Pop3Service};
 use posthaste_reporting::{Reporter, ReportingOptions};
+use posthaste_retention::InboxExpiry;
 use posthaste_screening::{Screening, ScreeningOptions, Seen};
 use posthaste_smtp_client::Dns;
 use posthaste_smtp_server::{
@@ -24,6 +25,7 @@ use posthaste_store::Store;
 
 use super::current_runner::CurrentRunner;
 use super::policies::Policies;
+use crate::audit;
 use crate::cli::Protocol;
 use crate::config::{self, Config, Plaintext, RspamdFailure};
 use crate::memory::Plan;
@@ -139,7 +141,8 @@ impl Services {
         .with_contexts(budgets.contexts.clone())
         .with_heavy(budgets.heavy.clone())
         .with_index(budgets.index.clone())
-        .with_accounts(budgets.accounts.clone());
+        .with_accounts(budgets.accounts.clone())
+        .with_record_of_acts(audit::of_clients(config));
         // RFC 6785: only with a place where scripts can be stored.
         let imap = match sieve_url(config) {
             Some(url) => imap.with_scripts(filter.clone(), url),
@@ -304,6 +307,7 @@ fn pop3_options(config: &Config) -> Pop3Options {
         login_within: limits.login_timeout * LOGIN_SILENCES,
         // A POP3 session does one thing and ends: the time of IMAP's IDLE is too long for it.
         silence_within: limits.idle_timeout.min(defaults.silence_within),
+        expiry: InboxExpiry::new(&config.retention.rules()),
         login_delay: limits.pop3_login_delay,
         ..defaults
     }

@@ -18,6 +18,25 @@ async fn a_move_leaves_the_source() {
     assert_eq!(target.view().uids_of_seqs(&target.view().all()).to_string(), "3:7");
 }
 
+/// In one commit and in two.
+#[tokio::test]
+async fn a_move_of_what_did_not_change_leaves_the_rest() {
+    for engine in [Gated::new(1000), Gated::with_pairs(1000)] {
+        let store = Store::new(engine as Arc<dyn Engine>, StoreOptions::default());
+        let (source, target) = (filled(&store, 3).await, filled(&store, 1).await);
+        let since = source.view().modseq();
+        source.store_flags(&set(&[(2, 2)]), FlagChange::Add, &[Flag::Flagged], None).await.unwrap();
+        let moved = source.move_unchanged(&set(&[(1, 3)]), since, &target.destination()).await.unwrap();
+        assert_eq!(
+            (moved.copied.source.to_string(), moved.expunged.uids),
+            ("1,3".to_owned(), set(&[(1, 1), (3, 3)]))
+        );
+        assert_eq!((source.view().exists(), target.view().exists()), (1, 3));
+        let none = source.move_unchanged(&set(&[(1, 3)]), since, &target.destination()).await.unwrap();
+        assert!(none.copied.uids.is_empty() && none.expunged.uids.is_empty());
+    }
+}
+
 /// Without a commit on both mailboxes, as on a cluster, the target is changed first.
 #[tokio::test]
 async fn a_move_in_two_commits_loses_nothing() {

@@ -35,6 +35,9 @@ const fn described(counter: Counter) -> (&'static str, Option<Unit>, &'static st
             ("directory_reads", None, "Records of accounts and aliases that were looked up")
         }
         Counter::Conversions => ("conversions", None, "Messages of rich mail that were converted"),
+        Counter::FolderMessages => {
+            ("folder_messages", None, "Messages of the selected folders, summed over commands")
+        }
         Counter::LargeFolders => {
             ("large_folders", None, "Openings of folders with more messages than limits.folder_messages_warn")
         }

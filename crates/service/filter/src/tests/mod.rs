@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_delivery::{Delivery, DeliveryOptions, SummaryMemory};
-use posthaste_directory::{AccountChange, Directory, Forward, NewAccount, Policy};
+use posthaste_directory::{AccountChange, Annotated, Directory, Forward, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret};
 use posthaste_net::{AccountLimits, Accounts, ByteBudget};
 use posthaste_queue::{EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, Success, TlsWish};
@@ -14,6 +14,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use crate::{Asked, Delivered, Envelope, Filter, Form, Refusals, RemoteClient, Undelivered};
+
+mod sent_on;
 
 const ANA: &str = "ana@example.org";
 const MESSAGE: &[u8] = b"Received: by a\r\nFrom: bo@b.test\r\nSubject: hello\r\n\r\nwords\r\n";
@@ -283,6 +285,18 @@ async fn what_is_sent_on_is_not_reported_as_delivered() {
         let found = world.deliver(MESSAGE, Form::default(), address).await.unwrap();
         assert_eq!(found, Some(wanted), "{address}");
     }
+    world.directory.set_forward(ANA, None).await.unwrap();
+    for (script, wanted) in [
+        ("redirect \"x@c.test\";", Success::SentOn),
+        ("redirect \"x@c.test\"; redirect \"y@c.test\";", Success::Expanded),
+        ("redirect \"x@c.test\"; keep;", Success::Delivered),
+        ("discard;", Success::Delivered),
+        // It leads nowhere: the account keeps the message.
+        ("redirect \"no@example.org\";", Success::Delivered),
+    ] {
+        world.use_script(script).await;
+        assert_eq!(world.deliver(MESSAGE, Form::default(), ANA).await.unwrap(), Some(wanted), "{script}");
+    }
 }
 
 /// A group holds no summary, so it may wait for memory, and what it takes is counted.
@@ -389,5 +403,33 @@ async fn copies_of_a_list_name_it() {
             assert!(text.contains(field), "{to}: {text}");
         }
         world.queue.remove(&item).await.unwrap();
+    }
+}
+
+/// RFC 5490 §3, §5.
+#[tokio::test]
+async fn a_script_reads_annotations() {
+    let world = World::new().await;
+    let ana = world.directory.account(ANA).await.unwrap().unwrap();
+    let list = world.filter.delivery().mailboxes(ana.id).await.unwrap();
+    let inbox = list.find(&MailboxName::inbox()).unwrap().id;
+    let note = |value: &'static str| [("/private/comment", Some(Bytes::from_static(value.as_bytes())))];
+    world.directory.annotate(ana.id, Annotated::Mailbox(inbox), &note("here")).await.unwrap();
+    world.directory.annotate(ana.id, Annotated::Server, &note("all")).await.unwrap();
+    for (test, is_true) in [
+        ("metadata \"INBOX\" \"/private/comment\" \"here\"", true),
+        ("metadata \"INBOX\" \"/PRIVATE/Comment\" \"here\"", true),
+        ("metadata \"INBOX\" \"/private/comment\" \"all\"", false),
+        ("metadata \"Nowhere\" \"/private/comment\" \"here\"", false),
+        ("servermetadata \"/private/comment\" \"all\"", true),
+        ("metadataexists \"INBOX\" [\"/private/comment\"]", true),
+        ("metadataexists \"INBOX\" [\"/private/comment\", \"/private/other\"]", false),
+        ("servermetadataexists [\"/private/comment\"]", true),
+    ] {
+        let before = world.inbox().await;
+        let script = format!("require [\"mboxmetadata\", \"servermetadata\"]; if {test} {{ discard; }}");
+        world.use_script(&script).await;
+        world.deliver(MESSAGE, Form::default(), ANA).await.unwrap();
+        assert_eq!(world.inbox().await == before, is_true, "{test}");
     }
 }

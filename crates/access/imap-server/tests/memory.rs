@@ -1,0 +1,121 @@
+//! What a session holds of a message that is no longer paid for, counted by an allocator.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste_delivery::{Delivery, DeliveryOptions};
+use posthaste_directory::{Directory, NewAccount, Policy};
+use posthaste_imap_server::{ImapOptions, ImapService};
+use posthaste_mail_model::Secret;
+use posthaste_net::{ByteBudget, Connection, Holder, Shutdown, ShutdownTrigger, Stream};
+use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
+use posthaste_testkit::CountingAllocator;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+#[global_allocator]
+static COUNTING: CountingAllocator = CountingAllocator::new();
+
+/// Bytes of the message.
+const LEN: usize = 8 << 20;
+/// What a session may hold beside it: a few lines and buffers.
+const LITTLE: usize = 1 << 20;
+
+struct Talk {
+    client: DuplexStream,
+    _trigger: ShutdownTrigger,
+}
+
+impl Talk {
+    /// A session behind its login, over a pipe that holds so many bytes each way.
+    async fn over(bytes: usize, service: &Arc<ImapService>) -> Self {
+        let (client, server) = tokio::io::duplex(bytes);
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let stream = Stream::over(server, address(40_000), address(143));
+        let (trigger, shutdown) = Shutdown::new();
+        tokio::spawn(Arc::clone(service).serve(Connection::new(stream), shutdown));
+        let mut talk = Self { client, _trigger: trigger };
+        talk.hear("* OK").await;
+        talk.say(b"l LOGIN ana@example.org \"correct horse\"\r\n").await;
+        talk.hear("l OK").await;
+        talk
+    }
+
+    async fn say(&mut self, bytes: &[u8]) {
+        self.client.write_all(bytes).await.expect("the session reads");
+    }
+
+    /// Reads up to the line that begins like this.
+    async fn hear(&mut self, begin: &str) {
+        let mut line = String::new();
+        loop {
+            // The deadline only ends a test that fails.
+            let read = tokio::time::timeout(Duration::from_secs(60), self.client.read_u8()).await;
+            let octet = read.unwrap_or_else(|_| panic!("no {begin:?} came, {line:?} did"));
+            line.push(char::from(octet.expect("the session goes on")));
+            if line.ends_with('\n') {
+                if line.starts_with(begin) {
+                    return;
+                }
+                line.clear();
+            }
+        }
+    }
+}
+
+/// One test: the allocator counts for the whole process.
+#[tokio::test]
+async fn a_message_that_is_not_paid_for_is_not_held() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let store = Store::new(Arc::clone(&engine), StoreOptions::default());
+    let directory = Arc::new(Directory::with_policy(engine, Policy::cheap_for_tests()).expect("a directory"));
+    let password = Secret::new("correct horse".to_owned());
+    directory.add("ana@example.org", &password, NewAccount::default()).await.expect("an account");
+    let delivery = Delivery::new(store, directory, DeliveryOptions::default());
+    let budget = ByteBudget::new(16 << 20).with_share_of_at_least(16 << 20).with_pause_max(Duration::ZERO);
+    let service = Arc::new(ImapService::new(ImapOptions::default(), delivery, None, budget.clone()));
+
+    // RFC 3502 §6.3.11: the empty message at its end cancels the command. An octet comes with it.
+    let mut talk = Talk::over(64 << 10, &service).await;
+    let before = COUNTING.held();
+    talk.say(format!("a APPEND INBOX {{{LEN}+}}\r\n").as_bytes()).await;
+    for _ in 0..LEN >> 16 {
+        talk.say(&[b'x'; 1 << 16]).await;
+    }
+    talk.say(b" {0+}\r\n\r\nx").await;
+    talk.hear("a NO").await;
+    let held = COUNTING.held().saturating_sub(before);
+    assert!(held < LITTLE, "{held} bytes are held behind a cancelled APPEND");
+    assert_eq!(budget.available(), 16 << 20);
+
+    // A client that reads no answer has its APPEND give way all the same.
+    let mut talk = Talk::over(1 << 10, &service).await;
+    let before = COUNTING.held();
+    talk.say(format!("a APPEND INBOX {{{LEN}+}}\r\n").as_bytes()).await;
+    for _ in 0..LEN >> 16 {
+        talk.say(&[b'x'; 1 << 16]).await;
+    }
+    let (mut answers, mut questions) = tokio::io::split(talk.client);
+    let asking = tokio::spawn(async move {
+        let _ = questions.write_all(&b" {1}\r\nx".repeat(1000)).await;
+        questions
+    });
+    for _ in 0..10_000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!asking.is_finished(), "the session reads although nobody reads its answers");
+    assert!(budget.available() <= 8 << 20, "{} bytes are free", budget.available());
+    let other = budget.begin(Holder::Account([9; 16]));
+    other.grow_to(12 << 20).expect("the APPEND gives way");
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let held = COUNTING.held().saturating_sub(before);
+    assert!(held < LITTLE, "{held} bytes are held beside a write");
+    // The client learns it once it reads.
+    let mut said = String::new();
+    while !said.contains("a NO [UNAVAILABLE]") {
+        let octet = tokio::time::timeout(Duration::from_secs(60), answers.read_u8()).await;
+        said.push(char::from(octet.expect("an answer").expect("the session goes on")));
+    }
+}

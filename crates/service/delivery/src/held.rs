@@ -1,0 +1,62 @@
+//! The messages of an account that share a body.
+
+use std::ops::ControlFlow;
+
+use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid};
+use posthaste_store::{Store, StoreError, Stored};
+use tokio::sync::OnceCell;
+
+/// The messages of an account whose bodies it has more than once. They are looked up when they are
+/// first needed, 40 bytes for each message of the account while that lasts.
+#[derive(Debug, Default)]
+pub struct Held(OnceCell<Vec<(BodyId, MailboxId, Uid)>>);
+
+impl Held {
+    /// How many messages of the account have a body. Messages that came after the first call may be
+    /// missing.
+    pub(crate) async fn count(
+        &self,
+        store: &Store,
+        account: AccountId,
+        body: BodyId,
+    ) -> Result<u64, StoreError> {
+        let all = self.0.get_or_try_init(|| shared_bodies(store, account)).await?;
+        let from = all.partition_point(|(other, ..)| *other < body);
+        let mut count = 0;
+        for (_, mailbox, uid) in all[from..].iter().take_while(|(other, ..)| *other == body) {
+            let mut visit = |stored: Stored<'_>| {
+                count += u64::from(stored.body == body);
+                ControlFlow::Continue(())
+            };
+            let uids = NumSet::range(uid.value(), uid.value());
+            match store.engine().summaries(*mailbox, &uids, &mut visit).await {
+                // What cannot be read does not count.
+                Ok(_) | Err(StoreError::NoMailbox(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// In the order of their bodies.
+async fn shared_bodies(
+    store: &Store,
+    account: AccountId,
+) -> Result<Vec<(BodyId, MailboxId, Uid)>, StoreError> {
+    let mut all = Vec::new();
+    for entry in &store.list(account).await?.entries {
+        let mut visit = |stored: Stored<'_>| {
+            all.push((stored.body, entry.id, stored.uid));
+            ControlFlow::Continue(())
+        };
+        match store.engine().summaries(entry.id, &NumSet::range(1, u32::MAX), &mut visit).await {
+            Ok(_) | Err(StoreError::NoMailbox(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    all.sort_unstable();
+    let same = |a: &(BodyId, MailboxId, Uid), b: &(BodyId, MailboxId, Uid)| a.0 == b.0;
+    let shared: Vec<_> = all.chunk_by(same).filter(|these| these.len() > 1).flatten().copied().collect();
+    Ok(shared)
+}

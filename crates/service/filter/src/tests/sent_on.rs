@@ -1,0 +1,258 @@
+//! What accounts and their scripts send on: junk, authors, results, copies.
+
+use posthaste_authentication::{DomainKeys, KeyState};
+use posthaste_mail_model::NumSet;
+
+use super::*;
+use crate::{Cause, Event};
+
+const BO: &str = "bo@example.org";
+const CHIEF: &str = "chief@example.org";
+const JUNK: &str = "Junk";
+
+impl World {
+    async fn give_script(&self, name: &str, text: &str) {
+        let account = self.directory.account(name).await.unwrap().unwrap();
+        self.directory.put_script(&account, "main", text).await.unwrap();
+        self.directory.activate_script(&account, Some("main")).await.unwrap();
+    }
+
+    async fn forward(&self, name: &str, to: &str) {
+        let forward = Forward { to: vec![to.to_owned()], keep: false };
+        self.directory.set_forward(name, Some(forward)).await.unwrap();
+    }
+
+    /// Delivers a message as by SMTP.
+    async fn bring(&self, from: &str, to: &str, (message, is_quarantined): (&str, bool)) -> Delivered {
+        let target = self.filter.target(to).await.unwrap();
+        let (refusals, tls, form) = (Refusals::Together, TlsWish::Policy, Form::default());
+        let client = RemoteClient::default();
+        let envelope = Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client };
+        let message = Bytes::from(format!("Return-Path: <{from}>\r\n{message}"));
+        self.filter.deliver_to(message, envelope, &[target]).await.remove(0)
+    }
+
+    /// Messages in a mailbox; none if there is no mailbox.
+    async fn count(&self, name: &str, mailbox: &str) -> u32 {
+        let delivery = self.filter.delivery();
+        let account = delivery.resolve(name).await.unwrap().account;
+        let list = delivery.mailboxes(account.id).await.unwrap();
+        let Some(found) = list.find(&MailboxName::new(mailbox).unwrap()) else { return 0 };
+        delivery.store().open(found.id).await.unwrap().current().await.unwrap().exists()
+    }
+
+    /// Recipients and texts of what waits for other hosts, which is taken away.
+    async fn left(&self) -> Vec<(String, String)> {
+        let mut left = Vec::new();
+        for item in self.queued().await {
+            let text = self.queue.message(&item).await.unwrap();
+            left.push((item.recipients[0].address.clone(), String::from_utf8(text.to_vec()).unwrap()));
+            self.queue.remove(&item).await.unwrap();
+        }
+        left
+    }
+
+    async fn left_to(&self) -> Vec<String> {
+        self.left().await.into_iter().map(|(to, _)| to).collect()
+    }
+
+    /// Has a user put a message into the INBOX of ana, whose script is the active one.
+    async fn put(&self, message: &str) {
+        let delivery = self.filter.delivery();
+        let ana = delivery.resolve(ANA).await.unwrap().account;
+        let list = delivery.mailboxes(ana.id).await.unwrap();
+        let mailbox = list.find(&MailboxName::inbox()).unwrap().id;
+        let script = [("/shared/imapsieve/script", Some(Bytes::from_static(b"main")))];
+        self.directory.annotate(ana.id, Annotated::Mailbox(mailbox), &script).await.unwrap();
+        let incoming = delivery.incoming(Bytes::from(message.to_owned()), Vec::new(), None).await.unwrap();
+        let destination = delivery.store().destination(mailbox);
+        delivery.append(&ana, &destination, vec![incoming]).await.unwrap();
+        let count = self.count(ANA, "INBOX").await;
+        let uids: NumSet = std::iter::once(count).collect();
+        let (cause, flags) = (Cause::Append, &[]);
+        self.filter.on_event(Event { owner: &ana, user: &ana, mailbox, cause, uids: &uids, flags }).await;
+    }
+}
+
+fn mail(author: &str) -> String {
+    format!("Received: from a by b\r\nFrom: {author}\r\nTo: ana@example.org\r\nSubject: hi\r\n\r\nwords\r\n")
+}
+
+/// RFC 3834 §2: a forged sender gets no response from anybody.
+#[tokio::test]
+async fn junk_is_junk_for_who_gets_it_next() {
+    let world = World::new().await;
+    world.add(BO).await;
+    world.give_script(BO, "require \"vacation\"; vacation :addresses \"ana@example.org\" \"away\";").await;
+    let forged = (mail("victim@b.test"), true);
+    for (at, script) in [None, Some("redirect \"bo@example.org\";")].into_iter().enumerate() {
+        match script {
+            None => world.forward(ANA, BO).await,
+            Some(script) => {
+                world.directory.set_forward(ANA, None).await.unwrap();
+                world.use_script(script).await;
+            }
+        }
+        world.bring("victim@b.test", ANA, (&forged.0, forged.1)).await.unwrap();
+        let found = (world.count(BO, "INBOX").await, world.count(BO, JUNK).await);
+        assert_eq!(found, (0, u32::try_from(at).unwrap() + 1), "{script:?}");
+        assert!(world.queued().await.is_empty(), "{script:?}");
+    }
+    world.use_script("require \"enotify\"; notify \"mailto:bo@example.org\"; keep;").await;
+    world.bring("victim@b.test", ANA, (&forged.0, forged.1)).await.unwrap();
+    assert_eq!((world.count(BO, "INBOX").await, world.count(BO, JUNK).await), (0, 3));
+    assert_eq!((world.count(ANA, "INBOX").await, world.count(ANA, JUNK).await), (0, 1));
+    // The same sender gets an answer otherwise.
+    world.use_script("redirect \"bo@example.org\";").await;
+    world.bring("victim@b.test", ANA, (&forged.0, false)).await.unwrap();
+    assert_eq!(world.left_to().await, ["victim@b.test"]);
+}
+
+#[tokio::test]
+async fn junk_does_not_leave_the_server() {
+    let world = World::new().await;
+    let forged = mail("victim@b.test");
+    world.forward(ANA, "x@c.test").await;
+    world.bring("victim@b.test", ANA, (&forged, true)).await.unwrap();
+    world.directory.set_forward(ANA, None).await.unwrap();
+    for (at, script) in
+        ["redirect \"x@c.test\";", "require \"enotify\"; notify \"mailto:x@c.test\";"].into_iter().enumerate()
+    {
+        world.use_script(script).await;
+        world.bring("victim@b.test", ANA, (&forged, true)).await.unwrap();
+        assert!(world.queued().await.is_empty(), "{script}");
+        assert_eq!(world.count(ANA, JUNK).await, u32::try_from(at).unwrap() + 2, "{script}");
+        assert_eq!(world.count(ANA, "INBOX").await, 0);
+    }
+    // A group has no junk folder that could keep it.
+    let members = [ANA, "x@c.test"].map(str::to_owned);
+    world.directory.set_group("all@example.org", &members, None).await.unwrap();
+    world.bring("victim@b.test", "all@example.org", (&forged, true)).await.unwrap();
+    assert_eq!(world.left_to().await, ["x@c.test"]);
+}
+
+/// SPF passes for the sender, which is ours, and is aligned with every user of the domain.
+#[tokio::test]
+async fn a_script_sends_nothing_on_in_the_name_of_another_user() {
+    let world = World::new().await;
+    for name in [BO, CHIEF] {
+        world.add(name).await;
+    }
+    let renamed = |author: &str| {
+        format!(
+            "require \"editheader\"; deleteheader \"From\"; addheader \"From\" \"{author}\"; redirect \"x@c.test\";"
+        )
+    };
+    let as_it_is = "redirect \"x@c.test\";".to_owned();
+    for (from, author, script, leaves) in [
+        (ANA, ANA, renamed(CHIEF), false),
+        ("far@b.test", "far@b.test", renamed(CHIEF), false),
+        ("", "far@b.test", renamed(CHIEF), false),
+        (BO, BO, renamed(CHIEF), false),
+        (ANA, CHIEF, as_it_is.clone(), false),
+        (ANA, "chief@sub.example.org", as_it_is.clone(), false),
+        // A field beside that of the account.
+        (
+            ANA,
+            ANA,
+            "require \"editheader\"; addheader \"From\" \"chief@example.org\"; redirect \"x@c.test\";".into(),
+            false,
+        ),
+        (ANA, ANA, renamed("Ana <ana@example.org>"), true),
+        (ANA, ANA, as_it_is.clone(), true),
+        (ANA, "far@b.test", as_it_is.clone(), true),
+        ("far@b.test", "far@b.test", as_it_is.clone(), true),
+        (BO, BO, as_it_is.clone(), true),
+        ("far@b.test", CHIEF, as_it_is.clone(), true),
+    ] {
+        let before = world.inbox().await;
+        world.use_script(&script).await;
+        world.bring(from, ANA, (&mail(author), false)).await.unwrap();
+        assert_eq!(world.left_to().await.len(), usize::from(leaves), "{from} {author} {script}");
+        assert_eq!(world.inbox().await, before + u32::from(!leaves), "{from} {author} {script}");
+    }
+    // A list has its owner as the sender of what others wrote.
+    world.use_script("keep;").await;
+    world.forward(ANA, "x@c.test").await;
+    world.directory.set_group("list@example.org", &[ANA.to_owned()], Some(ANA)).await.unwrap();
+    world.bring(BO, "list@example.org", (&mail(BO), false)).await.unwrap();
+    assert_eq!(world.left_to().await, ["x@c.test"]);
+}
+
+/// A user has written all of a message that an IMAP command adds.
+#[tokio::test]
+async fn a_message_that_a_user_adds_leaves_with_no_name_and_no_results_of_others() {
+    let world = World::new().await;
+    for name in [BO, CHIEF] {
+        world.add(name).await;
+    }
+    let mut keys = DomainKeys::new("example.org");
+    keys.generate(KeyState::Signing, 0).unwrap();
+    keys.save(&*world.engine).await.unwrap();
+    world.use_script("require [\"imapsieve\", \"copy\"]; redirect :copy \"x@c.test\";").await;
+    world.put(&mail(CHIEF)).await;
+    assert!(world.left().await.is_empty());
+    let forged = "Authentication-Results: mail.example.org; dmarc=pass header.from=bank.test\r\n";
+    let forged = format!("{forged}{}", mail("a@bank.test"));
+    world.put(&forged).await;
+    let (_, text) = world.left().await.remove(0);
+    assert!(!text.contains("dmarc=pass") && !text.contains("ARC-"), "{text}");
+    // The next account must not believe them either.
+    world.use_script("require [\"imapsieve\", \"copy\"]; redirect :copy \"bo@example.org\";").await;
+    world.forward(BO, "x@c.test").await;
+    world.put(&forged).await;
+    let (_, text) = world.left().await.remove(0);
+    assert!(!text.contains("dmarc=pass") && !text.contains("ARC-"), "{text}");
+    // Results of a delivery are sealed.
+    world.bring("a@bank.test", BO, (&forged, false)).await.unwrap();
+    let (_, text) = world.left().await.remove(0);
+    assert!(text.starts_with("ARC-Seal: i=1;") && text.contains("dmarc=pass"), "{text}");
+}
+
+/// RFC 5321 §4.4.
+#[tokio::test]
+async fn an_edited_message_leaves_without_its_return_path() {
+    let world = World::new().await;
+    let script = "require \"editheader\"; addheader \"X-Seen-By\" \"sieve\"; redirect \"x@c.test\";";
+    world.use_script(script).await;
+    world.bring("far@b.test", ANA, (&mail("far@b.test"), false)).await.unwrap();
+    let (_, text) = world.left().await.remove(0);
+    assert!(text.contains("\r\nX-Seen-By: sieve\r\n") && !text.contains("Return-Path"), "{text}");
+}
+
+/// RFC 5436 §2.3, RFC 6068 §5: whom the field names gets it.
+#[tokio::test]
+async fn a_notification_reaches_who_is_named_in_cc() {
+    let world = World::new().await;
+    world.use_script("require \"enotify\"; notify \"mailto:x@c.test?cc=y@c.test,z@c.test\";").await;
+    world.bring("far@b.test", ANA, (&mail("far@b.test"), false)).await.unwrap();
+    let left = world.left().await;
+    assert!(left.iter().all(|(_, text)| text.contains("\r\ncc: y@c.test, z@c.test\r\n")), "{left:?}");
+    let mut to: Vec<_> = left.into_iter().map(|(to, _)| to).collect();
+    to.sort_unstable();
+    assert_eq!(to, ["x@c.test", "y@c.test", "z@c.test"]);
+}
+
+/// RFC 5429 §2.2.1: a reply of the protocol would have other letters.
+#[tokio::test]
+async fn a_reason_beyond_ascii_is_reported_unless_the_script_wants_a_reply() {
+    let world = World::new().await;
+    let message = mail("far@b.test");
+    let bring = async |from, is_junk| world.bring(from, ANA, (&message, is_junk)).await;
+    world.use_script("require \"reject\"; reject \"grüße\";").await;
+    assert_eq!(bring("far@b.test", false).await.unwrap(), None);
+    assert_eq!(world.left_to().await, ["far@b.test"]);
+    let is_refused =
+        |outcome: &Delivered| matches!(outcome, Err(Undelivered::Rejected(why)) if why == "grüße");
+    // Who can get no report is refused by the protocol all the same.
+    for (from, is_junk) in [("", false), ("far@b.test", true)] {
+        let outcome = bring(from, is_junk).await;
+        assert!(is_refused(&outcome), "{outcome:?}");
+    }
+    world.use_script("require \"ereject\"; ereject \"grüße\";").await;
+    let outcome = bring("far@b.test", false).await;
+    assert!(is_refused(&outcome), "{outcome:?}");
+    world.use_script("require \"reject\"; reject \"no\";").await;
+    assert!(matches!(bring("far@b.test", false).await, Err(Undelivered::Rejected(_))));
+    assert_eq!((world.left().await.len(), world.inbox().await), (0, 0));
+}
