@@ -1,7 +1,7 @@
-//! A session has the kernel acknowledge at once while the rest of a command is awaited.
-//! While it idles, it never does.
+//! While a session waits for the rest of a command, the kernel acknowledges at once. While the
+//! session idles, it does not.
 //!
-//! A client that sends the end of a literal in a write of its own waits for that acknowledgement.
+//! A client that sends the end of a literal in a separate write waits for that acknowledgement.
 
 #![allow(clippy::unwrap_used)]
 

@@ -2,7 +2,7 @@
 //!
 //! One record counts the changes of all annotations of an account. While the count is the same,
 //! nothing else is read. After a change, all annotations are read and their hashes compared with
-//! those last reported. So a session sees a change whichever process or server made it.
+//! those last reported. So a session sees changes of any process or server.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};

@@ -1,5 +1,5 @@
-//! What a session reports by itself: changes of the selected mailbox, and what NOTIFY (RFC 5465)
-//! requests beside them.
+//! The unsolicited reports of a session: changes of the selected mailbox, and the events that
+//! NOTIFY (RFC 5465) requests.
 
 use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use posthaste_store::StoreError;

@@ -1,4 +1,4 @@
-//! What the server can do, in the words of CAPABILITY: RFC 9051 §7.2.2 and the registry of
+//! The server's capabilities, as CAPABILITY names them: RFC 9051 §7.2.2 and the registry of
 //! extensions.
 
 use posthaste_directory::sasl::mechanisms;

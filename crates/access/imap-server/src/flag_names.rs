@@ -1,4 +1,4 @@
-//! Flag lists as text, printed once for each set of bits and copied from then on.
+//! Flag lists as text, printed once for each set of bits and copied afterwards.
 //!
 //! Folders have few different sets of flags. Printing `(\Answered \Seen $Label1)` name by name for
 //! every message would be half the cost of a listing. The cache lives for one command, so an idle

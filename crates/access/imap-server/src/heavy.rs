@@ -6,8 +6,8 @@
 //!
 //! The rule is that no poll of a task takes over 10 ms. Tests cannot rely on time, so they check
 //! steps: with debug assertions, a slice that is too long panics. Such builds also measure each
-//! poll ([`timed`]) and log those that break the rule. They are slower than release builds, and
-//! other load on the machine counts too.
+//! poll ([`timed`]) and log those that break the rule. Debug builds are slower than release builds,
+//! and other load on the machine also adds to the time.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -159,7 +159,7 @@ impl Heavy {
     ) -> Result<T, Failure> {
         let (entry, own) = self.enter(account);
         // Neither is ever closed.
-        let broken = |_| Failure::from(Reply::no(Code::ServerBug, "The work was broken off"));
+        let broken = |_| Failure::from(Reply::no(Code::ServerBug, "The computation was aborted"));
         let own = own.acquire_owned().await.map_err(broken)?;
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(broken)?;
         let session = posthaste_metrics::current();
@@ -170,7 +170,7 @@ impl Heavy {
         });
         done.await.map_err(|error| {
             tracing::error!(%error, "a computation failed");
-            Reply::no(Code::ServerBug, "The work was broken off").into()
+            Reply::no(Code::ServerBug, "The computation was aborted").into()
         })
     }
 
@@ -200,7 +200,11 @@ pub(crate) async fn timed<T>(name: &'static str, work: impl Future<Output = T>) 
             let polled = work.as_mut().poll(cx);
             let took = began.elapsed();
             if took > std::time::Duration::from_millis(10) {
-                tracing::warn!(command = name, ?took, "a command kept its thread from others");
+                tracing::warn!(
+                    command = name,
+                    ?took,
+                    "one poll of a command blocked its thread for too long"
+                );
             }
             polled
         })

@@ -1,5 +1,5 @@
 //! A view of a mailbox of another account as one user sees it: `\Seen` is the user's own, all other
-//! flags are the mailbox's. `seen` says why.
+//! flags are the mailbox's. See `seen` for the reason.
 
 use std::sync::Arc;
 

@@ -8,8 +8,8 @@
 //!
 //! A session holds one shared view of its mailbox ([`posthaste_store::View`]). It reports the
 //! difference between that view and the newest one. What always holds: no lock is held while a
-//! response is written. No memory of a session grows with its folder. Nothing a client sends makes
-//! a session panic.
+//! response is written. No memory of a session grows with its folder. No input of a client makes a
+//! session panic.
 
 #[cfg(all(test, target_os = "linux"))]
 mod ack_tests;

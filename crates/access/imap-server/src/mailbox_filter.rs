@@ -1,4 +1,4 @@
-//! Which mailboxes a filter names: NOTIFY (RFC 5465 §6) and ESEARCH (RFC 7377 §2.2).
+//! The mailboxes that a filter names: NOTIFY (RFC 5465 §6) and ESEARCH (RFC 7377 §2.2).
 //!
 //! A name is looked up by itself and by the levels above it. So the cost does not grow with the
 //! names of a filter.

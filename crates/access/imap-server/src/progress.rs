@@ -1,4 +1,4 @@
-//! How far a command is that takes long: RFC 9585.
+//! The progress of a long command: RFC 9585.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

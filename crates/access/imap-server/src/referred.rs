@@ -1,7 +1,8 @@
-//! Mailboxes that other servers have: RFC 2193. The administrator sets which.
+//! Mailboxes on other servers: RFC 2193. The administrator sets them.
 //!
-//! A referral is for a name and for all below it. It goes before a mailbox of that name here. What
-//! is below it on the other server is not known here, so RLIST shows the name alone.
+//! A referral applies to a name and to all names below it. It takes precedence over a local mailbox
+//! of that name. The names below it on the other server are not known here, so RLIST shows only the
+//! name itself.
 
 use posthaste_directory::Account;
 use posthaste_imap_codec::response::Code;

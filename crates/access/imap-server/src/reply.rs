@@ -1,5 +1,5 @@
 //! The tagged response of a command: a status, a code, a sentence. One total map turns every error
-//! into it.
+//! into a response.
 //!
 //! Handlers return `Result<Reply, Failure>`. No code decides by the text of an error.
 
@@ -198,7 +198,7 @@ fn of_delivery(error: &DeliveryError) -> Reply {
         DeliveryError::OverQuota { .. } | DeliveryError::TooManyMessages { .. } => Code::OverQuota,
         DeliveryError::Interrupted(why) => {
             tracing::error!(%why, "a message could not be stored");
-            return Reply::no(Code::ServerBug, "The message could not be taken in");
+            return Reply::no(Code::ServerBug, "The message could not be stored");
         }
     };
     Reply::no(code, capitalised(&error.to_string()))

@@ -1,8 +1,8 @@
-//! Which rights each command needs: the table of RFC 4314 §4, in one place.
+//! The rights that each command needs: the table of RFC 4314 §4, in one place.
 //!
-//! Rights are looked at in mailboxes of others alone. One's own mailboxes grant everything, so they
-//! cost nothing. Commands that are not in the table need none, or work on the selected mailbox as
-//! it was opened. SEARCH, SORT, THREAD, UIDBATCHES, CHECK, IDLE and UNSELECT read it.
+//! Rights are checked only in mailboxes of others. A user has all rights in own mailboxes, so they
+//! need no check. Commands that are not in the table need no right, or work on the selected mailbox
+//! with the rights at its opening: SEARCH, SORT, THREAD, UIDBATCHES, CHECK, IDLE and UNSELECT.
 
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{Flag, FlagSet, Rights};

@@ -1,12 +1,12 @@
 //! `\Seen` in mailboxes of others: each user has their own there (RFC 4314 §4).
 //!
-//! A session in such a mailbox works with views that are *laid over* those of the store: all flags
-//! but `\Seen` are the mailbox's. FETCH, SEARCH, SORT, and the reports of changes read such a view
-//! as any other. A session in its user's own mailbox has no layer, and pays nothing.
+//! A session in such a mailbox works with views that *overlay* those of the store: all flags but
+//! `\Seen` are the mailbox's. FETCH, SEARCH, SORT, and the reports of changes read such a view like
+//! any other. A session in its user's own mailbox has no overlay, and no extra cost.
 //!
-//! What always holds: what a user has seen is written first, then the mod-sequences of these
+//! What always holds: a user's `\Seen` flags are written first, then the mod-sequences of these
 //! messages rise. So a session that reports a mod-sequence has read the change behind it. A crash
-//! between both leaves a change that QRESYNC does not report.
+//! between the two steps leaves a change that QRESYNC does not report.
 
 use std::sync::Arc;
 
@@ -154,7 +154,7 @@ pub(crate) async fn note(service: &ImapService, reading: Reading, uids: &NumSet)
         return;
     }
     if let Err(error) = service.directory.set_seen(reading, uids, true).await {
-        tracing::warn!(%error, "new messages of a shared mailbox are unseen for who added them");
+        tracing::warn!(%error, "cannot mark new messages of a shared mailbox as seen for the user who added them");
     }
 }
 

@@ -1,8 +1,8 @@
 //! The selected state: an open mailbox and the one view of it that was reported to the client.
 //!
-//! Every sequence number the client uses or reads is a position in [`Selected::announced`]. Nothing
-//! else in a session maps sequence numbers. Its memory does not grow with the folder, because the
-//! view is shared.
+//! Every sequence number that the client sends or receives is a position in
+//! [`Selected::announced`]. Nothing else in a session maps sequence numbers. Its memory does not
+//! grow with the folder, because the view is shared.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! A session: the account that logged in, the selected mailbox, the enabled extensions.
 //!
-//! It does no I/O: the session prints to its [`Wire`], which sends. Reporting changes waits while a
-//! full buffer is sent. It keeps no clock: the wire has its one deadline, of the login.
-//! `connection` drives the session and the files of `command` change it.
+//! It does no I/O: the session prints to its [`Wire`], which sends. A report of changes waits while
+//! a full buffer is sent. The session keeps no clock: the wire has its only deadline, for the
+//! login. `connection` drives the session and the files of `command` change it.
 
 use std::sync::Arc;
 use std::time::Duration;

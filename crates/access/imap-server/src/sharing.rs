@@ -1,8 +1,7 @@
-//! Where a mailbox of a command is: among one's own, or among those of others, and with which
-//! rights.
+//! Resolves a command's mailbox: the user's own or another account's, and the user's rights there.
 //!
-//! What always holds: the rights of a user may lack `l` and all that a command needs. Then the
-//! answer is that for a mailbox that does not exist (RFC 4314 §6).
+//! What always holds: a user may have neither `l` nor the rights that a command needs. Then the
+//! mailbox is treated as one that does not exist (RFC 4314 §6).
 
 use std::sync::Arc;
 

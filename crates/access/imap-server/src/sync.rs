@@ -1,4 +1,4 @@
-//! Reports changes to the client: the difference between the view it knows and the newest one.
+//! Reports changes to the client: the difference between the announced view and the newest one.
 //!
 //! * EXPUNGE is never sent during FETCH, STORE or SEARCH by sequence number, nor without a command
 //!   in progress (RFC 9051 §7.5.1). Until then an expunged message keeps its number in the

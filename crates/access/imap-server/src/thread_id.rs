@@ -5,8 +5,8 @@
 //! the same in all mailboxes. A message without any of them is a thread of its own, by its body.
 //!
 //! Two replies to one message may be in two threads. That happens if one of them names only the
-//! message that it answers, and that message is not the first of its thread. THREAD=REFERENCES puts
-//! those together, too.
+//! message that it answers, and that message is not the first of its thread. THREAD=REFERENCES
+//! joins these threads.
 
 use std::fmt;
 

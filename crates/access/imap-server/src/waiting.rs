@@ -1,5 +1,5 @@
-//! Waits for the next command of a client that requested notifications, and reports meanwhile what
-//! happens: RFC 5465 has events sent at any time.
+//! Waits for the next command of a client that requested notifications. Meanwhile it reports
+//! events: RFC 5465 allows them at any time.
 
 use std::time::Duration;
 

@@ -36,10 +36,10 @@ const TLS_WITHIN: Duration = Duration::from_secs(30);
 /// Time a peer gets to take our last words.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
-const STOPS: &str = "The server stops; try again later";
+const STOPS: &str = "The server is shutting down; try again later";
 const REVOKED: &str =
     "Your login has ended: the account is disabled or removed, or its credential is no longer valid";
-const SILENT: &str = "Nothing came from you for too long";
+const SILENT: &str = "Idle for too long";
 const LATE: &str = "You took too long to log in";
 
 /// Where a way to log in may be used in the clear.
@@ -251,7 +251,7 @@ impl Driver {
         self.flush().await?;
         self.connection.start_tls(&certificates, TLS_WITHIN).await?;
         self.session.is_encrypted = true;
-        self.capabilities("TLS is there");
+        self.capabilities("TLS is active");
         Ok(Next::Command)
     }
 
@@ -299,7 +299,7 @@ impl Driver {
                 Input::End(why) => return Ok(self.say(Action::Close(Reply::bye(why)))),
             };
             response = match syntax::parse_string(&line) {
-                Ok(text) if text == "*" => return Ok(self.abandoned("the login was given up")),
+                Ok(text) if text == "*" => return Ok(self.abandoned("the login was cancelled")),
                 Ok(text) => match BASE64.decode(text) {
                     // RFC 7628 §3.2.3: the client's answer to a refusal does not count.
                     Ok(octets) => match refused {
@@ -387,7 +387,7 @@ impl Driver {
             }
             ScriptAct::Check(text) => match checked(text, place).await.1 {
                 Some(faults) => Ok(Reply::no(faults)),
-                None => Ok(Reply::ok("The script is right")),
+                None => Ok(Reply::ok("The script is valid")),
             },
             ScriptAct::List => {
                 let active = directory.active_script(account).await?;

@@ -118,8 +118,8 @@ impl Session {
     fn start_tls(&mut self) -> Action {
         match (self.offers_tls, self.is_encrypted, &self.account) {
             (true, false, None) => Action::StartTls,
-            (true, true, _) => self.mistake("TLS is there already"),
-            (true, false, Some(_)) => self.mistake("TLS begins before the login"),
+            (true, true, _) => self.mistake("TLS is active already"),
+            (true, false, Some(_)) => self.mistake("STARTTLS must come before the login"),
             (false, _, _) => self.mistake("TLS is not offered here"),
         }
     }

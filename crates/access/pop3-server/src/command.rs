@@ -105,7 +105,11 @@ impl Command {
 }
 
 fn alone(argument: &str, command: Command) -> Result<Command, SyntaxError> {
-    if argument.is_empty() { Ok(command) } else { Err(SyntaxError::Argument("this command stands alone")) }
+    if argument.is_empty() {
+        Ok(command)
+    } else {
+        Err(SyntaxError::Argument("this command takes no argument"))
+    }
 }
 
 fn named(argument: &str) -> Result<String, SyntaxError> {

@@ -1,4 +1,4 @@
-//! The least time between two logins of one account (LOGIN-DELAY of RFC 2449 §6.5).
+//! The shortest time between two logins of one account (LOGIN-DELAY of RFC 2449 §6.5).
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

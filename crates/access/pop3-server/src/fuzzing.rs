@@ -1,7 +1,7 @@
 //! Bytes of a client on their way through the parser and the session machine, without a socket. For
 //! fuzz targets, and for the tests below.
 //!
-//! A session's first byte says what the connection allows and how logins end.
+//! A session's first byte selects what the connection allows and how logins end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

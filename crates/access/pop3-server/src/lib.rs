@@ -8,17 +8,17 @@
 //!
 //! `command`, `dots`, `maildrop` and [`Session`] know neither sockets nor clocks.
 //! The maildrop of an account is its INBOX. What always holds:
-//! * A session sees the INBOX as it was at its login: one shared view
-//!   ([`posthaste_store::View`]). It takes no lock, so IMAP and other POP3 sessions go on.
-//! * DELE marks a message in the session alone. QUIT removes all marked messages in one commit,
+//! * A session sees the INBOX as it was at its login: one shared view ([`posthaste_store::View`]).
+//!   It takes no lock, so IMAP and other POP3 sessions can work.
+//! * DELE only marks a message in the session. QUIT removes all marked messages in one commit,
 //!   before its answer. A session that ends in any other way removes nothing.
 //! * STAT, LIST and UIDL read the rows of the view. They read nothing from the store, and allocate
 //!   nothing for a message.
 //! * A session's memory does not grow with its mailbox, except for one bit for each message up to
 //!   the last one that DELE named.
 //!
-//! Not in here: APOP. APOP needs every password in a form that can be read back, and the directory
-//! keeps none.
+//! Not in here: APOP. APOP needs every password in readable form, and the directory does not keep
+//! that.
 
 mod command;
 mod delays;

@@ -5,14 +5,14 @@
 //!
 //! **Unique ids** (RFC 1939 §7) are the INBOX's UIDVALIDITY and the message's UID, 16 hexadecimal
 //! digits. The row has the UID, so that UIDL reads nothing from the store; the body's id would cost
-//! a read for each message. A UIDVALIDITY is given once in an account, and a UID once under it. So
-//! no id ever names another message, not even after RENAME INBOX. A restart, a rebuild of the index
-//! and a copy to another engine keep both numbers.
+//! a read for each message. A UIDVALIDITY is assigned once in an account, and a UID once under it.
+//! So no id ever names another message, not even after RENAME INBOX. A restart, a rebuild of the
+//! index and a copy to another engine keep both numbers.
 //!
-//! **Sizes** are the octets of the message as stored, which the row has. RETR sends just so many
-//! (without stuffed dots) for a message whose lines end with CR LF. A client may have stored a
-//! message with bare LF, or without an end of its last line. There [`crate::dots`] adds the missing
-//! octets, which only a read of the message could count.
+//! **Sizes** are the octets of the message as stored, which the row has. For a message whose lines
+//! end with CR LF, RETR sends exactly that number (without stuffed dots). A client may have stored
+//! a message with bare LF, or without an end of its last line. Then [`crate::dots`] adds the
+//! missing octets. Only a read of the message could count them.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! The state machine of a session: lines in; answers, and what its driver has to do, out.
+//! The state machine of a session. Lines go in. Answers and actions for its driver come out.
 //!
 //! RFC 1939 §3: a session is in the AUTHORIZATION state until a login, then in TRANSACTION. QUIT
-//! leads to UPDATE. UPDATE is the driver's: it removes what [`Action::Remove`] names.
+//! leads to UPDATE. The driver does UPDATE: it removes the messages that [`Action::Remove`] names.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ impl Refusal {
             Self::Expunged => "The message was removed in another session",
             Self::Store { temporary: true } => "[SYS/TEMP] Storage is unavailable, try again later",
             Self::Store { temporary: false } => "[SYS/PERM] Stored data is damaged, ask the administrator",
-            Self::Stops => "[SYS/TEMP] The server stops, try again later",
+            Self::Stops => "[SYS/TEMP] The server is shutting down, try again later",
             Self::Revoked => {
                 "[AUTH] Your login has ended: the account is disabled or removed, or its credential is no longer valid"
             }
@@ -176,7 +176,7 @@ impl Session {
         match command {
             // No word of whether there is such an account.
             Command::User(_) | Command::Pass(_) if !self.link.passwords => {
-                self.mistake("Passwords are taken inside TLS only: use STLS", out)
+                self.mistake("Passwords are accepted only over TLS: use STLS", out)
             }
             Command::User(name) => {
                 self.user = Some(name);
@@ -213,7 +213,7 @@ impl Session {
             return self.mistake("TLS is active", out);
         }
         if !self.link.stls {
-            return self.mistake("There is no TLS here", out);
+            return self.mistake("TLS is not available", out);
         }
         // RFC 6856 §2.1: STLS comes first.
         if self.utf8 {

@@ -132,7 +132,8 @@ impl Client {
     pub fn fits_require_tls(&self) -> Result<(), Failure> {
         if !self.is_assured || !self.is_tls() {
             // RFC 8689 §4.2.2.
-            let words = format!("{} is not known to be the right host, as REQUIRETLS wants", self.host);
+            let words =
+                format!("{} is not verified to be the right host, which REQUIRETLS requires", self.host);
             return Err(Failure::permanent("5.7.10", words));
         }
         match self.extensions.requiretls {
@@ -149,7 +150,7 @@ impl Client {
         }
         let name = greeting.lines.first().and_then(|line| line.split(' ').next()).unwrap_or_default();
         if name.eq_ignore_ascii_case(our_name) {
-            let words = format!("{} is this server itself: its mail would go round", self.host);
+            let words = format!("{} is this server itself: mail would loop", self.host);
             return Err(Failure::permanent(GOES_ROUND, words));
         }
         Ok(())

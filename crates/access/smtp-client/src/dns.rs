@@ -137,7 +137,7 @@ impl Dns {
     pub(crate) fn reach(&self, address: IpAddr) -> Result<(), Failure> {
         match self.reachable.allows(address) {
             true => Ok(()),
-            false => Err(Failure::permanent(NO_ROUTE, format!("{address} is no public address"))),
+            false => Err(Failure::permanent(NO_ROUTE, format!("{address} is not a public address"))),
         }
     }
 

@@ -1,4 +1,4 @@
-//! How long a host may take to take a message.
+//! The time in which a host must accept a message.
 
 use std::time::Duration;
 use tokio::time::Instant;

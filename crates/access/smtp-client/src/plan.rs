@@ -1,5 +1,5 @@
-//! The TLS that each host of a domain must have: as the route says, or the domain's policy (DANE
-//! before MTA-STS), or the sender.
+//! The TLS that each host of a domain must have. The route, the domain's policy (DANE before
+//! MTA-STS) or the sender requires it.
 
 use posthaste_queue::{Failure, TlsWish};
 use posthaste_reporting::{AppliedPolicy, PolicyKind, TlsFailure, TlsFault, TlsReports};
@@ -115,7 +115,7 @@ impl<'a> Plans<'a> {
             (false, false) => Ok(Plan { route, attempts: at_worst, policy: None }),
             // RFC 8461 §4.2, §5: no mail, and the message waits for another policy.
             (false, true) => {
-                let words = format!("{host} is none of the hosts in the MTA-STS policy of {}", self.domain);
+                let words = format!("{host} is not listed in the MTA-STS policy of {}", self.domain);
                 Err(Failure::temporary("4.7.5", words))
             }
         }

@@ -1,8 +1,8 @@
 //! The addresses that mail may be sent to when a stranger's DNS names them.
 //!
 //! A sender chooses the domain that a report goes to, and that domain's DNS chooses the address.
-//! Without a rule, the DNS could make us connect to hosts that only we reach: this machine, and the
-//! network behind it.
+//! Without a rule, the DNS could make us connect to hosts that only we can reach: this machine, and
+//! its internal network.
 
 use posthaste_directory::Network;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

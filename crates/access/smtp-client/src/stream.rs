@@ -54,7 +54,7 @@ impl Stream {
                 }
             }
         };
-        timeout(within, write).await.map_err(|_| late("takes nothing from us"))?
+        timeout(within, write).await.map_err(|_| late("does not accept data"))?
     }
 
     /// Reads a reply.
@@ -66,11 +66,11 @@ impl Stream {
         let mut reply: Option<Reply> = None;
         loop {
             let line = self.read_line().await?;
-            let line = Line::parse(&line).ok_or_else(|| wrong("its answer is none of SMTP"))?;
+            let line = Line::parse(&line).ok_or_else(|| wrong("its answer is not an SMTP reply"))?;
             let reply = reply.get_or_insert_with(|| Reply { code: line.code, lines: Vec::new() });
             // RFC 5321 §4.2.1: all lines have the same code.
             if reply.code != line.code || reply.lines.len() == LINES_MAX {
-                return Err(wrong("its answer is none of SMTP"));
+                return Err(wrong("its answer is not an SMTP reply"));
             }
             reply.lines.push(line.text);
             if line.last {

@@ -77,7 +77,8 @@ impl SmtpTransport {
         plan: &Plan,
         address: SocketAddr,
     ) -> Result<Client, Failure> {
-        let mut last = Failure::temporary("4.4.4", format!("{} may not be connected to", plan.route.host));
+        let mut last =
+            Failure::temporary("4.4.4", format!("connections to {} are not allowed", plan.route.host));
         for (at, security) in plan.attempts.iter().enumerate() {
             let connected = Client::connect(&plan.route, security, address, &self.tls, &self.host).await;
             if at == 0 {

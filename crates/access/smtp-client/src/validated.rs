@@ -1,6 +1,6 @@
-//! DNS answers with the word of a resolver that it has validated them (RFC 6840 §5.7, §5.8).
+//! DNS answers that a resolver has marked as validated (the AD bit, RFC 6840 §5.7, §5.8).
 //!
-//! The resolver must be trusted, and so must the way to it. So it must run on this machine.
+//! The resolver and the path to it must be trusted. So it must run on this machine.
 
 use hickory_resolver::proto::op::{Edns, Message, Query, ResponseCode};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};

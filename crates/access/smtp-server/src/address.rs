@@ -1,5 +1,5 @@
-//! Paths of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3): the syntax alone. Whose an address
-//! is, and which spellings are one, is the directory's business.
+//! Paths of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3): only the syntax. The directory
+//! decides whose an address is, and which spellings are equal.
 
 use std::{fmt, net::IpAddr};
 
@@ -87,7 +87,7 @@ impl fmt::Display for ReversePath {
 /// Cuts `<…>` off the front: the inside and what follows. A `>` inside a quoted string does not
 /// end it.
 pub(crate) fn bracketed(text: &str) -> Result<(&str, &str), SyntaxError> {
-    let missing = SyntaxError::Path("it must stand in <angle brackets>");
+    let missing = SyntaxError::Path("it must be in <angle brackets>");
     let inside = text.strip_prefix('<').ok_or(missing.clone())?;
     let (mut quoted, mut escaped) = (false, false);
     for (at, byte) in inside.bytes().enumerate() {

@@ -2,8 +2,8 @@
 //!
 //! Only CR LF `.` CR LF ends a message (RFC 5321 §4.1.1.4, §4.5.2). A bare CR or LF is a byte of
 //! the message like any other and begins no line. So `LF . LF` in the middle of a message neither
-//! ends it nor loses its dot. Servers that take it for an end let commands be smuggled in
-//! (CVE-2023-51764 and its kin). Each byte is looked at once, whatever the chunks.
+//! ends it nor loses its dot. Servers that treat it as an end allow smuggled commands
+//! (CVE-2023-51764 and similar ones). Each byte is looked at once, whatever the chunks.
 
 use bytes::BytesMut;
 use memchr::memmem;

@@ -1,7 +1,7 @@
 //! Bytes of a client on their way through the parser and the session machine, without a socket. For
 //! fuzz targets, and for the tests below.
 //!
-//! A session's first byte says what the look-ups answer, and how the message is cut into pieces.
+//! A session's first byte selects the answers of look-ups, and how the message is cut into pieces.
 
 use std::sync::Arc;
 

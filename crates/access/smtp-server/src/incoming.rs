@@ -1,9 +1,8 @@
-//! A message while it arrives: its bytes, the share of the server's memory they take, and what went
-//! wrong.
+//! An arriving message: its bytes, their share of the server's memory, and its faults.
 //!
-//! A message that is refused is still read to its end, and thrown away: the client is not listening
-//! before. Memory is paid for before it is taken, as the bytes come; a message that does not move
-//! may lose its bytes to others.
+//! A refused message is still read to its end, and discarded, because the client does not read
+//! replies before. Memory is reserved before it is used, as the bytes come. A stalled message may
+//! lose its memory to others.
 
 use std::{
     future::{Future, pending},

@@ -1,4 +1,4 @@
-//! Which messages from other hosts are shown to milters.
+//! Selects the messages from other hosts that milters get.
 
 use posthaste_directory::Network;
 use posthaste_milter::Milter;

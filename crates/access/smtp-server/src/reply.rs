@@ -1,8 +1,8 @@
 //! Replies: a code, an enhanced status code and lines of text; printed, and read back by tests and
 //! clients.
 //!
-//! RFC 5321 §4.2, RFC 2034 §3 and RFC 3463. Printing cannot produce a second reply: control
-//! characters in the text become spaces.
+//! RFC 5321 §4.2, RFC 2034 §3 and RFC 3463. A printed reply cannot contain a second reply:
+//! control characters in the text become spaces.
 
 use std::{borrow::Cow, fmt};
 

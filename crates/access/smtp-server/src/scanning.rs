@@ -1,4 +1,4 @@
-//! Which messages from other hosts a spam scanner is shown.
+//! Selects the messages from other hosts that a spam scanner gets.
 
 use posthaste_directory::Network;
 use posthaste_scanner::Rspamd;

@@ -1,5 +1,5 @@
-//! Where messages go: what this crate needs of the rest of the server, so that a test can be a full
-//! disk.
+//! The destination of messages: a trait for the rest of the server, so that a test can simulate a
+//! full disk.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use posthaste_queue::{Envelope as Outgoing, Here, Missed, QueueError, Refusal, S
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RelayRefusal {
     /// It has passed through too many hosts.
-    #[error("the message goes round in a loop")]
+    #[error("the message is in a mail loop")]
     Loop,
     /// A recipient without a domain that could be looked up.
     #[error("{0} has no domain that mail could be sent to")]

@@ -1,4 +1,4 @@
-//! Which messages from other hosts are verified.
+//! Selects the messages from other hosts that are verified.
 
 use bytes::Bytes;
 use posthaste_authentication::Verifier;

@@ -1,5 +1,5 @@
-//! What a queue costs whose messages wait for a destination that does not answer, on the embedded
-//! engine: the start, memory, and each attempt to reach the destination.
+//! The cost of a queue on the embedded engine, for a destination that does not answer: the start,
+//! memory, and each attempt to reach the destination.
 //!
 //! ```text
 //! cargo bench -p posthaste --bench queue                     100,000 messages
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The server runs with an empty queue, takes the messages by SMTP, and is started again. Before
-//! and after it is left alone for a minute. Nobody listens at the destination, which is tried every
-//! second. So the difference of both minutes is what the attempts and the messages cost. CPU is
-//! that of the threads by `/proc`, memory the anonymous pages.
+//! and after, it runs for a minute without other work. Nothing listens at the destination, which is
+//! tried every second. So the difference of both minutes is the cost of the attempts and the
+//! messages. CPU is that of the threads by `/proc`, memory the anonymous pages.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 

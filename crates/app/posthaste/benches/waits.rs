@@ -7,13 +7,13 @@
 //! ```
 //!
 //! Linux delays an acknowledgement by 40 ms at least. A client with Nagle's algorithm that sends
-//! one command in several writes waits for it, whatever the server costs. `waits.py` drives the
+//! one command in several writes waits for it, however fast the server is. `waits.py` drives the
 //! real server over loopback: imaplib, smtplib, curl, mbsync, msmtp, and raw sockets that split
 //! what they send wherever a client might.
 //!
-//! The least wait of several rounds counts: what every round waits for is no accident of a busy
-//! machine. This is a measurement and asserts nothing of time; `ack_tests` in the servers assert
-//! what it rests on.
+//! The shortest wait of several rounds counts, because a wait in every round is not caused by a
+//! busy machine. This is a measurement without assertions about time. `ack_tests` in the servers
+//! assert the behaviour that it relies on.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 

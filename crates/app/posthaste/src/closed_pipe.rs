@@ -1,4 +1,5 @@
-//! A command whose output nobody reads any more, as when `head` has enough, ends in silence.
+//! A command ends without a message when the reader of its output has closed the pipe, as `head`
+//! does.
 
 use std::any::Any;
 use std::process::exit;

@@ -346,7 +346,7 @@ impl Config {
         {
             return Err(
                 "`login.certificates` needs `tls.client_certificates` (\"optional\" or \"required\") and \
-                        `tls.client_ca`: clients are asked for no certificate otherwise"
+                        `tls.client_ca`: otherwise the server requests no certificate from clients"
                     .into(),
             );
         }

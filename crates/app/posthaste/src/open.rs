@@ -1,4 +1,4 @@
-//! A data directory opened: engine, store, accounts and the way in for mail.
+//! An open data directory: engine, store, accounts and delivery.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,7 +56,8 @@ pub fn cluster(config: &Config) -> Result<Option<posthaste_store_cassandra::Opti
     if config.engine == "embedded" {
         return match bodies {
             Some(bodies) => Err(Failure::Usage(format!(
-                "`bodies` says {bodies}, but the embedded engine keeps bodies in its own packs; leave it out, or name a cluster \
+                "`bodies` is {bodies}, but the embedded engine keeps bodies in its own packs; leave it out, or name \
+                 a cluster \
                  with --engine"
             ))),
             None => Ok(None),
@@ -202,7 +203,7 @@ async fn open(
 pub async fn existing(config: &Config) -> Result<Opened> {
     if cluster(config)?.is_none() && !config.data.is_dir() {
         return Err(Failure::Usage(format!(
-            "{} is not there; name the data directory with --data, or make it with `posthaste serve` or \
+            "{} does not exist; name the data directory with --data, or make it with `posthaste serve` or \
              `posthaste account add`",
             config.data.display()
         )));

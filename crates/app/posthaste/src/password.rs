@@ -26,7 +26,7 @@ pub fn read(name: &str, from_stdin: bool, least: usize) -> Result<Secret<String>
     }
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(
-            "no terminal to ask for the password at; pipe it in and say --password-stdin".into(),
+            "there is no terminal to enter the password; pipe it in with --password-stdin".into(),
         ));
     }
     let first = rpassword::prompt_password(format!("Password for {name}: "))?;
@@ -34,15 +34,15 @@ pub fn read(name: &str, from_stdin: bool, least: usize) -> Result<Secret<String>
     if first != again {
         return Err(Failure::Usage("the two passwords differ; nothing was changed".into()));
     }
-    checked(first, least, "an empty password is none")
+    checked(first, least, "the password must not be empty")
 }
 
 fn checked(password: String, least: usize, complaint: &str) -> Result<Secret<String>> {
     match password.chars().count() {
         0 => Err(Failure::Usage(complaint.into())),
         count if count < least => Err(Failure::Usage(format!(
-            "the password is too short: it has {count} characters, and `login.password_length_min` asks for {least}; choose a \
-             longer one. Nothing was changed"
+            "the password is too short: it has {count} characters, and `login.password_length_min` requires \
+             {least}; choose a longer one. Nothing was changed"
         ))),
         _ => Ok(Secret::new(password)),
     }

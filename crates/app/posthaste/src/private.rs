@@ -1,8 +1,8 @@
-//! The files of this program are for its owner alone: mail, verifiers of passwords, keys.
+//! Only the owner may read the files of this program: mail, password hashes, keys.
 //!
 //! New files get no permissions for others, because [`for_owner_alone`] runs before there are
-//! threads. Files of earlier versions are tightened when their store is opened. Where that is not
-//! possible the store is refused.
+//! threads. Files of earlier versions lose such permissions when their store is opened. If that is
+//! not possible, the store is refused.
 
 use std::ffi::OsStr;
 use std::fs::{self, Metadata, OpenOptions, Permissions};
@@ -123,7 +123,7 @@ pub fn trusted_here(file: &Path) -> Result<()> {
         };
         let what = if path == file { "it" } else { "the working directory" };
         return Err(Failure::Usage(format!(
-            "./{} is not read: {what} {why}; name it with --config if you mean it, or start elsewhere",
+            "./{} is not read: {what} {why}; if you trust it, name it with --config, or start in another directory",
             file.display()
         )));
     }
@@ -204,7 +204,7 @@ fn take_from_owned(path: &Path, meta: &Metadata, owner: u32) -> Result<()> {
     belongs(path, &meta, owner)?;
     let closed = Permissions::from_mode(meta.mode() & 0o7777 & !OTHERS);
     file.set_permissions(closed).map_err(|error| named(path, &error))?;
-    tracing::warn!(path = %path.display(), "others could read this: now only its owner can");
+    tracing::warn!(path = %path.display(), "other users could read this; its permissions now allow only its owner");
     Ok(())
 }
 
@@ -216,7 +216,8 @@ fn take_from(path: &Path, meta: &Metadata, permissions: u32) -> Result<()> {
     }
     match fs::set_permissions(path, Permissions::from_mode(mode & !permissions)) {
         Ok(()) => {
-            tracing::warn!(path = %path.display(), "others could read this: now only its owner can");
+            tracing::warn!(path = %path.display(), "other users could read this; its permissions now allow only its \
+                                                    owner");
             Ok(())
         }
         // It went meanwhile: a running server removes packs.

@@ -1,11 +1,11 @@
-//! From root to the user that the server runs as.
+//! Changes from root to the user that the server runs as.
 //!
 //! Root is needed for ports below 1024 and for nothing else. So the listeners of the start are
-//! bound first, then the process becomes `user` permanently. Only then it opens the store and reads
-//! what strangers send. What waits in a backlog until then is read by nobody.
+//! bound first, then the process becomes `user` permanently. Only then does it open the store and
+//! read input of clients. Until then, connections wait in the backlog and nothing reads from them.
 //!
-//! What always holds: the change is made for all threads or the start fails; nothing that the
-//! process runs later gets privileges back (`no_new_privs`).
+//! What always holds: the change is made for all threads, or the start fails. No program that the
+//! process runs later can regain privileges (`no_new_privs`).
 
 use std::ffi::CString;
 use std::fs;
@@ -148,7 +148,8 @@ impl Identity {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return fs::create_dir_all(dir).map_err(|error| {
                     Failure::Usage(format!(
-                        "{shown} is not there, and `user` {user} cannot make it: {error}; run `install -d -o {user} \
+                        "{shown} does not exist, and `user` {user} cannot make it: {error}; run `install -d -o \
+                         {user} \
                          -m 700 {shown}` as root"
                     ))
                 });

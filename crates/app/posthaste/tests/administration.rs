@@ -295,7 +295,7 @@ fn a_short_password_is_refused_and_the_setting_named() {
     let said = String::from_utf8_lossy(&add.stderr).into_owned();
     assert_eq!(add.status.code(), Some(2));
     assert!(
-        said.contains("it has 7 characters") && said.contains("`login.password_length_min` asks for 8"),
+        said.contains("it has 7 characters") && said.contains("`login.password_length_min` requires 8"),
         "{said}"
     );
     assert_eq!(server.command(&["account", "show", USER], "").status.code(), Some(2));

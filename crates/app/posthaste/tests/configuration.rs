@@ -275,6 +275,6 @@ fn long_polls_are_logged_if_that_is_asked() {
     // The line about one poll is written before the next begins.
     client.imap("NOOP").unwrap();
     client.imap("NOOP").unwrap();
-    let lines = server.logged("a poll computed for too long");
+    let lines = server.logged("one poll of a task used too much CPU time");
     assert!(lines.iter().any(|line| line.contains("imap") && line.contains("microseconds=")), "{lines:?}");
 }

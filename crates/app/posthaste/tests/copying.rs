@@ -103,12 +103,15 @@ fn what_cannot_be_copied_is_named() {
     let from = source(dir.path());
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     refused(&posthaste(&["copy-store", "--from", &from, "--to", &from]), "same store");
-    refused(&posthaste(&["copy-store", "--from", &path("nowhere"), "--to", &path("b")]), "is not there");
+    refused(&posthaste(&["copy-store", "--from", &path("nowhere"), "--to", &path("b")]), "does not exist");
     refused(&posthaste(&["copy-store", "--from", "pop://x/y", "--to", &path("b")]), "neither");
     let one = ["copy-store", "--from", &from, "--to", &path("b"), "--account", "ben@example.org"];
     refused(&posthaste(&one), "no such account");
     // Another account that only has the same name.
     std::fs::create_dir(path("other")).unwrap();
     let stranger = source(&dir.path().join("other"));
-    refused(&posthaste(&["copy-store", "--from", &from, "--to", &stranger]), "another account of that name");
+    refused(
+        &posthaste(&["copy-store", "--from", &from, "--to", &stranger]),
+        "already has another account named",
+    );
 }

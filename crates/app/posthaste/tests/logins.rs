@@ -293,7 +293,7 @@ fn listed_certificates_are_set_shown_and_taken_away() {
     assert!(!try_device());
     let wrong = server.command(&["account", "set", ANA, "--certificate", "/no/such/file"], "");
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
-    assert!(!wrong.status.success() && said.contains("is no certificate"), "{said}");
+    assert!(!wrong.status.success() && said.contains("is not a certificate"), "{said}");
 }
 
 #[test]

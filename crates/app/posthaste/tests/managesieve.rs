@@ -91,7 +91,7 @@ fn scripts_are_stored_listed_renamed_and_removed() {
          C: PUTSCRIPT \"bad\" \"fileinto \\\"x\\\";\"
          S: NO …
          C: CHECKSCRIPT \"discard;\"
-         S: OK \"The script is right\"
+         S: OK \"The script is valid\"
          C: LISTSCRIPTS
          S: \"main\"
          S: OK \"Scripts listed\"
@@ -197,7 +197,7 @@ fn strangers_are_bounded_and_failures_logged() {
              C: AUTHENTICATE \"PLAIN\"
              S: \"\"
              C: \"*\"
-             S: NO \"the login was given up\"
+             S: NO \"the login was cancelled\"
              C: CHECKSCRIPT {{20000+}}
              S: BYE \"The command is too long\""
         ),

@@ -107,7 +107,7 @@ fn the_server_applies_its_rules() {
         assert!(Instant::now() < deadline, "{inbox} {trash}");
         std::thread::yield_now();
     }
-    let logged = server.logged("mail left a folder by rule");
+    let logged = server.logged("a retention rule moved or deleted mail of a folder");
     assert!(
         logged.iter().any(|line| line.contains("folder=\"INBOX\"") && line.contains("to=\"Trash\"")),
         "{logged:?}"

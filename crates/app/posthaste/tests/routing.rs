@@ -362,7 +362,7 @@ fn mail_that_is_sent_on_has_a_sender_of_ours_and_its_bounce_comes_home() {
     assert_eq!(return_path(&bounce), "");
     let route = world.run(&["route", &sender]);
     assert!(
-        route.contains(" replaces x@b.test in mail") && route.contains("\n  x@b.test is in another"),
+        route.contains(" in place of x@b.test: reports") && route.contains("\n  x@b.test is in another"),
         "{route}"
     );
     assert!(world.refused(&["route", &sender.replace("=x@", "=y@")]).contains("is refused"));
@@ -389,9 +389,9 @@ fn wrong_commands_say_what_to_do() {
     let world = World::new();
     for (args, why) in [
         (&["group", "set", "bo@a.test", "cy@a.test"][..], "exists already"),
-        (&["group", "set", "g@a.test", "g@a.test"], "holds itself"),
-        (&["group", "set", "g@new.test", "g@new.test"], "holds itself"),
-        (&["group", "set", "@new.test", "x@new.test"], "holds itself"),
+        (&["group", "set", "g@a.test", "g@a.test"], "contains itself"),
+        (&["group", "set", "g@new.test", "g@new.test"], "contains itself"),
+        (&["group", "set", "@new.test", "x@new.test"], "contains itself"),
         (&["group", "remove", "g@a.test"], "group list"),
         (&["account", "set", "bo@a.test", "--no-copy"], "--forward"),
         (&["account", "set", "bo@a.test", "--forward", "@b.test"], "no local part"),

@@ -189,6 +189,6 @@ fn settings_that_cannot_be_meant_are_refused() {
     assert!(refused("block_lists = [{ zone = \"nonsense\" }]").contains("`nonsense` is not a domain"));
     let answers = refused("block_lists = [{ zone = \"bad.test\", answers = [\"192.0.2.1\"] }]");
     assert!(answers.contains("write addresses in 127.0.0.0/8"), "{answers}");
-    assert!(refused("greylist = \"2 h\"").contains("`screening.greylist` is over an hour"));
+    assert!(refused("greylist = \"2 h\"").contains("`screening.greylist` must be at most 1 h"));
     assert!(refused("greeting = \"loud\"").contains("loud"));
 }

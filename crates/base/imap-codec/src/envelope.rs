@@ -1,5 +1,5 @@
-//! One address out of an ENVELOPE that was printed: what SORT by display name needs of each message
-//! (RFC 5957 §4: "from the [IMAP] envelope structure resulting from a FETCH ENVELOPE").
+//! Reads one address from a printed ENVELOPE, for SORT by display name (RFC 5957 §4: "from the
+//! [IMAP] envelope structure resulting from a FETCH ENVELOPE").
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Why bytes are no command or no response, in words that can follow `BAD`.
+//! Errors of commands and responses that cannot be parsed, as texts for `BAD`.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! LIST patterns against names: `*` is anything, `%` anything without the separator
 //! (RFC 9051 §6.3.9).
 //!
-//! It keeps the set of places in the pattern that the name so far may have reached, 64 of them in a
-//! word. So the time is at most length of pattern × length of name / 64, whatever the wildcards.
+//! The matcher keeps the set of possible positions in the pattern for the name so far, 64 of them
+//! in a word. So for any wildcards the time is at most length of pattern × length of name / 64.
 
 use posthaste_mail_model::{MailboxName, SEPARATOR};
 

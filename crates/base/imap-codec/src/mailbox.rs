@@ -1,7 +1,7 @@
-//! Mailbox names as arguments: the client's name, or why it cannot be known.
+//! Mailbox names as arguments: the decoded name, or the reason why it cannot be decoded.
 //!
 //! A name that does not decode is not a syntax error of the command: the server answers it like any
-//! other name it cannot use. So the undecodable bytes are kept as a value.
+//! other invalid name. So the parser keeps the bytes as a value.
 
 use std::fmt;
 

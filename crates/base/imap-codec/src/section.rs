@@ -1,4 +1,5 @@
-//! Which bytes of a message a FETCH requests: RFC 9051 §6.4.5.1, `section` and `partial` of §9.
+//! The bytes of a message that a FETCH requests: RFC 9051 §6.4.5.1, `section` and `partial` of
+//! §9.
 
 use std::num::NonZeroU64;
 

@@ -1,4 +1,4 @@
-//! Sets of message numbers as they are written, before anyone knows what `*` and `$` mean.
+//! Sets of message numbers as written, before `*` and `$` are resolved.
 
 use std::num::NonZeroU32;
 

@@ -1,11 +1,12 @@
 //! IMAP URLs: RFC 5092, with the authorisation of RFC 4467 (URLAUTH).
 //!
-//! A URL here names a message or a part of one, which is what CATENATE, URLFETCH and BURL want. It
-//! is absolute (`imap://ana@example.org/INBOX/;UID=3`), a path on the server at hand
-//! (`/INBOX/;UID=3`), or relative to a mailbox (`;UID=3/;SECTION=1`). URLs that name a mailbox, a
-//! search or a server alone, and relative names of mailboxes, are no such URLs.
+//! A URL here names a message or a part of one, as CATENATE, URLFETCH and BURL need. It is absolute
+//! (`imap://ana@example.org/INBOX/;UID=3`), a path on the server at hand (`/INBOX/;UID=3`), or
+//! relative to a mailbox (`;UID=3/;SECTION=1`). URLs that name only a mailbox, a search or a server
+//! are not such URLs. Neither are relative names of mailboxes.
 //!
-//! Mailbox names are UTF-8 in percent encoding, whatever the connection writes them in (§8).
+//! Mailbox names are UTF-8 in percent encoding, independent of the encoding of names on the
+//! connection (§8).
 
 use std::fmt::{self, Write as _};
 use std::num::NonZeroU64;
@@ -126,7 +127,7 @@ pub enum UrlError {
     #[error("the name of the mailbox in the URL has no / in front")]
     RelativeMailbox,
     /// Something else than the parameters above, or out of their order.
-    #[error("a parameter of the URL is unknown, has a wrong value or stands in the wrong place")]
+    #[error("a parameter of the URL is unknown, has a wrong value or is in the wrong place")]
     Parameter,
 }
 

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum Utf7Error {
     /// A byte outside printable ASCII.
-    #[error("a byte that is not printable ASCII stands outside &...-")]
+    #[error("a byte outside &...- is not printable ASCII")]
     NotPrintable,
     /// `&` without its `-`, or a character base64 does not have.
     #[error("&...- is not closed or holds a character that modified base64 does not have")]
@@ -21,7 +21,7 @@ pub enum Utf7Error {
     #[error("&...- holds half a surrogate pair")]
     Surrogate,
     /// Printable ASCII in base64, or `-&` where one shift would do.
-    #[error("&...- is written otherwise than RFC 3501 section 5.1.3 prescribes")]
+    #[error("&...- does not follow RFC 3501 section 5.1.3")]
     NotCanonical,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A set only has meaning beside the [`KeywordTable`] it was made with. A slot whose keyword no
 //! message has may get another keyword. So a set from one state of a mailbox must not be read with
-//! the table of another: [`KeywordTable::renamed_since`] says which slots that concerns.
+//! the table of another: [`KeywordTable::renamed_since`] returns the affected slots.
 
 use std::fmt;
 use std::sync::Arc;

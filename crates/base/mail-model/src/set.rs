@@ -1,8 +1,7 @@
 //! A set of numbers as sorted, disjoint, non-touching ranges: the meaning of a sequence set once
 //! `*` is known.
 //!
-//! A folder of a million messages is one range; nothing here costs per message unless asked to
-//! iterate.
+//! A folder of a million messages is one range. Only iteration has a cost per message.
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -1,5 +1,6 @@
-//! What the server's work costs, and which account causes it. CPU time, octets, commits and reads
-//! of the store are counted for each protocol, command, folder size, account and client program.
+//! The cost of the server's work, and the account that causes it. CPU time, octets, commits and
+//! reads of the store are counted for each protocol, command, folder size, account and client
+//! program.
 //!
 //! A session runs as a [`Metered`] task. While the task is polled, its meter is the current one of
 //! the thread. Code of any layer adds to the current meter with [`count`]; where there is none,

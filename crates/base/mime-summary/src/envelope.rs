@@ -3,7 +3,7 @@
 //! RFC 9051 §7.5.2: strings as they are in the header, unfolded. An absent field is none (NIL). A
 //! field that is present but empty is the empty string. An absent or empty Sender or Reply-To has
 //! the value of From. An address field that occurs again adds to its list; of all others the first
-//! counts. What finds no [`Room`] is left out.
+//! is used. Values that do not fit into [`Room`] are left out.
 
 use std::borrow::Cow;
 

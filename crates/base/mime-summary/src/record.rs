@@ -16,8 +16,9 @@
 //!
 //! Numbers, in this order: where in the folded subject the base subject begins and ends. The ends
 //! of the 15 sections, from the start of the record. Where in ENVELOPE the list of From begins and
-//! ends that is sent twice more behind it, as Sender and Reply-To. (Nearly all mail has neither.
-//! Both are 0 if nothing is repeated.) How much of BODYSTRUCTURE BODY begins with.
+//! ends, if it is repeated after it as Sender and Reply-To. (Nearly all mail has neither field.
+//! Both numbers are 0 if nothing is repeated.) The length of the beginning that BODY and
+//! BODYSTRUCTURE share.
 //!
 //! Sections: 0–4 folded subject, from, to, cc, bcc; 5 ENVELOPE; 6 field table; 7 kept fields; 8
 //! BODY without what it shares with BODYSTRUCTURE; 9 BODYSTRUCTURE; 10 preview; 11 thread; 12 sort

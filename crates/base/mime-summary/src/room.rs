@@ -1,16 +1,17 @@
-//! Bounds on a summary, whatever its message is.
+//! Bounds on a summary, for any message.
 //!
 //! Parts, addresses and texts of the responses share one [`Room`], whose size follows from that of
-//! the message. What finds no room is left out:
-//! * a part beyond it is not opened: its bytes stay in the body of the part around it, as beyond
+//! the message. Values that do not fit are left out:
+//! * a part beyond it is not parsed: its bytes stay in the body of the enclosing part, as beyond
 //!   [`crate::MAX_PARTS`];
 //! * a nested message or multipart beyond it is a leaf of type application/octet-stream, as beyond
 //!   [`crate::MAX_DEPTH`];
 //! * an address list ends where the room ends, and so do parameters and languages;
 //! * a text is absent (NIL).
 //!
-//! The root's ENVELOPE is served first. [`Structure`] estimates what each part will take and stops
-//! there; the room then counts every byte, so that the bound holds whatever the estimate was.
+//! The root's ENVELOPE is served first. [`Structure`] estimates the size of each part, and stops at
+//! the bound. The room then counts every byte, so that the bound holds even if the estimate was
+//! wrong.
 
 use std::borrow::Cow;
 

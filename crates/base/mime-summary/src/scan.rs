@@ -1,7 +1,7 @@
 //! Lines, and spans of bytes: the smallest steps of the pass over a message.
 //!
-//! A line ends at LF; a CR before it belongs to the line end. A bare CR is data: taking it for a
-//! line end would split lines that every other mail program leaves whole.
+//! A line ends at LF; a CR before it belongs to the line end. A bare CR is data: treating it as a
+//! line end would split lines that all other mail programs keep whole.
 
 use std::ops::Range;
 

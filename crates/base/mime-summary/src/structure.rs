@@ -1,20 +1,19 @@
 //! The tree of MIME parts of a message, each with its exact byte ranges, from one pass over its
 //! lines.
 //!
-//! Mail in the wild breaks every rule of MIME; what this pass makes of it:
+//! Real mail breaks every rule of MIME. This pass handles it as follows:
 //! * A delimiter line is `--boundary` or `--boundary--` followed by nothing but white space. It is
 //!   compared with the boundaries of all open multiparts, innermost first: so one boundary may
 //!   begin with another. If none is matched whole, a boundary that the line begins with counts
 //!   (RFC 2046 §5.1.1). A delimiter of an outer multipart ends all inner ones, even in the middle
 //!   of a header.
-//! * After its close delimiter, a multipart's boundary means nothing any more: the rest is
-//!   epilogue.
+//! * After its close delimiter, a multipart's boundary has no meaning: the rest is epilogue.
 //! * A multipart that has no boundary, or in which no delimiter occurs, is text/plain
 //!   (RFC 2045 §5.2), so that its content can still be read.
 //! * A message/rfc822 that is transfer-encoded against RFC 2046 §5.2.1, or a composite part nested
 //!   deeper than [`MAX_DEPTH`], is a leaf of type application/octet-stream (RFC 2045 §6.4).
-//! * Beyond [`MAX_PARTS`] parts nothing more is opened: the bytes are in the body, but have no
-//!   number.
+//! * Beyond [`MAX_PARTS`] parts, further parts are not parsed: the bytes are in the body, but have
+//!   no number.
 //! * The same two rules hold beyond what a summary may print of the message (see [`crate::Room`]).
 //!
 //! The line end before a delimiter belongs to the delimiter (RFC 2046 §5.1.1). Work is linear in

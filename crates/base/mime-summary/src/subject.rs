@@ -1,4 +1,4 @@
-//! The base subject, by which SORT and THREAD put messages together. RFC 5256 §2.1.
+//! The base subject, by which SORT and THREAD group messages. RFC 5256 §2.1.
 //!
 //! The steps work on the folded subject, and each only cuts at its ends. So the base subject is a
 //! range of it, and a summary stores two numbers and no second text.

@@ -18,7 +18,7 @@ use crate::table::{Located, PartRow, ROW_LEN, Section, locate};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SummaryError {
     /// It is shorter than it says, or than any record.
-    #[error("the summary is cut short: {len} bytes")]
+    #[error("the summary is truncated: {len} bytes")]
     Short {
         /// How many bytes there are.
         len: usize,

@@ -1,4 +1,4 @@
-//! The part table: where each part of a message lies, found without reading the message.
+//! The part table: the position of each part of a message, without reading the message.
 //!
 //! One row of 24 bytes a part, little-endian, in breadth-first order. The children of a part are
 //! neighbours, so that the n-th child is one multiplication away. A path of part numbers costs its

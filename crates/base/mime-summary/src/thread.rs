@@ -1,8 +1,8 @@
-//! Message identifiers as numbers: what THREAD REFERENCES follows. RFC 5256 §3.
+//! Message identifiers as numbers, for THREAD REFERENCES. RFC 5256 §3.
 //!
 //! A conversation is a relation of identifiers; 64 bits of each are enough to follow it and cost
-//! eight bytes. Two identifiers that somebody makes collide join two conversations. A forged
-//! References field does that as well.
+//! eight bytes. An attacker can make two identifiers collide, which joins two conversations. A
+//! forged References field has the same effect.
 
 use crate::params::read_quoted;
 

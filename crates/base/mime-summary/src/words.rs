@@ -1,9 +1,9 @@
 //! Encoded words: `=?charset?Q?text?=` in header fields, as text. RFC 2047.
 //!
 //! White space between two encoded words is dropped (§6.2); adjacent words of one charset are put
-//! together before decoding, because programs cut characters in the middle. Not so in a charset
-//! that has states, in which each word begins in the first one (§3). What does not parse stays as
-//! it stands.
+//! together before decoding, because programs cut characters in the middle. In a charset with
+//! states, words are decoded separately, because each begins in the initial state (§3). Text that
+//! does not parse is kept unchanged.
 
 use std::borrow::Cow;
 

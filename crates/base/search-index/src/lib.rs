@@ -1,14 +1,14 @@
-//! Which messages may hold a text: the words of folded texts, in immutable segments.
+//! The messages that may contain a text: words of folded texts, in immutable segments.
 //!
 //! The index proposes messages, and the text decides. A [`Collector`] takes the texts of one
 //! message, which become its [`Terms`]. A [`Builder`] makes a [`Segment`] of many messages, and
-//! [`merge`] makes one segment of several. A [`Query`] is a key as words see it, and
-//! [`Segment::propose`] names the messages that may match it. A message that holds the key is
+//! [`merge`] makes one segment of several. A [`Query`] is a key split into pieces of words, and
+//! [`Segment::propose`] returns the messages that may match it. A message that holds the key is
 //! always proposed. A message that lacks it may be proposed, too.
 //!
-//! A key is any substring. A segment has its different words side by side, and a piece of a word is
-//! looked for in them as in a text. Where a key has several pieces, a message must have a word for
-//! each. If the key has a separator beside the piece, the word must begin or end there.
+//! A key is any substring. A segment stores its distinct words one after the other, and a piece of
+//! a word is searched in them as in a text. Where a key has several pieces, a message must have a
+//! word for each. If the key has a separator beside the piece, the word must begin or end there.
 //!
 //! This crate knows no mail, no files and no clock. The caller folds texts and keys in the same way
 //! before they come here.

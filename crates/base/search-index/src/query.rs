@@ -1,4 +1,4 @@
-//! What a key means for words: pieces that words of the message must hold.
+//! A key as pieces that words of the message must contain.
 
 use memchr::memmem::Finder;
 

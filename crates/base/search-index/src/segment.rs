@@ -15,8 +15,8 @@
 //! | … | bit map of the messages that may hold anything |
 //! | … | for each scope: words, lists, blocks, rows |
 //!
-//! The ranges say which messages need not be looked at again. Messages of them that the segment
-//! does not have were expunged, or cannot be indexed.
+//! The ranges name the messages that need not be indexed again. Messages in the ranges that the
+//! segment does not have were expunged, or cannot be indexed.
 //!
 //! *Words*: a zero, then each word with a zero behind it, ascending. 64 words are a block. *Lists*:
 //! for each word the length of its list as a varint, and the list. A list is the ordinals of the

@@ -1,7 +1,7 @@
 //! A [`Message`] to TNEF bytes: the inverse of [`crate::decode`].
 //!
-//! The same message always gives the same bytes. Attributes come in the order that MS-OXTNEF
-//! §2.1.3.3 demands: version and code page first, then the message, then its attachments.
+//! The same message always gives the same bytes. Attributes are in the order that MS-OXTNEF
+//! §2.1.3.3 requires: version and code page first, then the message, then its attachments.
 
 use crate::decode::{SIGNATURE, checksum};
 use crate::error::EncodeError;

@@ -68,7 +68,7 @@ pub enum Damage {
         limit: usize,
     },
     /// It has no frame, or one that does not fit the rest of it.
-    #[error("it does not say how the message was put together")]
+    #[error("it has no frame that matches the rest of the message")]
     Frame,
     /// The transfer encoding of the part that holds it is unknown.
     #[error("the part has an unknown transfer encoding")]
@@ -79,13 +79,15 @@ pub enum Damage {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// A property from 0x8000 on must have a name, and no other may have one.
-    #[error("property {0:#06x}: from 0x8000 on each has a name, and no other has one")]
+    #[error(
+        "property {0:#06x}: a property from 0x8000 on must have a name, and no other property may have one"
+    )]
     Name(u16),
     /// A value of several has another type than its list.
     #[error("property {0:#06x}: all values of a list must have the list's type")]
     Mixed(u16),
     /// An attribute that the model has a field for.
-    #[error("attribute {0:#010x} has a field of its own in the model")]
+    #[error("attribute {0:#010x} must be set through its field in the model")]
     Structural(u32),
     /// A length is over 4 GiB.
     #[error("a length does not fit into 32 bits")]

@@ -1,4 +1,4 @@
-//! A cursor over bytes that a stranger sent: every read says whether there was enough.
+//! A cursor over untrusted bytes: every read fails if too few bytes are left.
 
 use posthaste_mime_summary::InBounds;
 

@@ -56,7 +56,7 @@ pub struct Stage {
 }
 
 /// What the server's log says about a long poll.
-const LONG_POLL: &str = "a poll computed for too long";
+const LONG_POLL: &str = "one poll of a task used too much CPU time";
 
 impl Stage {
     /// Where the server has to listen.
@@ -322,8 +322,8 @@ mod tests {
 
     #[test]
     fn the_time_of_a_poll_is_read_from_the_log() {
-        let line = "2026-11-22T18:57:13Z  WARN posthaste: a poll computed for too long protocol=\"imap\" command=\"SEARCH\" microseconds=12345";
+        let line = "2026-11-22T18:57:13Z  WARN posthaste: one poll of a task used too much CPU time protocol=\"imap\" command=\"SEARCH\" microseconds=12345";
         assert_eq!(cpu_of_poll(line), Some(Duration::from_micros(12_345)));
-        assert_eq!(cpu_of_poll("a poll computed for too long"), None);
+        assert_eq!(cpu_of_poll("one poll of a task used too much CPU time"), None);
     }
 }

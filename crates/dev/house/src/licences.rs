@@ -1,7 +1,8 @@
 //! Licences, sources and wildcards, as `deny.toml` has them.
 //!
-//! `cargo deny check` says the same and also looks for known weaknesses, for which it needs the
-//! network. `scripts/test` runs it where it is installed. This check needs no other program.
+//! `cargo deny check` does the same check, and also looks for known vulnerabilities, for which it
+//! needs the network. `scripts/test` runs it where it is installed. This check needs no other
+//! program.
 
 use serde_json::Value;
 use toml::Table;

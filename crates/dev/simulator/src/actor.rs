@@ -1,13 +1,13 @@
 //! A process that acts at the same time as others on one store.
 //!
 //! Each waits for permission before every operation, every lock and some reads ([`crate::gate`]).
-//! The process that keeps the log lets one of them go on at a time. So commits, maintenance, copies
-//! and openings of several processes interleave at every point at which one process can see
-//! another's work. The seed decides how.
+//! The process that keeps the log lets only one of them continue at a time. So commits,
+//! maintenance, copies and openings of several processes interleave at every point at which one
+//! process can see another's work. The seed decides how.
 //!
 //! Each has accounts and directory records of its own and takes its own steps. The process that
-//! keeps the log follows them with a driver of the same seed ([`Actor::driver`]). So it knows what
-//! each may have left at every length of the log.
+//! keeps the log follows them with a driver of the same seed ([`Actor::driver`]). So it knows the
+//! allowed states of each at every length of the log.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};

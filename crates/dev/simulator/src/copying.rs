@@ -1,7 +1,7 @@
 //! A second store on the same disk: `copy-store` and `backup` into it, and `restore` out of it.
 //!
-//! The copy lies in a directory of the first store, so that one log has the operations on both and
-//! a crash concerns both. Nothing else writes to the copy.
+//! The copy is in a directory of the first store, so that one log has the operations on both, and a
+//! crash affects both. Nothing else writes to the copy.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! Where a process that acts beside others asks before each operation, each lock and some reads,
-//! and waits until it may go on. The process that decides sees what each of them is about to do,
-//! and lets one of them go on at a time. So the seed decides how they interleave.
+//! A process that runs beside others requests permission before each operation, each lock and some
+//! reads, and waits for it. The controlling process sees the next operation of each, and lets one
+//! of them continue at a time. So the seed decides how they interleave.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,5 +1,5 @@
-//! A seeded simulator of the embedded store: a disk under the packs and the index, a life, and a
-//! crash at any operation.
+//! A seeded simulator of the embedded store: a simulated disk, a sequence of requests, and a crash
+//! at any operation.
 //!
 //! Every change that the store makes to its directory is recorded, LMDB's own included (`syscalls`,
 //! `record`). From a log, `image` makes the states that a crash can leave. Each is opened, rebuilt

@@ -1,11 +1,11 @@
 //! A second process on the same store: an `import` beside the server, a `check`, a command that is
 //! killed.
 //!
-//! LMDB can be opened only once in a process, so the visitor is a real process. Both processes know
-//! everything: each takes its own steps and follows the other's by their results ([`StepResult`]).
-//! One acts at a time, as the driver decides, so that the seed determines the order. The visitor
-//! writes its operations to a file before it does them, and from there they enter the one log. So a
-//! killed visitor leaves the operations it did.
+//! LMDB can be opened only once in a process, so the second process is a real one, the *visitor*.
+//! Each process does its own steps, and follows the other's steps by their results
+//! ([`StepResult`]). Only one runs at a time, as the driver decides, so that the seed determines
+//! the order. The visitor writes its operations to a file before it does them, and from there they
+//! enter the one log. So a killed visitor leaves the operations it did.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};

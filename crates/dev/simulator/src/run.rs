@@ -1,5 +1,5 @@
-//! One seed: lives a life, cuts it at many operations, and has the store opened and rebuilt after
-//! each cut.
+//! One seed: runs the requests, cuts the log at many operations, and opens and rebuilds the store
+//! after each cut.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

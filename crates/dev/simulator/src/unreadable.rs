@@ -1,8 +1,8 @@
-//! A part of a file that the disk cannot give.
+//! A part of a file that the disk cannot read.
 //!
-//! A call that reads there fails with `EIO`. A map has pages there whose first touch ends in
-//! SIGBUS, as the kernel answers when a page cannot be read: they are mapped from an empty file.
-//! One part at a time is unreadable in a process.
+//! A call that reads there fails with `EIO`. In a map, the first access to such a page ends in
+//! SIGBUS, as when the kernel cannot read a page. To cause this, the pages are mapped from an empty
+//! file. One part at a time is unreadable in a process.
 
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;

@@ -1,6 +1,6 @@
 //! Fuzz targets as plain tests on the stable toolchain: a target gets its seeds, which lie in
-//! `fuzz/seeds/NAME`, and then this many changed ones. `cargo fuzz` begins with the same seeds and
-//! goes on for as long as it is let.
+//! `fuzz/seeds/NAME`, and then this many changed ones. `cargo fuzz` begins with the same seeds, and
+//! runs until it is stopped.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;

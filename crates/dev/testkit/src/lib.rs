@@ -1,8 +1,8 @@
 //! Tools for tests: the real server on free ports with a data directory of its own, clients, and
 //! other servers.
 //!
-//! Every wait has a deadline and names what it waited for. No process runs on when a test ends,
-//! however it ends.
+//! Every wait has a deadline, and its error names the awaited event. No process outlives a test,
+//! even if the test fails.
 
 mod cluster;
 mod dns;

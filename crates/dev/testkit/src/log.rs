@@ -1,7 +1,7 @@
 //! The lines that a server wrote to its standard error.
 //!
-//! A file holds it, not a pipe: a line that the server wrote before it answered is there when the
-//! answer is. A reader behind a pipe gets it whenever its thread runs.
+//! The log is a file, not a pipe. A line that the server wrote before an answer is in the file when
+//! the answer arrives. A reader of a pipe gets it only when its thread runs.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

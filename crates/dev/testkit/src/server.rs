@@ -1,4 +1,4 @@
-//! The real binary as a child process: started on port 0, addressed by what its `ready` line says.
+//! The real binary as a child process: started on port 0. Its `ready` line names its addresses.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,5 +1,5 @@
-//! A session and its client in one task, in turns. Between two of the client's writes, the session
-//! does the same in every run, whatever the machine does meanwhile.
+//! A session and its client in one task, in turns. Between two writes of the client, the session
+//! does the same in every run, independent of the machine's load.
 
 use std::future::{Future, poll_fn};
 use std::io::{ErrorKind, Read, Result, Write};

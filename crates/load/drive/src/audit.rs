@@ -1,7 +1,7 @@
-//! Accounting for every message: the messages before a run, and whether the expected ones are there
-//! after it.
+//! Accounts for every message: lists the messages before a run, and checks the expected ones after
+//! it.
 //!
-//! The audit uses sessions of its own and trusts no answer that the run's sessions got.
+//! The audit uses separate sessions, and does not rely on answers to the run's sessions.
 
 use std::collections::HashMap;
 use std::time::Duration;

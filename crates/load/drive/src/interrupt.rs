@@ -3,7 +3,7 @@
 //! The first call of [`wait`], [`happened`] or [`listen`] takes the signal over permanently, and no
 //! press is lost between two of them. Servers that a study started are stopped before the program
 //! ends ([`on_exit_stop`]). They have process groups of their own, so that the terminal does not
-//! send them the first Ctrl-C. Then the folders made for them go ([`on_exit_remove`]).
+//! send them the first Ctrl-C. Then the folders made for them are removed ([`on_exit_remove`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};

@@ -3,7 +3,7 @@
 //! - [`run`] lets virtual users do a workload and checks every answer.
 //! - [`populate`] fills mailboxes before that.
 //! - [`audit`] compares the messages found afterwards with the acknowledged ones.
-//! - [`Accounts`] says who logs in, [`Target`] where.
+//! - [`Accounts`] has the accounts that log in, [`Target`] the address.
 //! - [`observed()`] makes a workload from a server's own counts.
 //! - [`interrupt`] is Ctrl-C for the whole program.
 //!

@@ -109,7 +109,10 @@ impl Client {
         let mut greeting = Greeting(None);
         while greeting.0.is_none() {
             if self.advance(&mut greeting).await?.is_some() {
-                return Err(Error::Garbage { what: "a greeting", line: "an answer to no command".into() });
+                return Err(Error::Garbage {
+                    what: "a greeting",
+                    line: "a reply that belongs to no command".into(),
+                });
             }
         }
         match greeting.0 {

@@ -1,4 +1,4 @@
-//! Why a connection could not be used further, or a command was not answered.
+//! Errors: a connection that cannot be used further, or a command without an answer.
 
 use std::io;
 

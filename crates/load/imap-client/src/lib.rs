@@ -5,8 +5,8 @@
 //! with the server but the types of `mail-model`. If both used one parser, one bug would hide in
 //! both.
 //!
-//! - [`scan`]: bytes to responses, without sockets. Tolerant: it hands on an unknown response as it
-//!   came.
+//! - [`scan`]: bytes to responses, without sockets. Tolerant: it returns an unknown response
+//!   unchanged.
 //! - [`fetch`], [`listing`]: the contents of FETCH, LIST, STATUS and SEARCH responses.
 //! - [`command`]: values to command bytes.
 //! - [`net`]: dialling, TLS, counting bytes.

@@ -1,9 +1,9 @@
 //! Bytes to responses, without sockets.
 //!
 //! The scanner gets bytes as they arrive and calls a [`Handler`] once per complete response. A line
-//! that lies whole in the input is handed on where it lies; only lines cut by a read, or carrying
-//! literals, are copied. Every byte is looked at once (one `memchr` per line), so the cost of a
-//! listing is that of its bytes.
+//! that is complete in the input is passed without a copy. Only lines that a read splits, and lines
+//! with literals, are copied. Every byte is looked at once (one `memchr` per line), so the cost of
+//! a listing is that of its bytes.
 //!
 //! Literals of up to [`INLINE_LIMIT`] bytes stay in their response. Longer ones stream to
 //! [`Handler::literal`] and are left out of it. So a message of 40 MB is never in memory.
@@ -200,7 +200,7 @@ impl Scanner {
 
     fn keep(&mut self, bytes: &[u8]) -> Result<(), NotImap> {
         if self.partial.len() + bytes.len() > RESPONSE_BYTES_MAX {
-            return Err(NotImap { what: "a response of bearable length", line: start_of(&self.partial) });
+            return Err(NotImap { what: "a response of acceptable length", line: start_of(&self.partial) });
         }
         self.partial.extend_from_slice(bytes);
         Ok(())

@@ -157,7 +157,7 @@ impl Reading {
     /// It is not such a list.
     pub fn parse(json: &[u8], source: &str) -> io::Result<Self> {
         let cost: Cost = serde_json::from_slice(json).map_err(|e| {
-            let what = format!("these are not the figures of a server (the JSON of its /cost): {e}");
+            let what = format!("this is not the JSON of a server's /cost: {e}");
             io::Error::new(io::ErrorKind::InvalidData, what)
         })?;
         let commands =
@@ -285,7 +285,7 @@ mod tests {
         let refused = server(vec!["HTTP/1.0 404 Not Found\r\n\r\n".into()]).read().unwrap_err().to_string();
         assert!(refused.starts_with("http://127.0.0.1:") && refused.contains("404 Not Found"), "{refused}");
         let other = server(vec![ok("{}")]).read().unwrap_err().to_string();
-        assert!(other.contains("not the figures of a server"), "{other}");
+        assert!(other.contains("not the JSON of a server's /cost"), "{other}");
         let mail = server(vec!["* OK IMAP4rev1\r\n".into()]).read().unwrap_err().to_string();
         assert!(mail.contains("no HTTP server answers"), "{mail}");
     }

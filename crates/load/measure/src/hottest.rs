@@ -1,8 +1,7 @@
-//! The functions a server spends its CPU in, by `perf record` where it is installed and the kernel
-//! offers it.
+//! The functions that use a server's CPU, by `perf record` if it is installed and the kernel allows
+//! it.
 //!
-//! Sampling costs the machine something, so it is done in a run of its own whose other figures are
-//! not used.
+//! Sampling has a cost, so it is done in a separate run whose other figures are not used.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

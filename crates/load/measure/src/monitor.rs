@@ -1,5 +1,5 @@
-//! Watches a server through a run: a sample a second, memory every few, and the cost between two of
-//! them.
+//! Watches a server during a run: takes a sample each second, memory every few seconds, and
+//! computes the cost between two samples.
 
 use std::io;
 
@@ -196,7 +196,8 @@ fn disk(before: &Sample, after: &Sample) -> Disk {
     }
     let why = match after.disk {
         Some(_) => {
-            "the control group's disk accounting stands still (Linux 6.10 and later count in version 1 only where a limit is set)"
+            "the control group's disk counters do not change (Linux 6.10 and later count in version 1 only where a \
+             limit is set)"
         }
         None => "needs a control group with disk accounting (blkio of version 1, io of version 2)",
     };

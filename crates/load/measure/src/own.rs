@@ -64,7 +64,7 @@ fn enough(connections: u32, needed: u64, files: u64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{connections} clients need {needed} open files, and this process may have {files}: raise the hard limit \
+        "{connections} clients need {needed} open files, and this process may open {files}: raise the hard limit \
          (`ulimit -Hn {needed}` as root, or nofile in /etc/security/limits.conf, LimitNOFILE= of a service) or give \
          --clients {}",
         files.saturating_sub(FILES_BESIDE)
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(super::enough(100, 300, 300), Ok(()));
         let said = super::enough(10_000, 10_200, 4_096).unwrap_err();
         for part in
-            ["10000 clients need 10200 open files", "may have 4096", "ulimit -Hn 10200", "--clients 3896"]
+            ["10000 clients need 10200 open files", "may open 4096", "ulimit -Hn 10200", "--clients 3896"]
         {
             assert!(said.contains(part), "{said}");
         }

@@ -1,5 +1,5 @@
-//! A server that does almost nothing. It calibrates the instrument, and proves that the instrument
-//! notices faults.
+//! A server that does almost nothing. It serves to calibrate the instrument, and to prove that the
+//! instrument detects faults.
 //!
 //! Mail is in memory, answers are copied, nothing is synced. It knows just the IMAP and LMTP that
 //! the instrument speaks. With [`Faults`] it acknowledges mail and drops it, alters a body, or

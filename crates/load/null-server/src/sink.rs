@@ -1,6 +1,6 @@
 //! A sink of mail: an SMTP server that takes everything, compares each message with the digest that
-//! the instrument sent, and keeps nothing. It is the other server that users write to, as
-//! SPECmail2001 and seed 002 have one.
+//! the instrument sent, and keeps nothing. It acts as the other server that users send mail to, as
+//! in SPECmail2001 and seed 002.
 
 use std::io;
 use std::net::SocketAddr;

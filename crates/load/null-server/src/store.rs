@@ -1,4 +1,4 @@
-//! The null server's mail: accounts that come into being when they are named, mailboxes in memory.
+//! The null server's mail, in memory. An account is created when a client first names it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};

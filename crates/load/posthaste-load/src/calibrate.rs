@@ -46,8 +46,8 @@ pub struct CalibrateArgs {
     /// Threads of the generator [default: half the processors].
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Think time. With it, the result is how many users can be held; without it, how fast the
-    /// generator is.
+    /// Think time. With it, the result is the number of users that the generator can hold; without
+    /// it, the generator's rate.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::duration)]
     think: Duration,
     /// Write results.json, CSV files and report.html into this directory.

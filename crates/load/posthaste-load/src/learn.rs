@@ -20,23 +20,23 @@ pub struct LearnArgs {
     /// (Posthaste).
     #[arg(long, value_name = "ADDRESS", group = "source")]
     server_metrics: Option<Figures>,
-    /// The same from a file: the JSON that GET /cost answers.
+    /// The same figures from a file: the JSON of GET /cost.
     #[arg(long, value_name = "FILE", group = "source")]
     cost: Option<PathBuf>,
     /// A log of Dovecot: its lines of logins, ended sessions and deliveries.
     #[arg(long, value_name = "FILE", group = "source", required_unless_present_any = ["server_metrics", "cost"])]
     dovecot_log: Option<PathBuf>,
-    /// Count for this long, so that the workload has the rates too. Without it: all since the
-    /// server's start, without rates.
+    /// Count for this time, so that the workload also has rates. Without it, the workload has all
+    /// counts since the server's start, and no rates.
     #[arg(long = "for", value_name = "TIME", requires = "server_metrics", value_parser = quantity::duration)]
     length: Option<Duration>,
-    /// An earlier file of the same server: what it had counted then is taken off.
+    /// An earlier file of the same server: its counts are subtracted.
     #[arg(long, value_name = "FILE", requires = "cost")]
     since: Option<PathBuf>,
-    /// The time between both files, or that a file is of.
+    /// The time between both files, or the time that a single file covers.
     #[arg(long, value_name = "TIME", requires = "cost", value_parser = quantity::duration)]
     time: Option<Duration>,
-    /// Whose users [default: the protocol with more commands].
+    /// The protocol whose users the workload models [default: the one with more commands].
     #[arg(long)]
     protocol: Option<Spoken>,
     /// The workload's name.

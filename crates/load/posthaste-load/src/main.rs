@@ -45,18 +45,18 @@ struct Cli {
 enum Command {
     /// Run one workload against a server.
     ///
-    /// Exit code 0 means: every answer was right. A run with errors says so in its first line and
-    /// exits 1.
+    /// Exit code 0: every answer was right. A run with errors reports them in its first line and
+    /// exits with 1.
     Run(Box<run::RunArgs>),
     /// Run a whole study, from populating to the report.
     Study(study::StudyArgs),
     /// Compare two builds of Posthaste: is the new one worse?
     ///
-    /// Exit code 0 means: it is not. 1: it is. 3: the rounds do not decide it.
+    /// Exit code 0: it is not. 1: it is. 3: the rounds do not decide it.
     Regress(regress::RegressArgs),
     /// Fill mailboxes through the server's own protocols.
     Populate(populate::PopulateArgs),
-    /// Make a workload of what a server counted or logged: your own users.
+    /// Make a workload from what a server counted or logged, to model your own users.
     Learn(learn::LearnArgs),
     /// Project from measured runs how many users a server can serve.
     Plan(plan::PlanArgs),
@@ -64,9 +64,9 @@ enum Command {
     Report(report::ReportArgs),
     /// Report a server's cost to an instrument on another machine.
     Agent(agent::AgentArgs),
-    /// Take mail for other servers: count it, verify it, keep none of it.
+    /// Act as the mail server of other domains: count and verify mail, and keep none of it.
     Sink(sink::SinkArgs),
-    /// Measure up to which rate this machine's generator is reliable.
+    /// Measure the highest rate at which the generator is reliable on this machine.
     Calibrate(calibrate::CalibrateArgs),
     /// List and show the built-in workloads.
     Workload(workload::WorkloadArgs),

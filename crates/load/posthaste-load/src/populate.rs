@@ -86,7 +86,7 @@ pub fn main(args: PopulateArgs) -> Result<(), Trouble> {
     let start = Instant::now();
     let done = populate(options).map_err(Trouble::failed)?;
     println!(
-        "{} messages added ({}) in {}, {} were there; {count} accounts of {per_account} messages wished for",
+        "{} messages added ({}) in {}, {} existed; the target is {count} accounts of {per_account} messages",
         done.added,
         show_bytes(done.bytes),
         show_duration(start.elapsed().max(Duration::from_millis(1))),
@@ -96,7 +96,7 @@ pub fn main(args: PopulateArgs) -> Result<(), Trouble> {
         return Err(Trouble::failed(format!("{} accounts could not be filled", done.failed)));
     }
     if done.interrupted {
-        return Err(Trouble::failed("interrupted; the same command goes on from here"));
+        return Err(Trouble::failed("interrupted; run the same command again to continue"));
     }
     Ok(())
 }

@@ -17,10 +17,10 @@ use crate::{Trouble, command_line};
 /// Flags of `regress`.
 #[derive(Args)]
 pub struct RegressArgs {
-    /// The `posthaste` of before.
+    /// The `posthaste` binary of the old build.
     #[arg(value_name = "OLD")]
     old: PathBuf,
-    /// The `posthaste` that may be worse.
+    /// The `posthaste` binary of the new build.
     #[arg(value_name = "NEW")]
     new: PathBuf,
     /// A study whose analysis is `regress`: what is compared [default: the built-in one].

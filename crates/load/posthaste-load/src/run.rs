@@ -25,12 +25,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME-OR-FILE")]
     pub workload: String,
     /// Another workload at the same time, and its virtual users: imaptest:25. Repeated for more.
-    /// Its users have the accounts after those of the users before.
+    /// Its users get the accounts after those of the workloads before it.
     #[arg(long, value_name = "WORKLOAD:CLIENTS", value_parser = beside, conflicts_with_all = ["audit", "arrivals", "day"])]
     pub beside: Vec<Beside>,
     /// The server: imap://HOST:PORT, imaps://… or imap+starttls://…. Repeated for several
-    /// servers of the same accounts: clients are spread over them in turn, and go to the next when
-    /// theirs is unreachable.
+    /// servers of the same accounts: clients are spread over them in turn. A client whose server is
+    /// unreachable uses the next one.
     #[arg(long, value_name = "URL", required_unless_present = "pop3")]
     pub imap: Vec<String>,
     /// The server, for POP3 workloads: pop3://HOST:PORT, pop3s://… or pop3+starttls://….
@@ -45,8 +45,8 @@ pub struct RunArgs {
     /// Virtual users [default: one per account].
     #[arg(long, value_name = "N")]
     pub clients: Option<u32>,
-    /// Mail goes to the first so many accounts [default: all]. Those beyond --clients only receive;
-    /// those beyond this are registered and get nothing.
+    /// Send mail to the first accounts, this many of them [default: all]. Accounts beyond --clients
+    /// only receive. Accounts beyond this number are registered and get no mail.
     #[arg(long, value_name = "N")]
     pub receiving: Option<u32>,
     /// Users of another server get a share of the mail that users send: DOMAIN:SHARE, for instance
@@ -67,13 +67,13 @@ pub struct RunArgs {
     /// Tasks of each user in the simulated day.
     #[arg(long, value_name = "N")]
     pub tasks_per_user: Option<f64>,
-    /// Virtual users start spread over this time.
+    /// Spread the start of the virtual users over this time.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     pub ramp: Duration,
     /// Warm-up: after the start, nothing is counted for this time.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     pub warmup: Duration,
-    /// After the warm-up, everything is counted for this time.
+    /// Length of the measured window, after the warm-up.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = quantity::duration)]
     pub measure: Duration,
     /// Account for every message at the end: acknowledged ones are there exactly once, expunged
@@ -214,7 +214,7 @@ fn run_several(args: &RunArgs, first: RunOptions) -> Result<RunResult, Trouble> 
         let workload = workload::load(&beside.name).map_err(Trouble::usage)?;
         if workload.protocol != first.workload.protocol {
             return Err(Trouble::usage(format!(
-                "{}: all workloads of a run speak one protocol",
+                "{}: all workloads of a run must have one protocol",
                 workload.name
             )));
         }
@@ -288,7 +288,7 @@ fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble
         bodies: args.audit_bodies,
     });
     if args.audit && audit_options.is_none() {
-        return Err(Trouble::usage("--audit needs --imap, whatever the workload speaks"));
+        return Err(Trouble::usage("--audit needs --imap, for workloads of any protocol"));
     }
     let endpoint = &server.endpoint;
     let label = args.label.clone().unwrap_or_else(|| format!("{}:{}", endpoint.host, endpoint.port));
@@ -365,7 +365,8 @@ fn pools(args: &RunArgs, accounts: u32, send: Option<&SendBy>) -> Result<Pools, 
         Some(SendBy::Append) | None => false,
     };
     if args.outside.is_some() && !sends {
-        let what = "--outside needs --send submission:// or smtp://: LMTP and APPEND deliver to accounts of this server alone";
+        let what = "--outside needs --send submission:// or smtp://: LMTP and APPEND deliver only to accounts of \
+                    this server";
         return Err(Trouble::usage(what));
     }
     Ok(Pools { receiving: args.receiving, outside: args.outside.clone() })

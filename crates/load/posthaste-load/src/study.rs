@@ -32,10 +32,10 @@ pub struct StudyArgs {
     /// Print the study's file, as a start for your own, and exit.
     #[arg(long)]
     show: bool,
-    /// Servers under test, in order; ratios are to the first. posthaste, dovecot and cyrus are
-    /// started and stopped here; NAME=/path/to/posthaste is a build of it.
-    /// NAME=imap://HOST:PORT[,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N] is one that runs
-    /// and has the accounts that --plan names, all with password `measured`.
+    /// Servers under test, in order; ratios are to the first. The study starts and stops posthaste,
+    /// dovecot and cyrus; NAME=/path/to/posthaste is another build of Posthaste.
+    /// NAME=imap://HOST:PORT[,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N] is a running server. It
+    /// must have the accounts that --plan names, all with the password `measured`.
     #[arg(long = "server", value_name = "SERVER", default_value = "posthaste", value_delimiter = ' ')]
     servers: Vec<Which>,
     /// The `posthaste` to start [default: the one beside this program, or in PATH].

@@ -1,4 +1,5 @@
-//! Passwords go to a certificate that nobody verified only after a word about it.
+//! The program prints a note before it sends passwords to a server whose certificate is not
+//! verified.
 
 #![allow(clippy::unwrap_used)]
 

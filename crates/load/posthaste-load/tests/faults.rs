@@ -1,4 +1,5 @@
-//! End to end: a server that lies is caught, whatever it lies about; an honest one is not accused.
+//! End to end: the instrument detects every kind of false answer, and reports no fault of a correct
+//! server.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! Ctrl-C, live: once ends measuring and writes the report, twice stops at once. Signals go to the
-//! program itself, and only after it has said how far it is.
+//! Ctrl-C during a run: once ends measuring and writes the report, twice stops at once. Signals go
+//! to the program itself, and only after it has printed its progress.
 
 #![allow(clippy::unwrap_used)]
 

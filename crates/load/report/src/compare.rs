@@ -1,4 +1,4 @@
-//! Several runs beside each other: every figure, and what it is of the first run's.
+//! Several runs side by side: every figure, and its ratio to the first run's.
 
 use posthaste_load_results::{RunResult, Summary};
 use posthaste_load_text::figure::{figure, ratio};

@@ -1,5 +1,5 @@
-//! The faults, in the order of how much they matter. The verdict is in the first line. Caveats,
-//! errors by kind with their last commands, and the audit's findings follow.
+//! The faults, the most important first. The verdict is in the first line. Caveats, errors by kind
+//! with their last commands, and the audit's findings follow.
 
 use posthaste_load_results::{AuditResult, ErrorCount, RunResult, Slow, StudyResult};
 use posthaste_load_text::figure::{figure, whole};

@@ -1,8 +1,7 @@
 //! Writes HTML and SVG that is well-formed by construction.
 //!
 //! Tag and attribute names and raw pieces are `&'static str`, so they can only come from this
-//! program; everything else is escaped on its way in. A server called `<script>` is text and
-//! nothing more.
+//! program. Everything else is escaped. A server called `<script>` is text and nothing more.
 
 use std::fmt::{Display, Write};
 

@@ -1,4 +1,4 @@
-//! The page around everything: verdicts and caveats first, then runs, then studies.
+//! The page of the report: verdicts and caveats first, then runs, then studies.
 
 use posthaste_load_results::{Results, RunResult, StudyResult};
 use posthaste_load_text::figure::{date, whole};

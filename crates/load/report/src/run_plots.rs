@@ -308,7 +308,7 @@ fn mix(runs: &[Named]) -> Option<Figure> {
         Some(Row { name: t.name.clone(), bars })
     });
     let bars = Bars {
-        title: "Mix of transactions: asked for and realised".into(),
+        title: "Mix of transactions: requested and realised".into(),
         x: "share of transactions (%)".into(),
         legend,
         rows: rows.collect(),

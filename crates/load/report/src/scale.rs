@@ -1,4 +1,4 @@
-//! From values to pixels, and where an axis has its ticks.
+//! Maps values to pixels, and places the ticks of an axis.
 //!
 //! Linear axes step by 1, 2 or 5 × 10ⁿ. Logarithmic ones end on such a figure too; they label
 //! decades, and between decades only if there are few. Labels that would touch are left out,

@@ -1,5 +1,5 @@
-//! The part of a report that is about studies: what was found, the curves, a table of every point,
-//! and behind each point its run.
+//! The part of a report that is about studies: the findings, the curves, a table of every point,
+//! and the run of each point.
 
 use posthaste_load_results::{Plot, StudyPoint, StudyResult};
 use posthaste_load_text::figure::{figure, whole};

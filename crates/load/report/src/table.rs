@@ -1,4 +1,4 @@
-//! Tables: a head with units, figures to the right, wrong things marked.
+//! Tables: a head with units, right-aligned figures, and marked faults.
 
 use crate::markup::Markup;
 

@@ -1,5 +1,5 @@
-//! Whether one of two things measured in turns is larger: the mean ratio of pairs with its
-//! confidence interval.
+//! Compares two quantities that are measured in turns: the mean ratio of pairs with its confidence
+//! interval.
 //!
 //! Both were measured within seconds of each other in each round, so other work of the machine is
 //! in both. Ratios are compared as logarithms: twice as much and half as much are equally far from

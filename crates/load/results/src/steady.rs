@@ -1,4 +1,4 @@
-//! Where a run was in steady state.
+//! Finds the part of a run in steady state.
 //!
 //! The start is cut by MSER (White 1997): the cut that leaves the smallest standard error of the
 //! mean. What is left counts as steady if a straight line through it changes by less than a tenth

@@ -1,7 +1,7 @@
 //! Several workloads that ran on one server at the same time, as one result.
 //!
-//! Counts and times of the workloads are put together. What the server and the generator used is of
-//! all workloads, and each run has seen all of it: it is taken once.
+//! Counts and times of the workloads are put together. Each run measured the cost of the server and
+//! the generator for all workloads, so that cost is used only once.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +91,7 @@ fn errors(runs: &[RunResult]) -> Vec<ErrorCount> {
 }
 
 fn caveats(runs: &[RunResult]) -> Vec<String> {
-    let mut all = vec!["several workloads ran at once: what the server used is of all together".to_owned()];
+    let mut all = vec!["several workloads ran at once: the server's cost is the sum of all".to_owned()];
     for caveat in runs.iter().flat_map(|r| &r.caveats) {
         if !all.contains(caveat) {
             all.push(caveat.clone());

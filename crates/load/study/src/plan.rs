@@ -1,5 +1,5 @@
-//! From a study to points: which server is started how, what its mailboxes hold, what is run, how
-//! long it takes.
+//! Turns a study into points: the server and its settings, the contents of its mailboxes, the
+//! workload, and the time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A mistake in a file a person wrote: which file, which line, what, and what they may have meant.
+//! A mistake in a file that a person wrote: the file, the line, the fault, and a suggestion.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! The nearest known word: what an error about an unknown one should suggest.
+//! The nearest known word, as a suggestion in errors about unknown words.
 
 /// The known word nearest to `unknown`, if any is near enough to have been meant.
 fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

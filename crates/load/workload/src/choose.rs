@@ -1,4 +1,4 @@
-//! Which transaction comes next: by Markov table, by frequencies, or in sequence.
+//! Chooses the next transaction: by Markov table, by frequencies, or in sequence.
 
 use crate::markov::stationary;
 use crate::random::Random;

@@ -1,6 +1,6 @@
 //! Workloads: what virtual users do, and the mail that they send, as data.
 //!
-//! A workload is transactions made of protocol [`Step`]s, a [`Chooser`] that says which comes next,
+//! A workload has transactions made of protocol [`Step`]s, a [`Chooser`] that selects the next one,
 //! and think times between them. It is read from TOML. The built-in ones are files like any other
 //! (`workload show NAME` prints them). [`corpus`] makes the mail. All random choices come from
 //! [`Random`], so a seed repeats a run.

@@ -1,7 +1,7 @@
-//! A seal for mail that came in and is sent on (ARC, RFC 8617). It signs the results of our
-//! verification. So the next host can believe them although the message now comes from us.
+//! A seal for incoming mail that is forwarded to another host (ARC, RFC 8617). It signs the results
+//! of our verification. So the next host can trust them although the message now comes from us.
 //!
-//! A chain that did not verify when it came, or that lost a field since, gets no further set: no
+//! A chain that was not valid on arrival, or that has lost a field since, gets no further set: no
 //! host would trust it (§5.1).
 
 use base64::Engine as _;

@@ -1,9 +1,9 @@
-//! The parts of a message that are verified. Whatever a stranger writes into its header, the work
-//! and the text about it have a bound.
+//! The parts of a message that are verified. For any header, the work and the text of the results
+//! have a bound.
 //!
-//! A signature names the fields that it covers, and each name is looked for among all fields. The
-//! header has a bound of its own ([`posthaste_mime_summary::is_header_bounded`]); here are those of
-//! signatures, of authors, and of the field with the results.
+//! A signature names the fields that it covers, and each name is searched among all fields. The
+//! header has a separate bound ([`posthaste_mime_summary::is_header_bounded`]). This file has the
+//! bounds of signatures, of authors, and of the field with the results.
 
 use hickory_resolver::proto::rr::Name;
 use mail_auth::common::crypto::Algorithm;

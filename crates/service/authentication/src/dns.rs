@@ -68,7 +68,7 @@ pub fn records(keys: &DomainKeys, states: &[KeyState], host: &str, sts: Option<&
     let text = |kind, text: &str| Data::Txt { kind, text: text.to_owned() };
     let mut all = vec![
         record(host.to_owned(), Data::Address, "this server"),
-        record(domain.to_owned(), Data::Mx(host.to_owned()), "mail for the domain comes here"),
+        record(domain.to_owned(), Data::Mx(host.to_owned()), "mail for the domain is sent here"),
         // RFC 7208 §5.4
         record(domain.to_owned(), text("v=spf1", "v=spf1 mx -all"), "SPF: only this server sends its mail"),
     ];
@@ -98,7 +98,7 @@ pub fn records(keys: &DomainKeys, states: &[KeyState], host: &str, sts: Option<&
     }
     // RFC 8460 §3
     let tlsrpt = text("v=TLSRPTv1", &format!("v=TLSRPTv1; rua=mailto:postmaster@{domain}"));
-    let tlsrpt = record(format!("_smtp._tls.{domain}"), tlsrpt, "where others report how TLS to us goes");
+    let tlsrpt = record(format!("_smtp._tls.{domain}"), tlsrpt, "where others send reports about TLS to us");
     all.push(Record { is_needed: false, ..tlsrpt });
     all
 }

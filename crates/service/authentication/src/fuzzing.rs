@@ -1,5 +1,5 @@
-//! Any bytes as a message that is verified or gets our results, as the records of its sender, and
-//! as the sender that a forward makes. For fuzz targets, and for the tests below.
+//! Any bytes as a verified message, as a message that gets our results, as DNS records of its
+//! sender, and as the sender of a forward. For fuzz targets, and for the tests below.
 
 use std::net::IpAddr;
 use std::sync::OnceLock;

@@ -299,7 +299,7 @@ impl DomainKeys {
         let record: Record = serde_json::from_slice(&entry.value).map_err(|error| {
             match serde_json::from_slice::<AnyVersion>(&entry.value) {
                 Ok(AnyVersion { v }) if v != VERSION => unreadable(format!(
-                    "it is of version {v}, and this program knows version {VERSION}: use the program that wrote it"
+                    "it has version {v}, and this program supports version {VERSION}: use the program that wrote it"
                 )),
                 _ => damaged(&format!("column {}", error.column())),
             }

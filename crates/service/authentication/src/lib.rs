@@ -4,12 +4,12 @@
 //! | module | what |
 //! | --- | --- |
 //! | [`DomainKeys`] | the keys of a domain that this server sends for |
-//! | [`Signer`] | signs mail that leaves, seals mail that is sent on (ARC) |
-//! | [`Senders`], [`srs`] | senders of mail that is sent on, so that SPF holds |
-//! | [`dns`] | the records that a domain publishes, and whether it does |
+//! | [`Signer`] | signs outgoing mail, seals forwarded mail (ARC) |
+//! | [`Senders`], [`srs`] | senders of forwarded mail, so that SPF passes |
+//! | [`dns`] | the records that a domain must publish, and the check of them |
 //! | [`sts`] | the policy about TLS that is published for such a domain |
 //! | [`Verifier`] | verifies one message: DNS look-ups, signatures, the policy of its author's domain |
-//! | [`results`] | removes fields that claim to be ours, and puts ours in front |
+//! | [`results`] | removes fields with our name that others wrote, and puts ours in front |
 //!
 //! What always holds:
 //! * A failed look-up refuses no mail. Only a policy that was read and says `reject` does.
@@ -18,8 +18,8 @@
 //! * Messages are verified on threads of their own. The number at a time has a limit, and a lower
 //!   one for each network. Their memory is taken from a budget.
 //!
-//! The verification itself is `mail-auth`'s. This crate decides which methods are used, in what
-//! order, with what bounds, and what follows. The signatures are made here, as `mail-auth` cannot
+//! The crate `mail-auth` does the verification itself. This crate decides the methods, their order,
+//! their bounds and the consequences. It makes the signatures itself, because `mail-auth` cannot
 //! name a field once more than it occurs.
 
 mod arc;

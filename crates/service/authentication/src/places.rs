@@ -1,10 +1,10 @@
-//! Where messages are verified: on threads that may block, so many at a time, and fewer for each
-//! network.
+//! The threads on which messages are verified. They may block. Their number is limited, and one
+//! network gets only a part of them.
 //!
-//! A verification mostly waits for DNS, as long as the sender's name server pleases. So there are
-//! many places, one network has a quarter of them, and who gets none in time is refused for now.
-//! Between answers a verification computes. That takes a turn, and there is one turn less than
-//! there are processors: sessions keep one.
+//! A verification mostly waits for DNS, and the sender's name server decides how long. So there are
+//! many places, and one network has at most a quarter of them. A message that gets no place in time
+//! is deferred. Between DNS answers a verification computes. For that it needs a turn. There is one
+//! turn fewer than processors, so that one processor is free for sessions.
 
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;

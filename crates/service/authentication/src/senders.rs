@@ -1,12 +1,11 @@
-//! Senders of mail that is sent on, with the secret of this store: the directory record
-//! `secret/srs`.
+//! Senders of forwarded mail, with the secret of this store: the directory record `secret/srs`.
 //!
 //! ```text
 //! {"v":1,"secret":"<base64 of 32 octets>"}
 //! ```
 //!
-//! All nodes and a copy of the store have the same secret, so that a bounce is known everywhere. It
-//! is made when the first message is sent on, and is never printed nor logged.
+//! All nodes and a copy of the store have the same secret, so that every node recognizes a bounce.
+//! The secret is made when the first message is forwarded. It is never printed or logged.
 
 use std::sync::{Arc, OnceLock};
 

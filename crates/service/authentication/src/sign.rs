@@ -1,12 +1,12 @@
-//! Mail of our own domains is signed when it leaves (DKIM: RFC 6376, RFC 8463).
+//! Signs outgoing mail of our own domains (DKIM: RFC 6376, RFC 8463).
 //!
 //! What always holds:
 //! * A message is signed for the domain of its author (`From`), as DMARC compares it, or not at
 //!   all. Each key that signs makes one signature.
-//! * A user gets a signature only for the domain of an address that was found to be the user's own.
-//!   So on a server of several domains no user signs as another.
-//! * Mail that others wrote and a script sends on is not signed: a stranger who wrote our domain in
-//!   its `From` would get our signature. It is sealed (ARC) if it was verified when it came.
+//! * A user gets a signature only for the domain of an address that was verified to be the user's
+//!   own. So on a server of several domains no user gets a signature of another user's domain.
+//! * Mail of other authors that a script forwards is not signed: a stranger who wrote our domain in
+//!   its `From` would get our signature. It is sealed (ARC) if it was verified on arrival.
 //! * A domain's record is read for each message. On the embedded engine that takes about a
 //!   microsecond, and a rotation in another process counts from the next message on. What is
 //!   cached is the parsed key, by the version of its record.

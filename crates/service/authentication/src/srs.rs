@@ -1,6 +1,6 @@
-//! The Sender Rewriting Scheme: a message that is sent on gets a sender of our own domain, so that
-//! SPF (RFC 7208) holds at the next host. The sender says whose it was, so that a bounce finds
-//! home.
+//! The Sender Rewriting Scheme: a forwarded message gets a sender of our own domain, so that SPF
+//! (RFC 7208) passes at the next host. The new sender contains the original one, so that a bounce
+//! can be returned to it.
 //!
 //! ```text
 //! SRS0=HASH=TT=domain=local@our.domain     of local@domain
@@ -9,9 +9,9 @@
 //! ```
 //!
 //! `TT` is the day modulo 1024 in base 32. `HASH` is 30 bits of HMAC-SHA-256 over all the rest in
-//! lower case, since hosts may change the case of a local part. So nobody can make an address that
-//! sends mail through this server to somebody of his choice. The rest of an SRS1 begins with the
-//! separator that the first host wrote. Its age and hash are verified by that host.
+//! lower case, since hosts may change the case of a local part. So an attacker cannot make an
+//! address that sends mail through this server to an arbitrary recipient. The rest of an SRS1
+//! begins with the separator that the first host wrote. Its age and hash are verified by that host.
 //!
 //! The shapes are those of the scheme's paper (Meng Weng Wong and Shevek, 2004).
 

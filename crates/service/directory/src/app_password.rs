@@ -1,15 +1,15 @@
-//! App passwords: further passwords of an account, one for each program or device, made by us.
+//! App passwords: additional, generated passwords of an account, one for each program or device.
 //!
 //! | what | |
 //! | --- | --- |
 //! | the password | 24 characters of 5 random bits: 120 bits. Blanks and hyphens in it do not count, nor does the case of letters |
-//! | what is kept | one SHA-256 of it. A slow hash protects what people choose; 2^120 tries are out of reach at any speed, and no table of them can be made. So it needs no salt either, and a login with it costs no 20 ms |
+//! | what is kept | one SHA-256 of it. Only passwords that people choose need a slow hash: 2^120 tries are impossible at any speed, and so is a table of them. So it needs no salt, and a login with it does not take 20 ms |
 //! | SCRAM | no: the server would have to know which of several passwords is meant before it sends a salt |
 //! | a new password of the account | leaves them as they are |
 //!
-//! They are a part of the account's record, so what carries accounts carries them. The time of the
-//! last use is in a record of its own, `used/<account id>/<id>`, written at most once a day. In the
-//! account's record, each change would make every cache read it again.
+//! They are a part of the account's record, so every copy of an account includes them. The time of
+//! the last use is in a record of its own, `used/<account id>/<id>`, written at most once a day. In
+//! the account's record, each change would make every cache read it again.
 
 use posthaste_mail_model::{AccountId, Secret};
 use posthaste_store::CommitOutcome;

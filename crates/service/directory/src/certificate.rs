@@ -1,8 +1,9 @@
-//! Client certificates: whose account one names, and logins by them (SASL EXTERNAL).
+//! Client certificates: the account that a certificate names, and logins by certificates (SASL
+//! EXTERNAL).
 //!
-//! An account may list certificates by their fingerprints. Then it takes these and no other. For a
+//! An account may list certificates by their fingerprints. Then it accepts no others. For a
 //! certificate that does not name its account, `certificate/<fingerprint>` names it. The list in
-//! the account's record decides: a `certificate/` record alone lets nobody in.
+//! the account's record decides: a `certificate/` record alone allows no login.
 
 use posthaste_net::ClientCertificate;
 use posthaste_store::CommitOutcome;

@@ -1,4 +1,4 @@
-//! What can go wrong in the directory: every sentence names the record, the field and what to do.
+//! Errors of the directory. Every text names the record, the field and the remedy.
 
 use posthaste_store::StoreError;
 
@@ -49,11 +49,12 @@ pub enum DirectoryError {
     )]
     GroupSize(usize),
     /// It is among its own members.
-    #[error("group '{0}' holds itself, by way of a group among its members: leave that one out")]
+    #[error("group '{0}' contains itself, through a group among its members: remove that group")]
     GroupLoop(String),
     /// The owner of a group would get no reports.
     #[error(
-        "the owner '{0}' is no account and no other group here, nor in another domain: reports could not be delivered"
+        "the owner '{0}' is not an account or another group here, nor an address in another domain: reports could \
+         not be delivered"
     )]
     GroupOwner(String),
     /// Too few or too many addresses.
@@ -80,7 +81,7 @@ pub enum DirectoryError {
     )]
     TooManyReferrals,
     /// The certificate is in the list of another account.
-    #[error("this certificate is in the list of '{0}': take it from there first")]
+    #[error("this certificate is in the list of '{0}': remove it there first")]
     CertificateTaken(String),
     /// The account does not list it.
     #[error("the account does not list this certificate: `account show` names those that it lists")]

@@ -1,4 +1,4 @@
-//! Where an account's mail, its logins and single mailboxes are sent on to.
+//! The targets of an account's forwarded mail, referred logins and referred mailboxes.
 
 use posthaste_mail_model::MailboxName;
 

@@ -1,4 +1,4 @@
-//! A login that succeeded: which account, and by which credential.
+//! A successful login: the account and the credential.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

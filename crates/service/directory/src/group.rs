@@ -1,5 +1,5 @@
 //! Groups: addresses with members, here or elsewhere. The group of a whole domain (`@example.org`)
-//! takes mail for all addresses there that nobody else has: a catch-all.
+//! gets mail for all other addresses of the domain: a catch-all.
 //!
 //! An address is looked up as an account first, then as an alias, then as a group. So groups do not
 //! slow down mail for accounts.
@@ -372,9 +372,9 @@ mod tests {
         let directory = directory_of(&["ana@example.org"]).await;
         set(&directory, "a@example.org", &["b@example.org", "ana@example.org"]).await.unwrap();
         let refused = set(&directory, "b@example.org", &["a@example.org"]).await.unwrap_err();
-        assert!(refused.to_string().contains("holds itself"), "{refused}");
+        assert!(refused.to_string().contains("contains itself"), "{refused}");
         let refused = set(&directory, "@example.org", &["nobody@example.org"]).await.unwrap_err();
-        assert!(refused.to_string().contains("holds itself"), "{refused}");
+        assert!(refused.to_string().contains("contains itself"), "{refused}");
         // As two commands at the same moment leave it.
         let key = key("b@example.org");
         let record = GroupRecord { v: record::VERSION, members: vec!["a@example.org".into()], owner: None };

@@ -1,6 +1,6 @@
 //! The bounded pool on which passwords are hashed. It is not on the runtime's threads, and has
-//! fewer threads than the machine has cores. Each hash takes 19 MiB and 20 ms of a core. However
-//! many log in, sessions that read mail keep a core.
+//! fewer threads than the machine has cores. Each hash takes 19 MiB and 20 ms of a core. So for any
+//! number of logins, one core is free for sessions that read mail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

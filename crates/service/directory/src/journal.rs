@@ -1,4 +1,4 @@
-//! What logins leave in the log: one form for every protocol, so that one pattern finds them.
+//! The log lines of logins: one form for every protocol, so that one pattern matches them.
 //!
 //! ```text
 //! login failed address=192.0.2.1 protocol=imap session=2a reason=credentials account="ana"
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `contrib/fail2ban` holds the pattern. Text that the client chose (the account) comes last and in
-//! quotes, with quotes and line ends in it escaped. So nobody can write a line that names somebody
-//! else's address.
+//! quotes, with quotes and line ends in it escaped. So a client cannot forge a line that names
+//! another address.
 
 use std::net::IpAddr;
 

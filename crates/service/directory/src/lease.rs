@@ -1,7 +1,7 @@
 //! Logins last as long as their credentials: an account that is disabled or removed loses its
 //! sessions, whichever process changed it. So do those that were begun with a password, an app
-//! password, a listed certificate or a token that is no longer valid. Other changes reach them,
-//! such as those of its quota.
+//! password, a listed certificate or a token that is no longer valid. Open sessions also get other
+//! changes of the account, such as its quota.
 //!
 //! A session holds a [`Lease`] from its login on. One task per process
 //! ([`crate::Directory::watch_accounts`]) compares the accounts that have leases with their
@@ -193,7 +193,9 @@ impl Leases {
             match self.compare(which).await {
                 Ok(()) => seen = epoch,
                 // What could not be read now is compared in the next round.
-                Err(error) => tracing::warn!(%error, "cannot look whether accounts of sessions have changed"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot check whether accounts of sessions have changed")
+                }
             }
             tokio::time::sleep(pause).await;
         }

@@ -1,4 +1,4 @@
-//! Who may log in, and where mail for an address goes.
+//! Logins, and the routing of mail by address.
 //!
 //! Accounts and aliases are small named records in the store ([`posthaste_store::Engine`]'s
 //! directory calls). They are read again for each login and each recipient, which takes about a

@@ -1,5 +1,5 @@
-//! A login by name and password: IMAP LOGIN, POP3 PASS, SASL PLAIN and LOGIN.
-//! What was found right lately is not hashed again: see `verified`.
+//! A login by name and password: IMAP LOGIN, POP3 PASS, SASL PLAIN and LOGIN. A password that was
+//! verified recently is not hashed again: see `verified`.
 
 use posthaste_mail_model::Secret;
 use posthaste_store::CommitOutcome;
@@ -172,13 +172,16 @@ impl Directory {
         }
         match self.upgrade(stored, prepared).await {
             Ok(Some(account)) => {
-                tracing::info!(account = account.name, "the password is kept in a costlier form now");
+                tracing::info!(
+                    account = account.name,
+                    "the password was hashed again, at the configured cost"
+                );
                 self.verified.remember(self.verified.mark(&account, prepared));
                 account
             }
             Ok(None) => stored.account.clone(),
             Err(error) => {
-                tracing::warn!(account = stored.account.name, %error, "the password stays in its cheaper form");
+                tracing::warn!(account = stored.account.name, %error, "the password was not hashed again: its cheaper hash stays");
                 stored.account.clone()
             }
         }

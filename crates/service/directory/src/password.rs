@@ -1,5 +1,5 @@
-//! Passwords at rest: an Argon2id hash for mechanisms that show us the password, SCRAM keys for
-//! those that do not.
+//! Stored passwords: an Argon2id hash for mechanisms that send the password, SCRAM keys for those
+//! that do not.
 //!
 //! Both are made when a password is set, so that either kind of login works from then on. A thief
 //! of the store can try passwords against the cheaper of the two. So the SCRAM iterations are well

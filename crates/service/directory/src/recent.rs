@@ -1,9 +1,9 @@
-//! A bounded map that forgets what has not been used for longest, roughly.
+//! A bounded map that drops approximately the least recently used entries.
 //!
-//! Two generations: what is used moves to the young one; when that is full, it becomes the old one
-//! and the old one is dropped. An entry survives as long as it is used once while `capacity` others
-//! are. Every call is constant time, without the links a strict least-recently-used list would keep
-//! for each entry.
+//! It has two generations. A used entry moves to the young one. When the young one is full, it
+//! becomes the old one, and the old one is dropped. An entry survives as long as it is used once
+//! while `capacity` others are. Every call is constant time, without the links a strict
+//! least-recently-used list would keep for each entry.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -359,7 +359,10 @@ pub(crate) fn parse<T: DeserializeOwned>(entry: &DirectoryEntry) -> Result<T> {
     serde_json::from_slice(&entry.value).map_err(|error| {
         let why = match serde_json::from_slice::<AnyVersion>(&entry.value) {
             Ok(AnyVersion { v }) if v != VERSION => {
-                format!("it is of version {v}, and this program knows version {VERSION}: use the program that wrote it")
+                format!(
+                    "it has version {v}, and this program supports version {VERSION}: use the program that \
+                         wrote it"
+                )
             }
             // Only the column: serde's own message may quote the record.
             _ => format!("column {} is not as expected: restore it from a backup", error.column()),

@@ -1,4 +1,4 @@
-//! Where mail for an address goes: account, then alias, then the same without its detail.
+//! Resolves an address: to an account, then an alias, then the same without its detail.
 
 use posthaste_mail_model::AccountId;
 

@@ -1,8 +1,9 @@
-//! What a SCRAM server keeps of a password (RFC 5802 §5.1), with SHA-256 (RFC 7677) or SHA-1.
+//! The keys that a SCRAM server keeps for a password (RFC 5802 §5.1), with SHA-256 (RFC 7677) or
+//! SHA-1.
 //!
 //! SHA-1 is for clients that support nothing else. The known attacks on SHA-1 find collisions, and
 //! SCRAM does not depend on collision resistance. But a thief of the store tries passwords against
-//! the cheapest form that is stored, so each further form costs something. It is off by default.
+//! the cheapest stored form, so each further form is a risk. SHA-1 is off by default.
 
 use aws_lc_rs::{digest, hmac, pbkdf2};
 use sha2::Sha256;

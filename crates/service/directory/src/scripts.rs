@@ -49,7 +49,7 @@ pub enum ScriptError {
     )]
     Name,
     /// Over [`SCRIPT_BYTES_MAX`].
-    #[error("the script has {0} octets: at most {SCRIPT_BYTES_MAX} are taken")]
+    #[error("the script has {0} octets: at most {SCRIPT_BYTES_MAX} are accepted")]
     TooLarge(u64),
     /// [`SCRIPTS_MAX`] are there.
     #[error("the account has {SCRIPTS_MAX} scripts: remove one first")]

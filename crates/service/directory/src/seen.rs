@@ -1,4 +1,5 @@
-//! What users have seen in mailboxes of others: `\Seen` is each user's own there (RFC 4314 §4).
+//! The `\Seen` flags of users in mailboxes of others: each user has separate ones there (RFC 4314
+//! §4).
 //!
 //! | record | content |
 //! | --- | --- |

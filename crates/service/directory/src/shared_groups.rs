@@ -1,4 +1,4 @@
-//! Groups in memory. A session that needs a group which another one still has gets the same one.
+//! Groups in memory. Sessions that use the same group at the same time share one copy.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -1,10 +1,10 @@
-//! Failed logins slow down: scores for networks, for accounts, and for pairs of both, which grow
-//! with each failure and halve every five minutes. From the scores follows how long the next
-//! failure's answer is held back.
+//! Delays failed logins. Scores for networks, for accounts, and for pairs of both grow with each
+//! failure and halve every five minutes. The scores determine the delay of the next failure's
+//! answer.
 //!
 //! An attempt counts from its start, not from its answer, so that a hundred tries at once are a
-//! hundred tries. A successful attempt is subtracted again. Successful logins are never held back:
-//! the owner of a guessed-at account, or a neighbour behind one address, waits for nothing.
+//! hundred tries. A successful attempt is subtracted again. Successful logins are never delayed. So
+//! the owner of an attacked account does not wait, nor does another user behind the same address.
 //!
 //! | score of | refuses above | whom |
 //! | --- | --- | --- |
@@ -12,13 +12,14 @@
 //! | an IPv6 /56, /48 | 256, 1,024 | the same |
 //! | an account at one address | 128 | that account at that address |
 //!
-//! A refused attempt is refused without a look at its password. A look costs 20 ms of CPU, and even
-//! a look at the remembered passwords would show a guesser which guess is right.
+//! A refused attempt is refused without a check of its password. A check takes 20 ms of CPU, and
+//! even a check of the remembered passwords would show an attacker which guess is right.
 //!
-//! Loopback and trusted networks are not one stranger: a webmail there brings everybody's logins.
-//! Only the pairs count for them, so nobody is refused because of others' failures.
+//! Loopback and trusted networks are not one client: a webmail server there sends the logins of all
+//! users. Only the pairs count for them, so failures for one account do not cause refusals for
+//! others.
 //!
-//! Scores are kept in bounded tables and in memory only: a restart forgives.
+//! Scores are kept in bounded tables and only in memory: a restart resets them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;

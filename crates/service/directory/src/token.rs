@@ -1,4 +1,4 @@
-//! What the directory needs from a check of OAuth access tokens.
+//! The interface by which the directory checks OAuth access tokens.
 
 use async_trait::async_trait;
 use posthaste_mail_model::Secret;

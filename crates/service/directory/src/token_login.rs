@@ -86,7 +86,7 @@ impl Directory {
                 let account = enabled(stored.account)?;
                 Ok(Login { until: granted.until, ..Login::new(account, By::Token) })
             }
-            Ok(None) => refused(LoginFailure::Token("the token is of nobody who has an account here")),
+            Ok(None) => refused(LoginFailure::Token("the token names no account of this server")),
             Err(error) => {
                 self.forgive(attempt);
                 Err(LoginError::at_once(error.into()))

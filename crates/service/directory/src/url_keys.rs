@@ -6,8 +6,8 @@
 //!
 //! A key is made when the first URL of its mailbox is authorised. The client may replace it by a
 //! new one. Then no earlier URL is valid any more. A record is named by the mailbox's id, so URLs
-//! follow no other mailbox that gets the same name. Backups have no keys: URLs that were authorised
-//! before a restore are void.
+//! do not apply to another mailbox that gets the same name. Backups have no keys: URLs that were
+//! authorised before a restore are void.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
-//! Passwords lately found right.
+//! Recently verified passwords.
 //!
-//! Argon2 takes 20 ms of a core on purpose, and a mail client logs in every few minutes on several
-//! connections. So a right password is remembered, as a keyed hash under a key made at start,
+//! Argon2 takes 20 ms of a core by design, and a mail client logs in every few minutes on several
+//! connections. So a correct password is remembered, as a keyed hash under a key made at start,
 //! together with account and record version. The next login costs a microsecond. Any change of the
 //! record ends this. Wrong ones are not remembered.
 
@@ -16,7 +16,7 @@ use crate::recent::Recent;
 /// accounts than that at a time only cost a hash now and then.
 const REMEMBERED: usize = 32_768;
 
-/// Passwords lately found right.
+/// Recently verified passwords.
 pub(crate) struct Verified {
     key: [u8; KEY_LEN],
     seen: Mutex<Recent<[u8; KEY_LEN], ()>>,

@@ -190,7 +190,7 @@ impl Conversation<'_> {
                 self.flags = wanted;
                 Ok(())
             }
-            Answer::Options(..) => Err(self.milter.wrong("it wants what was not offered")),
+            Answer::Options(..) => Err(self.milter.wrong("it requests options that were not offered")),
             _ => Err(self.milter.wrong("no options came")),
         }
     }
@@ -348,9 +348,9 @@ impl Conversation<'_> {
             Answer::Reply(text) => match said(&text) {
                 Some(said) if said.code >= 500 => Step::Over(Verdict::Reject(Some(said))),
                 Some(said) => Step::Over(Verdict::Defer(Some(said))),
-                None => return Err(self.milter.wrong("its reply is none of SMTP")),
+                None => return Err(self.milter.wrong("its reply is not an SMTP reply")),
             },
-            _ => return Err(self.milter.wrong("an answer came out of turn")),
+            _ => return Err(self.milter.wrong("an answer came out of order")),
         })
     }
 
@@ -380,7 +380,8 @@ impl Conversation<'_> {
         };
         let read = tokio::time::timeout_at(until, read).await;
         let read = read.map_err(|_| MilterError::Late(self.milter.to_string()))?;
-        read.map_err(|error| self.milter.io(error))?.ok_or_else(|| self.milter.wrong("an answer is none"))
+        read.map_err(|error| self.milter.io(error))?
+            .ok_or_else(|| self.milter.wrong("an answer is malformed"))
     }
 }
 

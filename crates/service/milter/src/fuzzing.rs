@@ -1,4 +1,4 @@
-//! Any bytes as all that a filter says about a message. For the fuzz target `milter`, and for the
+//! Any bytes as all answers of a filter about a message. For the fuzz target `milter`, and for the
 //! test below.
 
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! Programs that see a message and change it, by Sendmail's milter protocol, version 6.
+//! Programs that read and change messages, by Sendmail's milter protocol, version 6.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -6,9 +6,9 @@
 //! | `client` | one conversation about one message |
 //! | [`draft`] | the message, while filters change it |
 //!
-//! A filter gets everything in one conversation, when the message is whole: the connection, the
-//! greeting, sender, recipients, header and body. So it costs nothing until a message has come. Its
-//! answer to one recipient counts for the message.
+//! A filter gets everything in one conversation, when the message is complete: the connection, the
+//! greeting, sender, recipients, header and body. So it has no cost before a message is complete.
+//! Its answer to one recipient applies to the message.
 //!
 //! What always holds:
 //! * every wait for an answer has a deadline, and the answers of a filter have bounds;

@@ -1,4 +1,4 @@
-//! Channel bindings: what ties SCRAM-…-PLUS to the TLS connection it runs in.
+//! Channel bindings: they bind SCRAM-…-PLUS to its TLS connection.
 //!
 //! `tls-server-end-point` (RFC 5929 §4) is a hash of the server's certificate, the same for every
 //! connection; `tls-exporter` (RFC 9266) is made of this connection's own keys.

@@ -1,4 +1,4 @@
-//! What the certificate of a client says of it.
+//! Reads the names and the expiry of a client's certificate.
 //!
 //! The handshake has verified it, chain and signature, with the authorities of `tls.client_ca`.
 //! This file only reads it. A resumed session has the certificate of the first handshake: the

@@ -1,4 +1,5 @@
-//! What a session holds: a stream, the bytes that were read and not yet parsed, and deadlines.
+//! The connection of a session: a stream, the bytes that were read and not yet parsed, and
+//! deadlines.
 //!
 //! Reads go through one scratch buffer per thread and are copied to the connection's own buffer. A
 //! read that has to wait frees that buffer if it is empty. So ten thousand idle sessions own no

@@ -71,16 +71,16 @@ impl FromStr for Place {
     /// The error says what to write.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some(path) = text.strip_prefix("unix:") else {
-            let address = text
-                .parse()
-                .map_err(|_| format!("`{text}` is no ADDR:PORT, for example 127.0.0.1:1143 or [::1]:1143"))?;
+            let address = text.parse().map_err(|_| {
+                format!("`{text}` is not ADDR:PORT, for example 127.0.0.1:1143 or [::1]:1143")
+            })?;
             return Ok(Self::Tcp(address));
         };
         let path = Path::new(path);
         // A server may be started in any directory.
         if !path.is_absolute() || path.file_name().is_none() || text.contains('\0') {
             return Err(format!(
-                "`{text}` is no Unix socket; write unix: and an absolute path, for example \
+                "`{text}` is not a Unix socket; write unix: and an absolute path, for example \
                  unix:/run/posthaste/lmtp.sock"
             ));
         }

@@ -1,4 +1,4 @@
-//! What can go wrong between us and the network, and whose fault it is.
+//! Errors of the network, and the party at fault.
 
 use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -59,13 +59,13 @@ pub enum NetError {
     #[error("the peer timed out after {0:?}")]
     TimedOut(Duration),
     /// The read buffer is full and the caller found no command in it.
-    #[error("the peer sent more than {max} bytes without a whole command")]
+    #[error("the peer sent more than {max} bytes without a complete command")]
     InputFull {
         /// The bound given to [`Connection::fill`](crate::Connection::fill), bytes.
         max: usize,
     },
     /// Bytes followed the command that requested an upgrade: they would change their meaning by it.
-    #[error("{0} bytes were sent after the command that asked for another layer")]
+    #[error("{0} bytes were sent after a command that starts TLS or compression")]
     PipelinedUpgrade(usize),
     /// TLS was requested inside TLS or inside compression.
     #[error("TLS cannot be started here")]

@@ -1,6 +1,6 @@
 //! Sockets, TLS, compression and limits, without any mail protocol.
 //!
-//! A session gets a [`Connection`] and needs to know nothing else of the network. It reads with a
+//! A session gets a [`Connection`], and needs nothing else of the network. It reads with a
 //! deadline, writes with a deadline, and upgrades in place (STARTTLS, COMPRESS).
 //!
 //! ```text
@@ -18,7 +18,7 @@
 //! * no read, write or handshake waits without a deadline;
 //! * a peer that sends a command or literal in several writes never waits for a delayed
 //!   acknowledgement;
-//! * plaintext that arrived before a TLS handshake is never taken for something sent inside it;
+//! * plaintext that arrived before a TLS handshake is never treated as sent inside it;
 //! * the memory that strangers can make us hold is bounded: connections ([`ConnectionLimits`]),
 //!   bytes read ahead (`input_max` of [`Connection::fill`]), message bytes in flight
 //!   ([`ByteBudget`]);

@@ -1,8 +1,8 @@
-//! The end of a login, as a connection notices it in the middle of an answer.
+//! Lets a connection detect the end of a login in the middle of an answer.
 //!
 //! Sessions look at their login before each command. An answer may take hours if the client reads
 //! slowly, so the [`Connection`](crate::Connection) checks as well. It does so before each piece of
-//! an answer, and while the client does not take it.
+//! an answer, and while it waits for the client to read.
 
 use tokio::sync::watch;
 

@@ -1,4 +1,5 @@
-//! The networks around an address: what one stranger is likely to have all addresses of.
+//! The networks around an address. One person or company probably controls all addresses of such a
+//! network.
 
 use std::net::{IpAddr, Ipv6Addr};
 

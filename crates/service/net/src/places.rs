@@ -1,4 +1,4 @@
-//! Places for work that strangers can cause: so many in all, and so many for each of them.
+//! Places for work that strangers can cause. Their number is limited, in all and for each stranger.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,4 +1,4 @@
-//! What the process as a whole may open.
+//! The limit of open files of the process.
 
 use std::io;
 

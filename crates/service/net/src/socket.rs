@@ -1,13 +1,14 @@
-//! A TCP or Unix socket, or another stream of bytes in its place. It counts bytes, and acknowledges
-//! the beginning of a command or literal at once.
+//! A TCP or Unix socket, or another stream of bytes in its place. It counts bytes. It makes the
+//! kernel acknowledge the beginning of a command or literal at once.
 //!
 //! The kernel delays an acknowledgement (40 ms on Linux) in the hope that an answer will carry it.
 //! A peer that sends the rest in a small write of its own waits for that acknowledgement (Nagle,
 //! RFC 896), while we wait for the rest. So each reader names the event that it awaits
-//! ([`Awaits`]); where that is a rest, the socket has the kernel acknowledge before it waits.
+//! ([`Awaits`]). If it awaits the rest of a command, the socket makes the kernel acknowledge before
+//! it waits.
 //!
-//! What always holds: at most one such system call for each wait that follows a read, and none
-//! while the peer owes us nothing.
+//! What always holds: at most one such system call for each wait that follows a read, and none if
+//! nothing of a command is missing.
 
 use std::{
     io,

@@ -1,7 +1,7 @@
 //! One type for every kind of connection: TCP, TLS over TCP, and either of them compressed.
 //!
-//! The parts that not every connection has are boxed, so that a plain one stays small. Layers are
-//! added in place (STARTTLS, COMPRESS). Only compression can end before the connection does.
+//! Optional parts are boxed, so that a plain connection stays small. Layers are added in place
+//! (STARTTLS, COMPRESS). Only compression can end before the connection does.
 
 use std::{
     fmt, io, mem,

@@ -1,8 +1,9 @@
-//! Listening on a Unix socket: the file, who may connect, and what a dead process left behind.
+//! Listening on a Unix socket: its file, its permissions, and the removal of files that a dead
+//! process left.
 //!
 //! The system checks the permissions of the file when somebody connects. The file gets its owner,
-//! group and mode between `bind` and `listen`. Until then every connection is refused, so nobody
-//! connects under other permissions.
+//! group and mode between `bind` and `listen`. Until then every connection is refused, so no
+//! connection is accepted under other permissions.
 //!
 //! What always holds: only a socket on which nobody listens is replaced, and only the file that
 //! this process made is removed at the end.
@@ -135,7 +136,7 @@ fn replace_stale(path: &Path, address: &SockAddr) -> Result<(), NetError> {
         // unix(7): nobody listens.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            return Err(wrong("it is somebody else's; remove it, or choose another path".to_owned()));
+            return Err(wrong("it belongs to another user; remove it, or choose another path".to_owned()));
         }
         _ => return Err(live()),
     }

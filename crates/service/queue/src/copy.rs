@@ -1,7 +1,7 @@
-//! The queue on its way into another store, with `copy-store`, `backup` and `restore`.
+//! Copies the queue to another store, for `copy-store`, `backup` and `restore`.
 //!
 //! Items keep their numbers. An item without its message could not be sent, so an item is written
-//! after its message, and removed before it. A copy can be cut off anywhere and made again.
+//! after its message, and removed before it. A copy can be interrupted at any point and repeated.
 
 use bytes::Bytes;
 use posthaste_store::{Compare, DirectoryEntry, Engine, StoreError, Transfer, set_directory_entry};

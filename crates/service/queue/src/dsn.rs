@@ -1,4 +1,4 @@
-//! What a sender wants to be reported: the parameters of MAIL and RCPT of RFC 3461 §4.
+//! The reports that a sender requests: the parameters of MAIL and RCPT of RFC 3461 §4.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Why the queue could not do something.
+//! Errors of the queue.
 
 use posthaste_authentication::KeyError;
 use posthaste_delivery::DeliveryError;
@@ -25,7 +25,7 @@ pub enum QueueError {
     #[error("the message cannot be signed: {0}")]
     Unsigned(#[from] KeyError),
     /// There is no such item.
-    #[error("there is no item {0} in the queue: `posthaste queue list` shows those there are")]
+    #[error("there is no item {0} in the queue: `posthaste queue list` shows all items")]
     NoItem(u32),
     /// Others changed it again and again.
     #[error("item {0} is being changed by others; try again")]

@@ -1,5 +1,5 @@
-//! What a runner has done and what waits, for metrics. Counted as it happens: nothing walks over
-//! the queue.
+//! The finished work of a runner and its waiting items, for metrics. Events are counted as they
+//! happen: nothing walks over the queue.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

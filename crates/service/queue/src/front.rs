@@ -1,7 +1,7 @@
-//! Which items of other nodes were seen.
+//! Tracks the items of other nodes that were seen.
 //!
-//! Items have consecutive numbers, and an item's number is given before its record is written. So
-//! a missing number is an item that left the queue, or one whose record is about to come.
+//! Items have consecutive numbers, and an item's number is assigned before its record is written.
+//! So a missing number is an item that left the queue, or one whose record is about to come.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Recipients of this server that a message has not reached, while it has reached others.
+//! Local recipients that did not get a message although others did.
 //!
-//! After DATA there is one reply for all recipients (RFC 5321 §4.2). A refusal would have the
-//! client send the message again to those who have it. So the server accepts the message, and the
-//! queue takes over the rest: what failed for now is tried again, and the sender gets a report
+//! After DATA there is one reply for all recipients (RFC 5321 §4.2). After a refusal the client
+//! would send the message again to recipients that have it. So the server accepts the message, and
+//! the queue handles the rest. Temporary failures are tried again, and the sender gets a report
 //! about the others (RFC 5321 §6.1). One durable item holds both.
 
 use bytes::Bytes;

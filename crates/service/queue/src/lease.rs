@@ -1,11 +1,12 @@
-//! Which node of a cluster sends: the one that holds the lease, a record of the directory.
+//! Selects the node of a cluster that sends: the one that holds the lease, a record of the
+//! directory.
 //!
 //! Its holder renews the record; the others only read it. A node takes the lease over when the
 //! record has not changed for [`LeaseTimes::taken_over`] on its own monotonic clock. The holder
 //! stops when its last renewal began [`LeaseTimes::held`] ago, which is less. So the nodes need no
-//! common time. A message that is under way then is not sent to its end. One whose end was sent and
-//! not answered may be sent by both, as may that of a holder that is stopped as a whole in the act:
-//! RFC 1047 says why no sender can exclude that.
+//! common time. The holder does not send the end of a message that it is sending then. Both nodes
+//! may send a message in two cases: its end was sent without a reply, or the holder was suspended
+//! while it sent it. RFC 1047 explains why no sender can exclude that.
 
 use bytes::Bytes;
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine};

@@ -10,16 +10,15 @@
 //! * [`Relay::accept`] returns after the message and its envelope are on disk.
 //! * An item leaves the queue after the next host has answered 250, or after the report about it is
 //!   on disk. A crash in between may send it twice (RFC 1047). No crash loses it. A report is sent
-//!   once, wherever a crash comes (`owed`).
+//!   once, even after a crash at any step (`owed`).
 //! * An item has one destination. A message for three domains is three items, which share the bytes
-//!   of one body. What a message could not do for some of its recipients here is an item, too
-//!   ([`Here`]).
+//!   of one body. Local recipients that a message did not reach are an item, too ([`Here`]).
 //! * On a cluster one node sends at a time (`lease`). Another takes over within a minute.
-//! * Time that a destination does not answer costs its items nothing: the destination waits, not
-//!   each item.
+//! * While a destination does not answer, its items cost nothing: the destination waits, not each
+//!   item.
 //!
 //! An item is a row of a mailbox of the reserved account [`QUEUE_ACCOUNT`] (the message), and a
-//! directory record `queue/<uid>` (the envelope and what happened so far).
+//! directory record `queue/<uid>` (the envelope and the outcomes so far).
 
 mod copy;
 mod date;

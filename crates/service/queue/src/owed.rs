@@ -1,4 +1,4 @@
-//! Reports that the queue owes to senders: each is sent once, wherever a crash comes.
+//! Reports that the queue owes to senders: each is sent once, even after a crash at any step.
 //!
 //! ```text
 //! the report's message ──> the item, which owes it ──> on its way ──> the item, which owes nothing
@@ -6,12 +6,13 @@
 //! ```
 //!
 //! A row without a record that names it is not part of the queue, so a crash before the second step
-//! leaves nothing. After it the report is sent, however often that is begun: the row becomes an
-//! item under its own number, or moves to a mailbox, and neither happens twice. Until the last step
-//! the runner does not send such an item, so a row that is missing is one that arrived.
+//! leaves nothing. After the second step the report is sent, and only once even if sending begins
+//! several times. The row becomes an item under its own number, or moves to a mailbox. Neither
+//! happens twice. Until the last step the runner does not send such an item. So a missing row means
+//! that the report arrived.
 //!
-//! It moves only to the INBOX of an account that files all its mail there. Where a script, a
-//! forward or a group may bring it elsewhere, it becomes an item for this server ([`Here`]).
+//! The row moves only to the INBOX of an account that files all its mail there. If a script, a
+//! forward or a group may deliver it elsewhere, it becomes an item for this server ([`Here`]).
 
 use bytes::Bytes;
 use posthaste_authentication::Origin;
@@ -31,7 +32,7 @@ impl Relay {
     pub(crate) async fn prepare(&self, report: &Report<'_>) -> Result<Option<Owed>, QueueError> {
         if report.to.is_empty() {
             // RFC 5321 §4.5.5: no report about a report.
-            tracing::info!(report = report.id, "no report about a report");
+            tracing::info!(report = report.id, "no report: the message is itself a report");
             return Ok(None);
         }
         let (to, found) = self.addressed(report.to).await?;

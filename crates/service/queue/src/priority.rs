@@ -1,4 +1,4 @@
-//! How urgent a message is (RFC 6710).
+//! The priority of a message (RFC 6710).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -31,7 +31,7 @@ impl TryFrom<i8> for Priority {
     fn try_from(value: i8) -> Result<Self, String> {
         match (-9..=9).contains(&value) {
             true => Ok(Self(value)),
-            false => Err(format!("{value} is no priority: it is from -9 to 9")),
+            false => Err(format!("{value} is not a priority: write a number from -9 to 9")),
         }
     }
 }

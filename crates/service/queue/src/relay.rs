@@ -1,4 +1,4 @@
-//! Takes mail for other domains, and sends reports to senders here and elsewhere.
+//! Accepts mail for other domains, and sends reports to local and remote senders.
 
 use bytes::Bytes;
 use posthaste_authentication::{KeyError, Origin, Senders, Signer, srs};
@@ -26,7 +26,7 @@ pub(crate) const RETURN_PATH: &[u8] = b"Return-Path: <>\r\n";
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// It has passed through too many hosts.
-    #[error("the message has passed through {HOPS_MAX} hosts: it goes round in a loop")]
+    #[error("the message has passed through {HOPS_MAX} hosts: it is in a mail loop")]
     Loop,
     /// A recipient without a domain that could be asked.
     #[error("{0} has no domain that mail could be sent to")]
@@ -284,7 +284,7 @@ impl Relay {
         let to = report.to;
         if to.is_empty() {
             // RFC 5321 §4.5.5: no report about a report.
-            tracing::info!(report = report.id, "no report about a report");
+            tracing::info!(report = report.id, "no report: the message is itself a report");
             return Ok(());
         }
         self.notify(to, report.print(), report.tls).await

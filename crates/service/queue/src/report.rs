@@ -150,9 +150,9 @@ impl Report<'_> {
         match self.kind {
             Kind::Failed => "Your message was not delivered",
             Kind::Delayed { .. } => "Your message is delayed",
-            Kind::Relayed => "Your message was handed on",
+            Kind::Relayed => "Your message was relayed",
             Kind::Delivered => "Your message was delivered",
-            Kind::Expanded => "Your message was sent on",
+            Kind::Expanded => "Your message was expanded to several recipients",
         }
     }
 
@@ -160,22 +160,22 @@ impl Report<'_> {
     fn words(&self, text_in: TextIn) -> String {
         let mut text = match self.kind {
             Kind::Failed => {
-                "Your message was not delivered to these addresses. It is not tried again.\r\n".to_owned()
+                "Your message was not delivered to these addresses. It will not be tried again.\r\n".to_owned()
             }
             Kind::Delayed { until } => format!(
-                "Your message has not reached these addresses yet. You need do nothing: it is tried again\r\n\
+                "Your message has not reached these addresses yet. You need not do anything: it is tried again\r\n\
                  until {}.\r\n",
                 date_time(until)
             ),
             Kind::Relayed => {
-                "Your message was handed on for these addresses, to where nobody reports success. You hear\r\n\
-                 of it again only if it cannot be delivered.\r\n"
+                "Your message was relayed to servers that do not report success. You get another report only\r\n\
+                 if it cannot be delivered to these addresses.\r\n"
                     .to_owned()
             }
             Kind::Delivered => "Your message is in the mailboxes of these addresses.\r\n".to_owned(),
             Kind::Expanded => {
-                "Your message was sent on to all for whom these addresses stand. You hear of it again only\r\n\
-                 if one of them cannot get it.\r\n"
+                "Each of these addresses names several others. Your message was sent on to all of them. You\r\n\
+                 get another report only if it cannot be delivered to one of them.\r\n"
                     .to_owned()
             }
         };

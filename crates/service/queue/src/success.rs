@@ -1,4 +1,4 @@
-//! What became of a message that a recipient has.
+//! The kinds of success: a recipient got a message.
 
 use serde::{Deserialize, Serialize};
 

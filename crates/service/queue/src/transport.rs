@@ -1,5 +1,4 @@
-//! How the queue reaches other hosts: what the runner needs of SMTP, so that a test can be any
-//! host.
+//! The interface of the runner to SMTP, so that a test can simulate any host.
 
 use async_trait::async_trait;
 use bytes::Bytes;

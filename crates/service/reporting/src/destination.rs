@@ -1,4 +1,4 @@
-//! Where reports about a domain go: the `rua` of its records.
+//! The destinations of reports about a domain: the `rua` of its records.
 
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::RData;

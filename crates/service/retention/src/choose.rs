@@ -1,4 +1,4 @@
-//! Which messages of a view a rule chooses.
+//! Chooses the messages of a view to which a rule applies.
 
 use posthaste_mail_model::{FlagSet, NumSet};
 use posthaste_store::{Row, View};

@@ -1,6 +1,6 @@
-//! Retention: old mail, and mail beyond a number of messages, leaves a folder by rule. It goes to
-//! the trash, to an archive folder for its month, or is deleted. Seed 000 advised administrators to
-//! keep folders small, and they had no tool for it.
+//! Retention: rules remove old mail, or mail beyond a number of messages, from a folder. They move
+//! it to the trash or to an archive folder for its month, or delete it. Seed 000 advised
+//! administrators to keep folders small, but they had no tool for it.
 //!
 //! | module | what |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! A rule: which folders, which messages, and where they go.
+//! A rule: its folders, its messages, and their target.
 
 use std::time::Duration;
 

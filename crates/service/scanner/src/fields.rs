@@ -1,4 +1,4 @@
-//! The header fields that a scanner wants added and removed.
+//! The header fields that a scanner adds and removes.
 
 use bytes::{Bytes, BytesMut};
 use posthaste_mime_summary::{HeaderFields, InBounds, Span};

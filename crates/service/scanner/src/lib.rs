@@ -2,8 +2,8 @@
 //!
 //! | module | what |
 //! | --- | --- |
-//! | `rspamd` | asks rspamd over HTTP |
-//! | `fields` | the header fields that the scanner wants added and removed |
+//! | `rspamd` | queries rspamd over HTTP |
+//! | `fields` | the header fields that the scanner adds and removes |
 //!
 //! What always holds:
 //! * An answer has a deadline and a bound on its size.

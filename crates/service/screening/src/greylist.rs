@@ -1,9 +1,9 @@
-//! An unknown host gets a temporary refusal and must come again, which programs that send junk
+//! An unknown host gets a temporary refusal and must try again, which programs that send junk
 //! rarely do (RFC 6647).
 //!
-//! Known is who waited once: its network, with the sender's domain. Before that the network, the
-//! sender and the recipient are noted together (RFC 6647 §2.3), so that a second message does not
-//! count as the first one's return.
+//! A host is known after it has waited once: by its network and the sender's domain. Before that,
+//! network, sender and recipient are recorded together (RFC 6647 §2.3). So a second message does
+//! not count as a retry of the first.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};

@@ -1,4 +1,4 @@
-//! How much one address, and one sender, may bring in an hour.
+//! The number of messages that one address, and one sender, may deliver in an hour.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};

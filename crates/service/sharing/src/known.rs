@@ -1,4 +1,4 @@
-//! The mailboxes that each account sees, as of a change.
+//! The mailboxes that each account sees, as of a counted change.
 
 use std::collections::HashMap;
 use std::sync::Arc;

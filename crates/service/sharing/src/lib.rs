@@ -1,21 +1,21 @@
-//! Mailboxes that an account sees of others: by which names, and with which rights.
+//! The mailboxes of others that an account sees, with their names and the account's rights.
 //!
 //! ```text
-//! Other Users/bo@example.org/Projects      a mailbox of the account bo@example.org
-//! Shared/sales@example.org/INBOX           a mailbox of an account that nobody logs in to
+//! Other Users/bo@example.org/Projects a mailbox of the account bo@example.org
+//! Shared/sales@example.org/INBOX a mailbox of an account without a login
 //! ```
 //!
-//! The lists of rights are the directory's. The mailboxes that an account may see by them are read
+//! The directory stores the lists of rights. The mailboxes that they let an account see are read
 //! once. One small record counts the changes of all lists. After a change, the count of each owner
-//! shows whose lists must be read again. So a command on a mailbox of another account costs one
-//! more read of a record. A command on one's own mailboxes costs nothing more. Sessions of one
+//! shows whose lists must be read again. So a command on a mailbox of another account reads one
+//! additional record. A command on a user's own mailboxes has no additional cost. Sessions of one
 //! account that need the lists at the same time read them once.
 //!
 //! What always holds: a mailbox without rights is not in [`Visible`]. Neither is a mailbox or an
 //! account that does not exist. A user cannot distinguish these cases, not even by the time that a
 //! command takes.
 //!
-//! Not in here: which rights a command needs, beside those for flags.
+//! Not in here: the rights that a command needs, except those for flags.
 
 mod known;
 mod names;

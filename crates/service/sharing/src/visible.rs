@@ -1,4 +1,4 @@
-//! What one account sees of others.
+//! The mailboxes of others that one account sees.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

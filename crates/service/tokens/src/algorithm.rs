@@ -1,4 +1,4 @@
-//! How tokens are signed.
+//! The signature algorithms of tokens.
 
 /// How tokens are signed: RFC 7518 §3.1, RFC 8037. There is no `none`, and no algorithm with a
 /// shared secret.

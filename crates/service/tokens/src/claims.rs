@@ -70,7 +70,7 @@ impl Claims {
             Some(value) => match value.as_f64() {
                 // Beyond the year 9999 it is no time.
                 Some(seconds) if (0.0..253_402_300_800.0).contains(&seconds) => Ok(Some(seconds as u64)),
-                _ => Err(TokenError::Invalid("a time in the token is no number of seconds")),
+                _ => Err(TokenError::Invalid("a time in the token is not a number of seconds")),
             },
         }
     }
@@ -115,7 +115,7 @@ impl Wanted {
         }
         let leeway = self.leeway.as_secs();
         if claims.seconds("nbf")?.is_some_and(|from| now + leeway < from) {
-            return Err(TokenError::Invalid("the token is not good yet"));
+            return Err(TokenError::Invalid("the token is not valid yet"));
         }
         let expires = claims.seconds("exp")?;
         if expires.is_some_and(|at| now >= at + leeway) {
@@ -172,10 +172,10 @@ mod tests {
             ("[\"x\",\"imap\"]", "[\"x\"]", "another audience"),
             ("\"aud\"", "\"x\"", "another audience"),
             ("[\"x\",\"imap\"]", "\"mail imap\"", "another audience"),
-            ("1060", "1061", "not good yet"),
-            ("1060", "\"1060\"", "no number"),
-            ("1000.5", "-1", "no number"),
-            ("1000.5", "1e300", "no number"),
+            ("1060", "1061", "not valid yet"),
+            ("1060", "\"1060\"", "not a number"),
+            ("1000.5", "-1", "not a number"),
+            ("1000.5", "1e300", "not a number"),
             ("ana@example.org", "", "does not name"),
             ("\"ana@example.org\"", "7", "does not name"),
             ("\"email\":", "\"email_verified\":false,\"email\":", "not verified"),

@@ -60,7 +60,8 @@ impl FromStr for Url {
 
     /// The error says what to write.
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no URL; write https://HOST[:PORT]/PATH, or http:// on loopback");
+        let wrong =
+            || format!("`{text}` is not a URL; write https://HOST[:PORT]/PATH, or http:// on loopback");
         let (secure, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
             (Some(rest), _) => (true, rest),
             (None, Some(rest)) => (false, rest),
@@ -238,7 +239,7 @@ mod tests {
             "https://a:x/",
             "https://u@h/",
         ] {
-            assert!(bad.parse::<Url>().unwrap_err().contains("is no URL"), "{bad}");
+            assert!(bad.parse::<Url>().unwrap_err().contains("is not a URL"), "{bad}");
         }
         assert!("http://id.example/".parse::<Url>().unwrap_err().contains("in clear"));
         assert!("http://localhost.evil.test/".parse::<Url>().is_err());

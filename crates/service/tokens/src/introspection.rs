@@ -1,5 +1,5 @@
-//! Tokens that only their server can read: it gets a request about each (RFC 7662). An answer is
-//! remembered for a while, so that a client with several connections costs one question.
+//! Tokens that only the authorization server can read: it gets a request about each (RFC 7662). An
+//! answer is cached for a while, so that a client with several connections causes one request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

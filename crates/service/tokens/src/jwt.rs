@@ -25,7 +25,7 @@ struct Header {
     typ: Option<String>,
 }
 
-const SHAPE: TokenError = TokenError::Invalid("the token is no signed JWT");
+const SHAPE: TokenError = TokenError::Invalid("the token is not a signed JWT");
 
 /// The claims of a token whose signature is right.
 pub async fn verified(token: &str, keys: &KeyStore, allowed: &[Algorithm]) -> Result<Claims, TokenError> {

@@ -1,12 +1,12 @@
-//! Whether an OAuth access token is valid, and whose it is.
+//! Verifies OAuth access tokens, and finds their accounts.
 //!
 //! | module | what |
 //! | --- | --- |
-//! | [`algorithm`] | how tokens are signed |
-//! | [`claims`] | what a token claims, and what it must claim |
+//! | [`algorithm`] | the signature algorithms of tokens |
+//! | [`claims`] | the claims of a token, and the required ones |
 //! | `jwt` | tokens that are read here (RFC 9068), signed with a key of the authorization server |
-//! | [`keys`] | those keys (RFC 7517), from a file or a URL, and when they are fetched again |
-//! | [`introspection`] | tokens that the authorization server is asked about (RFC 7662) |
+//! | [`keys`] | those keys (RFC 7517), from a file or a URL, and the times of a new fetch |
+//! | [`introspection`] | tokens that the authorization server checks (RFC 7662) |
 //! | [`http`] | the requests |
 //!
 //! What always holds:

@@ -1,8 +1,8 @@
-//! What a session that selected with (ANNOTATE) knows of annotations: RFC 5257 §4.4.
+//! The annotations that a session has seen, if it selected with (ANNOTATE): RFC 5257 §4.4.
 //!
 //! It keeps a hash of each value. When a message changes, its values are read and compared: so a
-//! session sees a change whichever process or server made it. It reports the names of the entries
-//! that changed, without their values.
+//! session sees changes of any process or server. It reports the names of the entries that changed,
+//! without their values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};

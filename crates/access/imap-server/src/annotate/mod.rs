@@ -1,17 +1,17 @@
 //! Annotations of messages: ANNOTATE-EXPERIMENT-1 (RFC 5257).
 //!
-//! They are records of the directory, one for each message that has some. A message without them
-//! costs nothing: only commands that name annotations, and those that copy, move and remove
-//! messages, read records. In a mailbox that never had annotations, they look at one that is not
-//! there.
+//! They are records of the directory, one for each message with annotations. Only commands that
+//! name annotations, and those that copy, move or remove messages, read the records. In a mailbox
+//! that never had annotations, they try to read one record that does not exist.
 //!
 //! What always holds: values are written first, then the mod-sequences of their messages rise. So a
-//! session that reports a mod-sequence has read what it means. A crash between both leaves a change
-//! that CONDSTORE does not report.
+//! session that reports a mod-sequence has read the new values. A crash between the two steps
+//! leaves a change that CONDSTORE does not report.
 //!
-//! With UNCHANGEDSINCE the mod-sequences rise before, too, in one step with their test. Each value
-//! is written on the condition that its record is the one that was there before the test. So of two
-//! such changes of a message, made on what both had read, one is made.
+//! With UNCHANGEDSINCE the mod-sequences also rise before the values are written, in one step with
+//! their test. Each value is written on the condition that its record is still the one that was
+//! read before the test. So of two such changes of a message that are based on the same values,
+//! only one succeeds.
 //!
 //! Copies get their annotations before the originals lose theirs.
 

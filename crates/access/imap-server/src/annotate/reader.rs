@@ -241,7 +241,7 @@ impl<'s> Reader<'s> {
         }
         let directory = &self.service.directory;
         if let Err(error) = directory.forget_message_annotations(self.owner, self.mailbox, uids).await {
-            tracing::warn!(%error, "annotations of expunged messages were left behind");
+            tracing::warn!(%error, "annotations of expunged messages were not removed");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! ANNOTATION of FETCH: RFC 5257 §4.3, §4.4.
 //!
-//! The text of each message that has annotations is made before the first response is printed, in
-//! steps between which others run: patterns are compared with every entry. All of an account's
-//! annotations have some MB.
+//! The texts of annotations are made before the first response is printed. Patterns are compared
+//! with every entry, so this happens in steps, and other sessions run between the steps. All of an
+//! account's annotations have some MB.
 
 use std::collections::BTreeMap;
 

@@ -34,7 +34,7 @@ pub(crate) async fn report_changes(
         Ok(found) => found.by_uid,
         Err(error) => {
             // Everything else is still reported, and changes of annotations show by MODSEQ.
-            tracing::warn!(%error, "changes of annotations are no longer reported to a session");
+            tracing::warn!(%error, "a session no longer gets reports of annotation changes");
             selected.annotations = None;
             return Ok(());
         }

@@ -1,8 +1,8 @@
 //! SETACL, DELETEACL, GETACL, LISTRIGHTS and MYRIGHTS: RFC 4314 §3.
 //!
-//! The owner has every right in each of his mailboxes, and cannot give one up: nothing is read to
-//! let him in. Everybody may be named in mailboxes of shared accounts alone. Elsewhere a user could
-//! put folders into the lists of all others.
+//! The owner has every right in each own mailbox, and cannot give one up. So no list is read for
+//! the owner. Only lists of shared accounts may name everybody. Otherwise a user could add
+//! mailboxes to the LIST of all others.
 
 use posthaste_directory::{Account, AclError, Identifier, Who};
 use posthaste_imap_codec::response::{Code, Untagged};

@@ -97,7 +97,7 @@ pub(super) fn annotations_of(message: &AppendMessage, rights: Rights) -> Result<
 pub(super) fn done_without(keywords: usize) -> Reply {
     match keywords {
         0 => DONE,
-        _ => Reply::ok("Done without some keywords: the mailbox has as many as it can hold"),
+        _ => Reply::ok("Completed without some keywords: the mailbox has the maximum number of keywords"),
     }
 }
 

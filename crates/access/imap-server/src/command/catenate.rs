@@ -1,5 +1,5 @@
-//! CATENATE (RFC 4469): a message that the server puts together from texts that were sent and from
-//! messages that are there.
+//! CATENATE (RFC 4469): the server assembles a message from texts that the client sends and from
+//! stored messages.
 //!
 //! All parts are found before the first one is read. Then the size of the message is known. It is
 //! compared with the limits of an APPEND, and its memory is reserved in the budget of incoming
@@ -93,7 +93,7 @@ impl Assembly {
         self.total = self.total.saturating_add(size);
         if size > options.append_bytes_max || self.total > options.append_total_bytes_max {
             // RFC 4469 §4
-            return Err(Reply::no(Code::TooBig, "The message put together is too large").into());
+            return Err(Reply::no(Code::TooBig, "The assembled message is too large").into());
         }
         let account = session.login()?.id;
         let paid = session.service.budget.begin(Holder::Account(account.0.to_bytes()));

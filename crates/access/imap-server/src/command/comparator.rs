@@ -12,7 +12,7 @@ const COMPARATOR: &str = "i;unicode-casemap";
 /// Says which comparator is in use; with names, whether one of them is it.
 pub(super) fn run(wire: &mut Wire, wanted: &[String]) -> Result<Reply, Failure> {
     if !wanted.is_empty() && !wanted.iter().any(|wanted| is_it(wanted)) {
-        let text = format!("Texts are compared by {COMPARATOR} alone");
+        let text = format!("The only comparator is {COMPARATOR}");
         return Err(Reply::no(Code::BadComparator, text).into());
     }
     wire.say(Untagged::Comparator { active: COMPARATOR.to_owned(), others: Vec::new() });

@@ -20,7 +20,7 @@ pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg) -> Result<R
     let id = list.find(&place.name).map(|entry| entry.id);
     if id.is_none() && list.has_children(&place.name) {
         // RFC 9051 §6.3.5: a parent level disappears with the last mailbox below it, not earlier.
-        return Err(Reply::no(Code::HasChildren, "Mailboxes below that name are in the way").into());
+        return Err(Reply::no(Code::HasChildren, "The name has mailboxes below it: delete them first").into());
     }
     session.service.store.delete(place.owner, &place.name).await?;
     if let Some(id) = id {
@@ -38,19 +38,19 @@ pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg) -> Result<R
 async fn forget(session: &Session, owner: AccountId, mailbox: MailboxId) {
     let directory = &session.service.directory;
     if let Err(error) = directory.remove_annotations(owner, mailbox).await {
-        tracing::warn!(%error, "annotations of a deleted mailbox were left behind");
+        tracing::warn!(%error, "annotations of a deleted mailbox were not removed");
     }
     if let Err(error) = directory.remove_acl(owner, mailbox).await {
-        tracing::warn!(%error, "the access control list of a deleted mailbox was left behind");
+        tracing::warn!(%error, "the access control list of a deleted mailbox was not removed");
     }
     if let Err(error) = directory.forget_url_key(owner, mailbox).await {
-        tracing::warn!(%error, "the key of a deleted mailbox's URLs was left behind");
+        tracing::warn!(%error, "the URL key of a deleted mailbox was not removed");
     }
     if let Err(error) = directory.forget_seen(owner, mailbox).await {
-        tracing::warn!(%error, "what others have seen in a deleted mailbox was left behind");
+        tracing::warn!(%error, "the \\Seen flags of other users in a deleted mailbox were not removed");
     }
     if let Err(error) = directory.forget_annotations_in(owner, mailbox).await {
-        tracing::warn!(%error, "annotations of a deleted mailbox's messages were left behind");
+        tracing::warn!(%error, "message annotations of a deleted mailbox were not removed");
     }
     session.service.shared.note_change();
 }

@@ -1,5 +1,5 @@
-//! Gathers the keys of messages for SORT and THREAD: those that are kept from the last time, and
-//! for the other messages from their summaries. No body is read.
+//! Gathers the keys of messages for SORT and THREAD. Cached keys are used, and the others come from
+//! the summaries. No body is read.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! IDLE: RFC 9051 §6.3.13. Changes of the mailbox are reported at once, until the client sends
-//! DONE; after ENABLE METADATA those of annotations, too (RFC 5464 §4.4). After NOTIFY it is what
-//! that command requests, and no more (RFC 5465 §4).
+//! DONE; after ENABLE METADATA, changes of annotations, too (RFC 5464 §4.4). After NOTIFY, IDLE
+//! reports only the events that NOTIFY requests (RFC 5465 §4).
 
 use bytes::Bytes;
 use posthaste_directory::revoked;

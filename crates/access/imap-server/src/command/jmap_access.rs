@@ -1,4 +1,4 @@
-//! GETJMAPACCESS: where the same mail is reached by JMAP (RFC 9698).
+//! GETJMAPACCESS: the URL of the same mail by JMAP (RFC 9698).
 
 use posthaste_imap_codec::response::Untagged;
 

@@ -1,4 +1,4 @@
-//! LOGIN, and the last steps that LOGIN and AUTHENTICATE share: RFC 9051 §6.2.3.
+//! LOGIN, and the final steps that LOGIN and AUTHENTICATE share: RFC 9051 §6.2.3.
 
 use posthaste_directory::{Login, LoginError, LoginFailure};
 use posthaste_imap_codec::response::Code;

@@ -1,10 +1,10 @@
 //! GETMETADATA and SETMETADATA (RFC 5464), and METADATA in LIST (RFC 9590).
 //!
-//! An account's own annotations are the directory's. Some are computed: `/shared/comment` and
+//! The directory stores an account's own annotations. Some are computed: `/shared/comment` and
 //! `/shared/admin` of the server come from the configuration, and `/private/specialuse` of a
 //! mailbox (RFC 6154 §5.4) is its special use. All users see the shared annotations of the server,
-//! so only the configuration sets them. In a mailbox of another account, the shared annotations are
-//! the mailbox's, and each user has private ones of his own.
+//! so only the configuration sets them. In a mailbox of another account, shared annotations belong
+//! to the mailbox, and each user has separate private ones.
 
 use std::collections::HashSet;
 
@@ -88,7 +88,7 @@ pub(super) async fn set(
     let new_use = new_use.map(|entry| parse_use(entry.value.as_ref())).transpose()?;
     if target.is_none() && entries.iter().any(|entry| starts_with(&entry.name, "/shared/")) {
         // RFC 5464 §3.3
-        let text = "The administrator sets what all users share of the server";
+        let text = "Only the administrator sets shared annotations of the server";
         return Err(Reply::no(Code::NoPerm, text).into());
     }
     if new_use.flatten().is_some() && target.as_ref().is_some_and(|entry| entry.name.is_inbox()) {
@@ -171,7 +171,7 @@ impl<'n> Change<'n> {
         if rest.is_err() && !self.values.is_empty() {
             let undone = service.directory.annotate(self.account, self.of, &self.values).await;
             if let Err(error) = undone {
-                tracing::warn!(%error, "a part of a SETMETADATA that failed could not be taken back");
+                tracing::warn!(%error, "a failed SETMETADATA could not be undone completely");
             }
         }
         rest
@@ -340,7 +340,7 @@ fn check_name(name: &EntryName) -> Result<(), Failure> {
         return Err(no_scope());
     }
     if is_vendor && components.nth(1).is_none() {
-        return Err(Reply::bad("After /vendor/ comes a vendor, and then the name of an entry").into());
+        return Err(Reply::bad("/vendor/ must be followed by a vendor, and then the name of an entry").into());
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! ESEARCH: one search in several mailboxes (RFC 7377).
 //!
-//! Each mailbox is opened, searched and left. What was found is sent before the next one is opened.
-//! So a search through an account holds no more than one mailbox at a time.
+//! Each mailbox is opened, searched and closed. Its result is sent before the next mailbox is
+//! opened. So a search through an account holds one mailbox at a time.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs)
     let saving = returns.is_some_and(|returns| returns.save);
     if !elsewhere.is_empty() && (saving || names_selected(&key)) {
         // RFC 7377 §2.2: sequence numbers and `$` belong to the selected mailbox.
-        return Err(Reply::bad("Sequence numbers, $ and SAVE are for the selected mailbox alone").into());
+        return Err(Reply::bad("Sequence numbers, $ and SAVE are only for the selected mailbox").into());
     }
     if let Some(returns) = &mut returns
         && std::mem::take(&mut returns.update)

@@ -117,7 +117,8 @@ fn change_of(limits: &[(String, u64)]) -> Result<AccountChange, Failure> {
             "MESSAGE" => (&mut change.quota_messages, Some(*limit)),
             "MAILBOX" => (&mut change.quota_mailboxes, Some(*limit)),
             _ => {
-                let text = format!("{name} is not limited here: STORAGE, MESSAGE and MAILBOX are");
+                let text =
+                    format!("{name} has no limit here: only STORAGE, MESSAGE and MAILBOX can be limited");
                 return Err(Reply::no(Code::Cannot, text).into());
             }
         };

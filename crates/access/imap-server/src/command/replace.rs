@@ -1,7 +1,7 @@
-//! REPLACE and UID REPLACE (RFC 8508): a new message in the place of another, in one step.
+//! REPLACE and UID REPLACE (RFC 8508): a new message replaces an old one in one step.
 //!
-//! A client that saves a draft again needs no APPEND, STORE and EXPUNGE. No moment shows both
-//! messages or neither: they change places in one commit, as in a MOVE.
+//! A client that saves a draft again needs no APPEND, STORE and EXPUNGE. No session ever sees both
+//! messages, or neither: one commit adds the new one and expunges the old one, as in a MOVE.
 
 use posthaste_delivery::{Prepared, Usage};
 use posthaste_filter::Cause;
@@ -47,7 +47,7 @@ pub(super) async fn run(
     let mut assembly = Assembly::new();
     let new = vec![whole(session, &mut assembly, message).await?];
     let Prepared { messages, held: _held } = session.service.delivery.incoming_all(new).await?;
-    let missing = || Reply::no(Code::ServerBug, "The message was lost");
+    let missing = || Reply::no(Code::ServerBug, "The prepared message is missing");
     let new = messages.into_iter().next().ok_or_else(missing)?;
     let mut ctx = session.ctx()?;
     // RFC 8508 §3.5: the old message makes room for the new one.
@@ -84,7 +84,7 @@ pub(super) async fn run(
     let reply = done_without(replaced.copied.left_out.len());
     // RFC 8508 §3.3: APPENDUID precedes the EXPUNGE.
     let code = Code::AppendUid(validity, UidRanges::from(&replaced.copied.uids));
-    ctx.wire.say_code(code, "The new message is there");
+    ctx.wire.say_code(code, "The new message is stored");
     ctx.announce(Numbers::Free, None).await?;
     if ctx.enabled.qresync {
         return Ok(reply.with(Code::HighestModSeq(ctx.selected.announced.modseq())));

@@ -10,7 +10,7 @@ pub(super) async fn run(session: &mut Session, tag: Tag) -> Result<Next, NetErro
     let Some(certificates) = session.service.certificates.clone().filter(|_| session.may_start_tls()) else {
         session.bad_commands += 1;
         let text =
-            if session.wire.connection().is_encrypted() { "TLS is active" } else { "There is no TLS here" };
+            if session.wire.connection().is_encrypted() { "TLS is active" } else { "TLS is not available" };
         session.wire.say_status(Reply::bad(text).status(Some(tag)));
         return Ok(Next::Command);
     };
@@ -20,7 +20,7 @@ pub(super) async fn run(session: &mut Session, tag: Tag) -> Result<Next, NetErro
         session
             .wire
             .say_status(Reply::bad("Nothing may follow STARTTLS before its answer").status(Some(tag)));
-        session.wire.say_bye("Commands were sent ahead of TLS");
+        session.wire.say_bye("Commands were sent after STARTTLS");
         return Ok(Next::Close);
     }
     session.wire.say_status(Reply::ok("Begin TLS negotiation now").status(Some(tag)));

@@ -79,7 +79,7 @@ pub(super) async fn run(
     if let Some(known) = &mut ctx.selected.annotations
         && let Err(error) = known.note_own(reader, &there).await
     {
-        tracing::warn!(%error, "changes of annotations are no longer reported to a session");
+        tracing::warn!(%error, "a session no longer gets reports of annotation changes");
         ctx.selected.annotations = None;
     }
     let (numbers, expunged) = match set.numbering() {

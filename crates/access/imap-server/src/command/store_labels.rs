@@ -1,7 +1,7 @@
 //! STORE X-GM-LABELS: labels of Gmail are keywords here, so this is a STORE of flags. See
 //! `crate::gmail`.
 //!
-//! The flags that change are reported as for any STORE, and then the labels, as Gmail does. A STORE
+//! The changed flags are reported as for any STORE, and then the labels, as Gmail does. A STORE
 //! without + or - is two changes: first the other labels are removed, then the new ones are added.
 //! The second one is made of all messages that are still there, and answers for both.
 

@@ -1,7 +1,8 @@
-//! UIDBATCHES (RFC 10022): ranges of UIDs that hold equally many messages each, from the newest on.
+//! UIDBATCHES (RFC 10022): ranges of UIDs with the same number of messages each, from the newest
+//! message on.
 //!
-//! A client that does not know sequence numbers can so request as many messages as it wants at a
-//! time. A batch costs a look-up of one message.
+//! So a client without sequence numbers can request any number of messages at a time. A batch costs
+//! a look-up of one message.
 
 use posthaste_imap_codec::Tag;
 use posthaste_imap_codec::response::{Code, Untagged};
@@ -35,7 +36,7 @@ pub(super) fn run(
     }
     let messages = (u64::from(last - first) + 1) * u64::from(size);
     if wanted.is_some() && messages > MESSAGES_MAX {
-        let text = format!("At most {MESSAGES_MAX} messages in the batches asked for");
+        let text = format!("The requested batches may have at most {MESSAGES_MAX} messages");
         return Err(Reply::no(Code::TooMany, text).into());
     }
     let batches = batches(&ctx.selected.announced, size, first, last);

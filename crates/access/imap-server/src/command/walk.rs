@@ -5,11 +5,11 @@
 //! once, or has it set aside. A message that is set aside waits for the end of the engine's call,
 //! with a copy of its summary. Then the command may read its body or compute on another thread.
 //!
-//! The walk can pause at any message (a full buffer has to be sent first) and goes on behind it.
-//! Nothing is allocated per message, and the memory of a walk does not grow with the folder.
+//! The walk can pause at any message, to send a full buffer, and continues after it. Nothing is
+//! allocated per message, and the memory of a walk does not grow with the folder.
 //!
 //! A message is answered, counted as expunged, or named as unreadable ([`Unanswered`]). None is
-//! left out in silence.
+//! omitted without a report.
 
 use std::ops::{ControlFlow, Range};
 

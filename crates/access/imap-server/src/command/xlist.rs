@@ -1,5 +1,5 @@
-//! XLIST: what Gmail had before SPECIAL-USE (RFC 6154). Mail programs of those years still request
-//! it where it is offered.
+//! XLIST: Gmail's extension from before SPECIAL-USE (RFC 6154). Mail programs of that time still
+//! use it if it is offered.
 //!
 //! The answer is that of a basic LIST. It names the special uses with Gmail's words, and INBOX by
 //! `\Inbox`, because Gmail translates its name.

@@ -1,7 +1,7 @@
 //! Which criteria can be kept up to date.
 //!
-//! What a criterion says of a message has to follow from the message alone. Then it changes only
-//! when the message does, and the difference of two views shows that.
+//! The value of a criterion for a message must depend only on the message. Then it changes only
+//! with the message, and the difference of two views shows the change.
 //!
 //! | criterion | what is done |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! Where messages come into a sorted result.
+//! Places new messages in a sorted result.
 //!
 //! A new message is placed by a search among the members. At each round the keys of a few members
 //! are read from their summaries. So a message costs some 60 summaries in a result of a million.

@@ -1,8 +1,8 @@
 //! Evaluates the difference of two views for each context, and reports the messages that entered or
 //! left the result: RFC 5267 §4.3.2 to §4.3.4.
 //!
-//! What was expunged is reported before EXPUNGE, while its sequence number is valid. The rest is
-//! reported after EXISTS and FETCH.
+//! Expunged messages are reported before EXPUNGE, while their sequence numbers are valid. The
+//! others are reported after EXISTS and FETCH.
 
 use posthaste_imap_codec::Numbering;
 use posthaste_imap_codec::response::{Update, UpdateKind};

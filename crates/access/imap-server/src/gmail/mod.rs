@@ -69,7 +69,7 @@ pub(crate) fn flag_of(label: &str) -> Result<Flag, &'static str> {
     // Gmail writes labels in modified UTF-7, as names of mailboxes.
     let label = utf7::decode(label.as_bytes()).map_err(|_| NO_KEYWORD)?;
     if label.starts_with('$') {
-        return Err("A keyword that begins with $ is no label: use STORE FLAGS");
+        return Err("A keyword that begins with $ is not a label: use STORE FLAGS");
     }
     Keyword::new(&label).map(Flag::Keyword).map_err(|_| NO_KEYWORD)
 }

@@ -14,8 +14,8 @@
 //! | `larger:` `size:` `smaller:` with `1000`, `10K`, `5M` | LARGER, SMALLER |
 //! | `a b`, `a AND b`, `a OR b`, `-a`, `(a b)`, `{a b}`, `subject:(a b)` | all, either, not, all, either |
 //!
-//! Any other operator of Gmail is refused by its name: a search that passes over a condition would
-//! find too much. Text matches as in SEARCH: as a substring.
+//! Any other operator of Gmail is refused by its name: a search that ignores a condition would find
+//! too much. Text matches as in SEARCH: as a substring.
 
 use posthaste_imap_codec::Date;
 use posthaste_imap_codec::command::SearchKey;
@@ -104,7 +104,7 @@ impl<'q> Reader<'q> {
             return Err(format!("the query has more than {TERMS_MAX} terms"));
         }
         if depth >= NESTING_MAX {
-            return Err("the query is nested too deep".to_owned());
+            return Err("the query is nested too deeply".to_owned());
         }
         match self.rest.chars().next() {
             Some('-') => {

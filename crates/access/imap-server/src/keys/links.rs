@@ -1,4 +1,4 @@
-//! Who refers to whom: what THREAD follows (RFC 5256 §3).
+//! References between messages, for THREAD (RFC 5256 §3).
 
 use std::collections::HashMap;
 

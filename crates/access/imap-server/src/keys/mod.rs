@@ -1,10 +1,10 @@
 //! The values that SORT and THREAD compare, by message. They are read from the stored summaries
-//! once, and kept for the next time.
+//! once, and cached.
 //!
 //! The keys of a message follow from its body, so they never change. So a table of keys is right
 //! for every view of its mailbox, and only new messages have to be read. A table is a value:
 //! commands hold it by `Arc`s. A command that adds keys takes the table out of the cache and puts
-//! it back. Another command that looks for it meanwhile reads the summaries itself.
+//! it back. Meanwhile, another command that needs the table reads the summaries itself.
 
 mod links;
 mod order;

@@ -1,8 +1,8 @@
 //! Puts messages into an order, by one key after the other.
 //!
-//! A radix sort is stable: messages with equal keys keep the order they have. So the key that
-//! counts least is sorted by first, and messages that are equal in all keys stay in the order of
-//! the mailbox (RFC 5256 §3: "the sequence number").
+//! A radix sort is stable: messages with equal keys keep the order they have. So the sort begins
+//! with the least significant key. Messages that are equal in all keys stay in the order of the
+//! mailbox (RFC 5256 §3: "the sequence number").
 
 use crate::heavy::Pace;
 

@@ -1,4 +1,4 @@
-//! The events that a client wants of one group of mailboxes (RFC 5465 §3.1).
+//! The events that a client requests for one group of mailboxes (RFC 5465 §3.1).
 
 use posthaste_mail_model::MailboxName;
 use posthaste_store::MailboxList;

@@ -5,11 +5,11 @@
 //! * `others` follows mailboxes of other accounts, with their rights.
 //! * `report` prints changes of other mailboxes: STATUS, LIST, METADATA.
 //!
-//! `announce` reports the selected mailbox as far as the client wants to know, and `waiting` waits
-//! for input and for changes.
+//! `announce` reports the requested events of the selected mailbox, and `waiting` waits for input
+//! and for changes.
 //!
 //! Nothing is queued for a session. The store keeps one record for each account
-//! ([`posthaste_store::AccountWatch`]), and the session the number of the last change that it has
+//! ([`posthaste_store::AccountWatch`]). The session keeps the number of the last change that it has
 //! seen. A client that reads again after a pause gets one response for each mailbox that changed.
 //! If these exceed the limit, it gets NOTIFICATIONOVERFLOW (RFC 5465 §5.8).
 
@@ -141,7 +141,7 @@ impl Notify {
 
 /// RFC 5465 §5.8: from now on the session is as after NOTIFY NONE.
 pub(crate) fn overflow(wire: &mut Wire) {
-    wire.say_code(Code::NotificationOverflow, "Too much has happened: synchronise, and send NOTIFY again");
+    wire.say_code(Code::NotificationOverflow, "Too many events: synchronise, and send NOTIFY again");
 }
 
 /// Whether a command changes the names of mailboxes, or the subscriptions.

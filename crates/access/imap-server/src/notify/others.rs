@@ -1,9 +1,8 @@
-//! Mailboxes of other accounts that a client wants to know of (RFC 5465 §5), with their rights
-//! (RFC 4314).
+//! Mailboxes of other accounts that a client watches (RFC 5465 §5), with their rights (RFC 4314).
 //!
 //! What always holds: rights are read again before each report. If the user has lost `l` in a
-//! mailbox, the mailbox counts as one that does not exist. Without `r`, nothing is reported of its
-//! messages.
+//! mailbox, it is treated as one that does not exist. Without `r`, events of its messages are not
+//! reported.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Prints what happened in mailboxes that are not selected: RFC 5465 §5.
+//! Prints events of mailboxes that are not selected: RFC 5465 §5.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The events that a client wants: RFC 5465 §3, §5 and §6.
+//! The events that a client requests: RFC 5465 §3, §5 and §6.
 
 use posthaste_imap_codec::command::{Event, EventGroup, FetchItem, MailboxFilter};
 use posthaste_imap_codec::response::Code;
@@ -113,7 +113,7 @@ impl Asked {
     fn of_selected(self, at_once: bool) -> Result<SelectedWish, Reply> {
         if self.names || self.subscriptions || self.metadata || self.server_metadata {
             // RFC 5465 §6.1
-            return Err(Reply::bad("SELECTED takes message events alone"));
+            return Err(Reply::bad("SELECTED accepts only message events"));
         }
         let Self { items, expunge, flags, .. } = self;
         Ok(SelectedWish { messages: expunge, flags, at_once, items: items.unwrap_or_default() })
@@ -122,7 +122,7 @@ impl Asked {
     fn of_others(self, filter: Filter) -> Result<Group, Reply> {
         if self.items.is_some_and(|items| !items.is_empty()) {
             // RFC 5465 §5.2: no FETCH is sent for other mailboxes.
-            return Err(Reply::bad("MessageNew takes items to fetch for SELECTED alone"));
+            return Err(Reply::bad("MessageNew accepts items to fetch only for SELECTED"));
         }
         let Self { expunge, flags, names, subscriptions, metadata, .. } = self;
         Ok(Group { filter, messages: expunge, flags, names, subscriptions, metadata })

@@ -101,7 +101,7 @@ async fn a_session_without_quit_removes_nothing() {
     let mut client = server.logged_in().await;
     client.play("C: STAT\nS: +OK 2 38\nC: DELE 2\nS: +OK …").await;
     server.trigger.request();
-    client.play("S: -ERR [SYS/TEMP] The server stops, try again later").await;
+    client.play("S: -ERR [SYS/TEMP] The server is shutting down, try again later").await;
     client.ends().await;
     assert_eq!(server.uids().await, [1, 2]);
 }

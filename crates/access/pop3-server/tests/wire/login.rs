@@ -134,7 +134,7 @@ async fn passwords_stay_inside_tls_where_the_configuration_says_so() {
         .play(&format!(
             "S: +OK …
              C: USER {USER}
-             S: -ERR Passwords are taken inside TLS only: use STLS
+             S: -ERR Passwords are accepted only over TLS: use STLS
              C: AUTH PLAIN
              S: -ERR Encryption is required to log in this way: use TLS
              C: CAPA

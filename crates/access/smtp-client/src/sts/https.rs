@@ -71,7 +71,7 @@ async fn fetch_in_time(
         }
         let body = Limited::new(response.into_body(), POLICY_LEN_MAX).collect().await;
         let body = body.map_err(|e| away(e.to_string()))?.to_bytes();
-        String::from_utf8(body.to_vec()).map_err(|_| away(format!("{path} is no text")))
+        String::from_utf8(body.to_vec()).map_err(|_| away(format!("{path} is not text")))
     };
     tokio::pin!(answer);
     // The connection moves the bytes, so both are waited for, here and not in a task of its own.

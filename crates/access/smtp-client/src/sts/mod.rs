@@ -1,8 +1,9 @@
 //! MTA-STS (RFC 8461): the policies of domains on TLS to their hosts, fetched, kept and followed.
 //!
-//! A policy that was fetched is valid until its `max_age` is over, also if DNS or HTTPS fails or is
-//! made to fail meanwhile. Nobody between us and the domain can make us ignore it (RFC 8461 §10.2).
-//! It is kept in memory and in the directory record `sts-policy/DOMAIN`, so a restart forgets none.
+//! A fetched policy is valid until its `max_age` is over, even if DNS or HTTPS fails or is blocked
+//! meanwhile. So an attacker between us and the domain cannot make us ignore it (RFC 8461 §10.2).
+//! It is kept in memory and in the directory record `sts-policy/DOMAIN`, so a restart does not lose
+//! it.
 
 mod https;
 mod policy;
@@ -240,7 +241,7 @@ impl Sts {
             Ok::<(), posthaste_store::StoreError>(())
         };
         if let Err(error) = written.await {
-            tracing::warn!(domain, %error, "MTA-STS: the policy is kept in memory alone");
+            tracing::warn!(domain, %error, "MTA-STS: the policy is kept only in memory");
         }
     }
 }

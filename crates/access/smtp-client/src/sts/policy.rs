@@ -35,15 +35,15 @@ pub(crate) struct Policy {
 /// Why a text is no policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PolicyError {
-    #[error("the policy is no lines of `key: value`")]
+    #[error("the policy does not consist of `key: value` lines")]
     Lines,
     #[error("its first key is not `version: STSv1`")]
     Version,
-    #[error("its mode is none of enforce, testing and none")]
+    #[error("its mode is not enforce, testing or none")]
     Mode,
-    #[error("its max_age is no number of seconds up to a year")]
+    #[error("its max_age is not a number of seconds up to one year")]
     MaxAge,
-    #[error("it names no host, or one that is none")]
+    #[error("it names no host, or its host name is not valid")]
     Mx,
 }
 

@@ -162,7 +162,11 @@ const VERBS: [(&str, Parse); 18] = [
 ];
 
 fn alone(argument: &str, command: Command) -> Result<Command, SyntaxError> {
-    if argument.is_empty() { Ok(command) } else { Err(SyntaxError::Argument("this command stands alone")) }
+    if argument.is_empty() {
+        Ok(command)
+    } else {
+        Err(SyntaxError::Argument("this command takes no argument"))
+    }
 }
 
 fn something(argument: &str) -> Result<String, SyntaxError> {

@@ -1,5 +1,5 @@
-//! When a session has the kernel acknowledge at once: while the rest of a line or a message is
-//! awaited, and never between commands.
+//! The kernel acknowledges at once while a session waits for the rest of a line or a message, and
+//! never between commands.
 //!
 //! A client that sends a message in several small writes waits for that acknowledgement.
 

@@ -1,4 +1,4 @@
-//! A message that is whole: to the mailboxes here, to the queue, and the reports about it.
+//! Delivers a complete message to local mailboxes and to the queue, and makes reports about it.
 
 use bytes::Bytes;
 use posthaste_authentication::has_bare_cr;
@@ -115,7 +115,9 @@ impl Driver {
             match self.take_over(id, &message, (&sender, is_quarantined), missed).await {
                 Ok(()) => replies.retain(|reply| !reply.is_refusal()),
                 // The client sends it again, to those who have it as well: twice, not never.
-                Err(error) => tracing::error!(id, %error, "who missed the message does not get it later"),
+                Err(error) => {
+                    tracing::error!(id, %error, "the message cannot be queued for recipients that did not get it")
+                }
             }
         }
         // Reports of success go out once the client will not send the message again.
@@ -173,7 +175,7 @@ impl Driver {
         }
         let message = trace::without_return_path(message);
         self.service.sink.take_over(message, envelope, missed, here).await?;
-        tracing::info!(id, from = %envelope.from, recipients = count, "the queue takes over");
+        tracing::info!(id, from = %envelope.from, recipients = count, "queued for recipients that did not get it");
         Ok(())
     }
 

@@ -1,5 +1,4 @@
-//! How long a client may give commands without a message or a login, by a clock that the test
-//! advances.
+//! The time in which a client must log in or send a message. The test advances the clock.
 
 #![allow(clippy::unwrap_used)]
 

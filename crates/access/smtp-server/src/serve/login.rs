@@ -87,7 +87,7 @@ impl Driver {
             }
             Line::Bad(error) => Err(self.session.login_abandoned(Some(&error))),
             Line::Shutdown => Err(Action::Close(closing((4, 3, 2), super::STOPS))),
-            Line::Silent => Err(Action::Close(closing((4, 4, 2), "Nothing came from you for too long"))),
+            Line::Silent => Err(Action::Close(closing((4, 4, 2), "Idle for too long"))),
             Line::Revoked => Err(Action::Close(closing((4, 7, 0), super::REVOKED))),
             Line::Late => Err(Action::Close(closing((4, 4, 2), super::LATE))),
         })

@@ -48,7 +48,7 @@ impl Driver {
                     continue;
                 }
                 Err(error) => {
-                    tracing::warn!(id, client = %address, from, %error, "put off: a milter did not answer");
+                    tracing::warn!(id, client = %address, from, %error, "deferred: a milter did not answer");
                     return Err(replies::unscanned());
                 }
             };
@@ -67,7 +67,7 @@ impl Driver {
             }
         }
         if recipients.is_empty() {
-            tracing::info!(id, from, "thrown away: a milter removed all recipients");
+            tracing::info!(id, from, "discarded: a milter removed all recipients");
             return Err(replies::outcome(id, &Ok(None)));
         }
         let message = draft.print(message.get(..trace_len).unwrap_or_default());
@@ -78,13 +78,13 @@ impl Driver {
     /// knows nothing of it.
     async fn add_recipient(&self, id: &str, address: &str, recipients: &mut Vec<Addressee>) {
         let Ok(to) = Mailbox::parse(address) else {
-            return tracing::warn!(id, address, "a milter adds a recipient that is no address");
+            return tracing::warn!(id, address, "a milter added a recipient that is not an address");
         };
         let target = match self.resolve(address).await {
             Ok(target) => Some(target),
             Err(ResolveError::NotLocal) if self.service.options.relays => None,
             Err(error) => {
-                return tracing::warn!(id, address, %error, "a milter adds a recipient that takes no mail");
+                return tracing::warn!(id, address, %error, "a milter added a recipient that accepts no mail");
             }
         };
         recipients.push(Addressee { to, parameters: RcptParameters::default(), target });

@@ -155,7 +155,7 @@ impl Driver {
                 },
                 Line::Bad(error) => self.session.bad_line(&error),
                 Line::Shutdown => Action::Close(closing((4, 3, 2), STOPS)),
-                Line::Silent => Action::Close(closing((4, 4, 2), "Nothing came from you for too long")),
+                Line::Silent => Action::Close(closing((4, 4, 2), "Idle for too long")),
                 Line::Revoked => Action::Close(closing((4, 7, 0), REVOKED)),
                 Line::Late => Action::Close(closing((4, 4, 2), LATE)),
             };
@@ -389,7 +389,7 @@ impl Driver {
     }
 
     fn hang_up(&mut self) -> Next {
-        self.say(&closing((4, 7, 0), "You send more than anyone will read"));
+        self.say(&closing((4, 7, 0), "Too much data was sent"));
         Next::End
     }
 
@@ -523,14 +523,14 @@ async fn beside<F: Future>(incoming: &mut Option<(String, Incoming)>, work: F) -
 }
 
 /// The answer to a client when the server stops.
-const STOPS: &str = "The server stops; try again later";
+const STOPS: &str = "The server is shutting down; try again later";
 
 /// The answer to a client whose account was changed so that its login no longer holds.
 const REVOKED: &str =
     "Your login has ended: the account is disabled or removed, or its credential is no longer valid";
 
 /// The answer to a client that gives commands and sends no message.
-const LATE: &str = "No message came from you for too long";
+const LATE: &str = "No message was sent for too long";
 
 fn closing(enhanced: (u8, u16, u16), text: &'static str) -> Reply {
     Reply::new(421, Enhanced(enhanced.0, enhanced.1, enhanced.2), text)

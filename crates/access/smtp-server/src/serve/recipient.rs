@@ -1,4 +1,4 @@
-//! A recipient is named: whose it is here, and whether it has room.
+//! Checks a recipient: its local account, and whether it has space.
 
 use posthaste_delivery::{Kind, ResolveError};
 use posthaste_directory::Target;

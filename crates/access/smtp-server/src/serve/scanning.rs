@@ -38,7 +38,7 @@ impl Driver {
                 return Ok(verified);
             }
             Err(error) => {
-                tracing::warn!(id, %client, from, %error, "put off: the message could not be scanned");
+                tracing::warn!(id, %client, from, %error, "deferred: the message could not be scanned");
                 return Err(replies::unscanned());
             }
         };

@@ -50,7 +50,7 @@ impl Driver {
                 Err(replies::refused_by_author(author))
             }
             Action::Defer => {
-                tracing::warn!(id, client = %address, from = from.as_str(), author, "put off: look-ups took too long");
+                tracing::warn!(id, client = %address, from = from.as_str(), author, "deferred: look-ups took too long");
                 Err(replies::unanswered_by_dns())
             }
             action => {

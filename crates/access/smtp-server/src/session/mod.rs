@@ -5,7 +5,7 @@
 //!
 //! | command | legal when |
 //! | --- | --- |
-//! | EHLO, HELO / LHLO | always; forgets the transaction |
+//! | EHLO, HELO / LHLO | always; ends the transaction |
 //! | STARTTLS | before TLS, outside a transaction |
 //! | AUTH | submission, after EHLO, once, outside a transaction |
 //! | MAIL | after the greeting; submission: after AUTH; outside a transaction |

@@ -1,4 +1,4 @@
-//! Every reply of the server, and the total maps from failures to replies: whose fault it is
+//! Every reply of the server, and the total maps from failures to replies. The party at fault
 //! decides the class.
 
 use posthaste_delivery::{Kind, ResolveError};
@@ -29,7 +29,7 @@ pub(super) fn help() -> Reply {
     reply(214, (2, 0, 0), "See RFC 5321, RFC 6409 and RFC 2033")
 }
 pub(super) fn vrfy() -> Reply {
-    reply(252, (2, 0, 0), "Cannot tell; send mail and see")
+    reply(252, (2, 0, 0), "Cannot verify the address; send mail to find out")
 }
 pub(super) fn start_tls() -> Reply {
     reply(220, (2, 0, 0), "Begin TLS")
@@ -116,7 +116,7 @@ pub(crate) fn queued(id: &str) -> Reply {
 pub(crate) fn not_relayed(refusal: &RelayRefusal) -> Reply {
     match refusal {
         // RFC 5321 §6.3.
-        RelayRefusal::Loop => reply(554, (5, 4, 6), "The message goes round in a loop"),
+        RelayRefusal::Loop => reply(554, (5, 4, 6), "The message is in a mail loop"),
         RelayRefusal::Domain(address) => {
             reply(550, (5, 1, 2), format!("<{address}> has no domain that mail could be sent to"))
         }
@@ -291,7 +291,7 @@ pub(crate) fn scanned(verdict: &Verdict) -> Option<Reply> {
 
 /// A milter says no, and not why.
 pub(crate) fn filtered(code: u16, class: u8) -> Reply {
-    reply(code, (class, 7, 1), "A filter of this server does not take the message")
+    reply(code, (class, 7, 1), "A filter of this server refuses the message")
 }
 
 /// A scanner did not answer.
@@ -301,7 +301,7 @@ pub(crate) fn unscanned() -> Reply {
 
 /// RFC 5321 §4.1.3; RFC 3463 §3.2.
 pub(super) fn at_an_address() -> Reply {
-    reply(550, (5, 1, 2), "Mail for that address literal is not taken here; name a domain")
+    reply(550, (5, 1, 2), "Mail for that address literal is not accepted here; name a domain")
 }
 
 /// RFC 3463 §3.2.

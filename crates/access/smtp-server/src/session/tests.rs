@@ -1,4 +1,5 @@
-//! The machine alone: what is legal when, and what each outcome is called.
+//! Tests of the state machine alone: the legal commands of each state, and the reply to each
+//! outcome.
 
 use std::time::Duration;
 

@@ -143,7 +143,7 @@ impl Session {
     pub(super) fn data(&mut self) -> Action {
         match self.ready(Stage::Envelope) {
             // RFC 3030 §3: octets that are no lines come by BDAT.
-            Ok(()) if self.is_binary() => self.mistake(replies::sequence("Binary mail comes by BDAT")),
+            Ok(()) if self.is_binary() => self.mistake(replies::sequence("Binary mail must be sent by BDAT")),
             Ok(()) => Action::Data(replies::go_on()),
             Err(reply) => self.mistake(reply),
         }
@@ -196,7 +196,7 @@ impl Session {
             // RFC 2033 §4.2: no message without a recipient.
             Some(transaction) if transaction.recipients.is_empty() => Err(replies::no_recipients()),
             // RFC 3030 §2: DATA and BDAT cannot be mixed.
-            Some(_) if self.stage != stage => Err(replies::sequence("The message is coming by BDAT")),
+            Some(_) if self.stage != stage => Err(replies::sequence("The message is being sent by BDAT")),
             Some(_) => Ok(()),
         }
     }

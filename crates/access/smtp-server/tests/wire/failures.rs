@@ -395,7 +395,7 @@ async fn silence_ends_the_session() {
     setup.options.command_within = Duration::from_millis(10);
     let server = setup.start().await;
     let mut client = server.connect().await;
-    client.play("S: 220 …\nS: 421 4.4.2 Nothing came from you for too long").await;
+    client.play("S: 220 …\nS: 421 4.4.2 Idle for too long").await;
     client.ends().await;
 }
 
@@ -413,7 +413,7 @@ async fn the_server_says_goodbye() {
     let mut client = server.connect().await;
     client.play("S: 220 …\nC: HELO a.example\nS: 250 …").await;
     server.trigger.request();
-    client.play("S: 421 4.3.2 The server stops; try again later").await;
+    client.play("S: 421 4.3.2 The server is shutting down; try again later").await;
     client.ends().await;
 }
 
@@ -429,7 +429,7 @@ async fn a_message_in_flight_is_finished_first() {
             "C: hello
              C: .
              S: 250 2.0.0 Delivered, id …
-             S: 421 4.3.2 The server stops; try again later",
+             S: 421 4.3.2 The server is shutting down; try again later",
         )
         .await;
     assert_eq!(server.only_message("ana@example.org").await.1, "hello\r\n");

@@ -28,10 +28,10 @@ async fn rcpt(role: Role, greeting: &str) -> crate::talk::Server {
              S: 250 2.1.5 …
              S: 250 2.1.5 …
              S: 550 5.1.1 No such user here
-             S: 550 5.1.2 Mail for that address literal is not taken here; name a domain
-             S: 550 5.1.2 Mail for that address literal is not taken here; name a domain
-             S: 550 5.1.2 Mail for that address literal is not taken here; name a domain
-             S: 550 5.1.2 Mail for that address literal is not taken here; name a domain
+             S: 550 5.1.2 Mail for that address literal is not accepted here; name a domain
+             S: 550 5.1.2 Mail for that address literal is not accepted here; name a domain
+             S: 550 5.1.2 Mail for that address literal is not accepted here; name a domain
+             S: 550 5.1.2 Mail for that address literal is not accepted here; name a domain
              S: 250 2.0.0 Delivered, id …"
         ))
         .await;

@@ -141,7 +141,7 @@ async fn chunks_make_a_message() {
              S: 250 2.0.0 0 octets received
              S: 250 2.0.0 12 octets received
              C: DATA
-             S: 503 5.5.1 The message is coming by BDAT
+             S: 503 5.5.1 The message is being sent by BDAT
              C: RCPT TO:<ben@example.org>
              S: 503 5.5.1 Send MAIL first
              C: BDAT 0 LAST

@@ -1,11 +1,11 @@
-//! The cost of a command for the server: nanoseconds of its CPU per message, taken from outside, on
-//! the real binary over loopback.
+//! The cost of commands: nanoseconds of server CPU per message, measured from outside, on the real
+//! binary over loopback.
 //!
 //! `cargo bench -p posthaste --bench cost` prints the table of the README for folders of up to
 //! 100,000 messages. After `--`:
 //!
 //! - `--large` adds folders of 500,000 and 1,000,000. It takes some minutes and 3 GB of disk.
-//! - `--only listings,changes` measures these groups of rows alone ([`GROUPS`]).
+//! - `--only listings,changes` measures only these groups of rows ([`GROUPS`]).
 //!
 //! In the environment:
 //!
@@ -13,10 +13,10 @@
 //! - `POSTHASTE_BASELINE` names a second build. Both are measured in turn, and the table has their
 //!   ratio.
 //!
-//! Wall time on a shared machine varies twofold; CPU time does less, and the least of several
-//! interleaved rounds least of all. The kernel's scheduler counts a task's CPU in nanoseconds
-//! (`/proc/PID/task/*/schedstat`): both the server's own work and the kernel's work for it. Client
-//! and server are separate processes; nothing of the client is counted.
+//! On a shared machine wall time varies by a factor of two. CPU time varies less, and the minimum
+//! of several interleaved rounds varies least. The kernel's scheduler counts a task's CPU in
+//! nanoseconds (`/proc/PID/task/*/schedstat`): both the server's own work and the kernel's work for
+//! it. Client and server are separate processes; nothing of the client is counted.
 //!
 //! With a baseline, both servers run at the same time, each on its own data. In each round, every
 //! group of rows is measured on one and then on the other.

@@ -20,8 +20,9 @@ pub enum Account {
         /// An alias: a further address of the account; repeat for more.
         #[arg(long, value_name = "ADDRESS")]
         alias: Vec<String>,
-        /// Nobody logs in to it: it has no password. Its mailboxes stand below `Shared/` for those
-        /// who have rights in them: see `posthaste acl`. Mail for its address comes to its INBOX.
+        /// Make a shared account: it has no password, and nobody can log in to it. Users with
+        /// rights in its mailboxes see them below `Shared/`: see `posthaste acl`. Mail for its
+        /// address is delivered to its INBOX.
         #[arg(long, conflicts_with = "password_stdin")]
         shared: bool,
     },
@@ -70,25 +71,29 @@ pub enum Account {
         #[arg(long)]
         password_stdin: bool,
     },
-    /// Show where IMAP logins of an account are sent (RFC 2221), or change it: for an account whose
-    /// mailboxes are on another server now. POP3 and submission do not know it.
+    /// Show or set the server that IMAP logins of an account are referred to (RFC 2221).
+    ///
+    /// Use it for an account whose mailboxes have moved to another server. POP3 and submission
+    /// ignore it.
     Referral {
         /// Its name.
         name: String,
-        /// The server that has its mailboxes, for example `imap://mail2.example.org/`. Logins here
-        /// are answered with this URL, once the password is right. Sessions end with their next
+        /// The server that has its mailboxes, for example `imap://mail2.example.org/`. A login here
+        /// with the right password is answered with this URL. Open sessions end at their next
         /// command.
         #[arg(long, value_name = "URL", conflicts_with = "remove")]
         to: Option<String>,
         /// With --to: logins here succeed, for mailboxes that others share with the account.
         #[arg(long, requires = "to")]
         admit: bool,
-        /// Logins are no longer sent elsewhere.
+        /// No longer refer logins to another server.
         #[arg(long)]
         remove: bool,
     },
-    /// Show which mailboxes of an account other servers have (RFC 2193), or change it. IMAP clients
-    /// that use such a mailbox, or one below it, get its URL; RLIST shows it.
+    /// Show or set which mailboxes of an account are on other servers (RFC 2193).
+    ///
+    /// An IMAP client that uses such a mailbox, or one below it, gets its URL. RLIST shows the
+    /// mailbox.
     MailboxReferral {
         /// The account's name.
         name: String,
@@ -101,7 +106,7 @@ pub enum Account {
         #[arg(long, requires = "mailbox")]
         remove: bool,
     },
-    /// Further passwords, one for each program or device: made by us, and removed one by one.
+    /// Manage app passwords: one generated password for each program or device.
     #[command(subcommand)]
     AppPassword(AppPasswords),
     /// Remove an account, its aliases and all its mail.
@@ -120,8 +125,8 @@ pub struct Settings {
     /// same in each format.
     #[arg(long, value_enum)]
     pub format: Option<AccountFormat>,
-    /// With the format `mime`: whether the rich message is kept beside the MIME made of it, so that
-    /// `posthaste convert` can go back.
+    /// With the format `mime`: whether to keep the rich message beside the MIME made of it.
+    /// `posthaste convert` can then convert it back.
     #[arg(long, value_name = "BOOL")]
     pub keep_original: Option<bool>,
     /// The largest size of its mail, for example `2 GiB`; `none`: the configuration's
@@ -131,14 +136,14 @@ pub struct Settings {
     /// The largest number of messages; `none`: the configuration's `limits.account_messages`.
     #[arg(long, value_name = "COUNT", value_parser = messages)]
     pub messages: Option<Quota>,
-    /// Most messages that one IMAP command processes (MESSAGELIMIT), at least 1000; 0 for no limit;
-    /// `none` for the configuration's `imap.message_limit`.
+    /// The largest number of messages that one IMAP command processes (MESSAGELIMIT), at least
+    /// 1000; 0: no limit; `none`: the configuration's `imap.message_limit`.
     #[arg(long, value_name = "COUNT", value_parser = command_limit)]
     pub message_limit: Option<CommandLimit>,
-    /// The same for commands that add messages alone (SAVELIMIT): COPY and APPEND.
+    /// The same limit for commands that only add messages (SAVELIMIT): COPY and APPEND.
     #[arg(long, value_name = "COUNT", value_parser = command_limit)]
     pub save_limit: Option<CommandLimit>,
-    /// Most mailboxes it may have; `none` for no limit but the server's.
+    /// The largest number of mailboxes; `none`: only the server's limit applies.
     #[arg(long, value_name = "COUNT", value_parser = messages)]
     pub mailboxes: Option<Quota>,
     /// Whether it may set the quotas of all accounts of its domain by IMAP (SETQUOTA).
@@ -156,7 +161,7 @@ fn command_limit(text: &str) -> Result<CommandLimit, String> {
     }
     match text.parse() {
         Ok(count) if count == 0 || count >= COMMAND_LIMIT_MIN => Ok(CommandLimit(Some(count))),
-        _ => Err(format!("`{text}` is no limit; write {COMMAND_LIMIT_MIN} or more, 0 or none")),
+        _ => Err(format!("`{text}` is not a limit; write {COMMAND_LIMIT_MIN} or more, 0 or none")),
     }
 }
 
@@ -184,7 +189,7 @@ fn messages(text: &str) -> Result<Quota, String> {
     }
 }
 
-/// How messages of an account are stored from now on.
+/// The format in which new messages of an account are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AccountFormat {
     /// As MIME: rich mail (winmail.dat) is converted at delivery
@@ -197,7 +202,7 @@ pub enum AccountFormat {
     Default,
 }
 
-/// The form that stored messages are given.
+/// The format that stored messages are converted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// As MIME: rich mail (winmail.dat) is converted at delivery

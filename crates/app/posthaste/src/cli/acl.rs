@@ -4,18 +4,18 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub enum Acl {
-    /// Give an account rights in a mailbox of another one, or take some. Takes effect at once.
+    /// Grant an account rights in a mailbox of another account, or revoke them. Applies at once.
     #[command(after_long_help = SET_EXAMPLES)]
     Set {
         /// The account whose mailbox it is.
         owner: String,
         /// The mailbox, as its owner names it.
         mailbox: String,
-        /// The account that gets the rights, or `anyone` for all accounts. `-NAME` takes rights
-        /// that it has from `anyone`.
+        /// The account that gets the rights, or `anyone` for all accounts. `-NAME` denies NAME
+        /// rights that it would have by `anyone`.
         #[arg(allow_hyphen_values = true)]
         who: String,
-        /// Letters of rights; `+` in front adds them, `-` takes them away.
+        /// Letters of rights. A `+` in front adds them, a `-` removes them.
         #[arg(allow_hyphen_values = true)]
         rights: String,
     },
@@ -29,13 +29,13 @@ pub enum Acl {
         #[arg(long)]
         json: bool,
     },
-    /// Take all rights in a mailbox from an account.
+    /// Revoke all rights of an account in a mailbox.
     Remove {
         /// The account whose mailbox it is.
         owner: String,
         /// The mailbox, as its owner names it.
         mailbox: String,
-        /// Whose rights, as `show` names them.
+        /// The account, `anyone` or `-NAME`, as `show` names it.
         #[arg(allow_hyphen_values = true)]
         who: String,
     },
@@ -43,7 +43,7 @@ pub enum Acl {
 
 const SET_EXAMPLES: &str = "\
 Rights (RFC 4314):
-  l  see it in lists            r  open it, read messages     s  change \\Seen
+  l  see it in LIST             r  open it, read messages     s  change \\Seen
   w  change other flags         i  add messages               p  post (reserved)
   k  make mailboxes below it    x  delete or rename it        t  change \\Deleted
   e  expunge                    a  change these rights

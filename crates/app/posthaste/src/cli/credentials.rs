@@ -6,20 +6,20 @@ use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Debug, Subcommand)]
 pub enum AppPasswords {
-    /// Make one and print it, this once.
+    /// Make an app password. It is printed only once.
     Add {
         /// The account.
         name: String,
         /// What it is for, such as the device it is used on.
         label: String,
-        /// Only for this protocol; repeat for more. Without it: for all.
+        /// Only for this protocol; repeat for more. The default is all protocols.
         #[arg(long, value_enum)]
         protocol: Vec<Scope>,
-        /// How long it is valid, for example `90 days`. Without it: until it is removed.
+        /// How long it is valid, for example `90 days`. By default it is valid until it is removed.
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
         expires: Option<Duration>,
     },
-    /// List them, a line each: label, id, protocols, last use (to a day).
+    /// List app passwords, a line each: label, id, protocols, last use (to a day).
     List {
         /// The account.
         name: String,
@@ -27,7 +27,7 @@ pub enum AppPasswords {
         #[arg(long)]
         json: bool,
     },
-    /// Remove one. Sessions that were begun with it end.
+    /// Remove an app password. Its sessions end.
     Remove {
         /// The account.
         name: String,
@@ -55,7 +55,7 @@ pub struct Certificates {
     /// for more. An account with such a list takes no other certificate. See `login.certificates`.
     #[arg(long, value_name = "FILE|FINGERPRINT")]
     pub certificate: Vec<String>,
-    /// Take a certificate from the list. Sessions that were begun with it end.
+    /// Remove a certificate from the list. Its sessions end.
     #[arg(long, value_name = "FILE|FINGERPRINT")]
     pub remove_certificate: Vec<String>,
 }

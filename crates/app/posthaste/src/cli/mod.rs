@@ -1,5 +1,5 @@
-//! The command line. Its help is the manual: each command says what it does, what it touches and
-//! what it prints.
+//! The command line. Its help is the manual: each command describes what it does, changes and
+//! prints.
 
 mod account;
 mod acl;
@@ -75,9 +75,9 @@ pub enum Command {
     Account(Account),
     /// Share mailboxes: who may do what in a mailbox of another account (RFC 4314).
     ///
-    /// Others see it as `Other Users/OWNER/MAILBOX`, or as `Shared/OWNER/MAILBOX` if the account
-    /// was made with --shared. Users share their own mailboxes by IMAP, too. A change counts at
-    /// once, also for sessions that are open.
+    /// Other users see the mailbox as `Other Users/OWNER/MAILBOX`, or as `Shared/OWNER/MAILBOX` if
+    /// the account was made with --shared. Users can also share their own mailboxes by IMAP. A
+    /// change applies at once, also to open sessions.
     #[command(subcommand)]
     Acl(Acl),
     /// Set up the domains that this server sends mail for: keys, and DNS records to publish.
@@ -86,11 +86,11 @@ pub enum Command {
     /// domain is signed (DKIM). The server may run meanwhile.
     #[command(subcommand)]
     Domain(Domain),
-    /// Set up groups: addresses with members. A group may take the rest of a
-    /// domain's mail.
+    /// Set up groups: addresses with members. A group may also get all mail of a domain for other
+    /// addresses.
     ///
     /// Each member gets one copy, even if it is in several groups. Members on other servers get the
-    /// message by the queue.
+    /// message through the queue.
     #[command(subcommand)]
     Group(Group),
     /// Show where mail for an address goes, and why: account, alias, group, forward, another host.
@@ -111,13 +111,14 @@ pub enum Command {
     /// --again, or delete the mailbox first. On a cluster, a run after an interrupted one first
     /// waits 30 seconds, as the other may still be running.
     Import(Import),
-    /// Give stored mail the form of another format. Clients see the same before and after.
+    /// Convert stored mail to another format. Clients see the same before and after.
     ///
     /// `account set --format` decides how new mail is stored; this command converts stored mail.
-    /// The server may run meanwhile. Messages keep their UIDs, except rich mail that an earlier
-    /// version stored and shows as `winmail.dat`: its messages become new ones, which clients see
-    /// as MIME, with their flags and dates. A run that was cut off loses nothing: run it again. A
-    /// sample first says how long it may take. Exit status 1 if a message cannot be converted.
+    /// The server may run meanwhile. Messages keep their UIDs, with one exception: rich mail that
+    /// an earlier version stored, and that clients see as `winmail.dat`. Each of those is replaced
+    /// by a new message, which clients see as MIME, with the same flags and date. After an
+    /// interruption, run the command again: nothing is lost. The command first examines a sample
+    /// and estimates the time. Exit status 1 if a message cannot be converted.
     Convert(Convert),
     /// Show and change mail that waits to be sent to other domains.
     ///
@@ -326,11 +327,12 @@ pub struct Convert {
     /// Examine every message and change nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// Messages a second at most.
+    /// The largest number of messages a second.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
-    /// Give up rich originals. Without this, messages stay as they are if theirs would be lost. A
-    /// message that shares its original with other accounts gets a new UID; they keep it.
+    /// Discard rich originals. Without this, a message whose original would be lost stays as it is.
+    /// A message that shares its original with other accounts gets a new UID; they keep the
+    /// original.
     #[arg(long)]
     pub lossy: bool,
 }
@@ -419,8 +421,8 @@ pub struct Restore {
     pub name: Option<String>,
     /// Keep the mailboxes' UIDVALIDITYs, so that clients keep what they have stored.
     ///
-    /// Say so only if no mail came after the backup was made. Messages that came later are lost,
-    /// and new ones get their UIDs again: a client would show one for the other. Without this
+    /// Use it only if no mail arrived after the backup was made. Messages that arrived later are
+    /// lost, and new messages get their UIDs: a client would show the wrong message. Without this
     /// option each mailbox gets a new UIDVALIDITY, and clients fetch their mail again.
     #[arg(long)]
     pub keep_uidvalidity: bool,
@@ -443,25 +445,26 @@ pub struct Check {
     /// first, and read what would be lost.
     #[arg(long, requires = "rebuild")]
     pub force: bool,
-    /// Make the search index again: remove its stored segments, and read the texts of all messages.
+    /// Rebuild the search index: remove its stored segments, and read the texts of all messages.
     ///
-    /// The server may run meanwhile; searches then read the texts. Use it after an update of a
-    /// store that had no search index, or to see whether the index is at fault. It also works on a
-    /// cluster.
+    /// The server may run meanwhile; until the index is complete, searches read the messages. Use
+    /// it if an earlier version made the store without a search index, or to check whether the
+    /// index is at fault. It also works on a cluster.
     #[arg(long, conflicts_with = "rebuild")]
     pub reindex: bool,
-    /// Give a mailbox that is in no account's list to the account that --account names, as
-    /// `Recovered-1` (or the next free number), with a new UIDVALIDITY.
+    /// Add a mailbox that no account's list names to the list of --account. Its name is
+    /// `Recovered-1` (or the next free number). It gets a new UIDVALIDITY.
     ///
-    /// A check and a rebuild name such mailboxes: a list commit was damaged, and no index had it.
-    /// Look at the mail before you hand it over; a mailbox of any account may be meant.
+    /// `check` and `check --rebuild` name such mailboxes: a list commit was damaged, and no index
+    /// had it. The mailbox may belong to any account: look at the mail before you give users
+    /// access to it.
     #[arg(long, requires = "account", conflicts_with_all = ["rebuild", "reindex"], value_name = "MAILBOX-ID")]
     pub recover: Option<String>,
-    /// Let maintenance remove from the packs what a forced rebuild could not use.
+    /// Let maintenance remove data from the packs that a forced rebuild could not use.
     ///
-    /// After such a rebuild no deletion gives space back: what the packs have beside known mail may
-    /// be recovered in another way. Use this when nothing more is to be recovered, or a backup is
-    /// restored. A pack with a damaged record is still kept. The server may run meanwhile.
+    /// After a forced rebuild, deletions free no space, because such data may still be recovered in
+    /// another way. Use this option once nothing more can be recovered, or after you restored a
+    /// backup. A pack with a damaged record is still kept. The server may run meanwhile.
     #[arg(long, conflicts_with_all = ["rebuild", "reindex", "recover"])]
     pub accept_loss: bool,
     /// With --reindex: only the mailboxes of this account. With --recover: who gets the mailbox.

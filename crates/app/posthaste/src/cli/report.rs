@@ -21,8 +21,8 @@ pub enum Report {
     ///
     /// The server always counts. The figures come from the socket `metrics.sock` in its data
     /// directory, so run this on the same machine. CPU time is that of sessions, the queue and
-    /// maintenance. The thread that writes to the store works for all of them: `/metrics` has its
-    /// time, and that of every thread.
+    /// maintenance. It excludes the thread that writes to the store, which works for all of them:
+    /// `/metrics` shows the time of every thread.
     #[command(after_long_help = COST_EXAMPLES)]
     Cost {
         /// What to sum by.
@@ -44,10 +44,10 @@ pub enum Report {
 }
 
 pub(super) const RETENTION_EXAMPLES: &str = "Examples:
-  posthaste retention                          what the configured rules would do
-  posthaste retention --apply                  do it
+  posthaste retention                          shows what the configured rules would do
+  posthaste retention --apply                  applies them
   posthaste retention --mailbox INBOX --older-than '1 year' --to archive --account ana@example.org
-                                               what archiving one INBOX would move
+                                               shows what archiving one INBOX would move
   posthaste retention --mailbox 'Lists/*' --keep-newest 10000 --to trash --apply";
 
 #[derive(Debug, Args)]
@@ -59,14 +59,14 @@ pub struct Retention {
     /// (`\\Trash`).
     #[arg(long, requires = "to")]
     pub mailbox: Option<String>,
-    /// Select messages older than this, such as `90 days`. In the trash and in junk, the time since
-    /// they came there counts; elsewhere, their internal date.
+    /// Select messages older than this, such as `90 days`. In the trash and in junk, age counts
+    /// from the time they came there; elsewhere, from their internal date.
     #[arg(long, value_name = "TIME", requires = "mailbox")]
     pub older_than: Option<humantime::Duration>,
     /// Select all but this many newest messages. With --older-than, both must hold.
     #[arg(long, value_name = "MESSAGES", requires = "mailbox")]
     pub keep_newest: Option<u32>,
-    /// Where the selected messages go.
+    /// The target of the selected messages.
     #[arg(long, value_enum, requires = "mailbox")]
     pub to: Option<RetentionTarget>,
     /// Select flagged messages, too. By default they stay.
@@ -87,16 +87,16 @@ pub enum RetentionTarget {
     Trash,
     /// A folder for the month of its internal date, such as Archive/2026-11.
     Archive,
-    /// They are expunged.
+    /// Nowhere: they are expunged.
     Nowhere,
 }
 
 const COST_EXAMPLES: &str = "Examples:
-  posthaste report cost                      what each command cost, by the size of the folder
-  posthaste report cost --by account --top 5 the five costliest accounts
-  posthaste report cost --by client          what each mail program cost
+  posthaste report cost                      the cost of each command, by the size of the folder
+  posthaste report cost --by account --top 5 the five most expensive accounts
+  posthaste report cost --by client          the cost of each mail program
   posthaste report cost --account ana@example.org --cut 5000
-                                             what Ana's folders cost, and would cost with 5,000 messages";
+                                             the cost of Ana's folders, and with 5,000 messages in each";
 
 /// What `report cost` sums up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

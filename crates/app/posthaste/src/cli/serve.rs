@@ -21,7 +21,7 @@ pub struct Listen {
     pub place: Place,
 }
 
-/// What a listener speaks.
+/// The protocol of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Protocol {
     Imap,
@@ -99,7 +99,7 @@ mod tests {
         for (text, word) in [
             ("imap", "PROTOCOL=ADDR:PORT"),
             ("pop=1.2.3.4:1", "one of imap"),
-            ("imap=x", "no ADDR:PORT"),
+            ("imap=x", "not ADDR:PORT"),
             ("imap=unix:/s", "only lmtp"),
         ] {
             assert!(text.parse::<Listen>().unwrap_err().contains(word), "{text}");

@@ -1,4 +1,4 @@
-//! `posthaste acl`: who may do what in whose mailboxes.
+//! `posthaste acl`: the rights of accounts in mailboxes of others.
 
 use std::io::Write as _;
 
@@ -75,7 +75,7 @@ fn identifier(text: &str, owner: &Account, config: &Config) -> Result<Identifier
     let name = if name == "anyone" { name.to_owned() } else { full_name(name, config) };
     let parsed = Identifier::parse(&format!("{sign}{name}"));
     let who =
-        parsed.map_err(|why| Failure::Usage(format!("'{text}' is no account and not anyone: {why}")))?;
+        parsed.map_err(|why| Failure::Usage(format!("'{text}' is neither an account nor anyone: {why}")))?;
     if who.who.as_str() == owner.name {
         return Err(Failure::Usage(format!("{} has every right in its mailboxes, and keeps it", owner.name)));
     }
@@ -89,7 +89,7 @@ fn change(text: &str) -> Result<impl Fn(Rights) -> Rights> {
         letters => (None, letters),
     };
     let rights = Rights::parse(letters).ok_or_else(|| {
-        Failure::Usage(format!("'{text}' is no set of rights; the letters are lrswipkxtean"))
+        Failure::Usage(format!("'{text}' is not a set of rights; the letters are lrswipkxtean"))
     })?;
     Ok(move |before: Rights| match sign {
         Some(b'+') => before.union(rights),

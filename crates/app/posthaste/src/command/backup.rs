@@ -1,15 +1,15 @@
 //! `posthaste backup`: accounts and all their mail into a directory, beside a running server.
 //!
-//! A backup is a store of the embedded engine, so that it can be looked at with every command, and
-//! served. Each run copies what changed. Three kinds of directory records, in JSON, make it a
+//! A backup is a store of the embedded engine, so that every command can read it, and a server can
+//! serve it. Each run copies what changed. Three kinds of directory records, in JSON, make it a
 //! backup:
 //!
 //! - `backup/run`: the last run. `begun` is its instant in unix milliseconds, later than that of
-//!   any earlier run. `whole`: it was for all accounts. `done`: it came to its end.
+//!   any earlier run. `whole`: it was for all accounts. `done`: it finished.
 //! - `backup/whole`: the last run of all accounts. A run of some accounts does not change it.
 //!   `begun` and `done` are as above. `marked`: each of its accounts has its instant as `run`.
 //! - `backup/account/<name>`: `id` is the account. `run` is the last run that it was part of, and
-//!   `taken` the last run that copied it whole, both as `begun`.
+//!   `taken` the last run that copied it completely, both as `begun`.
 //!
 //! An account whose `run` is later than its `taken` may be half copied. The accounts whose `run` is
 //! that of the last whole run, or later, are the backup's one state; others were removed before it.
@@ -18,8 +18,9 @@
 //! `LmdbEngine::snapshot`. A cluster has no such instant. There each mailbox is copied as it was at
 //! one moment of the run. It is copied again until it compares equal.
 //!
-//! An account that was removed from the store stays in its backup, but is no part of a later run.
-//! Mail that waits to be sent is in it, and is held: nothing is sent a second time by itself.
+//! An account that was removed from the store stays in its backup, but is not part of a later run.
+//! Mail that waits to be sent is in the backup, and is held: nothing is sent a second time
+//! automatically.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -104,7 +105,7 @@ pub async fn run(config: Config, options: Backup) -> Result<()> {
     let last = last_run(&*ends.to).await?;
     if last.is_none() && !ends.there.accounts(None, 1).await?.is_empty() {
         return Err(Failure::Usage(format!(
-            "{} is a store and no backup; name an empty or missing directory",
+            "{} is a store, not a backup; name an empty or missing directory",
             options.target.display()
         )));
     }
@@ -210,9 +211,9 @@ fn conclude(faults: &[String], damaged: &[String]) -> Result<()> {
     faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("differs: {fault}"));
     if !damaged.is_empty() {
         return Err(Failure::Incomplete(format!(
-            "some accounts are not whole in the backup, for the {} reasons above; everything else is in it. `posthaste check` names all \
-             that is damaged: restore those messages, or expunge them, and run the same command again. If they can be read by now, \
-             back up into an empty directory",
+            "some accounts are incomplete in the backup, for the {} reasons above; everything else is in it. \
+             `posthaste check` names all damaged messages: restore or expunge them, and run the same command again. \
+             If they can be read again, back up into an empty directory",
             damaged.len()
         )));
     }
@@ -330,7 +331,8 @@ impl Job<'_> {
                 Ok(left_out) if left_out.is_empty() => whole.push(account.clone()),
                 Ok(left_out) => damaged.extend(left_out.iter().map(|(mailbox, uids)| {
                     format!(
-                        "damaged: {}: {mailbox}: UID {uids} cannot be read, or could not in an earlier run, and is left out",
+                        "damaged: {}: {mailbox}: UID {uids} is left out: it cannot be read, or could not be read in \
+                         an earlier run",
                         account.name
                     )
                 })),
@@ -359,8 +361,9 @@ impl Job<'_> {
         if there.is_some_and(|other| other.id != account.id) {
             // The backup may be the only place with the mail of a removed account.
             return Ok(Some(format!(
-                "left out: {name}: the backup has another account of that name, which was removed from the store or restored \
-                 with new ids, and keeps it; `posthaste account remove {name} --data {}` makes room for the present one",
+                "left out: {name}: the backup keeps an earlier account of that name, which was removed from the \
+                 store or restored with new ids; `posthaste account remove {name} --data {}` makes room for the \
+                 present one",
                 self.options.target.display()
             )));
         }
@@ -440,7 +443,7 @@ impl Job<'_> {
             after = Some(last.name.clone());
             for account in page.iter().filter(|account| !names.contains(account.name.as_str())) {
                 println!(
-                    "{} is in the backup alone; `posthaste account remove {} --data {}` removes it there",
+                    "{} is only in the backup; `posthaste account remove {} --data {}` removes it there",
                     account.name,
                     account.name,
                     self.options.target.display()

@@ -1,4 +1,4 @@
-//! `posthaste check`: verifies the store, or makes its index or the search index again.
+//! `posthaste check`: verifies the store, or rebuilds its index or the search index.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -48,7 +48,8 @@ pub async fn run(config: Config, options: Check) -> Result<()> {
     match report.faults.len() {
         0 => Ok(()),
         n => Err(Failure::Incomplete(format!(
-            "{n} faults; what is named above is not served. `posthaste check --rebuild` makes the index again from the packs"
+            "{n} faults; the data named above is not served. `posthaste check --rebuild` rebuilds the index from \
+             the packs"
         ))),
     }
 }
@@ -61,7 +62,10 @@ fn embedded(config: &Config, flag: &str) -> Result<LmdbEngine> {
         )));
     }
     if !config.data.join("format").is_file() {
-        return Err(Failure::Usage(format!("{} is no store; name it with --data", config.data.display())));
+        return Err(Failure::Usage(format!(
+            "{} is not a store; name the store with --data",
+            config.data.display()
+        )));
     }
     Ok(LmdbEngine::open(&config.data, open::embedded(config))?)
 }
@@ -95,7 +99,8 @@ async fn recover(config: &Config, id: &str, name: &str) -> Result<()> {
     })?;
     if posthaste_indexing::is_segments(found.mailbox) {
         return Err(Failure::Usage(format!(
-            "--recover {id}: it has no mail, but a part of the search index: `posthaste check --reindex` makes that again"
+            "--recover {id}: it has no mail, only a part of the search index: `posthaste check --reindex` rebuilds \
+             that"
         )));
     }
     for _ in 0..RECOVER_TRIES {
@@ -195,8 +200,8 @@ fn rebuild(config: &Config, mode: Rebuild) -> Result<()> {
     name(&report.faults);
     let old = kept.as_ref().map_or_else(
         || {
-            "\nwithout the old index it is not known whether the file of the highest number in `packs` was the last \
-             one: compare the newest mail with a backup"
+            "\nwithout the old index, the rebuild cannot know whether a pack after the last one in `packs` is \
+             missing: compare the newest mail with a backup"
                 .to_owned()
         },
         |path| format!("; the old one is kept as {}: remove it when you trust the new one", path.display()),
@@ -206,8 +211,8 @@ fn rebuild(config: &Config, mode: Rebuild) -> Result<()> {
         (n, Rebuild::Force) => println!("{n} faults; the new index is in place{old}"),
         (n, Rebuild::UnlessFaulty) => {
             return Err(Failure::Incomplete(format!(
-                "{n} faults; the index is as it was. If a backup cannot help, `posthaste check --rebuild --force` puts an \
-                 index in place that lacks what is named above"
+                "{n} faults; the index is unchanged. If no backup has this data, `posthaste check --rebuild \
+                 --force` installs an index without what is named above"
             )));
         }
     }

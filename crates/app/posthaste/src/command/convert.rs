@@ -1,4 +1,4 @@
-//! `posthaste convert`: stored mail in the form of another format, beside a server that runs.
+//! `posthaste convert`: converts stored mail to another format, while the server runs.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -32,8 +32,7 @@ struct Place {
 pub async fn run(config: Config, command: Convert) -> Result<()> {
     let opened = open::existing(&config).await?;
     if open::cluster(&config)?.is_some() && !command.dry_run {
-        let why =
-            "the engine on a cluster cannot change the form of stored mail; --dry-run says what would change";
+        let why = "the engine on a cluster cannot change the form of stored mail; --dry-run shows what would change";
         return Err(Failure::Usage(why.into()));
     }
     let places = places(&opened, &config, &command).await?;
@@ -160,7 +159,7 @@ fn print(sum: &ConvertReport, options: ConvertOptions) {
     if would_lose > 0 {
         println!(
             "unchanged   {would_lose}: their rich originals would be lost. `posthaste account set NAME --keep-original true` \
-             keeps them, --lossy gives them up"
+             keeps them, --lossy discards them"
         );
     }
     if options.mode == ConvertMode::DryRun {

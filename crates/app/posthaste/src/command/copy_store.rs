@@ -1,7 +1,7 @@
 //! `posthaste copy-store`: accounts and all their mail from one store to another.
 //!
-//! Secrets and domains are copied where the other end has none. Keys that sign are made the same.
-//! So are groups and the queue, if all accounts are copied.
+//! Secrets and domains are copied if the target has none. Signing keys are made equal. So are
+//! groups and the queue, if all accounts are copied.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,8 @@ const FAULTS_SHOWN: usize = 50;
 pub async fn run(config: Config, common: &Common, options: CopyStore) -> Result<()> {
     if common.bodies.is_some() {
         return Err(Failure::Usage(
-            "each keyspace says itself where its bodies are; leave out --bodies (`posthaste engine init --bodies` decides it)".into(),
+            "each keyspace records where its bodies are; leave out --bodies (`posthaste engine init --bodies` \
+             decides it)".into(),
         ));
     }
     if options.from == options.to {
@@ -33,7 +34,7 @@ pub async fn run(config: Config, common: &Common, options: CopyStore) -> Result<
     if whole && has_other_items(&*ends.from, &*ends.to).await? {
         return Err(Failure::Usage(
             "mail waits to be sent in both stores; wait until the queue of one is empty (`posthaste queue list`), or copy \
-             accounts by naming each with --account, which leaves queues alone"
+             accounts by naming each with --account, which does not touch queues"
                 .into(),
         ));
     }

@@ -61,7 +61,8 @@ fn fingerprint(given: &str) -> Result<Fingerprint> {
     }
     let wrong = |why: String| {
         Failure::Usage(format!(
-            "`{given}` is no certificate: {why}; name a PEM file, or write its SHA-256 fingerprint (`openssl x509 -noout \
+            "`{given}` is not a certificate: {why}; name a PEM file, or write its SHA-256 fingerprint (`openssl \
+             x509 -noout \
              -fingerprint -sha256 -in FILE`)"
         ))
     };

@@ -1,6 +1,6 @@
 //! `posthaste domain`: the domains that this server sends for, their keys, and their DNS records.
 //!
-//! What is printed to be published is a piece of a zone file: everything else in it is a comment.
+//! The printed records are a part of a zone file. Everything else in the output is a comment.
 
 use std::io::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -106,7 +106,7 @@ fn show(config: &Config, keys: &DomainKeys) -> Result<()> {
     if config.listen.https.is_empty() {
         writeln!(out, "; With `listen.https` set this server serves an MTA-STS policy for the domain, too.")?;
     }
-    writeln!(out, "; `posthaste domain check {}` says whether they are there.", keys.domain)?;
+    writeln!(out, "; `posthaste domain check {}` checks whether they are published.", keys.domain)?;
     Ok(())
 }
 
@@ -189,7 +189,8 @@ async fn check(config: &Config, keys: &DomainKeys) -> Result<()> {
     match failing {
         0 => Ok(()),
         failing => Err(Failure::Incomplete(format!(
-            "mail of {} fails at others: {failing} records are not as they must be; `posthaste domain show {}` prints them",
+            "other servers may refuse mail of {}: {failing} records are missing or wrong; `posthaste domain show \
+             {}` prints them",
             keys.domain, keys.domain
         ))),
     }
@@ -238,7 +239,7 @@ async fn finish_rotation(
     }
     if !force && compare(config, &next).await? > 0 {
         return Err(Failure::Incomplete(format!(
-            "the old keys of {name} go on signing: the new records are not all published (--force does not look)"
+            "the old keys of {name} still sign: the new records are not all published (--force does not look)"
         )));
     }
     let old: Vec<String> = keys.in_state(KeyState::Signing).map(|key| key.selector.clone()).collect();
@@ -269,7 +270,8 @@ async fn remove(opened: &Opened, keys: DomainKeys, yes: bool) -> Result<()> {
     println!("removed the keys of {name}; its addresses still get mail");
     if !DomainKeys::any(&**opened.store.engine()).await? {
         println!(
-            "no domain is left: with `relay.enabled = \"auto\"` a server that is started from now on sends nothing to other domains"
+            "no domain is left: with `relay.enabled = \"auto\"` a server that starts now sends no mail to other \
+             domains"
         );
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! Two stores, and the records that are copied beside mail: accounts' records, scripts,
 //! annotations, rights, aliases, domains and secrets. For `copy-store`, `backup` and `restore`.
 //!
-//! An account's record comes after its mail: until all of it is there, nobody can log in at the
-//! other end, or deliver.
+//! An account's record is copied after its mail. Until then, no login or delivery to the account
+//! succeeds in the target.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ fn require(directory: &Path) -> Result<()> {
     match directory.join("format").is_file() {
         true => Ok(()),
         false => {
-            Err(Failure::Usage(format!("{} is not there, or is not a data directory", directory.display())))
+            Err(Failure::Usage(format!("{} does not exist, or is not a data directory", directory.display())))
         }
     }
 }
@@ -178,8 +178,8 @@ impl Ends {
             && other.id != account.id
         {
             return Err(Failure::Usage(format!(
-                "account {} is at the other end already, as another account of that name; remove it there, or copy the \
-                 others by naming each with --account",
+                "the other store already has another account named {}; remove it there, or copy the others by \
+                 naming each with --account",
                 account.name
             )));
         }

@@ -25,7 +25,9 @@ pub async fn run(config: Config, command: cli::Group) -> Result<()> {
                 directory.set_group(&full_name(&address, &config), &members, owner.as_deref()).await?;
             for member in &group.members {
                 if let Err(ResolveError::NoSuchUser) = directory.target(member).await {
-                    eprintln!("warning: nobody here has the address {member}: its mail is refused");
+                    eprintln!(
+                        "warning: no account, alias or group here has the address {member}: its mail is refused"
+                    );
                 }
             }
             match group.members.len() {

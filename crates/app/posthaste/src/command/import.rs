@@ -1,8 +1,8 @@
 //! `posthaste import`: mail from files into an account, resumed where an earlier run was cut off.
 //!
-//! On a data directory, a file lock per account keeps two imports apart; the kernel gives it up
+//! On a data directory, a file lock per account excludes a second import. The kernel releases it
 //! when the process ends in any way. On a cluster there is no such lock: there an import waits if
-//! the one before may still be running.
+//! the previous one may still be running.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -39,7 +39,7 @@ pub async fn run(config: Config, options: Import) -> Result<()> {
     println!("imported {} messages into {}, {} were there already", run.messages, account.name, run.present);
     if run.failed > 0 {
         return Err(Failure::Incomplete(format!(
-            "{} messages or files could not be taken whole; the first of them are named above",
+            "{} messages or files could not be imported completely; the first of them are named above",
             run.failed
         )));
     }

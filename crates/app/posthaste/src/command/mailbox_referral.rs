@@ -1,5 +1,5 @@
-//! `posthaste account mailbox-referral`: which mailboxes of an account other servers have
-//! (RFC 2193).
+//! `posthaste account mailbox-referral`: the mailboxes of an account that are on other servers (RFC
+//! 2193).
 
 use posthaste_directory::MailboxReferral;
 use posthaste_imap_codec::MailboxUrl;

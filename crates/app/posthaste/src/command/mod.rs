@@ -1,5 +1,4 @@
-//! One file per command; this file picks the one to run, and the configuration it
-//! works with.
+//! One file per command. This file selects the command to run, and reads its configuration.
 
 mod account;
 mod acl;

@@ -170,11 +170,11 @@ async fn show(queue: &Queue, id: u32, now: i64) -> Result<()> {
             Outcome::Waiting => "waits".to_owned(),
             Outcome::Sent => "has it".to_owned(),
             Outcome::Unreported { .. } => "has it; the sender gets a report".to_owned(),
-            Outcome::Failed { reply, .. } => format!("is given up: {reply}"),
+            Outcome::Failed { reply, .. } => format!("has failed: {reply}"),
             Outcome::Reported if recipient.wants_failure() => {
-                "is given up; the sender has a report".to_owned()
+                "has failed; the sender has a report".to_owned()
             }
-            Outcome::Reported => "is given up; the sender wants no report".to_owned(),
+            Outcome::Reported => "has failed; the sender requested no report".to_owned(),
         };
         let notify = recipient.notify.map(|notify| format!(" (NOTIFY={notify})")).unwrap_or_default();
         writeln!(out, "{}{notify} {outcome}", recipient.address)?;

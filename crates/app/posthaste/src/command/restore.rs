@@ -5,21 +5,21 @@
 //! comes back becomes visible when all its mail is there and was compared. Until then its mailboxes
 //! belong to an account that has no record, so that nobody can log in or deliver.
 //!
-//! A record `restore/<name>` in the store says what is under way, so that a restore that was cut
-//! off goes on. It stays, so that the same command can be run again at any time, also after it did
-//! all its work:
+//! A record `restore/<name>` in the store describes a running restore, so that an interrupted one
+//! can continue. The record is kept, so that the same command can be run again at any time, even
+//! after it has finished:
 //!
 //! | JSON | |
 //! | --- | --- |
 //! | `account` | id of the account in the store |
-//! | `fresh` | its mailboxes get new ids, as the first ones are in use here or were removed |
+//! | `fresh` | its mailboxes get new ids, because the old ids are in use here or were removed |
 //! | `uid_validity` | the first of the new UIDVALIDITYs of its mailboxes, in the order of their names; none if they keep theirs |
-//! | `source` | which backup it comes from |
-//! | `done` | all of the account is here that the backup can read |
-//! | `left_out` | what it cannot read, a line each |
+//! | `source` | the backup that it comes from |
+//! | `done` | all data of the account that the backup can read is here |
+//! | `left_out` | the data that it cannot read, a line each |
 //!
-//! Mail that waited to be sent comes, held, into a store that has no queue yet. A record
-//! `restore-queue` says so. Where there is a queue it is left alone.
+//! Mail that waited to be sent is restored, and held, if the store has no queue yet. A record
+//! `restore-queue` notes this. An existing queue is not changed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -102,7 +102,7 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
         job.ends.copy_records("group/").await?;
         match job.restore_queue().await {
             Err(error) if is_damage(&error) => {
-                damaged.push(format!("left out: mail that waited to be sent, from this on: {error}"))
+                damaged.push(format!("left out: the mail that waits to be sent, from this item on: {error}"))
             }
             outcome => outcome?,
         }
@@ -179,7 +179,7 @@ impl Job {
         }
         if (is_half || !half.is_empty()) && !incomplete {
             return Err(Failure::Usage(format!(
-                "the last run of this backup did not come to its end, so that some accounts are newer than others{}; run \
+                "the last run of this backup did not finish, so some accounts are newer than others{}; run \
                  `posthaste backup` again, or say --incomplete",
                 half.iter()
                     .take(HALF_SHOWN)
@@ -227,8 +227,8 @@ impl Job {
                 Ok(Some(Wanted { account, name, source, chosen: Some(chosen), visible: true }))
             }
             (Some(_), _) => Err(Failure::Usage(format!(
-                "account {name} is in the store, and nothing is written over: restore it beside with --account {} --as \
-                 OTHER-NAME, or remove it first",
+                "account {name} is in the store, and restore overwrites nothing: restore it under another name with \
+                 --account {} --as OTHER-NAME, or remove it first",
                 account.name
             ))),
             (None, chosen) => {
@@ -268,7 +268,7 @@ impl Job {
             );
         } else {
             println!(
-                "restored {accounts} accounts from {from}, read back and compared, without what follows"
+                "restored {accounts} accounts from {from}, read back and compared, except the following"
             );
         }
         Ok(damaged)
@@ -371,8 +371,9 @@ impl Job {
         }
         if has.is_empty() && !listed.is_empty() {
             println!(
-                "{}: it lists no certificate any more; where `login.certificates` lets certificates name their account, any \
-                 that names it is accepted: `posthaste account set {0} --certificate FILE` lists one",
+                "{}: it no longer lists a certificate. If `login.certificates` lets certificates name their \
+                 account, any certificate that names it is accepted. `posthaste account set {0} --certificate FILE` \
+                 lists one",
                 wanted.name
             );
         }
@@ -386,7 +387,7 @@ impl Job {
                 let keeps = chosen.uid_validity.is_none();
                 if keeps != self.keeps_uid_validity && !wanted.visible {
                     return Err(Failure::Usage(format!(
-                        "the restore of {} that was cut off was begun {} --keep-uidvalidity; say the same",
+                        "the interrupted restore of {} was started {} --keep-uidvalidity; start it the same way",
                         wanted.name,
                         if keeps { "with" } else { "without" }
                     )));

@@ -1,4 +1,4 @@
-//! `posthaste retention`: old mail leaves folders by rule. A dry run unless it is applied.
+//! `posthaste retention`: applies rules that move or delete old mail. A dry run without --apply.
 
 use std::io::Write as _;
 

@@ -116,12 +116,15 @@ impl Ways<'_> {
             if let Some(original) = bounces.original(directory, &address).await? {
                 match original {
                     Some(to) => {
-                        push(format!("replaces {to} in mail that was sent on: reports go there"));
+                        push(format!(
+                            "is the sender of forwarded mail, in place of {to}: reports go to {to}"
+                        ));
                         next.push((depth + 1, to, None));
                     }
-                    None => {
-                        push("is refused: this server did not make that sender, or too long ago".to_owned())
-                    }
+                    None => push(
+                        "is refused: this server did not make that sender address, or made it too long ago"
+                            .to_owned(),
+                    ),
                 }
                 continue;
             }
@@ -215,7 +218,7 @@ fn elsewhere(address: &str, config: &Config, relays: bool) -> String {
     };
     if !relays {
         return format!(
-            "is refused: {domain} is not here, and nothing is sent elsewhere: {}",
+            "is refused: {domain} is not a domain of this server, and no mail is sent to other domains: {}",
             open::TO_RELAY
         );
     }

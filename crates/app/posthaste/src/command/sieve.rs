@@ -39,7 +39,7 @@ fn read(file: &Path) -> Result<Vec<u8>> {
 /// A script's text.
 pub(super) fn source(file: &Path) -> Result<String> {
     String::from_utf8(read(file)?)
-        .map_err(|_| Failure::Usage(format!("{}: a script is written in UTF-8", file.display())))
+        .map_err(|_| Failure::Usage(format!("{}: a script must be UTF-8", file.display())))
 }
 
 /// As the server does, with its limits.

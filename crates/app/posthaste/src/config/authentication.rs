@@ -1,4 +1,4 @@
-//! The section `authentication`: whether mail from other hosts is from whom it says.
+//! The section `authentication`: verification of the senders of mail from other hosts.
 
 use std::time::Duration;
 

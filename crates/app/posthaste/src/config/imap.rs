@@ -1,4 +1,4 @@
-//! The section `imap`: what IMAP clients read of the server, and limits of commands.
+//! The section `imap`: information for IMAP clients about the server, and limits of commands.
 
 use serde::Deserialize;
 

@@ -105,7 +105,7 @@ impl Oauth {
     fn normal_domains(&self) -> std::result::Result<Vec<String>, String> {
         let normal = |domain: &String| {
             normal_domain(domain).map_err(|_| {
-                format!("`oauth.domains`: {domain:?} is no domain: write it as in \"example.org\"")
+                format!("`oauth.domains`: {domain:?} is not a domain: write it as in \"example.org\"")
             })
         };
         self.domains.iter().map(normal).collect()
@@ -114,7 +114,7 @@ impl Oauth {
     fn allowed(&self) -> std::result::Result<Vec<Algorithm>, String> {
         let algorithms = self.algorithms.iter().map(|name| {
             Algorithm::from_name(name).ok_or_else(|| {
-                format!("`oauth.algorithms`: {name:?} is none of \"RS256\", \"ES256\", \"EdDSA\"")
+                format!("`oauth.algorithms`: {name:?} is not \"RS256\", \"ES256\" or \"EdDSA\"")
             })
         });
         let algorithms: Vec<_> = algorithms.collect::<std::result::Result<_, _>>()?;
@@ -141,9 +141,11 @@ impl Oauth {
         }
         if !self.jwks.is_empty() && (self.issuer.is_empty() || self.audience.is_empty()) {
             // RFC 9068 §4: otherwise a token for any other service of the issuer would let in.
-            return Err("`oauth.jwks` needs `oauth.issuer` and `oauth.audience`: a token for another service must not \
-                        let in here"
-                .into());
+            return Err(
+                "`oauth.jwks` needs `oauth.issuer` and `oauth.audience`: otherwise a token for another \
+                        service would be accepted here"
+                    .into(),
+            );
         }
         if self.client_id.is_empty() != self.client_secret_file.as_os_str().is_empty() {
             return Err(
@@ -181,14 +183,14 @@ mod tests {
     #[test]
     fn what_cannot_be_is_named_with_its_remedy() {
         assert!(error("introspection = \"http://id.example/x\"").contains("in clear"));
-        assert!(error("introspection = \"id.example\"").contains("is no URL"));
-        assert!(error("jwks = \"https://\"").contains("is no URL"));
+        assert!(error("introspection = \"id.example\"").contains("is not a URL"));
+        assert!(error("jwks = \"https://\"").contains("is not a URL"));
         assert!(error("jwks = \"/k.json\"").contains("needs `oauth.issuer` and `oauth.audience`"));
         let both =
             "jwks = \"/k\"\nissuer = \"i\"\naudience = [\"a\"]\nintrospection = \"https://id.example/\"";
         assert!(error(both).contains("set one"));
         assert!(error("client_id = \"x\"").contains("client_secret_file"));
-        assert!(error("algorithms = [\"none\"]").contains("none of \"RS256\""));
+        assert!(error("algorithms = [\"none\"]").contains("not \"RS256\""));
         assert!(error("algorithms = []").contains("at least one"));
         assert!(error("claim = \"\"").contains("oauth.claim"));
         assert!(error("domains = [\"a b\"]").contains("`oauth.domains`: \"a b\""));

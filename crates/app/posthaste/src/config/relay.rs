@@ -155,7 +155,8 @@ impl Relay {
         let authorities = (!self.ca.as_os_str().is_empty()).then_some(self.ca.as_path());
         let present = authorities.filter(|file| file.exists());
         if authorities.is_some() && present.is_none() {
-            tracing::warn!(file = %self.ca.display(), "relay.ca is not there: routes with verified TLS cannot be used");
+            tracing::warn!(file = %self.ca.display(), "the file that relay.ca names does not exist: routes with \
+                                                       verified TLS cannot be used");
         }
         let unreadable = |e| Failure::Usage(format!("`relay.ca`: {}: {e}", self.ca.display()));
         Tls::new(present).map_err(unreadable)
@@ -196,9 +197,9 @@ impl Relay {
             ));
         }
         if self.retry_first.as_secs() == 0 || self.retry_longest < self.retry_first {
-            return Err(
-                "`relay.retry_first` must be at least 1 s, and `relay.retry_longest` not below it".into()
-            );
+            return Err("`relay.retry_first` must be at least 1 s, and `relay.retry_longest` at least \
+                 `relay.retry_first`"
+                .into());
         }
         Ok(())
     }

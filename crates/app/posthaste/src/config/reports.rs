@@ -51,7 +51,9 @@ impl MtaSts {
             posthaste_directory::normal_domain(name).is_ok_and(|normal| normal == name)
         };
         match self.mx.iter().find(|mx| !is_host(mx)) {
-            Some(mx) => Err(format!("`mta_sts.mx`: {mx:?} is no host; write for example \"mx.example.org\"")),
+            Some(mx) => {
+                Err(format!("`mta_sts.mx`: {mx:?} is not a host; write for example \"mx.example.org\""))
+            }
             None => Ok(()),
         }
     }

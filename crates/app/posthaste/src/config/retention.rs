@@ -1,4 +1,4 @@
-//! The section `retention`: old mail leaves folders by rule.
+//! The section `retention`: rules that move or delete old mail.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The section `screening`: what other hosts must meet before their mail is read.
+//! The section `screening`: checks of other hosts before their mail is read.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -107,7 +107,7 @@ impl Screening {
         self.rspamd()?;
         self.milters()?;
         if self.greylist > Self::GREYLIST_MAX {
-            return Err("`screening.greylist` is over an hour, after which some hosts give mail up".into());
+            return Err("`screening.greylist` must be at most 1 h: some hosts stop trying after that".into());
         }
         Ok(())
     }

@@ -62,7 +62,7 @@ impl Tls {
             return Err("`tls.certificate` and `tls.key` go together: set both, or neither".into());
         }
         if !self.others.is_empty() && self.certificate.as_os_str().is_empty() {
-            return Err("`tls.others` are beside `tls.certificate` and `tls.key`: set these first".into());
+            return Err("`tls.others` needs `tls.certificate` and `tls.key`: set these first".into());
         }
         let asks = self.client_certificates != ClientCertificates::Off;
         if asks == self.client_ca.as_os_str().is_empty() {

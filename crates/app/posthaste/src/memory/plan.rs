@@ -1,5 +1,5 @@
-//! How the memory that the server may use is shared out. The worst case is the sum of all parts. It
-//! is logged at the start, and a start whose worst case is over `limits.memory` is refused.
+//! Divides the memory that the server may use. The worst case is the sum of all parts. The server
+//! logs it at the start, and does not start if it is over `limits.memory`.
 //!
 //! ```text
 //! limits.memory
@@ -19,9 +19,9 @@
 //!   PROGRAM_BYTES                     the program, its threads, pages of the commit under way
 //! ```
 //!
-//! Beside it are the views of mailboxes that are open, of some 29 bytes a message, which all
-//! sessions of a mailbox share. So are the results that sessions save (RFC 5182), and pages of
-//! files, which the system takes back when it wants to.
+//! The sum excludes the views of open mailboxes: some 29 bytes a message, shared by all sessions of
+//! a mailbox. It also excludes the results that sessions save (RFC 5182), and the page cache, which
+//! the system can reclaim.
 
 use bytesize::ByteSize;
 use posthaste_delivery::summary_memory_max;
@@ -199,7 +199,8 @@ impl Plan {
     fn refusal(&self) -> String {
         format!(
             "`limits.memory` is {}, but in the worst case the server would use {}: {}. Lower the largest of these \
-             settings (`limits.message_size` lowers the least that three of them can be), or raise `limits.memory`",
+             settings (a lower `limits.message_size` also lowers the minimum of three of them), or raise \
+             `limits.memory`",
             size(self.memory),
             size(self.worst_case()),
             self.parts()

@@ -1,5 +1,5 @@
-//! Runs after others: what a backup holds when accounts changed, when a run was for some accounts
-//! alone, and when the store went back to an earlier state.
+//! Repeated runs: the contents of a backup after accounts changed, after a run for some accounts
+//! only, and after the store returned to an earlier state.
 
 use super::*;
 
@@ -111,7 +111,7 @@ fn a_run_of_one_account_leaves_the_state_of_all_as_it_was() {
     let said = |output: Output| String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(server.command(&["backup", &target, "--account", ANA], "").status.code(), Some(1));
     let half = said(on(&path("second"), &["restore", &target]));
-    assert!(half.contains("did not come to its end"), "{half}");
+    assert!(half.contains("did not finish"), "{half}");
     // The earlier account of that name is as it was: this run left it out.
     done(&on(&path("second"), &["restore", &target, "--account", ANA]));
     done(&on(&path("third"), &["restore", &target, "--incomplete"]));

@@ -1,4 +1,4 @@
-//! NOTIFY: RFC 5465. Its mailbox filters also say where ESEARCH searches (RFC 7377).
+//! NOTIFY: RFC 5465. ESEARCH uses its mailbox filters, too (RFC 7377).
 
 use super::FetchItem;
 use crate::MailboxArg;

@@ -1,7 +1,7 @@
 //! The parser of commands: the table of names, and the commands with simple arguments.
 //!
-//! Recursive descent over bytes that are all there. Strict where RFC 9051 §9 is strict; loose only
-//! about case, spaces before the line end and a line end of LF alone.
+//! Recursive descent over a complete command. Strict where RFC 9051 §9 is strict; loose only about
+//! case, spaces before the line end and a line end of LF alone.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

@@ -127,7 +127,7 @@ impl Keys {
     /// `search-key`
     fn key(&mut self, c: &mut Cursor<'_>, depth: usize) -> Parsed<SearchKey> {
         if depth > SEARCH_NESTING_MAX {
-            return c.limit("The search is nested too deep");
+            return c.limit("The search is nested too deeply");
         }
         match self.left.checked_sub(1) {
             Some(left) => self.left = left,

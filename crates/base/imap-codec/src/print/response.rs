@@ -1,8 +1,8 @@
 //! Responses, for a server: RFC 9051 §7.
 //!
 //! The server's hot paths (FETCH of flags and prepared bytes) are written by the server from the
-//! pieces in [`crate::print`]. These functions print everything else, and define what those pieces
-//! must add up to.
+//! pieces in [`crate::print`]. These functions print everything else. They define the exact output
+//! that the pieces must produce.
 
 use super::message_annotation::{annotation_data, annotation_value};
 use super::{

@@ -1,13 +1,13 @@
 //! A whole message: its rich parts become MIME, and every other byte stays as it was.
 //!
-//! | where the TNEF part is | what becomes of it |
+//! | place of the TNEF part | result |
 //! | --- | --- |
 //! | it is the message | the header stays, without Content-*; the content is new |
 //! | in a multipart/mixed, behind a text | the text gets HTML and a meeting beside it; the attachments stand in the part's place |
 //! | in a multipart/mixed, without a text | text and attachments stand in the part's place |
 //! | in another multipart | one multipart/mixed stands in the part's place |
 //!
-//! Mail that is signed or encrypted is left alone, since any change would break it.
+//! Mail that is signed or encrypted is not changed, since any change would break it.
 
 use std::fmt::Write;
 use std::ops::Range;

@@ -4,8 +4,8 @@
 //! Eight tokens follow each control byte. A token is a literal byte, or two bytes with a place in
 //! the window (12 bits) and a length less 2 (4 bits). So no input expands more than eightfold.
 //!
-//! The crate `compressed-rtf` does the same, and is a judge in the tests. It is not used here: it
-//! panics on input under 16 bytes and on lying lengths, and allocates as much memory as those
+//! The crate `compressed-rtf` does the same, and the tests compare with it. It is not used here: it
+//! panics on input under 16 bytes and on false lengths, and allocates as much memory as those
 //! lengths claim.
 
 use crate::error::Damage;

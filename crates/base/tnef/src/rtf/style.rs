@@ -1,4 +1,4 @@
-//! How text looks: bits, so that two looks are compared at once.
+//! The style of text as bits, so that two styles are compared in one step.
 
 pub(super) type Style = u8;
 pub(super) const BOLD: Style = 1;

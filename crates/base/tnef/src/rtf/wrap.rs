@@ -1,4 +1,4 @@
-//! HTML and text inside RTF: MS-OXRTFEX §2.1.3. What [`super::read()`] takes out again.
+//! HTML and text inside RTF: MS-OXRTFEX §2.1.3. [`super::read()`] extracts them again.
 //!
 //! Programs that know RTF alone show the text with its paragraphs. NULs are left out: RTF has none.
 

@@ -1,4 +1,4 @@
-//! Many connections, and connections whose client does not do its part.
+//! Many connections, and connections whose client does not read, write or finish.
 
 use std::io::Write;
 

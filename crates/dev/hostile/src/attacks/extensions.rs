@@ -1,5 +1,5 @@
-//! Newer IMAP. There are results that are kept up to date, and orders and threads of hostile
-//! headers. There are annotations, pages, and a search index of text that is all different.
+//! IMAP extensions: results that are kept up to date, sorting and threading of hostile headers,
+//! annotations, pages, and a search index of text without repeated words.
 
 use posthaste_testkit::LineClient;
 

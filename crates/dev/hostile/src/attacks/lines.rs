@@ -1,5 +1,4 @@
-//! Lines that never end, literals of every size, and lines that belong to another protocol or to
-//! nobody.
+//! Lines without an end, literals of every size, and lines of other protocols or of none.
 
 use std::io::Write;
 

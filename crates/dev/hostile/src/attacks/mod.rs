@@ -1,4 +1,4 @@
-//! The attacks. Each takes all its sockets along when it returns: then the attacker has left.
+//! The attacks. Each closes all its sockets when it returns: then the attacker has left.
 
 mod commands;
 mod connections;

@@ -1,4 +1,4 @@
-//! `sessions`: the session fuzzer by command line. `scripts/fuzz-sessions` says how it is used.
+//! `sessions`: the session fuzzer by command line. `scripts/fuzz-sessions` describes its use.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

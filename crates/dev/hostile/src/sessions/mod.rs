@@ -7,7 +7,7 @@
 //!
 //! One thread sends everything, in an order that follows from the seed alone, so that the same seed
 //! sends the same octets again. What must hold:
-//! * a whole command has a tagged answer, and a session ends after BYE or 421 only;
+//! * a whole command has a tagged answer, and a session ends only after BYE or 421;
 //! * a session whose client has closed its side ends;
 //! * nothing in the server panics. A debug build of it panics as well when a poll does more steps
 //!   than it may (`imap-server/src/heavy.rs`);
@@ -183,8 +183,8 @@ fn rounds(server: &Server, random: &mut Random, commands: usize) -> Result<Repor
     if !check.status.success() {
         return Err(format!("check: {}", String::from_utf8_lossy(&check.stdout)));
     }
-    report.slow_polls = server.logged("kept its thread from others").len();
-    match server.logged("a poll computed for too long").as_slice() {
+    report.slow_polls = server.logged("blocked its thread for too long").len();
+    match server.logged("one poll of a task used too much CPU time").as_slice() {
         [] => Ok(report),
         polls => Err(polls.join("\n")),
     }

@@ -1,4 +1,4 @@
-//! Opens a store with one damage, and compares what it answers with what it contained.
+//! Opens a store with one damage, and compares its answers with its former contents.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{Read as _, Seek, Write as _};

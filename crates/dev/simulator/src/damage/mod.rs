@@ -5,15 +5,15 @@
 //! compares. `sweep` does so in a process of its own, which is started again if damage ends it.
 //!
 //! What must hold for a damaged file while the store is open. Each message reads right or with an
-//! error, and none is missing without one. Damage in a pack concerns only the messages whose bytes
-//! lie there. `check` names a fault wherever a reader met one, and wherever a record of a pack was
-//! damaged. A rebuild keeps every message that the damage does not concern, and never gives a UID
-//! to another message.
+//! error, and none is missing without one. Damage in a pack affects only the messages whose bytes
+//! are there. `check` names a fault wherever a reader met one, and wherever a record of a pack was
+//! damaged. A rebuild keeps every message that the damage does not affect, and never gives a UID to
+//! another message.
 //!
 //! A part that cannot be read is an error as well, never a signal: at an opening, the index is read
 //! without its map. If a page of the index fails after that, LMDB touches it through the map, and
-//! the kernel ends the process with SIGBUS ([`Kind::Fails`]). Then the process has left word of it,
-//! and the next one is not ended again.
+//! the kernel ends the process with SIGBUS ([`Kind::Fails`]). Then the process has written the file
+//! `suspect`, and the next process is not ended again.
 
 mod judge;
 mod sweep;

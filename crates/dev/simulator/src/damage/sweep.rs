@@ -1,4 +1,4 @@
-//! The sweep's other process: a signal that damage causes ends it and not the sweep.
+//! The sweep's second process: a signal caused by damage ends this process, not the sweep.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 //! the store must have.
 //!
 //! Everything is chosen by the seed. One step is requested and answered before the next, except
-//! groups: commits that wait together while the disk is paused. Steps that fail leave a doubt, as
-//! they do for a client.
+//! groups: commits that wait together while the disk is paused. The outcome of a failed step is
+//! uncertain, as it is for a client.
 
 use std::collections::VecDeque;
 use std::path::Path;

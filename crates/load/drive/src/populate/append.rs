@@ -1,5 +1,5 @@
-//! APPEND in bulk: MULTIAPPEND where the server has it (RFC 3502), LITERAL+ and pipelining where it
-//! has that (RFC 7888), one at a time where it has neither.
+//! APPEND in bulk: by MULTIAPPEND (RFC 3502), or by LITERAL+ and pipelining (RFC 7888). If the
+//! server supports neither, one message at a time.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;

@@ -1,8 +1,7 @@
-//! Filling mailboxes through the server's own front door: APPEND, many messages to a command, or
-//! LMTP.
+//! Fills mailboxes by the server's own protocols: APPEND with many messages in a command, or LMTP.
 //!
-//! The order of messages in each mailbox is a function of the seed, so an interrupted populate goes
-//! on where the mailbox ends. The number of its messages gives the next one.
+//! The order of messages in each mailbox is a function of the seed, so an interrupted populate
+//! continues at the end of the mailbox. The number of its messages determines the next one.
 
 mod append;
 

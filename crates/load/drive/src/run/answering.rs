@@ -1,4 +1,4 @@
-//! A look at the servers before a run: whether each speaks the protocol that its address names.
+//! Checks before a run that each server has the protocol that its address names.
 //!
 //! A POP3 workload on an IMAP port would otherwise be a run of errors, one for each user.
 
@@ -55,7 +55,7 @@ async fn look(dialer: &Dialer, target: &Target) -> Result<(), String> {
         ));
     };
     let Some(spoken) = spoken(&greeting) else {
-        return wrong(&format!("`{greeting}` is no greeting of a mail server"));
+        return wrong(&format!("`{greeting}` is not the greeting of a mail server"));
     };
     let wanted = match target.scheme {
         Scheme::Imap => "IMAP",
@@ -63,9 +63,7 @@ async fn look(dialer: &Dialer, target: &Target) -> Result<(), String> {
         Scheme::Smtp | Scheme::Lmtp | Scheme::Submission => "SMTP or LMTP",
     };
     if spoken != wanted {
-        return wrong(&format!(
-            "a server of {spoken} answers there (`{greeting}`), and {wanted} is asked for"
-        ));
+        return wrong(&format!("a server for {spoken} answers there (`{greeting}`), not one for {wanted}"));
     }
     hello(&mut wire, target).await
 }
@@ -158,13 +156,13 @@ mod tests {
         assert_eq!(said(imap, "", "imap"), Ok(()));
         let wrong = said(imap, "", "pop3").unwrap_err();
         assert!(
-            wrong.starts_with("pop3://127.0.0.1:") && wrong.contains("a server of IMAP answers"),
+            wrong.starts_with("pop3://127.0.0.1:") && wrong.contains("a server for IMAP answers"),
             "{wrong}"
         );
-        assert!(wrong.contains("POP3 is asked for"), "{wrong}");
-        assert!(said("+OK POP3 ready <1@x>\r\n", "", "imap").unwrap_err().contains("a server of POP3"));
-        assert!(said("220 mx ESMTP\r\n", "", "imap").unwrap_err().contains("a server of SMTP or LMTP"));
-        assert!(said("SSH-2.0-x\r\n", "", "imap").unwrap_err().contains("no greeting of a mail server"));
+        assert!(wrong.contains("not one for POP3"), "{wrong}");
+        assert!(said("+OK POP3 ready <1@x>\r\n", "", "imap").unwrap_err().contains("a server for POP3"));
+        assert!(said("220 mx ESMTP\r\n", "", "imap").unwrap_err().contains("a server for SMTP or LMTP"));
+        assert!(said("SSH-2.0-x\r\n", "", "imap").unwrap_err().contains("not the greeting of a mail server"));
     }
 
     #[test]

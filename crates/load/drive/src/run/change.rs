@@ -1,4 +1,5 @@
-//! IMAP steps that change: STORE, EXPUNGE, COPY, MOVE, APPEND, CREATE, DELETE, RENAME; and sending.
+//! IMAP steps that change mailboxes: STORE, EXPUNGE, COPY, MOVE, APPEND, CREATE, DELETE, RENAME;
+//! and sending.
 
 use posthaste_imap_client::command::quoted;
 use posthaste_imap_client::{Client, listing};
@@ -96,7 +97,7 @@ impl User {
             }
         }
         match left {
-            Some(uid) => Err(Failure::Wrong(format!("EXPUNGE left UID {uid}, which is \\Deleted"))),
+            Some(uid) => Err(Failure::Wrong(format!("EXPUNGE did not remove UID {uid}, which is \\Deleted"))),
             None => Ok(()),
         }
     }
@@ -154,7 +155,7 @@ impl User {
         }
         let outcome = outcome?;
         if let Some(m) = messages.iter().find(|m| !outcome.expunged.iter().any(|e| e.uid == m.uid)) {
-            return Err(Failure::Wrong(format!("MOVE left UID {} behind", m.uid)));
+            return Err(Failure::Wrong(format!("MOVE did not remove UID {}", m.uid)));
         }
         let text = outcome.copied.as_deref().unwrap_or(&outcome.completion.text).to_owned();
         self.arrived(target, &messages, Some(&text))

@@ -1,4 +1,4 @@
-//! Caveats that a reader must know before believing a run's figures.
+//! Caveats for the reader of a run's figures.
 
 use posthaste_load_results::{RunResult, Series, Window};
 use posthaste_load_workload::SessionKind;
@@ -20,7 +20,8 @@ pub fn doubts(options: &RunOptions, result: &RunResult) -> Vec<String> {
     let mut caveats = Vec::new();
     if let Some(share) = generator.share_of_server.filter(|s| *s > OWN_SHARE_MAX) {
         caveats.push(format!(
-            "the generator used {:.0} % of the CPU the server used: on a busy machine the times may be its own",
+            "the generator used {:.0} % of the CPU the server used: on a busy machine the measured times may be its \
+             own",
             share * 100.0
         ));
     }
@@ -32,7 +33,7 @@ pub fn doubts(options: &RunOptions, result: &RunResult) -> Vec<String> {
     let cpus = f64::from(result.machine.cpus);
     if let Some(others) = generator.other_cpus.filter(|o| *o > OTHERS_SHARE_MAX * cpus) {
         caveats.push(format!(
-            "other work on this machine took {others:.2} of its {cpus} processors: throughput and times are what it left"
+            "other work on this machine took {others:.2} of its {cpus} processors: the figures are from the rest"
         ));
     }
     if outcome.saturated {
@@ -52,7 +53,7 @@ pub fn doubts(options: &RunOptions, result: &RunResult) -> Vec<String> {
     // steady.
     if !window.steady && result.total.count > 0 {
         caveats.push(format!(
-            "throughput was not steady in the window (drift {:.0} %, or too few seconds to tell)",
+            "throughput was not steady in the window (drift {:.0} %, or too few seconds to judge)",
             window.drift * 100.0
         ));
     }
@@ -63,7 +64,7 @@ pub fn doubts(options: &RunOptions, result: &RunResult) -> Vec<String> {
     let tls = options.server.endpoint.security != posthaste_imap_client::net::Security::Plain;
     if options.workload.tls != tls {
         let (wants, has) = if tls { ("no TLS", "TLS") } else { ("TLS", "no TLS") };
-        caveats.push(format!("the workload's article used {wants}; this run used {has}"));
+        caveats.push(format!("the article of the workload used {wants}; this run used {has}"));
     }
     caveats.extend(absent(options, &result.series, window));
     caveats

@@ -54,8 +54,7 @@ pub fn run(options: RunOptions, ledger: Option<Ledger>) -> io::Result<Ended> {
     let watched = conduct(&shared, &recorders, monitor.as_mut(), &mut caveats);
     for thread in threads {
         if !matches!(thread.join(), Ok(Ok(()))) {
-            caveats
-                .push("a generator thread failed: its users' figures are missing from its failure on".into());
+            caveats.push("a generator thread failed: figures of its users are missing from then on".into());
         }
     }
     let record = gather(&recorders, rows);

@@ -1,4 +1,4 @@
-//! The failures of a transaction, whose fault each is, and the name under which it is counted.
+//! The failures of a transaction, the party at fault, and the name under which each is counted.
 
 use posthaste_imap_client::Error;
 

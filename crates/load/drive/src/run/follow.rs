@@ -242,10 +242,14 @@ impl<'a> Follow<'a> {
                 let deleted = message.flags.is_none_or(|f| f & DELETED != 0);
                 self.expunged.push(message);
                 if !self.expunging || !deleted {
-                    self.wrong(|| format!("message {sequence} (UID {}) vanished unasked", message.uid));
+                    self.wrong(|| {
+                        format!("message {sequence} (UID {}) was expunged without a request", message.uid)
+                    });
                 }
             }
-            None if !self.expunging => self.wrong(|| format!("message {sequence} vanished unasked")),
+            None if !self.expunging => {
+                self.wrong(|| format!("message {sequence} was expunged without a request"))
+            }
             None => {}
         }
     }
@@ -403,7 +407,7 @@ mod tests {
             (&[first, Response::Fetch(2, b"UID 8 FLAGS (\\Seen)")], "had UID 7"),
             (&[first, Response::Fetch(2, b"UID 7 FLAGS (\\Seen \\Deleted)")], "flags"),
             (&[first, Response::Fetch(2, b"UID 7 FLAGS ()")], "flags"),
-            (&[Response::Expunge(1)], "unasked"),
+            (&[Response::Expunge(1)], "without a request"),
             (&[Response::Exists(1)], "without EXPUNGE"),
             (&[first, Response::Fetch(2, b"UID 7 BODY[HEADER] \"ph-0000000000000047\"")], "is now"),
         ];

@@ -1,8 +1,8 @@
-//! The messages that must be in each account at the end: how often each message at least, and at
-//! most.
+//! The messages that must be in each account at the end, each with its minimum and maximum number
+//! of copies.
 //!
 //! A change is entered before it is requested (it may happen) and again when it is acknowledged (it
-//! did). A request without an answer stays between the two, since nobody can know its outcome.
+//! did). A request without an answer stays between the two, because its outcome is unknown.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,6 +1,6 @@
 //! One run: virtual users by the thousand, their answers checked, their times kept.
 //!
-//! - [`engine`]: threads, phases. [`result`], [`doubts`]: what came of it.
+//! - [`engine`]: threads, phases. [`result`], [`doubts`]: the result of a run.
 //! - [`user`]: a virtual user. [`life`], [`steps`]: what it does. [`times`]: what is noted of it.
 //! - [`session`], [`read`], [`change`]: IMAP steps. - [`pop3`], [`mailer`]: the other protocols.
 //! - [`follow`]: every response checked against [`model`]. - [`ledger`]: what an audit will expect.

@@ -1,4 +1,4 @@
-//! A thread's own things: its recorder, its pool of mail connections, and in open loop its queue of
+//! The data of a thread: its recorder, its pool of mail connections, and in open loop its queue of
 //! tasks.
 //!
 //! In open loop a task is due at its time, whether or not the server has finished the ones before.

@@ -1,4 +1,4 @@
-//! The clock of a run: ramp, warm-up, measuring, end; and the wish to stop.
+//! The clock of a run: ramp, warm-up, measuring, end; and the request to stop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -126,7 +126,9 @@ impl Pop3 {
             }
             looked = self.input.len();
             if looked > LINE_BYTES_MAX {
-                return Err(Error::Garbage { what: "a line of bearable length", line: String::new() }.into());
+                return Err(
+                    Error::Garbage { what: "a line of acceptable length", line: String::new() }.into()
+                );
             }
             self.input.reserve(16 * 1024);
             match tokio::time::timeout(self.patience, self.wire.read(&mut self.input)).await {

@@ -77,7 +77,7 @@ impl User {
                     return Ok(());
                 }
                 Err(Failure::Wrong(format!(
-                    "UIDL lists {count} messages (in order: {in_order}), STAT says {stat}"
+                    "UIDL lists {count} messages (in order: {in_order}), STAT has {stat}"
                 )))
             }
             Step::Retr(which) => self.pop3_retrieve(pop3, drop, which).await,

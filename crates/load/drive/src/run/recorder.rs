@@ -1,4 +1,4 @@
-//! Where a thread's users put their times, counts and errors.
+//! Records the times, counts and errors of a thread's users.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

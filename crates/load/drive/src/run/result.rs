@@ -184,7 +184,7 @@ fn transactions(options: &RunOptions, record: &Recorder, seconds: f64) -> Vec<Tr
             summary: tally.latency.summary(seconds, tally.errors, tally.bytes),
         })
         .collect();
-    let own = [("(trim)", "Deleting what arrived beyond the threshold"), ("(arrival)", "Mail from outside")];
+    let own = [("(trim)", "Deleting messages over the threshold"), ("(arrival)", "Mail from outside")];
     for ((name, description), tally) in
         own.iter().zip(record.transactions.iter().skip(workload.transactions.len()))
     {

@@ -1,4 +1,4 @@
-//! The observations of the main thread during a run: its own cost, and how far the users are.
+//! The observations of the main thread during a run: its own cost, and the progress of the users.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,8 +1,8 @@
 //! The agent: runs beside a server on another machine and gives the instrument its figures.
 //!
 //! [`serve`] is the agent's end, [`Remote`] the instrument's, and [`wire`] their protocol. A
-//! request is a process number and nothing else: an agent gives figures of processes, it runs
-//! nothing.
+//! request contains only a process number: an agent reports figures of processes, and runs no
+//! programs.
 
 mod remote;
 mod serve;

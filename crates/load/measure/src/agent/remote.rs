@@ -25,7 +25,7 @@ impl Remote {
         match lines.receive()? {
             Answer::Ready => Ok(Self { lines, address: address.to_owned() }),
             Answer::Error(why) => Err(bad(&format!("agent {address}: {why}"))),
-            Answer::Sample(_) => Err(bad("agent: an answer out of turn")),
+            Answer::Sample(_) => Err(bad("agent: an answer out of order")),
         }
     }
 
@@ -38,7 +38,7 @@ impl Remote {
                 Ok(*sample)
             }
             Answer::Error(why) => Err(bad(&format!("agent {}: {why}", self.address))),
-            Answer::Ready => Err(bad("agent: an answer out of turn")),
+            Answer::Ready => Err(bad("agent: an answer out of order")),
         }
     }
 }

@@ -63,7 +63,7 @@ pub fn analyse(points: Points) -> Analysis {
         "residual, linear",
         "residual, quadratic",
         "users at 75 % CPU",
-        "beyond what was measured",
+        "beyond the measured range",
         "daily users",
     ];
     let table = Table { title: "Capacity".into(), head: head.map(str::to_owned).to_vec(), rows };
@@ -137,7 +137,7 @@ fn fetch_rate(run: &RunResult) -> Option<f64> {
 
 fn sentence(name: &str, projection: &Projection) -> String {
     let instead =
-        if projection.by_line_instead { " (by the line: the parabola never gets there)" } else { "" };
+        if projection.by_line_instead { " (by the line: the parabola never reaches it)" } else { "" };
     match (projection.users, projection.extrapolation) {
         (Some(users), Some(beyond)) if beyond > 1.0 => format!(
             "{name}: {} users at {CPU_LIMIT_PERCENT} % CPU{instead}, extrapolated to {} × the {} users measured",
@@ -212,7 +212,7 @@ mod tests {
         let (measured, projection) = curve(&[(100.0, 18.0), (200.0, 32.0), (300.0, 42.0), (400.0, 48.0)]);
         assert_eq!(
             sentence(&measured.name, &projection),
-            "it, 2 MB: 650 users at 75 % CPU (by the line: the parabola never gets there), \
+            "it, 2 MB: 650 users at 75 % CPU (by the line: the parabola never reaches it), \
              extrapolated to 1.62 × the 400 users measured"
         );
         let curves = fitted(&measured, &projection);

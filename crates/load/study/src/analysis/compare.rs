@@ -1,4 +1,4 @@
-//! Servers beside each other: every point one row, every server its ratio to the first.
+//! Servers side by side: a row for each point, and for each server its ratio to the first.
 
 use posthaste_load_results::{Analysis, RunResult, StudyPoint, Table};
 

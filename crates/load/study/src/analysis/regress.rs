@@ -1,7 +1,7 @@
 //! Whether one build is worse than another: ratios of rounds with their confidence interval.
 //!
-//! The verdict is of the server's CPU per transaction: it depends least on what else the machine
-//! does. Response time and throughput are shown beside it.
+//! The verdict is about the server's CPU per transaction, because that depends least on other work
+//! of the machine. Response time and throughput are shown beside it.
 
 use posthaste_load_results::paired::{Paired, Verdict};
 use posthaste_load_results::{Analysis, RunResult, StudyPoint, Table};

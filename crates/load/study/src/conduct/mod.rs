@@ -1,7 +1,7 @@
 //! Conducts a study: each server is started, filled and measured at every point. With several
 //! rounds all servers run at once and take turns ([`turns`]). An error at one point is recorded
-//! there, and the rest goes on. Ctrl-C ends the point being measured and then the study;
-//! what was measured is kept.
+//! there, and the study continues. Ctrl-C ends the current point and then the study; the measured
+//! points are kept.
 
 mod point;
 mod simulate;

@@ -92,7 +92,7 @@ impl Work<'_> {
         let cpu = result.server.as_ref().map_or(0.0, |s| s.cpu_percent);
         if cpu < load.until_cpu_percent {
             result.caveats.push(format!(
-                "more load did not bring the server's CPU above {cpu:.0} % ({} % was asked for)",
+                "more load did not raise the server's CPU above {cpu:.0} % (the target is {} %)",
                 load.until_cpu_percent
             ));
         }

@@ -1,9 +1,10 @@
-//! The server once more on a simulated processor: what seed 004 reads from the counters of its own.
+//! Runs the server again on a simulated processor, for the figures that seed 004 reads from
+//! processor counters.
 //!
 //! Cachegrind runs the server's instructions one by one and counts them, with caches and a branch
 //! predictor of its own. It knows no kernel, no other processor and no time. Each workload runs
-//! twice, with so many transactions and with twice as many: the difference has neither start nor
-//! logins in it.
+//! twice, the second time with twice as many transactions. So the difference excludes the start and
+//! the logins.
 
 use std::path::Path;
 use std::time::Duration;

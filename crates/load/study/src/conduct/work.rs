@@ -1,4 +1,4 @@
-//! A study under way, and how to conduct it.
+//! A running study, and its options.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! Debian's Cyrus under test. Its packages and Dovecot's cannot be installed together. So they are
 //! unpacked beside the system, with libraries that they need and that are missing here, and started
-//! from there. It has a configuration of its own, ports on loopback, and any password is right.
+//! from there. It has a configuration of its own, ports on loopback, and accepts any password.
 //! Settings that differ from the defaults are those printed here.
 
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         );
     }
     let [imap, imaps, lmtp] = ports;
-    let why = |e: String| format!("cyrus: {e}; see {} (the rest it says to syslog)", log.display());
+    let why = |e: String| format!("cyrus: {e}; see {} (its other messages are in syslog)", log.display());
     child.wait_for(imap).map_err(why)?;
     Ok(Instance {
         imap: loopback("imap", imap)?,
@@ -86,7 +86,8 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
             name: "Cyrus".into(),
             version: format!("Cyrus {}", programs.version),
             settings: format!(
-                "{}\n\n# cyrus.conf\n{master_text}\n# imapd.conf (a test's: every password is right)\n{imapd_text}",
+                "{}\n\n# cyrus.conf\n{master_text}\n# imapd.conf (for a test: any password is \
+                 accepted)\n{imapd_text}",
                 words.join(" ")
             ),
             ..ServerFacts::default()
@@ -189,7 +190,7 @@ fn unpack(packages: &Path, root: &Path) -> Result<(), String> {
         output(&["apt-get", "-s", "install", "--no-install-recommends", "cyrus-imapd"]).map_err(remedy)?;
     let names = wanted(&would);
     if !names.contains(&"cyrus-imapd") {
-        return Err(remedy("apt-get knows no cyrus-imapd: apt-get update".into()));
+        return Err(remedy("apt-get does not find cyrus-imapd: run apt-get update".into()));
     }
     // A user of its own would have to be let into this folder.
     let done = Command::new("apt-get")

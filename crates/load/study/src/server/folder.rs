@@ -1,4 +1,4 @@
-//! The folder of a server whose processes change users: they must get through to it.
+//! The folder of a server whose processes change users. They must be able to reach it.
 
 use std::fs::{self, Metadata, Permissions};
 use std::os::fd::AsRawFd as _;

@@ -1,4 +1,4 @@
-//! Serial and digest: how a message that comes back is known and checked.
+//! Serial and digest: they identify and check a message that is read back.
 //!
 //! The digest is CRC-32C with the number of bytes. It guards against accidents of storage and
 //! transport, not against an adversary; it costs the generator a tenth of a nanosecond per byte.
@@ -98,7 +98,7 @@ impl Verifier {
         match serial {
             Some(serial) if announced == found => Verdict::Good(serial),
             Some(_) => {
-                Verdict::Altered(serial, format!("its header says {announced}, its content is {found}"))
+                Verdict::Altered(serial, format!("its header names {announced}, its content has {found}"))
             }
             None => Verdict::Altered(None, "it carries a digest and no serial".into()),
         }

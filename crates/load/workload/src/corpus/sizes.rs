@@ -1,4 +1,4 @@
-//! How large messages are.
+//! The sizes of messages.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! The users as Dovecot's log shows them: a line for each login, each session that ended, each
+//! Counts of users from Dovecot's log, which has a line for each login, each ended session and each
 //! delivery.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! IMAP users who make the sums that a server counted.
+//! IMAP users whose commands add up to the counts of a server.
 //!
 //! If a login has few commands, each session is a transaction with the mean number of each command.
 //! Whole numbers are in every session, the rest in a share of the sessions. If it has many,

@@ -1,8 +1,8 @@
 //! A workload made from a server's counts: "your profile will most likely be different" (seed 001).
 //!
-//! The counts are sums: so many commands of each kind, in folders of such sizes, so many octets. A
-//! sum does not say in which order a client did what. So this chooses the simplest users that make
-//! the same sums, and says in comments of the file what is counted and what is guessed.
+//! The counts are sums: of commands of each kind, by folder size, and of octets. A sum has no order
+//! of commands. So this chooses the simplest users with the same sums. Comments in the file mark
+//! the counted and the guessed values.
 
 mod dovecot_log;
 mod imap;

@@ -1,5 +1,5 @@
-//! POP3 users who make the sums that a server counted: a session looks, or fetches and perhaps
-//! deletes.
+//! POP3 users whose sessions add up to the counts of a server: a session checks for mail, or
+//! fetches it and may delete it.
 
 use super::{Body, Profile, think};
 

@@ -1,8 +1,8 @@
 //! Counts the changes of access control lists, and their entries, for each owner.
 //!
-//! The count of all changes says at the price of one read that nothing has changed. Behind it, the
-//! count of one owner says whether his lists have. So one owner's change makes nobody read the
-//! lists of others again.
+//! One read of the count of all changes shows that nothing has changed. After a change, the count
+//! of each owner shows whether that owner's lists have changed. So a change by one owner does not
+//! cause reads of other owners' lists.
 
 use posthaste_mail_model::AccountId;
 use posthaste_store::{CommitOutcome, DirectoryChange, Engine};

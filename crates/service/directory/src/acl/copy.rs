@@ -1,4 +1,4 @@
-//! An account's access control lists on their way into another store, and out of one.
+//! Copies an account's access control lists from one store to another.
 
 use std::collections::BTreeMap;
 

@@ -8,10 +8,10 @@
 //! | `sharing/changes` | empty: its version counts the changes of all lists |
 //!
 //! A list is named by the mailbox's id, so it stays with a mailbox that gets another name. A
-//! `grant` is written before the list that it leads to, and stays when the list changes. So it may
-//! lead to an account without such a list, but each account with a list has it. A change is counted
-//! last, for its owner and then for all. So a reader that sees the count sees the change. A change
-//! that could not be counted is counted when it is made again.
+//! `grant` is written before the list that it refers to, and stays when the list changes. So it may
+//! refer to an account without such a list, but each account with a list has its `grant`. A change
+//! is counted last, for its owner and then for all. So a reader that sees the new count sees the
+//! change. If counting failed, repeating the change counts it.
 //!
 //! The owner has every right without an entry in a list.
 //!

@@ -1,5 +1,5 @@
-//! Reads of many lists, from their records without building the lists: one reader's rights, and how
-//! many entries there are.
+//! Reads one reader's rights, and the number of entries, from the records of many lists without
+//! building the lists.
 
 use std::fmt;
 use std::marker::PhantomData;

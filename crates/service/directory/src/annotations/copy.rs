@@ -1,4 +1,4 @@
-//! An account's annotations on their way into another store, and out of one.
+//! Copies an account's annotations from one store to another.
 
 use bytes::Bytes;
 use posthaste_mail_model::AccountId;

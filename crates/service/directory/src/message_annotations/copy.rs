@@ -1,5 +1,5 @@
-//! The annotations of the messages of an account on their way into another store, and out of one:
-//! of all accounts that keep some. These have the same ids there, but for the owner.
+//! Copies the annotations of an account's messages from one store to another, for all accounts that
+//! keep some. Those accounts have the same ids in both stores, except the owner.
 
 use std::collections::BTreeMap;
 

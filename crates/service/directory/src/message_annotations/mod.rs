@@ -11,13 +11,13 @@
 //!
 //! A record is named by the mailbox's id and the UID: neither is given twice, so a record never
 //! becomes that of another message. A message without annotations has no record. A mailbox that
-//! never had any has none of either sort: one look at the second one says so.
+//! never had annotations has neither record, and one read of the second record shows that.
 //!
 //! The second record is written before the first value of a keeper. So a deletion of a mailbox, a
 //! move or an expunge finds the values of all accounts.
 //!
-//! The records of expunged messages are removed after the expunge. What a crash, or a program that
-//! does not know of them, leaves is removed when its keeper changes values of that mailbox.
+//! The records of expunged messages are removed after the expunge. Records that a crash or an older
+//! program leaves behind are removed when their keeper changes values of that mailbox.
 //!
 //! Not in here: which entries there are, and who may change them.
 

@@ -1,5 +1,5 @@
-//! Annotations of messages that became others within one account: they were moved, or stored in
-//! another form.
+//! Annotations of messages that got a new UID or mailbox within one account: by a move, or by a
+//! conversion.
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -131,7 +131,7 @@ impl Directory {
             let here = Keeping { keeper, owner, mailbox: from };
             if let Err(error) = self.forget_kept(here, expunged).await {
                 // The new messages have theirs. These are removed with a later change.
-                tracing::warn!(%error, "annotations of messages that were moved were left behind");
+                tracing::warn!(%error, "annotations of moved messages were not removed from the source mailbox");
             }
         }
         Ok(annotated)

@@ -1,8 +1,8 @@
 //! New values of messages.
 //!
-//! A change has two steps. The first one reads what is there, and checks all limits before anything
-//! is written. The second one writes each record on the condition that it is still the one that was
-//! read.
+//! A change has two steps. The first one reads the present values, and checks all limits before
+//! anything is written. The second one writes each record on the condition that it is still the one
+//! that was read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -7,8 +7,8 @@
 //! server-final   "v=" signature, which the client answers with an empty response
 //! ```
 //!
-//! An unknown name gets a salt like any other, the same each time, and fails only at the end
-//! (RFC 5802 §7 leaves the order open; this one reveals nothing to a stranger).
+//! An unknown name gets a salt like any other, the same each time, and fails only at the end. RFC
+//! 5802 §7 leaves the order open. This order does not reveal which names exist.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,7 +1,7 @@
-//! How many copies groups make of the mail of one sender, in an hour.
+//! Counts the copies that groups make of the mail of one sender in an hour.
 //!
-//! A sender may be anybody's address, also a forged one. So the senders that are kept are bounded:
-//! those beyond share one bucket.
+//! A sender may be any address, also a forged one. So the number of senders has a bound: further
+//! senders share one bucket.
 
 use std::{
     collections::HashMap,

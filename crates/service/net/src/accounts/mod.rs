@@ -1,14 +1,13 @@
 //! The limits of one account: connections at once, and commands, submitted mail and bytes in a
-//! time. All its sessions count together, over all protocols. Mail that the server sends by itself
-//! because of the account has limits of its own: a stranger who has an account forward a flood
-//! must not take its submission.
+//! time. All its sessions count together, over all protocols. Mail that the server itself sends for
+//! the account has separate limits: a flood that an account forwards must not block its submission.
 //!
 //! A session takes an [`AccountShare`] at its login and gives it to its [`Connection`], which
 //! counts the bytes. Over a limit of connections or of submissions, a client is refused. Over one
 //! of commands or bytes, it waits. An account's usage outlives its sessions, until its buckets are
 //! empty.
 //!
-//! What always holds: counting a command or bytes is one reading of the clock and one atomic
+//! What always holds: counting a command or bytes takes one read of the clock and one atomic
 //! operation. No lock is held over I/O. An account without a session and with empty buckets has no
 //! entry.
 //!
@@ -317,7 +316,7 @@ impl Usage {
         }
         let (account, address, limit) = (&self.name, peer.to_canonical(), limit.setting());
         tracing::warn!(account, %address, limit, allowed, outcome,
-            "an account is over a limit: look what its clients do, or raise the setting and send SIGHUP");
+            "an account is over a limit: check what its clients do, or raise the setting and send SIGHUP");
     }
 }
 

@@ -1,8 +1,8 @@
-//! How much in which time, as a leaky bucket. An account that was idle may use all that one period
-//! allows at once, and from then on as much as flows off.
+//! A rate as a leaky bucket. An account that was idle may use the limit of one period at once, and
+//! afterwards as much as drains.
 //!
-//! A bucket is one number: the time by which all that was poured into it has flowed off (the
-//! generic cell rate algorithm, ITU-T I.371). So it costs no timer and no list of past events.
+//! A bucket is one number: the time at which it is empty (the generic cell rate algorithm, ITU-T
+//! I.371). So it needs no timer and no list of past events.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},

@@ -1,10 +1,10 @@
-//! A bound on the message bytes that all sessions together hold in memory, and the rule that
-//! decides who loses bytes when it is reached.
+//! A bound on the message bytes that all sessions together hold in memory. When it is reached, a
+//! rule decides which message loses its bytes.
 //!
 //! A message takes bytes of the budget as they arrive, not when its size is announced. An
-//! announcement costs its sender nothing. When bytes are short, a message that makes progress has
-//! precedence over one that does not. The permit of a slow message is revoked, and its session
-//! drops the bytes that came.
+//! announcement costs its sender nothing, so it reserves nothing. When memory is short, a message
+//! that makes progress has precedence over one that does not. The permit of a slow message is
+//! revoked, and its session drops the bytes that came.
 //!
 //! What always holds:
 //! * all permits together are within the budget, those of one holder within its share;

@@ -1,4 +1,4 @@
-//! Who may hold how much, and who gives way.
+//! Tests of shares, and of permits that are revoked.
 
 use super::*;
 

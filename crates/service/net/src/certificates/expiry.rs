@@ -1,4 +1,4 @@
-//! When a certificate ends, read from its DER.
+//! The expiry of a certificate, read from its DER.
 
 use std::{
     path::PathBuf,

@@ -1,5 +1,5 @@
-//! The server's certificates and keys: read from files, or made by ourselves, and replaced while
-//! we run.
+//! The server's certificates and keys: read from files, or self-signed, and replaced while the
+//! server runs.
 //!
 //! A failed reload leaves the present certificate in use. Existing connections keep theirs.
 

@@ -1,4 +1,4 @@
-//! The certificates that a server shows, each for the names it was issued for (SNI, RFC 6066 §3).
+//! The certificates of a server, each for the names that it was issued for (SNI, RFC 6066 §3).
 
 use std::{
     path::{Path, PathBuf},

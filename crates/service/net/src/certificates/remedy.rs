@@ -1,4 +1,4 @@
-//! Errors of certificate files, each with what to do.
+//! Errors of certificate files, each with a remedy.
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
-//! What an administrator decides about handshakes beside the certificate, and the TLS
-//! configuration made of it.
+//! The settings of handshakes beside the certificate, and the TLS configuration made of them.
 
 use std::{fs, path::Path, path::PathBuf, sync::Arc};
 

@@ -46,7 +46,7 @@ pub(crate) enum Prefix {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// Nothing, or not all of it, came in time.
-    #[error("no whole header came within {0:?}")]
+    #[error("no complete header came within {0:?}")]
     Missing(Duration),
     /// The first bytes are something else.
     #[error("the connection begins with something else")]

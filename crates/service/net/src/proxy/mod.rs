@@ -2,11 +2,11 @@
 //! `proxy-protocol.txt`).
 //!
 //! A header decides which address is throttled, logged and trusted. So it is read only on
-//! connections from the networks that the administrator named. There it must come. Without it,
-//! everybody behind the proxy would be one address. The header comes before everything else, also
-//! before a TLS handshake.
+//! connections from the networks that the administrator named. There it is required. Without it,
+//! all clients behind the proxy would have one address. The header comes first, even before a TLS
+//! handshake.
 //!
-//! What always holds: no byte behind the header is taken from the socket. No header is longer than
+//! What always holds: no byte after the header is read from the socket. No header is longer than
 //! [`header::LENGTH_MAX`]. The whole header comes within [`HEADER_WITHIN`].
 
 pub(crate) mod header;

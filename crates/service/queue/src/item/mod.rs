@@ -1,4 +1,4 @@
-//! What the queue knows of a message beside its bytes.
+//! The data of the queue about a message, beside its bytes.
 
 use posthaste_mail_model::BodyId;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! How an item is stored: JSON with a version number, in the directory record `queue/<uid>`.
+//! The stored form of an item: JSON with a version number, in the directory record `queue/<uid>`.
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Id};
@@ -59,7 +59,7 @@ impl Item {
         let record: Record = serde_json::from_slice(&entry.value).map_err(|e| wrong(e.to_string()))?;
         if !(VERSION_MIN..=VERSION).contains(&record.v) {
             let known = format!("{VERSION_MIN} to {VERSION}");
-            return Err(wrong(format!("it is of version {}, and this program knows {known}", record.v)));
+            return Err(wrong(format!("it has version {}, and this program supports {known}", record.v)));
         }
         let body =
             Id::parse(&record.body).map(BodyId).ok_or_else(|| wrong("its body is not an id".into()))?;

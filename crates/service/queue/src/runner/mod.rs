@@ -1,4 +1,4 @@
-//! Sends what is due, for as long as the server runs.
+//! Sends due items while the server runs.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
@@ -164,7 +164,7 @@ impl Runner {
             let wait = match self.run_once(lease.as_mut(), stop.as_mut()).await {
                 Ok(Ended::Asked) => break,
                 Ok(Ended::LeaseLost) => {
-                    tracing::warn!("another server sends the queue's mail from now on");
+                    tracing::warn!("another server now sends the mail of the queue");
                     continue;
                 }
                 Err(error) => {
@@ -178,7 +178,7 @@ impl Runner {
             }
         }
         if let Some(Err(error)) = async { Some(lease.as_mut()?.release().await) }.await {
-            tracing::warn!(%error, "the lease of the queue ends by itself");
+            tracing::warn!(%error, "the lease of the queue was not released: it ends by itself");
         }
     }
 
@@ -382,7 +382,7 @@ impl Runner {
             for destination in forgotten {
                 if let Err(error) = runner.queue().clear_unreachable(&destination).await {
                     // The next start removes it.
-                    tracing::warn!(%error, destination, "why it waited is not removed");
+                    tracing::warn!(%error, destination, "the recorded reason for waiting was not removed");
                 }
             }
         });

@@ -1,5 +1,4 @@
-//! What became of an item is written down, then the reports about it are made and sent on their
-//! way.
+//! Writes the outcome of an item. Then it makes the reports about it and sends them.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! One visit to a destination: what is due is sent, and what became of it is written down.
+//! One visit to a destination: sends the due items, and writes their outcomes.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,9 @@
-//! Which destination is tried when. A value: it has no clock, and does nothing by itself.
+//! The times at which destinations are tried. It is a value: it has no clock, and does nothing by
+//! itself.
 //!
-//! An item waits for its own next time, which follows from how often its host has refused it for
-//! now. A destination that cannot be reached waits as a whole. So 100,000 items for a host that is
-//! down cost one attempt to connect at each of its times, and nothing between them.
+//! An item waits for its own next time, which depends on the number of temporary refusals. An
+//! unreachable destination waits as a whole. So 100,000 items for a host that is down cost one
+//! attempt to connect at each of its times, and nothing between them.
 //!
 //! Of the items that are due at a host, those of the highest priority are first (RFC 6710 §5).
 //!

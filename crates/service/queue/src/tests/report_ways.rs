@@ -1,5 +1,5 @@
-//! Reports to senders here whose mail does not simply go to INBOX: they come as other mail for the
-//! address does, without a sender.
+//! Reports to local senders whose mail is not simply filed into INBOX. They are delivered like
+//! other mail for the address, with the null sender.
 
 use super::*;
 use posthaste_directory::{AccountChange, Forward};

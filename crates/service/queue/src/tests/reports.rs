@@ -1,5 +1,5 @@
-//! What cannot be written or reported at once: no message is sent twice for that, and no other mail
-//! waits.
+//! Outcomes that cannot be written or reported at once: no message is sent twice because of them,
+//! and no other mail waits.
 //!
 //! The clock of the runtime moves to the next deadline when nothing can be done: no test waits.
 

@@ -1,4 +1,4 @@
-//! What waits costs nothing: calls of the engine are counted while hours go by.
+//! Waiting items cost nothing: the test counts calls of the engine over several hours.
 //!
 //! The clock of the runtime moves to the next deadline when nothing can be done, and the queue's
 //! clock with it: no test waits.

@@ -1,7 +1,7 @@
-//! Criteria that are kept under a name: FILTERS (RFC 5466).
+//! Named search criteria: FILTERS (RFC 5466).
 //!
-//! They are annotations of the server (RFC 5464). A search names one by `FILTER name`, and the name
-//! is replaced by the criteria before the search begins. Filters may name filters.
+//! Filters are annotations of the server (RFC 5464). A search names a filter by `FILTER name`. The
+//! criteria replace the name before the search begins. Filters may name other filters.
 
 use posthaste_directory::Annotated;
 use posthaste_imap_codec::command::SearchKey;
@@ -88,7 +88,7 @@ impl<L: Fn(&str) -> Option<bytes::Bytes>> Replacer<L> {
             SearchKey::Not(inner) | SearchKey::Fuzzy(inner) => self.replace(inner, depth + 1, filters),
             SearchKey::Filter(name) => {
                 if filters == FILTERS_DEEP_MAX {
-                    return Err(undefined(name, "names filters that name filters too deep"));
+                    return Err(undefined(name, "nests filters too deeply"));
                 }
                 let value = (self.lookup)(name).ok_or_else(|| undefined(name, "is not defined"))?;
                 let criteria = parse_criteria(&value);

@@ -1,7 +1,7 @@
-//! FUZZY (RFC 6203): a search that also finds what nearly matches, and how well each match fits.
+//! FUZZY (RFC 6203): a search that also finds approximate matches, with a score for each match.
 //!
-//! A text is looked for at three levels. A message gets the score of the best level at which all of
-//! the criteria hold:
+//! A text is searched at three levels. A message gets the score of the best level at which all
+//! criteria match:
 //!
 //! | level | a text matches | score |
 //! | --- | --- | --- |
@@ -11,9 +11,9 @@
 //!
 //! Each level includes the one before it. The ending of a word of five letters is its last letter.
 //! The ending of six or seven letters is the last two, and of more letters the last three. So
-//! `invoices` finds `invoice` and `invoicing`. This knows no language and mends no typing mistakes.
-//! Each level is an ordinary search, which the index makes fast. Flags, dates and the like are
-//! never fuzzy (RFC 6203 §3). Nor are keys under NOT.
+//! `invoices` finds `invoice` and `invoicing`. It knows no language and corrects no typing
+//! mistakes. Each level is an ordinary search, which the index makes fast. Flags, dates and the
+//! like are never fuzzy (RFC 6203 §3). Nor are keys under NOT.
 
 use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::limits::SEARCH_KEYS_MAX;

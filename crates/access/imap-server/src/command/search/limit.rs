@@ -1,7 +1,7 @@
 //! The limit of messages of a search: RFC 9738 §3.1, §3.3.
 //!
-//! It counts the messages that are searched, not those that match. They are the ones that the sets
-//! of the criteria leave.
+//! The limit counts the messages that are searched, not those that match. The sets in the criteria
+//! select the messages that are searched.
 
 use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::{Bound, SequenceSet, SetRange, UidSet};

@@ -9,8 +9,8 @@
 //! concludes that it does not match. COUNT, MIN and MAX (RFC 9051 §7.3.4) cannot express "of those
 //! that could be read". So no result is sent when a needed summary or body cannot be read. The
 //! command ends in NO (RFC 9051 §6.4.4) with CORRUPTION (RFC 5530 §3), which names the UIDs. A
-//! client that searches again with `NOT UID 7,9` gets all other matches: UIDs need no summary.
-//! `$` is emptied (RFC 5182 §2.1).
+//! client that searches again with `NOT UID 7,9` gets all other matches, because UIDs need no
+//! summary. `$` is emptied (RFC 5182 §2.1).
 
 pub(crate) mod criteria;
 pub(super) mod filters;

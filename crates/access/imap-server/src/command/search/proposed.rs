@@ -1,5 +1,5 @@
-//! What the search index leaves of a mailbox: the messages that may match by it, and those that it
-//! does not know. The text of each still decides (RFC 9051 §6.4.4).
+//! The messages that a search must read: those that may match by the search index, and those that
+//! the index does not cover. The text of each decides (RFC 9051 §6.4.4).
 
 use posthaste_indexing::{Answer, Full, Lent, Query, SEGMENT_MESSAGES_MIN, Scope, summary_steps};
 use posthaste_mail_model::NumSet;

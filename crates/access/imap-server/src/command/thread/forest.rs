@@ -1,5 +1,5 @@
-//! Messages as trees: parents first, then children in order. Nothing here calls itself: a thread
-//! may be as deep as the mailbox has messages.
+//! Messages as trees: parents first, then children in order. No function here is recursive: a
+//! thread may be as deep as the mailbox has messages.
 
 use posthaste_imap_codec::response::ThreadNode;
 

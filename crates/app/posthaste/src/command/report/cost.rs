@@ -66,8 +66,9 @@ struct OfAccount {
 
 pub async fn run(config: &Config, asked: Asked) -> Result<()> {
     let text = read(&config.data).await?;
-    let wrong =
-        |error: serde_json::Error| Failure::Usage(format!("the server's answer cannot be read: {error}"));
+    let wrong = |error: serde_json::Error| {
+        Failure::Usage(format!("the answer of the server cannot be parsed: {error}"))
+    };
     let all: Value = serde_json::from_slice(&text).map_err(wrong)?;
     let mut out = std::io::stdout().lock();
     if let Some(name) = asked.account {
@@ -75,7 +76,7 @@ pub async fn run(config: &Config, asked: Asked) -> Result<()> {
         let accounts = Vec::<OfAccount>::deserialize(&all["accounts"]).map_err(wrong)?;
         let Some(found) = accounts.iter().find(|account| account.account == name) else {
             let why = format!(
-                "{name} has had no session since the server's start, or costs too little to be listed"
+                "{name} has had no session since the start of the server, or its cost is too low to be listed"
             );
             return Err(Failure::Usage(why));
         };
@@ -200,15 +201,15 @@ fn write_account(
         Some(Curve { line }) => writeln!(
             out,
             "\nIf its folders had at most {cut} messages: {then:.3} s of CPU instead of {now:.3} ({:.0} % less).\n\
-             The estimate is the line {:.3} ms + {:.3} ms for every 100,000 messages, through the mean cost of a \
-             command, and the mean number of messages, in all accounts' folders of each size. It has one cost for all commands.",
+             The estimate is {:.3} ms + {:.3} ms per 100,000 messages: a line fitted to the mean cost of a command and \
+             the mean number of messages, for each folder size, over all accounts. It is the same for all commands.",
             if now > 0.0 { 100.0 * (now - then) / now } else { 0.0 },
             line.base / 1e6,
             line.slope * 1e5 / 1e6,
         ),
         None => writeln!(
             out,
-            "\nWhat smaller folders would save cannot be said yet: folders of one size alone were used."
+            "\nWhat smaller folders would save cannot be estimated yet: all used folders were of one size."
         ),
     }
 }

@@ -44,7 +44,8 @@ pub(super) async fn first_account(opened: &Opened, config: &Config) -> Result<()
         say(&format!("Posthaste made {data} with one account. Its password is shown this once:\n{lines}"))
     };
     if !is_shown {
-        tracing::error!(%name, "nobody saw the password of the first account: `posthaste account passwd` sets another");
+        tracing::error!(%name, "the password of the first account could not be shown: set another with `posthaste \
+                                account passwd`");
     }
     Ok(())
 }

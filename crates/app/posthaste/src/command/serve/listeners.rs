@@ -100,8 +100,9 @@ impl Listeners {
         if protocol == Protocol::Lmtp && address.is_open() {
             tracing::warn!(
                 %address,
-                "LMTP has no login, and clients need not use TLS: who reaches this address delivers, and mail may \
-                 travel in clear; set `listen.lmtp` to loopback or a Unix socket, or keep others out by a firewall"
+                "LMTP has no login and does not require TLS: any client that reaches this address can deliver mail, \
+                 possibly unencrypted; set `listen.lmtp` to loopback or a Unix socket, or restrict the address by a \
+                 firewall"
             );
         }
         let (trigger, shutdown) = Shutdown::new();
@@ -149,7 +150,7 @@ impl Listeners {
         for up in self.up {
             match up.task.await {
                 Ok(Ok(drained)) if drained.aborted > 0 => {
-                    tracing::warn!(address = %up.address, sessions = drained.aborted, "sessions were cut off");
+                    tracing::warn!(address = %up.address, sessions = drained.aborted, "sessions were ended before their commands finished");
                 }
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => tracing::error!(address = %up.address, %error, "listener failed"),

@@ -95,7 +95,12 @@ fn watch_sessions(asked: Duration) {
         return;
     }
     posthaste_metrics::watch_polls(limit, |protocol, command, cpu| {
-        tracing::warn!(protocol, command, microseconds = cpu.as_micros(), "a poll computed for too long");
+        tracing::warn!(
+            protocol,
+            command,
+            microseconds = cpu.as_micros(),
+            "one poll of a task used too much CPU time"
+        );
     });
 }
 
@@ -116,8 +121,8 @@ fn with_files(connections: u64) -> u64 {
         limit,
         wanted,
         connections = possible,
-        "the system lets this process open fewer files than `limits.connections` needs, so there are fewer \
-         connections: raise its limit (ulimit -n, LimitNOFILE=), or lower the setting"
+        "the system lets this process open fewer files than `limits.connections` needs, so fewer connections are \
+         accepted: raise its limit (ulimit -n, LimitNOFILE=), or lower the setting"
     );
     possible
 }
@@ -285,7 +290,7 @@ impl Server {
         });
         match served {
             Ok(outgoing) => {
-                tracing::info!("a domain is set up: mail is sent to other domains from now on");
+                tracing::info!("a domain is set up: the server now sends mail to other domains");
                 outgoing
             }
             Err(error) => {
@@ -332,7 +337,7 @@ impl Server {
         self.opened.directory.set_logins(logins);
         self.budgets.accounts.set(next.limits.of_accounts());
         for key in next.keys_that_wait(&self.config) {
-            tracing::warn!(key, "this setting has changed: it takes effect when the server is started again");
+            tracing::warn!(key, "this setting has changed: it takes effect at the next start of the server");
         }
         let data = std::mem::take(&mut self.config.data);
         let engine = std::mem::take(&mut self.config.engine);
@@ -412,7 +417,8 @@ async fn retain(retention: Retention, config: config::Retention) {
             let outcome = match outcome {
                 Ok(outcome) => outcome,
                 Err(error) => {
-                    return tracing::warn!(%error, "`retention.rules` could not be applied to a folder; they are tried again");
+                    return tracing::warn!(%error, "`retention.rules` could not be applied to a folder; the server \
+                                                   tries again");
                 }
             };
             let Outcome { account, folder, rule, target, messages, octets } = outcome;
@@ -421,10 +427,11 @@ async fn retain(retention: Retention, config: config::Retention) {
                 Target::Nowhere => "",
             };
             let (folder, rule) = (folder.as_str(), rule + 1);
-            tracing::info!(target: "posthaste::retention", account, folder, rule, to, messages, octets, "mail left a folder by rule");
+            tracing::info!(target: "posthaste::retention", account, folder, rule, to, messages, octets, "a retention rule moved or deleted mail of a folder");
         };
         if let Err(error) = retention.run(&rules, Mode::Apply, &mut report).await {
-            tracing::warn!(%error, "`retention.rules` were not all applied; they are tried again in `retention.every`");
+            tracing::warn!(%error, "not all `retention.rules` were applied; the server tries again after \
+                                    `retention.every`");
         }
     }
 }

@@ -97,7 +97,7 @@ impl Outgoing {
         let ended = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(within, ended).await.is_err() {
             tracing::warn!(
-                "messages that were being sent were cut off: they are sent again after the next start"
+                "the sending of messages was interrupted: they are sent again after the next start"
             );
         }
     }

@@ -1,6 +1,7 @@
 //! `listen.https`: the MTA-STS policy of our domains (RFC 8461 §3.3), and nothing else.
 //!
-//! One request is read and answered. Then the connection ends, as a client wants one page.
+//! One request is read and answered. Then the connection ends, because a client needs only one
+//! page.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,12 +63,12 @@ impl Policies {
 
     async fn response(&self, head: &str) -> String {
         let Some(Request { method, path, host }) = Request::parse(head) else {
-            return response("400 Bad Request", "This is no request of HTTP/1.1\n", Body::Sent);
+            return response("400 Bad Request", "This is not an HTTP/1.1 request\n", Body::Sent);
         };
         let body = match method {
             "GET" => Body::Sent,
             "HEAD" => Body::Left,
-            _ => return response("405 Method Not Allowed", "GET and HEAD are answered\n", Body::Sent),
+            _ => return response("405 Method Not Allowed", "Only GET and HEAD are allowed\n", Body::Sent),
         };
         if path != PATH || !self.is_ours(&host).await {
             return response("404 Not Found", "There is no such page\n", body);

@@ -1,5 +1,5 @@
-//! The head of a request of HTTP/1.1, as far as one page needs it. The fuzz target `https` has this
-//! file by its path.
+//! The head of a request of HTTP/1.1, as far as one page needs it. The fuzz target `https` includes
+//! this file by its path.
 
 /// The head of a request.
 pub struct Request<'h> {

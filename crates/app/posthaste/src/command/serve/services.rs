@@ -1,5 +1,5 @@
-//! The protocol services, as the configuration wants them. A reload makes new ones; a
-//! session keeps the one it began with.
+//! The protocol services, made from the configuration. A reload makes new services; a session keeps
+//! the service that it began with.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -363,7 +363,7 @@ fn screening(config: &Config, seen: &Seen) -> Screening {
         match Dns::new(&config.relay.dns, config.relay.port) {
             Ok(dns) => Some(dns.resolver().clone()),
             Err(error) => {
-                tracing::warn!(%error, "no block list is asked: name the name servers in `relay.dns`");
+                tracing::warn!(%error, "no block list is queried: name the name servers in `relay.dns`");
                 None
             }
         }

@@ -77,7 +77,8 @@ impl Metrics {
             let listener = TcpListener::bind(address).await.map_err(failed)?;
             bound.push(listener.local_addr().map_err(failed)?);
             if !address.ip().is_loopback() {
-                tracing::warn!(%address, "metrics have no login: who reaches this address reads the names of accounts");
+                tracing::warn!(%address, "metrics have no login: any client that reaches this address can read the \
+                                          names of accounts");
             }
             let sources = Arc::clone(&sources);
             listeners.spawn(async move {
@@ -178,7 +179,7 @@ async fn accept(sources: &Arc<Sources>, socket: &Socket) {
 
 async fn answer(sources: &Sources, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     if request.method() != Method::GET {
-        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "GET alone is answered\n");
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "Only GET is allowed\n");
         response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET"));
         return response;
     }
@@ -191,7 +192,7 @@ async fn answer(sources: &Sources, request: &Request<Incoming>) -> Response<Full
             }
         }
         "/cost" => of_type("application/json", text::json(&sources.registry.snapshot())),
-        _ => plain(StatusCode::NOT_FOUND, "There are /metrics and /cost\n"),
+        _ => plain(StatusCode::NOT_FOUND, "The pages are /metrics and /cost\n"),
     }
 }
 

@@ -30,7 +30,7 @@ pub fn encode(encoder: &mut DescriptorEncoder<'_>, figures: &Figures) -> Result<
         let labels = [("outcome", outcome.name())];
         ConstCounter::new(count as f64).encode(family.encode_family(&labels)?)?;
     }
-    let help = "Attempts to reach a destination by its kind and by what came of them";
+    let help = "Attempts to reach a destination, by its kind and by their outcome";
     let name = "posthaste_queue_connections";
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (kind, Attempts { made, failed, refused }) in &figures.done.connections {
