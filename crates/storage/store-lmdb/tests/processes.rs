@@ -348,3 +348,50 @@ async fn a_command_makes_progress_beside_a_server_under_constant_load() {
     assert_eq!(count.await.unwrap(), COMMITS as usize);
     assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
 }
+
+const HOLDS: &str = "POSTHASTE_TEST_HOLDS";
+
+/// Holds LMDB's lock file as a process does that has the index open, until its input ends.
+#[test]
+fn the_process_that_holds_the_lock_file() {
+    let Some(file) = std::env::var_os(HOLDS) else { return };
+    let file = std::fs::File::open(file).unwrap();
+    rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockShared).unwrap();
+    println!("held");
+    std::io::stdin().lines().for_each(drop);
+}
+
+/// The process that was to set up LMDB's lock file was killed while others waited for it: they find
+/// the file as an earlier life left it. When all have closed it, the next one sets it up.
+#[tokio::test]
+async fn a_lock_file_that_nobody_set_up_keeps_nobody_out_for_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let (index, lock) = (dir.path().join("index"), dir.path().join("index/lock.mdb"));
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    std::fs::copy(&lock, index.join("earlier")).unwrap();
+    for n in 0..5 {
+        world.append(&engine, inbox, &[body(n, 100)]).await.unwrap();
+    }
+    engine.close();
+    std::fs::rename(index.join("earlier"), &lock).unwrap();
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_process_that_holds_the_lock_file", "--nocapture"])
+        .env(HOLDS, &lock)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(holder.stdout.take().unwrap()).lines();
+    said.find(|line| line.as_ref().unwrap().ends_with("held")).unwrap().unwrap();
+    assert!(matches!(LmdbEngine::open(dir.path(), small()), Err(StoreError::Busy)));
+    // It ends while the store is being opened, or before.
+    let path = dir.path().to_owned();
+    let opening = std::thread::spawn(move || LmdbEngine::open(&path, small()));
+    drop(holder.stdin.take());
+    assert!(holder.wait().unwrap().success());
+    let engine = opening.join().unwrap().unwrap();
+    world.verify(&engine).await;
+    world.append(&engine, inbox, &[body(9, 100)]).await.unwrap();
+}

@@ -60,6 +60,7 @@ use std::ops::{Bound, Range};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::time::Duration;
 
 use heed::types::Bytes;
 use heed::{Database, Env, EnvOpenOptions, MdbError, WithoutTls};
@@ -163,6 +164,11 @@ pub(crate) fn damaged(what: impl std::fmt::Display) -> impl FnOnce() -> StoreErr
 /// page.
 const SNAPSHOTS_MAX: usize = 100;
 
+/// Times an index is opened that has no snapshot, and the unit of the pauses between them: some two
+/// seconds in all.
+const OPENINGS_MAX: u32 = 20;
+const OPENING_PAUSE: Duration = Duration::from_millis(10);
+
 /// Judges the pages of an index that LMDB has opened and not yet read.
 fn prove_pages(env: &Env<WithoutTls>, pages: &PageFile, extent: Extent) -> Result<()> {
     for _ in 0..SNAPSHOTS_MAX {
@@ -192,7 +198,22 @@ fn mapped(env: heed::Result<Env<WithoutTls>>, map_bytes: usize) -> Result<Env<Wi
 
 impl Index {
     /// Opens or makes the index in `dir`.
+    ///
+    /// The first process to open it sets up LMDB's lock file. If it is killed while others wait for
+    /// it, they take the file as an earlier life left it, and no meta page fits the transaction
+    /// that it names. Then the index is closed and opened again: when all have closed it, the next
+    /// one sets the file up.
     pub(crate) fn open(dir: &Path, map_bytes: usize, readers: u32) -> Result<Self> {
+        for tries in 0..OPENINGS_MAX {
+            match Self::open_once(dir, map_bytes, readers) {
+                Err(StoreError::Busy) => std::thread::sleep(OPENING_PAUSE * tries),
+                opened => return opened,
+            }
+        }
+        Err(StoreError::Busy)
+    }
+
+    fn open_once(dir: &Path, map_bytes: usize, readers: u32) -> Result<Self> {
         std::fs::create_dir_all(dir).map_err(failed(dir.display()))?;
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(map_bytes).max_readers(readers).max_dbs(16);
