@@ -5,10 +5,10 @@
 use std::ops::Bound;
 
 use bytes::Bytes;
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_store::{DirectoryChange, DirectoryEntry, Result};
 
-use super::{Index, Indexed, damaged};
+use super::{Index, Indexed, Writing, damaged};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 
 /// Bytes of a directory record's name.
@@ -64,7 +64,7 @@ pub(crate) fn directory_scan(
 }
 
 /// Applies a change whose version was checked.
-pub(crate) fn apply_directory(index: &Index, txn: &mut RwTxn, change: &DirectoryChange) -> Result<()> {
+pub(crate) fn apply_directory(index: &Index, txn: &mut Writing, change: &DirectoryChange) -> Result<()> {
     let key = change.name.as_bytes();
     match &change.value {
         Some(content) => {

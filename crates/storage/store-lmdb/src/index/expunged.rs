@@ -4,12 +4,11 @@
 //! Key: mailbox (16), mod-sequence (8). Value: sum (4), set of UIDs. In `expunging`, the
 //! mod-sequence [`ALL_OF_MAILBOX`] means all of a removed mailbox.
 
-use heed::RwTxn;
 use posthaste_mail_model::{MailboxId, NumSet};
 use posthaste_store::Result;
 use posthaste_store::octets::put_set;
 
-use super::{Db, Hex, Index, Indexed, damaged};
+use super::{Hex, Index, Indexed, Table, Writing, damaged};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 
 /// Means "every UID" in `expunging`: above every mod-sequence, which has 63 bits.
@@ -17,7 +16,7 @@ pub(crate) const ALL_OF_MAILBOX: u64 = u64::MAX;
 
 impl Index {
     /// Stores a set under a key.
-    pub(crate) fn put_set(&self, txn: &mut RwTxn, db: Db, key: &[u8], set: &NumSet) -> Result<()> {
+    pub(crate) fn put_set(&self, txn: &mut Writing, db: Table, key: &[u8], set: &NumSet) -> Result<()> {
         let mut value = open_value();
         put_set(&mut value, set);
         db.put(txn, key, &seal(seed_of_key(key), value)).indexed()

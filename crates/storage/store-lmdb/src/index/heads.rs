@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_mail_model::{Keyword, KeywordTable, MailboxId, ModSeq, Uid};
 use posthaste_store::octets::{Octets, put_counted, put_varint};
 use posthaste_store::{Counts, MailboxHead, Result};
 
-use super::{Index, Indexed, damaged};
+use super::{Index, Indexed, Writing, damaged};
 use crate::index::checksum::seed;
 use crate::index::logged::Logged;
 use crate::index::sealed::{open_value, seal, unseal};
@@ -85,12 +85,12 @@ impl Index {
     }
 
     /// Sets the head of a mailbox.
-    pub(crate) fn put_head(&self, txn: &mut RwTxn, mailbox: MailboxId, stored: &StoredHead) -> Result<()> {
+    pub(crate) fn put_head(&self, txn: &mut Writing, mailbox: MailboxId, stored: &StoredHead) -> Result<()> {
         self.heads.put(txn, &mailbox.0.to_bytes(), &head_value(mailbox, stored)).indexed()
     }
 
     /// Makes a mailbox that has never been there.
-    pub(crate) fn create_mailbox(&self, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
+    pub(crate) fn create_mailbox(&self, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
         let key = mailbox.0.to_bytes();
         let known = self.heads.get(txn, &key).indexed()?.is_some();
         if known || self.removed.get(txn, &key).indexed()?.is_some() {

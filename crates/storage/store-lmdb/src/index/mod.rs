@@ -29,6 +29,7 @@
 //! `bodies` with some thirty others. That is four pages less to write and sync for every append, of
 //! twelve.
 
+mod begin;
 pub(crate) mod bodies;
 pub(crate) mod checksum;
 pub(crate) mod chunk;
@@ -46,7 +47,6 @@ pub(crate) mod packs;
 pub(crate) mod passes;
 pub(crate) mod prefetch;
 pub(crate) mod read;
-mod reading;
 mod room;
 pub(crate) mod rows;
 pub(crate) mod sealed;
@@ -62,17 +62,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use heed::types::Bytes;
-use heed::{Database, Env, EnvOpenOptions, MdbError, WithoutTls};
+use heed::{Env, EnvOpenOptions, MdbError, WithoutTls};
 use posthaste_store::{Result, StoreError};
 
 use self::transaction::Pinned;
-pub(crate) use self::transaction::Reading;
+pub(crate) use self::transaction::{Reading, Table, Writing};
 use crate::log::disk::failed;
 use crate::verify::pages::{self, Extent, PageFile};
 use crate::verify::suspicion;
-
-/// A database of the index: keys and values are bytes, in byte order.
-pub(crate) type Db = Database<Bytes, Bytes>;
 
 /// The key under which the main database keeps the next sequence number.
 const SEQ_KEY: [u8; 5] = [0, 0xff, 0xff, 0xff, 0xff];
@@ -90,7 +87,7 @@ pub(crate) const CHECKPOINT_FROM: u64 = 16 << 10;
 
 /// The opened index.
 pub(crate) struct Index {
-    pub(crate) env: Env<WithoutTls>,
+    env: Env<WithoutTls>,
     /// The file of the map, to write ahead of it.
     file: File,
     /// The same, to judge its pages.
@@ -99,19 +96,19 @@ pub(crate) struct Index {
     map: Option<Range<usize>>,
     /// Bytes of it that were written when last looked.
     written: AtomicUsize,
-    pub(crate) heads: Db,
-    pub(crate) rows: Db,
-    pub(crate) summaries: Db,
-    pub(crate) linked: Db,
-    pub(crate) expunged: Db,
-    pub(crate) expunging: Db,
-    pub(crate) copied: Db,
-    bodies: Db,
-    pub(crate) lists: Db,
-    pub(crate) removed: Db,
-    pub(crate) directory: Db,
-    pub(crate) due: Db,
-    main: Db,
+    pub(crate) heads: Table,
+    pub(crate) rows: Table,
+    pub(crate) summaries: Table,
+    pub(crate) linked: Table,
+    pub(crate) expunged: Table,
+    pub(crate) expunging: Table,
+    pub(crate) copied: Table,
+    bodies: Table,
+    pub(crate) lists: Table,
+    pub(crate) removed: Table,
+    pub(crate) directory: Table,
+    pub(crate) due: Table,
+    main: Table,
     /// Bytes of a mailbox's commits below which it gets no checkpoint.
     pub(crate) checkpoint_from: u64,
     /// The last transaction that a reader is known to have seen.
@@ -261,33 +258,34 @@ impl Index {
         })
     }
 
-    fn main(env: &Env<WithoutTls>) -> Result<Db> {
+    fn main(env: &Env<WithoutTls>) -> Result<Table> {
         let txn = env.read_txn().indexed()?;
         let main = env.open_database::<Bytes, Bytes>(&txn, None).indexed()?;
         txn.commit().indexed()?;
-        main.ok_or_else(damaged("the index: its main database"))
+        main.map(Table::new).ok_or_else(damaged("the index: its main database"))
     }
 
     /// Opens the databases, and makes them only if one is missing: an engine that only reads never
     /// writes.
-    fn databases<const N: usize>(env: &Env<WithoutTls>, names: [&str; N]) -> Result<[Db; N]> {
+    fn databases<const N: usize>(env: &Env<WithoutTls>, names: [&str; N]) -> Result<[Table; N]> {
         let txn = env.read_txn().indexed()?;
         let mut found = Vec::with_capacity(N);
         for name in names {
-            found.extend(env.open_database::<Bytes, Bytes>(&txn, Some(name)).indexed()?);
+            found.extend(env.open_database::<Bytes, Bytes>(&txn, Some(name)).indexed()?.map(Table::new));
         }
         // Committing keeps the handles that a reading transaction opened.
         txn.commit().indexed()?;
-        if let Ok(all) = <[Db; N]>::try_from(found.as_slice()) {
+        if let Ok(all) = <[Table; N]>::try_from(found.as_slice()) {
             return Ok(all);
         }
         let mut txn = env.write_txn().indexed()?;
         let mut made = Vec::with_capacity(N);
         for name in names {
-            made.push(env.create_database::<Bytes, Bytes>(&mut txn, Some(name)).indexed()?);
+            made.push(Table::new(env.create_database::<Bytes, Bytes>(&mut txn, Some(name)).indexed()?));
         }
         txn.commit().indexed()?;
-        <[Db; N]>::try_from(made.as_slice()).map_err(|_| StoreError::Corrupt("the index: databases".into()))
+        <[Table; N]>::try_from(made.as_slice())
+            .map_err(|_| StoreError::Corrupt("the index: databases".into()))
     }
 
     /// Why this process can neither read nor write the index any more; `None` if it can.
@@ -296,6 +294,21 @@ impl Index {
             Err(error @ heed::Error::Mdb(MdbError::Panic)) => Err::<(), _>(error).indexed().err(),
             _ => None,
         }
+    }
+
+    /// Has all that was committed reach the disk.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.env.force_sync().indexed()
+    }
+
+    /// Closes the files, and waits until they are closed.
+    pub(crate) fn close(self) {
+        self.env.prepare_for_closing().wait();
+    }
+
+    /// Forgets readers of processes that have ended: they would keep LMDB from reusing pages.
+    pub(crate) fn forget_ended_readers(&self) -> Result<()> {
+        self.env.clear_stale_readers().indexed().map(drop)
     }
 
     /// Judges every page, for a reader that must not be ended by a damaged one.

@@ -4,12 +4,12 @@
 //! Chunks that shrink below a quarter are joined to the one before, so that a thinned-out mailbox
 //! does not keep its old number of chunks.
 
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_mail_model::{MailboxId, NumSet};
 use posthaste_store::{Result, Row, StoreError};
 
 use crate::index::chunk::{self, ROWS_MAX, UidKey, number, uid_key, uid_of};
-use crate::index::{Index, Indexed, damaged};
+use crate::index::{Index, Indexed, Writing, damaged};
 
 /// Rows below which a chunk is joined to the one before, if both together stay under three quarters
 /// of [`ROWS_MAX`].
@@ -95,7 +95,7 @@ pub(crate) struct Scratch {
 /// in `expunged` without a row is passed over; one in `changed` is a fault.
 pub(crate) fn edit(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     mailbox: MailboxId,
     mut changed: &[Row],
     expunged: &NumSet,
@@ -169,7 +169,7 @@ fn change_rows<'c>(mailbox: MailboxId, rows: &mut [Row], changed: &'c [Row]) -> 
 /// small.
 fn store(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     mailbox: MailboxId,
     low: u32,
     shrunk: bool,
@@ -200,7 +200,7 @@ fn store(
 /// Adds rows above all that are there.
 pub(crate) fn append(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     mailbox: MailboxId,
     new: impl Iterator<Item = Row>,
     scratch: &mut Scratch,
@@ -230,7 +230,7 @@ pub(crate) fn append(
 
 fn put(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     mailbox: MailboxId,
     low: u32,
     rows: &[Row],

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use heed::RwTxn;
 use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::{Report, Result};
 
@@ -12,7 +11,7 @@ use crate::index::chunk::uid_key;
 use crate::index::expunged::{ALL_OF_MAILBOX, number_of_key, numbered_key, set_from};
 use crate::index::heads::StoredHead;
 use crate::index::links;
-use crate::index::{Index, Indexed, between, damaged};
+use crate::index::{Index, Indexed, Writing, between, damaged};
 use crate::log::record::body_record_len;
 use crate::writer::apply::Apply;
 
@@ -67,7 +66,7 @@ fn note_key(key: &[u8]) -> Option<(MailboxId, u64)> {
 /// Removes summaries; answers how many copies that linked to them were given their own.
 fn remove(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     mailbox: MailboxId,
     holders: &[Holder],
     dead: &mut BTreeMap<u32, u64>,
@@ -91,7 +90,7 @@ fn remove(
 /// A message less holds this body.
 fn release(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     body: BodyId,
     dead: &mut BTreeMap<u32, u64>,
     report: &mut Report,
@@ -109,7 +108,7 @@ fn release(
 }
 
 /// A note whose summaries are all removed.
-fn finish_note(index: &Index, txn: &mut RwTxn, mailbox: MailboxId, modseq: u64) -> Result<()> {
+fn finish_note(index: &Index, txn: &mut Writing, mailbox: MailboxId, modseq: u64) -> Result<()> {
     let key = numbered_key(mailbox, modseq);
     index.expunging.delete(txn, &key).indexed()?;
     if modseq != ALL_OF_MAILBOX {
@@ -123,7 +122,7 @@ fn finish_note(index: &Index, txn: &mut RwTxn, mailbox: MailboxId, modseq: u64) 
 }
 
 /// Keeps a mailbox's notes of expunges to [`NOTES_MAX`]: the older half goes when there are more.
-fn forget_old_expunges(index: &Index, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
+fn forget_old_expunges(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
     let mut modseqs = Vec::new();
     for item in index.expunged.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()? {
         let number = number_of_key(item.indexed()?.0).and_then(ModSeq::new);
@@ -151,7 +150,7 @@ mod tests {
     /// An index with a mailbox and a note of an expunge for each of these mod-sequences.
     fn index(dir: &std::path::Path, modseqs: impl Iterator<Item = u64>) -> Index {
         let index = Index::open(dir, 1 << 24, 8).unwrap();
-        let mut txn = index.env.write_txn().unwrap();
+        let mut txn = index.write().unwrap();
         let head = posthaste_store::suite::sample_head();
         let stored = StoredHead { head, forgotten: ModSeq::ZERO, logged: Logged::default() };
         index.put_head(&mut txn, MAILBOX, &stored).unwrap();
@@ -166,7 +165,7 @@ mod tests {
     fn the_older_half_of_too_many_notes_is_forgotten() {
         let dir = tempfile::tempdir().unwrap();
         let index = index(dir.path(), 1..=NOTES_MAX as u64 + 1);
-        let mut txn = index.env.write_txn().unwrap();
+        let mut txn = index.write().unwrap();
         forget_old_expunges(&index, &mut txn, MAILBOX).unwrap();
         let stored = index.head(&txn, MAILBOX).unwrap().unwrap();
         assert_eq!(stored.forgotten.value(), NOTES_MAX as u64 / 2 + 1);
@@ -182,7 +181,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let beyond = u64::MAX - NOTES_MAX as u64;
         let index = index(dir.path(), beyond..=u64::MAX);
-        let mut txn = index.env.write_txn().unwrap();
+        let mut txn = index.write().unwrap();
         let outcome = forget_old_expunges(&index, &mut txn, MAILBOX);
         assert!(
             matches!(outcome, Err(StoreError::Corrupt(why)) if why.contains("key of a note of expunges"))

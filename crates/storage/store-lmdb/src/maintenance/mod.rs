@@ -112,7 +112,7 @@ pub(crate) fn round(writer: &mut Writer<'_>, prepared: &Prepared) -> Result<Repo
                 tracing::debug!(%error, "the reserve for deletions is not whole");
             }
             // A process killed while reading would keep LMDB from reusing pages.
-            shared.index.env.clear_stale_readers().indexed()?;
+            shared.index.forget_ended_readers()?;
             Ok(Report::default())
         }
     }

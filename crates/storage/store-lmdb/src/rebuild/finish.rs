@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use heed::RwTxn;
 use posthaste_mail_model::{BodyId, Id, MailboxId};
 use posthaste_store::Result;
 
@@ -13,7 +12,7 @@ use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
 use crate::index::packs::PackState;
 use crate::index::summaries::record::{put_summary, summary_from};
-use crate::index::{Index, Indexed, damaged};
+use crate::index::{Index, Indexed, Writing, damaged};
 use crate::log::reader::PackReader;
 use crate::log::record::{PACK_HEADER, body_record_len};
 use crate::shared::Summarize;
@@ -30,7 +29,7 @@ const IN_ORDER: usize = 250_000;
 pub(crate) fn place_bodies(index: &Index, catalog: &Catalog, survey: &Survey) -> Result<Copies> {
     let read = catalog.read()?;
     let mut copies = Copies::default();
-    let mut txn = index.env.write_txn().indexed()?;
+    let mut txn = index.write()?;
     let mut placed = 0;
     for entry in catalog.bodies(&read)? {
         let entry = entry?;
@@ -45,11 +44,11 @@ pub(crate) fn place_bodies(index: &Index, catalog: &Catalog, survey: &Survey) ->
         index.put_body(&mut txn, body, place)?;
         placed += 1;
         if placed % STEP == 0 {
-            txn.commit().indexed()?;
-            txn = index.env.write_txn().indexed()?;
+            txn.commit()?;
+            txn = index.write()?;
         }
     }
-    txn.commit().indexed()?;
+    txn.commit()?;
     Ok(copies)
 }
 
@@ -93,7 +92,7 @@ impl Summaries<'_> {
     }
 
     fn make(&mut self, messages: &[Bare]) -> Result<()> {
-        let mut txn = self.index.env.write_txn().indexed()?;
+        let mut txn = self.index.write()?;
         let mut value = Vec::new();
         for message in messages {
             let Bare { mailbox, uid, body, saved, .. } = *message;
@@ -101,7 +100,7 @@ impl Summaries<'_> {
             put_summary(&mut value, seed(mailbox.0), uid, body, saved, &summary);
             self.index.summaries.put(&mut txn, &message.key, &value).indexed()?;
         }
-        txn.commit().indexed()
+        txn.commit()
     }
 
     /// The messages in the order in which their bodies lie in the packs.
@@ -132,7 +131,7 @@ impl Summaries<'_> {
 
     /// The summary of a message, made from its body. Otherwise the one in the old index. Otherwise
     /// an empty one, which each read of the message tries to make again.
-    fn summary(&mut self, txn: &mut RwTxn, message: &Bare) -> Result<Vec<u8>> {
+    fn summary(&mut self, txn: &mut Writing, message: &Bare) -> Result<Vec<u8>> {
         let Bare { mailbox, uid, body, .. } = *message;
         let why = match self.index.body(txn, body)? {
             None => "its body is in no pack".to_owned(),
@@ -180,7 +179,7 @@ pub(crate) fn record_packs(
     superseded: &HashMap<u32, u64>,
     is_damaged: bool,
 ) -> Result<()> {
-    let mut txn = index.env.write_txn().indexed()?;
+    let mut txn = index.write()?;
     let mut live: HashMap<u32, u64> = HashMap::new();
     let mut unheld = Vec::new();
     for item in index.all_bodies(&txn)? {
@@ -214,7 +213,7 @@ pub(crate) fn record_packs(
         let sealed = survey.given_up.contains(&number);
         index.put_pack(&mut txn, number, PackState { sealed, ..PackState::default() })?;
     }
-    txn.commit().indexed()
+    txn.commit()
 }
 
 fn split_key(key: &[u8]) -> Option<(MailboxId, u32)> {

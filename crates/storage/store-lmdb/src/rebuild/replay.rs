@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use heed::RwTxn;
 use posthaste_mail_model::{AccountId, FlagSet, MailboxId, ModSeq};
 use posthaste_store::{Counts, MailboxHead, Result, Row, StoreError};
 
@@ -24,7 +23,7 @@ use crate::index::heads::StoredHead;
 use crate::index::lists;
 use crate::index::packs::PackState;
 use crate::index::rows::{RowWalk, Scratch};
-use crate::index::{Index, Indexed, damaged};
+use crate::index::{Index, Indexed, Writing, damaged};
 use crate::log::PackBytes;
 use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
@@ -99,13 +98,13 @@ impl<'a> Replay<'a> {
         let mut done = 0;
         loop {
             let step = self.step()?;
-            let mut txn = self.index.env.write_txn().indexed()?;
+            let mut txn = self.index.write()?;
             for same in &step {
                 self.one(&mut txn, same, &mut scratch)?;
                 done += same.len() as u64;
             }
             self.index.put_seq(&mut txn, self.next_seq)?;
-            txn.commit().indexed()?;
+            txn.commit()?;
             progress(done as f64 / total as f64);
             if step.is_empty() {
                 break;
@@ -218,7 +217,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Redoes the record of one sequence number, of which there may be copies.
-    fn one(&mut self, txn: &mut RwTxn, same: &[Entry], scratch: &mut Scratch) -> Result<()> {
+    fn one(&mut self, txn: &mut Writing, same: &[Entry], scratch: &mut Scratch) -> Result<()> {
         let Some(entry) = self.choose(same) else { return Ok(()) };
         self.next_seq = self.next_seq.max(entry.seq() + 1);
         let header = entry.found.header;
@@ -297,7 +296,13 @@ impl<'a> Replay<'a> {
         self.faults.push(format!("{what} in pack {} at byte {}: {why}", entry.pack, entry.found.offset));
     }
 
-    fn apply(&mut self, txn: &mut RwTxn, entry: &Entry, content: &[u8], scratch: &mut Scratch) -> Result<()> {
+    fn apply(
+        &mut self,
+        txn: &mut Writing,
+        entry: &Entry,
+        content: &[u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         let id = entry.found.header.id;
         let record = (entry.pack, entry.found.header.record_len());
         match entry.found.header.kind {
@@ -327,7 +332,7 @@ impl<'a> Replay<'a> {
 
     fn mailbox(
         &mut self,
-        txn: &mut RwTxn,
+        txn: &mut Writing,
         mailbox: MailboxId,
         logged: LoggedMailbox,
         record: PackBytes,
@@ -356,7 +361,7 @@ impl<'a> Replay<'a> {
         Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).mailbox(mailbox, &fitting, record).map(drop)
     }
 
-    fn modseq(&self, txn: &RwTxn, mailbox: MailboxId) -> Result<ModSeq> {
+    fn modseq(&self, txn: &Writing, mailbox: MailboxId) -> Result<ModSeq> {
         Ok(self.index.head(txn, mailbox)?.map_or(ModSeq::ZERO, |stored| stored.head.modseq))
     }
 
@@ -364,7 +369,7 @@ impl<'a> Replay<'a> {
     /// there.
     fn fitting(
         &self,
-        txn: &RwTxn,
+        txn: &Writing,
         mailbox: MailboxId,
         mut logged: LoggedMailbox,
         now: ModSeq,
@@ -384,7 +389,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Takes a mailbox from the old index, if that has more of it than was redone.
-    fn adopt(&mut self, txn: &mut RwTxn, mailbox: MailboxId, why: &str) -> Result<()> {
+    fn adopt(&mut self, txn: &mut Writing, mailbox: MailboxId, why: &str) -> Result<()> {
         let now = self.modseq(txn, mailbox)?;
         let Some(old) = self.old else { return Ok(()) };
         let Some(found) = old.mailbox(mailbox).filter(|found| found.stored.head.modseq > now) else {
@@ -406,7 +411,7 @@ impl<'a> Replay<'a> {
 
     fn list(
         &mut self,
-        txn: &mut RwTxn,
+        txn: &mut Writing,
         account: AccountId,
         seq: u64,
         content: &[u8],
@@ -443,7 +448,13 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn directory(&mut self, txn: &mut RwTxn, seq: u64, content: &[u8], scratch: &mut Scratch) -> Result<()> {
+    fn directory(
+        &mut self,
+        txn: &mut Writing,
+        seq: u64,
+        content: &[u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         let change = entry::directory_from(content).ok_or_else(damaged("a directory change"))?;
         if self.has_directory(&change.name, seq) {
             return Ok(());
@@ -468,7 +479,7 @@ impl<'a> Replay<'a> {
     /// list or a record.
     fn take_newer_from_old(&mut self) -> Result<()> {
         let Some(old) = self.old else { return Ok(()) };
-        let mut txn = self.index.env.write_txn().indexed()?;
+        let mut txn = self.index.write()?;
         let why = "its last commits are damaged";
         for account in old.accounts() {
             let now = lists::version(self.index, &txn, account)?;
@@ -506,12 +517,12 @@ impl<'a> Replay<'a> {
                 directory::apply_directory(self.index, &mut txn, &change)?;
             }
         }
-        txn.commit().indexed()
+        txn.commit()
     }
 
     /// Counts the messages of mailboxes with gaps again: their commits say what they would be
     /// without.
-    pub(crate) fn recount(&self, txn: &mut RwTxn) -> Result<()> {
+    pub(crate) fn recount(&self, txn: &mut Writing) -> Result<()> {
         for &mailbox in &self.gaps {
             let Some(stored) = self.index.head(txn, mailbox)? else { continue };
             let mut rows: Vec<Row> = Vec::new();

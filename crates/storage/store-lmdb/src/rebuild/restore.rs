@@ -1,12 +1,12 @@
 //! Puts the mailboxes of which the log has a checkpoint into the new index.
 
-use heed::RwTxn;
 use posthaste_mail_model::MailboxId;
 use posthaste_store::Result;
 
 use super::catalog::Entry;
 use super::replay::Replay;
 use crate::index::Indexed;
+use crate::index::Writing;
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
 use crate::index::expunged::numbered_key;
@@ -23,7 +23,7 @@ impl Replay<'_> {
     /// Puts the mailboxes that have a checkpoint into the new index.
     pub(super) fn restore(&mut self) -> Result<()> {
         let found = std::mem::take(&mut self.checkpoints.found);
-        let mut txn = self.index.env.write_txn().indexed()?;
+        let mut txn = self.index.write()?;
         let (mut scratch, mut bytes) = (Scratch::default(), 0);
         for (mailbox, mut entries) in found {
             entries.sort_by_key(|entry| std::cmp::Reverse(entry.seq()));
@@ -33,18 +33,18 @@ impl Replay<'_> {
             }
             bytes += self.restore_newest(&mut txn, mailbox, &entries, &mut scratch)?;
             if bytes > STEP {
-                txn.commit().indexed()?;
-                txn = self.index.env.write_txn().indexed()?;
+                txn.commit()?;
+                txn = self.index.write()?;
                 bytes = 0;
             }
         }
-        txn.commit().indexed()
+        txn.commit()
     }
 
     /// Restores a mailbox from its newest checkpoint that is intact. Answers its bytes.
     fn restore_newest(
         &mut self,
-        txn: &mut RwTxn,
+        txn: &mut Writing,
         mailbox: MailboxId,
         newest_first: &[Entry],
         scratch: &mut Scratch,
@@ -81,7 +81,7 @@ impl Replay<'_> {
 
     fn put(
         &self,
-        txn: &mut RwTxn,
+        txn: &mut Writing,
         mailbox: MailboxId,
         entry: &Entry,
         checkpoint: Checkpoint,

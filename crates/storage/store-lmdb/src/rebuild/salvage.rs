@@ -5,7 +5,6 @@
 
 use std::path::Path;
 
-use heed::RwTxn;
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
 use posthaste_store::{MailboxList, Result, Row};
 
@@ -18,7 +17,7 @@ use crate::index::lists;
 use crate::index::logged::Logged;
 use crate::index::packs::PackState;
 use crate::index::summaries::record::{RecordKind, put_summary, summary_from};
-use crate::index::{Index, Indexed, Reading, between};
+use crate::index::{Index, Indexed, Reading, Writing, between};
 
 /// The index before the rebuild, at one moment.
 pub(crate) struct OldIndex {
@@ -107,7 +106,7 @@ impl OldIndex {
     }
 
     /// Notes of expunged messages of a mailbox.
-    fn copy_expunged(&self, mailbox: MailboxId, to: &Index, txn: &mut RwTxn) -> Result<()> {
+    fn copy_expunged(&self, mailbox: MailboxId, to: &Index, txn: &mut Writing) -> Result<()> {
         let old = self.read()?;
         for item in self.index.expunged.prefix_iter(&old, &mailbox.0.to_bytes()).indexed()? {
             let (key, value) = item.indexed()?;
@@ -125,7 +124,7 @@ impl OldIndex {
         mailbox: MailboxId,
         old: OldMailbox,
         to: &Index,
-        txn: &mut RwTxn,
+        txn: &mut Writing,
     ) -> Result<usize> {
         let (low, high) = (uid_key(mailbox, 0), uid_key(mailbox, u32::MAX));
         to.rows.delete_range(txn, &between(&low, &high)).indexed()?;

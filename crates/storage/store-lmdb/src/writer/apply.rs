@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 
-use heed::RwTxn;
 use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq, NumSet};
 use posthaste_store::{
     Content, DirectoryChange, ListCommit, MailboxCommit, MailboxHead, NewMessage, Result, Row, StoreError,
@@ -28,7 +27,7 @@ use crate::index::summaries;
 use crate::index::summaries::record::{
     Origin, RecordKind, SummaryRef, add_summary, put_summary, summary_from,
 };
-use crate::index::{Index, Indexed};
+use crate::index::{Index, Indexed, Writing};
 use crate::log::PackBytes;
 use crate::log::entry;
 use crate::log::pair;
@@ -108,7 +107,7 @@ pub(crate) struct Apply<'a, 'e> {
     /// For bodies of which summaries are made again.
     pub(crate) shared: &'a Shared,
     pub(crate) index: &'a Index,
-    pub(crate) txn: RwTxn<'e>,
+    pub(crate) txn: Writing<'e>,
     pub(crate) batch: Batch,
     /// The next record's sequence number.
     pub(crate) seq: u64,
@@ -468,7 +467,7 @@ pub(crate) struct MailboxChange<'c> {
 /// Writes rows and head of a mailbox.
 pub(crate) fn put_mailbox(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     change: MailboxChange<'_>,
     new: impl Iterator<Item = Row>,
     scratch: &mut Scratch,

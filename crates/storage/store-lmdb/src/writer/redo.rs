@@ -16,7 +16,6 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use heed::RwTxn;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId};
 use posthaste_store::{DirectoryChange, ListCommit, Result, StoreError};
 
@@ -29,7 +28,7 @@ use crate::index::lists;
 use crate::index::packs::PackState;
 use crate::index::rows::Scratch;
 use crate::index::summaries::record::put_summary;
-use crate::index::{Index, Indexed, damaged};
+use crate::index::{Index, Indexed, Writing, damaged};
 use crate::log::PackBytes;
 use crate::log::disk::DiskFile;
 use crate::log::entry::{self, LoggedMailbox};
@@ -62,7 +61,7 @@ pub(crate) enum Summaries<'a> {
 /// Applies logged commits in one transaction.
 pub(crate) struct Redo<'a, 't, 'e> {
     pub(crate) index: &'a Index,
-    pub(crate) txn: &'t mut RwTxn<'e>,
+    pub(crate) txn: &'t mut Writing<'e>,
     pub(crate) summaries: Summaries<'a>,
     pub(crate) scratch: &'a mut Scratch,
     /// Bodies met since the last commit, and where they lie.
@@ -72,7 +71,7 @@ pub(crate) struct Redo<'a, 't, 'e> {
 impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     pub(crate) fn new(
         index: &'a Index,
-        txn: &'t mut RwTxn<'e>,
+        txn: &'t mut Writing<'e>,
         summaries: Summaries<'a>,
         scratch: &'a mut Scratch,
     ) -> Self {

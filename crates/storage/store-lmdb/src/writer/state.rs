@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heed::RwTxn;
-
 use crate::data_dir::reserve::Purpose;
+use crate::index::Writing;
 use crate::index::rows::Scratch;
 use crate::log::PackOffset;
 use crate::log::appender::Appender;
@@ -55,7 +54,7 @@ pub(super) const HELD_BYTES: u64 = 4 << 20;
 
 /// An index transaction with commits that were acknowledged, or that are about to be.
 pub(super) struct OpenTransaction<'e> {
-    pub(super) txn: RwTxn<'e>,
+    pub(super) txn: Writing<'e>,
     /// The next sequence number in it.
     pub(super) seq: u64,
     /// Acknowledged commits in it.

@@ -7,7 +7,7 @@ use posthaste_store::{Result, StoreError};
 
 use super::state::{HELD_BYTES, OpenTransaction, Writer};
 use crate::data_dir::reserve::Purpose;
-use crate::index::Indexed;
+use crate::index::Writing;
 use crate::log::Ahead;
 use crate::log::record::Batch;
 use crate::shared::Shared;
@@ -155,7 +155,7 @@ impl<'e> Writer<'e> {
     pub(super) fn begin(&mut self) -> Result<OpenTransaction<'e>> {
         let shared = self.shared;
         loop {
-            let txn = shared.turn.take(|| shared.index.env.write_txn()).indexed()?;
+            let txn = shared.turn.take(|| shared.index.write())?;
             let place = match self.redo {
                 None => self.tail_of_others(&txn)?,
                 redo => redo,
@@ -208,9 +208,9 @@ fn release(shared: &Shared, purpose: Purpose) -> bool {
 }
 
 /// Commits an index transaction and counts it as our own.
-pub(super) fn commit(shared: &Shared, txn: heed::RwTxn<'_>) -> Result<()> {
+pub(super) fn commit(shared: &Shared, txn: Writing<'_>) -> Result<()> {
     shared.own.begin(txn.id() as u64);
-    let committed = txn.commit().indexed();
+    let committed = txn.commit();
     match &committed {
         Ok(()) => shared.own.committed(),
         Err(error) => {

@@ -1,6 +1,6 @@
 //! What becomes of links when one of their two ends goes.
 
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::Result;
 
@@ -8,13 +8,13 @@ use super::note::{WINDOW, notes_between};
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
 use crate::index::summaries::record::{Origin, RecordKind, is_link_to, put_summary, summary_from};
-use crate::index::{Index, Indexed};
+use crate::index::{Index, Indexed, Writing};
 
 /// Gives those that link to these messages of a mailbox, UIDs rising, summaries of their own.
 /// Answers how many did, and what could not be repaired.
 pub(crate) fn detach(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     mailbox: MailboxId,
     uids: &[u32],
 ) -> Result<(usize, Vec<String>)> {
@@ -42,7 +42,7 @@ pub(crate) fn detach(
 /// Forgets links of a mailbox that must be removed, each with its UID.
 pub(crate) fn forget(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     mailbox: MailboxId,
     links: &[(Origin, u32)],
 ) -> Result<()> {
@@ -69,7 +69,7 @@ enum Detached {
     Damaged,
 }
 
-fn detach_one(index: &Index, txn: &mut RwTxn, origin: Origin, (to, uid): Origin) -> Result<Detached> {
+fn detach_one(index: &Index, txn: &mut Writing, origin: Origin, (to, uid): Origin) -> Result<Detached> {
     let key = uid_key(to, uid);
     let link = index.summaries.get(txn, &key).indexed()?.filter(|value| is_link_to(value, origin));
     let Some(link) = link.and_then(|value| summary_from(seed(to.0), uid, value)) else {

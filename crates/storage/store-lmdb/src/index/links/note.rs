@@ -1,13 +1,13 @@
 //! Who links to a message: found by the message, 64 UIDs at a time.
 
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_mail_model::{Id, MailboxId};
 use posthaste_store::Result;
 
 use crate::index::chunk::uid_key;
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 use crate::index::summaries::record::{Origin, is_link_to};
-use crate::index::{Hex, Index, Indexed, between, damaged};
+use crate::index::{Hex, Index, Indexed, Writing, between, damaged};
 
 /// Origins of one note: the bits of a word.
 pub(super) const WINDOW: u32 = u64::BITS;
@@ -58,7 +58,7 @@ impl Note {
     }
 
     /// Stores the note, or removes it if it is empty.
-    pub(super) fn put(&self, index: &Index, txn: &mut RwTxn) -> Result<()> {
+    pub(super) fn put(&self, index: &Index, txn: &mut Writing) -> Result<()> {
         let key = self.key();
         if self.linked == 0 {
             return index.linked.delete(txn, &key).indexed().map(drop);

@@ -1,6 +1,6 @@
 //! Copies become links.
 
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::{NewMessage, Result, StoreError};
 
@@ -9,7 +9,7 @@ use super::walk::{bad, next_of};
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
 use crate::index::summaries::record::{Origin, put_link, summary_from, summary_parts};
-use crate::index::{Index, Indexed, between};
+use crate::index::{Index, Indexed, Writing, between};
 
 /// Appends to `origins` those of a run of messages that are copied: the message itself, or what it
 /// links to. `bodies`: theirs, as the copy has read them.
@@ -45,7 +45,7 @@ pub(crate) fn origins_of(
 /// Puts a run of copies as links to their origins, and the notes of them.
 pub(crate) fn put_links(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     to: MailboxId,
     copies: &[NewMessage],
     origins: &[Origin],
