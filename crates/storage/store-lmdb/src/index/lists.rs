@@ -13,9 +13,8 @@ use posthaste_store::octets::{Octets, put_counted};
 use posthaste_store::{ListCommit, MailboxEntry, MailboxList, Result, SpecialUse};
 
 use crate::index::checksum::{seed, sum32};
-use crate::index::expunged::{ALL_OF_MAILBOX, numbered_key};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
-use crate::index::{Index, Indexed, Writing, damaged};
+use crate::index::{Index, Indexed, Writing, beginning_with, damaged, due, expunging, heads, removed};
 
 const TAG_MAILBOX: u8 = 1;
 const TAG_SUBSCRIBED: u8 = 2;
@@ -175,9 +174,12 @@ pub(crate) fn accounts(index: &Index, txn: &RoTxn) -> Result<Vec<AccountId>> {
     Ok(all)
 }
 
-/// Whether a mailbox of this id was removed.
-pub(crate) fn was_removed(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<bool> {
-    Ok(index.removed.get(txn, &mailbox.0.to_bytes()).indexed()?.is_some())
+/// The first account that has a list under a key, or behind it.
+pub(crate) fn account_from(index: &Index, txn: &RoTxn, key: &[u8]) -> Result<Option<AccountId>> {
+    let mut records = index.lists.range(txn, &beginning_with(key)).indexed()?;
+    let Some(item) = records.next() else { return Ok(None) };
+    let account = item.indexed()?.0.first_chunk().map(|id| AccountId(Id::from_bytes(*id)));
+    account.map(Some).ok_or_else(damaged("key of a mailbox list"))
 }
 
 /// A mailbox that is in no list: the list commit that made it was lost, or the one that removed it.
@@ -207,9 +209,8 @@ pub(crate) fn unlisted(index: &Index, txn: &RoTxn) -> Result<Vec<Unlisted>> {
         listed.extend(load(index, txn, account)?.entries.iter().map(|entry| entry.id));
     }
     let mut unlisted = Vec::new();
-    for item in index.heads.iter(txn).indexed()? {
-        let id = item.indexed()?.0.first_chunk().map(|id| MailboxId(Id::from_bytes(*id)));
-        let mailbox = id.ok_or_else(damaged("key of a head"))?;
+    for mailbox in heads::mailboxes(index, txn)? {
+        let mailbox = mailbox?.ok_or_else(damaged("key of a head"))?;
         if !listed.contains(&mailbox) {
             // A damaged head is a fault of its own.
             let stored = index.head(txn, mailbox).ok().flatten();
@@ -331,16 +332,14 @@ fn subscription(
 
 /// The mailbox answers `NoMailbox` from now on; its messages are left to maintenance.
 fn remove_mailbox(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
-    let key = mailbox.0.to_bytes();
     // A damaged head does not show where its log is.
     if let Ok(Some(stored)) = index.head(txn, mailbox) {
         index.add_dead(txn, stored.logged.places.iter())?;
     }
-    index.heads.delete(txn, &key).indexed()?;
-    index.due.delete(txn, &key).indexed()?;
-    index.removed.put(txn, &key, &[]).indexed()?;
-    let note = numbered_key(mailbox, ALL_OF_MAILBOX);
-    index.put_set(txn, index.expunging, &note, &posthaste_mail_model::NumSet::new())
+    heads::remove(index, txn, mailbox)?;
+    due::forget(index, txn, mailbox)?;
+    removed::note(index, txn, mailbox)?;
+    expunging::note_all(index, txn, mailbox)
 }
 
 #[cfg(test)]

@@ -23,6 +23,10 @@
 //! | | `04` | every pack that was retired |
 //! | | `01`, body | as in `bodies`: the last few that came |
 //!
+//! Each table has a module of its name, which alone reads and writes it. `linked` has `links`, and
+//! the main database has `packs`, `passes` and `numbers`. A transaction counts what is written
+//! (`transaction`), and the file is made as long as that needs (`room`).
+//!
 //! The main database is the one in which LMDB keeps the others' roots: its page is rewritten by
 //! every transaction, whatever it changes. The values that every append changes are kept there,
 //! too. They are the pack's end, the sequence number, and the new body's place, which is moved to
@@ -35,8 +39,10 @@ pub(crate) mod checksum;
 pub(crate) mod chunk;
 pub(crate) mod copied;
 pub(crate) mod directory;
+pub(crate) mod due;
 pub(crate) mod epoch;
 pub(crate) mod expunged;
+pub(crate) mod expunging;
 pub(crate) mod heads;
 pub(crate) mod links;
 pub(crate) mod lists;
@@ -47,6 +53,7 @@ pub(crate) mod packs;
 pub(crate) mod passes;
 pub(crate) mod prefetch;
 pub(crate) mod read;
+pub(crate) mod removed;
 mod room;
 pub(crate) mod rows;
 pub(crate) mod sealed;
@@ -65,8 +72,8 @@ use heed::types::Bytes;
 use heed::{Env, EnvOpenOptions, MdbError, WithoutTls};
 use posthaste_store::{Result, StoreError};
 
-use self::transaction::Pinned;
-pub(crate) use self::transaction::{Reading, Table, Writing};
+use self::transaction::{Pinned, Table};
+pub(crate) use self::transaction::{Reading, Writing};
 use crate::log::disk::failed;
 use crate::verify::pages::{self, Extent, PageFile};
 use crate::verify::suspicion;
@@ -96,18 +103,18 @@ pub(crate) struct Index {
     map: Option<Range<usize>>,
     /// Bytes of it that were written when last looked.
     written: AtomicUsize,
-    pub(crate) heads: Table,
-    pub(crate) rows: Table,
-    pub(crate) summaries: Table,
-    pub(crate) linked: Table,
-    pub(crate) expunged: Table,
-    pub(crate) expunging: Table,
-    pub(crate) copied: Table,
+    heads: Table,
+    rows: Table,
+    summaries: Table,
+    linked: Table,
+    expunged: Table,
+    expunging: Table,
+    copied: Table,
     bodies: Table,
-    pub(crate) lists: Table,
-    pub(crate) removed: Table,
-    pub(crate) directory: Table,
-    pub(crate) due: Table,
+    lists: Table,
+    removed: Table,
+    directory: Table,
+    due: Table,
     main: Table,
     /// Bytes of a mailbox's commits below which it gets no checkpoint.
     pub(crate) checkpoint_from: u64,
@@ -318,8 +325,13 @@ impl Index {
 }
 
 /// Both ends included.
-pub(crate) fn between<'a>(low: &'a [u8], high: &'a [u8]) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
+fn between<'a>(low: &'a [u8], high: &'a [u8]) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
     (Bound::Included(low), Bound::Included(high))
+}
+
+/// From a key on. LMDB has no empty key to start from.
+fn beginning_with(key: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (if key.is_empty() { Bound::Unbounded } else { Bound::Included(key) }, Bound::Unbounded)
 }
 
 /// Bytes as a person can search for them. They become text only where a fault is printed: walks

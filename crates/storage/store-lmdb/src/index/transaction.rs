@@ -60,7 +60,7 @@ impl<'e> Deref for Writing<'e> {
 /// A table: keys and values are bytes, in byte order. It is read as any database of LMDB, and
 /// written only in a transaction that counts.
 #[derive(Clone, Copy)]
-pub(crate) struct Table(Database<Bytes, Bytes>);
+pub(super) struct Table(Database<Bytes, Bytes>);
 
 impl Table {
     pub(super) fn new(database: Database<Bytes, Bytes>) -> Self {
@@ -68,17 +68,17 @@ impl Table {
     }
 
     /// Puts a record, in place of one with this key.
-    pub(crate) fn put(self, txn: &mut Writing, key: &[u8], value: &[u8]) -> heed::Result<()> {
+    pub(super) fn put(self, txn: &mut Writing, key: &[u8], value: &[u8]) -> heed::Result<()> {
         self.0.put(&mut txn.0, key, value)
     }
 
     /// Deletes a record; answers whether there was one.
-    pub(crate) fn delete(self, txn: &mut Writing, key: &[u8]) -> heed::Result<bool> {
+    pub(super) fn delete(self, txn: &mut Writing, key: &[u8]) -> heed::Result<bool> {
         self.0.delete(&mut txn.0, key)
     }
 
     /// Deletes the records of a range; answers how many there were.
-    pub(crate) fn delete_range(
+    pub(super) fn delete_range(
         self,
         txn: &mut Writing,
         range: &impl RangeBounds<[u8]>,

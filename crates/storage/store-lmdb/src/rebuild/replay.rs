@@ -15,15 +15,10 @@ use super::checkpoints::Checkpoints;
 use super::pack::Pack;
 use super::ranges::Ranges;
 use super::salvage::OldIndex;
-use crate::index::chunk::{self, uid_of};
-use crate::index::directory;
-use crate::index::expunged::ALL_OF_MAILBOX;
-use crate::index::expunged::numbered_key;
 use crate::index::heads::StoredHead;
-use crate::index::lists;
 use crate::index::packs::PackState;
-use crate::index::rows::{RowWalk, Scratch};
-use crate::index::{Index, Indexed, Writing, damaged};
+use crate::index::rows::{self, RowWalk, Scratch};
+use crate::index::{Index, Writing, damaged, directory, expunging, lists, removed};
 use crate::log::PackBytes;
 use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
@@ -443,7 +438,7 @@ impl<'a> Replay<'a> {
         }
         // The commits of a removed mailbox are not redone: there is nothing to remove.
         for mailbox in &commit.remove {
-            self.index.expunging.delete(txn, &numbered_key(*mailbox, ALL_OF_MAILBOX)).indexed()?;
+            expunging::forget_all(self.index, txn, *mailbox)?;
         }
         Ok(())
     }
@@ -491,7 +486,7 @@ impl<'a> Replay<'a> {
             }
         }
         for mailbox in old.mailboxes() {
-            let is_removed = self.index.removed.get(&txn, &mailbox.0.to_bytes()).indexed()?.is_some();
+            let is_removed = removed::has(self.index, &txn, mailbox)?;
             // A head that is damaged, too, removes no doubt.
             let Some(stored) = old.head(mailbox) else { continue };
             if is_removed || stored.head.modseq <= self.modseq(&txn, mailbox)? {
@@ -526,10 +521,8 @@ impl<'a> Replay<'a> {
         for &mailbox in &self.gaps {
             let Some(stored) = self.index.head(txn, mailbox)? else { continue };
             let mut rows: Vec<Row> = Vec::new();
-            for item in self.index.rows.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()? {
-                let (key, value) = item.indexed()?;
-                let low = uid_of(mailbox, key).ok_or_else(damaged("key of a chunk"))?;
-                chunk::decode(mailbox, low, value, &mut rows).ok_or_else(damaged("rows of a new index"))?;
+            for chunk in rows::chunks(self.index, txn, mailbox)? {
+                chunk?.add_rows(&mut rows)?;
             }
             let counts = counts_of(&rows);
             // No expunge before the gap is known for certain.

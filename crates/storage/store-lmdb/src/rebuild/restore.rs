@@ -5,15 +5,12 @@ use posthaste_store::Result;
 
 use super::catalog::Entry;
 use super::replay::Replay;
-use crate::index::Indexed;
-use crate::index::Writing;
 use crate::index::checksum::seed;
-use crate::index::chunk::uid_key;
-use crate::index::expunged::numbered_key;
 use crate::index::heads::StoredHead;
 use crate::index::logged::{ByPack, Logged};
 use crate::index::rows::{self, Scratch};
 use crate::index::summaries::record::put_summary;
+use crate::index::{Writing, expunged, summaries};
 use crate::log::checkpoint::{self, Checkpoint};
 
 /// Bytes of checkpoints of one index transaction.
@@ -87,17 +84,16 @@ impl Replay<'_> {
         checkpoint: Checkpoint,
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let Checkpoint { upto, forgotten, head, expunged, messages } = checkpoint;
+        let Checkpoint { upto, forgotten, head, expunged: went, messages } = checkpoint;
         let own = seed(mailbox.0);
         for (row, body, saved) in &messages {
             let uid = row.uid().value();
             put_summary(&mut scratch.bytes, own, uid, *body, *saved, &[]);
-            self.index.summaries.put(txn, &uid_key(mailbox, uid), &scratch.bytes).indexed()?;
+            summaries::put(self.index, txn, mailbox, uid, &scratch.bytes)?;
         }
         rows::append(self.index, txn, mailbox, messages.iter().map(|(row, ..)| *row), scratch)?;
-        for (modseq, set) in &expunged {
-            let key = numbered_key(mailbox, modseq.value());
-            self.index.put_set(txn, self.index.expunged, &key, set)?;
+        for (modseq, set) in &went {
+            expunged::note(self.index, txn, mailbox, *modseq, set)?;
         }
         let size = entry.found.header.record_len();
         let mut places = ByPack::default();

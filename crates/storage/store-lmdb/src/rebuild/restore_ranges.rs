@@ -5,8 +5,7 @@ use posthaste_store::{DirectoryEntry, ListCommit, MailboxList, Result};
 
 use super::catalog::Entry;
 use super::replay::Replay;
-use crate::index::directory::directory_value;
-use crate::index::{Indexed, Writing, lists};
+use crate::index::{Writing, directory, lists, removed};
 use crate::log::range::{self, Place, RangeCheckpoint, Rows, Table};
 
 impl Replay<'_> {
@@ -77,7 +76,7 @@ impl Replay<'_> {
     /// A mailbox is removed permanently: its commits are not replayed, and no list makes it again.
     pub(super) fn put_removed(&mut self, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
         self.note_removed(mailbox);
-        self.index.removed.put(txn, &mailbox.0.to_bytes(), &[]).indexed()
+        removed::note(self.index, txn, mailbox)
     }
 
     fn put_list(&self, txn: &mut Writing, list: &MailboxList) -> Result<()> {
@@ -95,8 +94,7 @@ impl Replay<'_> {
     }
 
     fn put_directory(&self, txn: &mut Writing, entry: &DirectoryEntry) -> Result<()> {
-        let value = directory_value(&entry.name, entry.version, &entry.value);
-        self.index.directory.put(txn, entry.name.as_bytes(), &value).indexed()
+        directory::put_record(self.index, txn, &entry.name, entry.version, &entry.value)
     }
 
     /// Whether checkpoints have what a record of this number says of an account's list.

@@ -13,21 +13,16 @@ use posthaste_store::{
 
 use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
-use crate::index::chunk::uid_key;
-use crate::index::copied::copied_value;
-use crate::index::directory;
-use crate::index::expunged::numbered_key;
 use crate::index::heads::StoredHead;
-use crate::index::links;
-use crate::index::lists;
 use crate::index::logged::Logged;
 use crate::index::packs::PackState;
 use crate::index::rows::{self, RowWalk, Scratch};
-use crate::index::summaries;
 use crate::index::summaries::record::{
     Origin, RecordKind, SummaryRef, add_summary, put_summary, summary_from,
 };
-use crate::index::{Index, Indexed, Writing};
+use crate::index::{
+    Index, Writing, copied, directory, due, expunged, expunging, links, lists, removed, summaries,
+};
 use crate::log::PackBytes;
 use crate::log::entry;
 use crate::log::pair;
@@ -270,28 +265,27 @@ impl Apply<'_, '_> {
     fn messages(&mut self, commit: &MailboxCommit) -> Result<()> {
         let mut bodies = NewBodies::default();
         let mut rest = &commit.appended[..];
-        let mut copied = NumSet::new();
+        let mut copies = NumSet::new();
         while let Some(message) = rest.first() {
             let is_copy = source(message).is_some();
             let same = rest.iter().take_while(|m| source(m).is_some() == is_copy).count();
             let (these, after) = rest.split_at(same);
             rest = after;
             if is_copy {
-                these.iter().for_each(|m| copied.push(m.row.uid().value()));
+                these.iter().for_each(|m| copies.push(m.row.uid().value()));
                 self.copies(commit.mailbox, these)?;
             } else {
                 self.new_messages(commit.mailbox, these, &mut bodies)?;
             }
         }
         self.index.add_bodies(&mut self.txn, &bodies.places)?;
-        if copied.is_empty() {
+        if copies.is_empty() {
             return Ok(());
         }
         // Counting references is left to maintenance; see `maintain` for why no body can be lost
         // meanwhile.
-        let key = self.next_seq().to_be_bytes();
-        let value = copied_value(&key, commit.mailbox, &copied);
-        self.index.copied.put(&mut self.txn, &key, &value).indexed()
+        let seq = self.next_seq();
+        copied::note(self.index, &mut self.txn, seq, commit.mailbox, &copies)
     }
 
     /// Bodies and summaries of messages that come from outside.
@@ -307,7 +301,7 @@ impl Apply<'_, '_> {
             let Content::New { summary, .. } = &message.content else { continue };
             let uid = message.row.uid().value();
             put_summary(&mut self.scratch.bytes, own, uid, message.body, message.saved, summary);
-            self.index.summaries.put(&mut self.txn, &uid_key(to, uid), &self.scratch.bytes).indexed()?;
+            summaries::put(self.index, &mut self.txn, to, uid, &self.scratch.bytes)?;
             self.note_demand(self.scratch.bytes.len() + BESIDE_SUMMARY);
         }
         Ok(())
@@ -380,7 +374,7 @@ impl Apply<'_, '_> {
         let (mut made, mut places) = (Vec::new(), Vec::with_capacity(copies.len()));
         let mut longest = 0;
         for (message, &(from, at)) in copies.iter().zip(origins) {
-            let value = self.index.summaries.get(&self.txn, &uid_key(from, at)).indexed()?;
+            let value = summaries::record(self.index, &self.txn, from, at)?;
             let found = value.and_then(|value| summary_from(seed(from.0), at, value));
             let mended;
             let summary = match found {
@@ -402,8 +396,8 @@ impl Apply<'_, '_> {
         }
         for at in filling_order(copies.len(), longest) {
             let (Some(message), Some(place)) = (copies.get(at), places.get(at)) else { continue };
-            let key = uid_key(to, message.row.uid().value());
-            self.index.summaries.put(&mut self.txn, &key, &made[place.clone()]).indexed()?;
+            let uid = message.row.uid().value();
+            summaries::put(self.index, &mut self.txn, to, uid, &made[place.clone()])?;
         }
         self.note_demand(made.len() + copies.len() * BESIDE_SUMMARY);
         Ok(())
@@ -412,9 +406,8 @@ impl Apply<'_, '_> {
     /// Notes of removed messages: for later readers, and for maintenance.
     fn expunged(&mut self, commit: &MailboxCommit) -> Result<()> {
         for (modseq, set) in &commit.expunged {
-            let key = numbered_key(commit.mailbox, modseq.value());
-            self.index.put_set(&mut self.txn, self.index.expunged, &key, set)?;
-            self.index.put_set(&mut self.txn, self.index.expunging, &key, set)?;
+            expunged::note(self.index, &mut self.txn, commit.mailbox, *modseq, set)?;
+            expunging::note(self.index, &mut self.txn, commit.mailbox, *modseq, set)?;
         }
         Ok(())
     }
@@ -426,7 +419,7 @@ impl Apply<'_, '_> {
             return Ok(Applied::Conflict);
         }
         for entry in &commit.upsert {
-            if lists::was_removed(self.index, &self.txn, entry.id)? {
+            if removed::has(self.index, &self.txn, entry.id)? {
                 let why = "a mailbox of this id was removed from the store, which never takes an id again";
                 return Ok(Applied::Refused(StoreError::Refused(why)));
             }
@@ -478,7 +471,7 @@ pub(crate) fn put_mailbox(
     rows::append(index, txn, mailbox, new, scratch)?;
     let mut stored = StoredHead { head: head.clone(), ..before };
     if stored.logged.grew(record, head.counts.messages, index.checkpoint_from) {
-        index.due.put(txn, &mailbox.0.to_bytes(), &[]).indexed()?;
+        due::note(index, txn, mailbox)?;
     }
     index.put_head(txn, mailbox, &stored)
 }

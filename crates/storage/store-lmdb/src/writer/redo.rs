@@ -21,14 +21,10 @@ use posthaste_store::{DirectoryChange, ListCommit, Result, StoreError};
 
 use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
-use crate::index::chunk::uid_key;
-use crate::index::directory;
-use crate::index::expunged::numbered_key;
-use crate::index::lists;
 use crate::index::packs::PackState;
 use crate::index::rows::Scratch;
 use crate::index::summaries::record::put_summary;
-use crate::index::{Index, Indexed, Writing, damaged};
+use crate::index::{Index, Writing, damaged, directory, expunged, expunging, lists, summaries};
 use crate::log::PackBytes;
 use crate::log::disk::DiskFile;
 use crate::log::entry::{self, LoggedMailbox};
@@ -132,7 +128,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
             };
             let uid = row.uid().value();
             put_summary(&mut self.scratch.bytes, seed(mailbox.0), uid, *body, *saved, &summary);
-            self.index.summaries.put(self.txn, &uid_key(mailbox, uid), &self.scratch.bytes).indexed()?;
+            summaries::put(self.index, self.txn, mailbox, uid, &self.scratch.bytes)?;
         }
         Ok(())
     }
@@ -164,16 +160,13 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     /// maintenance to remove.
     fn expunged(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<()> {
         for (modseq, set) in &logged.expunged {
-            let key = numbered_key(mailbox, modseq.value());
-            self.index.put_set(self.txn, self.index.expunged, &key, set)?;
+            expunged::note(self.index, self.txn, mailbox, *modseq, set)?;
             if matches!(self.summaries, Summaries::AtOnce(..)) {
-                self.index.put_set(self.txn, self.index.expunging, &key, set)?;
+                expunging::note(self.index, self.txn, mailbox, *modseq, set)?;
                 continue;
             }
-            for &(low, high) in set.ranges() {
-                let (low, high) = (uid_key(mailbox, low), uid_key(mailbox, high));
-                let range = crate::index::between(&low, &high);
-                self.index.summaries.delete_range(self.txn, &range).indexed()?;
+            for &range in set.ranges() {
+                summaries::remove_range(self.index, self.txn, mailbox, range)?;
             }
         }
         Ok(())

@@ -7,7 +7,7 @@ use posthaste_store::Result;
 use crate::index::chunk::uid_key;
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 use crate::index::summaries::record::{Origin, is_link_to};
-use crate::index::{Hex, Index, Indexed, Writing, between, damaged};
+use crate::index::{Hex, Index, Indexed, Writing, between, damaged, summaries};
 
 /// Origins of one note: the bits of a word.
 pub(super) const WINDOW: u32 = u64::BITS;
@@ -117,7 +117,7 @@ pub(crate) fn noted(index: &Index, txn: &RoTxn, faults: &mut Vec<String>) -> Res
         let note = Note::read(key, value)?;
         for (at, uid) in note.links() {
             let ((from, _), (mailbox, _)) = (note.first, note.copy);
-            let value = index.summaries.get(txn, &uid_key(mailbox, uid)).indexed()?;
+            let value = summaries::record(index, txn, mailbox, uid)?;
             if value.is_some_and(|value| is_link_to(value, (from, at))) {
                 count += 1;
             } else {
