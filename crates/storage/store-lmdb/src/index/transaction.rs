@@ -36,16 +36,36 @@ impl<'i> Deref for Reading<'i> {
 
 /// A writing transaction. There is one at a time, in all processes together. It is given up when it
 /// is dropped.
-pub(crate) struct Writing<'e>(RwTxn<'e>);
+pub(crate) struct Writing<'e> {
+    txn: RwTxn<'e>,
+    demand: u64,
+}
+
+/// Bytes that a record takes beside its key and value: its head, its place in the page, and its
+/// share of the pages that LMDB copies. LMDB copies a page once in a transaction, at its first
+/// change. A record among neighbours shares it with them. For one that stands alone,
+/// [`Index::reserve`](super::Index::reserve) doubles the sum and adds a few dozen pages.
+const BESIDE_RECORD: u64 = 256;
 
 impl<'e> Writing<'e> {
     pub(super) fn new(txn: RwTxn<'e>) -> Self {
-        Self(txn)
+        Self { txn, demand: 0 }
+    }
+
+    /// Bytes of all that was put so far, and of the share of pages that each put and each deletion
+    /// takes.
+    pub(crate) fn demand(&self) -> u64 {
+        self.demand
+    }
+
+    /// Counts records with so many bytes of keys and values.
+    fn count(&mut self, records: usize, bytes: usize) {
+        self.demand += records as u64 * BESIDE_RECORD + bytes as u64;
     }
 
     /// Makes it durable.
     pub(crate) fn commit(self) -> Result<()> {
-        self.0.commit().indexed()
+        self.txn.commit().indexed()
     }
 }
 
@@ -53,7 +73,7 @@ impl<'e> Deref for Writing<'e> {
     type Target = RoTxn<'e, WithoutTls>;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.txn
     }
 }
 
@@ -69,12 +89,17 @@ impl Table {
 
     /// Puts a record, in place of one with this key.
     pub(super) fn put(self, txn: &mut Writing, key: &[u8], value: &[u8]) -> heed::Result<()> {
-        self.0.put(&mut txn.0, key, value)
+        txn.count(1, key.len() + value.len());
+        self.0.put(&mut txn.txn, key, value)
     }
 
     /// Deletes a record; answers whether there was one.
     pub(super) fn delete(self, txn: &mut Writing, key: &[u8]) -> heed::Result<bool> {
-        self.0.delete(&mut txn.0, key)
+        let was_there = self.0.delete(&mut txn.txn, key)?;
+        if was_there {
+            txn.count(1, key.len());
+        }
+        Ok(was_there)
     }
 
     /// Deletes the records of a range; answers how many there were.
@@ -83,7 +108,9 @@ impl Table {
         txn: &mut Writing,
         range: &impl RangeBounds<[u8]>,
     ) -> heed::Result<usize> {
-        self.0.delete_range(&mut txn.0, range)
+        let deleted = self.0.delete_range(&mut txn.txn, range)?;
+        txn.count(deleted, 0);
+        Ok(deleted)
     }
 }
 
@@ -92,5 +119,55 @@ impl Deref for Table {
 
     fn deref(&self) -> &Self::Target {
         &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::{Index, due, expunged};
+    use crate::log::Ahead;
+    use posthaste_mail_model::{Id, MailboxId, ModSeq, NumSet};
+
+    const MAILBOX: MailboxId = MailboxId(Id::from_bytes([7; 16]));
+
+    #[test]
+    fn what_is_put_and_deleted_is_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = Index::open(dir.path(), 1 << 24, 8).unwrap();
+        let mut txn = index.write().unwrap();
+        assert_eq!(txn.demand(), 0);
+        due::note(&index, &mut txn, MAILBOX).unwrap();
+        assert_eq!(txn.demand(), 16 + BESIDE_RECORD);
+        due::forget(&index, &mut txn, MAILBOX).unwrap();
+        assert_eq!(txn.demand(), 2 * (16 + BESIDE_RECORD), "LMDB copies the page of a deletion, too");
+        due::forget(&index, &mut txn, MAILBOX).unwrap();
+        assert_eq!(txn.demand(), 2 * (16 + BESIDE_RECORD), "it was not there");
+        let before = txn.demand();
+        for modseq in 1..=5 {
+            let set = NumSet::range(1, 9);
+            expunged::note(&index, &mut txn, MAILBOX, ModSeq::new(modseq).unwrap(), &set).unwrap();
+        }
+        let noted = txn.demand();
+        assert!(noted > before + 5 * (24 + 4 + BESIDE_RECORD));
+        expunged::forget_all(&index, &mut txn, MAILBOX).unwrap();
+        assert_eq!(txn.demand(), noted + 5 * BESIDE_RECORD);
+    }
+
+    #[test]
+    fn room_is_made_for_what_was_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = Index::open(dir.path(), 1 << 26, 8).unwrap();
+        let mut txn = index.write().unwrap();
+        let set = NumSet::from_ranges((1..2_000).map(|n| (n * 1_000, n * 1_000)));
+        for modseq in 1..=500 {
+            expunged::note(&index, &mut txn, MAILBOX, ModSeq::new(modseq).unwrap(), &set).unwrap();
+        }
+        let len = || std::fs::metadata(dir.path().join("data.mdb")).unwrap().len();
+        index.reserve(&txn, || Ok(Ahead::Nothing)).unwrap();
+        let made = len();
+        assert!(made > 2 * txn.demand());
+        txn.commit().unwrap();
+        assert_eq!(len(), made, "the commit found room");
     }
 }

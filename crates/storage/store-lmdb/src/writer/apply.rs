@@ -41,12 +41,6 @@ pub(crate) enum Applied {
     Refused(StoreError),
 }
 
-/// Bytes of a message beside its summary. Its row shares a page with 143 others and is written with
-/// some of them. Then come its link and its body's place.
-const BESIDE_SUMMARY: usize = 256;
-/// A page. An expunge may rewrite one for each range of UIDs.
-const PAGE: usize = 4096;
-
 /// Bodies a commit brings: each once, though several of its messages may hold it.
 #[derive(Default)]
 struct NewBodies {
@@ -108,17 +102,10 @@ pub(crate) struct Apply<'a, 'e> {
     pub(crate) seq: u64,
     /// From how many neighbours on copies are linked.
     pub(crate) links_from: usize,
-    /// Bytes of records and their share of pages that the index needs for the commits so far.
-    /// `Index::reserve` doubles it.
-    pub(crate) demand: u64,
     pub(crate) scratch: &'a mut Scratch,
 }
 
 impl Apply<'_, '_> {
-    fn note_demand(&mut self, bytes: usize) {
-        self.demand += bytes as u64;
-    }
-
     fn next_seq(&mut self) -> u64 {
         self.seq += 1;
         self.seq - 1
@@ -191,10 +178,6 @@ impl Apply<'_, '_> {
         self.messages(commit)?;
         self.expunged(commit)?;
         let MailboxCommit { mailbox, ref head, ref appended, ref changed, ref expunged, .. } = *commit;
-        self.note_demand(changed.len() * BESIDE_SUMMARY);
-        let ranges: usize = expunged.iter().map(|(_, set)| set.ranges().len()).sum();
-        let rows = head.counts.messages.max(stored.head.counts.messages) as usize * size_of::<Row>();
-        self.note_demand((ranges * PAGE).min(rows));
         let record = (self.batch.pack, record);
         let change = MailboxChange { mailbox, before: stored, head, changed, expunged, record };
         let new = appended.iter().map(|m| m.row);
@@ -302,7 +285,6 @@ impl Apply<'_, '_> {
             let uid = message.row.uid().value();
             put_summary(&mut self.scratch.bytes, own, uid, message.body, message.saved, summary);
             summaries::put(self.index, &mut self.txn, to, uid, &self.scratch.bytes)?;
-            self.note_demand(self.scratch.bytes.len() + BESIDE_SUMMARY);
         }
         Ok(())
     }
@@ -361,7 +343,6 @@ impl Apply<'_, '_> {
             let (copies, origins) = (&copies[run.clone()], &origins[run]);
             if copies.len() >= self.links_from && !is_damaged {
                 links::put_links(self.index, &mut self.txn, to, copies, origins)?;
-                self.note_demand(copies.len() * BESIDE_SUMMARY);
             } else {
                 self.copied_summaries(to, copies, origins)?;
             }
@@ -399,7 +380,6 @@ impl Apply<'_, '_> {
             let uid = message.row.uid().value();
             summaries::put(self.index, &mut self.txn, to, uid, &made[place.clone()])?;
         }
-        self.note_demand(made.len() + copies.len() * BESIDE_SUMMARY);
         Ok(())
     }
 

@@ -168,7 +168,7 @@ impl Writer<'_> {
         index.put_seq(&mut txn, done.seq)?;
         // The redo may have retired or sealed the pack's predecessors, never the pack itself.
         index.put_pack(&mut txn, pack, PackState { end: done.end, ..state })?;
-        index.reserve(done.end - state.end, || ahead(shared, Purpose::Deletion))?;
+        index.reserve(&txn, || ahead(shared, Purpose::Deletion))?;
         match self.redo {
             // Acknowledged by this process, whose views have it.
             Some(_) => commit(shared, txn)?,

@@ -59,15 +59,20 @@ pub(super) struct OpenTransaction<'e> {
     pub(super) seq: u64,
     /// Acknowledged commits in it.
     pub(super) commits: usize,
-    /// Bytes they need in the index.
-    pub(super) demand: u64,
+    /// Bytes of their records in packs.
+    pub(super) logged: u64,
     /// When the index must have them.
     pub(super) due: Instant,
 }
 
 impl OpenTransaction<'_> {
+    /// Bytes in packs and in the index.
+    pub(super) fn bytes(&self) -> u64 {
+        self.txn.demand() + self.logged
+    }
+
     pub(super) fn is_full(&self) -> bool {
-        self.commits >= HELD_COMMITS || self.demand >= HELD_BYTES
+        self.commits >= HELD_COMMITS || self.bytes() >= HELD_BYTES
     }
 }
 
