@@ -29,7 +29,7 @@ use crate::index::lists::{self, Unlisted};
 use crate::index::read;
 use crate::index::summaries;
 use crate::index::verified::Verified;
-use crate::index::{CHECKPOINT_FROM, Index, Indexed};
+use crate::index::{CHECKPOINT_FROM, Index};
 use crate::log::appender::Appender;
 use crate::log::disk::{Disk, RealDisk, failed};
 use crate::log::reader::{PackReader, ReadFault};
@@ -159,9 +159,9 @@ fn make_parts(dir: &Path, options: &Options) -> Result<()> {
         _ => std::fs::create_dir_all(dir.join("packs")).map_err(unavailable)?,
     }
     let index = open_index(dir, options)?;
-    index.env.force_sync().indexed()?;
+    index.sync()?;
     format::make(dir)?;
-    index.env.prepare_for_closing().wait();
+    index.close();
     Ok(())
 }
 

@@ -83,6 +83,11 @@ impl Reserve {
         self.free().saturating_add(self.len())
     }
 
+    /// Whether nothing is left of it to release.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Whether a file may be made longer for this purpose, and how far. `packs`: bytes of all
     /// packs.
     pub(crate) fn admit(&self, purpose: Purpose, packs: u64) -> Result<Ahead> {

@@ -4,11 +4,11 @@
 //! up to November 2026 kept the last few that came in the main database. They are read there, and
 //! move to the table when the next body comes.
 
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_mail_model::{BodyId, Id};
 use posthaste_store::Result;
 
-use super::{Hex, Index, Indexed, damaged};
+use super::{Hex, Index, Indexed, Writing, damaged};
 use crate::index::checksum::{seed, sum32};
 use crate::index::sealed::unseal;
 
@@ -63,7 +63,7 @@ impl Index {
     }
 
     /// Changes where a body lies, or who holds it.
-    pub(crate) fn put_body(&self, txn: &mut RwTxn, body: BodyId, place: BodyPlace) -> Result<()> {
+    pub(crate) fn put_body(&self, txn: &mut Writing, body: BodyId, place: BodyPlace) -> Result<()> {
         let value = place.to_value(body);
         let recent = recent_key(body);
         if self.main.get(txn, &recent).indexed()?.is_some() {
@@ -73,7 +73,7 @@ impl Index {
     }
 
     /// Puts new bodies into the index.
-    pub(crate) fn add_bodies(&self, txn: &mut RwTxn, new: &[(BodyId, BodyPlace)]) -> Result<()> {
+    pub(crate) fn add_bodies(&self, txn: &mut Writing, new: &[(BodyId, BodyPlace)]) -> Result<()> {
         if new.is_empty() {
             return Ok(());
         }
@@ -85,7 +85,7 @@ impl Index {
     }
 
     /// Moves bodies from the main database to the table.
-    fn move_recent(&self, txn: &mut RwTxn) -> Result<()> {
+    fn move_recent(&self, txn: &mut Writing) -> Result<()> {
         let mut recent = Vec::new();
         for item in self.main.prefix_iter(txn, &[RECENT]).indexed()? {
             let (key, value) = item.indexed()?;
@@ -99,7 +99,7 @@ impl Index {
     }
 
     /// A body nobody holds any more.
-    pub(crate) fn remove_body(&self, txn: &mut RwTxn, body: BodyId) -> Result<()> {
+    pub(crate) fn remove_body(&self, txn: &mut Writing, body: BodyId) -> Result<()> {
         if !self.main.delete(txn, &recent_key(body)).indexed()? {
             self.bodies.delete(txn, &body.0.to_bytes()).indexed()?;
         }

@@ -2,11 +2,12 @@
 //!
 //! Key: sequence number (8). Value: sum (4), mailbox (16), set of UIDs.
 
+use heed::RoTxn;
 use posthaste_mail_model::{MailboxId, NumSet};
 use posthaste_store::Result;
 use posthaste_store::octets::{Octets, put_set};
 
-use super::{Hex, damaged};
+use super::{Hex, Index, Indexed, Writing, damaged};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 
 /// A note of copies: mailbox and set.
@@ -23,4 +24,52 @@ pub(crate) fn copied_value(key: &[u8], mailbox: MailboxId, set: &NumSet) -> Vec<
     value.extend_from_slice(&mailbox.0.to_bytes());
     put_set(&mut value, set);
     seal(seed_of_key(key), value)
+}
+
+/// A note of copies whose bodies are to be counted.
+pub(crate) struct Note {
+    key: Vec<u8>,
+    pub(crate) mailbox: MailboxId,
+    pub(crate) set: NumSet,
+}
+
+/// Notes copies under the sequence number that they took.
+pub(crate) fn note(
+    index: &Index,
+    txn: &mut Writing,
+    seq: u64,
+    mailbox: MailboxId,
+    set: &NumSet,
+) -> Result<()> {
+    let key = seq.to_be_bytes();
+    index.copied.put(txn, &key, &copied_value(&key, mailbox, set)).indexed()
+}
+
+/// Whether all copies are counted.
+pub(crate) fn is_empty(index: &Index, txn: &RoTxn) -> Result<bool> {
+    index.copied.is_empty(txn).indexed()
+}
+
+/// The first note.
+pub(crate) fn first(index: &Index, txn: &RoTxn) -> Result<Option<Note>> {
+    let Some((key, value)) = index.copied.first(txn).indexed()? else { return Ok(None) };
+    let (mailbox, set) = copied_from(key, value)?;
+    Ok(Some(Note { key: key.to_vec(), mailbox, set }))
+}
+
+/// All notes: mailboxes and UIDs.
+pub(crate) fn all<'t>(
+    index: &Index,
+    txn: &'t RoTxn,
+) -> Result<impl Iterator<Item = Result<(MailboxId, NumSet)>> + use<'t>> {
+    let records = index.copied.iter(txn).indexed()?;
+    Ok(records.map(|item| item.indexed().and_then(|(key, value)| copied_from(key, value))))
+}
+
+/// Leaves of a note what is still to be counted.
+pub(crate) fn leave(index: &Index, txn: &mut Writing, note: &Note, rest: &NumSet) -> Result<()> {
+    if rest.is_empty() {
+        return index.copied.delete(txn, &note.key).indexed().map(drop);
+    }
+    index.copied.put(txn, &note.key, &copied_value(&note.key, note.mailbox, rest)).indexed()
 }

@@ -5,17 +5,17 @@
 use std::ops::Bound;
 
 use bytes::Bytes;
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_store::{DirectoryChange, DirectoryEntry, Result};
 
-use super::{Index, Indexed, damaged};
+use super::{Index, Indexed, Writing, beginning_with, damaged};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 
 /// Bytes of a directory record's name.
 pub(crate) const NAME_MAX: usize = 400;
 
 /// A directory record.
-pub(crate) fn directory_value(name: &str, version: u64, content: &[u8]) -> Vec<u8> {
+fn directory_value(name: &str, version: u64, content: &[u8]) -> Vec<u8> {
     let mut out = open_value();
     out.extend_from_slice(&version.to_le_bytes());
     out.extend_from_slice(content);
@@ -45,14 +45,12 @@ pub(crate) fn directory_scan(
     after: Option<&str>,
     limit: usize,
 ) -> Result<Vec<DirectoryEntry>> {
-    let low = match after {
-        Some(after) if after >= prefix => Bound::Excluded(after.as_bytes()),
-        _ => Bound::Included(prefix.as_bytes()),
+    let range = match after {
+        Some(after) if after >= prefix => (Bound::Excluded(after.as_bytes()), Bound::Unbounded),
+        _ => beginning_with(prefix.as_bytes()),
     };
-    // LMDB has no empty key to start from.
-    let low = if matches!(low, Bound::Included([])) { Bound::Unbounded } else { low };
     let mut found = Vec::new();
-    for item in index.directory.range(txn, &(low, Bound::Unbounded)).indexed()?.take(limit) {
+    for item in index.directory.range(txn, &range).indexed()?.take(limit) {
         let (key, value) = item.indexed()?;
         if !key.starts_with(prefix.as_bytes()) {
             break;
@@ -63,16 +61,46 @@ pub(crate) fn directory_scan(
     Ok(found)
 }
 
-/// Applies a change whose version was checked.
-pub(crate) fn apply_directory(index: &Index, txn: &mut RwTxn, change: &DirectoryChange) -> Result<()> {
-    let key = change.name.as_bytes();
-    match &change.value {
-        Some(content) => {
-            let value = directory_value(&change.name, change.expected + 1, content);
-            index.directory.put(txn, key, &value).indexed()
-        }
-        None => index.directory.delete(txn, key).indexed().map(|_| ()),
+/// A record, read where it lies.
+pub(crate) struct Record<'t> {
+    pub(crate) key: &'t [u8],
+    value: &'t [u8],
+}
+
+impl Record<'_> {
+    /// The record under its name; `None` if it is damaged.
+    pub(crate) fn entry(&self) -> Option<DirectoryEntry> {
+        directory_from(std::str::from_utf8(self.key).ok()?, self.value)
     }
+}
+
+/// The records from a key on, by name.
+pub(crate) fn records_from<'t>(
+    index: &Index,
+    txn: &'t RoTxn,
+    key: &[u8],
+) -> Result<impl Iterator<Item = Result<Record<'t>>> + use<'t>> {
+    let records = index.directory.range(txn, &beginning_with(key)).indexed()?;
+    Ok(records.map(|item| item.indexed().map(|(key, value)| Record { key, value })))
+}
+
+/// Applies a change whose version was checked.
+pub(crate) fn apply_directory(index: &Index, txn: &mut Writing, change: &DirectoryChange) -> Result<()> {
+    match &change.value {
+        Some(content) => put_record(index, txn, &change.name, change.expected + 1, content),
+        None => index.directory.delete(txn, change.name.as_bytes()).indexed().map(drop),
+    }
+}
+
+/// Puts a record of this version.
+pub(crate) fn put_record(
+    index: &Index,
+    txn: &mut Writing,
+    name: &str,
+    version: u64,
+    content: &[u8],
+) -> Result<()> {
+    index.directory.put(txn, name.as_bytes(), &directory_value(name, version, content)).indexed()
 }
 
 #[cfg(test)]

@@ -1,34 +1,27 @@
-//! The tables `expunged` and `expunging`: what went from a mailbox, and what maintenance has yet to
-//! remove of it.
+//! The table `expunged`: what went from a mailbox, for readers that were away.
 //!
-//! Key: mailbox (16), mod-sequence (8). Value: sum (4), set of UIDs. In `expunging`, the
-//! mod-sequence [`ALL_OF_MAILBOX`] means all of a removed mailbox.
+//! Key: mailbox (16), mod-sequence (8). Value: sum (4), set of UIDs.
 
-use heed::RwTxn;
-use posthaste_mail_model::{MailboxId, NumSet};
+use heed::RoTxn;
+use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use posthaste_store::Result;
 use posthaste_store::octets::put_set;
 
-use super::{Db, Hex, Index, Indexed, damaged};
+use super::{Hex, Index, Indexed, Writing, between, damaged};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
-
-/// Means "every UID" in `expunging`: above every mod-sequence, which has 63 bits.
-pub(crate) const ALL_OF_MAILBOX: u64 = u64::MAX;
-
-impl Index {
-    /// Stores a set under a key.
-    pub(crate) fn put_set(&self, txn: &mut RwTxn, db: Db, key: &[u8], set: &NumSet) -> Result<()> {
-        let mut value = open_value();
-        put_set(&mut value, set);
-        db.put(txn, key, &seal(seed_of_key(key), value)).indexed()
-    }
-}
 
 /// The set stored under a key.
 pub(crate) fn set_from(key: &[u8], value: &[u8]) -> Result<NumSet> {
     unseal(seed_of_key(key), value)
         .and_then(|mut read| read.set())
         .ok_or_else(damaged(format_args!("set of UIDs under {}", Hex(key))))
+}
+
+/// The bytes of a set under a key.
+pub(super) fn set_value(key: &[u8], set: &NumSet) -> Vec<u8> {
+    let mut value = open_value();
+    put_set(&mut value, set);
+    seal(seed_of_key(key), value)
 }
 
 /// The key of a numbered record of a mailbox.
@@ -40,6 +33,76 @@ pub(crate) fn numbered_key(mailbox: MailboxId, number: u64) -> [u8; 24] {
 }
 
 /// The number of such a key.
-pub(crate) fn number_of_key(key: &[u8]) -> Option<u64> {
+pub(super) fn number_of_key(key: &[u8]) -> Option<u64> {
     key.get(16..)?.try_into().ok().map(u64::from_be_bytes)
+}
+
+/// A note, read where it lies.
+pub(crate) struct Note<'t> {
+    key: &'t [u8],
+    value: &'t [u8],
+}
+
+impl Note<'_> {
+    /// When the messages went.
+    pub(crate) fn modseq(&self) -> Result<ModSeq> {
+        let modseq = number_of_key(self.key).and_then(ModSeq::new);
+        modseq.ok_or_else(damaged("key of a note of expunges"))
+    }
+
+    /// Their UIDs.
+    pub(crate) fn set(&self) -> Result<NumSet> {
+        set_from(self.key, self.value)
+    }
+}
+
+/// Notes the messages that went with a mod-sequence.
+pub(crate) fn note(
+    index: &Index,
+    txn: &mut Writing,
+    mailbox: MailboxId,
+    modseq: ModSeq,
+    set: &NumSet,
+) -> Result<()> {
+    let key = numbered_key(mailbox, modseq.value());
+    index.expunged.put(txn, &key, &set_value(&key, set)).indexed()
+}
+
+/// The notes of a mailbox, by mod-sequence.
+pub(crate) fn notes<'t>(
+    index: &Index,
+    txn: &'t RoTxn,
+    mailbox: MailboxId,
+) -> Result<impl Iterator<Item = Result<Note<'t>>> + use<'t>> {
+    let records = index.expunged.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()?;
+    Ok(records.map(|item| item.indexed().map(|(key, value)| Note { key, value })))
+}
+
+/// All that went after a mod-sequence.
+pub(crate) fn since(index: &Index, txn: &RoTxn, mailbox: MailboxId, since: ModSeq) -> Result<NumSet> {
+    let (low, high) = (numbered_key(mailbox, since.value() + 1), numbered_key(mailbox, u64::MAX));
+    let mut ranges = Vec::new();
+    for item in index.expunged.range(txn, &between(&low, &high)).indexed()? {
+        let (key, value) = item.indexed()?;
+        ranges.extend_from_slice(set_from(key, value)?.ranges());
+    }
+    Ok(NumSet::from_ranges(ranges))
+}
+
+/// Forgets the notes up to a mod-sequence.
+pub(crate) fn forget_upto(index: &Index, txn: &mut Writing, mailbox: MailboxId, upto: ModSeq) -> Result<()> {
+    let (low, high) = (numbered_key(mailbox, 0), numbered_key(mailbox, upto.value()));
+    index.expunged.delete_range(txn, &between(&low, &high)).indexed().map(drop)
+}
+
+/// Forgets all notes of a mailbox.
+pub(crate) fn forget_all(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
+    let (low, high) = (numbered_key(mailbox, 0), numbered_key(mailbox, u64::MAX));
+    index.expunged.delete_range(txn, &between(&low, &high)).indexed().map(drop)
+}
+
+/// Puts a note without a set under any number.
+#[cfg(test)]
+pub(crate) fn put_empty(index: &Index, txn: &mut Writing, mailbox: MailboxId, number: u64) {
+    index.expunged.put(txn, &numbered_key(mailbox, number), &[]).unwrap();
 }

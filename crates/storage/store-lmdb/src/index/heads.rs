@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use heed::{RoTxn, RwTxn};
-use posthaste_mail_model::{Keyword, KeywordTable, MailboxId, ModSeq, Uid};
+use heed::RoTxn;
+use posthaste_mail_model::{Id, Keyword, KeywordTable, MailboxId, ModSeq, Uid};
 use posthaste_store::octets::{Octets, put_counted, put_varint};
 use posthaste_store::{Counts, MailboxHead, Result};
 
-use super::{Index, Indexed, damaged};
+use super::{Index, Indexed, Writing, damaged, removed, rows};
 use crate::index::checksum::seed;
 use crate::index::logged::Logged;
 use crate::index::sealed::{open_value, seal, unseal};
@@ -77,23 +77,22 @@ impl Index {
         }
         // A mailbox without a head was removed, or never was. One that has rows lost its head to
         // damage: to report it as deleted would have clients forget it.
-        let is_removed = self.removed.get(txn, &mailbox.0.to_bytes()).indexed()?.is_some();
-        if !is_removed && self.rows.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()?.next().is_some() {
+        if !removed::has(self, txn, mailbox)? && rows::has_any(self, txn, mailbox)? {
             return Err(damaged(format_args!("the head of mailbox {mailbox} is missing"))());
         }
         Ok(None)
     }
 
     /// Sets the head of a mailbox.
-    pub(crate) fn put_head(&self, txn: &mut RwTxn, mailbox: MailboxId, stored: &StoredHead) -> Result<()> {
+    pub(crate) fn put_head(&self, txn: &mut Writing, mailbox: MailboxId, stored: &StoredHead) -> Result<()> {
         self.heads.put(txn, &mailbox.0.to_bytes(), &head_value(mailbox, stored)).indexed()
     }
 
     /// Makes a mailbox that has never been there.
-    pub(crate) fn create_mailbox(&self, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
+    pub(crate) fn create_mailbox(&self, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
         let key = mailbox.0.to_bytes();
         let known = self.heads.get(txn, &key).indexed()?.is_some();
-        if known || self.removed.get(txn, &key).indexed()?.is_some() {
+        if known || removed::has(self, txn, mailbox)? {
             return Ok(());
         }
         let (head, logged) = (MailboxHead::default(), Logged::default());
@@ -101,10 +100,23 @@ impl Index {
     }
 }
 
+/// Deletes the head of a mailbox, damaged or not.
+pub(super) fn remove(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
+    index.heads.delete(txn, &mailbox.0.to_bytes()).indexed().map(drop)
+}
+
+/// Every mailbox that has a head, damaged or not; `None` for a key that is no mailbox's.
+pub(crate) fn mailboxes<'t>(
+    index: &Index,
+    txn: &'t RoTxn,
+) -> Result<impl Iterator<Item = Result<Option<MailboxId>>> + use<'t>> {
+    let records = index.heads.iter(txn).indexed()?;
+    Ok(records.map(|item| Ok(item.indexed()?.0.try_into().ok().map(|id| MailboxId(Id::from_bytes(id))))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use posthaste_mail_model::Id;
 
     #[test]
     fn a_head_comes_back_under_its_key_alone() {

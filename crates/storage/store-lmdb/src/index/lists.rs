@@ -7,15 +7,14 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_mail_model::{AccountId, Id, MailboxId, MailboxName, ModSeq, UidValidity};
 use posthaste_store::octets::{Octets, put_counted};
 use posthaste_store::{ListCommit, MailboxEntry, MailboxList, Result, SpecialUse};
 
 use crate::index::checksum::{seed, sum32};
-use crate::index::expunged::{ALL_OF_MAILBOX, numbered_key};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
-use crate::index::{Index, Indexed, damaged};
+use crate::index::{Index, Indexed, Writing, beginning_with, damaged, due, expunging, heads, removed};
 
 const TAG_MAILBOX: u8 = 1;
 const TAG_SUBSCRIBED: u8 = 2;
@@ -111,7 +110,7 @@ fn count(index: &Index, txn: &RoTxn, account: AccountId) -> Result<u32> {
 
 /// Gives every list that has no count its count: those of formats 1 to 4. One that is damaged stays
 /// as it is.
-pub(crate) fn count_all(index: &Index, txn: &mut RwTxn) -> Result<()> {
+pub(crate) fn count_all(index: &Index, txn: &mut Writing) -> Result<()> {
     for account in accounts(index, txn)? {
         let Ok(head) = list_head(index, txn, account) else { continue };
         if head.records.is_none() {
@@ -175,9 +174,12 @@ pub(crate) fn accounts(index: &Index, txn: &RoTxn) -> Result<Vec<AccountId>> {
     Ok(all)
 }
 
-/// Whether a mailbox of this id was removed.
-pub(crate) fn was_removed(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<bool> {
-    Ok(index.removed.get(txn, &mailbox.0.to_bytes()).indexed()?.is_some())
+/// The first account that has a list under a key, or behind it.
+pub(crate) fn account_from(index: &Index, txn: &RoTxn, key: &[u8]) -> Result<Option<AccountId>> {
+    let mut records = index.lists.range(txn, &beginning_with(key)).indexed()?;
+    let Some(item) = records.next() else { return Ok(None) };
+    let account = item.indexed()?.0.first_chunk().map(|id| AccountId(Id::from_bytes(*id)));
+    account.map(Some).ok_or_else(damaged("key of a mailbox list"))
 }
 
 /// A mailbox that is in no list: the list commit that made it was lost, or the one that removed it.
@@ -207,9 +209,8 @@ pub(crate) fn unlisted(index: &Index, txn: &RoTxn) -> Result<Vec<Unlisted>> {
         listed.extend(load(index, txn, account)?.entries.iter().map(|entry| entry.id));
     }
     let mut unlisted = Vec::new();
-    for item in index.heads.iter(txn).indexed()? {
-        let id = item.indexed()?.0.first_chunk().map(|id| MailboxId(Id::from_bytes(*id)));
-        let mailbox = id.ok_or_else(damaged("key of a head"))?;
+    for mailbox in heads::mailboxes(index, txn)? {
+        let mailbox = mailbox?.ok_or_else(damaged("key of a head"))?;
         if !listed.contains(&mailbox) {
             // A damaged head is a fault of its own.
             let stored = index.head(txn, mailbox).ok().flatten();
@@ -220,7 +221,7 @@ pub(crate) fn unlisted(index: &Index, txn: &RoTxn) -> Result<Vec<Unlisted>> {
 }
 
 /// Writes a whole list in place of the present one, as a rebuild finds it in an old index.
-pub(crate) fn put_list(index: &Index, txn: &mut RwTxn, list: &MailboxList) -> Result<()> {
+pub(crate) fn put_list(index: &Index, txn: &mut Writing, list: &MailboxList) -> Result<()> {
     let there = load(index, txn, list.account)?;
     let is_removed = |e: &&posthaste_store::MailboxEntry| list.entries.iter().all(|new| new.id != e.id);
     let commit = ListCommit {
@@ -239,7 +240,7 @@ pub(crate) fn put_list(index: &Index, txn: &mut RwTxn, list: &MailboxList) -> Re
 /// Gives mailboxes of an account new UIDVALIDITYs, none of which was given before.
 pub(crate) fn renew_uid_validity(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     account: AccountId,
     now_unix_s: u32,
     is_renewed: impl Fn(MailboxId) -> bool,
@@ -260,7 +261,7 @@ pub(crate) fn renew_uid_validity(
 }
 
 /// Applies a commit whose version was checked.
-pub(crate) fn apply(index: &Index, txn: &mut RwTxn, commit: &ListCommit) -> Result<()> {
+pub(crate) fn apply(index: &Index, txn: &mut Writing, commit: &ListCommit) -> Result<()> {
     let account = commit.account;
     let head = list_head(index, txn, account)?;
     let mut records = match head.records {
@@ -301,7 +302,7 @@ pub(crate) fn apply(index: &Index, txn: &mut RwTxn, commit: &ListCommit) -> Resu
 /// become more: a key holds all names of one checksum.
 fn subscription(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     account: AccountId,
     name: &MailboxName,
     change: impl FnOnce(&mut BTreeSet<MailboxName>) -> bool,
@@ -330,17 +331,15 @@ fn subscription(
 }
 
 /// The mailbox answers `NoMailbox` from now on; its messages are left to maintenance.
-fn remove_mailbox(index: &Index, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
-    let key = mailbox.0.to_bytes();
+fn remove_mailbox(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
     // A damaged head does not show where its log is.
     if let Ok(Some(stored)) = index.head(txn, mailbox) {
         index.add_dead(txn, stored.logged.places.iter())?;
     }
-    index.heads.delete(txn, &key).indexed()?;
-    index.due.delete(txn, &key).indexed()?;
-    index.removed.put(txn, &key, &[]).indexed()?;
-    let note = numbered_key(mailbox, ALL_OF_MAILBOX);
-    index.put_set(txn, index.expunging, &note, &posthaste_mail_model::NumSet::new())
+    heads::remove(index, txn, mailbox)?;
+    due::forget(index, txn, mailbox)?;
+    removed::note(index, txn, mailbox)?;
+    expunging::note_all(index, txn, mailbox)
 }
 
 #[cfg(test)]
@@ -388,7 +387,7 @@ mod tests {
     fn a_list_of_an_older_format_is_counted_at_the_upgrade() {
         let dir = tempfile::tempdir().unwrap();
         let index = Index::open(dir.path(), 1 << 24, 8).unwrap();
-        let mut txn = index.env.write_txn().unwrap();
+        let mut txn = index.write().unwrap();
         apply(&index, &mut txn, &a_commit()).unwrap();
         let head = list_head(&index, &txn, ACCOUNT).unwrap();
         assert_eq!(head.records, Some(3));
@@ -399,7 +398,7 @@ mod tests {
 
         index.upgrade().unwrap();
         index.upgrade().unwrap();
-        let mut txn = index.env.write_txn().unwrap();
+        let mut txn = index.write().unwrap();
         assert_eq!(list_head(&index, &txn, ACCOUNT).unwrap(), head);
         assert_eq!(load(&index, &txn, ACCOUNT).unwrap().entries.len(), 2);
         index.lists.delete(&mut txn, &entry_key(ACCOUNT, MailboxId(Id::new(2, 1)))).unwrap();
@@ -410,7 +409,7 @@ mod tests {
     fn a_count_follows_the_records() {
         let dir = tempfile::tempdir().unwrap();
         let index = Index::open(dir.path(), 1 << 24, 8).unwrap();
-        let mut txn = index.env.write_txn().unwrap();
+        let mut txn = index.write().unwrap();
         apply(&index, &mut txn, &a_commit()).unwrap();
         // Again: nothing is new.
         apply(&index, &mut txn, &a_commit()).unwrap();

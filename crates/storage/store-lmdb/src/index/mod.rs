@@ -23,19 +23,26 @@
 //! | | `04` | every pack that was retired |
 //! | | `01`, body | as in `bodies`: the last few that came |
 //!
+//! Each table has a module of its name, which alone reads and writes it. `linked` has `links`, and
+//! the main database has `packs`, `passes` and `numbers`. A transaction counts what is written
+//! (`transaction`), and the file is made as long as that needs (`room`).
+//!
 //! The main database is the one in which LMDB keeps the others' roots: its page is rewritten by
 //! every transaction, whatever it changes. The values that every append changes are kept there,
 //! too. They are the pack's end, the sequence number, and the new body's place, which is moved to
 //! `bodies` with some thirty others. That is four pages less to write and sync for every append, of
 //! twelve.
 
+mod begin;
 pub(crate) mod bodies;
 pub(crate) mod checksum;
 pub(crate) mod chunk;
 pub(crate) mod copied;
 pub(crate) mod directory;
+pub(crate) mod due;
 pub(crate) mod epoch;
 pub(crate) mod expunged;
+pub(crate) mod expunging;
 pub(crate) mod heads;
 pub(crate) mod links;
 pub(crate) mod lists;
@@ -46,7 +53,7 @@ pub(crate) mod packs;
 pub(crate) mod passes;
 pub(crate) mod prefetch;
 pub(crate) mod read;
-mod reading;
+pub(crate) mod removed;
 mod room;
 pub(crate) mod rows;
 pub(crate) mod sealed;
@@ -63,17 +70,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use heed::types::Bytes;
-use heed::{Database, Env, EnvOpenOptions, MdbError, WithoutTls};
+use heed::{Env, EnvOpenOptions, MdbError, WithoutTls};
 use posthaste_store::{Result, StoreError};
 
-use self::transaction::Pinned;
-pub(crate) use self::transaction::Reading;
+use self::transaction::{Pinned, Table};
+pub(crate) use self::transaction::{Reading, Writing};
 use crate::log::disk::failed;
 use crate::verify::pages::{self, Extent, PageFile};
 use crate::verify::suspicion;
-
-/// A database of the index: keys and values are bytes, in byte order.
-pub(crate) type Db = Database<Bytes, Bytes>;
 
 /// The key under which the main database keeps the next sequence number.
 const SEQ_KEY: [u8; 5] = [0, 0xff, 0xff, 0xff, 0xff];
@@ -91,7 +95,7 @@ pub(crate) const CHECKPOINT_FROM: u64 = 16 << 10;
 
 /// The opened index.
 pub(crate) struct Index {
-    pub(crate) env: Env<WithoutTls>,
+    env: Env<WithoutTls>,
     /// The file of the map, to write ahead of it.
     file: File,
     /// The same, to judge its pages.
@@ -100,19 +104,19 @@ pub(crate) struct Index {
     map: Option<Range<usize>>,
     /// Bytes of it that were written when last looked.
     written: AtomicUsize,
-    pub(crate) heads: Db,
-    pub(crate) rows: Db,
-    pub(crate) summaries: Db,
-    pub(crate) linked: Db,
-    pub(crate) expunged: Db,
-    pub(crate) expunging: Db,
-    pub(crate) copied: Db,
-    bodies: Db,
-    pub(crate) lists: Db,
-    pub(crate) removed: Db,
-    pub(crate) directory: Db,
-    pub(crate) due: Db,
-    main: Db,
+    heads: Table,
+    rows: Table,
+    summaries: Table,
+    linked: Table,
+    expunged: Table,
+    expunging: Table,
+    copied: Table,
+    bodies: Table,
+    lists: Table,
+    removed: Table,
+    directory: Table,
+    due: Table,
+    main: Table,
     /// Bytes of a mailbox's commits below which it gets no checkpoint.
     pub(crate) checkpoint_from: u64,
     /// The last transaction that a reader is known to have seen.
@@ -282,33 +286,34 @@ impl Index {
         })
     }
 
-    fn main(env: &Env<WithoutTls>) -> Result<Db> {
+    fn main(env: &Env<WithoutTls>) -> Result<Table> {
         let txn = env.read_txn().indexed()?;
         let main = env.open_database::<Bytes, Bytes>(&txn, None).indexed()?;
         txn.commit().indexed()?;
-        main.ok_or_else(damaged("the index: its main database"))
+        main.map(Table::new).ok_or_else(damaged("the index: its main database"))
     }
 
     /// Opens the databases, and makes them only if one is missing: an engine that only reads never
     /// writes.
-    fn databases<const N: usize>(env: &Env<WithoutTls>, names: [&str; N]) -> Result<[Db; N]> {
+    fn databases<const N: usize>(env: &Env<WithoutTls>, names: [&str; N]) -> Result<[Table; N]> {
         let txn = env.read_txn().indexed()?;
         let mut found = Vec::with_capacity(N);
         for name in names {
-            found.extend(env.open_database::<Bytes, Bytes>(&txn, Some(name)).indexed()?);
+            found.extend(env.open_database::<Bytes, Bytes>(&txn, Some(name)).indexed()?.map(Table::new));
         }
         // Committing keeps the handles that a reading transaction opened.
         txn.commit().indexed()?;
-        if let Ok(all) = <[Db; N]>::try_from(found.as_slice()) {
+        if let Ok(all) = <[Table; N]>::try_from(found.as_slice()) {
             return Ok(all);
         }
         let mut txn = env.write_txn().indexed()?;
         let mut made = Vec::with_capacity(N);
         for name in names {
-            made.push(env.create_database::<Bytes, Bytes>(&mut txn, Some(name)).indexed()?);
+            made.push(Table::new(env.create_database::<Bytes, Bytes>(&mut txn, Some(name)).indexed()?));
         }
         txn.commit().indexed()?;
-        <[Db; N]>::try_from(made.as_slice()).map_err(|_| StoreError::Corrupt("the index: databases".into()))
+        <[Table; N]>::try_from(made.as_slice())
+            .map_err(|_| StoreError::Corrupt("the index: databases".into()))
     }
 
     /// Why this process can neither read nor write the index any more; `None` if it can.
@@ -319,6 +324,21 @@ impl Index {
         }
     }
 
+    /// Has all that was committed reach the disk.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.env.force_sync().indexed()
+    }
+
+    /// Closes the files, and waits until they are closed.
+    pub(crate) fn close(self) {
+        self.env.prepare_for_closing().wait();
+    }
+
+    /// Forgets readers of processes that have ended: they would keep LMDB from reusing pages.
+    pub(crate) fn forget_ended_readers(&self) -> Result<()> {
+        self.env.clear_stale_readers().indexed().map(drop)
+    }
+
     /// Judges every page, for a reader that must not be ended by a damaged one.
     pub(crate) fn prove_all_pages(&self) -> Result<()> {
         prove_pages(&self.env, &self.pages, Extent::All)
@@ -326,8 +346,13 @@ impl Index {
 }
 
 /// Both ends included.
-pub(crate) fn between<'a>(low: &'a [u8], high: &'a [u8]) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
+fn between<'a>(low: &'a [u8], high: &'a [u8]) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
     (Bound::Included(low), Bound::Included(high))
+}
+
+/// From a key on. LMDB has no empty key to start from.
+fn beginning_with(key: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (if key.is_empty() { Bound::Unbounded } else { Bound::Included(key) }, Bound::Unbounded)
 }
 
 /// Bytes as a person can search for them. They become text only where a fault is printed: walks

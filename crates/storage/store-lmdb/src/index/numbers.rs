@@ -1,9 +1,9 @@
 //! Single numbers in the main database: the next sequence number, and the form of the index.
 
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_store::Result;
 
-use super::{FORM_KEY, Index, Indexed, SEQ_KEY, damaged, lists};
+use super::{FORM_KEY, Index, Indexed, SEQ_KEY, Writing, damaged, lists};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 
 /// The form of the index: 5 in format 5, 6 in formats 6 and 7. An index without one is older.
@@ -16,7 +16,7 @@ impl Index {
         if self.is_of_this_form(&*self.read()?)? {
             return Ok(());
         }
-        let mut txn = self.env.write_txn().indexed()?;
+        let mut txn = self.write()?;
         if !self.is_of_this_form(&txn)? {
             lists::count_all(self, &mut txn)?;
             self.add_retired(&mut txn, std::iter::empty())?;
@@ -24,7 +24,7 @@ impl Index {
             value.extend_from_slice(&FORM.to_le_bytes());
             self.main.put(&mut txn, &FORM_KEY, &seal(seed_of_key(&FORM_KEY), value)).indexed()?;
         }
-        txn.commit().indexed()
+        txn.commit()
     }
 
     /// Whether the index is of this form, and not of an older one.
@@ -43,7 +43,7 @@ impl Index {
     }
 
     /// Sets the next sequence number.
-    pub(crate) fn put_seq(&self, txn: &mut RwTxn, seq: u64) -> Result<()> {
+    pub(crate) fn put_seq(&self, txn: &mut Writing, seq: u64) -> Result<()> {
         let mut value = open_value();
         value.extend_from_slice(&seq.to_le_bytes());
         self.main.put(txn, &SEQ_KEY, &seal(seed_of_key(&SEQ_KEY), value)).indexed()

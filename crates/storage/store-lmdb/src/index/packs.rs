@@ -7,10 +7,10 @@
 //! | `00`, `fffffffe` | sum (4), the number of the next pack (4) |
 //! | `02`, pack (4) | nothing: the pack is retired. Maintenance removes its file |
 
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_store::Result;
 
-use super::{FORM_KEY, Index, Indexed, NEXT_PACK_KEY, SEQ_KEY, damaged};
+use super::{FORM_KEY, Index, Indexed, NEXT_PACK_KEY, SEQ_KEY, Writing, damaged};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 use crate::log::PackBytes;
 
@@ -76,12 +76,12 @@ impl Index {
     }
 
     /// Sets the state of a pack.
-    pub(crate) fn put_pack(&self, txn: &mut RwTxn, pack: u32, state: PackState) -> Result<()> {
+    pub(crate) fn put_pack(&self, txn: &mut Writing, pack: u32, state: PackState) -> Result<()> {
         self.main.put(txn, &pack_key(pack), &state.to_value(pack)).indexed()
     }
 
     /// Counts bytes of packs that are needed no more. A pack that was retired since is passed over.
-    pub(crate) fn add_dead(&self, txn: &mut RwTxn, dead: impl Iterator<Item = PackBytes>) -> Result<()> {
+    pub(crate) fn add_dead(&self, txn: &mut Writing, dead: impl Iterator<Item = PackBytes>) -> Result<()> {
         for (pack, bytes) in dead {
             if let Some(state) = self.pack(txn, pack)? {
                 let dead = state.dead.saturating_add(bytes).min(state.end);
@@ -92,7 +92,7 @@ impl Index {
     }
 
     /// Takes an emptied pack out of the packs and notes that maintenance may remove its file.
-    pub(crate) fn retire_pack(&self, txn: &mut RwTxn, pack: u32) -> Result<()> {
+    pub(crate) fn retire_pack(&self, txn: &mut Writing, pack: u32) -> Result<()> {
         self.main.delete(txn, &pack_key(pack)).indexed()?;
         self.main.put(txn, &retired_key(pack), &[]).indexed()?;
         self.add_retired(txn, std::iter::once(pack))
@@ -109,7 +109,7 @@ impl Index {
     }
 
     /// The file of a retired pack was removed, and its directory synced.
-    pub(crate) fn forget_retired(&self, txn: &mut RwTxn, pack: u32) -> Result<()> {
+    pub(crate) fn forget_retired(&self, txn: &mut Writing, pack: u32) -> Result<()> {
         self.main.delete(txn, &retired_key(pack)).indexed().map(|_| ())
     }
 
@@ -123,7 +123,7 @@ impl Index {
     }
 
     /// Sets the number of the next pack.
-    pub(crate) fn put_next_pack(&self, txn: &mut RwTxn, number: u32) -> Result<()> {
+    pub(crate) fn put_next_pack(&self, txn: &mut Writing, number: u32) -> Result<()> {
         let mut value = open_value();
         value.extend_from_slice(&number.to_le_bytes());
         self.main.put(txn, &NEXT_PACK_KEY, &seal(seed_of_key(&NEXT_PACK_KEY), value)).indexed()

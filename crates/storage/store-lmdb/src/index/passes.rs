@@ -10,12 +10,12 @@
 //! | `03` | sum (4), [`Passes`] |
 //! | `04` | sum (4), set of the packs that were ever retired |
 
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_mail_model::NumSet;
 use posthaste_store::Result;
 use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
 
-use super::{Index, Indexed, damaged};
+use super::{Index, Indexed, Writing, damaged};
 use crate::index::logged::ByPack;
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 use crate::log::PackBytes;
@@ -150,14 +150,14 @@ impl Index {
     }
 
     /// Sets it.
-    pub(crate) fn put_passes(&self, txn: &mut RwTxn, passes: &Passes) -> Result<()> {
+    pub(crate) fn put_passes(&self, txn: &mut Writing, passes: &Passes) -> Result<()> {
         self.main.put(txn, &PASSES_KEY, &passes.to_value()).indexed()
     }
 
     /// Counts a record that was logged on a list, the directory or a pack.
     pub(crate) fn log_grew(
         &self,
-        txn: &mut RwTxn,
+        txn: &mut Writing,
         kind: Kind,
         seq: u64,
         (pack, bytes): PackBytes,
@@ -184,7 +184,7 @@ impl Index {
     }
 
     /// Adds packs to the set of retired ones.
-    pub(crate) fn add_retired(&self, txn: &mut RwTxn, packs: impl Iterator<Item = u32>) -> Result<()> {
+    pub(crate) fn add_retired(&self, txn: &mut Writing, packs: impl Iterator<Item = u32>) -> Result<()> {
         let there = self.ever_retired(txn)?;
         let all = there.ranges().iter().copied().chain(packs.map(|pack| (pack, pack)));
         let mut value = open_value();

@@ -5,11 +5,8 @@ use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::{Changes, MailboxHead, Result, Row, StoreError};
 
-use crate::index::chunk::{self, uid_of};
-use crate::index::expunged::{number_of_key, numbered_key, set_from};
 use crate::index::heads::StoredHead;
-use crate::index::rows::read_chunk;
-use crate::index::{Index, Indexed, between, damaged};
+use crate::index::{Index, chunk, damaged, expunged, rows};
 
 /// Rows handed over at a time: 28 KiB, which stays in the first-level cache.
 const SLICE: usize = 1024;
@@ -28,20 +25,17 @@ pub(crate) fn heads(index: &Index, mailboxes: &[MailboxId]) -> Result<Vec<Option
 pub(crate) fn load(
     index: &Index,
     mailbox: MailboxId,
-    rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
+    visit: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
 ) -> Result<MailboxHead> {
     let txn = index.read()?;
     let stored = head_of(index, &txn, mailbox)?;
     let mut slice = Vec::with_capacity(SLICE + chunk::ROWS_MAX);
     let mut count = 0;
-    for item in index.rows.prefix_iter(&txn, &mailbox.0.to_bytes()).indexed()? {
-        let (key, value) = item.indexed()?;
-        let low = uid_of(mailbox, key).ok_or_else(damaged("key of a chunk"))?;
-        chunk::decode(mailbox, low, value, &mut slice)
-            .ok_or_else(damaged(format_args!("rows of mailbox {mailbox} from UID {low}")))?;
+    for chunk in rows::chunks(index, &txn, mailbox)? {
+        chunk?.add_rows(&mut slice)?;
         if slice.len() >= SLICE {
             count += slice.len();
-            rows(&slice);
+            visit(&slice);
             slice.clear();
         }
     }
@@ -50,7 +44,7 @@ pub(crate) fn load(
         return Err(StoreError::Corrupt(format!("rows of mailbox {mailbox}: some are missing")));
     }
     if !slice.is_empty() {
-        rows(&slice);
+        visit(&slice);
     }
     Ok(stored.head)
 }
@@ -61,44 +55,20 @@ pub(crate) fn changes_since(index: &Index, mailbox: MailboxId, since: ModSeq) ->
     let stored = head_of(index, &txn, mailbox)?;
     let complete = since >= stored.forgotten;
     let head = stored.head;
-    let (mut rows, mut chunk_rows) = (Vec::new(), Vec::new());
+    let (mut changed, mut chunk_rows) = (Vec::new(), Vec::new());
     if since >= head.modseq {
-        return Ok(Changes { head, rows, expunged: NumSet::new(), complete });
+        return Ok(Changes { head, rows: changed, expunged: NumSet::new(), complete });
     }
-    for item in index.rows.prefix_iter(&txn, &mailbox.0.to_bytes()).indexed()? {
-        let (key, value) = item.indexed()?;
-        let low = uid_of(mailbox, key).ok_or_else(damaged("key of a chunk"))?;
-        let newest = chunk::modseq_max(mailbox, low, value)
-            .ok_or_else(damaged(format_args!("rows of mailbox {mailbox} from UID {low}")))?;
-        if newest > since {
-            read_chunk(mailbox, low, value, &mut chunk_rows)?;
-            rows.extend(chunk_rows.iter().filter(|row| row.modseq() > since));
+    for chunk in rows::chunks(index, &txn, mailbox)? {
+        let chunk = chunk?;
+        if chunk.modseq_max()? > since {
+            chunk_rows.clear();
+            chunk.add_rows(&mut chunk_rows)?;
+            changed.extend(chunk_rows.iter().filter(|row| row.modseq() > since));
         }
     }
-    let expunged = expunged_since(index, &txn, mailbox, since)?;
-    Ok(Changes { head, rows, expunged, complete })
-}
-
-fn expunged_since(index: &Index, txn: &RoTxn, mailbox: MailboxId, since: ModSeq) -> Result<NumSet> {
-    let (low, high) = (numbered_key(mailbox, since.value() + 1), numbered_key(mailbox, u64::MAX));
-    let mut ranges = Vec::new();
-    for item in index.expunged.range(txn, &between(&low, &high)).indexed()? {
-        let (key, value) = item.indexed()?;
-        ranges.extend_from_slice(set_from(key, value)?.ranges());
-    }
-    Ok(NumSet::from_ranges(ranges))
-}
-
-/// UIDs of expunged messages whose summaries are still there.
-pub(crate) fn leftovers(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<NumSet> {
-    let mut ranges = Vec::new();
-    for item in index.expunging.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()? {
-        let (key, value) = item.indexed()?;
-        if number_of_key(key).is_some() {
-            ranges.extend_from_slice(set_from(key, value)?.ranges());
-        }
-    }
-    Ok(NumSet::from_ranges(ranges))
+    let expunged = expunged::since(index, &txn, mailbox, since)?;
+    Ok(Changes { head, rows: changed, expunged, complete })
 }
 
 /// Where a body lies, or that there is none.

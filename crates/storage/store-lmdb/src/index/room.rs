@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 
 use posthaste_store::Result;
 
-use super::Index;
+use super::{Index, Writing};
 use crate::log::Ahead;
 use crate::log::disk::failed;
 
@@ -13,10 +13,10 @@ const RESERVE_MIN: u64 = 256 * 1024;
 const RESERVE_MAX: u64 = 8 * 1024 * 1024;
 
 impl Index {
-    /// The length of the file that a transaction of about this size needs.
-    fn need(&self, bytes: u64) -> u64 {
+    /// The length of the file that a transaction needs.
+    fn need(&self, txn: &Writing) -> u64 {
         // Pages are rewritten whole, and a record may have to be split over two.
-        self.used() + bytes.saturating_mul(2) + RESERVE_MIN / 2
+        self.used() + txn.demand().saturating_mul(2) + RESERVE_MIN / 2
     }
 
     /// Bytes up to the last page.
@@ -28,13 +28,13 @@ impl Index {
         self.file.metadata().map(|found| found.len()).map_err(failed("the index"))
     }
 
-    /// Writes zeroes behind the last page, so that a transaction of about this size finds room. A
+    /// Writes zeroes behind the last page, so that a transaction finds room for all that it has changed. A
     /// full disk shows before anything is written, and syncing does not have to record a new
     /// length. Only inside a write transaction, when no process extends the file. `ahead` is asked
     /// only if the file must become longer.
-    pub(crate) fn reserve(&self, bytes: u64, ahead: impl FnOnce() -> Result<Ahead>) -> Result<()> {
+    pub(crate) fn reserve(&self, txn: &Writing, ahead: impl FnOnce() -> Result<Ahead>) -> Result<()> {
         let page = u64::from(self.env.stat().page_size);
-        let (need, mut len) = (self.need(bytes).next_multiple_of(page), self.file_len()?);
+        let (need, mut len) = (self.need(txn).next_multiple_of(page), self.file_len()?);
         if len >= need {
             return Ok(());
         }

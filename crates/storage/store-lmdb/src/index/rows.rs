@@ -4,12 +4,12 @@
 //! Chunks that shrink below a quarter are joined to the one before, so that a thinned-out mailbox
 //! does not keep its old number of chunks.
 
-use heed::{RoTxn, RwTxn};
-use posthaste_mail_model::{MailboxId, NumSet};
+use heed::RoTxn;
+use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use posthaste_store::{Result, Row, StoreError};
 
 use crate::index::chunk::{self, ROWS_MAX, UidKey, number, uid_key, uid_of};
-use crate::index::{Index, Indexed, damaged};
+use crate::index::{Index, Indexed, Writing, between, damaged};
 
 /// Rows below which a chunk is joined to the one before, if both together stay under three quarters
 /// of [`ROWS_MAX`].
@@ -23,6 +23,73 @@ fn damaged_chunk(mailbox: MailboxId, low: u32) -> StoreError {
 pub(crate) fn read_chunk(mailbox: MailboxId, low: u32, value: &[u8], rows: &mut Vec<Row>) -> Result<()> {
     rows.clear();
     chunk::decode(mailbox, low, value, rows).ok_or_else(|| damaged_chunk(mailbox, low))
+}
+
+/// A chunk of a mailbox, read where it lies.
+pub(crate) struct Chunk<'t> {
+    mailbox: MailboxId,
+    /// The UID of its key.
+    pub(crate) low: u32,
+    value: &'t [u8],
+}
+
+impl Chunk<'_> {
+    /// Adds its rows to those that are there.
+    pub(crate) fn add_rows(&self, rows: &mut Vec<Row>) -> Result<()> {
+        let Self { mailbox, low, value } = *self;
+        chunk::decode(mailbox, low, value, rows).ok_or_else(|| damaged_chunk(mailbox, low))
+    }
+
+    /// The highest mod-sequence of its rows.
+    pub(crate) fn modseq_max(&self) -> Result<ModSeq> {
+        let Self { mailbox, low, value } = *self;
+        chunk::modseq_max(mailbox, low, value).ok_or_else(|| damaged_chunk(mailbox, low))
+    }
+}
+
+/// The chunks of a mailbox, UIDs rising.
+pub(crate) fn chunks<'t>(
+    index: &Index,
+    txn: &'t RoTxn,
+    mailbox: MailboxId,
+) -> Result<impl Iterator<Item = Result<Chunk<'t>>> + use<'t>> {
+    let records = index.rows.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()?;
+    Ok(records.map(move |item| chunk_from(mailbox, item)))
+}
+
+/// The chunks of a mailbox whose keys have at least this UID, UIDs rising.
+pub(super) fn chunks_from<'t>(
+    index: &Index,
+    txn: &'t RoTxn,
+    mailbox: MailboxId,
+    from: u32,
+) -> Result<impl Iterator<Item = Result<Chunk<'t>>> + use<'t>> {
+    let (from, to) = (uid_key(mailbox, from), uid_key(mailbox, u32::MAX));
+    let records = index.rows.range(txn, &between(&from, &to)).indexed()?;
+    Ok(records.map(move |item| chunk_from(mailbox, item)))
+}
+
+#[inline]
+fn chunk_from<'t>(mailbox: MailboxId, item: heed::Result<(&'t [u8], &'t [u8])>) -> Result<Chunk<'t>> {
+    let (key, value) = item.indexed()?;
+    let low = uid_of(mailbox, key).ok_or_else(damaged("key of a chunk"))?;
+    Ok(Chunk { mailbox, low, value })
+}
+
+/// Whether a mailbox has rows.
+pub(super) fn has_any(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<bool> {
+    Ok(index.rows.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()?.next().is_some())
+}
+
+/// How many chunks there are, of all mailboxes.
+pub(crate) fn count(index: &Index, txn: &RoTxn) -> Result<u64> {
+    index.rows.len(txn).indexed()
+}
+
+/// Deletes all rows of a mailbox.
+pub(crate) fn remove_all(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
+    let (low, high) = (uid_key(mailbox, 0), uid_key(mailbox, u32::MAX));
+    index.rows.delete_range(txn, &between(&low, &high)).indexed().map(drop)
 }
 
 /// The chunk in which `uid` lies if it exists.
@@ -95,7 +162,7 @@ pub(crate) struct Scratch {
 /// in `expunged` without a row is passed over; one in `changed` is a fault.
 pub(crate) fn edit(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     mailbox: MailboxId,
     mut changed: &[Row],
     expunged: &NumSet,
@@ -169,7 +236,7 @@ fn change_rows<'c>(mailbox: MailboxId, rows: &mut [Row], changed: &'c [Row]) -> 
 /// small.
 fn store(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     mailbox: MailboxId,
     low: u32,
     shrunk: bool,
@@ -200,7 +267,7 @@ fn store(
 /// Adds rows above all that are there.
 pub(crate) fn append(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     mailbox: MailboxId,
     new: impl Iterator<Item = Row>,
     scratch: &mut Scratch,
@@ -230,7 +297,7 @@ pub(crate) fn append(
 
 fn put(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     mailbox: MailboxId,
     low: u32,
     rows: &[Row],

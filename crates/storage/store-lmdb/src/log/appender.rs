@@ -13,7 +13,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};
 
@@ -23,6 +23,7 @@ use super::search::Search;
 use super::{number_of, path_of};
 use crate::data_dir::format::REMEDY;
 use crate::index::Index;
+use crate::index::Writing;
 use crate::index::packs::PackState;
 use crate::log::Ahead;
 use crate::log::PackOffset;
@@ -147,7 +148,7 @@ impl Appender {
     /// committed, before anything is written to it. A pack with records that the index does not
     /// know can therefore only mean that the index is older than the packs. Returns whether the
     /// transaction has anything to commit.
-    pub(crate) fn acquire(&mut self, index: &Index, txn: &mut RwTxn) -> Result<bool> {
+    pub(crate) fn acquire(&mut self, index: &Index, txn: &mut Writing) -> Result<bool> {
         if !self.recovered {
             if let Err(error) = self.recover(index, txn) {
                 // What it chose before that must not be written to.
@@ -389,7 +390,7 @@ impl Appender {
     }
 
     /// Records the state of all packs this transaction touches: its own ends at `end`.
-    pub(crate) fn record(&self, index: &Index, txn: &mut RwTxn, pack: u32, end: u64) -> Result<()> {
+    pub(crate) fn record(&self, index: &Index, txn: &mut Writing, pack: u32, end: u64) -> Result<()> {
         self.record_ended(index, txn)?;
         self.marks.abandon.iter().try_for_each(|ended| seal(index, txn, ended.number))?;
         self.count_marks(index, txn, pack)?;
@@ -398,7 +399,7 @@ impl Appender {
     }
 
     /// Counts the records with which [`Appender::begin`] began the transaction.
-    fn count_marks(&self, index: &Index, txn: &mut RwTxn, pack: u32) -> Result<()> {
+    fn count_marks(&self, index: &Index, txn: &mut Writing, pack: u32) -> Result<()> {
         if !self.has_marks() {
             return Ok(());
         }
@@ -412,7 +413,7 @@ impl Appender {
 
     /// Records the packs that were ended. Unlike what else there is to record it needs no record in
     /// the log.
-    pub(crate) fn record_ended(&self, index: &Index, txn: &mut RwTxn) -> Result<()> {
+    pub(crate) fn record_ended(&self, index: &Index, txn: &mut Writing) -> Result<()> {
         self.marks.seal.iter().try_for_each(|ended| seal(index, txn, ended.number))
     }
 
@@ -441,7 +442,7 @@ impl Appender {
     }
 }
 
-fn seal(index: &Index, txn: &mut RwTxn, pack: u32) -> Result<()> {
+fn seal(index: &Index, txn: &mut Writing, pack: u32) -> Result<()> {
     match index.pack(txn, pack)? {
         Some(state) => index.put_pack(txn, pack, PackState { sealed: true, ..state }),
         None => Ok(()),

@@ -12,7 +12,7 @@ fn appender(dir: &Path) -> Appender {
 
 /// Acquires a pack, as the writer does; its number.
 fn acquire(appender: &mut Appender, index: &Index) -> u32 {
-    let mut txn = index.env.write_txn().unwrap();
+    let mut txn = index.write().unwrap();
     assert!(appender.acquire(index, &mut txn).unwrap() || appender.current().is_some());
     txn.commit().unwrap();
     appender.acquired();
@@ -47,7 +47,7 @@ fn beside_a_damaged_pack_no_other_is_written() {
         std::fs::write(&pack, bytes).unwrap();
     };
     let refused = |appender: &mut Appender| {
-        let mut txn = index.env.write_txn().unwrap();
+        let mut txn = index.write().unwrap();
         let refusal = appender.acquire(&index, &mut txn).unwrap_err();
         assert!(matches!(refusal, StoreError::Corrupt(_)), "{refusal}");
         assert!(appender.current().is_none() && !appender.has_marks());
@@ -71,7 +71,7 @@ fn commits_that_follow_a_damaged_batch_of_another_pack_are_not_given_up() {
         let index = Index::open(&dir.path().join("index"), 1 << 20, 8).unwrap();
         let (mut server, mut command) = (appender(dir.path()), appender(dir.path()));
         assert_eq!((acquire(&mut server, &index), acquire(&mut command, &index)), (1, 2));
-        let mut txn = index.env.write_txn().unwrap();
+        let mut txn = index.write().unwrap();
         index.put_seq(&mut txn, 7).unwrap();
         txn.commit().unwrap();
         write(&mut server, &index, 7);
@@ -82,7 +82,7 @@ fn commits_that_follow_a_damaged_batch_of_another_pack_are_not_given_up() {
         let len = std::fs::metadata(&pack).unwrap().len();
         std::fs::write(&pack, vec![0; len as usize]).unwrap();
         let mut next = appender(dir.path());
-        let acquired = next.acquire(&index, &mut index.env.write_txn().unwrap());
+        let acquired = next.acquire(&index, &mut index.write().unwrap());
         match damage {
             true => {
                 let refusal = acquired.unwrap_err().to_string();
@@ -131,7 +131,7 @@ fn a_pack_that_was_ended_is_taken_over_by_nobody() {
         end(&mut server);
         assert_eq!(acquire(&mut command, &index), 2);
         assert_eq!(acquire(&mut server, &index), 3);
-        let mut txn = index.env.write_txn().unwrap();
+        let mut txn = index.write().unwrap();
         server.record(&index, &mut txn, 3, 64).unwrap();
         txn.commit().unwrap();
         server.marked();
@@ -180,7 +180,7 @@ fn a_pack_that_another_process_removes_is_not_written_to() {
     acquire(&mut appender, &index);
     appender.rotate();
     std::fs::write(path_of(&packs, 2), b"").unwrap();
-    let mut txn = index.env.write_txn().unwrap();
+    let mut txn = index.write().unwrap();
     let refusal = appender.acquire(&index, &mut txn).unwrap_err();
     assert!(matches!(&refusal, StoreError::Unavailable(why) if why.contains("try again")), "{refusal}");
     assert!(appender.current().is_none());

@@ -8,18 +8,18 @@
 //! It counts when the index names it, which is after its pack was synced. From then on the records
 //! before it are dead weight in their packs, and compacting drops them.
 
+use std::cmp::Ordering;
+
 use bytes::Bytes;
 use heed::RoTxn;
-use posthaste_mail_model::{Id, MailboxId, NumSet};
+use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use posthaste_store::{Report, Result, StoreError};
 
 use crate::index::checksum::seed;
-use crate::index::chunk::{self, uid_key, uid_of};
-use crate::index::expunged::{number_of_key, set_from};
 use crate::index::heads::StoredHead;
 use crate::index::logged::{Logged, MESSAGE};
 use crate::index::summaries::record::summary_from;
-use crate::index::{Index, Indexed, between, damaged};
+use crate::index::{Index, chunk, damaged, due, expunged, rows, summaries};
 use crate::log::checkpoint;
 use crate::shared::Shared;
 use crate::writer::apply::Apply;
@@ -46,16 +46,11 @@ pub(super) struct Prepared {
 /// Prepares checkpoints of mailboxes that are due, for one round.
 pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Vec<Prepared>> {
     let index = &shared.index;
-    let mut due = Vec::new();
-    for item in index.due.iter(txn).indexed()?.take(ROUND_MAILBOXES) {
-        let id = item.indexed()?.0.try_into().ok().map(Id::from_bytes);
-        due.push(MailboxId(id.ok_or_else(damaged("key of a mailbox that is due"))?));
-    }
     let upto = index.seq(txn)?;
     // The superseded records go only when their packs are compacted, which takes room, too.
     let room = shared.reserve.room() / 4;
     let (mut prepared, mut bytes) = (Vec::new(), 0);
-    for mailbox in due {
+    for mailbox in due::first(index, txn, ROUND_MAILBOXES)? {
         let Ok(Some(stored)) = index.head(txn, mailbox) else {
             prepared.push(Prepared { mailbox, upto, before: Logged::default(), content: None });
             continue;
@@ -94,31 +89,28 @@ fn intact(content: Result<Vec<u8>>) -> Result<Option<Bytes>> {
 
 /// The content of a mailbox's checkpoint.
 fn content(index: &Index, txn: &RoTxn, mailbox: MailboxId, stored: StoredHead, upto: u64) -> Result<Vec<u8>> {
-    let mut expunged: Vec<(posthaste_mail_model::ModSeq, NumSet)> = Vec::new();
-    for item in index.expunged.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()? {
-        let (key, value) = item.indexed()?;
-        let modseq = number_of_key(key).and_then(posthaste_mail_model::ModSeq::new);
-        expunged.push((modseq.ok_or_else(damaged("key of a note of expunges"))?, set_from(key, value)?));
+    let mut went: Vec<(ModSeq, NumSet)> = Vec::new();
+    for note in expunged::notes(index, txn, mailbox)? {
+        let note = note?;
+        went.push((note.modseq()?, note.set()?));
     }
-    let mut out = checkpoint::begin(upto, stored.forgotten, &stored.head, &expunged);
-    let (low, high) = (uid_key(mailbox, 0), uid_key(mailbox, u32::MAX));
-    let mut summaries = index.summaries.range(txn, &between(&low, &high)).indexed()?;
-    let (mut rows, mut count) = (Vec::new(), 0);
-    for item in index.rows.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()? {
-        let (key, value) = item.indexed()?;
-        let low = uid_of(mailbox, key).ok_or_else(damaged("key of a chunk"))?;
-        crate::index::rows::read_chunk(mailbox, low, value, &mut rows)?;
-        count += rows.len();
-        for row in &rows {
+    let mut out = checkpoint::begin(upto, stored.forgotten, &stored.head, &went);
+    let mut records = summaries::records(index, txn, mailbox, (0, u32::MAX))?;
+    let (mut chunk_rows, mut count) = (Vec::new(), 0);
+    for chunk in rows::chunks(index, txn, mailbox)? {
+        chunk_rows.clear();
+        chunk?.add_rows(&mut chunk_rows)?;
+        count += chunk_rows.len();
+        for row in &chunk_rows {
             let uid = chunk::number(row);
             let missing = || damaged(format!("summary of UID {uid} in mailbox {mailbox}"));
             // Summaries of expunged messages are passed over.
             let value = loop {
-                let (key, value) = summaries.next().ok_or_else(missing())?.indexed()?;
-                match uid_of(mailbox, key) {
-                    Some(at) if at < uid => {}
-                    Some(at) if at == uid => break value,
-                    _ => return Err(missing()()),
+                let (at, value) = records.next().ok_or_else(missing())??;
+                match at.cmp(&uid) {
+                    Ordering::Less => {}
+                    Ordering::Equal => break value,
+                    Ordering::Greater => return Err(missing()()),
                 }
             };
             let found = summary_from(seed(mailbox.0), uid, value).ok_or_else(missing())?;
@@ -135,7 +127,7 @@ fn content(index: &Index, txn: &RoTxn, mailbox: MailboxId, stored: StoredHead, u
 pub(super) fn write(apply: &mut Apply<'_, '_>, prepared: &[Prepared], report: &mut Report) -> Result<()> {
     for Prepared { mailbox, upto, before, content } in prepared {
         report.examined += 1;
-        apply.index.due.delete(&mut apply.txn, &mailbox.0.to_bytes()).indexed()?;
+        due::forget(apply.index, &mut apply.txn, *mailbox)?;
         let Ok(Some(stored)) = apply.index.head(&apply.txn, *mailbox) else { continue };
         // Another one was written since this one was prepared.
         if stored.logged.checkpoint != before.checkpoint {

@@ -2,17 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use heed::RwTxn;
-use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet};
+use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::{Report, Result};
 
 use super::holders::{Holder, holders};
 use crate::index::bodies::BodyPlace;
-use crate::index::chunk::uid_key;
-use crate::index::expunged::{ALL_OF_MAILBOX, number_of_key, numbered_key, set_from};
 use crate::index::heads::StoredHead;
-use crate::index::links;
-use crate::index::{Index, Indexed, between, damaged};
+use crate::index::{Index, Writing, expunged, expunging, links, rows, summaries};
 use crate::log::record::body_record_len;
 use crate::writer::apply::Apply;
 
@@ -29,11 +25,9 @@ pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &
     let (mut dead, mut shortened) = (BTreeMap::new(), BTreeSet::new());
     let mut left = limit;
     while left > 0 {
-        let Some((key, value)) = index.expunging.first(txn).indexed()? else { break };
-        let (mailbox, modseq) = note_key(key).ok_or_else(damaged("key of a note of expunges"))?;
-        let all = modseq == ALL_OF_MAILBOX;
-        let set = if all { NumSet::range(0, u32::MAX) } else { set_from(key, value)? };
-        let found = holders(index, txn, mailbox, &set, left)?;
+        let Some(note) = expunging::first(index, txn)? else { break };
+        let mailbox = note.mailbox;
+        let found = holders(index, txn, mailbox, &note.set, left)?;
         let (mut swept, is_rest) = (0, found.len() < left);
         for some in found.chunks(AT_ONCE) {
             if left == 0 {
@@ -46,7 +40,7 @@ pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &
         report.examined += swept as u64 + 1;
         // What was swept is found no more; the note stays until nothing of it is.
         if is_rest && swept == found.len() {
-            finish_note(index, txn, mailbox, modseq)?;
+            finish_note(index, txn, &note)?;
             shortened.insert(mailbox);
         }
         // Of a note, too: a mailbox may have any number of notes of one message, or of none.
@@ -59,15 +53,10 @@ pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &
     index.add_dead(txn, dead.into_iter())
 }
 
-fn note_key(key: &[u8]) -> Option<(MailboxId, u64)> {
-    let id = posthaste_mail_model::Id::from_bytes(*key.first_chunk()?);
-    Some((MailboxId(id), number_of_key(key)?))
-}
-
 /// Removes summaries; answers how many copies that linked to them were given their own.
 fn remove(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     mailbox: MailboxId,
     holders: &[Holder],
     dead: &mut BTreeMap<u32, u64>,
@@ -79,7 +68,7 @@ fn remove(
     let (detached, mut faults) = links::detach(index, txn, mailbox, &uids)?;
     report.faults.append(&mut faults);
     for Holder { uid, body, .. } in holders {
-        index.summaries.delete(txn, &uid_key(mailbox, *uid)).indexed()?;
+        summaries::remove(index, txn, mailbox, *uid)?;
         match body {
             Some(body) => release(index, txn, *body, dead, report)?,
             None => report.faults.push(format!("summary of UID {uid} in mailbox {mailbox} was damaged")),
@@ -91,7 +80,7 @@ fn remove(
 /// A message less holds this body.
 fn release(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     body: BodyId,
     dead: &mut BTreeMap<u32, u64>,
     report: &mut Report,
@@ -109,33 +98,27 @@ fn release(
 }
 
 /// A note whose summaries are all removed.
-fn finish_note(index: &Index, txn: &mut RwTxn, mailbox: MailboxId, modseq: u64) -> Result<()> {
-    let key = numbered_key(mailbox, modseq);
-    index.expunging.delete(txn, &key).indexed()?;
-    if modseq != ALL_OF_MAILBOX {
+fn finish_note(index: &Index, txn: &mut Writing, note: &expunging::Note) -> Result<()> {
+    expunging::forget(index, txn, note)?;
+    if !note.is_all_of_mailbox() {
         return Ok(());
     }
-    let (low, high) = (uid_key(mailbox, 0), uid_key(mailbox, u32::MAX));
-    index.rows.delete_range(txn, &between(&low, &high)).indexed()?;
-    let (low, high) = (numbered_key(mailbox, 0), numbered_key(mailbox, u64::MAX));
-    index.expunged.delete_range(txn, &between(&low, &high)).indexed()?;
-    Ok(())
+    rows::remove_all(index, txn, note.mailbox)?;
+    expunged::forget_all(index, txn, note.mailbox)
 }
 
 /// Keeps a mailbox's notes of expunges to [`NOTES_MAX`]: the older half goes when there are more.
-fn forget_old_expunges(index: &Index, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
+fn forget_old_expunges(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
     let mut modseqs = Vec::new();
-    for item in index.expunged.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()? {
-        let number = number_of_key(item.indexed()?.0).and_then(ModSeq::new);
-        modseqs.push(number.ok_or_else(damaged("key of a note of expunges"))?);
+    for note in expunged::notes(index, txn, mailbox)? {
+        modseqs.push(note?.modseq()?);
     }
     if modseqs.len() <= NOTES_MAX {
         return Ok(());
     }
     let Some(stored) = index.head(txn, mailbox)? else { return Ok(()) };
     let Some(forgotten) = modseqs.get(modseqs.len() / 2).copied() else { return Ok(()) };
-    let (low, high) = (numbered_key(mailbox, 0), numbered_key(mailbox, forgotten.value()));
-    index.expunged.delete_range(txn, &between(&low, &high)).indexed()?;
+    expunged::forget_upto(index, txn, mailbox, forgotten)?;
     index.put_head(txn, mailbox, &StoredHead { forgotten, ..stored })
 }
 
@@ -143,7 +126,7 @@ fn forget_old_expunges(index: &Index, txn: &mut RwTxn, mailbox: MailboxId) -> Re
 mod tests {
     use super::*;
     use crate::index::logged::Logged;
-    use posthaste_mail_model::Id;
+    use posthaste_mail_model::{Id, ModSeq};
     use posthaste_store::StoreError;
 
     const MAILBOX: MailboxId = MailboxId(Id::from_bytes([7; 16]));
@@ -151,29 +134,33 @@ mod tests {
     /// An index with a mailbox and a note of an expunge for each of these mod-sequences.
     fn index(dir: &std::path::Path, modseqs: impl Iterator<Item = u64>) -> Index {
         let index = Index::open(dir, 1 << 24, 8).unwrap();
-        let mut txn = index.env.write_txn().unwrap();
+        let mut txn = index.write().unwrap();
         let head = posthaste_store::suite::sample_head();
         let stored = StoredHead { head, forgotten: ModSeq::ZERO, logged: Logged::default() };
         index.put_head(&mut txn, MAILBOX, &stored).unwrap();
         for modseq in modseqs {
-            index.expunged.put(&mut txn, &numbered_key(MAILBOX, modseq), &[]).unwrap();
+            expunged::put_empty(&index, &mut txn, MAILBOX, modseq);
         }
         txn.commit().unwrap();
         index
+    }
+
+    fn count(index: &Index, txn: &Writing) -> u64 {
+        expunged::notes(index, txn, MAILBOX).unwrap().count() as u64
     }
 
     #[test]
     fn the_older_half_of_too_many_notes_is_forgotten() {
         let dir = tempfile::tempdir().unwrap();
         let index = index(dir.path(), 1..=NOTES_MAX as u64 + 1);
-        let mut txn = index.env.write_txn().unwrap();
+        let mut txn = index.write().unwrap();
         forget_old_expunges(&index, &mut txn, MAILBOX).unwrap();
         let stored = index.head(&txn, MAILBOX).unwrap().unwrap();
         assert_eq!(stored.forgotten.value(), NOTES_MAX as u64 / 2 + 1);
-        assert_eq!(index.expunged.len(&txn).unwrap(), NOTES_MAX as u64 / 2);
+        assert_eq!(count(&index, &txn), NOTES_MAX as u64 / 2);
         // There is room again.
         forget_old_expunges(&index, &mut txn, MAILBOX).unwrap();
-        assert_eq!(index.expunged.len(&txn).unwrap(), NOTES_MAX as u64 / 2);
+        assert_eq!(count(&index, &txn), NOTES_MAX as u64 / 2);
     }
 
     /// Else notes would be removed, and the head would not say that they are forgotten.
@@ -182,11 +169,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let beyond = u64::MAX - NOTES_MAX as u64;
         let index = index(dir.path(), beyond..=u64::MAX);
-        let mut txn = index.env.write_txn().unwrap();
+        let mut txn = index.write().unwrap();
         let outcome = forget_old_expunges(&index, &mut txn, MAILBOX);
         assert!(
             matches!(outcome, Err(StoreError::Corrupt(why)) if why.contains("key of a note of expunges"))
         );
-        assert_eq!(index.expunged.len(&txn).unwrap(), NOTES_MAX as u64 + 1);
+        assert_eq!(count(&index, &txn), NOTES_MAX as u64 + 1);
     }
 }

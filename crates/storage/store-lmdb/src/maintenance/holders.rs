@@ -5,9 +5,8 @@ use posthaste_mail_model::{BodyId, MailboxId, NumSet};
 use posthaste_store::Result;
 
 use crate::index::checksum::seed;
-use crate::index::chunk::{uid_key, uid_of};
 use crate::index::summaries::record::{Origin, summary_from};
-use crate::index::{Index, Indexed, between, damaged};
+use crate::index::{Index, summaries};
 
 /// A message that holds a body.
 pub(super) struct Holder {
@@ -28,14 +27,12 @@ pub(super) fn holders(
 ) -> Result<Vec<Holder>> {
     let seed = seed(mailbox.0);
     let mut found = Vec::new();
-    for &(low, high) in set.ranges() {
-        let (low, high) = (uid_key(mailbox, low), uid_key(mailbox, high));
-        for item in index.summaries.range(txn, &between(&low, &high)).indexed()? {
+    for &range in set.ranges() {
+        for item in summaries::records(index, txn, mailbox, range)? {
             if found.len() == limit {
                 return Ok(found);
             }
-            let (key, value) = item.indexed()?;
-            let uid = uid_of(mailbox, key).ok_or_else(damaged("key of a summary"))?;
+            let (uid, value) = item?;
             let summary = summary_from(seed, uid, value);
             let origin = summary.as_ref().and_then(|s| s.kind.origin());
             found.push(Holder { uid, body: summary.map(|s| s.body), origin });

@@ -27,6 +27,7 @@ mod ranges;
 mod shrink;
 mod superseded;
 
+use heed::RoTxn;
 use posthaste_mail_model::BodyId;
 use posthaste_store::{Report, Result};
 
@@ -36,7 +37,7 @@ pub(crate) use self::packs::COPY_MAX;
 pub(crate) use self::packs::accept_loss;
 use self::packs::{Room, compact, end_wasteful, next_pack, remove_retired};
 use self::shrink::shrink;
-use crate::index::Indexed;
+use crate::index::{Index, copied, due, expunging};
 use crate::shared::Shared;
 use crate::writer::{Writer, Wrote};
 
@@ -50,13 +51,18 @@ pub(crate) struct Prepared {
 /// Whether checkpoints are due.
 pub(crate) fn is_any_due(shared: &Shared) -> Result<bool> {
     let txn = shared.index.read()?;
-    Ok(!shared.index.due.is_empty(&txn).indexed()? || ranges::is_due(&shared.index, &txn)?)
+    Ok(!due::is_empty(&shared.index, &txn)? || ranges::is_due(&shared.index, &txn)?)
+}
+
+/// Whether copied or expunged messages are still to be counted.
+fn is_counting(index: &Index, txn: &RoTxn) -> Result<bool> {
+    Ok(!copied::is_empty(index, txn)? || !expunging::is_empty(index, txn)?)
 }
 
 /// How many messages have a body; `None` while copied or expunged messages are not counted.
 pub(crate) fn references(shared: &Shared, body: BodyId) -> Result<Option<u64>> {
     let txn = shared.index.read()?;
-    if !shared.index.copied.is_empty(&txn).indexed()? || !shared.index.expunging.is_empty(&txn).indexed()? {
+    if is_counting(&shared.index, &txn)? {
         return Ok(None);
     }
     Ok(Some(shared.index.body(&txn, body)?.map_or(0, |place| u64::from(place.refs))))
@@ -67,7 +73,7 @@ pub(crate) fn prepare(shared: &Shared) -> Result<Prepared> {
     let index = &shared.index;
     let txn = index.read()?;
     // Those come first.
-    if !index.copied.is_empty(&txn).indexed()? || !index.expunging.is_empty(&txn).indexed()? {
+    if is_counting(index, &txn)? {
         return Ok(Prepared::default());
     }
     Ok(Prepared { mailboxes: checkpoints::prepare(shared, &txn)?, ranges: ranges::prepare(shared, &txn)? })
@@ -81,8 +87,7 @@ pub(crate) fn round(writer: &mut Writer<'_>, prepared: &Prepared) -> Result<Repo
     let (busy, pack) = {
         let txn = shared.index.read()?;
         let index = &shared.index;
-        let busy = !index.copied.is_empty(&txn).indexed()? || !index.expunging.is_empty(&txn).indexed()?;
-        (busy, next_pack(index, &txn, &shared.reserve)?)
+        (is_counting(index, &txn)?, next_pack(index, &txn, &shared.reserve)?)
     };
     if busy {
         return writer.work(|apply| {
@@ -112,7 +117,7 @@ pub(crate) fn round(writer: &mut Writer<'_>, prepared: &Prepared) -> Result<Repo
                 tracing::debug!(%error, "the reserve for deletions is not whole");
             }
             // A process killed while reading would keep LMDB from reusing pages.
-            shared.index.env.clear_stale_readers().indexed()?;
+            shared.index.forget_ended_readers()?;
             Ok(Report::default())
         }
     }

@@ -6,17 +6,12 @@
 //! next sequence number say. When the last range is in the index, records from before the previous
 //! pass are dead weight in their packs. See [`Passes`](crate::index::passes::Passes).
 
-use std::ops::Bound;
-
 use bytes::Bytes;
 use heed::RoTxn;
-use posthaste_mail_model::{AccountId, Id};
 use posthaste_store::{Report, Result, StoreError};
 
-use crate::index::directory::directory_from;
-use crate::index::lists;
 use crate::index::passes::Passes;
-use crate::index::{Index, Indexed, damaged};
+use crate::index::{Index, damaged, directory, lists, removed};
 use crate::log::range::{self, Packs, Place, Table};
 use crate::shared::Shared;
 use crate::writer::apply::Apply;
@@ -145,9 +140,8 @@ impl Range {
     }
 
     fn removed(&mut self, index: &Index, txn: &RoTxn, from: &[u8]) -> Result<()> {
-        for item in index.removed.range(txn, &beginning_with(from)).indexed()? {
-            let key: &[u8; 16] =
-                item.indexed()?.0.try_into().map_err(|_| damaged("key of a removed mailbox")())?;
+        for key in removed::keys_from(index, txn, from)? {
+            let key = key?;
             if self.ends_before(Table::Removed, key) {
                 break;
             }
@@ -159,35 +153,27 @@ impl Range {
     fn lists(&mut self, index: &Index, txn: &RoTxn, from: &[u8]) -> Result<()> {
         let mut from = from.to_vec();
         loop {
-            let mut rest = index.lists.range(txn, &beginning_with(&from)).indexed()?;
-            let Some(item) = rest.next() else { return Ok(()) };
-            let account = item.indexed()?.0.first_chunk::<16>();
-            let account = account.ok_or_else(damaged("key of a mailbox list"))?;
-            if self.ends_before(Table::Lists, account) {
+            let Some(account) = lists::account_from(index, txn, &from)? else { return Ok(()) };
+            let key = account.0.to_bytes();
+            if self.ends_before(Table::Lists, &key) {
                 return Ok(());
             }
-            let list = lists::load(index, txn, AccountId(Id::from_bytes(*account)))?;
+            let list = lists::load(index, txn, account)?;
             range::put_list(&mut self.rows, &list);
             // Behind every key of the account.
-            from = [account, &[0xff][..]].concat();
+            from = [&key, &[0xff][..]].concat();
         }
     }
 
     fn directory(&mut self, index: &Index, txn: &RoTxn, from: &[u8]) -> Result<()> {
-        for item in index.directory.range(txn, &beginning_with(from)).indexed()? {
-            let (key, value) = item.indexed()?;
-            if self.ends_before(Table::Directory, key) {
+        for record in directory::records_from(index, txn, from)? {
+            let record = record?;
+            if self.ends_before(Table::Directory, record.key) {
                 break;
             }
-            let entry = std::str::from_utf8(key).ok().and_then(|name| directory_from(name, value));
-            let entry = entry.ok_or_else(damaged("a directory record"))?;
-            range::put_record(&mut self.rows, key, entry.version, &entry.value);
+            let entry = record.entry().ok_or_else(damaged("a directory record"))?;
+            range::put_record(&mut self.rows, record.key, entry.version, &entry.value);
         }
         Ok(())
     }
-}
-
-/// From a key on. LMDB has no empty key to start from.
-fn beginning_with(key: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
-    (if key.is_empty() { Bound::Unbounded } else { Bound::Included(key) }, Bound::Unbounded)
 }

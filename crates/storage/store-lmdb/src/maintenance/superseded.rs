@@ -7,7 +7,7 @@ use posthaste_mail_model::MailboxId;
 use posthaste_store::Result;
 
 use super::fault::Moving;
-use crate::index::{Index, Indexed, directory};
+use crate::index::{Index, directory, removed};
 use crate::log::reader::ReadFault;
 use crate::log::record::{Header, Kind};
 use crate::log::scan::{Found, Scan};
@@ -70,7 +70,7 @@ fn mailbox(
     seq: u64,
     len: u64,
 ) -> Result<Option<(MailboxId, u64)>> {
-    if index.removed.get(txn, &mailbox.0.to_bytes()).indexed()?.is_some() {
+    if removed::has(index, txn, mailbox)? {
         return Ok(None);
     }
     // A head that cannot be read, or is not there, supersedes nothing.
@@ -87,7 +87,7 @@ fn checkpoint(
     seq: u64,
     len: u64,
 ) -> std::result::Result<Standing, Moving> {
-    let is_removed = index.removed.get(txn, &mailbox.0.to_bytes()).indexed()?.is_some();
+    let is_removed = removed::has(index, txn, mailbox)?;
     let named = index.head(txn, mailbox).ok().flatten().map_or(0, |stored| stored.logged.checkpoint);
     Ok(match seq.cmp(&named) {
         _ if is_removed => Standing::Superseded,

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use heed::RwTxn;
-use posthaste_mail_model::{BodyId, Id, MailboxId};
+use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::Result;
 
 use super::catalog::Catalog;
@@ -12,8 +11,8 @@ use super::survey::Survey;
 use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
 use crate::index::packs::PackState;
-use crate::index::summaries::record::{put_summary, summary_from};
-use crate::index::{Index, Indexed, damaged};
+use crate::index::summaries::record::{Origin, put_summary, summary_from};
+use crate::index::{Index, Writing, damaged, summaries};
 use crate::log::reader::PackReader;
 use crate::log::record::{PACK_HEADER, body_record_len};
 use crate::shared::Summarize;
@@ -30,7 +29,7 @@ const IN_ORDER: usize = 250_000;
 pub(crate) fn place_bodies(index: &Index, catalog: &Catalog, survey: &Survey) -> Result<Copies> {
     let read = catalog.read()?;
     let mut copies = Copies::default();
-    let mut txn = index.env.write_txn().indexed()?;
+    let mut txn = index.write()?;
     let mut placed = 0;
     for entry in catalog.bodies(&read)? {
         let entry = entry?;
@@ -45,11 +44,11 @@ pub(crate) fn place_bodies(index: &Index, catalog: &Catalog, survey: &Survey) ->
         index.put_body(&mut txn, body, place)?;
         placed += 1;
         if placed % STEP == 0 {
-            txn.commit().indexed()?;
-            txn = index.env.write_txn().indexed()?;
+            txn.commit()?;
+            txn = index.write()?;
         }
     }
-    txn.commit().indexed()?;
+    txn.commit()?;
     Ok(copies)
 }
 
@@ -69,7 +68,6 @@ pub(crate) struct Summaries<'a> {
 
 /// A message without a summary.
 struct Bare {
-    key: Vec<u8>,
     mailbox: MailboxId,
     uid: u32,
     body: BodyId,
@@ -78,12 +76,12 @@ struct Bare {
 
 impl Summaries<'_> {
     pub(crate) fn make_all(&mut self, progress: &mut dyn FnMut(f64)) -> Result<()> {
-        let total = self.index.summaries.len(&*self.index.read()?).indexed()?.max(1);
-        let (mut after, mut done): (Option<Vec<u8>>, usize) = (None, 0);
+        let total = summaries::count(self.index, &*self.index.read()?)?.max(1);
+        let (mut after, mut done): (Option<Origin>, usize) = (None, 0);
         loop {
-            let bare = self.next_bare(after.as_deref())?;
+            let bare = self.next_bare(after)?;
             let Some(last) = bare.last() else { return Ok(()) };
-            after = Some(last.key.clone());
+            after = Some((last.mailbox, last.uid));
             for step in self.in_pack_order(bare)?.chunks(STEP) {
                 self.make(step)?;
                 done += step.len();
@@ -93,15 +91,15 @@ impl Summaries<'_> {
     }
 
     fn make(&mut self, messages: &[Bare]) -> Result<()> {
-        let mut txn = self.index.env.write_txn().indexed()?;
+        let mut txn = self.index.write()?;
         let mut value = Vec::new();
         for message in messages {
             let Bare { mailbox, uid, body, saved, .. } = *message;
             let summary = self.summary(&mut txn, message)?;
             put_summary(&mut value, seed(mailbox.0), uid, body, saved, &summary);
-            self.index.summaries.put(&mut txn, &message.key, &value).indexed()?;
+            summaries::put(self.index, &mut txn, mailbox, uid, &value)?;
         }
-        txn.commit().indexed()
+        txn.commit()
     }
 
     /// The messages in the order in which their bodies lie in the packs.
@@ -116,23 +114,20 @@ impl Summaries<'_> {
         Ok(placed.into_iter().map(|(_, message)| message).collect())
     }
 
-    fn next_bare(&self, after: Option<&[u8]>) -> Result<Vec<Bare>> {
+    fn next_bare(&self, after: Option<Origin>) -> Result<Vec<Bare>> {
         let txn = &*self.index.read()?;
-        use std::ops::Bound::{Excluded, Unbounded};
-        let low = after.map_or(Unbounded, Excluded);
         let mut bare = Vec::new();
-        for item in self.index.summaries.range(txn, &(low, Unbounded)).indexed()?.take(IN_ORDER) {
-            let (key, value) = item.indexed()?;
-            let (mailbox, uid) = split_key(key).ok_or_else(damaged("key of a summary"))?;
+        for item in summaries::records_after(self.index, txn, after)?.take(IN_ORDER) {
+            let ((mailbox, uid), value) = item?;
             let found = summary_from(seed(mailbox.0), uid, value).ok_or_else(damaged("a new summary"))?;
-            bare.push(Bare { key: key.to_vec(), mailbox, uid, body: found.body, saved: found.saved });
+            bare.push(Bare { mailbox, uid, body: found.body, saved: found.saved });
         }
         Ok(bare)
     }
 
     /// The summary of a message, made from its body. Otherwise the one in the old index. Otherwise
     /// an empty one, which each read of the message tries to make again.
-    fn summary(&mut self, txn: &mut RwTxn, message: &Bare) -> Result<Vec<u8>> {
+    fn summary(&mut self, txn: &mut Writing, message: &Bare) -> Result<Vec<u8>> {
         let Bare { mailbox, uid, body, .. } = *message;
         let why = match self.index.body(txn, body)? {
             None => "its body is in no pack".to_owned(),
@@ -180,7 +175,7 @@ pub(crate) fn record_packs(
     superseded: &HashMap<u32, u64>,
     is_damaged: bool,
 ) -> Result<()> {
-    let mut txn = index.env.write_txn().indexed()?;
+    let mut txn = index.write()?;
     let mut live: HashMap<u32, u64> = HashMap::new();
     let mut unheld = Vec::new();
     for item in index.all_bodies(&txn)? {
@@ -214,11 +209,5 @@ pub(crate) fn record_packs(
         let sealed = survey.given_up.contains(&number);
         index.put_pack(&mut txn, number, PackState { sealed, ..PackState::default() })?;
     }
-    txn.commit().indexed()
-}
-
-fn split_key(key: &[u8]) -> Option<(MailboxId, u32)> {
-    let id = Id::from_bytes(*key.first_chunk()?);
-    let uid = u32::from_be_bytes(key.get(16..)?.try_into().ok()?);
-    Some((MailboxId(id), uid))
+    txn.commit()
 }

@@ -40,8 +40,8 @@ use crate::data_dir::format::{self, Access};
 use crate::data_dir::identity;
 use crate::data_dir::lock::EngineLock;
 use crate::engine::Options;
+use crate::index::Index;
 use crate::index::lists;
-use crate::index::{Index, Indexed};
 use crate::log::disk::failed;
 use crate::log::reader::PackReader;
 
@@ -151,7 +151,7 @@ fn build(
         replay.doubt_all();
     }
     replay.run(&mut |share| progress(0.1 + share * 0.2))?;
-    let mut txn = index.env.write_txn().indexed()?;
+    let mut txn = index.write()?;
     replay.recount(&mut txn)?;
     let (gaps, next_seq) = (std::mem::take(&mut replay.gaps), replay.next_seq);
     let superseded = std::mem::take(&mut replay.checkpoints.superseded);
@@ -169,7 +169,7 @@ fn build(
     let highest = found.packs.keys().chain(&found.retired).chain(&found.empty).max().copied().unwrap_or(0);
     index.put_next_pack(&mut txn, old_pack.max(highest + 1))?;
     index.put_seq(&mut txn, old_seq.max(next_seq))?;
-    txn.commit().indexed()?;
+    txn.commit()?;
 
     let reader = PackReader::new(std::sync::Arc::clone(&options.disk), packs, store);
     let (summarize, old) = (options.summarize, old.as_ref());
@@ -181,8 +181,8 @@ fn build(
         sync_packs(&found, &old_packs)?;
     }
     let examined = catalog.len(&*catalog.read()?)?;
-    index.env.force_sync().indexed()?;
-    index.env.prepare_for_closing().wait();
+    index.sync()?;
+    index.close();
     Ok(Report { examined, faults, ..Report::default() })
 }
 

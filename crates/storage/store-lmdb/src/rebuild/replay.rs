@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use heed::RwTxn;
 use posthaste_mail_model::{AccountId, FlagSet, MailboxId, ModSeq};
 use posthaste_store::{Counts, MailboxHead, Result, Row, StoreError};
 
@@ -16,15 +15,10 @@ use super::checkpoints::Checkpoints;
 use super::pack::Pack;
 use super::ranges::Ranges;
 use super::salvage::OldIndex;
-use crate::index::chunk::{self, uid_of};
-use crate::index::directory;
-use crate::index::expunged::ALL_OF_MAILBOX;
-use crate::index::expunged::numbered_key;
 use crate::index::heads::StoredHead;
-use crate::index::lists;
 use crate::index::packs::PackState;
-use crate::index::rows::{RowWalk, Scratch};
-use crate::index::{Index, Indexed, damaged};
+use crate::index::rows::{self, RowWalk, Scratch};
+use crate::index::{Index, Writing, damaged, directory, expunging, lists, removed};
 use crate::log::PackBytes;
 use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
@@ -99,13 +93,13 @@ impl<'a> Replay<'a> {
         let mut done = 0;
         loop {
             let step = self.step()?;
-            let mut txn = self.index.env.write_txn().indexed()?;
+            let mut txn = self.index.write()?;
             for same in &step {
                 self.one(&mut txn, same, &mut scratch)?;
                 done += same.len() as u64;
             }
             self.index.put_seq(&mut txn, self.next_seq)?;
-            txn.commit().indexed()?;
+            txn.commit()?;
             progress(done as f64 / total as f64);
             if step.is_empty() {
                 break;
@@ -218,7 +212,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Redoes the record of one sequence number, of which there may be copies.
-    fn one(&mut self, txn: &mut RwTxn, same: &[Entry], scratch: &mut Scratch) -> Result<()> {
+    fn one(&mut self, txn: &mut Writing, same: &[Entry], scratch: &mut Scratch) -> Result<()> {
         let Some(entry) = self.choose(same) else { return Ok(()) };
         self.next_seq = self.next_seq.max(entry.seq() + 1);
         let header = entry.found.header;
@@ -297,7 +291,13 @@ impl<'a> Replay<'a> {
         self.faults.push(format!("{what} in pack {} at byte {}: {why}", entry.pack, entry.found.offset));
     }
 
-    fn apply(&mut self, txn: &mut RwTxn, entry: &Entry, content: &[u8], scratch: &mut Scratch) -> Result<()> {
+    fn apply(
+        &mut self,
+        txn: &mut Writing,
+        entry: &Entry,
+        content: &[u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         let id = entry.found.header.id;
         let record = (entry.pack, entry.found.header.record_len());
         match entry.found.header.kind {
@@ -327,7 +327,7 @@ impl<'a> Replay<'a> {
 
     fn mailbox(
         &mut self,
-        txn: &mut RwTxn,
+        txn: &mut Writing,
         mailbox: MailboxId,
         logged: LoggedMailbox,
         record: PackBytes,
@@ -356,7 +356,7 @@ impl<'a> Replay<'a> {
         Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).mailbox(mailbox, &fitting, record).map(drop)
     }
 
-    fn modseq(&self, txn: &RwTxn, mailbox: MailboxId) -> Result<ModSeq> {
+    fn modseq(&self, txn: &Writing, mailbox: MailboxId) -> Result<ModSeq> {
         Ok(self.index.head(txn, mailbox)?.map_or(ModSeq::ZERO, |stored| stored.head.modseq))
     }
 
@@ -364,7 +364,7 @@ impl<'a> Replay<'a> {
     /// there.
     fn fitting(
         &self,
-        txn: &RwTxn,
+        txn: &Writing,
         mailbox: MailboxId,
         mut logged: LoggedMailbox,
         now: ModSeq,
@@ -384,7 +384,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Takes a mailbox from the old index, if that has more of it than was redone.
-    fn adopt(&mut self, txn: &mut RwTxn, mailbox: MailboxId, why: &str) -> Result<()> {
+    fn adopt(&mut self, txn: &mut Writing, mailbox: MailboxId, why: &str) -> Result<()> {
         let now = self.modseq(txn, mailbox)?;
         let Some(old) = self.old else { return Ok(()) };
         let Some(found) = old.mailbox(mailbox).filter(|found| found.stored.head.modseq > now) else {
@@ -406,7 +406,7 @@ impl<'a> Replay<'a> {
 
     fn list(
         &mut self,
-        txn: &mut RwTxn,
+        txn: &mut Writing,
         account: AccountId,
         seq: u64,
         content: &[u8],
@@ -438,12 +438,18 @@ impl<'a> Replay<'a> {
         }
         // The commits of a removed mailbox are not redone: there is nothing to remove.
         for mailbox in &commit.remove {
-            self.index.expunging.delete(txn, &numbered_key(*mailbox, ALL_OF_MAILBOX)).indexed()?;
+            expunging::forget_all(self.index, txn, *mailbox)?;
         }
         Ok(())
     }
 
-    fn directory(&mut self, txn: &mut RwTxn, seq: u64, content: &[u8], scratch: &mut Scratch) -> Result<()> {
+    fn directory(
+        &mut self,
+        txn: &mut Writing,
+        seq: u64,
+        content: &[u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         let change = entry::directory_from(content).ok_or_else(damaged("a directory change"))?;
         if self.has_directory(&change.name, seq) {
             return Ok(());
@@ -468,7 +474,7 @@ impl<'a> Replay<'a> {
     /// list or a record.
     fn take_newer_from_old(&mut self) -> Result<()> {
         let Some(old) = self.old else { return Ok(()) };
-        let mut txn = self.index.env.write_txn().indexed()?;
+        let mut txn = self.index.write()?;
         let why = "its last commits are damaged";
         for account in old.accounts() {
             let now = lists::version(self.index, &txn, account)?;
@@ -480,7 +486,7 @@ impl<'a> Replay<'a> {
             }
         }
         for mailbox in old.mailboxes() {
-            let is_removed = self.index.removed.get(&txn, &mailbox.0.to_bytes()).indexed()?.is_some();
+            let is_removed = removed::has(self.index, &txn, mailbox)?;
             // A head that is damaged, too, removes no doubt.
             let Some(stored) = old.head(mailbox) else { continue };
             if is_removed || stored.head.modseq <= self.modseq(&txn, mailbox)? {
@@ -506,19 +512,17 @@ impl<'a> Replay<'a> {
                 directory::apply_directory(self.index, &mut txn, &change)?;
             }
         }
-        txn.commit().indexed()
+        txn.commit()
     }
 
     /// Counts the messages of mailboxes with gaps again: their commits say what they would be
     /// without.
-    pub(crate) fn recount(&self, txn: &mut RwTxn) -> Result<()> {
+    pub(crate) fn recount(&self, txn: &mut Writing) -> Result<()> {
         for &mailbox in &self.gaps {
             let Some(stored) = self.index.head(txn, mailbox)? else { continue };
             let mut rows: Vec<Row> = Vec::new();
-            for item in self.index.rows.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()? {
-                let (key, value) = item.indexed()?;
-                let low = uid_of(mailbox, key).ok_or_else(damaged("key of a chunk"))?;
-                chunk::decode(mailbox, low, value, &mut rows).ok_or_else(damaged("rows of a new index"))?;
+            for chunk in rows::chunks(self.index, txn, mailbox)? {
+                chunk?.add_rows(&mut rows)?;
             }
             let counts = counts_of(&rows);
             // No expunge before the gap is known for certain.

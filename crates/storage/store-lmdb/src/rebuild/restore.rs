@@ -1,19 +1,16 @@
 //! Puts the mailboxes of which the log has a checkpoint into the new index.
 
-use heed::RwTxn;
 use posthaste_mail_model::MailboxId;
 use posthaste_store::Result;
 
 use super::catalog::Entry;
 use super::replay::Replay;
-use crate::index::Indexed;
 use crate::index::checksum::seed;
-use crate::index::chunk::uid_key;
-use crate::index::expunged::numbered_key;
 use crate::index::heads::StoredHead;
 use crate::index::logged::{ByPack, Logged};
 use crate::index::rows::{self, Scratch};
 use crate::index::summaries::record::put_summary;
+use crate::index::{Writing, expunged, summaries};
 use crate::log::checkpoint::{self, Checkpoint};
 
 /// Bytes of checkpoints of one index transaction.
@@ -23,7 +20,7 @@ impl Replay<'_> {
     /// Puts the mailboxes that have a checkpoint into the new index.
     pub(super) fn restore(&mut self) -> Result<()> {
         let found = std::mem::take(&mut self.checkpoints.found);
-        let mut txn = self.index.env.write_txn().indexed()?;
+        let mut txn = self.index.write()?;
         let (mut scratch, mut bytes) = (Scratch::default(), 0);
         for (mailbox, mut entries) in found {
             entries.sort_by_key(|entry| std::cmp::Reverse(entry.seq()));
@@ -33,18 +30,18 @@ impl Replay<'_> {
             }
             bytes += self.restore_newest(&mut txn, mailbox, &entries, &mut scratch)?;
             if bytes > STEP {
-                txn.commit().indexed()?;
-                txn = self.index.env.write_txn().indexed()?;
+                txn.commit()?;
+                txn = self.index.write()?;
                 bytes = 0;
             }
         }
-        txn.commit().indexed()
+        txn.commit()
     }
 
     /// Restores a mailbox from its newest checkpoint that is intact. Answers its bytes.
     fn restore_newest(
         &mut self,
-        txn: &mut RwTxn,
+        txn: &mut Writing,
         mailbox: MailboxId,
         newest_first: &[Entry],
         scratch: &mut Scratch,
@@ -81,23 +78,22 @@ impl Replay<'_> {
 
     fn put(
         &self,
-        txn: &mut RwTxn,
+        txn: &mut Writing,
         mailbox: MailboxId,
         entry: &Entry,
         checkpoint: Checkpoint,
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let Checkpoint { upto, forgotten, head, expunged, messages } = checkpoint;
+        let Checkpoint { upto, forgotten, head, expunged: went, messages } = checkpoint;
         let own = seed(mailbox.0);
         for (row, body, saved) in &messages {
             let uid = row.uid().value();
             put_summary(&mut scratch.bytes, own, uid, *body, *saved, &[]);
-            self.index.summaries.put(txn, &uid_key(mailbox, uid), &scratch.bytes).indexed()?;
+            summaries::put(self.index, txn, mailbox, uid, &scratch.bytes)?;
         }
         rows::append(self.index, txn, mailbox, messages.iter().map(|(row, ..)| *row), scratch)?;
-        for (modseq, set) in &expunged {
-            let key = numbered_key(mailbox, modseq.value());
-            self.index.put_set(txn, self.index.expunged, &key, set)?;
+        for (modseq, set) in &went {
+            expunged::note(self.index, txn, mailbox, *modseq, set)?;
         }
         let size = entry.found.header.record_len();
         let mut places = ByPack::default();

@@ -1,13 +1,11 @@
 //! Puts the tables of which the log has checkpoints by range into the new index.
 
-use heed::RwTxn;
 use posthaste_mail_model::{AccountId, MailboxId, ModSeq};
 use posthaste_store::{DirectoryEntry, ListCommit, MailboxList, Result};
 
 use super::catalog::Entry;
 use super::replay::Replay;
-use crate::index::directory::directory_value;
-use crate::index::{Indexed, lists};
+use crate::index::{Writing, directory, lists, removed};
 use crate::log::range::{self, Place, RangeCheckpoint, Rows, Table};
 
 impl Replay<'_> {
@@ -20,18 +18,18 @@ impl Replay<'_> {
         // The survey has read those of packs.
         found.retain(|entry| !of(Table::Packs)(entry));
         let (removed, others): (Vec<Entry>, Vec<Entry>) = found.into_iter().partition(of(Table::Removed));
-        let mut txn = self.index.env.write_txn().indexed()?;
+        let mut txn = self.index.write()?;
         for same in
             removed.chunk_by(|a, b| a.seq() == b.seq()).chain(others.chunk_by(|a, b| a.seq() == b.seq()))
         {
             self.restore_range(&mut txn, same)?;
         }
-        txn.commit().indexed()
+        txn.commit()
     }
 
     /// Restores a range from a checkpoint, of which there may be copies, as far as no later one has
     /// it.
-    fn restore_range(&mut self, txn: &mut RwTxn, same: &[Entry]) -> Result<()> {
+    fn restore_range(&mut self, txn: &mut Writing, same: &[Entry]) -> Result<()> {
         let mut damage: Option<String> = None;
         for entry in same {
             let read = self.content(entry).and_then(|content| {
@@ -50,7 +48,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    fn put_range(&mut self, txn: &mut RwTxn, checkpoint: RangeCheckpoint) -> Result<()> {
+    fn put_range(&mut self, txn: &mut Writing, checkpoint: RangeCheckpoint) -> Result<()> {
         let RangeCheckpoint { upto, from, to, rows } = checkpoint;
         let gaps = self.ranges.restored.gaps(&from, &to);
         let is_new = |table, key: &[u8]| {
@@ -76,12 +74,12 @@ impl Replay<'_> {
     }
 
     /// A mailbox is removed permanently: its commits are not replayed, and no list makes it again.
-    pub(super) fn put_removed(&mut self, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
+    pub(super) fn put_removed(&mut self, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
         self.note_removed(mailbox);
-        self.index.removed.put(txn, &mailbox.0.to_bytes(), &[]).indexed()
+        removed::note(self.index, txn, mailbox)
     }
 
-    fn put_list(&self, txn: &mut RwTxn, list: &MailboxList) -> Result<()> {
+    fn put_list(&self, txn: &mut Writing, list: &MailboxList) -> Result<()> {
         let commit = ListCommit {
             account: list.account,
             expected: ModSeq::ZERO,
@@ -95,9 +93,8 @@ impl Replay<'_> {
         lists::apply(self.index, txn, &commit)
     }
 
-    fn put_directory(&self, txn: &mut RwTxn, entry: &DirectoryEntry) -> Result<()> {
-        let value = directory_value(&entry.name, entry.version, &entry.value);
-        self.index.directory.put(txn, entry.name.as_bytes(), &value).indexed()
+    fn put_directory(&self, txn: &mut Writing, entry: &DirectoryEntry) -> Result<()> {
+        directory::put_record(self.index, txn, &entry.name, entry.version, &entry.value)
     }
 
     /// Whether checkpoints have what a record of this number says of an account's list.

@@ -5,20 +5,16 @@
 
 use std::path::Path;
 
-use heed::RwTxn;
-use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
+use posthaste_mail_model::{AccountId, BodyId, MailboxId};
 use posthaste_store::{MailboxList, Result, Row};
 
 use crate::engine::Options;
 use crate::index::checksum::seed;
-use crate::index::chunk::{self, uid_key, uid_of};
-use crate::index::expunged::{number_of_key, numbered_key, set_from};
 use crate::index::heads::StoredHead;
-use crate::index::lists;
 use crate::index::logged::Logged;
 use crate::index::packs::PackState;
 use crate::index::summaries::record::{RecordKind, put_summary, summary_from};
-use crate::index::{Index, Indexed, Reading, between};
+use crate::index::{Index, Reading, Writing, directory, expunged, heads, lists, rows, summaries};
 
 /// The index before the rebuild, at one moment.
 pub(crate) struct OldIndex {
@@ -70,9 +66,8 @@ impl OldIndex {
         let ids = || -> Result<Vec<MailboxId>> {
             let txn = self.read()?;
             let mut ids = Vec::new();
-            for item in self.index.heads.iter(&txn).indexed()? {
-                let id = item.indexed()?.0.try_into().ok().map(Id::from_bytes);
-                ids.extend(id.map(MailboxId));
+            for mailbox in heads::mailboxes(&self.index, &txn)? {
+                ids.extend(mailbox?);
             }
             Ok(ids)
         };
@@ -90,16 +85,15 @@ impl OldIndex {
         let txn = self.read().ok()?;
         let stored = self.index.head(&txn, mailbox).ok()??;
         let mut rows = Vec::new();
-        for item in self.index.rows.prefix_iter(&txn, &mailbox.0.to_bytes()).ok()? {
-            let (key, value) = item.ok()?;
-            chunk::decode(mailbox, uid_of(mailbox, key)?, value, &mut rows)?;
+        for chunk in rows::chunks(&self.index, &txn, mailbox).ok()? {
+            chunk.ok()?.add_rows(&mut rows).ok()?;
         }
         if rows.len() != stored.head.counts.messages as usize {
             return None;
         }
         let body = |row: &Row| {
             let uid = row.uid().value();
-            let value = self.index.summaries.get(&txn, &uid_key(mailbox, uid)).ok()??;
+            let value = summaries::record(&self.index, &txn, mailbox, uid).ok()??;
             summary_from(seed(mailbox.0), uid, value).map(|found| (found.body, found.saved))
         };
         let bodies = rows.iter().map(body).collect();
@@ -107,12 +101,12 @@ impl OldIndex {
     }
 
     /// Notes of expunged messages of a mailbox.
-    fn copy_expunged(&self, mailbox: MailboxId, to: &Index, txn: &mut RwTxn) -> Result<()> {
+    fn copy_expunged(&self, mailbox: MailboxId, to: &Index, txn: &mut Writing) -> Result<()> {
         let old = self.read()?;
-        for item in self.index.expunged.prefix_iter(&old, &mailbox.0.to_bytes()).indexed()? {
-            let (key, value) = item.indexed()?;
-            if let (Ok(set), Some(modseq)) = (set_from(key, value), number_of_key(key)) {
-                to.put_set(txn, to.expunged, &numbered_key(mailbox, modseq), &set)?;
+        for note in expunged::notes(&self.index, &old, mailbox)? {
+            let note = note?;
+            if let (Ok(set), Ok(modseq)) = (note.set(), note.modseq()) {
+                expunged::note(to, txn, mailbox, modseq, &set)?;
             }
         }
         Ok(())
@@ -125,12 +119,11 @@ impl OldIndex {
         mailbox: MailboxId,
         old: OldMailbox,
         to: &Index,
-        txn: &mut RwTxn,
+        txn: &mut Writing,
     ) -> Result<usize> {
-        let (low, high) = (uid_key(mailbox, 0), uid_key(mailbox, u32::MAX));
-        to.rows.delete_range(txn, &between(&low, &high)).indexed()?;
-        to.summaries.delete_range(txn, &between(&low, &high)).indexed()?;
-        let (mut rows, mut value, mut left_out) = (Vec::with_capacity(old.rows.len()), Vec::new(), 0);
+        rows::remove_all(to, txn, mailbox)?;
+        summaries::remove_range(to, txn, mailbox, (0, u32::MAX))?;
+        let (mut kept, mut value, mut left_out) = (Vec::with_capacity(old.rows.len()), Vec::new(), 0);
         for (row, body) in old.rows.iter().zip(&old.bodies) {
             let Some((body, saved)) = body else {
                 left_out += 1;
@@ -138,16 +131,10 @@ impl OldIndex {
             };
             let uid = row.uid().value();
             put_summary(&mut value, seed(mailbox.0), uid, *body, *saved, &[]);
-            to.summaries.put(txn, &uid_key(mailbox, uid), &value).indexed()?;
-            rows.push(*row);
+            summaries::put(to, txn, mailbox, uid, &value)?;
+            kept.push(*row);
         }
-        crate::index::rows::append(
-            to,
-            txn,
-            mailbox,
-            rows.into_iter(),
-            &mut crate::index::rows::Scratch::default(),
-        )?;
+        rows::append(to, txn, mailbox, kept.into_iter(), &mut rows::Scratch::default())?;
         // The log of the new index does not have it: nothing of the log is superseded.
         let stored = StoredHead { logged: Logged::default(), ..old.stored };
         to.put_head(txn, mailbox, &stored)?;
@@ -158,13 +145,13 @@ impl OldIndex {
     /// The stored summary of a message, if it is intact and of this body.
     pub(crate) fn summary(&self, mailbox: MailboxId, uid: u32, body: BodyId) -> Option<Vec<u8>> {
         let txn = self.read().ok()?;
-        let value = self.index.summaries.get(&txn, &uid_key(mailbox, uid)).ok()??;
+        let value = summaries::record(&self.index, &txn, mailbox, uid).ok()??;
         let found = summary_from(seed(mailbox.0), uid, value).filter(|found| found.body == body)?;
         let (from, at) = match found.kind {
             RecordKind::Summary(summary) => return Some(summary.to_vec()),
             RecordKind::Link(origin) => origin,
         };
-        let value = self.index.summaries.get(&txn, &uid_key(from, at)).ok()??;
+        let value = summaries::record(&self.index, &txn, from, at).ok()??;
         let origin = summary_from(seed(from.0), at, value).filter(|origin| origin.body == body)?;
         match origin.kind {
             RecordKind::Summary(summary) => Some(summary.to_vec()),
@@ -189,10 +176,8 @@ impl OldIndex {
         let all = || -> Result<Vec<posthaste_store::DirectoryEntry>> {
             let txn = self.read()?;
             let mut all = Vec::new();
-            for item in self.index.directory.iter(&txn).indexed()? {
-                let (key, value) = item.indexed()?;
-                let name = std::str::from_utf8(key).ok();
-                all.extend(name.and_then(|name| crate::index::directory::directory_from(name, value)));
+            for record in directory::records_from(&self.index, &txn, &[])? {
+                all.extend(record?.entry());
             }
             Ok(all)
         };

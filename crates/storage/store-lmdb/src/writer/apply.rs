@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 
-use heed::RwTxn;
 use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq, NumSet};
 use posthaste_store::{
     Content, DirectoryChange, ListCommit, MailboxCommit, MailboxHead, NewMessage, Result, Row, StoreError,
@@ -14,21 +13,16 @@ use posthaste_store::{
 
 use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
-use crate::index::chunk::uid_key;
-use crate::index::copied::copied_value;
-use crate::index::directory;
-use crate::index::expunged::numbered_key;
 use crate::index::heads::StoredHead;
-use crate::index::links;
-use crate::index::lists;
 use crate::index::logged::Logged;
 use crate::index::packs::PackState;
 use crate::index::rows::{self, RowWalk, Scratch};
-use crate::index::summaries;
 use crate::index::summaries::record::{
     Origin, RecordKind, SummaryRef, add_summary, put_summary, summary_from,
 };
-use crate::index::{Index, Indexed};
+use crate::index::{
+    Index, Writing, copied, directory, due, expunged, expunging, links, lists, removed, summaries,
+};
 use crate::log::PackBytes;
 use crate::log::entry;
 use crate::log::pair;
@@ -46,12 +40,6 @@ pub(crate) enum Applied {
     /// It cannot be.
     Refused(StoreError),
 }
-
-/// Bytes of a message beside its summary. Its row shares a page with 143 others and is written with
-/// some of them. Then come its link and its body's place.
-const BESIDE_SUMMARY: usize = 256;
-/// A page. An expunge may rewrite one for each range of UIDs.
-const PAGE: usize = 4096;
 
 /// Bodies a commit brings: each once, though several of its messages may hold it.
 #[derive(Default)]
@@ -108,23 +96,16 @@ pub(crate) struct Apply<'a, 'e> {
     /// For bodies of which summaries are made again.
     pub(crate) shared: &'a Shared,
     pub(crate) index: &'a Index,
-    pub(crate) txn: RwTxn<'e>,
+    pub(crate) txn: Writing<'e>,
     pub(crate) batch: Batch,
     /// The next record's sequence number.
     pub(crate) seq: u64,
     /// From how many neighbours on copies are linked.
     pub(crate) links_from: usize,
-    /// Bytes of records and their share of pages that the index needs for the commits so far.
-    /// `Index::reserve` doubles it.
-    pub(crate) demand: u64,
     pub(crate) scratch: &'a mut Scratch,
 }
 
 impl Apply<'_, '_> {
-    fn note_demand(&mut self, bytes: usize) {
-        self.demand += bytes as u64;
-    }
-
     fn next_seq(&mut self) -> u64 {
         self.seq += 1;
         self.seq - 1
@@ -197,10 +178,6 @@ impl Apply<'_, '_> {
         self.messages(commit)?;
         self.expunged(commit)?;
         let MailboxCommit { mailbox, ref head, ref appended, ref changed, ref expunged, .. } = *commit;
-        self.note_demand(changed.len() * BESIDE_SUMMARY);
-        let ranges: usize = expunged.iter().map(|(_, set)| set.ranges().len()).sum();
-        let rows = head.counts.messages.max(stored.head.counts.messages) as usize * size_of::<Row>();
-        self.note_demand((ranges * PAGE).min(rows));
         let record = (self.batch.pack, record);
         let change = MailboxChange { mailbox, before: stored, head, changed, expunged, record };
         let new = appended.iter().map(|m| m.row);
@@ -271,28 +248,27 @@ impl Apply<'_, '_> {
     fn messages(&mut self, commit: &MailboxCommit) -> Result<()> {
         let mut bodies = NewBodies::default();
         let mut rest = &commit.appended[..];
-        let mut copied = NumSet::new();
+        let mut copies = NumSet::new();
         while let Some(message) = rest.first() {
             let is_copy = source(message).is_some();
             let same = rest.iter().take_while(|m| source(m).is_some() == is_copy).count();
             let (these, after) = rest.split_at(same);
             rest = after;
             if is_copy {
-                these.iter().for_each(|m| copied.push(m.row.uid().value()));
+                these.iter().for_each(|m| copies.push(m.row.uid().value()));
                 self.copies(commit.mailbox, these)?;
             } else {
                 self.new_messages(commit.mailbox, these, &mut bodies)?;
             }
         }
         self.index.add_bodies(&mut self.txn, &bodies.places)?;
-        if copied.is_empty() {
+        if copies.is_empty() {
             return Ok(());
         }
         // Counting references is left to maintenance; see `maintain` for why no body can be lost
         // meanwhile.
-        let key = self.next_seq().to_be_bytes();
-        let value = copied_value(&key, commit.mailbox, &copied);
-        self.index.copied.put(&mut self.txn, &key, &value).indexed()
+        let seq = self.next_seq();
+        copied::note(self.index, &mut self.txn, seq, commit.mailbox, &copies)
     }
 
     /// Bodies and summaries of messages that come from outside.
@@ -308,8 +284,7 @@ impl Apply<'_, '_> {
             let Content::New { summary, .. } = &message.content else { continue };
             let uid = message.row.uid().value();
             put_summary(&mut self.scratch.bytes, own, uid, message.body, message.saved, summary);
-            self.index.summaries.put(&mut self.txn, &uid_key(to, uid), &self.scratch.bytes).indexed()?;
-            self.note_demand(self.scratch.bytes.len() + BESIDE_SUMMARY);
+            summaries::put(self.index, &mut self.txn, to, uid, &self.scratch.bytes)?;
         }
         Ok(())
     }
@@ -368,7 +343,6 @@ impl Apply<'_, '_> {
             let (copies, origins) = (&copies[run.clone()], &origins[run]);
             if copies.len() >= self.links_from && !is_damaged {
                 links::put_links(self.index, &mut self.txn, to, copies, origins)?;
-                self.note_demand(copies.len() * BESIDE_SUMMARY);
             } else {
                 self.copied_summaries(to, copies, origins)?;
             }
@@ -381,7 +355,7 @@ impl Apply<'_, '_> {
         let (mut made, mut places) = (Vec::new(), Vec::with_capacity(copies.len()));
         let mut longest = 0;
         for (message, &(from, at)) in copies.iter().zip(origins) {
-            let value = self.index.summaries.get(&self.txn, &uid_key(from, at)).indexed()?;
+            let value = summaries::record(self.index, &self.txn, from, at)?;
             let found = value.and_then(|value| summary_from(seed(from.0), at, value));
             let mended;
             let summary = match found {
@@ -403,19 +377,17 @@ impl Apply<'_, '_> {
         }
         for at in filling_order(copies.len(), longest) {
             let (Some(message), Some(place)) = (copies.get(at), places.get(at)) else { continue };
-            let key = uid_key(to, message.row.uid().value());
-            self.index.summaries.put(&mut self.txn, &key, &made[place.clone()]).indexed()?;
+            let uid = message.row.uid().value();
+            summaries::put(self.index, &mut self.txn, to, uid, &made[place.clone()])?;
         }
-        self.note_demand(made.len() + copies.len() * BESIDE_SUMMARY);
         Ok(())
     }
 
     /// Notes of removed messages: for later readers, and for maintenance.
     fn expunged(&mut self, commit: &MailboxCommit) -> Result<()> {
         for (modseq, set) in &commit.expunged {
-            let key = numbered_key(commit.mailbox, modseq.value());
-            self.index.put_set(&mut self.txn, self.index.expunged, &key, set)?;
-            self.index.put_set(&mut self.txn, self.index.expunging, &key, set)?;
+            expunged::note(self.index, &mut self.txn, commit.mailbox, *modseq, set)?;
+            expunging::note(self.index, &mut self.txn, commit.mailbox, *modseq, set)?;
         }
         Ok(())
     }
@@ -427,7 +399,7 @@ impl Apply<'_, '_> {
             return Ok(Applied::Conflict);
         }
         for entry in &commit.upsert {
-            if lists::was_removed(self.index, &self.txn, entry.id)? {
+            if removed::has(self.index, &self.txn, entry.id)? {
                 let why = "a mailbox of this id was removed from the store, which never takes an id again";
                 return Ok(Applied::Refused(StoreError::Refused(why)));
             }
@@ -468,7 +440,7 @@ pub(crate) struct MailboxChange<'c> {
 /// Writes rows and head of a mailbox.
 pub(crate) fn put_mailbox(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     change: MailboxChange<'_>,
     new: impl Iterator<Item = Row>,
     scratch: &mut Scratch,
@@ -479,7 +451,7 @@ pub(crate) fn put_mailbox(
     rows::append(index, txn, mailbox, new, scratch)?;
     let mut stored = StoredHead { head: head.clone(), ..before };
     if stored.logged.grew(record, head.counts.messages, index.checkpoint_from) {
-        index.due.put(txn, &mailbox.0.to_bytes(), &[]).indexed()?;
+        due::note(index, txn, mailbox)?;
     }
     index.put_head(txn, mailbox, &stored)
 }

@@ -94,7 +94,8 @@ impl Writer<'_> {
                 let _ = reply.send(round);
             }
             for reply in accepts {
-                let _ = reply.send(maintenance::accept_loss(&mut self));
+                let accepted = self.with_reserve(Purpose::Deletion, maintenance::accept_loss);
+                let _ = reply.send(accepted);
             }
         }
         if !self.shared.killed.load(Ordering::Acquire) {

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::{Result, StoreError};
 
@@ -16,7 +16,7 @@ use super::state::{OtherPack, Others, Writer};
 use super::transaction::{ahead, commit, end_if_dead};
 use crate::data_dir::format::REMEDY;
 use crate::data_dir::reserve::Purpose;
-use crate::index::Indexed;
+use crate::index::Writing;
 use crate::index::packs::PackState;
 use crate::log::PackOffset;
 use crate::log::disk::{DiskFile, failed};
@@ -99,7 +99,7 @@ impl Writer<'_> {
     }
 
     /// Commits the index with the commits that a pack holds beyond the end the index has of it.
-    pub(super) fn redo_tail(&mut self, mut txn: RwTxn<'_>, (pack, limit): PackOffset) -> Result<()> {
+    pub(super) fn redo_tail(&mut self, mut txn: Writing<'_>, (pack, limit): PackOffset) -> Result<()> {
         let shared = self.shared;
         let index = &shared.index;
         let Some(state) = index.pack(&txn, pack)? else {
@@ -143,7 +143,7 @@ impl Writer<'_> {
     /// which the kernel marks unwritten pages as clean. So the same bytes are written again first.
     fn make_durable(
         &mut self,
-        mut txn: RwTxn<'_>,
+        mut txn: Writing<'_>,
         pack: u32,
         file: &dyn DiskFile,
         state: PackState,
@@ -168,12 +168,12 @@ impl Writer<'_> {
         index.put_seq(&mut txn, done.seq)?;
         // The redo may have retired or sealed the pack's predecessors, never the pack itself.
         index.put_pack(&mut txn, pack, PackState { end: done.end, ..state })?;
-        index.reserve(done.end - state.end, || ahead(shared, Purpose::Deletion))?;
+        index.reserve(&txn, || ahead(shared, Purpose::Deletion))?;
         match self.redo {
             // Acknowledged by this process, whose views have it.
             Some(_) => commit(shared, txn)?,
             // News to this process: its epoch must show it.
-            None => txn.commit().indexed().inspect_err(|error| end_if_dead(shared, error))?,
+            None => txn.commit().inspect_err(|error| end_if_dead(shared, error))?,
         }
         self.others = Others::default();
         if self.redo.is_none_or(|(_, limit)| done.end >= limit) {

@@ -16,20 +16,15 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use heed::RwTxn;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId};
 use posthaste_store::{DirectoryChange, ListCommit, Result, StoreError};
 
 use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
-use crate::index::chunk::uid_key;
-use crate::index::directory;
-use crate::index::expunged::numbered_key;
-use crate::index::lists;
 use crate::index::packs::PackState;
 use crate::index::rows::Scratch;
 use crate::index::summaries::record::put_summary;
-use crate::index::{Index, Indexed, damaged};
+use crate::index::{Index, Writing, damaged, directory, expunged, expunging, lists, summaries};
 use crate::log::PackBytes;
 use crate::log::disk::DiskFile;
 use crate::log::entry::{self, LoggedMailbox};
@@ -62,7 +57,7 @@ pub(crate) enum Summaries<'a> {
 /// Applies logged commits in one transaction.
 pub(crate) struct Redo<'a, 't, 'e> {
     pub(crate) index: &'a Index,
-    pub(crate) txn: &'t mut RwTxn<'e>,
+    pub(crate) txn: &'t mut Writing<'e>,
     pub(crate) summaries: Summaries<'a>,
     pub(crate) scratch: &'a mut Scratch,
     /// Bodies met since the last commit, and where they lie.
@@ -72,7 +67,7 @@ pub(crate) struct Redo<'a, 't, 'e> {
 impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     pub(crate) fn new(
         index: &'a Index,
-        txn: &'t mut RwTxn<'e>,
+        txn: &'t mut Writing<'e>,
         summaries: Summaries<'a>,
         scratch: &'a mut Scratch,
     ) -> Self {
@@ -133,7 +128,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
             };
             let uid = row.uid().value();
             put_summary(&mut self.scratch.bytes, seed(mailbox.0), uid, *body, *saved, &summary);
-            self.index.summaries.put(self.txn, &uid_key(mailbox, uid), &self.scratch.bytes).indexed()?;
+            summaries::put(self.index, self.txn, mailbox, uid, &self.scratch.bytes)?;
         }
         Ok(())
     }
@@ -165,16 +160,13 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     /// maintenance to remove.
     fn expunged(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<()> {
         for (modseq, set) in &logged.expunged {
-            let key = numbered_key(mailbox, modseq.value());
-            self.index.put_set(self.txn, self.index.expunged, &key, set)?;
+            expunged::note(self.index, self.txn, mailbox, *modseq, set)?;
             if matches!(self.summaries, Summaries::AtOnce(..)) {
-                self.index.put_set(self.txn, self.index.expunging, &key, set)?;
+                expunging::note(self.index, self.txn, mailbox, *modseq, set)?;
                 continue;
             }
-            for &(low, high) in set.ranges() {
-                let (low, high) = (uid_key(mailbox, low), uid_key(mailbox, high));
-                let range = crate::index::between(&low, &high);
-                self.index.summaries.delete_range(self.txn, &range).indexed()?;
+            for &range in set.ranges() {
+                summaries::remove_range(self.index, self.txn, mailbox, range)?;
             }
         }
         Ok(())

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heed::RwTxn;
-
 use crate::data_dir::reserve::Purpose;
+use crate::index::Writing;
 use crate::index::rows::Scratch;
 use crate::log::PackOffset;
 use crate::log::appender::Appender;
@@ -55,20 +54,25 @@ pub(super) const HELD_BYTES: u64 = 4 << 20;
 
 /// An index transaction with commits that were acknowledged, or that are about to be.
 pub(super) struct OpenTransaction<'e> {
-    pub(super) txn: RwTxn<'e>,
+    pub(super) txn: Writing<'e>,
     /// The next sequence number in it.
     pub(super) seq: u64,
     /// Acknowledged commits in it.
     pub(super) commits: usize,
-    /// Bytes they need in the index.
-    pub(super) demand: u64,
+    /// Bytes of their records in packs.
+    pub(super) logged: u64,
     /// When the index must have them.
     pub(super) due: Instant,
 }
 
 impl OpenTransaction<'_> {
+    /// Bytes in packs and in the index.
+    pub(super) fn bytes(&self) -> u64 {
+        self.txn.demand() + self.logged
+    }
+
     pub(super) fn is_full(&self) -> bool {
-        self.commits >= HELD_COMMITS || self.demand >= HELD_BYTES
+        self.commits >= HELD_COMMITS || self.bytes() >= HELD_BYTES
     }
 }
 

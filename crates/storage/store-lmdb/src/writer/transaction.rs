@@ -7,7 +7,7 @@ use posthaste_store::{Result, StoreError};
 
 use super::state::{HELD_BYTES, OpenTransaction, Writer};
 use crate::data_dir::reserve::Purpose;
-use crate::index::Indexed;
+use crate::index::Writing;
 use crate::log::Ahead;
 use crate::log::record::Batch;
 use crate::shared::Shared;
@@ -69,31 +69,32 @@ impl<'e> Writer<'e> {
         work: impl FnOnce(&mut Apply<'_, '_>) -> Result<(T, Wrote)>,
     ) -> Result<(T, Option<OpenTransaction<'e>>)> {
         let (index, links_from) = (&self.shared.index, self.shared.links_from);
-        let OpenTransaction { txn, seq: begun_at, commits, demand: before, due } = open;
+        let before = open.bytes();
+        let OpenTransaction { txn, seq: begun_at, commits, logged, due } = open;
         let mut seq = begun_at;
         let batch = self.appender.begin(index, &txn, &mut seq)?;
         let begun_len = batch.len();
         let scratch = &mut self.scratch;
         let shared = self.shared;
-        let mut apply = Apply { shared, index, txn, batch, seq, links_from, demand: 0, scratch };
+        let mut apply = Apply { shared, index, txn, batch, seq, links_from, scratch };
         let (value, wrote) = work(&mut apply)?;
-        let Apply { txn, batch, seq, demand, .. } = apply;
-        let demand = demand + batch.len();
-        let open = OpenTransaction { txn, seq, commits, demand: before + demand, due };
+        let Apply { txn, batch, seq, .. } = apply;
+        let open = OpenTransaction { txn, seq, commits, logged: logged + batch.len(), due };
         match wrote {
             Wrote::Nothing => {
-                let unchanged = OpenTransaction { seq: begun_at, demand: before, ..open };
+                let unchanged = OpenTransaction { seq: begun_at, logged, ..open };
                 Ok((value, Some(unchanged).filter(|h| h.commits > 0)))
             }
             // What maintenance does in the index alone needs no record.
             _ if batch.len() == begun_len => {
                 let mut txn = open.txn;
                 self.appender.record_ended(index, &mut txn)?;
+                self.reserve_pages(&txn)?;
                 commit(self.shared, txn)?;
                 self.appender.ended();
                 Ok((value, None))
             }
-            Wrote::Later if self.may_be_held(demand) => {
+            Wrote::Later if self.may_be_held(open.bytes() - before) => {
                 let open = OpenTransaction { commits: open.commits + 1, ..open };
                 let end = self.write(&open, &batch)?;
                 self.appender.advance(end);
@@ -108,16 +109,25 @@ impl<'e> Writer<'e> {
         }
     }
 
-    /// Whether the index may follow later with this much of commits. Changes of packs must reach it
-    /// at once.
-    fn may_be_held(&self, demand: u64) -> bool {
-        self.checkpoint_within.is_some() && !self.appender.has_marks() && demand < HELD_BYTES
+    /// Whether the index may follow later with this many bytes of commits. Changes of packs must
+    /// reach it at once.
+    fn may_be_held(&self, bytes: u64) -> bool {
+        self.checkpoint_within.is_some() && !self.appender.has_marks() && bytes < HELD_BYTES
+    }
+
+    /// Reserves room for a transaction that writes nothing to a pack. Where neither the disk nor
+    /// the reserve has any left, LMDB may still find free pages.
+    fn reserve_pages(&self, txn: &Writing<'_>) -> Result<()> {
+        match self.shared.index.reserve(txn, || ahead(self.shared, self.purpose)) {
+            Err(StoreError::Full(_)) if self.shared.reserve.is_used_up() => Ok(()),
+            reserved => reserved,
+        }
     }
 
     /// Puts a batch where it stays; answers where it ends.
     fn write(&mut self, open: &OpenTransaction<'_>, batch: &Batch) -> Result<u64> {
         let ahead = || self::ahead(self.shared, self.purpose);
-        self.shared.index.reserve(open.demand, ahead)?;
+        self.shared.index.reserve(&open.txn, ahead)?;
         self.appender.write(batch, ahead)?;
         Ok(batch.start + batch.len())
     }
@@ -155,7 +165,7 @@ impl<'e> Writer<'e> {
     pub(super) fn begin(&mut self) -> Result<OpenTransaction<'e>> {
         let shared = self.shared;
         loop {
-            let txn = shared.turn.take(|| shared.index.env.write_txn()).indexed()?;
+            let txn = shared.turn.take(|| shared.index.write())?;
             let place = match self.redo {
                 None => self.tail_of_others(&txn)?,
                 redo => redo,
@@ -171,7 +181,7 @@ impl<'e> Writer<'e> {
             self.give_up_tails(&txn)?;
             let seq = shared.index.seq(&txn)?;
             let due = Instant::now() + self.checkpoint_within.unwrap_or_default();
-            return Ok(OpenTransaction { txn, seq, commits: 0, demand: 0, due });
+            return Ok(OpenTransaction { txn, seq, commits: 0, logged: 0, due });
         }
     }
 
@@ -181,7 +191,7 @@ impl<'e> Writer<'e> {
         if !self.appender.acquire(&shared.index, &mut txn)? {
             return Ok(());
         }
-        if let Err(error) = shared.index.reserve(0, || ahead(shared, self.purpose)) {
+        if let Err(error) = shared.index.reserve(&txn, || ahead(shared, self.purpose)) {
             // Inside the transaction: after it another process may begin to write to this file.
             self.appender.not_acquired();
             return Err(error);
@@ -208,9 +218,9 @@ fn release(shared: &Shared, purpose: Purpose) -> bool {
 }
 
 /// Commits an index transaction and counts it as our own.
-pub(super) fn commit(shared: &Shared, txn: heed::RwTxn<'_>) -> Result<()> {
+pub(super) fn commit(shared: &Shared, txn: Writing<'_>) -> Result<()> {
     shared.own.begin(txn.id() as u64);
-    let committed = txn.commit().indexed();
+    let committed = txn.commit();
     match &committed {
         Ok(()) => shared.own.committed(),
         Err(error) => {

@@ -1,20 +1,19 @@
 //! What becomes of links when one of their two ends goes.
 
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::Result;
 
 use super::note::{WINDOW, notes_between};
 use crate::index::checksum::seed;
-use crate::index::chunk::uid_key;
 use crate::index::summaries::record::{Origin, RecordKind, is_link_to, put_summary, summary_from};
-use crate::index::{Index, Indexed};
+use crate::index::{Index, Writing, summaries};
 
 /// Gives those that link to these messages of a mailbox, UIDs rising, summaries of their own.
 /// Answers how many did, and what could not be repaired.
 pub(crate) fn detach(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     mailbox: MailboxId,
     uids: &[u32],
 ) -> Result<(usize, Vec<String>)> {
@@ -42,7 +41,7 @@ pub(crate) fn detach(
 /// Forgets links of a mailbox that must be removed, each with its UID.
 pub(crate) fn forget(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     mailbox: MailboxId,
     links: &[(Origin, u32)],
 ) -> Result<()> {
@@ -69,26 +68,25 @@ enum Detached {
     Damaged,
 }
 
-fn detach_one(index: &Index, txn: &mut RwTxn, origin: Origin, (to, uid): Origin) -> Result<Detached> {
-    let key = uid_key(to, uid);
-    let link = index.summaries.get(txn, &key).indexed()?.filter(|value| is_link_to(value, origin));
+fn detach_one(index: &Index, txn: &mut Writing, origin: Origin, (to, uid): Origin) -> Result<Detached> {
+    let link = summaries::record(index, txn, to, uid)?.filter(|value| is_link_to(value, origin));
     let Some(link) = link.and_then(|value| summary_from(seed(to.0), uid, value)) else {
         return Ok(Detached::Unlinked);
     };
-    let value = index.summaries.get(txn, &uid_key(origin.0, origin.1)).indexed()?;
+    let value = summaries::record(index, txn, origin.0, origin.1)?;
     let found = value.and_then(|value| summary_from(seed(origin.0.0), origin.1, value));
     let Some(RecordKind::Summary(summary)) = found.map(|found| found.kind) else {
         return Ok(Detached::Damaged);
     };
     let mut own = Vec::with_capacity(summary.len() + 32);
     put_summary(&mut own, seed(to.0), uid, link.body, link.saved, summary);
-    index.summaries.put(txn, &key, &own).indexed()?;
+    summaries::put(index, txn, to, uid, &own)?;
     Ok(Detached::Done)
 }
 
 /// Whether a link's origin has an intact summary of its own, of the same body.
 pub(crate) fn has_origin(index: &Index, txn: &RoTxn, (mailbox, uid): Origin, body: BodyId) -> Result<bool> {
-    let value = index.summaries.get(txn, &uid_key(mailbox, uid)).indexed()?;
+    let value = summaries::record(index, txn, mailbox, uid)?;
     let found = value.and_then(|value| summary_from(seed(mailbox.0), uid, value));
     Ok(found.is_some_and(|found| found.body == body && matches!(found.kind, RecordKind::Summary(_))))
 }

@@ -4,13 +4,13 @@ use heed::{RoTxn, WithoutTls};
 use posthaste_mail_model::BodyId;
 use posthaste_store::Result;
 
-use super::walk::{GAP, Records, bad, next_of};
+use super::walk::{GAP, bad, next_of};
 use crate::index::checksum::seed;
-use crate::index::chunk::uid_key;
 use crate::index::prefetch::prefetch;
 use crate::index::summaries::record::{Origin, RecordKind, is_summary_good, summary_parts};
+use crate::index::summaries::{self, Cursor};
 use crate::index::verified::{self, Verified};
-use crate::index::{Index, Indexed, between};
+use crate::index::{Index, Indexed};
 
 /// Follows links, in the order in which a listing meets them.
 pub(crate) struct Follow<'w> {
@@ -24,7 +24,7 @@ pub(crate) struct Follow<'w> {
 struct Along<'w> {
     at: Origin,
     seed: u64,
-    records: Records<'w>,
+    records: Cursor<'w>,
     verified: verified::Walk<'w>,
 }
 
@@ -48,8 +48,7 @@ impl<'w> Follow<'w> {
         let along = match self.along.take() {
             Some(along) if near(along.at) => along,
             _ => {
-                let (low, high) = (uid_key(mailbox, uid), uid_key(mailbox, u32::MAX));
-                let records = self.index.summaries.range(self.txn, &between(&low, &high)).indexed()?;
+                let records = summaries::cursor(self.index, self.txn, mailbox, (uid, u32::MAX)).indexed()?;
                 Along { at: origin, seed: seed(mailbox.0), records, verified: self.verified.walk(mailbox) }
             }
         };

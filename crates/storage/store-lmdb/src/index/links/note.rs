@@ -1,13 +1,13 @@
 //! Who links to a message: found by the message, 64 UIDs at a time.
 
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_mail_model::{Id, MailboxId};
 use posthaste_store::Result;
 
 use crate::index::chunk::uid_key;
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 use crate::index::summaries::record::{Origin, is_link_to};
-use crate::index::{Hex, Index, Indexed, between, damaged};
+use crate::index::{Hex, Index, Indexed, Writing, between, damaged, summaries};
 
 /// Origins of one note: the bits of a word.
 pub(super) const WINDOW: u32 = u64::BITS;
@@ -58,7 +58,7 @@ impl Note {
     }
 
     /// Stores the note, or removes it if it is empty.
-    pub(super) fn put(&self, index: &Index, txn: &mut RwTxn) -> Result<()> {
+    pub(super) fn put(&self, index: &Index, txn: &mut Writing) -> Result<()> {
         let key = self.key();
         if self.linked == 0 {
             return index.linked.delete(txn, &key).indexed().map(drop);
@@ -117,7 +117,7 @@ pub(crate) fn noted(index: &Index, txn: &RoTxn, faults: &mut Vec<String>) -> Res
         let note = Note::read(key, value)?;
         for (at, uid) in note.links() {
             let ((from, _), (mailbox, _)) = (note.first, note.copy);
-            let value = index.summaries.get(txn, &uid_key(mailbox, uid)).indexed()?;
+            let value = summaries::record(index, txn, mailbox, uid)?;
             if value.is_some_and(|value| is_link_to(value, (from, at))) {
                 count += 1;
             } else {

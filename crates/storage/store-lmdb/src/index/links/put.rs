@@ -1,15 +1,14 @@
 //! Copies become links.
 
-use heed::{RoTxn, RwTxn};
+use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::{NewMessage, Result, StoreError};
 
 use super::note::Note;
 use super::walk::{bad, next_of};
 use crate::index::checksum::seed;
-use crate::index::chunk::uid_key;
 use crate::index::summaries::record::{Origin, put_link, summary_from, summary_parts};
-use crate::index::{Index, Indexed, between};
+use crate::index::{Index, Indexed, Writing, summaries};
 
 /// Appends to `origins` those of a run of messages that are copied: the message itself, or what it
 /// links to. `bodies`: theirs, as the copy has read them.
@@ -21,8 +20,7 @@ pub(crate) fn origins_of(
     origins: &mut Vec<Origin>,
 ) -> Result<()> {
     let (Some(&(from, low)), Some(&(_, high))) = (run.first(), run.last()) else { return Ok(()) };
-    let (low, high) = (uid_key(from, low), uid_key(from, high));
-    let mut there = index.summaries.range(txn, &between(&low, &high)).indexed()?;
+    let mut there = summaries::cursor(index, txn, from, (low, high)).indexed()?;
     for (&(_, uid), body) in run.iter().zip(bodies) {
         let value = next_of(&mut there, from, uid)?;
         // A summary is verified when it is read. A link is copied, and so
@@ -45,7 +43,7 @@ pub(crate) fn origins_of(
 /// Puts a run of copies as links to their origins, and the notes of them.
 pub(crate) fn put_links(
     index: &Index,
-    txn: &mut RwTxn,
+    txn: &mut Writing,
     to: MailboxId,
     copies: &[NewMessage],
     origins: &[Origin],
@@ -55,7 +53,7 @@ pub(crate) fn put_links(
     for (message, &origin) in copies.iter().zip(origins) {
         let uid = message.row.uid().value();
         put_link(&mut value, own, uid, message.body, message.saved, origin);
-        index.summaries.put(txn, &uid_key(to, uid), &value).indexed()?;
+        summaries::put(index, txn, to, uid, &value)?;
         if !note.as_mut().is_some_and(|note| note.takes(origin, uid)) {
             let full = note.replace(Note::new(origin, to, uid));
             full.map_or(Ok(()), |full| full.put(index, txn))?;

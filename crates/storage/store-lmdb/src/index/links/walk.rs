@@ -2,20 +2,16 @@
 
 use std::ops::Range;
 
-use heed::RoRange;
-use heed::types::Bytes;
 use posthaste_mail_model::MailboxId;
 use posthaste_store::{Result, StoreError};
 
 use crate::index::chunk::uid_of;
+use crate::index::summaries::Cursor;
 use crate::index::summaries::record::Origin;
 use crate::index::{Indexed, damaged};
 
 /// Largest gap of UIDs that is stepped over: a step costs some 30 ns, a seek some 400.
 pub(crate) const GAP: u32 = 12;
-
-/// Records of one mailbox, in the order of their UIDs.
-pub(super) type Records<'t> = RoRange<'t, Bytes, Bytes>;
 
 /// Splits messages into runs in one mailbox, UIDs there rising, none far from the one before: what
 /// one cursor walks along.
@@ -34,7 +30,7 @@ pub(crate) fn runs(of: &[Origin]) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// The record of a UID, which the walk has not passed yet.
-pub(super) fn next_of<'t>(there: &mut Records<'t>, mailbox: MailboxId, uid: u32) -> Result<&'t [u8]> {
+pub(super) fn next_of<'t>(there: &mut Cursor<'t>, mailbox: MailboxId, uid: u32) -> Result<&'t [u8]> {
     loop {
         let (key, value) = there.next().ok_or_else(bad(mailbox, uid))?.indexed()?;
         match uid_of(mailbox, key) {

@@ -18,15 +18,14 @@ use heed::RoTxn;
 use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet, Uid};
 use posthaste_store::{Result, Row, StoreError, Stored, Visit};
 
-use crate::index::Indexed;
 use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
-use crate::index::chunk::uid_key;
 use crate::index::rows::RowWalk;
 use crate::index::summaries::record::{
     Origin, RecordKind, SUMMARY_HEADER, is_summary_good, origin_from, put_summary, summary_from,
     summary_parts,
 };
+use crate::index::summaries::table;
 use crate::shared::Shared;
 
 /// Damaged messages of one call that are logged one by one: twenty show what happened, and a ruined
@@ -126,7 +125,7 @@ impl<'m> Mend<'m> {
         let Some(row) = RowWalk::new(self.mailbox).find(index, txn, uid)? else {
             return Ok(Outcome::Expunged);
         };
-        let Some(record) = index.summaries.get(txn, &uid_key(self.mailbox, uid)).indexed()? else {
+        let Some(record) = table::record(index, txn, self.mailbox, uid)? else {
             return Ok(Outcome::Lost("the record of the summary is missing".into()));
         };
         if !index.holds(record) {
@@ -191,7 +190,7 @@ impl<'m> Mend<'m> {
         (mailbox, uid): Origin,
         body: BodyId,
     ) -> Result<Option<&'t [u8]>> {
-        let record = self.shared.index.summaries.get(txn, &uid_key(mailbox, uid)).indexed()?;
+        let record = table::record(&self.shared.index, txn, mailbox, uid)?;
         let record = record.filter(|record| self.shared.index.holds(record));
         let found = record.and_then(|record| summary_from(seed(mailbox.0), uid, record));
         Ok(found.filter(|found| found.body == body).and_then(|found| match found.kind {

@@ -13,15 +13,19 @@
 mod mend;
 pub(crate) mod record;
 mod rows_there;
+mod table;
 mod walk;
 
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId, NumSet};
 use posthaste_store::{Result, Unreadable, Visit};
 
-use crate::index::read::{head_of, leftovers};
+pub(in crate::index) use self::table::{Cursor, cursor};
+pub(crate) use self::table::{count, put, record, records, records_after, remove, remove_range};
+use self::walk::Walk;
+use crate::index::expunging::leftovers;
+use crate::index::read::head_of;
 use crate::shared::Shared;
-use walk::Walk;
 
 /// The summary of a message of this body, for a copy of it. One that is damaged is made again from
 /// the body, as a reading does it.

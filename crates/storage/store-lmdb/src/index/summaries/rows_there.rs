@@ -7,9 +7,8 @@
 use posthaste_mail_model::MailboxId;
 use posthaste_store::{Result, Row};
 
-use crate::index::chunk::{self, uid_key, uid_of};
-use crate::index::rows::chunk_of;
-use crate::index::{Index, Indexed, between, damaged};
+use crate::index::rows::{chunk_of, chunks_from};
+use crate::index::{Index, chunk};
 
 /// The chunks read last, so that the gaps of a thinned-out mailbox read each chunk once.
 pub(super) struct RowsThere<'i> {
@@ -41,17 +40,14 @@ impl<'i> RowsThere<'i> {
         self.rows.clear();
         let txn = self.index.read()?;
         let first = chunk_of(self.index, &txn, self.mailbox, low)?.map_or(low, |(first, _)| first);
-        let (from, to) = (uid_key(self.mailbox, first), uid_key(self.mailbox, u32::MAX));
         let mut known_to = u32::MAX;
-        for item in self.index.rows.range(&txn, &between(&from, &to)).indexed()? {
-            let (key, value) = item.indexed()?;
-            let chunk_low = uid_of(self.mailbox, key).ok_or_else(damaged("key of a chunk"))?;
-            if chunk_low > high {
-                known_to = chunk_low - 1;
+        for chunk in chunks_from(self.index, &txn, self.mailbox, first)? {
+            let chunk = chunk?;
+            if chunk.low > high {
+                known_to = chunk.low - 1;
                 break;
             }
-            chunk::decode(self.mailbox, chunk_low, value, &mut self.rows)
-                .ok_or_else(damaged(format_args!("rows of mailbox {} from UID {chunk_low}", self.mailbox)))?;
+            chunk.add_rows(&mut self.rows)?;
         }
         self.known = (first, known_to);
         Ok(())

@@ -13,13 +13,14 @@ use posthaste_store::{Result, StoreError, Stored, Unreadable, Visit};
 
 use super::mend::Mend;
 use super::rows_there::RowsThere;
+use super::table;
+use crate::index::Indexed;
 use crate::index::checksum::seed;
-use crate::index::chunk::{uid_key, uid_of};
+use crate::index::chunk::uid_of;
 use crate::index::links::{Follow, GAP};
 use crate::index::prefetch::prefetch;
 use crate::index::summaries::record::{LINK_LEN, RecordKind, is_summary_good, summary_parts};
 use crate::index::verified;
-use crate::index::{Indexed, between};
 use crate::shared::Shared;
 
 type Txn<'w> = RoTxn<'w, heed::WithoutTls>;
@@ -94,8 +95,7 @@ impl<'w> Walk<'w> {
         let mut ranges = span.iter().copied().map(Rest::of);
         let mut rest = ranges.next().unwrap_or(Rest { low: 1, high: 0 });
         if !self.is_broken {
-            let (low, high) = (uid_key(self.mailbox, low), uid_key(self.mailbox, high));
-            let there = match self.shared.index.summaries.range(self.txn, &between(&low, &high)) {
+            let there = match table::cursor(&self.shared.index, self.txn, self.mailbox, (low, high)) {
                 Ok(there) => Some(there),
                 Err(error) => self.stop_on(error).map(|()| None)?,
             };

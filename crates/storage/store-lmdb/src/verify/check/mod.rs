@@ -20,17 +20,14 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use posthaste_mail_model::{BodyId, FlagSet, Id, MailboxId, NumSet};
+use posthaste_mail_model::{BodyId, FlagSet, MailboxId, NumSet};
 use posthaste_store::{Counts, Report, Result, Row, StoreError};
 
 use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
-use crate::index::chunk::{self, uid_key, uid_of};
-use crate::index::copied::copied_from;
-use crate::index::expunged::{ALL_OF_MAILBOX, number_of_key};
 use crate::index::packs::PackState;
 use crate::index::summaries::record::{RecordKind, summary_from};
-use crate::index::{Index, Indexed, Reading, between, damaged, links, read};
+use crate::index::{Index, Reading, chunk, copied, damaged, expunging, heads, links, rows, summaries};
 use crate::log::disk::failed;
 use crate::log::reader::ReadFault;
 use crate::log::record::{Form, Kind};
@@ -327,9 +324,8 @@ impl Check<'_> {
     fn mailboxes(&mut self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<()> {
         self.uncounted_copies()?;
         let mut ids = Vec::new();
-        for item in self.index.heads.iter(&self.txn).indexed()? {
-            let key = item.indexed()?.0;
-            ids.push(MailboxId(id_of(key).ok_or_else(damaged("key of a head"))?));
+        for mailbox in heads::mailboxes(self.index, &self.txn)? {
+            ids.push(mailbox?.ok_or_else(damaged("key of a head"))?);
         }
         for (done, id) in ids.iter().enumerate() {
             self.renew_if_long()?;
@@ -343,15 +339,12 @@ impl Check<'_> {
 
     /// Copies whose bodies maintenance has not counted yet.
     fn uncounted_copies(&mut self) -> Result<()> {
-        for item in self.index.copied.iter(&self.txn).indexed()? {
-            let (key, value) = item.indexed()?;
-            let (mailbox, set) = copied_from(key, value)?;
-            for &(low, high) in set.ranges() {
-                let (low, high) = (uid_key(mailbox, low), uid_key(mailbox, high));
-                for item in self.index.summaries.range(&self.txn, &between(&low, &high)).indexed()? {
-                    let (key, value) = item.indexed()?;
-                    let uid = uid_of(mailbox, key);
-                    if let Some(found) = uid.and_then(|uid| summary_from(seed(mailbox.0), uid, value)) {
+        for note in copied::all(self.index, &self.txn)? {
+            let (mailbox, set) = note?;
+            for &range in set.ranges() {
+                for item in summaries::records(self.index, &self.txn, mailbox, range)? {
+                    let (uid, value) = item?;
+                    if let Some(found) = summary_from(seed(mailbox.0), uid, value) {
                         self.bodies_used.entry(found.body).or_default().holders -= 1;
                     }
                 }
@@ -377,18 +370,16 @@ impl Check<'_> {
         if counts != head.counts {
             self.fault(format!("mailbox {mailbox}: the head counts {:?}, the rows {counts:?}", head.counts));
         }
-        let leftovers = read::leftovers(self.index, &self.txn, mailbox)?;
+        let leftovers = expunging::leftovers(self.index, &self.txn, mailbox)?;
         self.summaries(mailbox, &rows, &leftovers)
     }
 
     fn rows(&mut self, mailbox: MailboxId) -> Result<Vec<Row>> {
         let mut rows: Vec<Row> = Vec::new();
-        for item in self.index.rows.prefix_iter(&self.txn, &mailbox.0.to_bytes()).indexed()? {
-            let (key, value) = item.indexed()?;
-            let low = uid_of(mailbox, key).ok_or_else(damaged("key of a chunk"))?;
-            let (before, last) = (rows.len(), rows.last().map_or(0, chunk::number));
-            chunk::decode(mailbox, low, value, &mut rows)
-                .ok_or_else(damaged(format_args!("rows of mailbox {mailbox} from UID {low}")))?;
+        for found in rows::chunks(self.index, &self.txn, mailbox)? {
+            let found = found?;
+            let (low, before, last) = (found.low, rows.len(), rows.last().map_or(0, chunk::number));
+            found.add_rows(&mut rows)?;
             let new = &rows[before..];
             let rising = new.windows(2).all(|w| w[0].uid() < w[1].uid());
             if !rising || last >= low || new.first().is_none_or(|r| chunk::number(r) < low) {
@@ -407,7 +398,6 @@ impl Check<'_> {
         let index = self.index;
         let seed = seed(mailbox.0);
         let mut rest = rows.iter().peekable();
-        let (low, high) = (uid_key(mailbox, 0), uid_key(mailbox, u32::MAX));
         let (mut faults, mut bare) = (Vec::new(), Vec::new());
         // Of a removed mailbox, rows are the last to go.
         let mut lacking = |row: &Row| {
@@ -415,9 +405,8 @@ impl Check<'_> {
                 bare.push(format!("mailbox {mailbox}: UID {} has no summary", row.uid()));
             }
         };
-        for item in index.summaries.range(&self.txn, &between(&low, &high)).indexed()? {
-            let (key, value) = item.indexed()?;
-            let uid = uid_of(mailbox, key).ok_or_else(damaged("key of a summary"))?;
+        for item in summaries::records(index, &self.txn, mailbox, (0, u32::MAX))? {
+            let (uid, value) = item?;
             self.report.examined += 1;
             self.summaries_met += 1;
             while let Some(row) = rest.next_if(|r| chunk::number(r) < uid) {
@@ -465,14 +454,7 @@ impl Check<'_> {
 
     /// The records that removed mailboxes still have.
     fn removed_mailboxes(&mut self) -> Result<()> {
-        let mut removed = Vec::new();
-        for item in self.index.expunging.iter(&self.txn).indexed()? {
-            let key = item.indexed()?.0;
-            if number_of_key(key) == Some(ALL_OF_MAILBOX) {
-                removed.extend(id_of(&key[..16]).map(MailboxId));
-            }
-        }
-        for mailbox in removed {
+        for mailbox in expunging::removed_mailboxes(self.index, &self.txn)? {
             match self.rows(mailbox) {
                 Ok(rows) => self.summaries(mailbox, &rows, &NumSet::range(0, u32::MAX))?,
                 Err(error) => self.fault(error.to_string()),
@@ -533,8 +515,8 @@ impl Check<'_> {
             );
             return Ok(());
         }
-        let summaries = self.index.summaries.len(&self.txn).indexed()?;
-        let chunks = self.index.rows.len(&self.txn).indexed()?;
+        let summaries = summaries::count(self.index, &self.txn)?;
+        let chunks = rows::count(self.index, &self.txn)?;
         for (what, there, met) in
             [("summaries", summaries, self.summaries_met), ("row chunks", chunks, self.chunks_met)]
         {
@@ -551,10 +533,6 @@ impl Check<'_> {
         }
         Ok(())
     }
-}
-
-fn id_of(key: &[u8]) -> Option<Id> {
-    key.try_into().ok().map(Id::from_bytes)
 }
 
 fn said(fault: &ReadFault) -> String {

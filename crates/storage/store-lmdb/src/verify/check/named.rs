@@ -3,8 +3,7 @@
 use posthaste_store::Result;
 
 use super::Check;
-use crate::index::directory::directory_from;
-use crate::index::{Indexed, lists};
+use crate::index::{directory, lists};
 
 impl Check<'_> {
     /// Each entry of a list has its mailbox, and each mailbox is in a list. All in one transaction:
@@ -45,11 +44,11 @@ impl Check<'_> {
 
     pub(super) fn directory(&mut self) -> Result<()> {
         let mut faults = Vec::new();
-        for item in self.index.directory.iter(&self.txn).indexed()? {
-            let (key, value) = item.indexed()?;
+        for record in directory::records_from(self.index, &self.txn, &[])? {
+            let record = record?;
             self.report.examined += 1;
-            let name = String::from_utf8_lossy(key);
-            if directory_from(&name, value).is_none() {
+            if record.entry().is_none() {
+                let name = String::from_utf8_lossy(record.key);
                 faults.push(format!("directory record {name} is damaged"));
             }
         }

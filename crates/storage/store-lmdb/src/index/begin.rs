@@ -1,4 +1,4 @@
-//! Reading transactions: one for each call, or one that is pinned, for a snapshot.
+//! Begins transactions. A reading one is one for each call, or one that is pinned, for a snapshot.
 
 use std::sync::atomic::Ordering;
 
@@ -6,7 +6,7 @@ use heed::{RoTxn, WithoutTls};
 use parking_lot::ReentrantMutex;
 use posthaste_store::Result;
 
-use super::transaction::Reading;
+use super::transaction::{Reading, Writing};
 use super::{Index, Indexed};
 
 impl Index {
@@ -16,6 +16,11 @@ impl Index {
             Some(pinned) => Ok(Reading::Pinned(pinned.lock())),
             None => self.env.read_txn().indexed().map(Reading::Own),
         }
+    }
+
+    /// The writing transaction. Waits for the one that is under way, in whichever process.
+    pub(crate) fn write(&self) -> Result<Writing<'_>> {
+        self.env.write_txn().indexed().map(Writing::new)
     }
 
     /// The number of the last transaction that a reader sees.
