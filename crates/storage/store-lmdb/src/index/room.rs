@@ -28,10 +28,10 @@ impl Index {
         self.file.metadata().map(|found| found.len()).map_err(failed("the index"))
     }
 
-    /// Writes zeroes behind the last page, so that a transaction finds room for all that it has changed. A
-    /// full disk shows before anything is written, and syncing does not have to record a new
-    /// length. Only inside a write transaction, when no process extends the file. `ahead` is asked
-    /// only if the file must become longer.
+    /// Writes zeroes behind the last page, so that a transaction finds room for all that it has
+    /// changed. A full disk shows before anything is written, and syncing does not have to record a
+    /// new length. Only inside a write transaction, when no process extends the file. `ahead` is
+    /// asked only if the file must become longer.
     pub(crate) fn reserve(&self, txn: &Writing, ahead: impl FnOnce() -> Result<Ahead>) -> Result<()> {
         let page = u64::from(self.env.stat().page_size);
         let (need, mut len) = (self.need(txn).next_multiple_of(page), self.file_len()?);
