@@ -355,9 +355,9 @@ impl Converter<'_> {
                 }
             };
             self.annotate(&uids, &new, &mut copies).await?;
-            // Only if nobody has changed its flags or annotations since they were read. A STORE that
-            // has written annotations since, and has not raised the mod-sequence yet, finds that
-            // the message is gone, and is refused.
+            // Only if nobody has changed its flags or annotations since they were read. A STORE may
+            // have written annotations since, and not have raised the mod-sequence yet. It finds
+            // that the message is gone, and is refused.
             if !self.mailbox.remove_unchanged(&uids, row.modseq()).await?.uids.is_empty() {
                 self.forget_annotations(&uids).await;
                 return Ok(());

@@ -68,8 +68,8 @@ impl<'s> Carried<'s> {
         }
     }
 
-    /// The same for messages that have been moved. Originals lose their annotations only once those of
-    /// the copies are on disk.
+    /// The same for messages that have been moved. Originals lose their annotations only once those
+    /// of the copies are on disk.
     pub(crate) async fn moved(&self, moved: &Moved) -> Result<(), Failure> {
         match &self.what {
             What::Values(_, rights) => {

@@ -162,6 +162,26 @@ fn a_value_that_is_set_during_a_move_to_others_goes_along() {
     assert_eq!(server.message_annotations(), 1);
 }
 
+#[test]
+fn a_new_message_that_is_removed_before_it_has_its_values_is_named() {
+    let (server, faulty) = Server::start_faulty();
+    let mut client = server.login();
+    let ((store, _), (_, inbox)) = (server.behind(), server.mailbox(USER, "INBOX"));
+    faulty.before_change("annotate/", async move {
+        let removed = store.open(inbox).await.unwrap().remove(&NumSet::from_ranges([ONE])).await;
+        assert_eq!(removed.unwrap().uids.to_string(), "1");
+    });
+    client.run(
+        r#"
+        C: a APPEND INBOX ANNOTATION (/comment (value.priv "x")) {3+}
+        C: abc
+        S: * NO The new messages lack annotations, which could not be written
+        S: a OK [APPENDUID …] …
+        "#,
+    );
+    assert!(faulty.has_happened());
+}
+
 /// Deletes a mailbox as another session does.
 fn deletion(server: &Server, name: &'static str) -> impl Future<Output = ()> + Send + 'static {
     let ((store, directory), (owner, mailbox)) = (server.behind(), server.mailbox(USER, name));

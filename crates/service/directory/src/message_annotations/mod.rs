@@ -126,8 +126,8 @@ async fn scan(
 }
 
 /// The records of these messages, a page at a time, by rising UID. A page begins at a message that
-/// is asked for. So what lies before the first message, behind the last one, or in a gap longer than
-/// a page is not read.
+/// is asked for. So what lies before the first message, behind the last one, or in a gap longer
+/// than a page is not read.
 async fn scan_messages(
     engine: &dyn Engine,
     keeping: Keeping,

@@ -178,8 +178,8 @@ impl Directory {
     }
 }
 
-/// The values of the new message. Where the last copy is known, a value that differs from it was set
-/// by a user, and stays.
+/// The values of the new message. Where the last copy is known, a value that differs from it was
+/// set by a user, and stays.
 fn merged(
     there: &MessageAnnotations,
     copy: &MessageAnnotations,
