@@ -1,5 +1,7 @@
 //! An engine whose directory fails on demand, and says what was read of it.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -12,12 +14,17 @@ pub struct FaultyDirectory {
     state: Mutex<State>,
 }
 
+type Happens = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 #[derive(Default)]
 struct State {
     broken: Option<String>,
     /// Only what would be written fails, and not what is removed.
     removes: bool,
     between: Option<String>,
+    /// What happens before the next change, or the next scan, of records that begin so.
+    change: Option<(String, Happens)>,
+    scan: Option<(String, Happens)>,
     /// Each read of a record, and each scan with `*` behind it.
     reads: Vec<String>,
 }
@@ -51,6 +58,22 @@ impl FaultyDirectory {
         self.state().between = Some(prefix.to_owned());
     }
 
+    /// Has this happen just before the next change of a record that begins so.
+    pub fn before_change(&self, prefix: &str, happens: impl Future<Output = ()> + Send + 'static) {
+        self.state().change = Some((prefix.to_owned(), Box::pin(happens)));
+    }
+
+    /// Has this happen just before the next scan of records that begin so.
+    pub fn before_scan(&self, prefix: &str, happens: impl Future<Output = ()> + Send + 'static) {
+        self.state().scan = Some((prefix.to_owned(), Box::pin(happens)));
+    }
+
+    /// Whether all that was to happen before something has happened.
+    pub fn has_happened(&self) -> bool {
+        let state = self.state();
+        state.change.is_none() && state.scan.is_none() && state.between.is_none()
+    }
+
     /// What was read of records that begin so since the last call: their names, and those of scans
     /// with `*` behind them.
     pub fn reads_of(&self, prefix: &str) -> Vec<String> {
@@ -78,11 +101,22 @@ impl Layer for FaultyDirectory {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<DirectoryEntry>> {
-        self.state().reads.push(format!("{prefix}*"));
+        let happens = {
+            let mut state = self.state();
+            state.reads.push(format!("{prefix}*"));
+            state.scan.take_if(|(begins, _)| prefix.starts_with(begins.as_str()))
+        };
+        if let Some((_, happens)) = happens {
+            happens.await;
+        }
         self.engine.directory_scan(prefix, after, limit).await
     }
 
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
+        let happens = self.state().change.take_if(|(prefix, _)| change.name.starts_with(prefix.as_str()));
+        if let Some((_, happens)) = happens {
+            happens.await;
+        }
         let begins = |prefix: &Option<String>| {
             prefix.as_ref().is_some_and(|prefix| change.name.starts_with(prefix.as_str()))
         };

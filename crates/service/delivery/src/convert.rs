@@ -24,7 +24,7 @@
 
 use bytes::Bytes;
 use posthaste_directory::{
-    Account, AnnotationError, DirectoryError, Format, FormatSettings, Relocated, Scope,
+    Account, AnnotationError, Copies, DirectoryError, Format, FormatSettings, Relocated, Scope,
 };
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId, NumSet, Uid};
 use posthaste_store::form::{Form, FormHeader};
@@ -326,6 +326,7 @@ impl Converter<'_> {
         // One of another shape is that of a run to another format. It is converted in its turn.
         let all = Shape::ALL.map(|shape| twin_of(old.body, place, shape));
         let body = twin_of(old.body, place, twin.shape);
+        let mut copies = Copies::default();
         for _ in 0..TRIES_MAX {
             let view = self.mailbox.current().await?;
             let uids = NumSet::range(old.uid.value(), old.uid.value());
@@ -353,8 +354,10 @@ impl Converter<'_> {
                     uid.iter().map(|uid| uid.value()).collect()
                 }
             };
-            self.annotate(&uids, &new).await?;
-            // Only if nobody has changed its flags or annotations since they were read.
+            self.annotate(&uids, &new, &mut copies).await?;
+            // Only if nobody has changed its flags or annotations since they were read. A STORE may
+            // have written annotations since, and not have raised the mod-sequence yet. It finds
+            // that the message is gone, and is refused.
             if !self.mailbox.remove_unchanged(&uids, row.modseq()).await?.uids.is_empty() {
                 self.forget_annotations(&uids).await;
                 return Ok(());
@@ -365,17 +368,27 @@ impl Converter<'_> {
 
     /// Gives the new message the annotations of the old one. They are on disk before that one is
     /// expunged.
-    async fn annotate(&self, old: &NumSet, new: &NumSet) -> Result<(), DeliveryError> {
+    async fn annotate(&self, old: &NumSet, new: &NumSet, copies: &mut Copies) -> Result<(), DeliveryError> {
         let (owner, mailbox) = (self.account.id, self.mailbox.id());
         let relocated = Relocated { owner, from: mailbox, to: mailbox, old, new, scopes: Scope::ALL };
-        let copied = self.delivery.directory().copy_message_annotations(relocated).await;
+        let copied = self.delivery.directory().copy_message_annotations(relocated, copies).await;
         let annotated = copied.map_err(|error| match error {
             AnnotationError::Directory(DirectoryError::Store(error)) => error.into(),
             error => DeliveryError::Interrupted(error.to_string()),
         })?;
-        if !annotated.is_empty() {
-            self.mailbox.touch(&annotated, None).await?;
+        if annotated.uids.is_empty() {
+            return Ok(());
         }
+        let touched = self.mailbox.touch(&annotated.uids, None).await;
+        if let Err(StoreError::NoMailbox(_)) = &touched {
+            // Its deletion may have come before the annotations of the new message.
+            let (directory, keepers) = (self.delivery.directory(), &annotated.keepers);
+            let forgotten = directory.forget_annotations_of(owner, mailbox, keepers).await;
+            if let Err(error) = forgotten {
+                tracing::warn!(%error, "annotations of a deleted mailbox's messages were left behind");
+            }
+        }
+        touched?;
         Ok(())
     }
 

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use posthaste_directory::{AccountChange, Before, Keeping, NewValue, OthersWrote};
 use posthaste_mail_model::{AccountId, Flag};
+use posthaste_store::MemoryEngine;
+use posthaste_testkit::FaultyDirectory;
 use posthaste_tnef::samples;
 
 use super::*;
-use crate::tests::{add, content, delivery, open};
+use crate::DeliveryOptions;
+use crate::tests::{add, content, delivery, delivery_on, open};
 
 const PLAIN: &[u8] = b"Subject: plain\r\n\r\nbody\r\n";
 const SIGNED: &[u8] =
@@ -326,6 +329,41 @@ async fn a_new_message_has_the_annotations_of_the_old_one() {
     // Sessions see that they have changed.
     let view = mailbox.current().await.unwrap();
     assert!(view.rows(&view.all()).all(|(_, row)| row.modseq() > modseq.next()));
+}
+
+/// Annotates a message as a STORE does.
+async fn set(delivery: &Delivery, keeping: Keeping, uid: u32, (entry, text): (&str, &'static [u8])) {
+    let value = Some(Bytes::from_static(text));
+    let value = NewValue { scope: Scope::Private, entry: entry.to_owned(), value };
+    let (before, change) = (Before::of_new_messages(keeping), vec![(uid, [value].into())]);
+    delivery.directory().annotate_messages(&before, change, OthersWrote::Follow).await.unwrap();
+    let mailbox = delivery.store().open(keeping.mailbox).await.unwrap();
+    mailbox.touch(&NumSet::range(uid, uid), None).await.unwrap();
+}
+
+/// Users annotate both messages while the new one gets its annotations.
+#[tokio::test]
+async fn annotations_that_come_between_are_not_lost() {
+    let faulty = Arc::new(FaultyDirectory::new(Arc::new(MemoryEngine::new())));
+    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
+    let (delivery, ana) = delivery_on(Arc::clone(&faulty) as _, options).await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    append_as_before(&delivery, &mailbox, vec![]).await;
+    let keeping = Keeping { keeper: ana.id, owner: ana.id, mailbox: mailbox.id() };
+    set(&delivery, keeping, 1, ("/comment", b"before")).await;
+    let users = delivery.clone();
+    // Before the copy is written: it was read by then.
+    faulty.before_change("annotate/", async move {
+        set(&users, keeping, 1, ("/comment", b"since")).await;
+        set(&users, keeping, 2, ("/other", b"of the new one")).await;
+    });
+    assert_eq!(run(&delivery, &ana, to(Format::Keep)).await.renumbered, 1);
+    assert!(faulty.has_happened());
+    let all = delivery.directory().all_message_annotations(keeping).await.unwrap();
+    assert_eq!(all.keys().copied().collect::<Vec<_>>(), [2]);
+    let values: Vec<_> = all[&2].iter().map(|(_, entry, value)| (entry, &value[..])).collect();
+    assert_eq!(values, [("/comment", &b"since"[..]), ("/other", b"of the new one")]);
 }
 
 /// Folders differ: the first one may have no rich mail.

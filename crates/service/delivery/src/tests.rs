@@ -25,7 +25,10 @@ pub(crate) async fn delivery() -> (Delivery, Account) {
 }
 
 pub(crate) async fn delivery_with(options: DeliveryOptions) -> (Delivery, Account) {
-    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    delivery_on(Arc::new(MemoryEngine::new()), options).await
+}
+
+pub(crate) async fn delivery_on(engine: Arc<dyn Engine>, options: DeliveryOptions) -> (Delivery, Account) {
     let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
     let serve = Arc::new(Conversions::new(ByteBudget::new(256 << 20)));
     let store = Store::new(engine, StoreOptions { serve, ..StoreOptions::default() });

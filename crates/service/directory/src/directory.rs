@@ -19,6 +19,7 @@ use crate::error::{DirectoryError, Result};
 use crate::grant::{AppPasswordId, Login};
 use crate::hashing::Hashing;
 use crate::lease::{Lease, Leases};
+use crate::message_annotations::Orphans;
 use crate::password::{self, Credentials, KEY_LEN, Policy};
 use crate::recent::Recent;
 use crate::record::{self, Stored};
@@ -62,6 +63,8 @@ pub struct Directory {
     logins: RwLock<Arc<LoginSettings>>,
     /// App passwords whose last use was noted lately, and when: unix seconds.
     pub(crate) uses_noted: Mutex<Recent<(AccountId, AppPasswordId), u64>>,
+    /// Annotations of messages that are gone.
+    pub(crate) orphans: Mutex<Orphans>,
 }
 
 impl std::fmt::Debug for Directory {
@@ -93,6 +96,7 @@ impl Directory {
             shared_domains: RwLock::default(),
             logins: RwLock::default(),
             uses_noted: Mutex::new(Recent::new(USES_NOTED)),
+            orphans: Mutex::default(),
         })
     }
 

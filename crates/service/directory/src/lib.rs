@@ -100,9 +100,9 @@ pub use journal::Source;
 pub use lease::{Lease, revoked};
 pub use login::{LoginError, LoginFailure};
 pub use message_annotations::{
-    ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX, ANNOTATING_ACCOUNTS_MAX, Before, Keeping,
+    ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX, ANNOTATING_ACCOUNTS_MAX, Before, Copies, Keeping,
     MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX, MESSAGE_BYTES_MAX, MessageAnnotations, NewValue,
-    OthersWrote, Relocated, Scope,
+    OthersWrote, Relocated, Scope, WithAnnotations, Written,
 };
 pub use network::Network;
 pub use password::Policy;

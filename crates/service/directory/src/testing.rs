@@ -26,6 +26,8 @@ pub(crate) struct Records {
     broken: Mutex<String>,
     /// What happens before the next change of a record that begins so.
     meanwhile: Mutex<Option<(String, BoxFuture)>>,
+    /// Pages that were read.
+    scans: Mutex<usize>,
 }
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -44,6 +46,11 @@ impl Records {
     /// Has this happen before the next change of a record that begins so.
     pub fn before(&self, prefix: &str, happens: impl Future<Output = ()> + Send + 'static) {
         *self.meanwhile.lock() = Some((prefix.to_owned(), Box::pin(happens)));
+    }
+
+    /// Pages that were read since the last call.
+    pub fn scans(&self) -> usize {
+        std::mem::take(&mut *self.scans.lock())
     }
 
     /// Writes a record behind the directory's back.
@@ -113,6 +120,7 @@ impl Engine for Records {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<DirectoryEntry>> {
+        *self.scans.lock() += 1;
         let entries = self.entries.lock();
         let found = entries.iter().filter(|(name, _)| name.starts_with(prefix));
         let found = found.filter(|(name, _)| after.is_none_or(|after| name.as_str() > after));

@@ -372,9 +372,18 @@ impl Work<'_> {
             scopes: Scope::ALL,
         };
         let annotated = self.directory.move_message_annotations(relocated, &moved.expunged.uids).await?;
-        if !annotated.is_empty() {
-            self.store.open(to).await?.touch(&annotated, None).await?;
+        if annotated.uids.is_empty() {
+            return Ok(());
         }
+        let touched = match self.store.open(to).await {
+            Ok(folder) => folder.touch(&annotated.uids, None).await,
+            Err(error) => Err(error),
+        };
+        if let Err(StoreError::NoMailbox(_)) = &touched {
+            // Its deletion may have come before their annotations.
+            self.directory.forget_annotations_of(self.account.id, to, &annotated.keepers).await?;
+        }
+        touched?;
         Ok(())
     }
 }

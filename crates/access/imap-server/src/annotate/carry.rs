@@ -19,7 +19,7 @@ pub(crate) struct Carried<'s> {
 enum What {
     /// The user's own private values, and those that all share, as far as the rights in the target
     /// allow.
-    Values(Found),
+    Values(Found, Rights),
     /// What all users keep of them: the messages stay in their account.
     All(&'static [Scope]),
 }
@@ -46,16 +46,12 @@ impl<'s> Carried<'s> {
         let (mut read, mut pace) = (from.read(uids).await?, Pace::default());
         let mut new = Vec::with_capacity(read.by_uid.len());
         for all in read.by_uid.values_mut() {
-            for (right, scope) in [(Rights::READ, Scope::Shared), (Rights::ANNOTATE, Scope::Private)] {
-                if !rights.contains(right) {
-                    all.retain(&[scope]);
-                }
-            }
+            keep_permitted(all, rights);
             new.push(values(all));
             pace.worked(VALUE_STEPS * (all.len() as u64 + 1)).await;
         }
         to.check_new(&new).await?;
-        Ok(Self { from, to, what: What::Values(read) })
+        Ok(Self { from, to, what: What::Values(read, rights) })
     }
 
     /// Of messages that are moved within their account.
@@ -67,17 +63,25 @@ impl<'s> Carried<'s> {
     /// Gives the copies what their originals have. They are there, whatever becomes of this.
     pub(crate) async fn copied(&self, copied: &Copied) -> Result<(), Failure> {
         match &self.what {
-            What::Values(found) => self.write(&found.by_uid, copied).await,
+            What::Values(found, _) => self.write(&found.by_uid, copied).await,
             What::All(scopes) => self.relocate(copied, &NumSet::new(), scopes).await,
         }
     }
 
-    /// The same for messages that are moved. Originals lose their annotations only once those of
-    /// the copies are on disk.
+    /// The same for messages that have been moved. Originals lose their annotations only once those
+    /// of the copies are on disk.
     pub(crate) async fn moved(&self, moved: &Moved) -> Result<(), Failure> {
         match &self.what {
-            What::Values(found) => {
-                self.write(&found.by_uid, &moved.copied).await?;
+            What::Values(_, rights) => {
+                // Other sessions may have set some since the first reading. What was acknowledged
+                // is there by now.
+                let (mut last, mut pace) =
+                    (self.from.read_again(&moved.copied.source).await?, Pace::default());
+                for all in last.values_mut() {
+                    keep_permitted(all, *rights);
+                    pace.worked(VALUE_STEPS * (all.len() as u64 + 1)).await;
+                }
+                self.write(&last, &moved.copied).await?;
                 self.from.forget(&moved.expunged.uids).await;
                 Ok(())
             }
@@ -104,8 +108,8 @@ impl<'s> Carried<'s> {
         };
         let directory = &self.from.service.directory;
         let annotated = directory.move_message_annotations(relocated, expunged).await;
-        self.to.touch(&annotated.map_err(refused)?).await?;
-        Ok(())
+        let annotated = annotated.map_err(refused)?;
+        self.to.touch_new(&annotated.uids, &annotated.keepers).await
     }
 
     async fn write(&self, found: &ByUid, copied: &Copied) -> Result<(), Failure> {
@@ -119,6 +123,15 @@ impl<'s> Carried<'s> {
             new.extend(all.map(|all| (to, values(all))));
         }
         self.to.write_new(new).await
+    }
+}
+
+/// Removes the values that may not be set in the target.
+fn keep_permitted(all: &mut MessageAnnotations, rights: Rights) {
+    for (right, scope) in [(Rights::READ, Scope::Shared), (Rights::ANNOTATE, Scope::Private)] {
+        if !rights.contains(right) {
+            all.retain(&[scope]);
+        }
     }
 }
 

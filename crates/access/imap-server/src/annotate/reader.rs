@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use posthaste_directory::{
     AnnotationError, Before, Keeping, MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX,
-    MessageAnnotations, NewValue, OthersWrote, Scope,
+    MessageAnnotations, NewValue, OthersWrote, Scope, Written,
 };
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{AnnotateCode, ValueChange, ValueScope};
@@ -96,9 +96,25 @@ impl<'s> Reader<'s> {
 
     /// The same, with memory for what is made of it.
     pub(super) async fn read_for(self, uids: Option<&NumSet>, made: &Made<'_>) -> Result<Found, Failure> {
+        let by_uid = self.collect(uids).await?;
+        let (mut octets, mut pace) = (0, Pace::default());
+        for values in by_uid.values() {
+            octets += values.octets() as u64 + made(values);
+            pace.worked(VALUE_STEPS * (values.len() as u64 + 1)).await;
+        }
+        let paid = self.pay(octets).await?;
+        Ok(Found { by_uid, paid })
+    }
+
+    /// What the reader sees of these messages, in the memory that an earlier reading has.
+    pub(super) async fn read_again(self, uids: &NumSet) -> Result<ByUid, Failure> {
+        self.collect(Some(uids)).await
+    }
+
+    async fn collect(self, uids: Option<&NumSet>) -> Result<ByUid, Failure> {
         let (mut by_uid, mut pace) = (ByUid::new(), Pace::default());
         if self.is_off() {
-            return Ok(Found { by_uid, paid: None });
+            return Ok(by_uid);
         }
         let directory = &self.service.directory;
         let keepers = directory.annotation_keepers(self.owner, self.mailbox).await?;
@@ -118,13 +134,7 @@ impl<'s> Reader<'s> {
                 }
             }
         }
-        let mut octets = 0;
-        for values in by_uid.values() {
-            octets += values.octets() as u64 + made(values);
-            pace.worked(VALUE_STEPS * (values.len() as u64 + 1)).await;
-        }
-        let paid = self.pay(octets).await?;
-        Ok(Found { by_uid, paid })
+        Ok(by_uid)
     }
 
     /// Waits for memory, if it is much.
@@ -213,12 +223,25 @@ impl<'s> Reader<'s> {
             let directory = &self.service.directory;
             directory.annotate_messages(&before, kept, OthersWrote::Follow).await.map_err(refused)?;
         }
-        self.touch(&noted).await?;
-        Ok(())
+        self.touch_new(&noted, &[]).await
     }
 
-    /// Raises the mod-sequences of messages whose annotations have changed.
-    pub(crate) async fn touch(self, uids: &NumSet) -> Result<Option<FlagsStored>, Failure> {
+    /// The same as [`Self::touch`] for new messages. One that was removed again, or moved on, has
+    /// no annotations: what is left of them is removed with a later change.
+    pub(super) async fn touch_new(self, uids: &NumSet, keepers: &[AccountId]) -> Result<(), Failure> {
+        match self.touch(uids, keepers).await? {
+            Some(touched) if touched.view.existing(uids) != *uids => Err(gone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Raises the mod-sequences of messages whose annotations have changed, those of the reader or
+    /// of other keepers. Its view says which of them are still there.
+    pub(crate) async fn touch(
+        self,
+        uids: &NumSet,
+        keepers: &[AccountId],
+    ) -> Result<Option<FlagsStored>, Failure> {
         if uids.is_empty() {
             return Ok(None);
         }
@@ -228,7 +251,8 @@ impl<'s> Reader<'s> {
         };
         if let Err(StoreError::NoMailbox(_)) = &touched {
             // Its deletion may have come before the values were written.
-            self.service.directory.forget_annotations_in(self.owner, self.mailbox).await?;
+            let all: Vec<_> = [self.login, self.owner].iter().chain(keepers).copied().collect();
+            self.service.directory.forget_annotations_of(self.owner, self.mailbox, &all).await?;
         }
         Ok(Some(touched?))
     }
@@ -247,12 +271,13 @@ impl<'s> Reader<'s> {
 }
 
 impl Planned<'_> {
-    /// Gives messages of the plan the values. Returns those that were left as they are, because
-    /// others changed them first.
-    pub(crate) async fn write(&self, uids: &NumSet, others: OthersWrote) -> Result<NumSet, Failure> {
-        let (mut left, directory) = (NumSet::new(), &self.reader.service.directory);
+    /// Gives messages of the plan the values. Returns what became of them, for each account that
+    /// keeps some.
+    pub(crate) async fn write(&self, uids: &NumSet, others: OthersWrote) -> Result<Vec<Written>, Failure> {
+        let (mut all, mut left) = (Vec::with_capacity(self.parts.len()), NumSet::new());
+        let directory = &self.reader.service.directory;
         for (before, kept) in &self.parts {
-            let mut wanted = uids.difference(&left);
+            let (mut wanted, mut part) = (uids.difference(&left), Written::default());
             if kept.iter().all(|one| one.value.is_none()) {
                 // Others have nothing to be removed.
                 wanted = wanted.intersection(&before.uids());
@@ -261,10 +286,24 @@ impl Planned<'_> {
             for batch in wanted.chunks(WRITTEN_AT_ONCE) {
                 let messages = batch.iter().map(|uid| (*uid, Arc::clone(kept))).collect();
                 let written = directory.annotate_messages(before, messages, others).await;
-                left = left.union(&written.map_err(refused)?);
+                let written = written.map_err(refused)?;
+                left = left.union(&written.left);
+                part.left = part.left.union(&written.left);
+                part.made = part.made.union(&written.made);
+            }
+            all.push(part);
+        }
+        Ok(all)
+    }
+
+    /// Withdraws the values of messages that were gone before they had them.
+    pub(crate) async fn withdraw(&self, written: &[Written], gone: &NumSet) {
+        let directory = &self.reader.service.directory;
+        for ((before, _), written) in self.parts.iter().zip(written) {
+            if let Err(error) = directory.withdraw_annotations(before, written, gone).await {
+                tracing::warn!(%error, "annotations of expunged messages were left behind");
             }
         }
-        Ok(left)
     }
 }
 
@@ -276,6 +315,11 @@ fn of_scopes(changes: &[NewValue], scopes: &[Scope]) -> Vec<NewValue> {
 /// The reply where the administrator has not switched annotations on.
 fn off() -> Failure {
     Reply::no(Code::Cannot, "This server has no annotations of messages").into()
+}
+
+/// The failure where messages were removed again before they had their annotations.
+fn gone() -> Failure {
+    Reply::no(Code::ExpungeIssued, "Some of these messages were expunged").into()
 }
 
 /// RFC 5257 §4.5.

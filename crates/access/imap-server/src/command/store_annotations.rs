@@ -70,12 +70,22 @@ pub(super) async fn run(
     }
     let there = view.existing(&uids).intersection(&mailbox.view().existing(&uids));
     let written = planned.write(&there, others).await;
-    drop(planned);
-    if let Ok(left) = &written {
-        modified = modified.union(left);
+    if let Ok(written) = &written {
+        modified = written.iter().fold(modified, |all, part| all.union(&part.left));
     }
     // Also after a failure: some messages may have their values.
-    let touched = reader.touch(&there).await?.map(|touched| touched.changed).unwrap_or_default();
+    let touched = reader.touch(&there, &[]).await?;
+    // They were expunged or moved before the values were written: who did that need not have found
+    // them.
+    let gone = touched.as_ref().map(|touched| there.difference(&touched.view.existing(&there)));
+    let gone = gone.unwrap_or_default();
+    if !gone.is_empty()
+        && let Ok(written) = &written
+    {
+        planned.withdraw(written, &gone).await;
+    }
+    drop(planned);
+    let touched = touched.map(|touched| touched.changed).unwrap_or_default();
     if let Some(known) = &mut ctx.selected.annotations
         && let Err(error) = known.note_own(reader, &there).await
     {
@@ -91,8 +101,16 @@ pub(super) async fn run(
     let own = OwnChange { uids: &touched, change: FlagChange::Add, flags: &[], with_modseq: true };
     ctx.announce(numbers, Some(&own)).await?;
     written?;
-    if !modified.is_empty() {
-        let code = Code::Modified(ctx.selected.in_numbering(&modified, set.numbering()));
+    let code = match modified.is_empty() {
+        true => None,
+        false => Some(Code::Modified(ctx.selected.in_numbering(&modified, set.numbering()))),
+    };
+    if !gone.is_empty() {
+        // RFC 2180 §4.2.2
+        const WHY: &str = "Some of the messages were expunged before they had their annotations";
+        return Err(Reply::no(code.unwrap_or(Code::ExpungeIssued), WHY).into());
+    }
+    if let Some(code) = code {
         return Ok(Reply::ok("Some messages were changed by others").with(code));
     }
     if !expunged.is_empty() {

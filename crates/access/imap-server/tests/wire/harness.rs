@@ -11,7 +11,7 @@ use posthaste_directory::{
 };
 use posthaste_imap_server::{ImapOptions, ImapService, ProgressTimes, RecordOfActs};
 use posthaste_indexing::{Query, Scope, SearchIndex};
-use posthaste_mail_model::{MailboxId, MailboxName, NumSet, Rights, Secret, Uid};
+use posthaste_mail_model::{AccountId, MailboxId, MailboxName, NumSet, Rights, Secret, Uid};
 use posthaste_net::{
     Accounts, ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
 };
@@ -276,6 +276,26 @@ impl Server {
     pub fn message_annotations(&self) -> usize {
         let scan = self.engine.engine.directory_scan("annotate/", None, 1000);
         self.runtime.block_on(scan).expect("records").len()
+    }
+
+    /// Store and directory, for what others do while a command runs.
+    pub fn behind(&self) -> (Store, Arc<Directory>) {
+        (self.store.clone(), Arc::clone(&self.directory))
+    }
+
+    /// Whose a mailbox is, and which one.
+    pub fn mailbox(&self, owner: &str, name: &str) -> (AccountId, MailboxId) {
+        let name = MailboxName::new(name).expect("a name");
+        self.runtime.block_on(async {
+            let account = self.directory.account(owner).await.expect("directory").expect("account");
+            let list = self.store.list(account.id).await.expect("list");
+            (account.id, list.find(&name).expect("mailbox").id)
+        })
+    }
+
+    /// Runs something to its end.
+    pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
     }
 
     /// Removes a message past IMAP, as retention does.

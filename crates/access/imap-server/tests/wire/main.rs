@@ -9,6 +9,7 @@ mod acl;
 mod annotate;
 mod annotate_carried;
 mod annotate_faults;
+mod annotate_races;
 mod annotate_shared;
 mod bad_input;
 mod before_login;

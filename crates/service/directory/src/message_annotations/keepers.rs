@@ -55,7 +55,7 @@ pub(super) fn mailbox_of(owner: AccountId, name: &str) -> Result<MailboxId> {
 }
 
 /// Owner and mailbox of a record with values; `None` of a record that another program wrote.
-fn place_of(keeper: AccountId, name: &str) -> Option<(AccountId, MailboxId)> {
+pub(super) fn place_of(keeper: AccountId, name: &str) -> Option<(AccountId, MailboxId)> {
     let rest = name.strip_prefix(kept_by(keeper).as_str())?;
     let mut parts = rest.split('/').map(Id::parse);
     Some((AccountId(parts.next()??), MailboxId(parts.next()??)))
@@ -125,15 +125,33 @@ impl Directory {
     }
 
     pub(super) async fn forget_kept(&self, keeping: Keeping, uids: &NumSet) -> Result<()> {
-        let found = self.records_of(keeping, uids).await?;
-        let found = found.into_iter().map(|(_, entry)| (entry.name, entry.version));
-        // After a conflict it is removed with a later change.
-        self.remove_records(found.collect()).await
+        for _ in 0..TRIES {
+            let found = self.records_of(keeping, uids).await?;
+            let found = found.into_iter().map(|(_, entry)| (entry.name, entry.version));
+            if self.remove_records(found.collect()).await? {
+                return Ok(());
+            }
+        }
+        Err(DirectoryError::Busy(keeping.record(uids.first().unwrap_or_default())))
     }
 
     /// Forgets all annotations of the messages of a mailbox that was deleted, of all accounts that
     /// keep some.
     pub async fn forget_annotations_in(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
+        self.forget_annotations_of(owner, mailbox, &[]).await
+    }
+
+    /// The same, also of accounts that have written values of the mailbox. Its deletion may have
+    /// come before, so that it did not find them, and nobody names their keepers.
+    pub async fn forget_annotations_of(
+        &self,
+        owner: AccountId,
+        mailbox: MailboxId,
+        keepers: &[AccountId],
+    ) -> Result<()> {
+        for keeper in keepers {
+            remove_all(&*self.engine, &Keeping { keeper: *keeper, owner, mailbox }.prefix()).await?;
+        }
         let name = name_of(owner, mailbox);
         for _ in 0..TRIES {
             let Some(entry) = self.engine.directory_entry(&name).await? else { return Ok(()) };

@@ -17,12 +17,19 @@
 //! move or an expunge finds the values of all accounts.
 //!
 //! The records of expunged messages are removed after the expunge. Records that a crash or an older
-//! program leaves behind are removed when their keeper changes values of that mailbox.
+//! program leaves behind are removed when their keeper changes values of that mailbox: see
+//! `orphans`.
+//!
+//! No lock covers a message and its records together. A writer of values checks afterwards that the
+//! message still exists, and does not report success if it does not. A move reads the values after
+//! the messages were removed, or moves only messages that did not change since. So it includes
+//! every acknowledged value.
 //!
 //! Not in here: which entries there are, and who may change them.
 
 mod copy;
 mod keepers;
+mod orphans;
 mod record;
 mod relocate;
 mod write;
@@ -31,16 +38,17 @@ use std::collections::BTreeMap;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, MailboxId, NumSet};
-use posthaste_store::{DirectoryChange, DirectoryEntry, DirectoryPages, Engine};
+use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, DirectoryPages, Engine};
 
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 
 pub(crate) use copy::{copy_all, same_all};
 pub use keepers::ANNOTATING_ACCOUNTS_MAX;
+pub(crate) use orphans::Orphans;
 pub use record::{MessageAnnotations, Scope};
-pub use relocate::Relocated;
-pub use write::{Before, NewValue, OthersWrote};
+pub use relocate::{Copies, Relocated, WithAnnotations};
+pub use write::{Before, NewValue, OthersWrote, Written};
 
 /// Octets of one value at most: as many as an annotation of a mailbox may have. RFC 5257 §4.1
 /// requires 1,024.
@@ -59,12 +67,12 @@ pub const ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX: usize = 4 << 20;
 const AT_ONCE: usize = 16;
 /// Records per engine call: most have some hundred octets.
 const PAGE: usize = 32;
-/// From this many messages on, all records of a mailbox are read in their order. A scan on a
-/// cluster reads 64 partitions.
+/// From this many messages on, records are read in their order, a page at a time. Below, each one
+/// is read by its name: a page on a cluster reads 64 partitions.
 const SCAN_FROM: u64 = 32;
 
 /// A mailbox, and the account that keeps values of its messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Keeping {
     /// Who keeps them.
     pub keeper: AccountId,
@@ -117,6 +125,42 @@ async fn scan(
     Ok(())
 }
 
+/// The records of these messages, a page at a time, by rising UID. A page begins at a message that
+/// is asked for. So what lies before the first message, behind the last one, or in a gap longer
+/// than a page is not read.
+async fn scan_messages(
+    engine: &dyn Engine,
+    keeping: Keeping,
+    uids: &NumSet,
+    mut each: impl FnMut(u32, &DirectoryEntry),
+) -> Result<()> {
+    let prefix = keeping.prefix();
+    let mut next = uids.first();
+    while let Some(first) = next {
+        let before = first.checked_sub(1).map(|uid| keeping.record(uid));
+        let page = engine.directory_scan(&prefix, before.as_deref(), PAGE).await?;
+        let mut last = None;
+        for entry in &page {
+            let uid = uid_of(&prefix, &entry.name)?;
+            if uids.contains(uid) {
+                each(uid, entry);
+            }
+            last = Some(uid);
+        }
+        // A page with fewer records is the last one.
+        next = last.filter(|_| page.len() == PAGE).and_then(|last| behind(uids, last));
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}
+
+/// The first number of a set behind this one.
+fn behind(set: &NumSet, number: u32) -> Option<u32> {
+    let ranges = set.ranges();
+    let (low, _) = ranges.get(ranges.partition_point(|(_, high)| *high <= number))?;
+    Some((*low).max(number.saturating_add(1)))
+}
+
 impl Directory {
     /// The values that an account keeps of these messages, by UID. Messages without any are left
     /// out.
@@ -161,23 +205,16 @@ impl Directory {
                 .await?;
             return Ok(all.into_iter().flatten().collect());
         }
-        let prefix = keeping.prefix();
-        scan(&*self.engine, &prefix, |entry| {
-            let uid = uid_of(&prefix, &entry.name)?;
-            if uids.contains(uid) {
-                found.push((uid, entry.clone()));
-            }
-            Ok(())
-        })
-        .await?;
+        scan_messages(&*self.engine, keeping, uids, |uid, entry| found.push((uid, entry.clone()))).await?;
         Ok(found)
     }
 
-    async fn remove_records(&self, records: Vec<(String, u64)>) -> Result<()> {
+    /// Removes records at these versions. Returns whether all of them were at theirs.
+    async fn remove_records(&self, records: Vec<(String, u64)>) -> Result<bool> {
         let remove =
             |(name, expected)| self.engine.directory_commit(DirectoryChange { name, expected, value: None });
-        stream::iter(records).map(remove).buffered(AT_ONCE).try_for_each(|_| async { Ok(()) }).await?;
-        Ok(())
+        let count = |all, outcome| async move { Ok(all && outcome == CommitOutcome::Done) };
+        Ok(stream::iter(records).map(remove).buffered(AT_ONCE).try_fold(true, count).await?)
     }
 }
 

@@ -1,12 +1,14 @@
 //! Annotations of messages that got a new UID or mailbox within one account: by a move, or by a
 //! conversion.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, MailboxId, NumSet};
 use posthaste_store::{CommitOutcome, DirectoryEntry};
 
-use super::record::Scope;
+use super::record::{MessageAnnotations, Scope};
 use super::{AT_ONCE, Keeping, read, unreadable};
 use crate::annotations::AnnotationError;
 use crate::directory::{Directory, TRIES};
@@ -39,26 +41,50 @@ pub struct Relocated<'u> {
     pub scopes: &'static [Scope],
 }
 
+/// The values that new messages were given. Copied again, these are known to be no user's own.
+#[derive(Debug, Default)]
+pub struct Copies(BTreeMap<(AccountId, u32), Bytes>);
+
+/// New messages that have values, and the accounts that keep them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct WithAnnotations {
+    /// The messages.
+    pub uids: NumSet,
+    /// The accounts that keep values of the mailbox they were in.
+    pub keepers: Vec<AccountId>,
+}
+
+/// The values of one message for another one.
+struct Copy {
+    to: u32,
+    value: Bytes,
+    /// What it was given before.
+    last: Option<Bytes>,
+}
+
 impl Directory {
     /// Gives the new messages what all accounts keep of the old ones, which keep it as well.
-    /// Returns
-    /// the new messages that have values then.
+    /// `copies` has what an earlier call for the same messages gave them. Returns the new messages
+    /// that have values then.
     pub async fn copy_message_annotations(
         &self,
         relocated: Relocated<'_>,
-    ) -> Result<NumSet, AnnotationError> {
+        copies: &mut Copies,
+    ) -> Result<WithAnnotations, AnnotationError> {
         let keepers = self.annotation_keepers(relocated.owner, relocated.from).await?;
-        self.copy_of(relocated, &keepers).await
+        self.copy_of(relocated, keepers, Some(copies)).await
     }
 
     async fn copy_of(
         &self,
         relocated: Relocated<'_>,
-        keepers: &[AccountId],
-    ) -> Result<NumSet, AnnotationError> {
+        keepers: Vec<AccountId>,
+        mut copies: Option<&mut Copies>,
+    ) -> Result<WithAnnotations, AnnotationError> {
         let Relocated { owner, from, to, .. } = relocated;
+        let wins = if from == to { Winner::Old } else { Winner::New };
         let mut annotated = NumSet::new();
-        for &keeper in keepers {
+        for &keeper in &keepers {
             let here = Keeping { keeper, owner, mailbox: from };
             let found = self.records_of(here, relocated.old).await?;
             if found.is_empty() {
@@ -66,7 +92,7 @@ impl Directory {
             }
             let there = Keeping { keeper, owner, mailbox: to };
             self.note_keeper(there).await?;
-            let mut copies: Vec<(u32, Bytes)> = Vec::with_capacity(found.len());
+            let (mut all, mut written) = (Vec::with_capacity(found.len()), Vec::new());
             let mut pairs = relocated.old.iter().zip(relocated.new.iter());
             for (at, (uid, entry)) in found.into_iter().enumerate() {
                 let Some(new) = find(&mut pairs, uid).await else { break };
@@ -79,38 +105,52 @@ impl Directory {
                     }
                     value = values.print().ok_or(AnnotationError::TooLong)?;
                 }
-                copies.push((new, value));
+                let mut last = None;
+                if let Some(copies) = &copies {
+                    last = copies.0.get(&(keeper, new)).cloned();
+                    written.push(((keeper, new), value.clone()));
+                }
+                all.push(Copy { to: new, value, last });
                 if at % AT_ONCE == 0 {
                     tokio::task::yield_now().await;
                 }
             }
-            annotated = annotated.union(&copies.iter().map(|(uid, _)| *uid).collect());
-            let wins = if from == to { Winner::Old } else { Winner::New };
-            let write = |(uid, value): (u32, Bytes)| self.write_copy(there.record(uid), value, wins);
-            stream::iter(copies)
-                .map(write)
+            annotated = annotated.union(&all.iter().map(|copy| copy.to).collect());
+            stream::iter(all)
+                .map(|copy| self.write_copy(there, copy, wins))
                 .buffered(AT_ONCE)
                 .try_for_each(|()| async {
                     tokio::task::yield_now().await;
                     Ok(())
                 })
                 .await?;
+            if let Some(copies) = &mut copies {
+                copies.0.extend(written);
+            }
         }
-        Ok(annotated)
+        Ok(WithAnnotations { uids: annotated, keepers })
     }
 
     /// Gives the new message values of the old one. Values that a user has set meanwhile stay. A
     /// conversion copies within one mailbox, perhaps once more after it was cut off: there the old
-    /// message wins.
-    async fn write_copy(&self, name: String, value: Bytes, wins: Winner) -> Result<()> {
+    /// message's win, unless it is known what the copies were.
+    async fn write_copy(&self, there: Keeping, copy: Copy, wins: Winner) -> Result<()> {
+        let name = there.record(copy.to);
+        let of = |value: &Bytes| MessageAnnotations::parse(value).ok_or_else(|| unreadable(&name));
+        let (old, last) = (of(&copy.value)?, copy.last.as_ref().map(of).transpose()?);
         for _ in 0..TRIES {
             let entry = self.engine.directory_entry(&name).await?;
-            let merged = match (&entry, wins) {
-                (Some(there), Winner::New) => merged(there, &value)?,
-                _ => value.clone(),
+            let there = entry.as_ref().map(read).transpose()?.unwrap_or_default();
+            let new = merged(&there, &old, (last.as_ref(), wins));
+            if new == there {
+                return Ok(());
+            }
+            let value = match new.is_empty() {
+                true => None,
+                false => Some(new.print().ok_or_else(|| unreadable(&name))?),
             };
-            let expected = entry.map_or(0, |entry| entry.version);
-            if self.put(name.clone(), expected, Some(merged)).await? == CommitOutcome::Done {
+            let expected = entry.map_or(0, |entry: DirectoryEntry| entry.version);
+            if self.put(name.clone(), expected, value).await? == CommitOutcome::Done {
                 return Ok(());
             }
         }
@@ -118,16 +158,16 @@ impl Directory {
     }
 
     /// The same for messages whose old ones were expunged: these are forgotten once the others are
-    /// written.
+    /// written. It is called after the expunge: values that were acknowledged are there by then.
     pub async fn move_message_annotations(
         &self,
         relocated: Relocated<'_>,
         expunged: &NumSet,
-    ) -> Result<NumSet, AnnotationError> {
+    ) -> Result<WithAnnotations, AnnotationError> {
         let Relocated { owner, from, .. } = relocated;
         let keepers = self.annotation_keepers(owner, from).await?;
-        let annotated = self.copy_of(relocated, &keepers).await?;
-        for keeper in keepers {
+        let annotated = self.copy_of(relocated, keepers, None).await?;
+        for &keeper in &annotated.keepers {
             let here = Keeping { keeper, owner, mailbox: from };
             if let Err(error) = self.forget_kept(here, expunged).await {
                 // The new messages have theirs. These are removed with a later change.
@@ -138,14 +178,26 @@ impl Directory {
     }
 }
 
-/// The values that a record has, and those that it lacks out of a copy.
-fn merged(there: &DirectoryEntry, copy: &Bytes) -> Result<Bytes> {
-    let DirectoryEntry { name, version, .. } = there;
-    let mut all = read(&DirectoryEntry { name: name.clone(), version: *version, value: copy.clone() })?;
-    for (scope, entry, value) in read(there)?.iter() {
-        all.set(scope, entry, Some(value.clone()));
+/// The values of the new message. Where the last copy is known, a value that differs from it was
+/// set by a user, and stays.
+fn merged(
+    there: &MessageAnnotations,
+    copy: &MessageAnnotations,
+    (last, wins): (Option<&MessageAnnotations>, Winner),
+) -> MessageAnnotations {
+    let mut all = there.clone();
+    let known = last.into_iter().flat_map(MessageAnnotations::iter);
+    for (scope, entry, _) in copy.iter().chain(known) {
+        let (is, copied) = (there.get(scope, entry), copy.get(scope, entry));
+        let value = match (last, wins) {
+            (Some(last), _) if is == last.get(scope, entry) => copied,
+            (Some(_), _) => is,
+            (None, Winner::Old) => copied.or(is),
+            (None, Winner::New) => is.or(copied),
+        };
+        all.set(scope, entry, value.cloned());
     }
-    all.print().ok_or_else(|| unreadable(name))
+    all
 }
 
 /// What a message became. `pairs` rise, and so do the messages that are asked for.

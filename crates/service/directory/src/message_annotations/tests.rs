@@ -49,7 +49,7 @@ async fn annotate_in(
 ) -> Result<(), AnnotationError> {
     let before = before(directory, keeping, &one(uid), values).await?;
     let left = directory.annotate_messages(&before, vec![(uid, values.into())], OthersWrote::Follow).await?;
-    assert!(left.is_empty());
+    assert!(left.left.is_empty());
     Ok(())
 }
 
@@ -114,8 +114,14 @@ async fn each_limit_is_a_limit() {
     let long = [long(MESSAGE_ANNOTATION_BYTES_MAX - 100)];
     let uids = NumSet::range(1000, 1060);
     assert!(before(&directory, OWN, &uids, &long).await.is_err());
-    directory.before_annotating(OWN, &uids, &long, &is_there).await.unwrap();
-    assert_eq!(directory.all_message_annotations(OWN).await.unwrap().len(), 1);
+    directory.orphans.lock().hurry();
+    let mut left = Vec::new();
+    for _ in 0..2 {
+        directory.before_annotating(OWN, &uids, &long, &is_there).await.unwrap();
+        left.push(directory.all_message_annotations(OWN).await.unwrap().len());
+    }
+    // The first one has only seen them.
+    assert_eq!((left[0] > 60, left[1]), (true, 1));
 }
 
 /// A record takes its name, too: short values of many messages are no way around the limit.
@@ -226,7 +232,7 @@ async fn moved_messages_take_along_what_all_keep() {
     records.fail_on("");
     assert_eq!(comments(&directory, READER).await.len(), 2);
     let annotated = directory.move_message_annotations(moved, &old).await.unwrap();
-    assert_eq!(annotated.to_string(), "12,14");
+    assert_eq!((annotated.uids.to_string(), annotated.keepers), ("12,14".to_owned(), vec![ANA, BO]));
     for keeping in [OWN, READER] {
         assert!(comments(&directory, keeping).await.is_empty());
         let there = comments(&directory, Keeping { mailbox: THERE, ..keeping }).await;
@@ -252,7 +258,7 @@ async fn a_change_that_came_between_is_found() {
             annotate(directory, 1, &comment("theirs")).await.unwrap();
             annotate(directory, 2, &comment("theirs")).await.unwrap();
             let messages = (1..=3).map(|uid| (uid, Arc::clone(&mine))).collect();
-            directory.annotate_messages(&before, messages, others).await.unwrap()
+            directory.annotate_messages(&before, messages, others).await.unwrap().left
         }
     };
     assert_eq!(both(OthersWrote::Refuse).await.to_string(), "1:2");
@@ -295,4 +301,123 @@ async fn a_value_that_was_set_meanwhile_stays() {
     directory.move_message_annotations(relocated, &old).await.unwrap();
     assert_eq!(comments(&directory, there).await, [(9, "new".to_owned())]);
     assert!(comments(&directory, OWN).await.is_empty());
+}
+
+/// A MOVE takes the message away first, and its values then. Between both, no other change of the
+/// mailbox may take them for what a crash has left.
+#[tokio::test]
+async fn values_on_their_way_are_not_taken_for_orphans() {
+    let (_, directory) = directory();
+    for uid in [1, 2] {
+        annotate(&directory, uid, &comment("moved")).await.unwrap();
+    }
+    let gone = |uid| uid > 1;
+    directory.before_annotating(OWN, &one(2), &comment("x"), &gone).await.unwrap();
+    let (old, new) = (one(1), one(9));
+    let moved = Relocated { owner: ANA, from: HERE, to: THERE, old: &old, new: &new, scopes: Scope::ALL };
+    directory.move_message_annotations(moved, &old).await.unwrap();
+    let there = comments(&directory, Keeping { mailbox: THERE, ..OWN }).await;
+    assert_eq!(there, [(9, "moved".to_owned())]);
+}
+
+/// The message was expunged before. What had been there is left to a MOVE that may take it along.
+#[tokio::test]
+async fn a_change_of_messages_that_are_gone_is_withdrawn() {
+    let (_, directory) = directory();
+    annotate(&directory, 1, &comment("before")).await.unwrap();
+    let mine: Arc<[NewValue]> = comment("mine").into();
+    let uids = NumSet::range(1, 3);
+    let before = before(&directory, OWN, &uids, &mine).await.unwrap();
+    let messages = (1..=3).map(|uid| (uid, Arc::clone(&mine))).collect();
+    let written = directory.annotate_messages(&before, messages, OthersWrote::Follow).await.unwrap();
+    assert_eq!(written.made.to_string(), "2:3");
+    // Another session of the same user has followed.
+    annotate(&directory, 2, &[new(Scope::Private, "/other", Some("x"))]).await.unwrap();
+    directory.withdraw_annotations(&before, &written, &NumSet::range(1, 2)).await.unwrap();
+    let left = comments(&directory, OWN).await;
+    assert_eq!(left, [(1, "mine".to_owned()), (3, "mine".to_owned())]);
+}
+
+/// A value may come after the deletion has looked for values.
+#[tokio::test]
+async fn a_value_that_comes_after_a_deletion_is_found() {
+    let (records, directory) = directory();
+    let directory = Arc::new(directory);
+    annotate(&directory, 1, &comment("x")).await.unwrap();
+    let deletion = Arc::clone(&directory);
+    records.before("annotate/", async move { deletion.forget_annotations_in(ANA, HERE).await.unwrap() });
+    annotate(&directory, 2, &comment("y")).await.unwrap();
+    assert_eq!(comments(&directory, OWN).await.len(), 1);
+    assert!(directory.annotation_keepers(ANA, HERE).await.unwrap().is_empty());
+    directory.forget_annotations_of(ANA, HERE, &[ANA]).await.unwrap();
+    assert_eq!(records.dump(), "");
+    // If the process ends before that, a later change elsewhere removes it.
+    annotate(&directory, 1, &comment("x")).await.unwrap();
+    let deletion = Arc::clone(&directory);
+    records.before("annotate/", async move { deletion.forget_annotations_in(ANA, HERE).await.unwrap() });
+    annotate(&directory, 2, &comment("y")).await.unwrap();
+    annotate_in(&directory, Keeping { mailbox: THERE, ..OWN }, 1, &comment("elsewhere")).await.unwrap();
+    assert!(comments(&directory, OWN).await.is_empty());
+    assert_eq!(comments(&directory, Keeping { mailbox: THERE, ..OWN }).await.len(), 1);
+}
+
+/// A set of many messages reads no more than lies between them.
+#[tokio::test]
+async fn only_the_records_around_the_messages_are_read() {
+    let (records, directory) = directory();
+    for uid in (0..3000).map(|n| 1 + n * 2) {
+        let value = [new(Scope::Private, "/c", Some(""))];
+        let before = Before::of_new_messages(OWN);
+        let written = directory.annotate_messages(&before, vec![(uid, value.into())], OthersWrote::Follow);
+        written.await.unwrap();
+    }
+    let read = async |ranges: &[(u32, u32)]| {
+        let uids = NumSet::from_ranges(ranges.iter().copied());
+        records.scans();
+        let found: Vec<u32> = directory.message_annotations(OWN, &uids).await.unwrap().into_keys().collect();
+        let there = uids.intersection(&NumSet::range(1, 6000));
+        let wanted: Vec<u32> = there.iter().filter(|uid| uid % 2 == 1).collect();
+        assert_eq!(found, wanted, "{uids}");
+        records.scans()
+    };
+    // 20 records, and two that begin and end within a page.
+    assert_eq!(read(&[(3001, 3040)]).await, 1);
+    assert_eq!(read(&[(1, 20), (5900, 5920)]).await, 2);
+    // 50 records take two pages, wherever they are.
+    assert_eq!(read(&[(101, 200)]).await, 2);
+    assert_eq!(read(&[(5970, 9000)]).await, 1);
+    assert_eq!(read(&[(6001, u32::MAX)]).await, 1);
+    // As many pages as all records fill, and one that is not full.
+    assert_eq!(read(&[(1, u32::MAX)]).await, 3000 / PAGE + 1);
+    let every_tenth: Vec<_> = (0..600).map(|n| (1 + n * 10, 1 + n * 10)).collect();
+    assert!(read(&every_tenth).await <= 3000 / PAGE + 1);
+}
+
+/// A conversion that copies again knows what it has copied, and what a user has set since.
+#[tokio::test]
+async fn what_a_user_sets_between_two_copies_stays() {
+    let (_, directory) = directory();
+    let values =
+        |a: Option<&str>, b: Option<&str>| [new(Scope::Private, "/a", a), new(Scope::Private, "/b", b)];
+    annotate(&directory, 1, &values(Some("1"), Some("1"))).await.unwrap();
+    let (old, fresh) = (one(1), one(2));
+    let same = Relocated { owner: ANA, from: HERE, to: HERE, old: &old, new: &fresh, scopes: Scope::ALL };
+    let mut copies = Copies::default();
+    directory.copy_message_annotations(same, &mut copies).await.unwrap();
+    // The old message changes, and the new one too.
+    annotate(&directory, 1, &values(Some("2"), None)).await.unwrap();
+    annotate(&directory, 2, &[new(Scope::Private, "/c", Some("mine"))]).await.unwrap();
+    directory.copy_message_annotations(same, &mut copies).await.unwrap();
+    annotate(&directory, 2, &[new(Scope::Private, "/a", Some("mine"))]).await.unwrap();
+    directory.copy_message_annotations(same, &mut copies).await.unwrap();
+    let text = |all: &MessageAnnotations, entry: &str| all.get(Scope::Private, entry).cloned();
+    let found = directory.message_annotations(OWN, &fresh).await.unwrap().remove(&2).unwrap();
+    assert_eq!(
+        ["/a", "/b", "/c"].map(|entry| text(&found, entry)),
+        [Some("mine".into()), None, Some("mine".into())]
+    );
+    // A later run does not know: what the old message has is taken for the newer one.
+    directory.copy_message_annotations(same, &mut Copies::default()).await.unwrap();
+    let found = directory.message_annotations(OWN, &fresh).await.unwrap().remove(&2).unwrap();
+    assert_eq!(["/a", "/c"].map(|entry| text(&found, entry)), [Some("2".into()), Some("mine".into())]);
 }

@@ -4,14 +4,16 @@
 //! anything is written. The second one writes each record on the condition that it is still the one
 //! that was read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::NumSet;
 use posthaste_store::{CommitOutcome, DirectoryEntry};
 
+use super::keepers::place_of;
 use super::record::{MessageAnnotations, Scope};
 use super::{
     ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX, AT_ONCE, Keeping, MESSAGE_ANNOTATION_BYTES_MAX,
@@ -51,6 +53,23 @@ pub struct Before {
     keeping: Keeping,
     room: usize,
     records: BTreeMap<u32, Record>,
+}
+
+/// What became of a change of some messages.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Those that were left as they are, because others changed them first.
+    pub left: NumSet,
+    /// Those that had no record before.
+    pub made: NumSet,
+}
+
+/// What became of one message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Left,
+    Made,
+    Changed,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -153,8 +172,8 @@ fn check(old: &MessageAnnotations, new: &MessageAnnotations) -> Result<(), Annot
 
 impl Directory {
     /// Reads what an account keeps, for a change of these messages, and refuses what is over a
-    /// limit. Removes its records of expunged messages of this mailbox: `is_there` says which are
-    /// there.
+    /// limit. Removes its records of messages of this mailbox that were expunged some time ago:
+    /// `is_there` says which are there. Those of mailboxes that are gone are removed, too.
     pub async fn before_annotating(
         &self,
         keeping: Keeping,
@@ -163,24 +182,32 @@ impl Directory {
         is_there: &(dyn Fn(u32) -> bool + Sync),
     ) -> Result<Before, AnnotationError> {
         let (mut used, mut gone, mut records) = (0, Vec::new(), BTreeMap::new());
-        let here = keeping.prefix();
+        let (here, mut places) = (keeping.prefix(), BTreeSet::new());
         scan(&*self.engine, &kept_by(keeping.keeper), |entry| {
             if entry.name.starts_with(&here) {
                 let uid = uid_of(&here, &entry.name)?;
                 if !is_there(uid) {
-                    gone.push((entry.name.clone(), entry.version));
+                    gone.push((uid, (entry.name.clone(), entry.version)));
                     return Ok(());
                 }
                 if uids.contains(uid) {
                     records.insert(uid, Record::of(Some(entry))?);
                 }
+            } else {
+                places.extend(place_of(keeping.keeper, &entry.name));
             }
             used += entry.name.len() + entry.value.len();
             Ok(())
         })
         .await?;
-        // After a conflict it is removed the next time.
-        self.remove_records(gone).await?;
+        if !gone.is_empty() {
+            let all = gone.iter().map(|(uid, _)| *uid).collect();
+            let due = self.orphans.lock().due(keeping, &all, Instant::now());
+            let due = gone.into_iter().filter(|(uid, _)| due.contains(*uid)).map(|(_, record)| record);
+            // After a conflict it is removed a later time.
+            self.remove_records(due.collect()).await?;
+        }
+        self.forget_lost_mailboxes(keeping.keeper, &places).await?;
         let room = ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX.saturating_sub(used);
         let before = Before { keeping, room, records };
         before.check(uids, values).await?;
@@ -192,15 +219,18 @@ impl Directory {
         self.before_annotating(keeping, &NumSet::new(), &[], &|_| true).await
     }
 
-    /// Gives messages new values, each message all of them. Returns those that were left as they
-    /// are, because others changed them first.
+    /// Gives messages new values, each message all of them.
+    ///
+    /// Nothing keeps the messages from being expunged or moved meanwhile. The caller looks at the
+    /// mailbox afterwards, and reports no success for those that are gone: see
+    /// [`Directory::withdraw_annotations`].
     pub async fn annotate_messages(
         &self,
         before: &Before,
         messages: Vec<(u32, Arc<[NewValue]>)>,
         others: OthersWrote,
-    ) -> Result<NumSet, AnnotationError> {
-        let mut left = Vec::new();
+    ) -> Result<Written, AnnotationError> {
+        let (mut left, mut made) = (Vec::new(), Vec::new());
         if messages.iter().any(|(_, values)| values.iter().any(|one| one.value.is_some())) {
             self.note_keeper(before.keeping).await?;
         }
@@ -208,30 +238,47 @@ impl Directory {
             let one = |(uid, values): &(u32, Arc<[NewValue]>)| {
                 let (uid, values) = (*uid, Arc::clone(values));
                 async move {
-                    let is_made = self.annotate_message(before, (uid, &values), others).await?;
-                    Ok::<_, AnnotationError>((uid, is_made))
+                    let change = self.annotate_message(before, (uid, &values), others).await?;
+                    Ok::<_, AnnotationError>((uid, change))
                 }
             };
             let done: Vec<_> = stream::iter(batch).map(one).buffered(AT_ONCE).try_collect().await?;
-            left.extend(done.into_iter().filter(|(_, is_made)| !is_made).map(|(uid, _)| uid));
+            for (uid, change) in done {
+                match change {
+                    Change::Left => left.push(uid),
+                    Change::Made => made.push(uid),
+                    Change::Changed => {}
+                }
+            }
             tokio::task::yield_now().await;
         }
-        Ok(left.into_iter().collect())
+        Ok(Written { left: left.into_iter().collect(), made: made.into_iter().collect() })
     }
 
-    /// Returns whether the change was made.
+    /// Removes the values that a change has given to messages that were gone by then. Records that
+    /// were there before it are left to those who removed the messages: they may take them along.
+    pub async fn withdraw_annotations(
+        &self,
+        before: &Before,
+        written: &Written,
+        gone: &NumSet,
+    ) -> Result<()> {
+        let made = written.made.intersection(gone);
+        if made.is_empty() { Ok(()) } else { self.forget_kept(before.keeping, &made).await }
+    }
+
     async fn annotate_message(
         &self,
         before: &Before,
         (uid, values): (u32, &[NewValue]),
         others: OthersWrote,
-    ) -> Result<bool, AnnotationError> {
+    ) -> Result<Change, AnnotationError> {
         let name = before.keeping.record(uid);
         let mut old = before.records.get(&uid).cloned().unwrap_or_default();
         for _ in 0..TRIES {
             let new = with(&old.values, values);
             if new == old.values {
-                return Ok(true);
+                return Ok(Change::Changed);
             }
             check(&old.values, &new)?;
             let value = match new.is_empty() {
@@ -239,10 +286,10 @@ impl Directory {
                 false => Some(new.print().ok_or(AnnotationError::TooLong)?),
             };
             if self.put(name.clone(), old.version, value).await? == CommitOutcome::Done {
-                return Ok(true);
+                return Ok(if old.version == 0 { Change::Made } else { Change::Changed });
             }
             if others == OthersWrote::Refuse {
-                return Ok(false);
+                return Ok(Change::Left);
             }
             old = Record::of(self.engine.directory_entry(&name).await?.as_ref())?;
         }
