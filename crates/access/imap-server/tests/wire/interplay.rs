@@ -330,7 +330,8 @@ fn progress() {
         let large = format!("Subject: large\r\n\r\n{}\r\n", "All work and no play.\r\n".repeat(200_000));
         server.put("INBOX", large.as_bytes());
         let mut wire = with(&server, extension);
-        wire.send(b"c UID SEARCH BODY \"no play.\"\r\n");
+        // All of the text is searched, on another thread, so that the session waits.
+        wire.send(b"c UID SEARCH UID 5 NOT BODY \"a word that is nowhere\"\r\n");
         let lines = wire.skip_to("c OK …");
         let [report, found, _] = lines.as_slice() else { panic!("{lines:?}") };
         assert!(report.starts_with("* OK [INPROGRESS (\"c\" "), "{report}");
