@@ -148,7 +148,9 @@ fn a_session_in_its_worst_state_holds_what_is_counted_for_it() {
     for state in ["fetch", "command", "append"] {
         let grown = grown_by(&server, state);
         println!("{state}: {grown} bytes a session");
-        assert!(grown > 32 * 1024, "the state {state} was not reached: {grown} bytes a session");
+        // The memory of a cancelled APPEND is given back: little but the connection is left.
+        let least = if state == "append" { 4 * 1024 } else { 32 * 1024 };
+        assert!(grown > least, "the state {state} was not reached: {grown} bytes a session");
         assert!(grown <= CONNECTION_BYTES, "{state}: a session holds {grown} bytes");
     }
 }
