@@ -8,7 +8,15 @@ use posthaste_queue::TlsWish;
 
 use crate::asked::Asked;
 use crate::form::Form;
-use crate::mail::Home;
+
+/// Where a message is kept if no script files it elsewhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Home {
+    #[default]
+    Inbox,
+    /// Its author's domain wants it there, or a scanner.
+    Junk,
+}
 
 /// How often scripts of this server may send one message on to each other. A chain of forwards is
 /// short; each step is held in memory while the next one runs.

@@ -9,7 +9,8 @@ use posthaste_sieve::{Effect, Outcome, Target};
 use posthaste_store::{IncomingMessage, MailboxList, StoreError};
 use std::sync::Arc;
 
-use crate::mail::{Home, Mail};
+use crate::chain::Home;
+use crate::mail::Mail;
 use crate::world;
 
 /// A mailbox that a script names.

@@ -15,10 +15,10 @@ use std::sync::atomic::AtomicUsize;
 use tokio::runtime::Handle;
 
 use crate::asked::Asked;
-use crate::chain::Chain;
+use crate::chain::{Chain, Home};
 use crate::file::Filing;
 use crate::form::Form;
-use crate::mail::{Came, Home, Mail, RemoteClient};
+use crate::mail::{Came, Mail, RemoteClient};
 use crate::run::{RoomToRun, Runs, run_script};
 use crate::scripts::{Cache, Scripts};
 use crate::site::SiteScripts;

@@ -19,15 +19,6 @@ pub struct RemoteClient<'e> {
     pub account: Option<&'e str>,
 }
 
-/// Where a message is kept if no script files it elsewhere.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Home {
-    #[default]
-    Inbox,
-    /// Its author's domain wants it there, or a scanner.
-    Junk,
-}
-
 /// How a message came before a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Came {

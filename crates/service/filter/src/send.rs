@@ -12,12 +12,12 @@ use posthaste_store::StoreError;
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::chain::{Chain, SENDS_MAX};
+use crate::chain::{Chain, Home, SENDS_MAX};
 use crate::compose::{self, Frame, Refused};
 use crate::file::Filing;
 use crate::filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
 use crate::form::Form;
-use crate::mail::{Came, Home, Mail, RemoteClient};
+use crate::mail::{Came, Mail, RemoteClient};
 use crate::memory::{self, Key};
 
 /// The field that names an account or a group that has sent a message on.

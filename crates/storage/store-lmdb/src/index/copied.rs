@@ -26,7 +26,7 @@ pub(crate) fn copied_value(key: &[u8], mailbox: MailboxId, set: &NumSet) -> Vec<
     seal(seed_of_key(key), value)
 }
 
-/// A note of copies whose bodies are to be counted.
+/// A note of copies whose bodies must be counted.
 pub(crate) struct Note {
     key: Vec<u8>,
     pub(crate) mailbox: MailboxId,

@@ -1,7 +1,7 @@
 //! The table `expunging`: what maintenance has yet to remove of the messages that went.
 //!
 //! Key: mailbox (16), mod-sequence (8). Value: sum (4), set of UIDs. The highest number there is
-//! stands for all of a removed mailbox, with the empty set.
+//! means all of a removed mailbox, with the empty set.
 
 use heed::RoTxn;
 use posthaste_mail_model::{Id, MailboxId, ModSeq, NumSet};
@@ -13,7 +13,7 @@ use super::{Index, Indexed, Writing, damaged};
 /// Means "every UID": above every mod-sequence, which has 63 bits.
 const ALL_OF_MAILBOX: u64 = u64::MAX;
 
-/// Messages of a mailbox whose summaries are to be removed.
+/// Messages of a mailbox whose summaries must be removed.
 pub(crate) struct Note {
     pub(crate) mailbox: MailboxId,
     number: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    /// Whether the whole mailbox is to be removed.
+    /// Whether the whole mailbox must be removed.
     pub(crate) fn is_all_of_mailbox(&self) -> bool {
         self.number == ALL_OF_MAILBOX
     }
@@ -48,7 +48,7 @@ pub(crate) fn note(
     put(index, txn, mailbox, modseq.value(), set)
 }
 
-/// Notes that all of a mailbox is to be removed.
+/// Notes that all of a mailbox must be removed.
 pub(super) fn note_all(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
     put(index, txn, mailbox, ALL_OF_MAILBOX, &NumSet::new())
 }
@@ -58,7 +58,7 @@ fn put(index: &Index, txn: &mut Writing, mailbox: MailboxId, number: u64, set: &
     index.expunging.put(txn, &key, &set_value(&key, set)).indexed()
 }
 
-/// Whether nothing is to be removed.
+/// Whether nothing must be removed.
 pub(crate) fn is_empty(index: &Index, txn: &RoTxn) -> Result<bool> {
     index.expunging.is_empty(txn).indexed()
 }
@@ -74,7 +74,7 @@ pub(crate) fn forget(index: &Index, txn: &mut Writing, note: &Note) -> Result<()
     index.expunging.delete(txn, &numbered_key(note.mailbox, note.number)).indexed().map(drop)
 }
 
-/// Forgets that all of a mailbox is to be removed: nothing of it was ever put into this index.
+/// Forgets that all of a mailbox must be removed: nothing of it was ever put into this index.
 pub(crate) fn forget_all(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
     index.expunging.delete(txn, &numbered_key(mailbox, ALL_OF_MAILBOX)).indexed().map(drop)
 }

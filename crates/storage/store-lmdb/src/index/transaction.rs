@@ -11,7 +11,7 @@ use heed::{Database, RoTxn, RwTxn, WithoutTls};
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use posthaste_store::Result;
 
-use super::Indexed;
+use super::indexed::Indexed;
 
 /// A reading transaction that several threads use, one at a time. A thread that has it may take it
 /// again.

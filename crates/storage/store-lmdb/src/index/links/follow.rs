@@ -8,7 +8,7 @@ use super::walk::{GAP, bad, next_of};
 use crate::index::checksum::seed;
 use crate::index::prefetch::prefetch;
 use crate::index::summaries::record::{Origin, RecordKind, is_summary_good, summary_parts};
-use crate::index::summaries::{self, Cursor};
+use crate::index::summaries::table::{self, Cursor};
 use crate::index::verified::{self, Verified};
 use crate::index::{Index, Indexed};
 
@@ -48,7 +48,7 @@ impl<'w> Follow<'w> {
         let along = match self.along.take() {
             Some(along) if near(along.at) => along,
             _ => {
-                let records = summaries::cursor(self.index, self.txn, mailbox, (uid, u32::MAX)).indexed()?;
+                let records = table::cursor(self.index, self.txn, mailbox, (uid, u32::MAX)).indexed()?;
                 Along { at: origin, seed: seed(mailbox.0), records, verified: self.verified.walk(mailbox) }
             }
         };

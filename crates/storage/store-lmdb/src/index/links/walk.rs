@@ -6,8 +6,8 @@ use posthaste_mail_model::MailboxId;
 use posthaste_store::{Result, StoreError};
 
 use crate::index::chunk::uid_of;
-use crate::index::summaries::Cursor;
 use crate::index::summaries::record::Origin;
+use crate::index::summaries::table::Cursor;
 use crate::index::{Indexed, damaged};
 
 /// Largest gap of UIDs that is stepped over: a step costs some 30 ns, a seek some 400.

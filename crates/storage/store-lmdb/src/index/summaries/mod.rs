@@ -13,14 +13,14 @@
 mod mend;
 pub(crate) mod record;
 mod rows_there;
-mod table;
+pub(in crate::index) mod table;
 mod walk;
 
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId, NumSet};
 use posthaste_store::{Result, Unreadable, Visit};
 
-pub(in crate::index) use self::table::{Cursor, cursor};
+pub(in crate::index) use self::table::cursor;
 pub(crate) use self::table::{count, put, record, records, records_after, remove, remove_range};
 use self::walk::Walk;
 use crate::index::expunging::leftovers;
