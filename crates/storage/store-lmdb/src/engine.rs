@@ -37,6 +37,7 @@ use crate::log::readers;
 use crate::maintenance;
 use crate::shared::{Shared, Summarize};
 use crate::verify::check;
+use crate::verify::pages::REMEDY;
 use crate::writer::turn::Turn;
 use crate::writer::unindexed::Unindexed;
 use crate::writer::{Change, Job, QUEUE_MAX, Writer};
@@ -165,6 +166,16 @@ fn make_parts(dir: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Damage of a record without which the store cannot be opened, with what to do about it.
+fn with_remedy(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Corrupt(why) if !why.contains("posthaste check") => {
+            StoreError::Corrupt(format!("{why}: {REMEDY}"))
+        }
+        other => other,
+    }
+}
+
 /// The thread that writes.
 struct WriterThread {
     jobs: mpsc::Sender<Job>,
@@ -253,10 +264,11 @@ impl LmdbEngine {
             killed: AtomicBool::new(false),
             _format: format,
         });
-        unknown::refuse_foreign_packs(&shared)?;
+        unknown::refuse_foreign_packs(&shared).map_err(with_remedy)?;
         let checkpoint_within = lock.as_ref().map(|_| options.checkpoint_within);
         let appender = Appender::new(options.disk, packs, store, options.pack_bytes);
-        let WriterThread { jobs, thread, lacks } = start_writer(&shared, appender, checkpoint_within)?;
+        let WriterThread { jobs, thread, lacks } =
+            start_writer(&shared, appender, checkpoint_within).map_err(with_remedy)?;
         Ok(Self { shared, jobs: Some(jobs), writer: Some(thread), lacks, _lock: lock })
     }
 
