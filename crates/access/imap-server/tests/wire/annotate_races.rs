@@ -1,5 +1,7 @@
 //! ANNOTATE-EXPERIMENT-1 where messages and mailboxes go away while their annotations are written.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::sync::Arc;
 
 use posthaste_directory::{Before, Directory, Keeping, NewAccount, NewValue, OthersWrote, Relocated, Scope};
