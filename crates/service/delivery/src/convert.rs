@@ -357,7 +357,7 @@ impl Converter<'_> {
             self.annotate(&uids, &new, &mut copies).await?;
             // Only if nobody has changed its flags or annotations since they were read. A STORE may
             // have written annotations since, and not have raised the mod-sequence yet. It finds
-            // that the message is gone, and is refused.
+            // that the message does not exist, and is refused.
             if !self.mailbox.remove_unchanged(&uids, row.modseq()).await?.uids.is_empty() {
                 self.forget_annotations(&uids).await;
                 return Ok(());

@@ -19,7 +19,7 @@ use crate::error::{DirectoryError, Result};
 use crate::grant::{AppPasswordId, Login};
 use crate::hashing::Hashing;
 use crate::lease::{Lease, Leases};
-use crate::message_annotations::Orphans;
+use crate::orphans::Orphans;
 use crate::password::{self, Credentials, KEY_LEN, Policy};
 use crate::recent::Recent;
 use crate::record::{self, Stored};
@@ -63,7 +63,7 @@ pub struct Directory {
     logins: RwLock<Arc<LoginSettings>>,
     /// App passwords whose last use was noted lately, and when: unix seconds.
     pub(crate) uses_noted: Mutex<Recent<(AccountId, AppPasswordId), u64>>,
-    /// Annotations of messages that are gone.
+    /// Annotations of messages that do not exist any more.
     pub(crate) orphans: Mutex<Orphans>,
 }
 

@@ -55,6 +55,7 @@ mod limits;
 mod login;
 mod message_annotations;
 mod network;
+mod orphans;
 mod password;
 mod recent;
 mod record;

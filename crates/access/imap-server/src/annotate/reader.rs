@@ -230,7 +230,7 @@ impl<'s> Reader<'s> {
     /// no annotations: what is left of them is removed with a later change.
     pub(super) async fn touch_new(self, uids: &NumSet, keepers: &[AccountId]) -> Result<(), Failure> {
         match self.touch(uids, keepers).await? {
-            Some(touched) if touched.view.existing(uids) != *uids => Err(gone()),
+            Some(touched) if touched.view.existing(uids) != *uids => Err(expunged()),
             _ => Ok(()),
         }
     }
@@ -296,11 +296,11 @@ impl Planned<'_> {
         Ok(all)
     }
 
-    /// Withdraws the values of messages that were gone before they had them.
-    pub(crate) async fn withdraw(&self, written: &[Written], gone: &NumSet) {
+    /// Withdraws the values of messages that were removed before they had them.
+    pub(crate) async fn withdraw(&self, written: &[Written], missing: &NumSet) {
         let directory = &self.reader.service.directory;
         for ((before, _), written) in self.parts.iter().zip(written) {
-            if let Err(error) = directory.withdraw_annotations(before, written, gone).await {
+            if let Err(error) = directory.withdraw_annotations(before, written, missing).await {
                 tracing::warn!(%error, "annotations of expunged messages were left behind");
             }
         }
@@ -318,7 +318,7 @@ fn off() -> Failure {
 }
 
 /// The failure where messages were removed again before they had their annotations.
-fn gone() -> Failure {
+fn expunged() -> Failure {
     Reply::no(Code::ExpungeIssued, "Some of these messages were expunged").into()
 }
 

@@ -45,7 +45,6 @@ use crate::error::{DirectoryError, Result};
 
 pub(crate) use copy::{copy_all, same_all};
 pub use keepers::ANNOTATING_ACCOUNTS_MAX;
-pub(crate) use orphans::Orphans;
 pub use record::{MessageAnnotations, Scope};
 pub use relocate::{Copies, Relocated, WithAnnotations};
 pub use write::{Before, NewValue, OthersWrote, Written};

@@ -173,7 +173,7 @@ fn check(old: &MessageAnnotations, new: &MessageAnnotations) -> Result<(), Annot
 impl Directory {
     /// Reads what an account keeps, for a change of these messages, and refuses what is over a
     /// limit. Removes its records of messages of this mailbox that were expunged some time ago:
-    /// `is_there` says which are there. Those of mailboxes that are gone are removed, too.
+    /// `is_there` says which are there. Those of removed mailboxes are removed, too.
     pub async fn before_annotating(
         &self,
         keeping: Keeping,
@@ -181,13 +181,13 @@ impl Directory {
         values: &[NewValue],
         is_there: &(dyn Fn(u32) -> bool + Sync),
     ) -> Result<Before, AnnotationError> {
-        let (mut used, mut gone, mut records) = (0, Vec::new(), BTreeMap::new());
+        let (mut used, mut missing, mut records) = (0, Vec::new(), BTreeMap::new());
         let (here, mut places) = (keeping.prefix(), BTreeSet::new());
         scan(&*self.engine, &kept_by(keeping.keeper), |entry| {
             if entry.name.starts_with(&here) {
                 let uid = uid_of(&here, &entry.name)?;
                 if !is_there(uid) {
-                    gone.push((uid, (entry.name.clone(), entry.version)));
+                    missing.push((uid, (entry.name.clone(), entry.version)));
                     return Ok(());
                 }
                 if uids.contains(uid) {
@@ -200,10 +200,14 @@ impl Directory {
             Ok(())
         })
         .await?;
-        if !gone.is_empty() {
-            let all = gone.iter().map(|(uid, _)| *uid).collect();
-            let due = self.orphans.lock().due(keeping, &all, Instant::now());
-            let due = gone.into_iter().filter(|(uid, _)| due.contains(*uid)).map(|(_, record)| record);
+        if !missing.is_empty() {
+            let all = missing.iter().map(|(uid, _)| *uid).collect();
+            let due = self.orphans.lock().due(
+                (keeping.keeper, keeping.owner, keeping.mailbox),
+                &all,
+                Instant::now(),
+            );
+            let due = missing.into_iter().filter(|(uid, _)| due.contains(*uid)).map(|(_, record)| record);
             // After a conflict it is removed a later time.
             self.remove_records(due.collect()).await?;
         }
@@ -222,7 +226,7 @@ impl Directory {
     /// Gives messages new values, each message all of them.
     ///
     /// Nothing keeps the messages from being expunged or moved meanwhile. The caller looks at the
-    /// mailbox afterwards, and reports no success for those that are gone: see
+    /// mailbox afterwards, and reports no success for those that were removed: see
     /// [`Directory::withdraw_annotations`].
     pub async fn annotate_messages(
         &self,
@@ -255,15 +259,15 @@ impl Directory {
         Ok(Written { left: left.into_iter().collect(), made: made.into_iter().collect() })
     }
 
-    /// Removes the values that a change has given to messages that were gone by then. Records that
-    /// were there before it are left to those who removed the messages: they may take them along.
+    /// Removes the values that a change has given to messages that were removed by then. Records
+    /// from before the change are left to those who removed the messages: they may move them.
     pub async fn withdraw_annotations(
         &self,
         before: &Before,
         written: &Written,
-        gone: &NumSet,
+        missing: &NumSet,
     ) -> Result<()> {
-        let made = written.made.intersection(gone);
+        let made = written.made.intersection(missing);
         if made.is_empty() { Ok(()) } else { self.forget_kept(before.keeping, &made).await }
     }
 
