@@ -9,6 +9,7 @@
 mod world;
 
 use std::io::{BufRead, BufReader};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -356,7 +357,16 @@ const HOLDS: &str = "POSTHASTE_TEST_HOLDS";
 fn the_process_that_holds_the_lock_file() {
     let Some(file) = std::env::var_os(HOLDS) else { return };
     let file = std::fs::File::open(file).unwrap();
-    rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockShared).unwrap();
+    let lock = libc::flock {
+        l_type: libc::F_RDLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        // LMDB's lock of the file: the bytes behind it are those of readers.
+        l_len: 1,
+        l_pid: 0,
+    };
+    // SAFETY: the descriptor is open, and the pointer leads to a struct that lives for the call.
+    assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &lock) }, 0);
     println!("held");
     std::io::stdin().lines().for_each(drop);
 }
@@ -385,7 +395,8 @@ async fn a_lock_file_that_nobody_set_up_keeps_nobody_out_for_good() {
         .unwrap();
     let mut said = BufReader::new(holder.stdout.take().unwrap()).lines();
     said.find(|line| line.as_ref().unwrap().ends_with("held")).unwrap().unwrap();
-    assert!(matches!(LmdbEngine::open(dir.path(), small()), Err(StoreError::Busy)));
+    let refused = LmdbEngine::open(dir.path(), small());
+    assert!(matches!(refused, Err(StoreError::Busy)), "{refused:?}");
     // It ends while the store is being opened, or before.
     let path = dir.path().to_owned();
     let opening = std::thread::spawn(move || LmdbEngine::open(&path, small()));
