@@ -187,7 +187,7 @@ async fn a_body_that_is_moved_while_a_sweep_removes_references_stays() {
     let (mut inbox, mut archive, mut trash) =
         (world.folder().await, world.folder().await, world.folder().await);
     inbox.commit(inbox.appending(&[100, 300_000])).await;
-    archive.commit(archive.copying(&inbox, &inbox.uids())).await;
+    archive.commit_copies(archive.copying(&inbox, &inbox.uids()), &inbox).await;
     inbox.commit(inbox.expunging(&inbox.uids())).await;
     // Two references are dead, and the bodies have others.
     let (page, _) = sweeper.sweep.page_of_references(PagingState::start()).await.unwrap();
@@ -195,7 +195,7 @@ async fn a_body_that_is_moved_while_a_sweep_removes_references_stays() {
     assert_eq!(dead.len(), 2);
     let owners = sweeper.sweep.owners_of(&dead).await.unwrap();
     // Now the messages go on, and what was alive a moment ago is dead as well.
-    trash.commit(trash.copying(&archive, &archive.uids())).await;
+    trash.commit_copies(trash.copying(&archive, &archive.uids()), &archive).await;
     archive.commit(archive.expunging(&archive.uids())).await;
     sweeper.sweep.release_all(dead, owners, now_us()).await.unwrap();
     trash.verify().await;
