@@ -100,7 +100,7 @@ impl Dns {
             return Err(Failure::permanent("5.1.10", format!("{domain} takes no mail (null MX)")));
         }
         if hosts.is_empty() {
-            // RFC 5321 §5.1: without MX records the domain is the host, so it must have an address.
+            // RFC 5321 §5.1: without MX records the domain is the host. It must have an address.
             if self.has_no_address(domain).await {
                 return Err(Failure::permanent(
                     NO_ROUTE,

@@ -186,9 +186,10 @@ pub fn literal(address: &str) -> Option<(&str, Literal)> {
     is_literal.then(|| (local, address_of(domain).map_or(Literal::Unknown, Literal::Address)))
 }
 
-/// Who may be `postmaster` of our own name, which reports come from (RFC 5321 §4.5.1), in the order
-/// in which they are looked for. It is the one of our own name, of a domain above it, of our first
-/// domain, or of the first start. None for another address; one without a domain is of our name.
+/// Candidates for `postmaster` of our own name (RFC 5321 §4.5.1), in the order of the look-ups.
+/// Reports come from this address. First is the one of our own name. Then come those of a domain
+/// above it, of our first domain, and of the first start. Another address has none. An address
+/// without a domain is of our own name.
 pub fn postmasters(address: &str, host: &str, domain: Option<&str>) -> Vec<String> {
     let (local, at) = address.split_once('@').unwrap_or((address, host));
     if !local.eq_ignore_ascii_case("postmaster") || !at.eq_ignore_ascii_case(host) {

@@ -126,8 +126,8 @@ impl<'m> Message<'m> {
             .collect()
     }
 
-    /// Adds a field before all others. RFC 5293 §4. A Return-Path stays in front, where a host that
-    /// sends the message on removes it (RFC 5321 §4.4).
+    /// Adds a field before all others (RFC 5293 §4). A Return-Path stays in front: a host that
+    /// relays the message removes it there (RFC 5321 §4.4).
     pub(crate) fn add_first(&mut self, name: &str, value: &str) {
         let place = self.fields.first().is_some_and(|first| first.is("Return-Path"));
         self.fields.insert(usize::from(place), Field::made(name, value));

@@ -87,8 +87,8 @@ impl Ways<'_> {
         (found, None)
     }
 
-    /// Mail for a host by its address (RFC 5321 §4.1.3). A connection says which addresses are this
-    /// server's.
+    /// Mail for a host by its address (RFC 5321 §4.1.3). Only a connection shows which addresses
+    /// are this server's.
     fn at_an_address(&self, local: &str, literal: Literal) -> String {
         let Literal::Address(host) = literal else {
             return "is refused: nobody knows such an address literal".to_owned();

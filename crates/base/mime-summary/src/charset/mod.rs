@@ -18,8 +18,8 @@ use crate::in_bounds::InBounds;
 
 mod legacy;
 
-/// Longest line of a text in a charset that is decoded line by line (UTF-7 …). A longer one is cut,
-/// and its rest begins in the first state.
+/// Longest line of a text whose charset is decoded line by line, such as UTF-7. A longer line is
+/// cut, and its rest begins in the first state.
 const LINE_MAX: usize = 1024 * 1024;
 
 /// Longest label that is looked up.
