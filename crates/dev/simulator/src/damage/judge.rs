@@ -59,8 +59,8 @@ impl Sample {
             Ok(engine) => runtime.block_on(self.judge_engine(damage, &engine)),
             // A damaged index or format file may stop the store from opening. A damaged pack
             // affects only its own messages.
-            Err(_) if damage.file.ends_with(".pack") || damage.file == "lock" => {
-                Err("it cannot be opened".into())
+            Err(error) if damage.file.ends_with(".pack") || damage.file == "lock" => {
+                Err(format!("opening fails: {error}"))
             }
             Err(error) if damage.file == INDEX && !error.to_string().contains("check --rebuild") => {
                 Err(format!("opening fails and names no remedy: {error}"))
