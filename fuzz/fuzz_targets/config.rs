@@ -14,7 +14,8 @@ mod fuzzing;
 #[path = "../../crates/app/posthaste/src/private.rs"]
 mod private;
 
-use config::{Config, has_password};
 use libfuzzer_sys::fuzz_target;
+
+use config::{Config, has_password};
 
 fuzz_target!(|data: &[u8]| fuzzing::config(data));

@@ -1,15 +1,16 @@
 //! One connection to a host: the greeting, EHLO, STARTTLS, AUTH; then messages.
 
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 use posthaste_queue::{Body, Failure, Item, LeaseEnd, Notify, Recipient, Sent, Success, TlsWish};
 use posthaste_reporting::TlsFault;
 use rustls::CertificateError;
 use rustls::pki_types::ServerName;
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::client::TlsStream;

@@ -1,5 +1,8 @@
 //! Hosts of a domain by DNS (RFC 5321 §5).
 
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
 use hickory_resolver::net::NetError;
@@ -8,8 +11,6 @@ use hickory_resolver::proto::rr::RData;
 use hickory_resolver::proto::rr::{Record, RecordType};
 use posthaste_directory::Network;
 use posthaste_queue::Failure;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
 
 use crate::reachable::Reachable;
 use crate::validated::Validated;

@@ -1,6 +1,7 @@
 //! The time in which a host must accept a message.
 
 use std::time::Duration;
+
 use tokio::time::Instant;
 
 /// For each block of a message: RFC 5321 §4.5.3.2.5.

@@ -1,9 +1,10 @@
 //! The TLS that each host of a domain must have. The route, the domain's policy (DANE before
 //! MTA-STS) or the sender requires it.
 
+use std::sync::Arc;
+
 use posthaste_queue::{Failure, TlsWish};
 use posthaste_reporting::{AppliedPolicy, PolicyKind, TlsFailure, TlsFault, TlsReports};
-use std::sync::Arc;
 
 use crate::client::Security;
 use crate::dane::Dane;

@@ -4,8 +4,9 @@
 //! Without a rule, the DNS could make us connect to hosts that only we can reach: this machine, and
 //! its internal network.
 
-use posthaste_directory::Network;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use posthaste_directory::Network;
 
 /// Addresses that DNS may name.
 #[derive(Debug, Clone, Default)]

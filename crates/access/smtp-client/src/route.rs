@@ -1,10 +1,11 @@
 //! Which hosts take mail for a destination.
 
-use posthaste_mail_model::Secret;
-use posthaste_queue::{Failure, address_of};
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+
+use posthaste_mail_model::Secret;
+use posthaste_queue::{Failure, address_of};
 
 use crate::dns::Dns;
 

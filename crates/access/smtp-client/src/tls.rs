@@ -1,5 +1,9 @@
 //! TLS as a client: opportunistic, or with a certificate that is verified.
 
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
@@ -10,9 +14,6 @@ use rustls::{
     CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme,
     WantsVerifier,
 };
-use std::io;
-use std::path::Path;
-use std::sync::Arc;
 use tokio_rustls::TlsConnector;
 
 use crate::dane::{Dane, Shown};

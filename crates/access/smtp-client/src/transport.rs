@@ -1,13 +1,14 @@
 //! The transport of the queue's runner: routes to addresses, addresses to connections.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use posthaste_queue::{
     Body, Channel, Destination, Failure, Item, Sent, TlsWish, Transport, Unreachable, address_of,
 };
 use posthaste_reporting::{TlsFailure, TlsFault, TlsReports};
 use posthaste_store::Engine;
-use std::net::SocketAddr;
-use std::sync::Arc;
 
 use crate::client::{Client, GOES_ROUND, Trouble};
 use crate::dns::NO_ROUTE;

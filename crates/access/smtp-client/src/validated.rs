@@ -2,10 +2,11 @@
 //!
 //! The resolver and the path to it must be trusted. So it must run on this machine.
 
-use hickory_resolver::proto::op::{Edns, Message, Query, ResponseCode};
-use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
+
+use hickory_resolver::proto::op::{Edns, Message, Query, ResponseCode};
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use posthaste_delivery::{Recipient, ResolveError};
 use posthaste_directory::sasl::{Mechanism, Mechanisms};
 use posthaste_directory::{Account, Address, LoginError, LoginFailure, Target};
 use posthaste_mail_model::{AccountId, Id};
@@ -16,7 +17,6 @@ use crate::dots::DotReader;
 use crate::reply::Reply;
 use crate::session::replies;
 use crate::{Action, Link, Role, Session, SmtpOptions};
-use posthaste_delivery::{Recipient, ResolveError};
 
 /// Octets of messages for which there is room.
 const ROOM: usize = 1 << 20;

@@ -7,6 +7,7 @@ mod world;
 
 use posthaste_sieve::{Capabilities, Script};
 use posthaste_testkit::CountingAllocator;
+
 use world::World;
 
 #[global_allocator]

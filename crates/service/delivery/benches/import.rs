@@ -1,15 +1,16 @@
 //! The cost of an import before any disk: reading, summarising and appending 20,000 messages to the
 //! in-memory engine. `cargo bench -p posthaste-delivery`
 
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use posthaste_delivery::import::{Fault, ImportOptions, ImportedMessage, Sink, read};
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, NewAccount, Policy};
 use posthaste_mail_model::Secret;
 use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
-use std::fmt::Write as _;
-use std::ops::ControlFlow;
-use std::sync::Arc;
 
 const MESSAGES: u64 = 20_000;
 

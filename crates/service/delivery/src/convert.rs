@@ -22,6 +22,10 @@
 //! Each step is durable by itself and finds the results of the steps before it. So a run that is
 //! cut off loses nothing, and the next one goes on.
 
+use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use posthaste_directory::{
     Account, AnnotationError, Copies, DirectoryError, Format, FormatSettings, Relocated, Scope,
@@ -31,9 +35,6 @@ use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{CommitOutcome, FlagChange, IncomingMessage, Mailbox, StoreError};
 use posthaste_tnef::might_be_rich;
 use sha2::{Digest, Sha256};
-use std::collections::{HashMap, VecDeque};
-use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use crate::conversions::{as_plain, enriched, header_of, original_of, served, with_original};
 use crate::deliver::Delivery;

@@ -1,5 +1,8 @@
 //! Delivers messages into mailboxes: see the crate's documentation.
 
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use posthaste_directory::{Account, Directory, FormatSettings, Recipient, ResolveError};
@@ -7,8 +10,6 @@ use posthaste_mail_model::{AccountId, BodyId, Flag, MailboxId, MailboxName, Uid}
 use posthaste_net::{ByteBudget, BytePermit, Holder, Places, processors_for_work};
 use posthaste_store::form::served_len;
 use posthaste_store::{Appended, Destination, IncomingMessage, MailboxList, SpecialUse, Store, StoreError};
-use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
 
 use crate::conversions::as_plain;
 use crate::error::DeliveryError;

@@ -6,8 +6,9 @@
 //! message that was verified counts for the first, too, while it waits: so each wait has a
 //! deadline.
 
-use posthaste_net::ByteBudget;
 use std::time::Duration;
+
+use posthaste_net::ByteBudget;
 
 /// How long a message waits for that memory before its sender gets a temporary error. Senders wait
 /// 10 minutes for an answer to their data (RFC 5321 §4.5.3.2.6). People who append a message wait

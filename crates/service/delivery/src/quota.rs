@@ -14,12 +14,13 @@
 //! It is exact among the sessions of one process. An import beside the server, or another node,
 //! counts on its own, and both together may exceed the limit by their appends in progress.
 
-use posthaste_directory::Account;
-use posthaste_mail_model::{AccountId, MailboxId};
-use posthaste_store::Store;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use posthaste_directory::Account;
+use posthaste_mail_model::{AccountId, MailboxId};
+use posthaste_store::Store;
 use tokio::sync::Notify;
 
 use crate::error::DeliveryError;

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use posthaste_imap_codec::{NameEncoding, parse_response};
 use posthaste_mime_summary::{FieldMask, SearchKey, Section, SummaryRef};
-
 use proptest::prelude::*;
 
 use super::summarize;

@@ -1,17 +1,18 @@
 //! Delivery on the in-memory engine: one body for many, quotas, default mailboxes, and files in and
 //! out.
 
+use std::future::{Future, poll_fn};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::task::Poll;
+
 use bytes::Bytes;
 use posthaste_directory::{Account, AccountChange, Directory, NewAccount, Policy};
 use posthaste_mail_model::{Flag, Keyword, MailboxName, Secret};
 use posthaste_mime_summary::summary_memory_max;
 use posthaste_net::{ByteBudget, Holder};
 use posthaste_store::{Engine, FlagChange, IncomingMessage, Mailbox, MemoryEngine, Store, StoreOptions};
-use std::future::{Future, poll_fn};
-use std::ops::ControlFlow;
-use std::path::Path;
-use std::sync::Arc;
-use std::task::Poll;
 
 use crate::export::{ExportForm, ExportReport};
 use crate::import::{ImportError, ImportOptions, ImportReport};

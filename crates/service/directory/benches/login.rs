@@ -2,13 +2,14 @@
 //!
 //! The first login of a password is meant to cost some 20 ms, each one after it microseconds.
 
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
 use criterion::{Criterion, criterion_group, criterion_main};
 use posthaste_directory::{Client, Directory, NewAccount, Service};
 use posthaste_mail_model::Secret;
 use posthaste_store::MemoryEngine;
-use std::hint::black_box;
-use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 
 const PEER: Client = Client { address: IpAddr::V4(Ipv4Addr::LOCALHOST), service: Service::Imap };
 

@@ -7,6 +7,7 @@
 //! account may also have a plain name without a domain.
 
 use std::fmt;
+
 use unicode_normalization::UnicodeNormalization;
 
 /// Octets of a local part. RFC 5321 §4.5.3.1.1 requires 64; twice that, because sub-addresses made

@@ -5,9 +5,10 @@
 //! certificate that does not name its account, `certificate/<fingerprint>` names it. The list in
 //! the account's record decides: a `certificate/` record alone allows no login.
 
+use std::time::UNIX_EPOCH;
+
 use posthaste_net::ClientCertificate;
 use posthaste_store::CommitOutcome;
-use std::time::UNIX_EPOCH;
 
 use crate::account::Account;
 use crate::address::Address;

@@ -1,12 +1,13 @@
 //! Logins by app passwords, certificates and tokens.
 
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
 use async_trait::async_trait;
 use posthaste_mail_model::Secret;
 use posthaste_net::ClientCertificate;
 use posthaste_store::set_directory_entry;
-use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use crate::lease::Compared;
 use crate::sasl::{Channel, Exchange, Mechanism, Plaintext, Step, TlsBindings, mechanisms};

@@ -3,14 +3,15 @@
 //! Each change reads a record, and writes it on the condition that nobody else has written it
 //! since. A change that lost the race is made again from the present record.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use posthaste_mail_model::{AccountId, Id, Secret};
 use posthaste_metrics::Counter;
 use posthaste_store::{CommitOutcome, DirectoryChange, Engine};
-use std::collections::HashSet;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::OnceCell;
 
 use crate::account::{Account, AccountChange, NewAccount};

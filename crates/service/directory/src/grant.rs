@@ -1,8 +1,9 @@
 //! A successful login: the account and the credential.
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
 
 use crate::account::Account;
 

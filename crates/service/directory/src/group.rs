@@ -4,10 +4,11 @@
 //! An address is looked up as an account first, then as an alias, then as a group. So groups do not
 //! slow down mail for accounts.
 
-use posthaste_store::CommitOutcome;
-use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::sync::Arc;
+
+use posthaste_store::CommitOutcome;
+use serde::{Deserialize, Serialize};
 
 use crate::address::{Address, AddressError, normal_domain};
 use crate::directory::{Directory, TRIES};

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
 use tokio::sync::Semaphore;
 
 use crate::error::{DirectoryError, Result};

@@ -12,13 +12,14 @@
 //! What always holds: a lease is compared at least once after it was given. Its record may have
 //! changed between the login's read and the lease. No lock is held over a read.
 
-use parking_lot::{Mutex, RwLock};
-use posthaste_mail_model::AccountId;
-use posthaste_store::Engine;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use posthaste_mail_model::AccountId;
+use posthaste_store::Engine;
 use tokio::sync::watch;
 
 use crate::account::Account;

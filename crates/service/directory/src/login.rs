@@ -1,9 +1,10 @@
 //! A login by name and password: IMAP LOGIN, POP3 PASS, SASL PLAIN and LOGIN. A password that was
 //! verified recently is not hashed again: see `verified`.
 
+use std::time::{Duration, Instant};
+
 use posthaste_mail_model::Secret;
 use posthaste_store::CommitOutcome;
-use std::time::{Duration, Instant};
 
 use crate::account::Account;
 use crate::address::Address;

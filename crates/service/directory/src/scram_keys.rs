@@ -5,9 +5,10 @@
 //! SCRAM does not depend on collision resistance. But a thief of the store tries passwords against
 //! the cheapest stored form, so each further form is a risk. SHA-1 is off by default.
 
+use std::num::NonZeroU32;
+
 use aws_lc_rs::{digest, hmac, pbkdf2};
 use sha2::Sha256;
-use std::num::NonZeroU32;
 
 /// Octets of a salt: 128 bits, as RFC 9106 §3.1 recommends; more adds nothing.
 pub(crate) const SALT_LEN: usize = 16;

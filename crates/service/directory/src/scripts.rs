@@ -9,12 +9,13 @@
 //! it: each side writes its record first, and then looks at the other's. Not in here: what a script
 //! means.
 
+use std::fmt::Write as _;
+
 use posthaste_mail_model::AccountId;
 use posthaste_store::{CommitOutcome, DirectoryPages};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 
 use crate::account::Account;
 use crate::directory::{Directory, TRIES};

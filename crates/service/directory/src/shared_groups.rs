@@ -1,8 +1,9 @@
 //! Groups in memory. Sessions that use the same group at the same time share one copy.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 /// An address with members.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,11 @@
 //! The directory part of an engine, in a map, for this crate's tests: with changes from outside and
 //! faults on demand.
 
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -9,10 +14,6 @@ use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
     MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Unreadable, Visit,
 };
-use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
 
 use crate::{Account, By, Directory, Login, NewAccount, Policy};
 

@@ -1,9 +1,10 @@
 //! Accounts, aliases, addresses and logins as the rest of the server meets them.
 
-use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
+
+use bytes::Bytes;
 
 use crate::lease::Compared;
 use crate::testing::{add, by_password, directory, other_process, secret};

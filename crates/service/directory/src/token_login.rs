@@ -1,8 +1,9 @@
 //! A login by an OAuth access token: SASL OAUTHBEARER and XOAUTH2.
 
+use std::sync::Arc;
+
 use posthaste_mail_model::Secret;
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
 
 use crate::address::{Address, same_user};
 use crate::directory::Directory;

@@ -1,10 +1,11 @@
 //! Messages that are made here: replies, notifications, reports of refusals.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
 use posthaste_mime_summary::{HeaderFields, Span, decode_words};
 use posthaste_queue::date_time;
 use posthaste_sieve::{Notification, VacationReply};
-use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use crate::asked::Asked;
 use crate::form::Form;

@@ -5,14 +5,15 @@
 //! account that the mailbox belongs to. The message is there already, so `keep` leaves it where it
 //! is. A run that does not keep it marks it as `\Deleted`. What a script does is no event itself.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
 use bytes::Bytes;
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Account, Address, Annotated, DirectoryError, Recipient};
 use posthaste_mail_model::{Flag, MailboxId, NumSet, Uid};
 use posthaste_sieve::{Effect, Outcome, Script};
 use posthaste_store::{FlagChange, Mailbox, Row, StoreError};
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use crate::chain::Chain;
 use crate::file::{Filing, flags};

@@ -1,5 +1,7 @@
 //! Effects that keep a message here: `keep` and `fileinto`.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use posthaste_delivery::{Delivery, DeliveryError};
 use posthaste_directory::{Account, DirectoryError};
@@ -7,7 +9,6 @@ use posthaste_mail_model::{Flag, Keyword, MailboxId, MailboxName, Rights};
 use posthaste_sharing::{Namespace, Shown, owner_of, right_of};
 use posthaste_sieve::{Effect, Outcome, Target};
 use posthaste_store::{IncomingMessage, MailboxList, StoreError};
-use std::sync::Arc;
 
 use crate::chain::Home;
 use crate::mail::Mail;

@@ -1,5 +1,9 @@
 //! One message for some recipients: finds their scripts, runs them, and files the message.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
 use parking_lot::Mutex;
@@ -9,9 +13,6 @@ use posthaste_net::Accounts;
 use posthaste_queue::{Relay, ScriptsRun, Success, TlsWish};
 use posthaste_sieve::{Effect, Outcome};
 use posthaste_store::MailboxList;
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use tokio::runtime::Handle;
 
 use crate::asked::Asked;

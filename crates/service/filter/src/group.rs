@@ -1,13 +1,14 @@
 //! Mail for a group: one copy for each account in it, one item in the queue for all others.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use posthaste_authentication::{Origin, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
 use posthaste_queue::{self as queue, Failure, Here, Missed, QueueError, Refusal, Success};
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt::Write as _;
-use std::sync::Arc;
 
 use crate::asked::Asked;
 use crate::chain::Chain;

@@ -1,5 +1,7 @@
 //! The queue's way into mailboxes here: recipients that a message has not reached at once.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::RwLock;
@@ -7,7 +9,6 @@ use posthaste_directory::{ResolveError, Target};
 use posthaste_queue::{
     Body, Channel, Destination, Failure, Here, Item, Sent, Success, TlsWish, Transport, Unreachable,
 };
-use std::sync::Arc;
 
 use crate::asked::Asked;
 use crate::compose;

@@ -1,8 +1,9 @@
 //! A message on its way to its recipients.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use posthaste_store::IncomingMessage;
-use std::net::IpAddr;
 
 use crate::asked::Asked;
 use crate::chain::Chain;

@@ -4,13 +4,14 @@
 //! and all nodes share it. Each write also removes some that have expired. Records are
 //! named by hashes, so the ones that follow are a random choice, and all are met in time.
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use posthaste_directory::records_of;
 use posthaste_mail_model::AccountId;
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, StoreError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 
 const DAY_S: u64 = 86_400;
 /// RFC 5230 §4.1: a vacation without `:days` has 7.

@@ -1,11 +1,12 @@
 //! Compiled scripts, kept for each account until one of its scripts changes.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use parking_lot::Mutex;
 use posthaste_directory::{Account, Directory, SCRIPT_BYTES_MAX, ScriptError};
 use posthaste_mail_model::AccountId;
 use posthaste_sieve::{Capabilities, CompileErrors, Extension, Limits, Script};
-use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Octets of source and of regular expressions whose compiled forms are kept. A compiled script
 /// takes some times its source: twice as much would be a share of the server's memory that its plan

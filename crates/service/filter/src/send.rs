@@ -1,6 +1,9 @@
 //! Effects that send mail: `redirect`, `vacation`, `notify`, and the report of a `reject` that the
 //! protocol cannot transmit.
 
+use std::future::Future;
+use std::pin::Pin;
+
 use bytes::Bytes;
 use posthaste_authentication::{Origin, authors, has_bare_cr, results, srs};
 use posthaste_delivery::DeliveryError;
@@ -9,8 +12,6 @@ use posthaste_net::SubmissionRefused;
 use posthaste_queue::{self as queue, Refusal, Success, date_time};
 use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
 use posthaste_store::StoreError;
-use std::future::Future;
-use std::pin::Pin;
 
 use crate::chain::{Chain, Home, SENDS_MAX};
 use crate::compose::{self, Frame, Refused};

@@ -4,11 +4,12 @@
 //! They run as one with the account's script: `include` one after the other. So `stop` in one ends
 //! all, `return` ends one, and a later one adds its effects.
 
-use posthaste_sieve::{CompileErrors, Location, Script};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use posthaste_sieve::{CompileErrors, Location, Script};
 
 use crate::scripts::compile;
 

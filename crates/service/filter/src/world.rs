@@ -1,14 +1,15 @@
 //! What a run needs: the envelope, the clock, the mailboxes, the remembered records.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use chrono::{Local, Offset as _, TimeZone as _};
 use parking_lot::Mutex;
 use posthaste_directory::{Annotated, Annotations, Directory, Recipient};
 use posthaste_mail_model::MailboxName;
 use posthaste_sieve::{Context, Location, Moment, Script};
 use posthaste_store::{Engine, MailboxEntry, MailboxList, SpecialUse};
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use tokio::runtime::Handle;
 
 use crate::memory::{self, Key};

@@ -3,9 +3,10 @@
 //! Items keep their numbers. An item without its message could not be sent, so an item is written
 //! after its message, and removed before it. A copy can be interrupted at any point and repeated.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use posthaste_store::{Compare, DirectoryEntry, Engine, StoreError, Transfer, set_directory_entry};
-use std::collections::BTreeMap;
 
 use crate::error::QueueError;
 use crate::item::{self, Item};

@@ -1,7 +1,8 @@
 //! The reports that a sender requests: the parameters of MAIL and RCPT of RFC 3461 §4.
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 /// Octets of an ENVID at most (RFC 3461 §4.4).
 const ENVELOPE_ID_LEN_MAX: usize = 100;

@@ -1,9 +1,10 @@
 //! The finished work of a runner and its waiting items, for metrics. Events are counted as they
 //! happen: nothing walks over the queue.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 use crate::schedule::State;
 use crate::transport::Failure;

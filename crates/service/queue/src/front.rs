@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
+
 use tokio::time::Instant;
 
 use crate::item::ItemId;

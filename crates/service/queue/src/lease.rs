@@ -8,11 +8,12 @@
 //! may send a message in two cases: its end was sent without a reply, or the holder was suspended
 //! while it sent it. RFC 1047 explains why no sender can exclude that.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::Bytes;
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::QueueError;

@@ -1,7 +1,8 @@
 //! The priority of a message (RFC 6710).
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 /// `-9` to `9`; a message of a higher priority is sent before others that wait for the same host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]

@@ -1,13 +1,14 @@
 //! The queue in the store: items added, read, changed and removed, each durably.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_delivery::Delivery;
 use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Mailbox, Store, StoreError};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::error::QueueError;

@@ -1,14 +1,15 @@
 //! Accepts mail for other domains, and sends reports to local and remote senders.
 
-use bytes::Bytes;
-use posthaste_authentication::{KeyError, Origin, Senders, Signer, srs};
-use posthaste_delivery::{Delivery, DeliveryError, Kind as Why, Recipient, ResolveError};
-use posthaste_directory::{Account, DirectoryError, Target, normal_domain};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use posthaste_authentication::{KeyError, Origin, Senders, Signer, srs};
+use posthaste_delivery::{Delivery, DeliveryError, Kind as Why, Recipient, ResolveError};
+use posthaste_directory::{Account, DirectoryError, Target, normal_domain};
 
 use crate::date::date_time;
 use crate::error::QueueError;

@@ -1,11 +1,12 @@
 //! The interface of the runner to SMTP, so that a test can simulate any host.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_delivery::{DeliveryError, Kind};
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 

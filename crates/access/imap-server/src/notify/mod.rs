@@ -30,7 +30,6 @@ use crate::annotations::Known;
 use crate::reply::Failure;
 use crate::sharing::Asker;
 use crate::wire::Wire;
-
 use others::Others;
 pub(crate) use wish::Wish;
 

@@ -1,12 +1,13 @@
 //! Fetches a policy over HTTPS (RFC 8461 §3.3).
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
-use std::net::SocketAddr;
-use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;

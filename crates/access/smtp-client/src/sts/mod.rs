@@ -8,16 +8,17 @@
 mod https;
 mod policy;
 
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::RData;
 use parking_lot::Mutex;
 use posthaste_directory::registered_domain;
 use posthaste_store::{DirectoryChange, DirectoryEntry, Engine};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio_rustls::TlsConnector;
 
 use crate::dns::Dns;

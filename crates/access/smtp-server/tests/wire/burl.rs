@@ -4,7 +4,6 @@ use bytes::Bytes;
 use posthaste_delivery::{UrlPlace, UrlReader};
 use posthaste_mail_model::MailboxName;
 use posthaste_smtp_server::Role;
-
 use tokio::net::TcpStream;
 
 use crate::talk::{ANA, Server, Setup, Talk};

@@ -4,13 +4,13 @@
 //! pieces in [`crate::print`]. These functions print everything else. They define the exact output
 //! that the pieces must produce.
 
+use posthaste_mail_model::{ModSeq, Uid};
+
 use super::message_annotation::{annotation_data, annotation_value};
 use super::{
     astring, body, body_structure, date_time, envelope, fits_quotes, flag, list, literal_head, literal8_head,
     mailbox, nstring, num_set, number, part_path, quoted, ranges, section, string,
 };
-use posthaste_mail_model::{ModSeq, Uid};
-
 use crate::command::ListSelection;
 use crate::response::{
     Code, Esearch, FetchValue, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, Response,

@@ -5,11 +5,12 @@
 //! on, so no way is walked twice. Each part of a sequence is a group here, also without
 //! parentheses. A way is better whose first group that differs is longer.
 
+use std::ops::Range;
+use std::rc::Rc;
+
 use regex_automata::nfa::thompson::{self, NFA, State};
 use regex_automata::util::primitives::StateID;
 use regex_syntax::hir::{Capture, Hir, HirKind, Repetition};
-use std::ops::Range;
-use std::rc::Rc;
 
 /// Steps that one search may take: some ten milliseconds. An expression of usual size gets through
 /// a field of 10 KiB. Twice as many would let a script that matches in a loop take seconds.

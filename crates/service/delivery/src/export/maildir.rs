@@ -1,11 +1,12 @@
 //! Maildir: a file per message, flags in its name, keywords by Dovecot's letters, the file's time
 //! the internal date.
 
-use posthaste_mail_model::{Flag, Keyword};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
+
+use posthaste_mail_model::{Flag, Keyword};
 
 use super::Outgoing;
 use crate::format::{lines, to_lf};

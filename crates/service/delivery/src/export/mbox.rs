@@ -4,10 +4,11 @@
 //! Flags go into Status, X-Status and X-Keywords above the message, where mutt, Dovecot and our
 //! import look for them.
 
-use posthaste_mail_model::Flag;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+
+use posthaste_mail_model::Flag;
 
 use super::Outgoing;
 use crate::format::{from_line_date, is_quotable, lines, to_lf};

@@ -8,13 +8,14 @@ mod maildir;
 mod mbox;
 mod path;
 
-use bytes::Bytes;
-use posthaste_mail_model::{AccountId, Flag, MailboxName, NumSet, Uid};
-use posthaste_store::{Mailbox, StoreError, Unreadable, View};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use bytes::Bytes;
+use posthaste_mail_model::{AccountId, Flag, MailboxName, NumSet, Uid};
+use posthaste_store::{Mailbox, StoreError, Unreadable, View};
 
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;

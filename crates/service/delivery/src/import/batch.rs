@@ -1,12 +1,13 @@
 //! The reader's end of the channel. It compares messages with earlier imports, makes their
 //! summaries, and collects them into batches of one mailbox each.
 
-use bytes::Bytes;
-use posthaste_directory::Account;
-use posthaste_store::IncomingMessage;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use posthaste_directory::Account;
+use posthaste_store::IncomingMessage;
 use tokio::sync::{mpsc, oneshot};
 
 use super::digest::{Digest, Known};

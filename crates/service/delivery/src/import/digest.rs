@@ -1,7 +1,8 @@
 //! Identifies the messages of an import by a digest of their bytes.
 
-use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
+
+use sha2::{Digest as _, Sha256};
 
 /// Octets of a digest.
 ///

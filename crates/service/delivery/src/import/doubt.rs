@@ -15,9 +15,10 @@
 //! recognize it. A cluster may have bodies of a batch that was never committed. In both cases the
 //! answer is no: a duplicate is a nuisance, a lost message is a loss.
 
+use std::ops::ControlFlow;
+
 use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet};
 use posthaste_store::{CommitOutcome, Engine, MailboxCommit, MailboxHead, StoreError};
-use std::ops::ControlFlow;
 
 use super::Alone;
 

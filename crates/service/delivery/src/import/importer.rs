@@ -1,12 +1,13 @@
 //! One run of an import, over any number of sources. It finds or creates mailboxes, appends
 //! batches, and records each in the journal of its mailbox.
 
-use posthaste_directory::Account;
-use posthaste_mail_model::{Keyword, MailboxId, MailboxName};
-use posthaste_store::{Mailbox, StoreError};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+
+use posthaste_directory::Account;
+use posthaste_mail_model::{Keyword, MailboxId, MailboxName};
+use posthaste_store::{Mailbox, StoreError};
 use tokio::sync::mpsc;
 
 use super::batch::{Batch, Batcher, Event, Folder, SharedKnown};

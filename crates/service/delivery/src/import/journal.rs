@@ -18,13 +18,14 @@
 //! Each record is written on the condition of its version: of two imports that write into one
 //! mailbox, one gets `Conflict`.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
 use posthaste_store::{
     CommitOutcome, DirectoryChange, DirectoryPages, Engine, Places, Store, StoreError, set_directory_entry,
 };
-use std::sync::Arc;
 
 use super::Alone;
 use super::digest::{DIGEST_LEN, Digest, Known};

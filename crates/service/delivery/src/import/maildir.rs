@@ -4,7 +4,6 @@
 //! letters `a` … `z` are keywords that Dovecot's `dovecot-keywords` file names. A file's time is
 //! when its message was received.
 
-use posthaste_mail_model::Flag;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
@@ -12,6 +11,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use posthaste_mail_model::Flag;
 
 use super::looks::{is_file_or_link, open, remedy};
 use super::{Fault, ImportedMessage, Origin, Sink, status};

@@ -33,13 +33,14 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use posthaste_mail_model::{AccountId, Flag, MailboxName};
-use posthaste_store::{Engine, Places, StoreError};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+use posthaste_mail_model::{AccountId, Flag, MailboxName};
+use posthaste_store::{Engine, Places, StoreError};
 
 use crate::error::DeliveryError;
 pub use importer::Importer;

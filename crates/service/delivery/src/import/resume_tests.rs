@@ -1,5 +1,11 @@
 //! Imports that are cut off at every single write, and run again: every message is there once.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_directory::{Account, Directory, NewAccount, Policy};
@@ -9,11 +15,6 @@ use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, ListCommit, MailboxCommit,
     MailboxHead, MailboxList, MemoryEngine, Result, Row, Store, StoreError, StoreOptions, Unreadable, Visit,
 };
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 use tokio::sync::Barrier;
 
 use super::{Alone, ImportError, ImportOptions, ImportReport, Repeat};

@@ -1,9 +1,10 @@
 //! Readers on files as programs write them, and on files nobody should have written.
 
-use proptest::prelude::*;
 use std::fs;
 use std::io::{self, BufReader, Read};
 use std::process::Command;
+
+use proptest::prelude::*;
 
 use super::*;
 use crate::format::{is_quotable, lines};

@@ -3,10 +3,11 @@
 
 mod bounds;
 
-use bounds::summary_within_bounds;
 use posthaste_mime_summary::{Section, SummaryRef};
 use posthaste_testkit::fuzz_seeds;
 use proptest::prelude::*;
+
+use bounds::summary_within_bounds;
 
 /// Fails if it is over its bounds; says what it takes.
 fn check(what: &str, message: &[u8]) -> Vec<u8> {

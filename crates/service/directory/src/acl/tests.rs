@@ -1,9 +1,11 @@
 //! Access control lists, in the store.
 
+use std::collections::BTreeMap;
+
+use posthaste_store::Places;
+
 use super::*;
 use crate::testing::{add, directory, other_process};
-use posthaste_store::Places;
-use std::collections::BTreeMap;
 
 fn mailbox(n: u64) -> MailboxId {
     MailboxId(Id::new(n, 1))

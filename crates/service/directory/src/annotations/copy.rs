@@ -1,9 +1,10 @@
 //! Copies an account's annotations from one store to another.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use posthaste_mail_model::AccountId;
 use posthaste_store::{DirectoryChange, Engine, Places, set_directory_entry};
-use std::collections::BTreeMap;
 
 use super::{Annotated, PAGE, annotated, key, prefix, scan};
 use crate::error::Result;

@@ -1,10 +1,12 @@
 //! Annotations of one account, in the store.
 
-use super::*;
-use crate::testing::{add, directory, other_process};
+use std::collections::BTreeMap;
+
 use posthaste_mail_model::Id;
 use posthaste_store::Places;
-use std::collections::BTreeMap;
+
+use super::*;
+use crate::testing::{add, directory, other_process};
 
 fn mailbox(n: u64) -> MailboxId {
     MailboxId(Id::new(n, 1))

@@ -1,7 +1,8 @@
 //! The connection of an exchange.
 
-use posthaste_net::{ChannelBinding, ClientCertificate, Connection};
 use std::time::SystemTime;
+
+use posthaste_net::{ChannelBinding, ClientCertificate, Connection};
 
 use crate::grant::{Client, Service};
 

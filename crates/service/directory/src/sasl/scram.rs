@@ -12,6 +12,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use posthaste_store::CommitOutcome;
 use subtle::ConstantTimeEq;
 use tokio::sync::OnceCell;
 
@@ -26,7 +27,6 @@ use crate::record;
 use crate::sasl::channel::Channel;
 use crate::scram_keys::{ScramHash, ScramKeys};
 use crate::throttle::Attempt;
-use posthaste_store::CommitOutcome;
 
 /// Octets of our part of the nonce before base 64: 144 bits, 24 characters.
 const NONCE_LEN: usize = 18;

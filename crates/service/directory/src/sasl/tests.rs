@@ -1,11 +1,12 @@
 //! Exchanges against a client written here from the RFCs, and the RFCs' own examples.
 
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
-use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 
 use super::*;
 use crate::password::{Credentials, KEY_LEN, Policy, hmac_sha256};

@@ -1,5 +1,8 @@
 //! The filter with a queue, on an engine in memory whose directory fails on demand.
 
+use std::pin::pin;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -10,8 +13,6 @@ use posthaste_net::{AccountLimits, Accounts, ByteBudget};
 use posthaste_queue::{EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, Success, TlsWish};
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{DirectoryEntry, Engine, MemoryEngine, Result, Store, StoreError, StoreOptions};
-use std::pin::pin;
-use std::sync::Arc;
 
 use crate::{Asked, Delivered, Envelope, Filter, Form, Refusals, RemoteClient, Undelivered};
 

@@ -1,12 +1,13 @@
 //! Sends due items while the server runs.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;

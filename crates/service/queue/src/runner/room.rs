@@ -1,6 +1,7 @@
 //! Memory for messages that are being sent.
 
 use std::sync::Arc;
+
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Messages of up to so many KiB have a part of the memory of their own, which large ones to slow

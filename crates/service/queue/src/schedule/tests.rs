@@ -1,7 +1,8 @@
 //! The schedule, step by step and against a model.
 
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 fn at(next: i64) -> Turn {
     Turn { next, priority: Priority::NORMAL }

@@ -2,10 +2,11 @@
 //!
 //! The clock of the runtime moves to the next deadline when nothing can be done: no test waits.
 
-use super::*;
 use posthaste_directory::Forward;
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{CommitOutcome, DirectoryChange, MailboxCommit, Result};
+
+use super::*;
 
 /// An engine of a process that ends before one of its writes. What it has written stays.
 struct Mortal {

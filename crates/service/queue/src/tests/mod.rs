@@ -1,5 +1,10 @@
 //! The queue and its runner on the in-memory engine, with hosts that do what a test says.
 
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::time::Duration;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -8,10 +13,6 @@ use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret};
 use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::*;

@@ -1,8 +1,9 @@
 //! Reports to local senders whose mail is not simply filed into INBOX. They are delivered like
 //! other mail for the address, with the null sender.
 
-use super::*;
 use posthaste_directory::{AccountChange, Forward};
+
+use super::*;
 
 /// A message of this sender is refused by the next host. What happens at `+here` afterwards.
 async fn refused(world: &mut World, from: &str) -> Vec<Event> {

@@ -3,9 +3,10 @@
 //!
 //! The clock of the runtime moves to the next deadline when nothing can be done: no test waits.
 
-use super::*;
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Result, StoreError};
+
+use super::*;
 
 /// An engine whose directory can fail.
 struct Failing {

@@ -3,10 +3,12 @@
 //! The clock of the runtime moves to the next deadline when nothing can be done, and the queue's
 //! clock with it: no test waits.
 
-use super::*;
+use std::sync::atomic::AtomicU64;
+
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Result};
-use std::sync::atomic::AtomicU64;
+
+use super::*;
 
 /// Counts what the queue reads and writes.
 struct Counting {

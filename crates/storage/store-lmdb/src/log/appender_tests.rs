@@ -1,8 +1,9 @@
 //! The appender beside packs that other processes left: which it takes over, gives up or refuses.
 
+use std::path::Path;
+
 use super::*;
 use crate::log::disk::RealDisk;
-use std::path::Path;
 
 const STORE: Id = Id::new(1, 1);
 
