@@ -71,6 +71,7 @@ impl DotWriter {
     }
 
     /// Prints a whole piece.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub fn print(&mut self, mut piece: &[u8], out: &mut Vec<u8>) {
         while !piece.is_empty() {
             let (clean, more) = self.next(piece);
