@@ -7,6 +7,7 @@ use posthaste_directory::Account;
 use posthaste_queue::TlsWish;
 
 use crate::asked::Asked;
+use crate::filter::Envelope;
 use crate::form::Form;
 
 /// Where a message is kept if no script files it elsewhere.
@@ -49,12 +50,21 @@ pub(crate) struct Chain<'c> {
     pub(crate) form: Form,
     /// What its sender wants to be reported.
     pub(crate) asked: Asked<'c>,
+    /// The account that had logged in and brought it, by its name. The copies that groups make
+    /// count for it, whatever the message goes through.
+    pub(crate) submitter: Option<&'c str>,
 }
 
 impl<'c> Chain<'c> {
-    /// A message as it comes: its form, and what its sender wants of TLS.
-    pub(crate) fn of(tls: TlsWish, form: Form) -> Self {
-        Self { tls, form, ..Self::default() }
+    /// A message as it comes: its form, what its sender wants of TLS, and who brought it.
+    pub(crate) fn of(envelope: &Envelope<'c>) -> Self {
+        let Envelope { tls, form, client, .. } = *envelope;
+        Self { tls, form, submitter: client.account, ..Self::default() }
+    }
+
+    /// Brought by a user of this account.
+    pub(crate) fn submitted_by(self, account: &'c str) -> Self {
+        Self { submitter: Some(account), ..self }
     }
 
     /// Whether its summary is counted: a script that sends it on holds one that is.
@@ -73,9 +83,9 @@ impl<'c> Chain<'c> {
     }
 
     /// For a message of this form that is made here because of this one. Its sender asks for
-    /// nothing.
+    /// nothing, and nobody has submitted it.
     pub(crate) fn for_own(self, form: Form) -> Self {
-        Self { form, asked: Asked::default(), ..self }
+        Self { form, asked: Asked::default(), submitter: None, ..self }
     }
 
     /// One script further, and no account's message yet.

@@ -132,7 +132,8 @@ impl Filter {
         let list = self.delivery.mailboxes(recipient.account.id).await?;
         let sends = AtomicUsize::new(0);
         let from = recipient.account.name.as_str();
-        let chain = Chain::default().counted(&sends);
+        let user = happened.user.clone();
+        let chain = Chain::default().counted(&sends).submitted_by(&user);
         let (served, sent) = (&text, &text);
         let (came, client) = (Came::Stored, RemoteClient::default());
         let mail = Mail { message: &message, served, sent, from, came, chain, asked: &[], client };

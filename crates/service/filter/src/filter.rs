@@ -245,7 +245,7 @@ impl Filter {
             let kept = |one: Result<_, DeliveryError>| one.map(|_| Some(Success::Delivered));
             return outcomes.into_iter().map(|one| kept(one).map_err(Undelivered::from)).collect();
         }
-        self.deliver_filtered(message, envelope, recipients, Chain::of(envelope.tls, envelope.form)).await
+        self.deliver_filtered(message, envelope, recipients, Chain::of(&envelope)).await
     }
 
     /// The same for a message that scripts of this server may have sent on.

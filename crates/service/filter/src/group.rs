@@ -66,11 +66,11 @@ impl Filter {
         envelope: Envelope<'_>,
         targets: &[Target],
     ) -> Vec<Delivered> {
-        let mut chain = Chain::of(envelope.tls, envelope.form);
+        let mut chain = Chain::of(&envelope);
         // One reply is for all of them, and nobody takes over the others: who is over the limit is
         // put off before anybody has the message.
         if self.relay.is_none() && envelope.refusals != Refusals::Each {
-            if let Err(error) = self.count_all(envelope, targets).await {
+            if let Err(error) = self.count_all(envelope.from, chain, targets).await {
                 return targets.iter().map(|_| Err(error.clone())).collect();
             }
             chain = chain.free();
@@ -155,7 +155,7 @@ impl Filter {
         refused.extend(circular.into_iter().map(|member| (member, CIRCULAR.to_owned())));
         let count = here.len() + elsewhere.len();
         if !chain.is_free() {
-            let sender = self.copier(envelope, group).await;
+            let sender = self.copier(envelope.from, chain, group).await;
             self.accounts.count_copies(&sender, count).map_err(Undelivered::TooManyCopies)?;
         }
         let (mut got, mut failed, mut late) = (0, None, Vec::new());
@@ -202,13 +202,13 @@ impl Filter {
 
     /// Counts the copies that all groups among these make of a message, together: one by one, those
     /// of the first would keep the second from ever being allowed.
-    async fn count_all(&self, envelope: Envelope<'_>, targets: &[Target]) -> Result<(), Undelivered> {
+    async fn count_all(&self, from: &str, chain: Chain<'_>, targets: &[Target]) -> Result<(), Undelivered> {
         let (mut counts, mut seen) = (BTreeMap::new(), HashSet::new());
         for target in targets {
             let Target::Group(group) = target else { continue };
             if seen.insert(group.address.as_str()) {
                 let expansion = self.delivery.directory().expand(group).await.map_err(unexpanded)?;
-                *counts.entry(self.copier(envelope, group).await).or_default() +=
+                *counts.entry(self.copier(from, chain, group).await).or_default() +=
                     expansion.here.len() + expansion.elsewhere.len();
             }
         }
@@ -220,8 +220,8 @@ impl Filter {
 
     /// For whom copies count. Without a sender it is the group itself. Who has logged in is
     /// somebody else than who only names the same sender: nobody can use up what a user may send.
-    async fn copier(&self, Envelope { from, client, .. }: Envelope<'_>, group: &Group) -> String {
-        if let Some(account) = client.account {
+    async fn copier(&self, from: &str, chain: Chain<'_>, group: &Group) -> String {
+        if let Some(account) = chain.submitter {
             // No address begins with such an octet.
             return format!("\n{account}");
         }
@@ -282,6 +282,7 @@ impl Filter {
             tls: mail.chain.tls,
             smtputf8: mail.smtputf8,
             binary: mail.chain.form.binary,
+            account: mail.chain.submitter.map(str::to_owned),
             ..mail.chain.asked.envelope(mail.from, &[])
         };
         let missed = late.iter().map(|(member, error)| Missed {

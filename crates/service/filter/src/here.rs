@@ -119,7 +119,7 @@ impl Mailboxes {
             refusals: Refusals::Never,
             is_quarantined: self.here == Here::Junk,
             tls: item.tls(),
-            client: RemoteClient::default(),
+            client: RemoteClient { account: item.account.as_deref(), ..RemoteClient::default() },
             form: Form { binary: item.binary, smtputf8: item.smtputf8 },
             asked,
         };

@@ -64,7 +64,9 @@ impl Driver {
             Err(refusal) => return self.session.refused(count, refusal),
         };
         let is_quarantined = is_quarantined || self.is_junk();
-        let (here, mut local, outgoing) = parted(outgoing(&from, &parameters), recipients);
+        let account = self.session.account().map(|account| account.name.as_str());
+        let envelope = Outgoing { account: account.map(str::to_owned), ..outgoing(&from, &parameters) };
+        let (here, mut local, outgoing) = parted(envelope, recipients);
         let refusals = match self.service.role {
             Role::Lmtp => Refusals::Each,
             _ if outgoing.to.is_empty() => Refusals::Together,
@@ -75,11 +77,11 @@ impl Driver {
             // A Unix socket has no port.
             ip: (peer.port() != 0).then(|| peer.ip().to_canonical()),
             host: client_name.as_deref(),
-            account: self.session.account().map(|account| account.name.as_str()),
+            account,
         };
         // Somebody who did not log in may have named a stranger as the sender. No report returns
         // all of the message to that address, here or where the message is sent on.
-        if self.session.account().is_none() {
+        if account.is_none() {
             local.ret = Some(Return::Headers);
         }
         let form = Form { binary: outgoing.binary, smtputf8: outgoing.smtputf8 };
@@ -235,5 +237,6 @@ fn outgoing(from: &ReversePath, parameters: &MailParameters) -> Outgoing {
         envid: parameters.envid.clone(),
         tls: if parameters.require_tls { TlsWish::Required } else { TlsWish::Policy },
         priority: parameters.priority.unwrap_or_default(),
+        account: None,
     }
 }

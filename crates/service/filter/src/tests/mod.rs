@@ -16,6 +16,7 @@ use posthaste_store::{DirectoryEntry, Engine, MemoryEngine, Result, Store, Store
 
 use crate::{Asked, Delivered, Envelope, Filter, Form, Refusals, RemoteClient, Undelivered};
 
+mod copies;
 mod sent_on;
 
 const ANA: &str = "ana@example.org";
