@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use posthaste_delivery::SummaryMemory;
 use posthaste_directory::Account;
-use posthaste_queue::TlsWish;
+use posthaste_queue::{LeaseEnd, TlsWish};
 
 use crate::asked::Asked;
 use crate::filter::Envelope;
@@ -53,18 +53,30 @@ pub(crate) struct Chain<'c> {
     /// The account that had logged in and brought it, by its name. The copies that groups make
     /// count for it, whatever the message goes through.
     pub(crate) submitter: Option<&'c str>,
+    /// When another server may take the message over.
+    lease_end: Option<&'c LeaseEnd>,
 }
 
 impl<'c> Chain<'c> {
     /// A message as it comes: its form, what its sender wants of TLS, and who brought it.
     pub(crate) fn of(envelope: &Envelope<'c>) -> Self {
-        let Envelope { tls, form, client, .. } = *envelope;
-        Self { tls, form, submitter: client.account, ..Self::default() }
+        let Envelope { tls, form, client, lease_end, .. } = *envelope;
+        Self { tls, form, submitter: client.account, lease_end, ..Self::default() }
+    }
+
+    /// A message that a mailbox has: its form.
+    pub(crate) fn stored(form: Form) -> Self {
+        Self { form, ..Self::default() }
     }
 
     /// Brought by a user of this account.
     pub(crate) fn submitted_by(self, account: &'c str) -> Self {
         Self { submitter: Some(account), ..self }
+    }
+
+    /// Whether another server may have taken the message over: this one delivers no more of it.
+    pub(crate) fn is_over(self) -> bool {
+        self.lease_end.is_some_and(LeaseEnd::is_over)
     }
 
     /// Whether its summary is counted: a script that sends it on holds one that is.

@@ -18,6 +18,7 @@ use posthaste_store::{FlagChange, Mailbox, Row, StoreError};
 use crate::chain::Chain;
 use crate::file::{Filing, flags};
 use crate::filter::Filter;
+use crate::form::Form;
 use crate::mail::{Came, Mail, RemoteClient};
 use crate::run::run_script;
 use crate::scripts::Scripts;
@@ -133,7 +134,7 @@ impl Filter {
         let sends = AtomicUsize::new(0);
         let from = recipient.account.name.as_str();
         let user = happened.user.clone();
-        let chain = Chain::default().counted(&sends).submitted_by(&user);
+        let chain = Chain::stored(Form::of_stored(&text)).counted(&sends).submitted_by(&user);
         let (served, sent) = (&text, &text);
         let (came, client) = (Came::Stored, RemoteClient::default());
         let mail = Mail { message: &message, served, sent, from, came, chain, asked: &[], client };

@@ -159,6 +159,15 @@ impl Filter {
             self.accounts.count_copies(&sender, count).map_err(Undelivered::TooManyCopies)?;
         }
         let (mut got, mut failed, mut late) = (0, None, Vec::new());
+        // Others first: if they cannot be served now, nobody has the message yet, and it comes
+        // again for all.
+        match self.relay_members(&mail, &elsewhere).await {
+            Ok(()) => got += elsewhere.len(),
+            Err(error) => {
+                refused.extend(elsewhere.iter().map(|member| (member.clone(), error.to_string())));
+                temporary(error).map_or(Ok(()), Err)?;
+            }
+        }
         for (member, outcome) in here.iter().zip(self.deliver_members(&mail, &here).await?) {
             match outcome {
                 Ok(_) => got += 1,
@@ -167,13 +176,6 @@ impl Filter {
                     refused.push((member.address.to_string(), error.to_string()));
                     failed = failed.or(Some(error));
                 }
-            }
-        }
-        match self.relay_members(&mail, &elsewhere).await {
-            Ok(()) => got += elsewhere.len(),
-            Err(error) => {
-                refused.extend(elsewhere.iter().map(|member| (member.clone(), error.to_string())));
-                failed = failed.or(temporary(error));
             }
         }
         if got == 0 || !self.take_over_members(&mail, &late).await {
@@ -257,6 +259,7 @@ impl Filter {
             form: chain.form,
             asked: &[],
             client: RemoteClient::default(),
+            lease_end: None,
         };
         let text = [format!("Return-Path: <{}>\r\n", mail.from).as_bytes(), &mail.text].concat();
         let outcomes = self.deliver_filtered(Bytes::from(text), envelope, members, mail.chain).await;
@@ -297,9 +300,13 @@ impl Filter {
         taken.is_ok()
     }
 
-    /// Members in other domains.
+    /// Members in other domains. They get no junk: SPF passes for a sender of ours, so its author
+    /// could be forged and would pass DMARC there. Other servers would take this one for its source.
     async fn relay_members(&self, mail: &GroupMail<'_>, members: &[String]) -> Result<(), NotSent> {
         let Some(first) = members.first() else { return Ok(()) };
+        if mail.is_quarantined {
+            return Err(NotSent::Junk(first.clone()));
+        }
         let relay = self.relay.as_ref().ok_or_else(|| NotSent::NoRelay(first.clone()))?;
         let smtputf8 = mail.smtputf8 || !mail.from.is_ascii() || members.iter().any(|to| !to.is_ascii());
         let from = relay
@@ -407,6 +414,9 @@ fn interrupted() -> Undelivered {
 fn unexpanded(error: ResolveError) -> Undelivered {
     match error {
         ResolveError::Directory(DirectoryError::Store(error)) => DeliveryError::Store(error).into(),
+        ResolveError::Invalid(_) => {
+            Undelivered::Rejected("the group and the groups in it have too many members".into())
+        }
         error => DeliveryError::Interrupted(error.to_string()).into(),
     }
 }

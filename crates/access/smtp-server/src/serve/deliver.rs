@@ -6,7 +6,7 @@ use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
 use posthaste_filter::{Asked, Delivered, Envelope, Form, Refusals, RemoteClient};
 use posthaste_mime_summary::is_header_bounded;
-use posthaste_queue::{Envelope as Outgoing, Here, Missed, Return, Success, TlsWish, To};
+use posthaste_queue::{Envelope as Outgoing, Here, Missed, Notify, Return, Success, TlsWish, To};
 
 use super::Driver;
 use crate::Role;
@@ -66,7 +66,7 @@ impl Driver {
         let is_quarantined = is_quarantined || self.is_junk();
         let account = self.session.account().map(|account| account.name.as_str());
         let envelope = Outgoing { account: account.map(str::to_owned), ..outgoing(&from, &parameters) };
-        let (here, mut local, outgoing) = parted(envelope, recipients);
+        let (here, mut local, mut outgoing) = parted(envelope, recipients);
         let refusals = match self.service.role {
             Role::Lmtp => Refusals::Each,
             _ if outgoing.to.is_empty() => Refusals::Together,
@@ -79,15 +79,26 @@ impl Driver {
             host: client_name.as_deref(),
             account,
         };
-        // Somebody who did not log in may have named a stranger as the sender. No report returns
-        // all of the message to that address, here or where the message is sent on.
-        if account.is_none() {
-            local.ret = Some(Return::Headers);
+        if self.session.account().is_none() {
+            for envelope in [&mut local, &mut outgoing] {
+                return_headers(envelope);
+            }
+        }
+        if is_quarantined {
+            report_nothing(&mut outgoing);
         }
         let form = Form { binary: outgoing.binary, smtputf8: outgoing.smtputf8 };
         let (asked, tls) = (Asked::all(&local), outgoing.tls);
-        let envelope =
-            Envelope { from: from.as_str(), refusals, is_quarantined, tls, form, asked: &asked, client };
+        let envelope = Envelope {
+            from: from.as_str(),
+            refusals,
+            is_quarantined,
+            tls,
+            form,
+            asked: &asked,
+            client,
+            lease_end: None,
+        };
         let mut queued = None;
         if !outgoing.to.is_empty() {
             let reply = self.relay(id, &message, &outgoing).await;
@@ -224,6 +235,18 @@ fn parted(envelope: Outgoing, recipients: Vec<Addressee>) -> (Vec<Target>, Outgo
         }
     }
     (here, local, outgoing)
+}
+
+/// Somebody who did not log in may have named a stranger as the sender. No report returns all of
+/// the message to that address, here or where the message is sent on.
+fn return_headers(envelope: &mut Outgoing) {
+    envelope.ret = Some(Return::Headers);
+}
+
+/// The sender of junk is perhaps not who sent it: neither this server nor the next one reports
+/// anything to that address.
+fn report_nothing(envelope: &mut Outgoing) {
+    envelope.to.iter_mut().for_each(|to| to.notify = Some(Notify::NEVER));
 }
 
 /// The envelope of a transaction, without its recipients.

@@ -107,6 +107,7 @@ impl World {
             form,
             asked,
             client: RemoteClient::default(),
+            lease_end: None,
         };
         let message = Bytes::from([&b"Return-Path: <bo@b.test>\r\n"[..], message].concat());
         self.filter.deliver_to(message, envelope, &[target]).await.remove(0)
@@ -120,7 +121,8 @@ impl World {
         }
         let (refusals, is_quarantined, tls) = (Refusals::Together, false, TlsWish::Policy);
         let form = Form::default();
-        let envelope = Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client };
+        let envelope =
+            Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client, lease_end: None };
         self.filter.deliver_to(Bytes::from_static(MESSAGE), envelope, &targets).await
     }
 
