@@ -37,7 +37,7 @@ use crate::{
     Role,
     dots::DotReader,
     incoming::Incoming,
-    options::{DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX, SLICE_BYTES},
+    options::{COMMAND_OCTETS, DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX, SLICE_BYTES},
     reply::{Enhanced, Reply},
     service::SmtpService,
     session::{Action, Link, Session, store_failure},
@@ -166,6 +166,7 @@ impl Driver {
             if self.act(action).await? == Next::End {
                 return self.flush().await;
             }
+            self.rest(COMMAND_OCTETS).await;
         }
     }
 
