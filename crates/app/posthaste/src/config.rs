@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use posthaste_directory::{Format, FormatSettings, LoginSettings, Network};
+use posthaste_directory::{Format, FormatSettings, Network};
 use posthaste_net::Place;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -282,12 +282,6 @@ impl Config {
         let config: Self = merged.try_into().map_err(|e: toml::de::Error| invalid(e.to_string()))?;
         config.check().map_err(invalid)?;
         Ok(config)
-    }
-
-    /// The ways to log in beside passwords. Reads the secret of `oauth`.
-    pub fn logins(&self) -> crate::failure::Result<LoginSettings> {
-        let tokens = self.oauth.tokens(&self.domain)?;
-        Ok(LoginSettings { certificates: self.login.certificates.into(), tokens })
     }
 
     /// What may be shown: the address of a cluster without its password. All other secrets are in

@@ -12,7 +12,7 @@ use posthaste_directory::{Account, Format};
 use posthaste_store::MailboxEntry;
 
 use crate::cli::{self, Convert};
-use crate::command::{full_name, mailbox_name};
+use crate::command::names::{full_name, mailbox_name};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open::{self, Opened};

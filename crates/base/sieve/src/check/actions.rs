@@ -10,6 +10,7 @@ use crate::compiled::{
 use crate::error::Place;
 use crate::extension::Extension;
 use crate::matching::{Comparator, MatchKind};
+use crate::message::is_field_name;
 use crate::syntax::Argument;
 use crate::text::{Text, Variable};
 
@@ -299,11 +300,6 @@ fn editable_name(checker: &mut Checker<'_>, argument: &Argument, name: &Text) {
             format!("\"{name}\" is not the name of a header field: write it without a colon"),
         );
     }
-}
-
-/// field-name = 1*ftext. RFC 5322 §2.2.
-pub(crate) fn is_field_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= 200 && name.bytes().all(|b| b.is_ascii_graphic() && b != b':')
 }
 
 /// RFC 5293 §5.

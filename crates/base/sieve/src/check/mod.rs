@@ -17,7 +17,6 @@ use crate::extension::{Extension, ExtensionSet};
 use crate::limits::Limits;
 use crate::syntax::Command;
 
-pub(crate) use actions::is_field_name;
 pub(crate) use tests::is_address_field;
 
 /// The result of a check.

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Body, Observed, Profile, message_bytes, think};
+use super::file::Body;
+use super::profile::{Observed, Profile, delivered, message_bytes, think};
 
 /// Commands of a login up to which a session is one transaction: a client that looks and leaves.
 const SHORT_SESSION: f64 = 12.0;
@@ -48,7 +49,7 @@ pub(super) fn workload(profile: &Profile) -> Result<Body, String> {
     }
     let logins = seen.count(&["LOGIN", "AUTHENTICATE"]);
     let all: f64 = kinds.iter().map(|k| k.count).sum();
-    let deliveries = super::delivered(profile).0 > 0;
+    let deliveries = delivered(profile).0 > 0;
     let still = !deliveries && kinds.iter().all(|k| !k.changes);
     let track = if still { "static" } else { "messages" };
     let (inbox, folders, per_folder) = seen.folders();

@@ -13,8 +13,9 @@ use tokio::sync::mpsc;
 use super::batch::{Batch, Batcher, Event, Folder, SharedKnown};
 use super::digest::Known;
 use super::doubt;
+use super::folder::read;
 use super::journal::{Journal, JournalError, forget};
-use super::{BATCHES_AHEAD, Fault, ImportError, ImportOptions, ImportReport, Origin, Repeat, read};
+use super::{BATCHES_AHEAD, Fault, ImportError, ImportOptions, ImportReport, Origin, Repeat};
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 

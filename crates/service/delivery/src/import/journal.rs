@@ -189,7 +189,7 @@ fn mailbox_of(prefix: &str, name: &str) -> Result<MailboxId, StoreError> {
 
 /// Copies the journals of an account's mailboxes to another store, where account and mailboxes have
 /// these places. What is remembered there of other mailboxes of the account is removed.
-pub(crate) async fn copy(
+pub async fn copy_journals(
     from: &dyn Engine,
     account: AccountId,
     to: &dyn Engine,
