@@ -228,8 +228,9 @@ pub(crate) fn same_user(authorization: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn names_below_a_registered_domain_are_its() {

@@ -99,8 +99,9 @@ impl Drop for Place<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::mpsc;
+
+    use super::*;
 
     #[test]
     fn one_core_is_left_to_others() {

@@ -243,9 +243,10 @@ fn base64(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use mail_parser::{MessageParser, MimeHeaders as _};
     use posthaste_queue::{EnvelopeId, OriginalRecipient};
+
+    use super::*;
 
     fn frame() -> Frame<'static> {
         Frame { host: "mail.example.org", id: "1a".into(), now: 1_000_000_000 }

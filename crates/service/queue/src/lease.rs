@@ -144,8 +144,9 @@ fn wrong(error: &serde_json::Error) -> QueueError {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_store::MemoryEngine;
+
+    use super::*;
 
     const TIMES: LeaseTimes = LeaseTimes {
         renewed: Duration::from_secs(1),

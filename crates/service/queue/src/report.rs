@@ -301,10 +301,11 @@ fn one_line(reply: &str, text_in: TextIn) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mail_parser::{MessageParser, MimeHeaders};
+
     use super::*;
     use crate::dsn::OriginalRecipient;
     use crate::item::{Item, tests};
-    use mail_parser::{MessageParser, MimeHeaders};
 
     const MESSAGE: &[u8] = b"From: ana@example.org\r\nSubject: Hello\r\n\r\nthe body\r\n";
 

@@ -201,8 +201,9 @@ fn record(read: &mut Octets<'_>) -> Option<DirectoryEntry> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_mail_model::{Id, UidValidity};
+
+    use super::*;
 
     fn comes_back(from: Place, rows: Rows, written: &[u8]) {
         let to = Place::end_of(from.table().unwrap());

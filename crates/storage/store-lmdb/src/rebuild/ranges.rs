@@ -71,8 +71,9 @@ impl Coverage {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         /// Each key has the number of the first range that covered it.

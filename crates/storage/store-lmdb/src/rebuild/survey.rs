@@ -295,11 +295,13 @@ impl Survey {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::log::record::{Batch, Kind};
-    use posthaste_mail_model::BodyId;
     use std::fs::File;
     use std::os::unix::fs::FileExt;
+
+    use posthaste_mail_model::BodyId;
+
+    use super::*;
+    use crate::log::record::{Batch, Kind};
 
     const STORE: Id = Id::from_bytes([7; 16]);
 
