@@ -35,7 +35,7 @@ pub(super) fn program(c: &mut Cursor<'_>) -> Parsed<Program> {
     let mut charset = None;
     if c.eat_word(b"CHARSET") {
         c.sp()?;
-        charset = Some(self::charset(c, returns.is_some_and(|r| r.save))?);
+        charset = Some(self::charset(c, returns)?);
         c.sp()?;
     }
     Ok(Program { returns, charset, key: keys(c)? })
@@ -62,7 +62,7 @@ pub fn parse_criteria(input: &Bytes) -> Result<SearchKey, ParseError> {
 fn criteria(c: &mut Cursor<'_>) -> Parsed<SearchKey> {
     if c.eat_word(b"CHARSET") {
         c.sp()?;
-        charset(c, false)?;
+        charset(c, None)?;
         c.sp()?;
     }
     let key = keys(c)?;
@@ -111,7 +111,8 @@ pub(super) fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
     Ok(returns)
 }
 
-pub(super) fn charset(c: &mut Cursor<'_>, saving: bool) -> Parsed<Charset> {
+/// The charset of a search that returns this: RFC 5182 §2.1 needs it for the answer to a bad one.
+pub(super) fn charset(c: &mut Cursor<'_>, returns: Option<SearchReturn>) -> Parsed<Charset> {
     let at = c.clone();
     let name = c.astring("a charset")?;
     if name.eq_ignore_ascii_case(b"UTF-8") {
@@ -120,7 +121,7 @@ pub(super) fn charset(c: &mut Cursor<'_>, saving: bool) -> Parsed<Charset> {
         Ok(Charset::UsAscii)
     } else {
         at.fail("US-ASCII or UTF-8").map_err(|mut f| {
-            f.kind = ParseErrorKind::BadCharset { saving };
+            f.kind = ParseErrorKind::BadCharset { saving: returns.is_some_and(|r| r.save) };
             f
         })
     }
