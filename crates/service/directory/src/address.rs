@@ -101,7 +101,7 @@ impl Address {
 
     /// The part before the `@`.
     pub fn local(&self) -> &str {
-        self.text.get(..self.local_len).unwrap_or_default()
+        &self.text[..self.local_len]
     }
 
     /// The part after the `@`, if there is one.
