@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use posthaste_directory::{Format, FormatSettings, Network};
-use posthaste_net::Place;
+use posthaste_net::SocketAddress;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
@@ -90,7 +90,7 @@ pub struct Listen {
     pub pop3: Vec<SocketAddr>,
     pub pop3s: Vec<SocketAddr>,
     #[serde(deserialize_with = "places")]
-    pub lmtp: Vec<Place>,
+    pub lmtp: Vec<SocketAddress>,
     #[serde(deserialize_with = "permissions")]
     pub lmtp_socket_mode: u32,
     pub lmtp_socket_group: String,
@@ -216,7 +216,7 @@ fn networks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Network>, D::Error
 }
 
 /// Addresses and Unix sockets.
-fn places<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Place>, D::Error> {
+fn places<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<SocketAddress>, D::Error> {
     let texts = Vec::<String>::deserialize(from)?;
     texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
 }

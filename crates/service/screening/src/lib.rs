@@ -56,7 +56,7 @@ pub struct ScreeningOptions {
 
 /// The records about hosts and senders. It outlives a reload of the settings.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct HostRecords {
     rates: Arc<Rates>,
     greylist: Arc<Greylist>,
 }
@@ -66,7 +66,7 @@ pub struct Seen {
 pub struct Screening {
     options: Arc<ScreeningOptions>,
     resolver: Option<TokioResolver>,
-    seen: Seen,
+    seen: HostRecords,
 }
 
 impl fmt::Debug for Screening {
@@ -77,7 +77,7 @@ impl fmt::Debug for Screening {
 
 impl Screening {
     /// Without a resolver no list is queried.
-    pub fn new(options: ScreeningOptions, resolver: Option<TokioResolver>, seen: Seen) -> Self {
+    pub fn new(options: ScreeningOptions, resolver: Option<TokioResolver>, seen: HostRecords) -> Self {
         Self { options: Arc::new(options), resolver, seen }
     }
 
