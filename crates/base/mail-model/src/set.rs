@@ -168,9 +168,11 @@ impl fmt::Debug for NumSet {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use proptest::prelude::*;
     use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
 
     fn small_ranges() -> impl Strategy<Value = Vec<(u32, u32)>> {
         prop::collection::vec((1u32..60, 0u32..8).prop_map(|(a, n)| (a, a + n)), 0..8)

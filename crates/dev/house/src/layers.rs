@@ -85,8 +85,9 @@ pub fn faults(metadata: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn crates_name_only_crates_of_lower_layers() {

@@ -294,7 +294,7 @@ impl Drop for Actor {
 
 /// Where a process of this kind finds its files.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct ActorPaths<'a> {
     /// The store.
     pub root: &'a Path,
     /// Its operations are written here.
@@ -305,7 +305,7 @@ pub struct Place<'a> {
 
 /// The process itself.
 struct Acting<'a> {
-    place: &'a Place<'a>,
+    place: &'a ActorPaths<'a>,
     seed: u64,
     driver: Driver,
     faulty: bool,
@@ -314,7 +314,7 @@ struct Acting<'a> {
 }
 
 /// Executes commands from standard input until it ends.
-pub fn act(place: &Place<'_>, seed: u64, number: usize, faulty: bool) -> Result<(), Violation> {
+pub fn act(place: &ActorPaths<'_>, seed: u64, number: usize, faulty: bool) -> Result<(), Violation> {
     let sink = std::fs::OpenOptions::new().append(true).open(place.sink).map_err(failed)?;
     let gate = Gate::connect(place.gate).map_err(failed)?;
     let recorder = Recorder::watch_into(place.root, Some(sink)).map_err(failed)?;

@@ -25,7 +25,7 @@ pub struct Message {
 
 /// A mailbox.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Held {
+pub struct ModelMailbox {
     /// Its head.
     pub head: MailboxHead,
     /// By UID.
@@ -34,7 +34,7 @@ pub struct Held {
     pub expunged: NumSet,
 }
 
-impl Held {
+impl ModelMailbox {
     /// The counts that fit the messages.
     pub fn counts(&self) -> Counts {
         let rows = || self.messages.values().map(|m| m.row);
@@ -99,7 +99,7 @@ pub struct World {
     /// Mailbox lists.
     pub lists: BTreeMap<AccountId, Arc<MailboxList>>,
     /// Mailboxes that are in a list.
-    pub boxes: BTreeMap<MailboxId, Arc<Held>>,
+    pub boxes: BTreeMap<MailboxId, Arc<ModelMailbox>>,
     /// Mailboxes that were removed.
     pub removed: BTreeSet<MailboxId>,
     /// The directory.
@@ -121,7 +121,7 @@ pub enum Unit {
 #[derive(Debug, Clone)]
 pub enum Change {
     /// Of a mailbox.
-    Mailbox(MailboxId, Arc<Held>),
+    Mailbox(MailboxId, Arc<ModelMailbox>),
     /// Of a list, and the mailboxes created and removed with it.
     List(Arc<MailboxList>, Vec<MailboxId>, Vec<MailboxId>),
     /// Of a directory record.

@@ -10,9 +10,10 @@ use posthaste_load_results::Results;
 use posthaste_load_study::{Analysis, Build, Judgement, Options, Plan, Study, Which, conduct, judge, load};
 use posthaste_load_text::quantity;
 
+use crate::command_line::command_line;
 use crate::run::default_threads;
 use crate::study::{Temporary, room};
-use crate::{Trouble, command_line};
+use crate::trouble::Trouble;
 
 /// Flags of `regress`.
 #[derive(Args)]

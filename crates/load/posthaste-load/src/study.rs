@@ -13,8 +13,9 @@ use posthaste_load_study::Which;
 use posthaste_load_study::{BUILTIN, Options, Plan, conduct, load};
 use posthaste_load_text::quantity::show_bytes;
 
+use crate::command_line::command_line;
 use crate::run::default_threads;
-use crate::{Trouble, command_line};
+use crate::trouble::Trouble;
 
 /// Flags of `study`.
 #[derive(Args)]

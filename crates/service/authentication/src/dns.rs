@@ -226,10 +226,11 @@ fn strings(text: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
     use hickory_resolver::net::runtime::TokioRuntimeProvider;
     use posthaste_testkit::{DnsRecord, DnsServer};
+
+    use super::*;
 
     fn policy() -> Published {
         Published { mode: crate::sts::Mode::Testing, mx: vec!["mail.example.org".into()], max_age_s: 86_400 }

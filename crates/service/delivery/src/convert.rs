@@ -134,7 +134,7 @@ struct Twin {
 
 /// A message to examine.
 #[derive(Clone, Copy)]
-struct Found {
+struct Candidate {
     uid: Uid,
     body: BodyId,
     saved: i64,
@@ -148,7 +148,7 @@ pub struct Converter<'d> {
     options: ConvertOptions,
     /// UIDs that are not read yet, and the messages that were read before.
     rest: NumSet,
-    found: VecDeque<Found>,
+    found: VecDeque<Candidate>,
     /// The bodies of the mailbox, once they are needed.
     bodies: Option<HashMap<BodyId, Uid>>,
     held: &'d Held,
@@ -248,7 +248,7 @@ impl Converter<'_> {
         self.rest = self.rest.difference(&NumSet::range(first, last));
         let found = &mut self.found;
         let mut visit = |stored: posthaste_store::Stored<'_>| {
-            found.push_back(Found { uid: stored.uid, body: stored.body, saved: stored.saved });
+            found.push_back(Candidate { uid: stored.uid, body: stored.body, saved: stored.saved });
             ControlFlow::Continue(())
         };
         let unreadable = self.mailbox.summaries(&some, &mut visit).await?;
@@ -257,7 +257,7 @@ impl Converter<'_> {
         Ok(true)
     }
 
-    async fn convert(&mut self, found: Found) -> Result<(), DeliveryError> {
+    async fn convert(&mut self, found: Candidate) -> Result<(), DeliveryError> {
         let stored = self.delivery.store().engine().read_body(found.body, 0..u64::MAX).await?;
         let before = stored.len() as u64;
         let Some(permit) = self.delivery.room_to_convert(stored.len()).await? else {
@@ -322,8 +322,8 @@ impl Converter<'_> {
 
     /// Adds a message again, with the flags, dates and annotations that it has, and expunges the
     /// old one. A run before this one may have added it.
-    async fn renumber(&mut self, old: Found, twin: &Twin) -> Result<(), DeliveryError> {
-        let place = Place { account: self.account.id, mailbox: self.mailbox.id(), uid: old.uid };
+    async fn renumber(&mut self, old: Candidate, twin: &Twin) -> Result<(), DeliveryError> {
+        let place = MessageLocation { account: self.account.id, mailbox: self.mailbox.id(), uid: old.uid };
         // One of another shape is that of a run to another format. It is converted in its turn.
         let all = Shape::ALL.map(|shape| twin_of(old.body, place, shape));
         let body = twin_of(old.body, place, twin.shape);
@@ -419,7 +419,7 @@ impl Converter<'_> {
 
 /// Where a message is.
 #[derive(Clone, Copy)]
-struct Place {
+struct MessageLocation {
     account: AccountId,
     mailbox: MailboxId,
     uid: Uid,
@@ -428,7 +428,7 @@ struct Place {
 /// The id of the body of the message that takes another one's place. It is always the same, so that
 /// a run that goes on after an interruption finds it. It is that of no other message and of no
 /// other stored bytes: messages with one body may be in one mailbox, and in several accounts.
-fn twin_of(body: BodyId, place: Place, shape: Shape) -> BodyId {
+fn twin_of(body: BodyId, place: MessageLocation, shape: Shape) -> BodyId {
     let mut id = body.0.to_bytes();
     let hash = Sha256::new()
         .chain_update(b"posthaste: converted ")

@@ -134,7 +134,7 @@ struct State {
     let_in: Usage,
     /// The heads as they were read last, and what was under way or let in since, which may be in
     /// them.
-    known: Option<Known>,
+    known: Option<CountedUsage>,
 }
 
 impl State {
@@ -148,7 +148,7 @@ impl State {
 }
 
 #[derive(Clone, Copy)]
-struct Known {
+struct CountedUsage {
     read: Instant,
     used: Usage,
     /// `let_in` when the heads were about to be read, without what was under way then.
@@ -292,7 +292,7 @@ impl Quotas {
             traffic.withdraw(room);
             return Ok(Err(Full { objection, perhaps: others.messages > 0 }));
         }
-        lock(&traffic.state).known = Some(Known { read: Instant::now(), used, let_in_before });
+        lock(&traffic.state).known = Some(CountedUsage { read: Instant::now(), used, let_in_before });
         Ok(Ok(room))
     }
 

@@ -61,7 +61,7 @@ enum NotRun {
 }
 
 /// One message of an event.
-struct Seen {
+struct EventMessage {
     uid: Uid,
     date: u32,
     flags: Vec<String>,
@@ -175,7 +175,7 @@ impl Filter {
 struct EventRun<'r> {
     mailbox: &'r Arc<Mailbox>,
     recipient: &'r Recipient,
-    seen: Seen,
+    seen: EventMessage,
 }
 
 /// The fate of the message in its mailbox.
@@ -214,9 +214,9 @@ async fn file(
 }
 
 /// The messages of an event that are still there.
-async fn seen(mailbox: &Arc<Mailbox>, uids: &NumSet) -> Result<Vec<Seen>, StoreError> {
+async fn seen(mailbox: &Arc<Mailbox>, uids: &NumSet) -> Result<Vec<EventMessage>, StoreError> {
     let view = mailbox.current().await?;
     let rows = view.rows_of_uids(uids).take(MESSAGES_MAX);
     let names = |row: &Row| view.head().keywords.flags_of(row.flags()).map(|flag| flag.to_string()).collect();
-    Ok(rows.map(|(_, row)| Seen { uid: row.uid(), date: row.date(), flags: names(row) }).collect())
+    Ok(rows.map(|(_, row)| EventMessage { uid: row.uid(), date: row.date(), flags: names(row) }).collect())
 }

@@ -124,18 +124,7 @@ impl Filter {
         group: &Group,
         chain: Chain<'_>,
     ) -> Delivered {
-        // Else a stranger who has seen such an address could make this server send to its owner.
-        if srs::is_rewritten(&group.address) && !envelope.from.is_empty() {
-            return Err(Undelivered::Rejected(
-                "that address takes only reports, which have no sender".into(),
-            ));
-        }
-        let mut before = compose::fields(message, REDIRECTED);
-        if before.any(|value| value.eq_ignore_ascii_case(&group.address)) {
-            return Err(Undelivered::Rejected(
-                "the message comes back to the group: it goes round in a loop".into(),
-            ));
-        }
+        admit(message, envelope, group)?;
         let expansion = self.delivery.directory().expand(group).await.map_err(unexpanded)?;
         let (from, asked) = match &group.owner {
             // RFC 5321 §4.5.5: mail without a sender gets none. RFC 3461 §5.2.7.3: the sender of a
@@ -409,6 +398,21 @@ fn is_over_quota(error: &DeliveryError) -> bool {
 
 fn interrupted() -> Undelivered {
     DeliveryError::Interrupted("no answer for this recipient".into()).into()
+}
+
+/// Refuses mail that a group does not take at all.
+fn admit(message: &Bytes, envelope: Envelope<'_>, group: &Group) -> Result<(), Undelivered> {
+    // Else a stranger who has seen such an address could make this server send to its owner.
+    if srs::is_rewritten(&group.address) && !envelope.from.is_empty() {
+        return Err(Undelivered::Rejected("that address takes only reports, which have no sender".into()));
+    }
+    let mut before = compose::fields(message, REDIRECTED);
+    if before.any(|value| value.eq_ignore_ascii_case(&group.address)) {
+        return Err(Undelivered::Rejected(
+            "the message comes back to the group: it goes round in a loop".into(),
+        ));
+    }
+    Ok(())
 }
 
 fn unexpanded(error: ResolveError) -> Undelivered {

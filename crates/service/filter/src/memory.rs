@@ -25,7 +25,7 @@ const LOOKED_AT: usize = 4;
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
-struct Seen {
+struct ReplyRecord {
     v: u32,
     /// When, unix seconds.
     at: u64,
@@ -65,8 +65,8 @@ impl Key<'_> {
     }
 }
 
-fn read(entry: &DirectoryEntry) -> Option<Seen> {
-    serde_json::from_slice(&entry.value).ok().filter(|seen: &Seen| seen.v == VERSION)
+fn read(entry: &DirectoryEntry) -> Option<ReplyRecord> {
+    serde_json::from_slice(&entry.value).ok().filter(|seen: &ReplyRecord| seen.v == VERSION)
 }
 
 /// Whether something was remembered within this many seconds; without a number, until it expires.
@@ -103,7 +103,7 @@ pub(crate) async fn remember(
     if !is_renewed && entry.as_ref().is_some_and(|entry| holds(entry, now, Some(seconds))) {
         return Ok(false);
     }
-    let seen = Seen { v: VERSION, at: now, until: now.saturating_add(seconds) };
+    let seen = ReplyRecord { v: VERSION, at: now, until: now.saturating_add(seconds) };
     let value = serde_json::to_vec(&seen).map_err(|e| StoreError::Corrupt(e.to_string()))?;
     let expected = entry.map_or(0, |entry| entry.version);
     let change = DirectoryChange { name: name.clone(), expected, value: Some(Bytes::from(value)) };

@@ -8,7 +8,7 @@ use posthaste_store::{MailboxHead, Result};
 
 use crate::SEGMENT_MESSAGES_MIN;
 use crate::index::SearchIndex;
-use crate::memory::Kept;
+use crate::memory::StoredSegment;
 use crate::outline::{Outline, Small};
 use crate::stored;
 use crate::work::{Turn, blocking};
@@ -47,7 +47,7 @@ impl SearchIndex {
         let view = opened.current().await?;
         let live = view.uids_of_seqs(&view.all());
         // Those with the most expunged messages first.
-        let mut by_left: Vec<(u64, &Kept)> = known
+        let mut by_left: Vec<(u64, &StoredSegment)> = known
             .stored()
             .iter()
             .map(|kept| (kept.meta.indexed.intersection(&live).count(), kept))

@@ -83,7 +83,7 @@ struct Reader {
 }
 
 /// A message to read.
-struct Found {
+struct PendingMessage {
     uid: u32,
     body: BodyId,
     summary: Vec<u8>,
@@ -284,11 +284,11 @@ impl SearchIndex {
     }
 
     /// Messages of a set, with their summaries: the first ones.
-    async fn find(&self, mailbox: MailboxId, uids: &NumSet) -> Result<Vec<Found>> {
+    async fn find(&self, mailbox: MailboxId, uids: &NumSet) -> Result<Vec<PendingMessage>> {
         let (mut found, mut bytes) = (Vec::new(), 0);
         let mut visit = |stored: Stored<'_>| {
             bytes += stored.summary.len();
-            found.push(Found {
+            found.push(PendingMessage {
                 uid: stored.uid.value(),
                 body: stored.body,
                 summary: stored.summary.to_vec(),
@@ -304,7 +304,7 @@ impl SearchIndex {
     }
 
     /// Collects the terms of one message. `Busy`: there is no memory for it now.
-    async fn read_one(&self, found: &Found, reader: &mut Reader) -> Result<()> {
+    async fn read_one(&self, found: &PendingMessage, reader: &mut Reader) -> Result<()> {
         let summary = SummaryRef::new(&found.summary)
             .map_err(|error| StoreError::Corrupt(format!("the summary of UID {}: {error}", found.uid)))?;
         let size = u64::from(summary.message_size());
@@ -384,7 +384,7 @@ async fn first_due(later: &VecDeque<(Instant, Waiting)>) {
     }
 }
 
-fn found_bytes(found: &[Found]) -> usize {
+fn found_bytes(found: &[PendingMessage]) -> usize {
     found.iter().map(|found| found.summary.len()).sum()
 }
 

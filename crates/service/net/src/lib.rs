@@ -58,7 +58,7 @@ pub use channel_binding::ChannelBinding;
 pub use client_certificate::{ClientCertificate, fingerprint_of_pem};
 pub use clock::{Clock, ClockHand};
 pub use connection::Connection;
-pub use endpoint::{Endpoint, Listener, Mode, Place, resolve};
+pub use endpoint::{Endpoint, Listener, Mode, SocketAddress, resolve};
 pub use error::NetError;
 pub use limits::{ConnectionLimits, ConnectionPermit, PER_ADDRESS_DEFAULT, Refused, TOTAL_DEFAULT};
 pub use line::{LineReader, TakenLine};

@@ -258,7 +258,6 @@ fn unix_s() -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
     use hickory_resolver::net::runtime::TokioRuntimeProvider;
     use mail_parser::{MessageParser, MimeHeaders as _};
@@ -267,6 +266,8 @@ mod tests {
     use posthaste_queue::Queue;
     use posthaste_store::{MemoryEngine, Store, StoreOptions};
     use posthaste_testkit::{DnsRecord, DnsServer};
+
+    use super::*;
 
     /// As long as names of domains are in practice.
     const DOMAIN: &str = "departement-de-la-recherche-et-du-developpement.universite-exemple.test";

@@ -114,8 +114,9 @@ pub(super) fn refusal(failure: &LoginFailure) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_imap_codec::response::StatusKind;
+
+    use super::*;
 
     #[test]
     fn every_refusal_has_its_code() {

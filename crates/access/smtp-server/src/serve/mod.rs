@@ -5,6 +5,7 @@
 //! is waited for.
 
 mod author;
+mod channel;
 mod deliver;
 mod limits;
 mod login;
@@ -126,7 +127,10 @@ impl Driver {
             peer: connection.peer(),
             tls: connection.tls(),
             starttls: service.certificates.is_some(),
-            mechanisms: sasl::mechanisms(&service.directory, &login::channel(&service.options, &connection)),
+            mechanisms: sasl::mechanisms(
+                &service.directory,
+                &channel::channel(&service.options, &connection),
+            ),
         };
         let session = Session::new(service.role, Arc::clone(&service.options), link);
         let message_due = connection.clock().now() + service.options.begin_within;
@@ -249,7 +253,7 @@ impl Driver {
         self.say(reply);
         self.flush().await?;
         self.connection.start_tls(&certificates, self.service.options.tls_within).await?;
-        let channel = login::channel(&self.service.options, &self.connection);
+        let channel = channel::channel(&self.service.options, &self.connection);
         let mechanisms = sasl::mechanisms(&self.service.directory, &channel);
         self.session.tls_started(self.connection.tls(), mechanisms);
         Ok(Next::Command)

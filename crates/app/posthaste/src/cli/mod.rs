@@ -481,8 +481,9 @@ pub struct Config {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::CommandFactory;
+
+    use super::*;
 
     #[test]
     fn the_command_line_holds_together() {

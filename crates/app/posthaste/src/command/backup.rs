@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::Backup;
 use crate::command::ends::{Ends, How, bar, open, open_instant};
-use crate::command::full_name;
+use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::private;

@@ -12,7 +12,7 @@ use posthaste_store::{CommitOutcome, Engine, ListCommit, MailboxEntry, MailboxLi
 use posthaste_store_lmdb::{LmdbEngine, Rebuild};
 
 use crate::cli::Check;
-use crate::command::full_name;
+use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open::{self, Opened};

@@ -39,7 +39,7 @@ use serde::{Deserialize, Serialize};
 use crate::cli::Restore;
 use crate::command::backup::{last_run, last_whole_run, parse, place_of, taken, write};
 use crate::command::ends::{Ends, How, bar, open, open_instant};
-use crate::command::full_name;
+use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 

@@ -9,7 +9,7 @@ use posthaste_store::{
 };
 
 use super::{Attempt, Driver, Request, StepResult, Who, message, summarize};
-use crate::model::{Change, Held, Message, Unit, World};
+use crate::model::{Change, Message, ModelMailbox, Unit, World};
 use crate::verify::Violation;
 
 impl Driver {
@@ -41,7 +41,7 @@ impl Driver {
         self.random.pick(&boxes).copied().unwrap_or(MailboxId(Id::new(0, 0)))
     }
 
-    fn held(&self, id: MailboxId) -> Arc<Held> {
+    fn held(&self, id: MailboxId) -> Arc<ModelMailbox> {
         self.known.certain.boxes.get(&id).cloned().unwrap_or_default()
     }
 
@@ -73,7 +73,7 @@ impl Driver {
         NewMessage { row, body, saved: 1_700_000_001, content: Content::New { bytes, summary } }
     }
 
-    fn commit_on(held: &Held, mailbox: MailboxId) -> MailboxCommit {
+    fn commit_on(held: &ModelMailbox, mailbox: MailboxId) -> MailboxCommit {
         let expected = held.head.modseq;
         let head = MailboxHead { modseq: expected.next(), ..held.head.clone() };
         MailboxCommit { mailbox, expected, head, appended: vec![], changed: vec![], expunged: vec![] }

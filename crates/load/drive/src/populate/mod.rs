@@ -4,66 +4,25 @@
 //! continues at the end of the mailbox. The number of its messages determines the next one.
 
 mod append;
+mod options;
+mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use posthaste_imap_client::net::Dialer;
 use posthaste_load_text::quantity::{show_bytes, show_duration};
-use posthaste_load_workload::corpus::{Corpus, Envelope, Serial, Sizes, UserMail, populated_serial};
+use posthaste_load_workload::corpus::Corpus;
 use tokio::sync::Semaphore;
 
-use crate::accounts::Accounts;
 use crate::interrupt;
-use crate::run::{Failure, Mailer, folder_name};
+use crate::run::{Failure, Mailer};
 use crate::target::Target;
 
-/// The messages that an account holds afterwards.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Wish {
-    /// Mailbox and number of messages.
-    pub mailboxes: Vec<(String, u32)>,
-    /// Sizes of generated messages.
-    pub sizes: Sizes,
-}
+pub use options::{PopulateOptions, Wish};
 
-impl Wish {
-    /// INBOX and this many folders.
-    pub fn new(inbox: u32, folders: u32, per_folder: u32, sizes: Sizes) -> Self {
-        let mut mailboxes = vec![("INBOX".to_owned(), inbox)];
-        mailboxes.extend((1..=folders).map(|n| (folder_name(n), per_folder)));
-        Self { mailboxes, sizes }
-    }
-
-    /// Messages in all.
-    pub fn messages(&self) -> u64 {
-        self.mailboxes.iter().map(|m| u64::from(m.1)).sum()
-    }
-}
-
-/// The accounts to fill, and how.
-pub struct PopulateOptions {
-    /// The IMAP server: mail goes in by it, unless `lmtp` is given, and is counted by it.
-    pub imap: Target,
-    /// Deliver INBOX mail by LMTP or SMTP instead.
-    pub lmtp: Option<Target>,
-    /// The accounts.
-    pub accounts: Accounts,
-    /// The contents of each account afterwards.
-    pub wish: Wish,
-    /// Seed of the corpus.
-    pub seed: u64,
-    /// The user's own mail instead of generated.
-    pub mail: Option<UserMail>,
-    /// Accounts filled at the same time.
-    pub parallel: usize,
-    /// How to connect.
-    pub dialer: Dialer,
-    /// Show progress.
-    pub live: bool,
-}
+use work::Work;
 
 /// The result of filling.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,38 +37,6 @@ pub struct Populated {
     pub failed: u64,
     /// Ctrl-C ended it before all was in.
     pub interrupted: bool,
-}
-
-/// Shared by the tasks of one populate.
-struct Work {
-    options: PopulateOptions,
-    corpus: Corpus,
-    added: AtomicU64,
-    found: AtomicU64,
-    bytes: AtomicU64,
-    stop: AtomicBool,
-}
-
-impl Work {
-    /// Appends message `number` of a folder to `out`; its serial.
-    fn message(&self, account: u32, folder: u32, number: u32, out: &mut Vec<u8>) -> std::io::Result<Serial> {
-        let serial = populated_serial(account, folder, number);
-        match &self.options.mail {
-            Some(mail) => mail.write(number as usize, serial, out).map_err(std::io::Error::other)?,
-            None => {
-                let (from, to) =
-                    (format!("writer{}@example.com", number % 97), self.options.accounts.address(account));
-                let envelope = Envelope { from: &from, to: &to };
-                self.corpus.write(serial, &self.options.wish.sizes, envelope, out);
-            }
-        }
-        Ok(serial)
-    }
-
-    fn note(&self, messages: u64, bytes: u64) {
-        self.added.fetch_add(messages, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
 }
 
 /// Fills every account. Errors of single accounts are reported and counted; the others are filled.

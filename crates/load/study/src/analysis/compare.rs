@@ -2,7 +2,7 @@
 
 use posthaste_load_results::{Analysis, RunResult, StudyPoint, Table};
 
-use super::{Points, figure, plot};
+use super::points::{Points, figure, plot};
 
 /// A figure of a run by its title.
 type Figure = (&'static str, &'static str, fn(&RunResult) -> Option<f64>);

@@ -3,7 +3,8 @@
 
 use posthaste_load_results::{Analysis, Curve, RunResult, ServerCost, StudyPoint, Table};
 
-use super::{Points, bottleneck, figure, plot, whole};
+use super::bottleneck;
+use super::points::{Points, figure, plot, whole};
 
 /// How much dearer than in the flat part a message may be up to the knee.
 const KNEE_FACTOR: f64 = 1.2;

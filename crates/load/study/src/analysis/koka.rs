@@ -4,7 +4,7 @@
 
 use posthaste_load_results::{Analysis, Curve, Offered, Plot, RunResult, SimulatedCounts, StudyPoint, Table};
 
-use super::{Points, figure, plot};
+use super::points::{Points, figure, plot};
 
 /// Functions of each server and mix in the table of the hottest.
 const HOTTEST: usize = 10;
@@ -355,10 +355,12 @@ fn split(points: Points) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use posthaste_load_results::{ServerFacts, Summary, Transaction};
+
     use super::super::operations::tests::run;
     use super::*;
-    use posthaste_load_results::{ServerFacts, Summary, Transaction};
-    use std::collections::BTreeMap;
 
     #[test]
     fn speed_up_and_efficiency_are_of_the_fewest_processors() {

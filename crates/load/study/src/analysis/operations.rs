@@ -5,7 +5,7 @@
 
 use posthaste_load_results::{Analysis, RunResult, StudyPoint, Table};
 
-use super::{Points, figure, whole};
+use super::points::{Points, figure, median, whole};
 
 /// The value of one operation on one server: least, median and greatest of the rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,7 +19,7 @@ impl Spread {
     fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let (least, greatest) = (*values.first()?, *values.last()?);
-        Some(Self { least, median: super::median(&values)?, greatest })
+        Some(Self { least, median: median(&values)?, greatest })
     }
 
     fn show(self) -> String {
@@ -127,9 +127,11 @@ fn dearer_than_a_peer(points: Points, items: Option<f64>) -> Vec<String> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::*;
-    use posthaste_load_results::{Offered, ServerCost, ServerFacts, Summary};
     use std::collections::BTreeMap;
+
+    use posthaste_load_results::{Offered, ServerCost, ServerFacts, Summary};
+
+    use super::*;
 
     pub fn run(cpu_s: f64, count: u64) -> RunResult {
         let server = ServerCost {

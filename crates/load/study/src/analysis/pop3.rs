@@ -3,7 +3,7 @@
 use posthaste_load_results::{Analysis, RunResult, Table};
 
 use super::koka::kernel_percent;
-use super::{Points, figure, plot};
+use super::points::{Points, figure, plot};
 
 /// The share of kernel time that the article has of POP3 (SPECmail2001) and of IMAP, in percent.
 const ARTICLE_KERNEL: [(&str, f64); 2] = [("pop3", 4.4), ("koka", 15.0)];
@@ -114,10 +114,12 @@ fn table(points: Points) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use posthaste_load_results::{ServerFacts, StudyPoint};
+
     use super::super::operations::tests::run;
     use super::*;
-    use posthaste_load_results::{ServerFacts, StudyPoint};
-    use std::collections::BTreeMap;
 
     #[test]
     fn both_protocols_have_rows_and_a_sentence() {

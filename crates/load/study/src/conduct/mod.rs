@@ -22,7 +22,7 @@ use crate::analysis::analyse;
 use crate::file::Study;
 use crate::plan::{Plan, Stage};
 use crate::server::{self, Instance, PASSWORD, Setting, Which};
-use point::Place;
+use point::StudyPosition;
 pub use work::Options;
 use work::Work;
 
@@ -223,7 +223,7 @@ impl Work<'_> {
             if self.interrupted {
                 return;
             }
-            self.point(which, Place { stage, number, round: 0 }, instance, accounts);
+            self.point(which, StudyPosition { stage, number, round: 0 }, instance, accounts);
         }
     }
 }

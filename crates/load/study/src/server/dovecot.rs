@@ -7,8 +7,8 @@ use std::path::Path;
 use posthaste_load_results::ServerFacts;
 
 use super::folder::open_to_all;
+use super::instance::{Instance, PASSWORD, Setting, loopback, pinned};
 use super::process::{Child, free_port, output};
-use super::{Instance, PASSWORD, Setting, loopback, pinned};
 
 /// Starts it.
 pub fn start(setting: &Setting) -> Result<Instance, String> {

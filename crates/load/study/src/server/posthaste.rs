@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use posthaste_load_measure::Figures;
 use posthaste_load_results::ServerFacts;
 
+use super::instance::{Instance, PASSWORD, Setting, loopback, pinned};
 use super::process::{Child, output};
-use super::{Instance, PASSWORD, Setting, loopback, pinned};
 
 /// Starts it and makes its accounts.
 pub fn start(setting: &Setting) -> Result<Instance, String> {

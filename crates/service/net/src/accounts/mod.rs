@@ -157,14 +157,14 @@ pub struct Accounts(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     limits: ArcSwap<AccountLimits>,
-    known: Mutex<Known>,
+    known: Mutex<AccountUsages>,
     /// Sessions that wait now.
     waiting: AtomicUsize,
     copies: Copies,
 }
 
 #[derive(Default)]
-struct Known {
+struct AccountUsages {
     accounts: HashMap<[u8; 16], Arc<Usage>>,
     /// So many accounts let those without use be looked for.
     look_at: usize,
@@ -258,12 +258,12 @@ impl Accounts {
         self.0.waiting.load(Ordering::Relaxed)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, AccountUsages> {
         lock(&self.0.known)
     }
 }
 
-impl Known {
+impl AccountUsages {
     fn forget_unused(&mut self) {
         if self.accounts.len() < self.look_at.max(KEPT_FIRST) {
             return;

@@ -439,8 +439,9 @@ pub(crate) const fn prefix() -> &'static str {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::*;
     use posthaste_mail_model::Id;
+
+    use super::*;
 
     pub(crate) fn sample() -> Item {
         let recipient =

@@ -99,7 +99,7 @@ impl Reference {
 }
 
 /// Rows of mailboxes that were read in this piece; `None` for one that was removed.
-type Known = HashMap<MailboxId, Option<Chunks>>;
+type ReadRows = HashMap<MailboxId, Option<Chunks>>;
 
 impl Sweep {
     /// `patience` is [`crate::Options::sweep_after`].
@@ -299,7 +299,7 @@ impl Sweep {
     /// Those of the references that are permanently dead: each was read before the fence of its
     /// mailbox was replaced.
     pub(crate) async fn dead_references(&self, references: Vec<Reference>) -> Result<BTreeSet<Reference>> {
-        let mut known = Known::new();
+        let mut known = ReadRows::new();
         let mut candidates: BTreeMap<MailboxId, Vec<Reference>> = BTreeMap::new();
         for reference in references {
             if !self.is_young(&reference.commit) && !self.is_alive(&mut known, &reference).await? {
@@ -321,7 +321,7 @@ impl Sweep {
     }
 
     /// Whether the message that a reference names exists, by a plain read.
-    async fn is_alive(&self, known: &mut Known, reference: &Reference) -> Result<bool> {
+    async fn is_alive(&self, known: &mut ReadRows, reference: &Reference) -> Result<bool> {
         let mailbox = reference.mailbox;
         if known.len() >= MAILBOXES_MAX {
             known.clear();
@@ -335,7 +335,7 @@ impl Sweep {
 
     /// How many messages with this body exist, by plain reads.
     pub(crate) async fn references(&self, body: BodyId) -> Result<u64> {
-        let (mut known, mut count) = (Known::new(), 0);
+        let (mut known, mut count) = (ReadRows::new(), 0);
         for reference in &self.owners(body).await?.references {
             count += u64::from(self.is_alive(&mut known, reference).await?);
         }

@@ -11,13 +11,13 @@ use posthaste_store::{Result, StoreError};
 
 use crate::index::{Indexed, damaged, lock_file};
 use crate::log::record::{Form, Header, Kind};
-use crate::log::scan::Found;
+use crate::log::scan::LocatedRecord;
 
 /// A record and the pack in which it lies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) pack: u32,
-    pub(crate) found: Found,
+    pub(crate) found: LocatedRecord,
 }
 
 impl Entry {
@@ -138,5 +138,5 @@ fn entry_from(place: &[u8], value: &[u8]) -> Option<Entry> {
     let (pack, offset) = place.split_first_chunk()?;
     let header = Header::from_bytes(value, Form::Unbound, 0)?;
     let offset = u64::from_be_bytes(offset.try_into().ok()?);
-    Some(Entry { pack: u32::from_be_bytes(*pack), found: Found { offset, header } })
+    Some(Entry { pack: u32::from_be_bytes(*pack), found: LocatedRecord { offset, header } })
 }

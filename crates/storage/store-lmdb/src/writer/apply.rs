@@ -26,7 +26,7 @@ use crate::index::{
 use crate::log::PackBytes;
 use crate::log::entry;
 use crate::log::pair;
-use crate::log::range::{Place, Table};
+use crate::log::range::{KeyPosition, Table};
 use crate::log::record::{Batch, Kind, body_record_len, record_len};
 use crate::shared::Shared;
 
@@ -201,7 +201,12 @@ impl Apply<'_, '_> {
     }
 
     /// Logs a checkpoint of a range, from which the pass goes on at `to`.
-    pub(crate) fn range_checkpoint(&mut self, table: Table, to: Place, content: bytes::Bytes) -> Result<()> {
+    pub(crate) fn range_checkpoint(
+        &mut self,
+        table: Table,
+        to: KeyPosition,
+        content: bytes::Bytes,
+    ) -> Result<()> {
         let bytes = record_len(content.len());
         let mut id = [0; 16];
         id[0] = table as u8;

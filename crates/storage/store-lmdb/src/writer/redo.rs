@@ -31,7 +31,7 @@ use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
 use crate::log::reader::{PackReader, ReadFault};
 use crate::log::record::{Form, Header, Kind, PACK_HEADER, RECORD_HEADER, body_record_len};
-use crate::log::scan::{Found, Scan};
+use crate::log::scan::{LocatedRecord, Scan};
 use crate::shared::Summarize;
 use crate::writer::apply::{MailboxChange, put_mailbox};
 
@@ -275,7 +275,7 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
     }
 
     /// Applies one record; `false` if it does not follow.
-    fn record(&mut self, found: &Found, content: &Bytes) -> Result<bool> {
+    fn record(&mut self, found: &LocatedRecord, content: &Bytes) -> Result<bool> {
         if is_moved(&found.header, self.seq) {
             return self.moved(found).map(|()| true);
         }
@@ -321,7 +321,7 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
 
     /// A body that maintenance copied here lies here from now on, or one that has another form.
     /// Copied log records are in the index already.
-    fn moved(&mut self, found: &Found) -> Result<()> {
+    fn moved(&mut self, found: &LocatedRecord) -> Result<()> {
         let body = BodyId(found.header.id);
         if found.header.kind != Kind::Body {
             return Ok(());

@@ -31,7 +31,7 @@ use crate::index::{Index, Reading, chunk, copied, damaged, expunging, heads, lin
 use crate::log::disk::failed;
 use crate::log::reader::ReadFault;
 use crate::log::record::{Form, Kind};
-use crate::log::scan::{Found, Scan, pack_form};
+use crate::log::scan::{LocatedRecord, Scan, pack_form};
 use crate::log::{number_of, path_of};
 use crate::shared::Shared;
 use crate::verify::pages::{Walk, WalkEnd};
@@ -296,7 +296,7 @@ impl Check<'_> {
         }
     }
 
-    fn pack_record(&mut self, number: u32, scan: &Scan<'_>, found: &Found) {
+    fn pack_record(&mut self, number: u32, scan: &Scan<'_>, found: &LocatedRecord) {
         self.report.examined += 1;
         let at = found.offset;
         if let Err(fault) = scan.whole(found) {
