@@ -3,38 +3,9 @@
 //! The clock of the runtime stands still while anything can be done, and then moves to the next
 //! deadline: no test waits.
 
-use posthaste_store::suite::layer::Layer;
-use posthaste_store::{DirectoryEntry, Result};
+use posthaste_testkit::FaultyDirectory;
 
 use super::*;
-
-/// An engine that takes longer to list records than a lease lasts.
-#[derive(Default)]
-struct Slow {
-    inner: MemoryEngine,
-    is_slow: AtomicBool,
-}
-
-#[async_trait]
-impl Layer for Slow {
-    type Inner = MemoryEngine;
-
-    fn inner(&self) -> &MemoryEngine {
-        &self.inner
-    }
-
-    async fn directory_scan(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<DirectoryEntry>> {
-        if self.is_slow.load(Ordering::SeqCst) {
-            tokio::time::sleep(LeaseTimes::default().taken_over * 2).await;
-        }
-        self.inner.directory_scan(prefix, after, limit).await
-    }
-}
 
 /// Two nodes on one store.
 async fn nodes() -> (World, World) {
@@ -146,10 +117,11 @@ async fn a_message_that_another_node_is_adding_stays() {
 /// A long queue in a slow store: the lease is renewed while it is read, at the start and later.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_reads_for_long_keeps_the_lease() {
-    let engine = Arc::new(Slow::default());
+    let engine = Arc::new(FaultyDirectory::new(Arc::new(MemoryEngine::new())));
     let (mut one, mut two) = nodes_on(Arc::clone(&engine) as Arc<dyn Engine>).await;
     one.accept("a@x.test", &["one@y.test"]).await;
-    engine.is_slow.store(true, Ordering::SeqCst);
+    // Longer than a lease lasts.
+    engine.list_slowly(LeaseTimes::default().taken_over * 2);
     one.start();
     // It has the lease before the other one asks.
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -3,47 +3,10 @@
 //! The clock of the runtime moves to the next deadline when nothing can be done, and the queue's
 //! clock with it: no test waits.
 
-use std::sync::atomic::AtomicU64;
-
-use posthaste_store::suite::layer::Layer;
-use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Result};
+use posthaste_store::{CommitOutcome, DirectoryChange};
+use posthaste_testkit::FaultyDirectory;
 
 use super::*;
-
-/// Counts what the queue reads and writes.
-struct Counting {
-    inner: MemoryEngine,
-    calls: AtomicU64,
-}
-
-#[async_trait]
-impl Layer for Counting {
-    type Inner = MemoryEngine;
-
-    fn inner(&self) -> &MemoryEngine {
-        &self.inner
-    }
-
-    async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        self.inner.directory_entry(name).await
-    }
-
-    async fn directory_scan(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<DirectoryEntry>> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        self.inner.directory_scan(prefix, after, limit).await
-    }
-
-    async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        self.inner.directory_commit(change).await
-    }
-}
 
 /// A host that is never there.
 struct Dead;
@@ -58,15 +21,16 @@ impl Transport for Dead {
 /// Calls of the engine in the hours that are given, each from its first to its last one, while so
 /// many messages wait for a dead destination.
 async fn calls(items: u32, spans: &[(u64, u64)]) -> Vec<u64> {
-    let engine = Arc::new(Counting { inner: MemoryEngine::new(), calls: AtomicU64::new(0) });
+    let memory = Arc::new(MemoryEngine::new());
+    let engine = Arc::new(FaultyDirectory::new(Arc::clone(&memory) as Arc<dyn Engine>));
     let world = World::of(Arc::clone(&engine) as Arc<dyn Engine>).await;
     // Without a sender nobody gets reports.
     let first = world.accept("", &["bo@dead.test"]).await.remove(0);
-    let record = engine.inner.directory_entry(&crate::item::name(first.id)).await.unwrap().unwrap();
+    let record = memory.directory_entry(&crate::item::name(first.id)).await.unwrap().unwrap();
     for id in 1..items {
         let name = crate::item::name(first.id + id);
         let change = DirectoryChange { name, expected: 0, value: Some(record.value.clone()) };
-        assert_eq!(engine.inner.directory_commit(change).await.unwrap(), CommitOutcome::Done);
+        assert_eq!(memory.directory_commit(change).await.unwrap(), CommitOutcome::Done);
     }
     let begin = tokio::time::Instant::now();
     let clock: Clock = Arc::new(move || START + i64::try_from(begin.elapsed().as_secs()).unwrap());
@@ -89,9 +53,9 @@ async fn calls(items: u32, spans: &[(u64, u64)]) -> Vec<u64> {
     let hours = |hours: u64| begin + std::time::Duration::from_secs(hours * 3_600 + 1);
     for (from, to) in spans {
         tokio::time::sleep_until(hours(*from)).await;
-        let before = engine.calls.load(Ordering::SeqCst);
+        let before = engine.calls();
         tokio::time::sleep_until(hours(*to)).await;
-        counts.push(engine.calls.load(Ordering::SeqCst) - before);
+        counts.push(engine.calls() - before);
     }
     let _ = stop.send(());
     task.await.unwrap();
