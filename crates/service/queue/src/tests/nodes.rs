@@ -44,6 +44,22 @@ async fn one_node_sends_what_all_accept() {
     assert!(one.items().await.is_empty());
 }
 
+/// Nodes need no common time: what the clock of one says does not keep its mail waiting at another.
+#[tokio::test(start_paused = true)]
+async fn mail_of_a_node_whose_clock_is_ahead_does_not_wait() {
+    let (mut one, two) = nodes().await;
+    two.now.store(START + DAY, Ordering::SeqCst);
+    for to in ["before@y.test", "there@y.test"] {
+        two.accept("a@x.test", &[to]).await;
+        if one.running.is_none() {
+            one.start();
+        }
+        let sent = tokio::time::timeout(Duration::from_secs(600), next_two(&mut one)).await;
+        assert_eq!(sent.expect("it is sent"), [tried("y.test"), got("y.test", &[to])]);
+    }
+    one.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn another_node_takes_over_from_one_that_died() {
     let (mut one, mut two) = nodes().await;

@@ -72,6 +72,32 @@ async fn a_hundred_thousand_messages_cost_what_one_costs() {
     assert!(few[1] <= 2 * 3_600 / 2 + 40, "{few:?}");
 }
 
+/// A decision of an administrator is on disk before the runner has seen it.
+#[tokio::test(start_paused = true)]
+async fn an_item_that_was_just_held_is_not_given_up_with_its_destination() {
+    let takes_none = Failure::permanent("5.1.10", "the domain takes no mail");
+    for (failure, at) in [(takes_none, HOUR), (busy(), 6 * DAY)] {
+        let mut world = World::new().await;
+        world.script("x.test", [Script::Unreachable(busy()), Script::Unreachable(failure)]);
+        let id = world.accept("ana@example.org", &["a@x.test"]).await[0].id;
+        let queue = world.relay.queue().clone();
+        world.start();
+        assert_eq!(world.events.recv().await, Some(tried("x.test")));
+        while queue.wait_of("x.test").await.unwrap().is_none() {
+            tokio::task::yield_now().await;
+        }
+        let mut item = queue.item(id).await.unwrap().unwrap();
+        item.held = true;
+        queue.update(&mut item).await.unwrap();
+        world.now.store(START + at, Ordering::SeqCst);
+        assert_eq!(world.events.recv().await, Some(tried("x.test")));
+        world.stop().await;
+        let item = queue.item(id).await.unwrap().expect("it waits for the administrator");
+        assert_eq!((item.held, item.waiting().count()), (true, 1));
+        assert!(world.inbox().await.is_empty());
+    }
+}
+
 /// With a second connection a host that says nothing on one of them keeps no mail waiting.
 #[tokio::test]
 async fn several_connections_send_to_one_domain() {
