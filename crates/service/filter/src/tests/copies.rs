@@ -1,5 +1,6 @@
 //! For whom the copies count that groups make.
 
+use async_trait::async_trait;
 use posthaste_queue::{
     Body, Channel, Destination, Envelope as Outgoing, Failure, Here, Missed, To, Transport, Unreachable,
 };

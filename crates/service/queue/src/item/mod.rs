@@ -334,6 +334,13 @@ impl Item {
         }
     }
 
+    /// Takes back what a clock that was ahead has written. Nothing waits before its first failure,
+    /// and nothing waits for longer than this after one.
+    pub(crate) fn limit_wait(&mut self, now: i64, longest: i64) {
+        let latest = if self.attempts == 0 { now } else { now.saturating_add(longest) };
+        self.next = self.next.min(latest);
+    }
+
     /// When it is sent.
     fn turn(&self) -> Turn {
         Turn { next: self.next, priority: self.priority }

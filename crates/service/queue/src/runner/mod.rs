@@ -346,10 +346,13 @@ impl Runner {
 
     /// A page of the queue. A record that cannot be read is named in the log and passed over.
     async fn page(&self, after: Option<ItemId>) -> Result<Option<Page>, QueueError> {
-        let page = self.queue().page(after).await?;
+        let mut page = self.queue().page(after).await?;
         for error in page.iter().flat_map(|page| &page.damaged) {
             tracing::error!(%error, "an item of the queue is not sent");
         }
+        // The clock of another node may be ahead, and this one's may have been.
+        let (now, longest) = (self.now(), self.times.longest.max(1));
+        page.iter_mut().flat_map(|page| &mut page.items).for_each(|item| item.limit_wait(now, longest));
         Ok(page)
     }
 
