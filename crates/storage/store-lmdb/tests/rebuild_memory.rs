@@ -1,5 +1,5 @@
-//! The memory of a rebuild does not follow the store: neither its directory, nor the bodies that have
-//! two records, nor those that no message holds.
+//! The memory of a rebuild does not follow the store: neither its directory, nor the bodies that
+//! have two records, nor those that no message holds.
 //!
 //! LMDB's own pages are not counted: they are files that are mapped.
 

@@ -1,5 +1,4 @@
-//! The commits of the log, whatever kind of record has them: read at one place, for a redo and for a
-//! rebuild.
+//! The commits of the log, whatever kind of record has them. A redo and a rebuild read them here.
 
 use posthaste_mail_model::{AccountId, MailboxId};
 use posthaste_store::{DirectoryChange, ListCommit, Result};
