@@ -19,18 +19,12 @@ fn accounts_come_back_beside_an_import_maintenance_and_another_restore() {
     let import = ["import", mbox.to_str().unwrap(), "--account", BEN, "--mailbox", "Later"];
     let restore = ["restore", target, "--keep-uidvalidity", "--account", ANA];
     let aside = [&restore[..], &["--as", "old@example.org"]].concat();
-    std::thread::scope(|scope| {
-        let commands = [&import[..], &restore, &aside];
-        let running = commands.map(|command| scope.spawn(|| done(&server.command(command, ""))));
-        let [imported, restored, aside] = running.map(|command| command.join().unwrap());
-        assert!(imported.contains(&format!("imported {COUNT} messages")), "{imported}");
-        for said in [restored, aside] {
-            assert!(
-                said.contains("restored 1 accounts") && said.contains("read back and compared"),
-                "{said}"
-            );
-        }
-    });
+    let running = [&import[..], &restore, &aside].map(|args| on_store_of(&server, args).spawn().unwrap());
+    let [imported, restored, aside] = running.map(|child| done(&child.wait_with_output().unwrap()));
+    assert!(imported.contains(&format!("imported {COUNT} messages")), "{imported}");
+    for said in [restored, aside] {
+        assert!(said.contains("restored 1 accounts") && said.contains("read back and compared"), "{said}");
+    }
     same(&before, &server, (ANA, ANA), &MAILBOXES);
     same(&before, &server, (ANA, "old@example.org"), &MAILBOXES);
     assert_eq!(count(&mut login(server.address("imap"), BEN), "Later"), COUNT);
