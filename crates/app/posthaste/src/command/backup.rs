@@ -385,6 +385,10 @@ impl Job<'_> {
                 damaged.push(format!("damaged: the queue: {error}"));
                 return Ok(());
             }
+            Err(QueueError::Store(error @ StoreError::Refused(_))) => {
+                damaged.push(has_other_mail("the queue", &error));
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         }
         faults.extend(compare_queues(from, to, Arrive::Held, self.how_compared()).await?);

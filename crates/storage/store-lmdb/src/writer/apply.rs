@@ -167,6 +167,11 @@ impl Apply<'_, '_> {
             let why = StoreError::Refused("a commit must raise the mod-sequence");
             return Ok(Err(Applied::Refused(why)));
         }
+        // UIDs rise for as long as UIDVALIDITY stays (RFC 9051 §2.3.1.1).
+        if commit.head.uid_next < stored.head.uid_next {
+            let why = StoreError::Refused("a commit must not lower UIDNEXT");
+            return Ok(Err(Applied::Refused(why)));
+        }
         if !self.sources_exist(&commit.appended)? {
             return Ok(Err(Applied::Conflict));
         }

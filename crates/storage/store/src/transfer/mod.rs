@@ -17,6 +17,7 @@
 //! Account and mailboxes may get other ids and UIDVALIDITYs at the other end ([`Places`]): where
 //! the first ones are in use, or were removed, or where UIDs were given since.
 
+mod earlier;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid, UidValidity};
 
+use self::earlier::EARLIER;
 use self::writer::{Contents, Lacking, Writer, done};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
@@ -54,6 +56,8 @@ pub struct Transfer<'e> {
     /// UIDs of messages that are left out, as the source cannot read them; `None` if one of them
     /// ends the copy of its mailbox.
     left_out: Option<Mutex<BTreeMap<MailboxId, NumSet>>>,
+    /// The account whose list the target may have had before.
+    other_list: Option<AccountId>,
 }
 
 /// What an account and its mailboxes have at the other end, where it is not the same. A mailbox
@@ -87,7 +91,7 @@ impl<'e> Transfer<'e> {
     /// From one engine to another. The other must not be written to by anyone else in the accounts
     /// that are copied.
     pub fn new(from: &'e dyn Engine, to: &'e dyn Engine) -> Self {
-        Self { from, to, places: None, left_out: None }
+        Self { from, to, places: None, left_out: None, other_list: None }
     }
 
     /// Messages that the source cannot read are left out, and everything else is copied. This is
@@ -159,6 +163,14 @@ impl<'e> Transfer<'e> {
     #[must_use]
     pub fn to_places(mut self, places: Places) -> Self {
         self.places = Some(places);
+        self
+    }
+
+    /// The target may have had a list of this account before the first copy, with other mailboxes
+    /// and later UIDVALIDITYs. For the queue: nobody sees its UIDVALIDITY.
+    #[must_use]
+    pub fn over_another_list(mut self, account: AccountId) -> Self {
+        self.other_list = Some(account);
         self
     }
 
@@ -234,18 +246,28 @@ impl<'e> Transfer<'e> {
     /// Refuses an account if UIDs of the target name other messages here than there. A mailbox may
     /// have got a new UIDVALIDITY since it was copied, by a rebuild or a restore (RFC 9051
     /// §2.3.1.1). It may follow if each message of the target is the same here, or was expunged.
+    ///
+    /// Refuses an account also if the source is at an earlier state than the one that was copied:
+    /// the newer mail would be removed from the target.
     pub async fn may_copy(&self, account: AccountId) -> Result<()> {
         let here = self.from.load_list(account).await?;
         let list = self.placed(here.clone());
         let there = self.to.load_list(list.account).await?;
+        let is_comparable = self.other_list != Some(account);
+        if is_comparable && list.uid_validity_last < there.uid_validity_last {
+            return Err(EARLIER);
+        }
         for (entry, source) in list.entries.iter().zip(&here.entries) {
-            let earlier = there.entries.iter().find(|earlier| earlier.id == entry.id);
-            if earlier.is_some_and(|earlier| earlier.uid_validity != entry.uid_validity)
-                && !self.has_same_messages(source.id).await?
-            {
-                return Err(StoreError::Refused(
-                    "a mailbox got a new UIDVALIDITY since it was copied, and its UIDs name other messages now",
-                ));
+            match there.entries.iter().find(|known| known.id == entry.id) {
+                Some(known) if known.uid_validity == entry.uid_validity => {
+                    self.refuse_earlier(source.id).await?;
+                }
+                Some(_) if !self.has_same_messages(source.id).await? => {
+                    return Err(StoreError::Refused(
+                        "a mailbox got a new UIDVALIDITY since it was copied, and its UIDs name other messages now",
+                    ));
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -301,6 +323,9 @@ impl<'e> Transfer<'e> {
         let place = self.place(id);
         let (head, rows) = self.source(id).await?;
         let (there, rows_there) = loaded(self.to, place).await?;
+        if head.uid_next < there.uid_next {
+            return Err(EARLIER);
+        }
         let lacking = lacking(&rows, &rows_there, there.uid_next)?;
         progress((rows.len() - lacking.new.len()) as u64);
         let same_head = head.uid_next == there.uid_next
