@@ -107,6 +107,7 @@ statements! {
         all: "SELECT body, mailbox, uid, commit FROM {k}.bodyref", 1000;
         put: "INSERT INTO {k}.bodyref (body, mailbox, uid, commit) VALUES (?, ?, ?, ?)", 10;
         delete: "DELETE FROM {k}.bodyref WHERE body = ? AND mailbox = ? AND uid = ? AND commit = ?", 10;
+        delete_all: "DELETE FROM {k}.bodyref USING TIMESTAMP ? WHERE body = ?", 10;
     }
 
     lease: LeaseTable {
