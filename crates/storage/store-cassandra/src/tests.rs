@@ -26,7 +26,7 @@ use crate::commits::contents::CommitId;
 use crate::mailboxes::partition::Partition;
 use crate::{CassandraEngine, Options, advice, init};
 
-struct Keyspace(Options);
+pub(crate) struct Keyspace(Options);
 
 #[async_trait::async_trait]
 impl Factory for Keyspace {
@@ -42,7 +42,7 @@ impl Factory for Keyspace {
 
 impl Keyspace {
     /// A new one, which is swept without patience; `None` without a Cassandra.
-    async fn new(what: &str) -> Option<Self> {
+    pub(crate) async fn new(what: &str) -> Option<Self> {
         let Some(host) = std::env::var("POSTHASTE_CASSANDRA").ok().filter(|host| !host.is_empty()) else {
             eprintln!("SKIPPED: POSTHASTE_CASSANDRA names no Cassandra (scripts/cassandra start; env)");
             return None;
@@ -57,7 +57,7 @@ impl Keyspace {
         Some(Self(options))
     }
 
-    async fn engine(&self) -> CassandraEngine {
+    pub(crate) async fn engine(&self) -> CassandraEngine {
         CassandraEngine::open(self.0.clone()).await.unwrap()
     }
 

@@ -98,6 +98,7 @@ statements! {
         // 16 chunks are 4 MiB.
         read: "SELECT n, len, value FROM {k}.body WHERE body = ? AND n >= ? AND n <= ?", 16;
         put: "UPDATE {k}.body SET len = ?, value = ? WHERE body = ? AND n = ?", 10;
+        describe: "UPDATE {k}.body USING TIMESTAMP ? SET len = ?, value = ? WHERE body = ? AND n = ?", 10;
         len: "SELECT DISTINCT len FROM {k}.body WHERE body = ?", 10;
         delete: "DELETE FROM {k}.body USING TIMESTAMP ? WHERE body = ?", 10;
     }

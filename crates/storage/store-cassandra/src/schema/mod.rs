@@ -18,6 +18,8 @@
 pub(crate) mod advice;
 pub(crate) mod setting;
 
+use std::collections::BTreeMap;
+
 use posthaste_store::{Result, StoreError};
 
 use crate::cluster::connection::Connection;
@@ -144,6 +146,31 @@ pub(crate) async fn verify(connection: &Connection, keyspace: &str) -> Result<()
     expect_version(existing_version(connection, keyspace).await?)
 }
 
+/// Refuses options that name no data centre if the keyspace is in several. A conditional write is
+/// decided within the data centre of the node that it reaches. Two that reached different ones
+/// would both be applied, and one acknowledged change would hide the other.
+pub(crate) async fn verify_datacenter(connection: &Connection, options: &Options) -> Result<()> {
+    match connection.replication(&options.keyspace).await? {
+        Some((replication, _)) if options.datacenter.is_none() => {
+            one_datacenter(&options.keyspace, &replication)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `replication` as in [`advice`]: with `NetworkTopologyStrategy`, copies by data centre.
+fn one_datacenter(keyspace: &str, replication: &BTreeMap<String, String>) -> Result<()> {
+    let places = replication.keys().filter(|place| *place != "class").map(String::as_str);
+    let places: Vec<&str> = places.collect();
+    if places.len() < 2 {
+        return Ok(());
+    }
+    Err(StoreError::Unavailable(format!(
+        "the keyspace {keyspace} is in the data centres {}: name one in the address (dc=NAME), the same for all servers;          changes made in two of them would overwrite each other",
+        places.join(", ")
+    )))
+}
+
 async fn existing_version(connection: &Connection, keyspace: &str) -> Result<i32> {
     match version(connection, keyspace).await {
         Ok(Some(found)) => Ok(found),
@@ -183,6 +210,17 @@ fn not_made(keyspace: &str) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_data_centres_are_refused_without_a_name() {
+        let replication = |places: &[&str]| {
+            let places = places.iter().map(|place| ((*place).to_owned(), "3".to_owned()));
+            places.chain([("class".to_owned(), "x.NetworkTopologyStrategy".to_owned())]).collect()
+        };
+        assert!(one_datacenter("mail", &replication(&["east"])).is_ok());
+        let why = one_datacenter("mail", &replication(&["east", "west"])).map_err(|e| e.to_string());
+        assert!(why.is_err_and(|why| why.contains("east, west") && why.contains("dc=NAME")));
+    }
 
     #[test]
     fn steps_that_lack_are_taken_and_later_versions_refused() {

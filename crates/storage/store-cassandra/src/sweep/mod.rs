@@ -386,7 +386,7 @@ impl Sweep {
             tracing::debug!(body = %id, "swept a body that nothing refers to");
             return Ok(freed);
         }
-        self.bodies.remove_leftover(id, commit, owners.stored.as_ref()).await?;
+        self.bodies.remove_leftover(id, commit, owners.stored.as_ref(), before_us).await?;
         let (mailbox, commit) = (dead.mailbox.0.to_bytes(), commit.to_bytes());
         let values = (&body[..], &mailbox[..], i64::from(dead.uid), &commit[..]);
         cluster.write(&statements.delete, values).await?;
