@@ -41,7 +41,8 @@ fn damaged(mailbox: MailboxId, what: &str) -> StoreError {
     StoreError::Corrupt(format!("{what} of mailbox {mailbox}"))
 }
 
-fn head_from(mailbox: MailboxId, head: Option<Vec<u8>>) -> Result<StoredHead> {
+/// The head in a column.
+pub(crate) fn head_from(mailbox: MailboxId, head: Option<Vec<u8>>) -> Result<StoredHead> {
     head.and_then(|head| StoredHead::decode(mailbox, &head)).ok_or_else(|| damaged(mailbox, "the head"))
 }
 
