@@ -92,7 +92,10 @@ class Browser:
         return answer["result"].get("value")
 
     def go(self, address):
+        """Goes to another page, and waits until it is all there."""
+        self.value("window.isOld = true")
         self.ask("Page.navigate", url=address)
+        self.wait("!window.isOld && document.readyState == 'complete'")
 
     def wait(self, script):
         return within(script, lambda: self.value(script))
@@ -198,7 +201,7 @@ def main():
     browser.go(site)
     browser.wait("!!document.querySelector('#rcmloginuser')")
     browser.run(f"document.querySelector('#rcmloginuser').value = '{user}'; document.querySelector('#rcmloginpwd').value = '{password}'; document.querySelector('#login-form').requestSubmit()")
-    browser.wait("window.rcmail && rcmail.env.task == 'mail' && !!rcmail.message_list")
+    browser.wait("window.rcmail && rcmail.env.task == 'mail' && !!rcmail.message_list && document.readyState == 'complete'")
     shows("parts", "eight bits", "Re: plain", "plain")
     names = browser.run("Object.keys(rcmail.env.mailboxes)")
     assert {"INBOX", "Sent", "Drafts", "Trash", "Junk", "Archive"} <= set(names), names
@@ -253,6 +256,7 @@ def main():
     # A folder with a name that needs quoting and modified UTF-7.
     browser.go(f"{site}?_task=settings&_action=edit-folder&_mbox=&_path=")
     browser.wait("!!document.querySelector('input[name=_name]') && rcmail.env.action == 'edit-folder'")
+    browser.wait("!!rcmail.commands.save")
     browser.run("document.querySelector('input[name=_name]').value = 'Prüfung & Co'; rcmail.command('save')")
     within("a new folder", lambda: any(b'"Pr&APw-fung &- Co"' in line for line in ok(client.list())))
     within("a subscription", lambda: any(b'"Pr&APw-fung &- Co"' in line for line in ok(client.lsub())))
