@@ -130,7 +130,7 @@ fn go_imap_does_a_full_round() {
     }
     let server = server();
     let mut go = Command::new("go");
-    go.args(["run", "-C", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/go_imap"), "."]);
+    go.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/go_imap")).args(["run", "."]);
     go.args([&server.address("imap").port().to_string(), USER, PASSWORD]);
     let said = run_client(go);
     assert!(said.contains("go-imap: done"), "{said}");

@@ -1,6 +1,6 @@
 module posthaste/goimap
 
-go 1.22
+go 1.18
 
 require (
 	github.com/emersion/go-imap/v2 v2.0.0-beta.8
