@@ -55,7 +55,7 @@ ODD_TYPES = [
     ("text/plain; charset=8859-1", NO_WORDS),
 ]
 # 18: encodings that are not quite.
-ODD_ENCODINGS = [("8-bit", NO_PARTS), "x-uuencode", "binary", "utf-8", ("7 bit", NO_WORDS), ("quoted printable", NO_PARTS), ("BASE64 ", NO_WORDS), ("Base64;", NO_PARTS),
+ODD_ENCODINGS = [("8-bit", NO_PARTS), "x-uuencode", "binary", "utf-8", ("7 bit", NO_PARTS), ("quoted printable", NO_PARTS), ("BASE64 ", NO_WORDS), ("Base64;", NO_PARTS),
                  ("(c) base64", NO_WORDS), ("", NO_WORDS)]
 ODD_DISPOSITIONS = ["inline; x", 'ATTACHMENT; FILENAME="\\"x\\""', "attachment;\r\n filename*0=\"a \";\r\n filename*1=b.txt", "inline (comment)",
                     ("", NO_STRUCTURE), (";", NO_STRUCTURE), ("attachment; filename=a b", NO_STRUCTURE)]
