@@ -121,7 +121,7 @@ impl Part {
         }
     }
 
-    /// Its Content-Transfer-Encoding as it stands; `7bit` if there is none.
+    /// Its Content-Transfer-Encoding as it stands, or rightly spelt; `7bit` if there is none.
     pub fn encoding_name<'m>(&self, message: &'m [u8]) -> &'m [u8] {
         self.fields.encoding.and_then(|span| encoding_token(span.of(message))).unwrap_or(b"7bit")
     }
