@@ -10,7 +10,7 @@ use posthaste_load_measure::machine;
 use posthaste_load_report::files;
 use posthaste_load_results::Results;
 use posthaste_load_study::Which;
-use posthaste_load_study::{BUILTIN, Options, Plan, conduct, load};
+use posthaste_load_study::{BUILTIN, Length, Options, Plan, conduct, expand, load};
 use posthaste_load_text::quantity::show_bytes;
 
 use crate::run::default_threads;
@@ -20,12 +20,15 @@ use crate::{Trouble, command_line};
 #[derive(Args)]
 pub struct StudyArgs {
     /// A built-in study (item-count, mailbox-size, koka, memory, pop3, compare, operations,
-    /// regress) or a file.
+    /// regress, storage-format) or a file.
     #[arg(value_name = "NAME-OR-FILE")]
     name: String,
     /// A version that takes minutes and has the same shape.
     #[arg(long)]
     quick: bool,
+    /// A version that takes seconds, to see that the study works here. Its figures mean nothing.
+    #[arg(long, conflicts_with = "quick")]
+    shortest: bool,
     /// Print the study's steps and how long they take, and exit.
     #[arg(long)]
     plan: bool,
@@ -69,12 +72,17 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
         print!("{text}");
         return Ok(());
     }
-    let study = load(&args.name, args.quick).map_err(Trouble::usage)?;
+    let length = match (args.shortest, args.quick) {
+        (true, _) => Length::Shortest,
+        (false, true) => Length::Quick,
+        (false, false) => Length::Full,
+    };
+    let study = load(&args.name, length).map_err(Trouble::usage)?;
     if args.show {
         print!("{}", study.source);
         return Ok(());
     }
-    let names: Vec<String> = args.servers.iter().map(|s| s.name().to_owned()).collect();
+    let names: Vec<String> = expand(&study, &args.servers).iter().map(|s| s.name().to_owned()).collect();
     if (1..names.len()).any(|n| names[..n].contains(&names[n])) {
         return Err(Trouble::usage("two servers have the same name"));
     }

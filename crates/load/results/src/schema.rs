@@ -544,6 +544,9 @@ pub struct Analysis {
     pub findings: Vec<String>,
     /// Curves to plot.
     pub plots: Vec<Plot>,
+    /// Bars to draw.
+    #[serde(default)]
+    pub charts: Vec<BarChart>,
     /// Tables to print.
     pub tables: Vec<Table>,
 }
@@ -576,6 +579,37 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
     /// A fitted or projected line rather than measured points: drawn dashed.
     pub fitted: bool,
+}
+
+/// A chart of bars: what `report` draws where the axis has names.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct BarChart {
+    /// Title.
+    pub title: String,
+    /// The axis, with unit.
+    pub x: String,
+    /// Names of the colours.
+    pub series: Vec<String>,
+    /// The rows, from the top.
+    pub rows: Vec<BarRow>,
+}
+
+/// A row of bars.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct BarRow {
+    /// Its name.
+    pub name: String,
+    /// Its bars, from the top.
+    pub bars: Vec<Bar>,
+}
+
+/// A bar.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Bar {
+    /// Its parts from the left: the index of the series, and how long.
+    pub parts: Vec<(usize, f64)>,
+    /// The text at its end.
+    pub note: String,
 }
 
 /// A table: what `report` prints.

@@ -64,6 +64,7 @@ pub fn analyse(points: Points) -> Analysis {
     load.log_x = true;
     Analysis {
         findings,
+        charts: Vec::new(),
         plots: vec![per_session, per_message, per_message_log, rate, listing, load],
         tables: vec![
             columns(points),

@@ -85,7 +85,12 @@ pub fn analyse(points: Points) -> Analysis {
     tables.push(split(points));
     tables.extend(hottest(points));
     tables.extend(simulated(points));
-    Analysis { findings, plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(), tables }
+    Analysis {
+        findings,
+        plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(),
+        charts: Vec::new(),
+        tables,
+    }
 }
 
 fn short(workload: &str) -> &str {

@@ -83,7 +83,12 @@ pub fn analyse(points: Points) -> Analysis {
         }
     }
     let head = ["Server", "memory (MB)", "program", "CPU (s)"].map(str::to_owned).to_vec();
-    Analysis { findings, plots, tables: vec![Table { title: "CPU by role".into(), head, rows }] }
+    Analysis {
+        findings,
+        plots,
+        charts: Vec::new(),
+        tables: vec![Table { title: "CPU by role".into(), head, rows }],
+    }
 }
 
 #[cfg(test)]

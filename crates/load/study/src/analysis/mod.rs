@@ -3,12 +3,14 @@
 mod bottleneck;
 mod capacity;
 mod compare;
+mod formats;
 mod items;
 mod koka;
 mod memory;
 mod operations;
 mod pop3;
 mod regress;
+mod spread;
 mod versions;
 
 use posthaste_load_results::{Analysis, Curve, Plot, RunResult, ServerFacts, StudyPoint, StudyResult};
@@ -28,6 +30,7 @@ pub fn analyse(which: file::Analysis, servers: &[ServerFacts], points: &[StudyPo
         file::Analysis::Compare => compare::analyse(points),
         file::Analysis::Operations => operations::analyse(points),
         file::Analysis::Regress => regress::analyse(points),
+        file::Analysis::StorageFormat => formats::analyse(points),
     }
 }
 

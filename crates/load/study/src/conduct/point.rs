@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
-use posthaste_load_drive::run::{ClusterOptions, Pools, RunOptions, SendBy, run};
+use posthaste_load_drive::run::{ClusterOptions, Outside, Pools, RunOptions, SendBy, run};
 use posthaste_load_measure::{self as measure, WatchTarget};
 use posthaste_load_results::{HotFunction, Offered, RunResult, StudyPoint};
 use posthaste_load_text::quantity::show_duration;
@@ -13,7 +13,7 @@ use posthaste_load_workload::{Protocol, Think};
 
 use super::work::Work;
 use crate::plan::{PlannedPoint, Stage};
-use crate::server::{Instance, Which};
+use crate::server::{ELSEWHERE, Instance, Which};
 
 /// Virtual users with which raising load begins.
 const CLIENTS_FIRST: u32 = 2;
@@ -42,6 +42,7 @@ impl Work<'_> {
         let place = format!("{}/{}{rounds}", number + 1, stage.points.len());
         self.say(&format!("{} {place}: {name}, {}", which.name(), at.join(", ")));
         let options = self.run_options(which, stage, point, instance, &accounts[point.population]);
+        let before = self.taken();
         let mut run = match (&options, point.clients) {
             (Err(why), _) => Err(why.clone()),
             (Ok(options), Some(_)) => measure(options.clone()),
@@ -53,6 +54,7 @@ impl Work<'_> {
         }
         if let Ok(run) = &mut run {
             self.say(&summary(run));
+            self.note_taken(before, run);
             if let (Some(length), Some(server), Ok(options), false) =
                 (point.profile, &mut run.server, options, self.interrupted)
             {
@@ -62,6 +64,26 @@ impl Work<'_> {
         }
         let (server, at) = (which.name().to_owned(), point.at.clone());
         self.points.push(StudyPoint { server, at, workload: name, round, run: run.map(Box::new) });
+    }
+
+    /// Messages that the other server has taken, and of these, those that were not as sent.
+    fn taken(&self) -> (u64, u64) {
+        self.other.as_ref().map_or((0, 0), |o| (o.taken.messages(), o.taken.altered() + o.taken.foreign()))
+    }
+
+    /// Records what the other server took during a run. What it took is counted until the run ends, so
+    /// messages that wait in a queue then are not in it.
+    fn note_taken(&self, before: (u64, u64), run: &mut RunResult) {
+        let now = self.taken();
+        if self.other.is_none() {
+            return;
+        }
+        run.settings.insert("messages taken by the other server".into(), (now.0 - before.0).to_string());
+        if now.1 > before.1 {
+            let altered = now.1 - before.1;
+            run.caveats
+                .push(format!("{altered} messages for the other server came altered or were not sent by us"));
+        }
     }
 
     /// Load raised until the server is busy enough or nothing more comes of it; then held.
@@ -107,7 +129,21 @@ impl Work<'_> {
         instance: &Instance,
         accounts: &Accounts,
     ) -> Result<RunOptions, String> {
-        let workload = point.workload(self.study);
+        let mut workload = point.workload(self.study);
+        let mail = which.mail();
+        if !self.study.arms.is_empty() {
+            workload.rich = mail.rich;
+        }
+        if let Some(sizes) = self.study.sizes.as_ref().filter(|_| self.study.users.is_some()) {
+            workload.sizes = sizes.clone();
+        }
+        let outside = match &instance.routes {
+            Some(by) if mail.outside > 0.0 => {
+                Some(Outside { domain: ELSEWHERE.into(), share: mail.outside, by: Some(by.clone()) })
+            }
+            _ => None,
+        };
+        let pools = Pools { receiving: self.study.users.map(|users| users.receiving), outside };
         let send = match &instance.send {
             _ if !workload.sends() => None,
             Some(target) => Some(SendBy::Mail(target.clone())),
@@ -161,7 +197,7 @@ impl Work<'_> {
                 Some(pid) => WatchTarget::Local { pid: Some(pid), cgroup: instance.cgroup.clone() },
                 None => WatchTarget::Nothing,
             },
-            pools: Pools::default(),
+            pools,
             transactions_each: None,
             figures: instance.figures.clone(),
             mhz: None,

@@ -79,6 +79,8 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         imaps: loopback("imaps", imaps)?,
         pop3: None,
         send: Some(loopback("lmtp", lmtp)?),
+        routes: None,
+        import: None,
         pid: Some(child.pid()),
         cgroup: child.cgroup(),
         figures: None,

@@ -3,11 +3,13 @@
 
 mod cyrus;
 mod dovecot;
+mod flavour;
 mod folder;
 mod group;
 mod posthaste;
 mod process;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -16,22 +18,27 @@ use posthaste_load_drive::{Scheme, Target};
 use posthaste_load_measure::Figures;
 use posthaste_load_results::ServerFacts;
 
-pub use process::Child;
+use crate::arms::{InArm, MailMix};
+pub use flavour::Flavour;
+pub use posthaste::Import;
+pub use process::{Child, output};
 
 /// The password of every account of a study.
 pub const PASSWORD: &str = "measured";
 
 /// Which server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Which {
     /// Ours, by its binary.
     Posthaste,
-    /// Debian's Dovecot.
-    Dovecot,
+    /// Debian's Dovecot, in one of its forms.
+    Dovecot(Flavour),
     /// Debian's Cyrus.
     Cyrus,
     /// A build of ours: its name and its binary.
     Build(Build),
+    /// Ours, in one arm of a study.
+    Arm(InArm),
     /// One that runs: its name, addresses and process.
     Running(Running),
 }
@@ -63,19 +70,22 @@ pub struct Running {
 impl FromStr for Which {
     type Err = String;
 
-    /// `posthaste`, `dovecot`, `cyrus`, `NAME=/path/to/posthaste`, or
+    /// `posthaste`, `dovecot`, `dovecot-FORM`, `cyrus`, `NAME=/path/to/posthaste`, or
     /// `NAME=imap://HOST:PORT[,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "posthaste" => return Ok(Self::Posthaste),
-            "dovecot" => return Ok(Self::Dovecot),
             "cyrus" => return Ok(Self::Cyrus),
             _ => {}
         }
+        if let Some(flavour) = Flavour::named(text) {
+            return Ok(Self::Dovecot(flavour));
+        }
         let wrong = || {
             format!(
-                "`{text}` is not posthaste, dovecot, cyrus, NAME=/path/to/posthaste or \
-                 NAME=imap://HOST:PORT[,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]"
+                "`{text}` is not posthaste, {}, cyrus, NAME=/path/to/posthaste or \
+                 NAME=imap://HOST:PORT[,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]",
+                Flavour::words().collect::<Vec<_>>().join(", ")
             )
         };
         let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
@@ -118,10 +128,19 @@ impl Which {
     pub fn name(&self) -> &str {
         match self {
             Self::Posthaste => "Posthaste",
-            Self::Dovecot => "Dovecot",
+            Self::Dovecot(flavour) => flavour.name(),
             Self::Cyrus => "Cyrus",
             Self::Build(build) => &build.name,
+            Self::Arm(arm) => &arm.name,
             Self::Running(running) => &running.name,
+        }
+    }
+
+    /// The mail that it gets in a study with arms: those of others get none that only we convert.
+    pub(crate) fn mail(&self) -> MailMix {
+        match self {
+            Self::Arm(arm) => arm.arm.mail,
+            _ => MailMix::default(),
         }
     }
 }
@@ -141,7 +160,12 @@ pub struct Setting<'a> {
     pub posthaste: Option<PathBuf>,
     /// Run it under cachegrind, which writes its counts to this file.
     pub counts: Option<PathBuf>,
+    /// The other server, to which mail for [`ELSEWHERE`] is sent on.
+    pub sink: Option<SocketAddr>,
 }
+
+/// The domain of the other server.
+pub const ELSEWHERE: &str = "elsewhere.example";
 
 /// A server that accepts connections.
 pub struct Instance {
@@ -153,6 +177,10 @@ pub struct Instance {
     pub pop3: Option<Target>,
     /// LMTP.
     pub send: Option<Target>,
+    /// SMTP, for mail that it sends on to [`ELSEWHERE`].
+    pub routes: Option<Target>,
+    /// Its own import, with which it is filled.
+    pub import: Option<Import>,
     /// The root of its process tree.
     pub pid: Option<u32>,
     /// Its control group, if it was given one.
@@ -171,20 +199,27 @@ pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
         // What an earlier start has read is in the cache of the system, and no longer in a group.
         folder::forget(setting.folder);
     }
-    if setting.counts.is_some() && !matches!(which, Which::Posthaste | Which::Build(_)) {
+    if setting.counts.is_some() && !matches!(which, Which::Posthaste | Which::Build(_) | Which::Arm(_)) {
         return Err(format!(
             "{} starts processes that change users and end with their sessions: cachegrind does not follow them",
             which.name()
         ));
     }
     match which {
-        Which::Posthaste => posthaste::start(setting),
-        Which::Dovecot => with_other_ports(|| dovecot::start(setting)),
+        Which::Posthaste => posthaste::start(setting, ""),
+        Which::Dovecot(flavour) => with_other_ports(|| dovecot::start(setting, *flavour)),
         Which::Cyrus => with_other_ports(|| cyrus::start(setting)),
         Which::Build(build) => {
             let setting = Setting { posthaste: Some(build.program.clone()), ..setting.clone() };
-            let mut instance = posthaste::start(&setting)?;
+            let mut instance = posthaste::start(&setting, "")?;
             instance.facts.name.clone_from(&build.name);
+            Ok(instance)
+        }
+        Which::Arm(arm) => {
+            let posthaste = arm.program.clone().or_else(|| setting.posthaste.clone());
+            let mut instance =
+                posthaste::start(&Setting { posthaste, ..setting.clone() }, &arm.arm.settings)?;
+            instance.facts.name.clone_from(&arm.name);
             Ok(instance)
         }
         Which::Running(running) => match (setting.cpus, setting.memory_mb) {
@@ -216,6 +251,8 @@ fn of_running(running: &Running) -> Instance {
         imaps: running.imap.clone(),
         pop3: running.pop3.clone(),
         send: running.send.clone(),
+        routes: None,
+        import: None,
         pid: running.pid,
         cgroup: None,
         figures: None,
@@ -271,7 +308,8 @@ mod tests {
 
     #[test]
     fn servers_by_name() {
-        assert_eq!("dovecot".parse::<Which>(), Ok(Which::Dovecot));
+        assert_eq!("dovecot".parse::<Which>(), Ok(Which::Dovecot(Flavour::Sdbox)));
+        assert_eq!("dovecot-maildir".parse::<Which>().unwrap().name(), "Dovecot Maildir");
         let Which::Running(r) = "mine=imaps://mail:993,pop3://mail,lmtp://mail:24,pid=7".parse().unwrap()
         else {
             panic!()
