@@ -80,6 +80,8 @@ pub fn main(args: &RegressArgs) -> Result<(), Trouble> {
         folder,
         keep: args.work.is_some(),
         posthaste: None,
+        server_cpus: None,
+        agent_token: None,
         command: command_line(),
         threads: args.threads.unwrap_or_else(default_threads),
         seed: 1,
@@ -99,7 +101,7 @@ fn build(name: &str, program: &std::path::Path) -> Result<Which, Trouble> {
 
 fn conclude(args: &RegressArgs, study: &Study, options: &Options) -> Result<(), Trouble> {
     let plan = Plan::of(study, machine::facts(None).cpus);
-    room(&plan, &options.folder).map_err(Trouble::failed)?;
+    room(plan.disk_bytes_of(study, options.servers.len()), &options.folder).map_err(Trouble::failed)?;
     if !args.quiet {
         eprint!("{}", plan.describe(study, &["old".into(), "new".into()]));
     }

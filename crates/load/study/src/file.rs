@@ -376,7 +376,7 @@ mod tests {
             said("inbox-sync", "inbox-snyc")
         );
         assert!(said("\"2m\"", "\"soon\"").contains("not a duration"));
-        assert!(said("analysis =", "rounds = 0\nanalysis =").contains("from 1 to 99"));
+        assert!(said("rounds = 3", "rounds = 0").contains("from 1 to 99"));
         let shortest = parse(text, "x.toml", Length::Shortest).unwrap_err().to_string();
         assert!(shortest.contains("--quick"), "{shortest}");
         assert!(load("item-cuont", Length::Full).unwrap_err().to_string().contains("item-count"));

@@ -7,6 +7,7 @@
 
 mod analysis;
 mod arms;
+mod columns;
 mod conduct;
 mod file;
 mod plan;
@@ -14,11 +15,11 @@ mod pools;
 mod server;
 
 pub use analysis::{Judgement, judge};
-pub use arms::expand;
+pub use columns::expand;
 pub use conduct::{Options, conduct};
 pub use file::{Analysis, Study, load};
 pub use plan::Plan;
-pub use server::{Build, Which};
+pub use server::{Build, Running, Which};
 
 /// Which version of a study.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -21,6 +21,10 @@ const FILL_BYTES_PER_S: f64 = 60e6;
 /// Bytes that a message of its own file takes beside its own: half a block is lost at the end, and
 /// an index knows it.
 const FILE_BYTES: f64 = 4096.0;
+/// Bytes a second with which a filled store is copied, and the start of a server. Only for
+/// estimates.
+const COPY_BYTES_PER_S: f64 = 200e6;
+const START: Duration = Duration::from_secs(2);
 /// Rounds of raising load that are reckoned with.
 const RAISES: u32 = 3;
 
@@ -195,7 +199,8 @@ impl Plan {
             (None, None) => {
                 let fill = &w.fill;
                 let wish = Wish::new(fill.inbox, fill.folders, fill.per_folder, sizes);
-                // The workloads of a study with pools are of the same users, if they want the same mail.
+                // The workloads of a study with pools are of the same users, if they want the same
+                // mail.
                 let same = study.users.is_some()
                     && self.populations.iter().all(|p| p.wish.mailboxes == wish.mailboxes);
                 (if same { "user".to_owned() } else { format!("{}-", w.name) }, wish)
@@ -222,6 +227,15 @@ impl Plan {
         self.mail_bytes() + self.populations.iter().map(|p| (p.messages() * FILE_BYTES) as u64).sum::<u64>()
     }
 
+    /// Bytes of disk that so many servers may take. Servers that take turns are all filled at
+    /// first, and of one a copy is measured.
+    pub fn disk_bytes_of(&self, study: &Study, servers: usize) -> u64 {
+        let at_once = if study.rounds > 1 || study.put_back { servers.max(1) as u64 } else { 1 };
+        // One copy at a time is measured in.
+        let copies = if study.put_back { at_once.saturating_add(1) } else { at_once };
+        self.disk_bytes().saturating_mul(copies)
+    }
+
     /// How long it takes on one server, roughly: filling, measuring.
     pub fn estimate(&self, study: &Study) -> (Duration, Duration) {
         let fill: f64 = self
@@ -237,10 +251,13 @@ impl Plan {
         if study.load.is_some() {
             point += (t.trial + Duration::from_secs(2)) * RAISES;
         }
+        if study.put_back {
+            point += START + Duration::from_secs_f64(self.mail_bytes() as f64 / COPY_BYTES_PER_S);
+        }
         let points = self.stages.iter().flat_map(|s| &s.points);
         let profiles: Duration = points.filter_map(|p| Some(p.profile? + t.ramp + t.warmup)).sum();
         let runs = u32::try_from(self.points()).unwrap_or(u32::MAX).saturating_mul(study.rounds);
-        let all = point * runs + profiles * study.rounds;
+        let all = point * runs + profiles;
         (Duration::from_secs_f64(fill), all)
     }
 
@@ -343,9 +360,9 @@ mod tests {
     fn koka_is_both_mixes_and_fewer_processors() {
         let study = load("koka", Length::Full).unwrap();
         let plan = Plan::of(&study, 2);
-        // Six numbers of clients, one with think time and two of processors, in two mixes.
-        assert_eq!((plan.points(), plan.stages.len(), plan.populations.len()), (18, 3, 2));
-        assert_eq!(plan.populations[0].count, 200);
+        // Eight numbers of clients, one with think time and two of processors, in two mixes.
+        assert_eq!((plan.points(), plan.stages.len(), plan.populations.len()), (22, 3, 2));
+        assert_eq!(plan.populations[0].count, 400);
         let of = |wanted: fn(&&PlannedPoint) -> bool| {
             plan.stages.iter().flat_map(|s| &s.points).filter(wanted).count()
         };
@@ -353,7 +370,7 @@ mod tests {
         // The functions are sampled at 90 clients, once in each mix: not again on fewer processors.
         assert_eq!(of(|p| p.profile.is_some()), 2);
         assert!(plan.caveats[0].starts_with("3 settings of processors left out"), "{:?}", plan.caveats);
-        assert!(plan.describe(&study, &["posthaste".into()]).contains("18 points on each of 1 server,"));
+        assert!(plan.describe(&study, &["posthaste".into()]).contains("22 points on each of 1 server,"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The messages of an account as a Maildir, for a server's own import.
 //!
-//! APPEND stores a message as the client sent it (RFC 9051 §6.3.12). An import stores it in the form
-//! that the account has for mail.
+//! APPEND stores a message as the client sent it (RFC 9051 §6.3.12). An import stores it in the
+//! form that the account has for mail.
 
 use std::fs;
 use std::io;

@@ -1,5 +1,5 @@
-//! Seed 002's tables: what each form of storing mail costs. A column for each arm and server, and the
-//! article's figures beside ours as ratios to `mime`.
+//! Seed 002's tables: what each form of storing mail costs. A column for each arm and server, and
+//! the article's figures beside ours as ratios to `mime`.
 //!
 //! A cell is the median over the rounds, with the least and the greatest.
 
@@ -8,7 +8,7 @@ use posthaste_load_results::{
 };
 
 use super::operations::cpu_us;
-use super::spread::{Spread, spread};
+use super::spread::{Spread, shown, spread};
 use super::{Points, figure};
 
 /// The arm that others are compared with: the article's cheapest.
@@ -209,7 +209,7 @@ impl<'a> Columns<'a> {
     fn role_names(self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for (_, run) in self.points.measured().filter(|(p, _)| p.workload == self.workload) {
-            for (name, _) in roles(run) {
+            for (name, _) in roles(run).into_iter().filter(|(_, minutes)| *minutes > 0.0) {
                 if !names.contains(&name) {
                     names.push(name);
                 }
@@ -317,10 +317,6 @@ fn is_arm(name: &str) -> bool {
     article_or_items(name) || name == PEERS_MAIL
 }
 
-fn shown(value: Option<Spread>) -> String {
-    value.map_or("–".into(), Spread::show)
-}
-
 fn transaction<'r>(run: &'r RunResult, name: &str) -> Option<&'r posthaste_load_results::Summary> {
     run.transactions.iter().find(|t| t.name == name).map(|t| &t.summary)
 }
@@ -342,9 +338,10 @@ fn roles(run: &RunResult) -> Vec<(String, f64)> {
         None => roles.push((name, seconds / 60.0)),
     };
     for command in &counted.commands {
-        let name = match (command.protocol.as_str(), command.command.as_str()) {
-            ("imap" | "pop3", _) => format!("{} sessions", command.protocol.to_uppercase()),
-            ("lmtp" | "smtp" | "submission", _) | (_, "queue") => "router".to_owned(),
+        let name = match command.protocol.as_str() {
+            "imap" | "pop3" => format!("{} sessions", command.protocol.to_uppercase()),
+            "lmtp" | "smtp" | "submission" | "queue" => "router".to_owned(),
+            "index" => "search index".to_owned(),
             _ => "background".to_owned(),
         };
         add(name, command.amounts.cpu_ns as f64 / 1e9);

@@ -101,6 +101,12 @@ impl<'a> Points<'a> {
     }
 }
 
+/// A run for tests of other modules.
+#[cfg(test)]
+pub fn tests_run(cpu_s: f64, count: u64) -> RunResult {
+    operations::tests::run(cpu_s, count)
+}
+
 /// A plot with these axes.
 fn plot(title: &str, x: &str, y: &str, curves: Vec<Curve>) -> Plot {
     let curves = curves.into_iter().filter(|c| !c.points.is_empty()).collect();

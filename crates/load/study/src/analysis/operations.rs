@@ -5,7 +5,7 @@
 
 use posthaste_load_results::{Analysis, RunResult, StudyPoint, Table};
 
-use super::spread::{Spread, spread};
+use super::spread::{shown, spread};
 use super::{Points, figure, whole};
 
 /// Server CPU of one transaction, in microseconds.
@@ -59,7 +59,7 @@ fn table(points: Points, items: Option<f64>, title: &str, of: fn(&RunResult) -> 
         let mut first = None;
         for (n, server) in points.servers().enumerate() {
             let value = spread(points, server, wanted, of);
-            row.push(value.map_or("–".into(), Spread::show));
+            row.push(shown(value));
             if n == 0 {
                 first = value;
             } else {

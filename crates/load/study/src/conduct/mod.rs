@@ -5,6 +5,7 @@
 //! points are kept.
 
 mod point;
+mod processors;
 mod put_back;
 mod simulate;
 mod turns;
@@ -22,7 +23,7 @@ use posthaste_load_results::{SCHEMA, ServerFacts, StudyPoint, StudyResult};
 
 use crate::Length;
 use crate::analysis::analyse;
-use crate::arms::expand;
+use crate::columns::expand;
 use crate::file::Study;
 use crate::plan::{Plan, Stage};
 use crate::server::{self, Import, Instance, PASSWORD, Setting, Which};
@@ -38,6 +39,9 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
     interrupt::listen();
     let machine = machine::facts(None);
     let plan = Plan::of(study, machine.cpus);
+    if let Some(cpus) = options.server_cpus {
+        processors::keep_to_the_last(cpus, machine.cpus)?;
+    }
     let dialer = Dialer::new(Trust::Anyone, PATIENCE).map_err(|e| e.to_string())?;
     let options = &Options { servers: expand(study, &options.servers), ..options.clone() };
     let other = OtherServer::for_study(&options.servers)?;
@@ -68,10 +72,17 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
         }
     }
     let mut caveats = plan.caveats.clone();
-    caveats.push(format!(
-        "servers and generator share the {} processors of one machine: throughput is what both together reach",
-        machine.cpus
-    ));
+    caveats.push(match options.server_cpus {
+        None => format!(
+            "servers and generator share the {} processors of one machine: throughput is what both together reach",
+            machine.cpus
+        ),
+        Some(cpus) => format!(
+            "servers have {cpus} of the machine's {} processors, and the generator has the others; CPU in percent is of \
+             the server's own",
+            machine.cpus
+        ),
+    });
     if plan.stages.iter().any(|stage| stage.memory_mb.is_some()) {
         caveats.push(
             "memory is the limit of each server's control group, the system's cache of its files included; the caches of \
@@ -169,13 +180,19 @@ impl Work<'_> {
         let setting = Setting {
             folder,
             accounts,
-            cpus: stage.cpus,
+            cpus: self.cpus(which, stage),
             memory_mb: stage.memory_mb,
             posthaste: self.options.posthaste.clone(),
             counts: None,
             sink: self.other.as_ref().map(|o| o.address).filter(|_| which.mail().outside > 0.0),
         };
         server::start(which, &setting)
+    }
+
+    /// The processors that a server is kept to.
+    fn cpus(&self, which: &Which, stage: &Stage) -> Option<u32> {
+        let all = self.options.server_cpus.filter(|_| !matches!(which, Which::Running(_)));
+        stage.cpus.or(all)
     }
 
     /// Removes a server's data, unless the options keep it.

@@ -11,6 +11,7 @@ use posthaste_load_results::{HotFunction, Offered, RunResult, StudyPoint};
 use posthaste_load_text::quantity::show_duration;
 use posthaste_load_workload::{Protocol, Think};
 
+use super::processors::of_its_own;
 use super::work::Work;
 use crate::plan::{PlannedPoint, Stage};
 use crate::server::{ELSEWHERE, Instance, Which};
@@ -46,8 +47,11 @@ impl Work<'_> {
         let mut run = match (&options, point.clients) {
             (Err(why), _) => Err(why.clone()),
             (Ok(options), Some(_)) => measure(options.clone()),
-            (Ok(options), None) => self.raised(options.clone()),
+            (Ok(options), None) => self.raised(options.clone(), self.cpus(which, stage)),
         };
+        if let (Ok(run), Some(_)) = (&mut run, point.clients) {
+            of_its_own(run, self.cpus(which, stage));
+        }
         self.interrupted |= interrupt::happened();
         if run.as_ref().is_ok_and(|r| r.outcome.interrupted && r.window.end_s <= r.window.start_s) {
             run = Err("interrupted before anything was measured".into());
@@ -56,7 +60,7 @@ impl Work<'_> {
             self.say(&summary(run));
             self.note_taken(before, run);
             if let (Some(length), Some(server), Ok(options), false) =
-                (point.profile, &mut run.server, options, self.interrupted)
+                (point.profile.filter(|_| round == 0), &mut run.server, options, self.interrupted)
             {
                 self.say("  once more, sampling the server's functions");
                 server.hottest = Some(hottest(instance.pid, options, length));
@@ -71,8 +75,8 @@ impl Work<'_> {
         self.other.as_ref().map_or((0, 0), |o| (o.taken.messages(), o.taken.altered() + o.taken.foreign()))
     }
 
-    /// Records what the other server took during a run. What it took is counted until the run ends, so
-    /// messages that wait in a queue then are not in it.
+    /// Records what the other server took during a run. What it took is counted until the run ends,
+    /// so messages that wait in a queue then are not in it.
     fn note_taken(&self, before: (u64, u64), run: &mut RunResult) {
         let now = self.taken();
         if self.other.is_none() {
@@ -87,7 +91,12 @@ impl Work<'_> {
     }
 
     /// Load raised until the server is busy enough or nothing more comes of it; then held.
-    fn raised(&self, options: RunOptions) -> Result<RunResult, String> {
+    fn raised(&self, options: RunOptions, cpus: Option<u32>) -> Result<RunResult, String> {
+        let measure = |options: RunOptions| {
+            let mut run = measure(options)?;
+            of_its_own(&mut run, cpus);
+            Ok::<_, String>(run)
+        };
         let Some(load) = self.study.load else { return measure(options) };
         let mut clients = CLIENTS_FIRST.min(load.clients_max);
         let mut before = 0.0;
@@ -163,7 +172,7 @@ impl Work<'_> {
         ] {
             settings.insert(name.to_owned(), value);
         }
-        if let Some(cpus) = stage.cpus {
+        if let Some(cpus) = self.cpus(which, stage) {
             settings.insert("server's processors".into(), cpus.to_string());
         }
         match &send {
@@ -180,7 +189,7 @@ impl Work<'_> {
         };
         Ok(RunOptions {
             server,
-            cluster: ClusterOptions::default(),
+            cluster: ClusterOptions { others: instance.nodes.clone(), ..ClusterOptions::default() },
             send,
             accounts: accounts.clone(),
             clients: point.clients.unwrap_or(CLIENTS_FIRST),
@@ -193,9 +202,12 @@ impl Work<'_> {
             seed: self.options.seed,
             audit: false,
             dialer: self.dialer.clone(),
-            watch: match instance.pid {
-                Some(pid) => WatchTarget::Local { pid: Some(pid), cgroup: instance.cgroup.clone() },
-                None => WatchTarget::Nothing,
+            watch: match (&instance.agent, &self.options.agent_token, instance.pid) {
+                (Some(address), Some(token), pid) => {
+                    WatchTarget::Agent { address: address.clone(), token: token.clone(), pid }
+                }
+                (_, _, Some(pid)) => WatchTarget::Local { pid: Some(pid), cgroup: instance.cgroup.clone() },
+                (_, _, None) => WatchTarget::Nothing,
             },
             pools,
             transactions_each: None,

@@ -1,9 +1,9 @@
 //! The filled store is put back before each point: every point of every server begins with the same
 //! mail, and with a server that was just started.
 //!
-//! A server is filled once and stopped, and its folder is set aside. Before each point a copy of that
-//! folder takes the place of the one that was measured in. One server runs at a time, and the servers
-//! take turns at each point, round after round, as in [`super::turns`].
+//! A server is filled once and stopped, and its folder is set aside. Before each point a copy of
+//! that folder takes the place of the one that was measured in. One server runs at a time, and the
+//! servers take turns at each point, round after round, as in [`super::turns`].
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
@@ -77,7 +77,12 @@ pub(super) fn one_at_a_time(work: &mut Work) -> Result<Vec<ServerFacts>, String>
         }
     }
     let finished = players.into_iter().map(|mut player| {
-        if let Some(facts) = &mut player.facts {
+        if work.study.simulate.is_some()
+            && player.is_ours_to_stop()
+            && let Err(why) = copy(&player.filled(), &player.folder)
+        {
+            work.say(&why);
+        } else if let Some(facts) = &mut player.facts {
             facts.simulated = work.simulated(player.which, &player.folder, &accounts);
         }
         work.clear(&player.folder);
@@ -125,7 +130,13 @@ fn take_turns(work: &mut Work, players: &[Player], place: Place, accounts: &[Acc
         };
         let started = started.and_then(|()| work.start(player.which, &player.folder, place.stage, accounts));
         match started {
-            Ok(instance) => work.point(player.which, place, &instance, accounts),
+            Ok(instance) => {
+                work.point(player.which, place, &instance, accounts);
+                drop(instance);
+                if player.is_ours_to_stop() {
+                    work.clear(&player.folder);
+                }
+            }
             Err(why) => {
                 let point = place.stage.points.get(place.number).cloned();
                 let only = Stage { points: point.into_iter().collect(), ..*place.stage };

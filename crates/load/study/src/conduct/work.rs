@@ -23,6 +23,10 @@ pub struct Options {
     pub keep: bool,
     /// The binary of ours.
     pub posthaste: Option<PathBuf>,
+    /// Processors that servers are kept to; the instrument gets the others.
+    pub server_cpus: Option<u32>,
+    /// The token that agents of running servers know.
+    pub agent_token: Option<String>,
     /// The command line, for the record.
     pub command: Vec<String>,
     /// Threads of the generator.

@@ -81,7 +81,9 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         send: Some(loopback("lmtp", lmtp)?),
         routes: None,
         import: None,
+        nodes: Vec::new(),
         pid: Some(child.pid()),
+        agent: None,
         cgroup: child.cgroup(),
         figures: None,
         facts: ServerFacts {

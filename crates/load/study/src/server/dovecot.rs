@@ -60,7 +60,9 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
         send: if has_lmtp { Some(loopback("lmtp", lmtp)?) } else { None },
         routes: None,
         import: None,
+        nodes: Vec::new(),
         pid: Some(child.pid()),
+        agent: None,
         cgroup: child.cgroup(),
         figures: None,
         facts: ServerFacts {

@@ -60,7 +60,8 @@ impl Flavour {
                  service_count = 1000\n  process_min_avail = 2\n}\nservice lmtp {\n  process_min_avail = 2\n}\n\
                  mail_prefetch_count = 20\n"
             }
-            // Locks of mbox files are dotlocks and fcntl by default, which need a group of their own.
+            // Locks of mbox files are dotlocks and fcntl by default, which need a group of their
+            // own.
             Self::Mbox => "mbox_write_locks = fcntl\n",
             Self::Sdbox | Self::Mdbox | Self::Maildir => "",
         }

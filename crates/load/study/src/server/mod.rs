@@ -59,19 +59,31 @@ pub struct Running {
     pub name: String,
     /// Where mail is read.
     pub imap: Target,
+    /// Other nodes that serve the same accounts by IMAP.
+    pub nodes: Vec<Target>,
     /// Where mail is read by POP3, if it is.
     pub pop3: Option<Target>,
     /// Where mail is sent, if it can be.
     pub send: Option<Target>,
-    /// The root of its process tree, if it is on this machine.
+    /// The root of its process tree, on this machine or on the agent's.
     pub pid: Option<u32>,
+    /// The agent on its machine that reports its cost.
+    pub agent: Option<String>,
+}
+
+impl Running {
+    /// All its addresses.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
+        [&self.imap].into_iter().chain(&self.nodes).chain(&self.pop3).chain(&self.send)
+    }
 }
 
 impl FromStr for Which {
     type Err = String;
 
     /// `posthaste`, `dovecot`, `dovecot-FORM`, `cyrus`, `NAME=/path/to/posthaste`, or
-    /// `NAME=imap://HOST:PORT[,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]`.
+    /// `NAME=imap://HOST:PORT[,imap://NODE:PORT…][,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]
+    /// [,agent=HOST:PORT]`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "posthaste" => return Ok(Self::Posthaste),
@@ -84,7 +96,7 @@ impl FromStr for Which {
         let wrong = || {
             format!(
                 "`{text}` is not posthaste, {}, cyrus, NAME=/path/to/posthaste or \
-                 NAME=imap://HOST:PORT[,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]",
+                 NAME=imap://HOST:PORT[,imap://NODE:PORT][,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N][,agent=HOST:PORT]",
                 Flavour::words().collect::<Vec<_>>().join(", ")
             )
         };
@@ -97,14 +109,19 @@ impl FromStr for Which {
         if imap.scheme != Scheme::Imap || name.is_empty() {
             return Err(wrong());
         }
-        let mut running = Running { name: name.to_owned(), imap, pop3: None, send: None, pid: None };
+        let name = name.to_owned();
+        let mut running =
+            Running { name, imap, nodes: Vec::new(), pop3: None, send: None, pid: None, agent: None };
         for part in parts {
-            match part.strip_prefix("pid=") {
-                Some(pid) => running.pid = Some(pid.parse().map_err(|_| wrong())?),
+            match part.split_once('=') {
+                Some(("pid", pid)) => running.pid = Some(pid.parse().map_err(|_| wrong())?),
+                Some(("agent", agent)) if agent.contains(':') => running.agent = Some(agent.to_owned()),
+                Some(_) => return Err(wrong()),
                 None => {
                     let target: Target = part.parse()?;
+                    let name = &running.name;
                     match target.scheme {
-                        Scheme::Imap => return Err(wrong()),
+                        Scheme::Imap => running.nodes.push(target),
                         Scheme::Pop3 if running.pop3.is_some() => {
                             return Err(format!("`{name}` has two addresses of POP3: name one"));
                         }
@@ -181,8 +198,12 @@ pub struct Instance {
     pub routes: Option<Target>,
     /// Its own import, with which it is filled.
     pub import: Option<Import>,
+    /// Other nodes that serve the same accounts.
+    pub nodes: Vec<Target>,
     /// The root of its process tree.
     pub pid: Option<u32>,
+    /// The agent on its machine.
+    pub agent: Option<String>,
     /// Its control group, if it was given one.
     pub cgroup: Option<PathBuf>,
     /// Where it gives its own figures, if it does.
@@ -253,7 +274,9 @@ fn of_running(running: &Running) -> Instance {
         send: running.send.clone(),
         routes: None,
         import: None,
+        nodes: running.nodes.clone(),
         pid: running.pid,
+        agent: running.agent.clone(),
         cgroup: None,
         figures: None,
         facts: ServerFacts {
@@ -293,9 +316,11 @@ mod tests {
                     true => Ok(of_running(&Running {
                         name: "x".into(),
                         imap: loopback("imap", 1)?,
+                        nodes: Vec::new(),
                         pop3: None,
                         send: None,
                         pid: None,
+                        agent: None,
                     })),
                     false => Err("address in use".into()),
                 }
@@ -319,6 +344,9 @@ mod tests {
             ("mine", 993, 24, Some(7))
         );
         assert_eq!(r.pop3.unwrap().endpoint.port, 110);
+        let Which::Running(nodes) = "mine=imap://a,imap://b,agent=a:9200".parse().unwrap() else { panic!() };
+        assert_eq!((nodes.nodes[0].endpoint.host.as_str(), nodes.agent.as_deref()), ("b", Some("a:9200")));
+        assert_eq!(nodes.targets().count(), 2);
         let build = Which::Build(Build { name: "new".into(), program: "./posthaste".into() });
         assert_eq!("new=./posthaste".parse(), Ok(build));
         // The last of them does not win.
@@ -326,7 +354,15 @@ mod tests {
             let error = two.parse::<Which>().unwrap_err();
             assert!(error.contains("`x` has two addresses"), "{error}");
         }
-        for wrong in ["dovecote", "x=smtp://h", "=imap://h", "x=imap://h,pid=y", "=/bin/posthaste"] {
+        for wrong in [
+            "dovecote",
+            "x=smtp://h",
+            "=imap://h",
+            "x=imap://h,pid=y",
+            "x=imap://h,agent=h",
+            "x=imap://h,host=h:1",
+            "=/bin/posthaste",
+        ] {
             assert!(wrong.parse::<Which>().is_err(), "{wrong}");
         }
     }

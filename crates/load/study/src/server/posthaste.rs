@@ -65,7 +65,9 @@ pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
         send: Some(loopback("lmtp", port("lmtp")?)?),
         routes: smtp.map(|smtp| loopback("smtp", port(smtp)?)).transpose()?,
         import: Some(Import { program: program.clone(), config, data }),
+        nodes: Vec::new(),
         pid: Some(child.pid()),
+        agent: None,
         cgroup: child.cgroup(),
         figures: Some(Figures::Socket(folder.join("data").join("metrics.sock"))),
         facts: ServerFacts {

@@ -1,12 +1,12 @@
 //! Rich mail: messages with a `winmail.dat` (TNEF), as Outlook and Exchange send them.
 //!
 //! A server may convert such a message to MIME. So it has two digests: that of the message as sent,
-//! and that of its MIME by our own converter. The server makes the boundaries of the MIME from a hash
-//! of the message as it stored it, trace headers included. [`Unbound`] leaves those names out.
+//! and that of its MIME by our own converter. The server makes the boundaries of the MIME from a
+//! hash of the message as it stored it, trace headers included. [`Unbound`] leaves those names out.
 //!
-//! Encoding TNEF and converting it would cost the generator more than the server. So bodies are made
-//! once, and messages differ in their headers. Neither the body as sent nor its MIME depends on the
-//! header.
+//! Encoding TNEF and converting it would cost the generator more than the server. So bodies are
+//! made once, and messages differ in their headers. Neither the body as sent nor its MIME depends
+//! on the header.
 
 use base64::Engine as _;
 use posthaste_tnef::tags::{attribute, property};
@@ -50,13 +50,13 @@ impl RichPool {
         let mut random = Random::new(seed, STREAM);
         let attachments = if matches!(sizes, Sizes::Wide(_)) { ATTACHED_BODIES } else { 0 };
         let header = ANY_HEADER.len();
-        let mut make = |attached: bool| {
-            let bytes = (sizes.draw(&mut random, attached) as usize).saturating_sub(header);
-            body(bytes, attached, &mut random, (text, html))
+        let mut make = |with: With| {
+            let bytes = sizes.draw(&mut random, with == With::File) as usize;
+            body(bytes.saturating_sub(header), with, &mut random, (text, html))
         };
         Self {
-            plain: (0..PLAIN_BODIES).map(|_| make(false)).collect(),
-            attached: (0..attachments).map(|_| make(true)).collect(),
+            plain: (0..PLAIN_BODIES).map(|_| make(With::Text)).collect(),
+            attached: (0..attachments).map(|_| make(With::File)).collect(),
         }
     }
 
@@ -69,9 +69,21 @@ impl RichPool {
     }
 }
 
+/// The content of a body.
+#[derive(Clone, Copy, PartialEq)]
+enum With {
+    /// A text.
+    Text,
+    /// A text and a file.
+    File,
+}
+
 /// A text, and beside it a `winmail.dat` with the same as HTML in RTF, and a file.
-fn body(bytes: usize, attached: bool, random: &mut Random, (text, html): (&Pool, &Pool)) -> RichBody {
-    let words = if attached { TEXT_WITH_ATTACHMENT.min(bytes) } else { bytes.saturating_sub(700) };
+fn body(bytes: usize, with: With, random: &mut Random, (text, html): (&Pool, &Pool)) -> RichBody {
+    let words = match with {
+        With::Text => bytes.saturating_sub(700),
+        With::File => TEXT_WITH_ATTACHMENT.min(bytes),
+    };
     let mut page = b"<html><body>\r\n".to_vec();
     html.write(random, words * 2 / 3, &mut page);
     page.extend_from_slice(b"</body></html>\r\n");
@@ -87,7 +99,7 @@ fn body(bytes: usize, attached: bool, random: &mut Random, (text, html): (&Pool,
         )],
         ..Message::default()
     };
-    if attached {
+    if with == With::File {
         // Base64 makes four bytes of three.
         let file = (0..bytes.saturating_sub(words) * 3 / 4 / 8).flat_map(|_| random.next_u64().to_le_bytes());
         message.attachments.push(attachment(file.collect()));
