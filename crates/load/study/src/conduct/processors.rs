@@ -5,8 +5,8 @@
 
 use posthaste_load_results::RunResult;
 
-/// Keeps this process, and the threads that it starts from now on, to the processors from `first` to
-/// the last of `all`.
+/// Keeps this process, and the threads that it starts from now on, to the processors from `first`
+/// to the last of `all`.
 ///
 /// # Errors
 /// No processor is left for the instrument, or the system refuses.
