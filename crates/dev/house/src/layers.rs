@@ -31,7 +31,7 @@ const LOAD: [(&str, &[&str]); 10] = [
     ("drive", &["imap-client", "text", "workload", "results", "measure"]),
     ("null-server", &["workload"]),
     ("report", &["text", "results"]),
-    ("study", &["imap-client", "text", "workload", "results", "measure", "drive"]),
+    ("study", &["imap-client", "text", "workload", "results", "measure", "drive", "null-server"]),
     (
         "posthaste-load",
         &["imap-client", "text", "workload", "results", "measure", "drive", "null-server", "report", "study"],

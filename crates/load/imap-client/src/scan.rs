@@ -362,9 +362,8 @@ pub(crate) fn start_of(line: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
 
     #[derive(Default, PartialEq, Debug)]
     struct Seen(Vec<String>, Vec<u8>);

@@ -215,9 +215,8 @@ fn field(text: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn a_name_may_hold_anything() {

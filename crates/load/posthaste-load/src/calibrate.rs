@@ -18,8 +18,8 @@ use posthaste_load_results::RunResult;
 use posthaste_load_text::quantity;
 use posthaste_load_workload::{self as workload, Protocol, Think};
 
+use crate::Trouble;
 use crate::run::default_threads;
-use crate::trouble::Trouble;
 
 /// Share of the machine's processors that a generator may use besides the server it measures.
 const SHARE_MAX: f64 = 0.1;
@@ -94,7 +94,8 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
         imap: imap.clone(),
         lmtp: None,
         accounts: accounts.clone(),
-        wish: Wish::new(fill.inbox, fill.folders, fill.per_folder, fill.sizes.clone()),
+        wish: Wish::new(fill.inbox, fill.folders, fill.per_folder, fill.sizes.clone())
+            .with_rich(workload.rich),
         seed: 1,
         mail: None,
         parallel: 4,
@@ -126,7 +127,7 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
             figures: None,
             mhz: None,
             label: "null server".into(),
-            command: crate::command_line::command_line(),
+            command: crate::command_line(),
             settings: Default::default(),
             live: !args.quiet,
         },

@@ -13,7 +13,7 @@ use posthaste_load_drive::{Scheme, Target};
 use posthaste_load_measure::{Figures, WatchTarget};
 use posthaste_load_text::quantity;
 
-use crate::trouble::Trouble;
+use crate::Trouble;
 
 /// Accounts and how to reach them.
 #[derive(Args, Clone, Debug)]
@@ -160,9 +160,8 @@ pub fn target(url: &str, allowed: &[Scheme], flag: &str) -> Result<Target, Troub
 
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
-
     use super::*;
+    use std::fs::Permissions;
 
     fn said(trouble: Trouble) -> String {
         match trouble {

@@ -7,7 +7,7 @@ use posthaste_load_drive::interrupt;
 use posthaste_load_null_server::sink;
 use posthaste_load_text::quantity::show_bytes;
 
-use crate::trouble::Trouble;
+use crate::Trouble;
 
 /// Flags of `sink`.
 #[derive(Args)]

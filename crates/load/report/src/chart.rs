@@ -348,9 +348,8 @@ fn draw_axes(svg: &mut Markup, frame: &Frame, (x_ticks, y_ticks): (&[Tick], &[Ti
 
 #[cfg(test)]
 mod tests {
-    use posthaste_load_results::Curve;
-
     use super::*;
+    use posthaste_load_results::Curve;
 
     fn two_servers() -> Chart {
         let curve = |name: &str, points: &[(f64, f64)], fitted| Curve {

@@ -131,11 +131,9 @@ fn shown(target: &Target) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
-
-    use posthaste_imap_client::net::Trust;
-
     use super::*;
+    use posthaste_imap_client::net::Trust;
+    use std::io::{Read, Write};
 
     /// A server that greets and answers one command; returns the verdict on it for this scheme.
     fn said(greeting: &'static str, reply: &'static str, scheme: &str) -> Result<(), String> {

@@ -7,8 +7,7 @@ use posthaste_load_results::capacity::{
 use posthaste_load_results::fit::Polynomial;
 use posthaste_load_results::{Analysis, Curve, Plot, RunResult, StudyPoint, Table};
 
-use super::points::{Points, cpu_ms_per_user, figure, plot};
-use super::versions;
+use super::{Points, cpu_ms_per_user, figure, plot, versions};
 
 /// A figure of a run; none where it was not measured.
 type Figure<'f> = &'f dyn Fn(&RunResult) -> Option<f64>;
@@ -70,6 +69,7 @@ pub fn analyse(points: Points) -> Analysis {
     let table = Table { title: "Capacity".into(), head: head.map(str::to_owned).to_vec(), rows };
     Analysis {
         findings,
+        charts: Vec::new(),
         plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(),
         tables: if points.servers().count() > 1 {
             std::iter::once(table).chain(versions::tables(points)).collect()

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use posthaste_load_drive::{Accounts, interrupt};
 use posthaste_load_results::ServerFacts;
 
-use super::point::StudyPosition;
+use super::point::Place;
 use super::work::Work;
 use crate::plan::Stage;
 use crate::server::{Instance, Which};
@@ -68,7 +68,7 @@ fn begin(work: &mut Work, player: &mut Player, stage: &Stage, accounts: &[Accoun
     work.say(&format!("starting {}", player.which.name()));
     let started = work.start(player.which, &player.folder, stage, accounts).and_then(|instance| {
         if player.facts.is_none() && !work.interrupted {
-            work.fill(&instance, accounts)?;
+            work.fill(player.which, &instance, accounts)?;
         }
         Ok(instance)
     });
@@ -105,7 +105,7 @@ fn take_turns(work: &mut Work, players: &[Player], instances: &[Option<Instance>
             if work.interrupted {
                 return;
             }
-            let place = StudyPosition { stage: turns.stage, number, round: turns.round };
+            let place = Place { stage: turns.stage, number, round: turns.round };
             work.point(player.which, place, instance, turns.accounts);
         }
     }

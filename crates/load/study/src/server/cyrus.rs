@@ -10,8 +10,8 @@ use posthaste_load_results::ServerFacts;
 
 use super::dovecot::{certificate, number_of};
 use super::folder::open_to_all;
-use super::instance::{Instance, Setting, loopback, pinned};
 use super::process::{Child, free_port, output};
+use super::{Instance, Setting, loopback, pinned};
 
 /// The user and group it runs as.
 const USER: &str = "nobody";
@@ -79,7 +79,11 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         imaps: loopback("imaps", imaps)?,
         pop3: None,
         send: Some(loopback("lmtp", lmtp)?),
+        routes: None,
+        import: None,
+        nodes: Vec::new(),
         pid: Some(child.pid()),
+        agent: None,
         cgroup: child.cgroup(),
         figures: None,
         facts: ServerFacts {
