@@ -356,7 +356,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// `1:3,7` as a set.
-    pub(crate) fn num_set(&mut self, expected: &'static str) -> Parsed<NumSet> {
+    pub(crate) fn num_set<N>(&mut self, expected: &'static str) -> Parsed<NumSet<N>> {
         self.ranges(expected).map(NumSet::from_ranges)
     }
 

@@ -87,7 +87,7 @@ impl SearchIndex {
             let Some(segment) = segment else { return Ok(Turn::Again) };
             segments.push(segment);
         }
-        let scanned = NumSet::from_ranges(segments.iter().flat_map(|segment| segment.scanned()));
+        let scanned: NumSet = NumSet::from_ranges(segments.iter().flat_map(|segment| segment.scanned()));
         let merged = blocking(move || {
             let segments: Vec<&Segment> = segments.iter().map(Arc::as_ref).collect();
             let kept = |uid| live.as_ref().is_none_or(|live| live.contains(uid));

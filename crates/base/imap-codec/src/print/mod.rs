@@ -138,7 +138,7 @@ pub fn flag(out: &mut Vec<u8>, flag: &Flag) {
 }
 
 /// Appends `1:3,7`. The empty set has no spelling: nothing is appended.
-pub fn num_set(out: &mut Vec<u8>, set: &NumSet) {
+pub fn num_set<N>(out: &mut Vec<u8>, set: &NumSet<N>) {
     ranges(out, set.ranges());
 }
 

@@ -172,7 +172,7 @@ pub(super) enum Criterion {
         without: FlagSet,
     },
     Recent(Arc<NumSet>),
-    Seqs(Arc<NumSet>),
+    Seqs(Arc<NumSet<SeqNum>>),
     Uids(Arc<NumSet>),
     /// Internal date in `from..to`, unix seconds.
     Arrived {
@@ -408,13 +408,14 @@ impl Criterion {
     /// The number of ranges, if the criterion is a set.
     fn ranges(&self) -> Option<usize> {
         match self {
-            Self::Seqs(set) | Self::Uids(set) => Some(set.ranges().len()),
+            Self::Seqs(seqs) => Some(seqs.ranges().len()),
+            Self::Uids(uids) => Some(uids.ranges().len()),
             _ => None,
         }
     }
 
     /// The sequence numbers outside of which nothing matches; `None` if the key names none.
-    pub(super) fn within(&self, selected: &Selected) -> Option<NumSet> {
+    pub(super) fn within(&self, selected: &Selected) -> Option<NumSet<SeqNum>> {
         match self {
             Self::Seqs(seqs) => Some(NumSet::clone(seqs)),
             Self::Uids(uids) => Some(selected.announced.seqs_of_uids(uids)),
