@@ -2,7 +2,7 @@
 attachments, flags, search, sort, threads, copy, move, delete, folders, a draft, a message that is sent, new mail.
 Arguments: IMAP's port, submission's port, user, password, an empty folder to work in. The other user of the server is
 ben@example.org. Ends at the first thing amiss."""
-import base64, imaplib, json, os, pathlib, shutil, socket, subprocess, sys, time
+import base64, imaplib, json, os, pathlib, shutil, signal, socket, subprocess, sys, time
 
 imap, submission, user, password, work = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], pathlib.Path(sys.argv[5])
 INSTALLED, CONFIGURED = "/var/lib/roundcube", "/etc/roundcube"
@@ -151,7 +151,7 @@ site = f"http://127.0.0.1:{web}/"
 php = subprocess.Popen(
     ["php", "-d", "session.save_path=" + str(work), "-S", f"127.0.0.1:{web}", "-t", INSTALLED],
     env={**os.environ, "ROUNDCUBE_CONFIG_DIR": str(work / "config"), "PHP_CLI_SERVER_WORKERS": "4"},
-    stdout=subprocess.DEVNULL, stderr=open(work / "php.log", "wb"))
+    start_new_session=True, stdout=subprocess.DEVNULL, stderr=open(work / "php.log", "wb"))
 client = imaplib.IMAP4("127.0.0.1", imap, timeout=60)
 ok(client.login(user, password))
 browser = None
@@ -293,6 +293,9 @@ except BaseException:
         (work / "amiss.png").write_bytes(base64.b64decode(picture))
     raise
 finally:
-    for child in filter(None, (browser and browser.child, php)):
-        child.terminate()
-        child.wait()
+    if browser:
+        browser.child.terminate()
+        browser.child.wait()
+    # Its workers, too: they go on without it.
+    os.killpg(php.pid, signal.SIGTERM)
+    php.wait()
