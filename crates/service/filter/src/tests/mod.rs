@@ -15,6 +15,7 @@ use posthaste_testkit::FaultyDirectory;
 use crate::{Asked, Delivered, Envelope, Filter, Form, Refusals, RemoteClient, Undelivered};
 
 mod copies;
+mod groups;
 mod sent_on;
 
 const ANA: &str = "ana@example.org";
