@@ -7,7 +7,6 @@ use posthaste_directory::Account;
 use posthaste_queue::TlsWish;
 
 use crate::asked::Asked;
-use crate::filter::Envelope;
 use crate::form::Form;
 
 /// Where a message is kept if no script files it elsewhere.
@@ -56,15 +55,14 @@ pub(crate) struct Chain<'c> {
 }
 
 impl<'c> Chain<'c> {
-    /// A message as it comes: its form, what its sender wants of TLS, and who brought it.
-    pub(crate) fn of(envelope: &Envelope<'c>) -> Self {
-        let Envelope { tls, form, client, .. } = *envelope;
-        Self { tls, form, submitter: client.account, ..Self::default() }
+    /// A message as it comes: its form, and what its sender wants of TLS.
+    pub(crate) fn of(tls: TlsWish, form: Form) -> Self {
+        Self { tls, form, ..Self::default() }
     }
 
-    /// Brought by a user of this account.
-    pub(crate) fn submitted_by(self, account: &'c str) -> Self {
-        Self { submitter: Some(account), ..self }
+    /// Brought by a user of this account, if one has logged in.
+    pub(crate) fn submitted_by(self, account: Option<&'c str>) -> Self {
+        Self { submitter: account, ..self }
     }
 
     /// Whether its summary is counted: a script that sends it on holds one that is.
