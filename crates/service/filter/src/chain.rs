@@ -7,7 +7,6 @@ use posthaste_directory::Account;
 use posthaste_queue::{LeaseEnd, TlsWish};
 
 use crate::asked::Asked;
-use crate::filter::Envelope;
 use crate::form::Form;
 
 /// Where a message is kept if no script files it elsewhere.
@@ -58,10 +57,9 @@ pub(crate) struct Chain<'c> {
 }
 
 impl<'c> Chain<'c> {
-    /// A message as it comes: its form, what its sender wants of TLS, and who brought it.
-    pub(crate) fn of(envelope: &Envelope<'c>) -> Self {
-        let Envelope { tls, form, client, lease_end, .. } = *envelope;
-        Self { tls, form, submitter: client.account, lease_end, ..Self::default() }
+    /// A message as it comes: its form, and what its sender wants of TLS.
+    pub(crate) fn of(tls: TlsWish, form: Form) -> Self {
+        Self { tls, form, ..Self::default() }
     }
 
     /// A message that a mailbox has: its form.
@@ -69,9 +67,14 @@ impl<'c> Chain<'c> {
         Self { form, ..Self::default() }
     }
 
-    /// Brought by a user of this account.
-    pub(crate) fn submitted_by(self, account: &'c str) -> Self {
-        Self { submitter: Some(account), ..self }
+    /// Delivered here until another server may have taken it over.
+    pub(crate) fn until(self, lease_end: Option<&'c LeaseEnd>) -> Self {
+        Self { lease_end, ..self }
+    }
+
+    /// Brought by a user of this account, if one has logged in.
+    pub(crate) fn submitted_by(self, account: Option<&'c str>) -> Self {
+        Self { submitter: account, ..self }
     }
 
     /// Whether another server may have taken the message over: this one delivers no more of it.

@@ -134,7 +134,7 @@ impl Filter {
         let sends = AtomicUsize::new(0);
         let from = recipient.account.name.as_str();
         let user = happened.user.clone();
-        let chain = Chain::stored(Form::of_stored(&text)).counted(&sends).submitted_by(&user);
+        let chain = Chain::stored(Form::of_stored(&text)).counted(&sends).submitted_by(Some(&user));
         let (served, sent) = (&text, &text);
         let (came, client) = (Came::Stored, RemoteClient::default());
         let mail = Mail { message: &message, served, sent, from, came, chain, asked: &[], client };

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use posthaste_authentication::{Origin, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
+use posthaste_net::Copier;
 use posthaste_queue::{self as queue, Failure, Here, Missed, QueueError, Refusal, Success};
 
 use crate::asked::Asked;
@@ -66,7 +67,7 @@ impl Filter {
         envelope: Envelope<'_>,
         targets: &[Target],
     ) -> Vec<Delivered> {
-        let mut chain = Chain::of(&envelope);
+        let mut chain = Chain::of(envelope.tls, envelope.form).submitted_by(envelope.client.account).until(envelope.lease_end);
         // One reply is for all of them, and nobody takes over the others: who is over the limit is
         // put off before anybody has the message.
         if self.relay.is_none() && envelope.refusals != Refusals::Each {
@@ -211,17 +212,16 @@ impl Filter {
 
     /// For whom copies count. Without a sender it is the group itself. Who has logged in is
     /// somebody else than who only names the same sender: nobody can use up what a user may send.
-    async fn copier(&self, from: &str, chain: Chain<'_>, group: &Group) -> String {
+    async fn copier(&self, from: &str, chain: Chain<'_>, group: &Group) -> Copier {
         if let Some(account) = chain.submitter {
-            // No address begins with such an octet.
-            return format!("\n{account}");
+            return Copier::Account(account.to_owned());
         }
-        match self.resolve(from).await {
+        Copier::Address(match self.resolve(from).await {
             // Whatever its aliases and details are.
             Ok(recipient) => recipient.account.name,
             Err(_) if from.is_empty() => group.address.clone(),
             Err(_) => from.to_ascii_lowercase(),
-        }
+        })
     }
 
     fn group_text(&self, group: &Group, message: &Bytes) -> Bytes {

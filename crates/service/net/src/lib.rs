@@ -51,7 +51,7 @@ mod stream;
 mod unix;
 
 pub use accounts::rate::{HOUR, Rate};
-pub use accounts::{AccountLimit, AccountLimits, AccountShare, Accounts, SubmissionRefused};
+pub use accounts::{AccountLimit, AccountLimits, AccountShare, Accounts, Copier, SubmissionRefused};
 pub use budget::{ByteBudget, BytePermit, Holder, MESSAGE_WITHIN};
 pub use certificates::{Certificates, ClientCertificates, Expiry, Pair, TlsSettings, TlsVersion};
 pub use channel_binding::ChannelBinding;

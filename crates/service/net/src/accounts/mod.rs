@@ -29,6 +29,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 
+pub use self::copies::Copier;
 use self::{
     copies::Copies,
     rate::{Bucket, DAY, HOUR, MINUTE, Rate},
@@ -248,7 +249,7 @@ impl Accounts {
 
     /// Counts the copies that a group makes of a message of this sender. The error is the limit, if
     /// the sender has used it up.
-    pub fn count_copies(&self, sender: &str, copies: usize) -> Result<(), u64> {
+    pub fn count_copies(&self, sender: &Copier, copies: usize) -> Result<(), u64> {
         let per_hour = self.0.limits.load().group_copies_per_hour;
         self.0.copies.count(per_hour, sender, copies as u64, now()).map_err(|_wait| per_hour)
     }
