@@ -156,7 +156,7 @@ async fn what_the_source_lost_stays(from: &Arc<dyn Engine>, to: &Arc<dyn Engine>
         let mut inbox = Folder::new(Arc::clone(from), id);
         inbox.commit(inbox.appending(&[10, 20, 30])).await;
         copied(from, to, account).await;
-        // The target goes on as if the source had gone on, and had been copied.
+        // The target continues as if the source had continued, and had been copied.
         let mut copy = Folder { engine: Arc::clone(to), view: load(&**to, id).await, ..inbox };
         match lost {
             "a message" => copy.commit(copy.appending(&[40])).await,
