@@ -210,7 +210,7 @@ impl Knowledge {
 
     /// A state of a mailbox that was read, which others may have made. The error says that it is an
     /// earlier one than was known.
-    pub fn saw(&mut self, id: MailboxId, held: Arc<Held>) -> Result<(), String> {
+    pub fn saw(&mut self, id: MailboxId, held: Arc<ModelMailbox>) -> Result<(), String> {
         let now = held.head.modseq;
         if let Some(before) = self.certain.boxes.insert(id, held).filter(|before| before.head.modseq > now) {
             return Err(format!("went back from mod-sequence {} to {now}", before.head.modseq));
@@ -294,10 +294,10 @@ mod tests {
 
     use super::*;
 
-    fn held(modseq: u64) -> Arc<Held> {
+    fn held(modseq: u64) -> Arc<ModelMailbox> {
         let head =
             MailboxHead { modseq: ModSeq::new(modseq).unwrap_or(ModSeq::ZERO), ..MailboxHead::default() };
-        Arc::new(Held { head, ..Held::default() })
+        Arc::new(ModelMailbox { head, ..ModelMailbox::default() })
     }
 
     /// Of a mailbox to which several processes write, the newest state that anybody saw counts, and

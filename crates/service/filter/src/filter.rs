@@ -253,7 +253,9 @@ impl Filter {
             let kept = |one: Result<_, DeliveryError>| one.map(|_| Some(Success::Delivered));
             return outcomes.into_iter().map(|one| kept(one).map_err(Undelivered::from)).collect();
         }
-        let chain = Chain::of(envelope.tls, envelope.form).submitted_by(envelope.client.account).until(envelope.lease_end);
+        let chain = Chain::of(envelope.tls, envelope.form)
+            .submitted_by(envelope.client.account)
+            .until(envelope.lease_end);
         self.deliver_filtered(message, envelope, recipients, chain).await
     }
 

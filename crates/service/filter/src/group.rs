@@ -67,7 +67,9 @@ impl Filter {
         envelope: Envelope<'_>,
         targets: &[Target],
     ) -> Vec<Delivered> {
-        let mut chain = Chain::of(envelope.tls, envelope.form).submitted_by(envelope.client.account).until(envelope.lease_end);
+        let mut chain = Chain::of(envelope.tls, envelope.form)
+            .submitted_by(envelope.client.account)
+            .until(envelope.lease_end);
         // One reply is for all of them, and nobody takes over the others: who is over the limit is
         // put off before anybody has the message.
         if self.relay.is_none() && envelope.refusals != Refusals::Each {
