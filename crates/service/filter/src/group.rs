@@ -291,8 +291,8 @@ impl Filter {
         taken.is_ok()
     }
 
-    /// Members in other domains. They get no junk: SPF passes for a sender of ours, so its author
-    /// could be forged and would pass DMARC there. Other servers would take this one for its source.
+    /// Members in other domains. They get no junk: SPF passes for a sender of ours, so a forged
+    /// author would pass DMARC there. Other servers would take this one for its source.
     async fn relay_members(&self, mail: &GroupMail<'_>, members: &[String]) -> Result<(), NotSent> {
         let Some(first) = members.first() else { return Ok(()) };
         if mail.is_quarantined {
