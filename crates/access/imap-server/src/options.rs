@@ -57,6 +57,9 @@ pub struct ImapOptions {
     pub message_limit: u32,
     /// Messages that one command adds: SAVELIMIT (RFC 9738). Means nothing with `message_limit`.
     pub save_limit: u32,
+    /// Messages that one COPY or MOVE takes. All of them are one commit, whose memory is in no
+    /// budget: some 700 octets each.
+    pub copied_max: u64,
     /// Mailboxes whose changes NOTIFY reports at once. After more of them, the session gets
     /// NOTIFICATIONOVERFLOW (RFC 5465 §5.8).
     pub notify_mailboxes_max: usize,
@@ -97,6 +100,7 @@ impl Default for ImapOptions {
             notify_mailboxes_max: 1000,
             message_limit: 0,
             save_limit: 0,
+            copied_max: 500_000,
             comment: None,
             admin: None,
             jmap_url: None,

@@ -33,6 +33,7 @@ pub(super) async fn copy(
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to copy"));
     }
+    bounded(ctx, &uids)?;
     if let Some(limit) = ctx.message_limit().save() {
         let lowest = newest(&uids, limit).first().and_then(Uid::new);
         MessageLimit::refuse(limit, uids.count(), lowest)?;
@@ -72,6 +73,7 @@ pub(super) async fn move_(
         return Ok(Reply::ok("No messages to move"));
     }
     ctx.limit_uids(&mut uids);
+    bounded(ctx, &uids)?;
     all_there(ctx, &uids, set.numbering())?;
     let _room = match owner.id == ctx.selected_owner() {
         true => None,
@@ -97,6 +99,17 @@ pub(super) async fn move_(
         return Ok(reply.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
     }
     Ok(reply)
+}
+
+/// Refuses what would take too much memory. A client that copies or moves again and again within one
+/// mailbox doubles it each time.
+fn bounded(ctx: &Ctx<'_>, uids: &NumSet) -> Result<(), Failure> {
+    let max = ctx.service.options.copied_max;
+    if uids.count() > max {
+        let text = format!("One command copies or moves at most {max} messages: name fewer of them");
+        return Err(Reply::no(Code::Limit, text).into());
+    }
+    Ok(())
 }
 
 /// The annotations that messages take along.

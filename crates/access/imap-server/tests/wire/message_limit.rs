@@ -286,3 +286,28 @@ fn expunged_by_others_and_small_batches() {
         "#,
     );
 }
+
+/// Without any limit of RFC 9738, too: a commit of any number of messages would take any memory.
+#[test]
+fn one_copy_and_one_move_take_so_many_messages() {
+    let server = Server::start_with(ImapOptions { copied_max: 3, ..ImapOptions::default() });
+    server.with_messages(4);
+    server.select("INBOX").run(
+        r#"
+        C: a CREATE Other
+        S: a OK …
+        C: b COPY 1:* Other
+        S: b NO [LIMIT] One command copies or moves at most 3 messages: name fewer of them
+        C: c UID MOVE 1:4 Other
+        S: c NO [LIMIT] One command copies or moves at most 3 messages: name fewer of them
+        C: d COPY 2:4 Other
+        S: d OK [COPYUID …
+        C: e MOVE 1:3 Other
+        S: * OK [COPYUID …
+        S: * 1 EXPUNGE
+        S: * 1 EXPUNGE
+        S: * 1 EXPUNGE
+        S: e OK …
+    "#,
+    );
+}
