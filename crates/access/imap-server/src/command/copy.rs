@@ -101,8 +101,8 @@ pub(super) async fn move_(
     Ok(reply)
 }
 
-/// Refuses what would take too much memory. A client that copies or moves again and again within one
-/// mailbox doubles it each time.
+/// Refuses what would take too much memory. A client that copies a mailbox into itself again and
+/// again doubles it each time.
 fn bounded(ctx: &Ctx<'_>, uids: &NumSet) -> Result<(), Failure> {
     let max = ctx.service.options.copied_max;
     if uids.count() > max {
