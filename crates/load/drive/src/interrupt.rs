@@ -161,9 +161,10 @@ fn remove_folders() {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::process::{Child, Command, Stdio};
+
+    use super::*;
 
     /// Says `ready`, then `asked to end` if it is, else `left alone` when its input has a line.
     fn listener() -> Child {

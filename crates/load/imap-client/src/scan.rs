@@ -362,8 +362,9 @@ pub(crate) fn start_of(line: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[derive(Default, PartialEq, Debug)]
     struct Seen(Vec<String>, Vec<u8>);

@@ -229,8 +229,9 @@ fn threads(text: &str) -> BTreeMap<String, f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::TcpListener;
+
+    use super::*;
 
     const COST: &str = r#"{"commands": [
         {"protocol": "imap", "command": "FETCH", "folder": "100", "cpu_ns": 500, "commands": 5, "body_reads": 2},

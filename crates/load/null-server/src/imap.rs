@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::server::{Fault, Server};
 use crate::store::{Mailbox, Numbers, flag_bits, flag_names};
-use crate::{Fault, Server};
 
 const CAPABILITIES: &str = "IMAP4rev1 LITERAL+ MULTIAPPEND UIDPLUS MOVE IDLE UNSELECT NAMESPACE";
 

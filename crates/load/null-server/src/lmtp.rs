@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::{Fault, Server};
+use crate::server::{Fault, Server};
 
 /// Serves one connection to its end.
 pub async fn serve(stream: TcpStream, server: Arc<Server>) {

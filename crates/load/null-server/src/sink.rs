@@ -157,9 +157,11 @@ async fn message(stream: &mut TcpStream, input: &mut Vec<u8>) -> io::Result<(Ver
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use posthaste_load_workload::corpus::{Corpus, Envelope, Sizes, sent_serial};
     use std::io::{BufRead, BufReader, Write};
+
+    use posthaste_load_workload::corpus::{Corpus, Envelope, Sizes, sent_serial};
+
+    use super::*;
 
     /// Sends lines and returns the code of each answer.
     fn say(client: &mut BufReader<std::net::TcpStream>, text: &[u8]) -> String {

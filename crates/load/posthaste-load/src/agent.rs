@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use posthaste_load_measure::agent::{AgentOptions, serve};
 
-use crate::Trouble;
 use crate::server::read_token;
+use crate::trouble::Trouble;
 
 /// Flags of `agent`.
 #[derive(Args)]

@@ -18,8 +18,8 @@ use posthaste_load_results::RunResult;
 use posthaste_load_text::quantity;
 use posthaste_load_workload::{self as workload, Protocol, Think};
 
-use crate::Trouble;
 use crate::run::default_threads;
+use crate::trouble::Trouble;
 
 /// Share of the machine's processors that a generator may use besides the server it measures.
 const SHARE_MAX: f64 = 0.1;
@@ -127,7 +127,7 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
             figures: None,
             mhz: None,
             label: "null server".into(),
-            command: crate::command_line(),
+            command: crate::command_line::command_line(),
             settings: Default::default(),
             live: !args.quiet,
         },

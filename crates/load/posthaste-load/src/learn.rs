@@ -11,7 +11,7 @@ use posthaste_load_text::quantity;
 use posthaste_load_workload::Protocol;
 use posthaste_load_workload::learned::{Profile, learn, of_dovecot_log};
 
-use crate::Trouble;
+use crate::trouble::Trouble;
 
 /// Flags of `learn`.
 #[derive(Args)]
@@ -135,8 +135,9 @@ fn of_counted(counted: &Counted) -> Profile {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_load_results::{Amounts, CountedCommand};
+
+    use super::*;
 
     #[test]
     fn classes_of_folders_are_understood() {

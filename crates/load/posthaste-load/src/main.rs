@@ -14,6 +14,7 @@
 
 mod agent;
 mod calibrate;
+mod command_line;
 mod learn;
 mod plan;
 mod populate;
@@ -23,12 +24,14 @@ mod run;
 mod server;
 mod sink;
 mod study;
+mod trouble;
 mod workload;
 
-use std::fmt::Display;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use trouble::Trouble;
 
 /// Load generator and measuring instrument for IMAP, POP3, SMTP and LMTP servers.
 ///
@@ -75,29 +78,6 @@ enum Command {
     NullServer(calibrate::NullServerArgs),
 }
 
-/// Why a command failed.
-pub enum Trouble {
-    /// Exit code 1.
-    Failed(String),
-    /// Exit code 2.
-    Usage(String),
-    /// Exit code 1; the error was printed already.
-    Said,
-    /// Exit code 3: what was asked is not decided.
-    Undecided,
-}
-
-impl Trouble {
-    /// Failed, with this message.
-    pub fn failed(what: impl Display) -> Self {
-        Self::Failed(what.to_string())
-    }
-    /// Wrong usage, with this message.
-    pub fn usage(what: impl Display) -> Self {
-        Self::Usage(what.to_string())
-    }
-}
-
 /// Parses the command line and runs the command.
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -129,26 +109,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// The command line as it was given, for the results; secrets left out.
-pub fn command_line() -> Vec<String> {
-    let mut hide = false;
-    std::env::args()
-        .map(|arg| {
-            let secret = std::mem::take(&mut hide);
-            hide = matches!(arg.as_str(), "--password" | "--token");
-            match arg.split_once('=') {
-                Some((name @ ("--password" | "--token"), _)) => format!("{name}=[secret]"),
-                _ if secret => "[secret]".to_owned(),
-                _ => arg,
-            }
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::CommandFactory;
+
+    use super::*;
 
     #[test]
     fn the_command_line_is_sound_and_every_flag_explained() {

@@ -10,7 +10,7 @@ use posthaste_load_results::capacity::{
 use posthaste_load_results::fit::Polynomial;
 use posthaste_load_results::{Results, RunResult};
 
-use crate::Trouble;
+use crate::trouble::Trouble;
 
 /// Flags of `plan`.
 #[derive(Args)]

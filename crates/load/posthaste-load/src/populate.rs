@@ -11,8 +11,8 @@ use posthaste_load_text::quantity::{show_bytes, show_duration};
 use posthaste_load_workload as workload;
 use posthaste_load_workload::corpus::{Sizes, UserMail};
 
-use crate::Trouble;
 use crate::server::{AccountArgs, ConnectionArgs, target};
+use crate::trouble::Trouble;
 
 /// Flags of `populate`.
 ///

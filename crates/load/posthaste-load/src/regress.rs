@@ -12,9 +12,10 @@ use posthaste_load_study::{
 };
 use posthaste_load_text::quantity;
 
+use crate::command_line::command_line;
 use crate::run::default_threads;
 use crate::study::{Temporary, room};
-use crate::{Trouble, command_line};
+use crate::trouble::Trouble;
 
 /// Flags of `regress`.
 #[derive(Args)]

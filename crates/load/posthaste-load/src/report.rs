@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use posthaste_load_report::{csv_of_all, files, html};
 
-use crate::Trouble;
+use crate::trouble::Trouble;
 
 /// Flags of `report`.
 #[derive(Args)]

@@ -15,8 +15,9 @@ use posthaste_load_results::{Results, RunResult, together};
 use posthaste_load_text::quantity;
 use posthaste_load_workload::{self as workload, Protocol, Think, Track, Workload};
 
+use crate::command_line::command_line;
 use crate::server::{AccountArgs, ConnectionArgs, WatchArgs, target};
-use crate::{Trouble, command_line};
+use crate::trouble::Trouble;
 
 /// Flags of `run`.
 #[derive(Args)]

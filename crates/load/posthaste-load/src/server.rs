@@ -13,7 +13,7 @@ use posthaste_load_drive::{Scheme, Target};
 use posthaste_load_measure::{Figures, WatchTarget};
 use posthaste_load_text::quantity;
 
-use crate::Trouble;
+use crate::trouble::Trouble;
 
 /// Accounts and how to reach them.
 #[derive(Args, Clone, Debug)]
@@ -160,8 +160,9 @@ pub fn target(url: &str, allowed: &[Scheme], flag: &str) -> Result<Target, Troub
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs::Permissions;
+
+    use super::*;
 
     fn said(trouble: Trouble) -> String {
         match trouble {

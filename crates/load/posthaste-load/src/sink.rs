@@ -7,7 +7,7 @@ use posthaste_load_drive::interrupt;
 use posthaste_load_null_server::sink;
 use posthaste_load_text::quantity::show_bytes;
 
-use crate::Trouble;
+use crate::trouble::Trouble;
 
 /// Flags of `sink`.
 #[derive(Args)]

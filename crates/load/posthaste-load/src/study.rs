@@ -17,9 +17,10 @@ use posthaste_load_study::{BUILTIN, Length, Options, Plan, Study, conduct, expan
 use posthaste_load_text::quantity::{self, show_bytes};
 use posthaste_load_workload::Protocol;
 
+use crate::command_line::command_line;
 use crate::run::default_threads;
 use crate::server::read_token;
-use crate::{Trouble, command_line};
+use crate::trouble::Trouble;
 
 /// Flags of `study`.
 #[derive(Args)]

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use posthaste_load_workload::{BUILTIN, load, parse};
 
-use crate::Trouble;
+use crate::trouble::Trouble;
 
 /// Flags of `workload`.
 #[derive(Args)]

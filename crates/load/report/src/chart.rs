@@ -348,8 +348,9 @@ fn draw_axes(svg: &mut Markup, frame: &Frame, (x_ticks, y_ticks): (&[Tick], &[Ti
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_load_results::Curve;
+
+    use super::*;
 
     fn two_servers() -> Chart {
         let curve = |name: &str, points: &[(f64, f64)], fitted| Curve {

@@ -92,9 +92,10 @@ fn commands(counted: &Counted, out: &mut Markup) {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_load_results::{CountedCommand, CountedThread};
+
     use super::*;
     use crate::sample;
-    use posthaste_load_results::{CountedCommand, CountedThread};
 
     fn drawn(counted: Option<Offered<Counted>>) -> String {
         let mut run = sample::run("Posthaste", 4, 1.0);

@@ -102,8 +102,9 @@ fn escape(text: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn what_strangers_say_is_text() {

@@ -162,9 +162,10 @@ fn costs(all: &mut RunResult, runs: &[RunResult]) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{Transaction, Window};
-    use std::time::Duration;
 
     fn run(name: &str, times_ms: &[u64]) -> RunResult {
         let mut latency = Latency::default();

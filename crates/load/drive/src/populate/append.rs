@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use posthaste_imap_client::command::quoted;
 use posthaste_imap_client::{Client, Handler, Response, listing};
 
-use super::{UNSEEN_ONE_IN, Work};
+use super::work::{UNSEEN_ONE_IN, Work};
 use crate::run::Failure;
 
 /// Messages and bytes put into one command.

@@ -9,7 +9,8 @@ use std::path::Path;
 
 use posthaste_load_workload::corpus::{Corpus, populated_serial};
 
-use super::{UNSEEN_ONE_IN, Wish, generate};
+use super::options::Wish;
+use super::work::{UNSEEN_ONE_IN, generate};
 use crate::accounts::Accounts;
 
 /// Writes the Maildirs of accounts. They have the messages that [`super::populate()`] puts in.

@@ -5,75 +5,26 @@
 
 mod append;
 mod maildir;
+mod options;
+mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use posthaste_imap_client::net::Dialer;
 use posthaste_load_text::quantity::{show_bytes, show_duration};
-use posthaste_load_workload::corpus::{Corpus, Envelope, Serial, Sizes, UserMail, populated_serial};
+use posthaste_load_workload::corpus::Corpus;
 use tokio::sync::Semaphore;
 
-use crate::accounts::Accounts;
 use crate::interrupt;
-use crate::run::{Failure, Mailer, folder_name};
+use crate::run::{Failure, Mailer};
 use crate::target::Target;
+
 pub use maildir::Maildirs;
+pub use options::{PopulateOptions, Wish};
 
-/// The messages that an account holds afterwards.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Wish {
-    /// Mailbox and number of messages.
-    pub mailboxes: Vec<(String, u32)>,
-    /// Sizes of generated messages.
-    pub sizes: Sizes,
-    /// The share of them that is rich mail, 0 to 1.
-    pub rich: f64,
-}
-
-impl Wish {
-    /// INBOX and this many folders.
-    pub fn new(inbox: u32, folders: u32, per_folder: u32, sizes: Sizes) -> Self {
-        let mut mailboxes = vec![("INBOX".to_owned(), inbox)];
-        mailboxes.extend((1..=folders).map(|n| (folder_name(n), per_folder)));
-        Self { mailboxes, sizes, rich: 0.0 }
-    }
-
-    /// The same with this share of rich mail.
-    #[must_use]
-    pub fn with_rich(self, rich: f64) -> Self {
-        Self { rich, ..self }
-    }
-
-    /// Messages in all.
-    pub fn messages(&self) -> u64 {
-        self.mailboxes.iter().map(|m| u64::from(m.1)).sum()
-    }
-}
-
-/// The accounts to fill, and how.
-pub struct PopulateOptions {
-    /// The IMAP server: mail goes in by it, unless `lmtp` is given, and is counted by it.
-    pub imap: Target,
-    /// Deliver INBOX mail by LMTP or SMTP instead.
-    pub lmtp: Option<Target>,
-    /// The accounts.
-    pub accounts: Accounts,
-    /// The contents of each account afterwards.
-    pub wish: Wish,
-    /// Seed of the corpus.
-    pub seed: u64,
-    /// The user's own mail instead of generated.
-    pub mail: Option<UserMail>,
-    /// Accounts filled at the same time.
-    pub parallel: usize,
-    /// How to connect.
-    pub dialer: Dialer,
-    /// Show progress.
-    pub live: bool,
-}
+use work::Work;
 
 /// The result of filling.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,45 +39,6 @@ pub struct Populated {
     pub failed: u64,
     /// Ctrl-C ended it before all was in.
     pub interrupted: bool,
-}
-
-/// Four of five messages are marked as seen, as in a mailbox that is read.
-const UNSEEN_ONE_IN: u32 = 5;
-
-/// Appends the message of this serial and number, to this address.
-fn generate(corpus: &Corpus, wish: &Wish, (serial, number, to): (Serial, u32, &str), out: &mut Vec<u8>) {
-    let from = format!("writer{}@example.com", number % 97);
-    corpus.write(serial, &wish.sizes, Envelope { from: &from, to }, out);
-}
-
-/// Shared by the tasks of one populate.
-struct Work {
-    options: PopulateOptions,
-    corpus: Corpus,
-    added: AtomicU64,
-    found: AtomicU64,
-    bytes: AtomicU64,
-    stop: AtomicBool,
-}
-
-impl Work {
-    /// Appends message `number` of a folder to `out`; its serial.
-    fn message(&self, account: u32, folder: u32, number: u32, out: &mut Vec<u8>) -> std::io::Result<Serial> {
-        let serial = populated_serial(account, folder, number);
-        match &self.options.mail {
-            Some(mail) => mail.write(number as usize, serial, out).map_err(std::io::Error::other)?,
-            None => {
-                let to = self.options.accounts.address(account);
-                generate(&self.corpus, &self.options.wish, (serial, number, &to), out);
-            }
-        }
-        Ok(serial)
-    }
-
-    fn note(&self, messages: u64, bytes: u64) {
-        self.added.fetch_add(messages, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
 }
 
 /// Fills every account. Errors of single accounts are reported and counted; the others are filled.

@@ -131,9 +131,11 @@ fn shown(target: &Target) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use posthaste_imap_client::net::Trust;
     use std::io::{Read, Write};
+
+    use posthaste_imap_client::net::Trust;
+
+    use super::*;
 
     /// A server that greets and answers one command; returns the verdict on it for this scheme.
     fn said(greeting: &'static str, reply: &'static str, scheme: &str) -> Result<(), String> {

@@ -67,17 +67,17 @@ impl Guests {
     }
 
     /// A place for an instrument, if there is one left.
-    fn place(&self) -> Option<Place<'_>> {
+    fn place(&self) -> Option<ConnectionSlot<'_>> {
         let more = |n: usize| (n < INSTRUMENTS_MAX).then_some(n + 1);
         let got = self.instruments.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        got.is_ok().then_some(Place(&self.instruments))
+        got.is_ok().then_some(ConnectionSlot(&self.instruments))
     }
 }
 
 /// An instrument's place, given back when dropped.
-struct Place<'a>(&'a AtomicUsize);
+struct ConnectionSlot<'a>(&'a AtomicUsize);
 
-impl Drop for Place<'_> {
+impl Drop for ConnectionSlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -5,7 +5,7 @@
 
 use posthaste_load_results::{RunResult, ServerCost};
 
-use super::figure;
+use super::points::figure;
 
 /// Use of all processors from which they limit: the article raised load until here.
 const CPU_BUSY_PERCENT: f64 = 60.0;
@@ -93,9 +93,10 @@ fn memory(server: &ServerCost, run: &RunResult) -> (Limit, String) {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_load_results::{Offered, Window};
+
     use super::super::operations::tests::run;
     use super::*;
-    use posthaste_load_results::{Offered, Window};
 
     fn busy() -> RunResult {
         let mut run = run(1.5, 1000);

@@ -7,7 +7,8 @@ use posthaste_load_results::capacity::{
 use posthaste_load_results::fit::Polynomial;
 use posthaste_load_results::{Analysis, Curve, Plot, RunResult, StudyPoint, Table};
 
-use super::{Points, cpu_ms_per_user, figure, plot, versions};
+use super::points::{Points, cpu_ms_per_user, figure, plot};
+use super::versions;
 
 /// A figure of a run; none where it was not measured.
 type Figure<'f> = &'f dyn Fn(&RunResult) -> Option<f64>;

@@ -3,8 +3,8 @@
 
 use posthaste_load_results::{Analysis, RunResult, StudyPoint, Table};
 
+use super::points::{Points, figure, plot};
 use super::spread::{shown, spread};
-use super::{Points, figure, plot};
 
 /// A figure of a run by its title.
 type Figure = (&'static str, &'static str, fn(&RunResult) -> Option<f64>);

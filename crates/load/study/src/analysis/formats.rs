@@ -8,8 +8,8 @@ use posthaste_load_results::{
 };
 
 use super::operations::cpu_us;
+use super::points::{Points, figure};
 use super::spread::{Spread, shown, spread};
-use super::{Points, figure};
 
 /// The arm that others are compared with: the article's cheapest.
 const CHEAPEST: &str = "mime";
@@ -365,10 +365,12 @@ fn is_of_the_store(role: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::analysis::operations::tests::run;
-    use posthaste_load_results::{ServerFacts, StudyPoint};
     use std::collections::BTreeMap;
+
+    use posthaste_load_results::{ServerFacts, StudyPoint};
+
+    use super::super::operations::tests::run;
+    use super::*;
 
     fn point(server: &str, round: u32, cpu_s: f64) -> StudyPoint {
         StudyPoint {

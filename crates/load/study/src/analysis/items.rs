@@ -3,8 +3,9 @@
 
 use posthaste_load_results::{Analysis, Curve, RunResult, ServerCost, StudyPoint, Table};
 
-use super::spread::{Place, Spread, shown, spread};
-use super::{Points, bottleneck, figure, plot, whole};
+use super::bottleneck;
+use super::points::{Points, figure, plot, whole};
+use super::spread::{PointRuns, Spread, shown, spread};
 
 /// How much dearer than in the flat part a message may be up to the knee.
 const KNEE_FACTOR: f64 = 1.2;
@@ -106,7 +107,7 @@ fn columns(points: Points) -> Table {
         "read (MB/s)",
         "memory, PSS (MB)",
     ];
-    let row = |place: &Place| {
+    let row = |place: &PointRuns| {
         let cell = |of: fn(&ServerCost) -> Option<f64>| place.cell(|run| of(run.server.as_ref()?));
         vec![
             place.point.server.clone(),

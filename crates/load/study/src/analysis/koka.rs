@@ -6,8 +6,8 @@ use posthaste_load_results::{
     Analysis, Curve, Offered, Plot, RunResult, ServerCost, SimulatedCounts, StudyPoint, Summary, Table,
 };
 
-use super::spread::{Place, Spread, shown, spread};
-use super::{Points, figure, plot};
+use super::points::{Points, figure, plot};
+use super::spread::{PointRuns, Spread, shown, spread};
 
 /// Functions of each server and mix in the table of the hottest.
 const HOTTEST: usize = 10;
@@ -209,7 +209,7 @@ fn times(points: Points) -> Vec<Table> {
                 });
                 mine.max_by(|a, b| a.clients().total_cmp(&b.clients()))
             };
-            let places: Vec<Place> = points.servers().filter_map(of_server).collect();
+            let places: Vec<PointRuns> = points.servers().filter_map(of_server).collect();
             let Some(first) = places.first() else { continue };
             let think = if wanted == Part::Times { "with" } else { "without" };
             let title = format!(
@@ -223,7 +223,7 @@ fn times(points: Points) -> Vec<Table> {
     tables
 }
 
-fn times_table(title: String, places: &[Place]) -> Table {
+fn times_table(title: String, places: &[PointRuns]) -> Table {
     let mut head = vec!["Transaction".to_owned()];
     for server in places.iter().map(|place| &place.point.server) {
         head.extend([format!("{server}, median (ms)"), format!("{server}, 99 % (ms)")]);
@@ -379,10 +379,12 @@ fn split(points: Points) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use posthaste_load_results::{ServerFacts, Summary, Transaction};
+
     use super::super::operations::tests::run;
     use super::*;
-    use posthaste_load_results::{ServerFacts, Summary, Transaction};
-    use std::collections::BTreeMap;
 
     #[test]
     fn speed_up_and_efficiency_are_of_the_fewest_processors() {

@@ -2,7 +2,7 @@
 
 use posthaste_load_results::{Analysis, Curve, Offered, RunResult, ServerCost, Summary, Table};
 
-use super::{Points, figure, plot};
+use super::points::{Points, figure, plot};
 
 /// How much slower than with the most memory a server may be up to the knee.
 const KNEE_FACTOR: f64 = 1.2;

@@ -5,8 +5,8 @@
 
 use posthaste_load_results::{Analysis, RunResult, StudyPoint, Table};
 
+use super::points::{Points, figure, whole};
 use super::spread::{shown, spread};
-use super::{Points, figure, whole};
 
 /// Server CPU of one transaction, in microseconds.
 pub(super) fn cpu_us(run: &RunResult) -> Option<f64> {
@@ -95,9 +95,11 @@ fn dearer_than_a_peer(points: Points, items: Option<f64>) -> Vec<String> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::*;
-    use posthaste_load_results::{Offered, ServerCost, ServerFacts, Summary};
     use std::collections::BTreeMap;
+
+    use posthaste_load_results::{Offered, ServerCost, ServerFacts, Summary};
+
+    use super::*;
 
     pub fn run(cpu_s: f64, count: u64) -> RunResult {
         let server = ServerCost {

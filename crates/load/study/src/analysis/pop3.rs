@@ -3,8 +3,8 @@
 use posthaste_load_results::{Analysis, RunResult, Table};
 
 use super::koka::kernel_percent;
-use super::spread::Place;
-use super::{Points, figure, plot};
+use super::points::{Points, figure, plot};
+use super::spread::PointRuns;
 
 /// The share of kernel time that the article has of POP3 (SPECmail2001) and of IMAP, in percent.
 const ARTICLE_KERNEL: [(&str, f64); 2] = [("pop3", 4.4), ("koka", 15.0)];
@@ -57,10 +57,10 @@ fn findings(points: Points) -> Vec<String> {
         let pop3 = fastest(&|name| name.starts_with("pop3"));
         let imap = fastest(&|name| !name.starts_with("pop3"));
         let (Some(pop3), Some(imap)) = (pop3, imap) else { continue };
-        let of = |place: &Place| place.value(|r| r.server.as_ref()?.megacycles_per_transaction);
+        let of = |place: &PointRuns| place.value(|r| r.server.as_ref()?.megacycles_per_transaction);
         let (Some(a), Some(b)) = (of(pop3), of(imap)) else { continue };
         let kernel =
-            |place: &Place| place.value(kernel_percent).map_or("–".to_owned(), |k| figure(k.median));
+            |place: &PointRuns| place.value(kernel_percent).map_or("–".to_owned(), |k| figure(k.median));
         findings.push(format!(
             "{server}: a POP3 check costs {} megacycles, {} % of them in the kernel; a transaction of {} costs {}, {} % \
              in the kernel",
@@ -115,10 +115,12 @@ fn table(points: Points) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use posthaste_load_results::{ServerFacts, StudyPoint};
+
     use super::super::operations::tests::run;
     use super::*;
-    use posthaste_load_results::{ServerFacts, StudyPoint};
-    use std::collections::BTreeMap;
 
     #[test]
     fn both_protocols_have_rows_and_a_sentence() {

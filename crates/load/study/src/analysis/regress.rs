@@ -6,7 +6,7 @@
 use posthaste_load_results::paired::{Paired, Verdict};
 use posthaste_load_results::{Analysis, RunResult, StudyPoint, Table};
 
-use super::{Points, figure};
+use super::points::{Points, figure};
 
 /// Joint confidence of all intervals.
 const CONFIDENCE: f64 = 0.95;
@@ -165,10 +165,12 @@ pub fn judge(points: Points) -> Option<Judgement> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use posthaste_load_results::ServerFacts;
+
     use super::super::operations::tests::run;
     use super::*;
-    use posthaste_load_results::ServerFacts;
-    use std::collections::BTreeMap;
 
     /// Rounds of both servers: CPU seconds of 1,000 transactions.
     fn points(workload: &str, rounds: &[(f64, f64)]) -> Vec<StudyPoint> {

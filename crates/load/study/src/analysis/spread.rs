@@ -2,7 +2,7 @@
 
 use posthaste_load_results::{RunResult, StudyPoint};
 
-use super::{Points, figure, median};
+use super::points::{Points, figure, median};
 
 /// The value of one thing on one server: least, median and greatest of the rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,14 +47,14 @@ pub(super) fn spread(
 
 /// One point on one server, in all rounds.
 #[derive(Clone)]
-pub(super) struct Place<'a> {
+pub(super) struct PointRuns<'a> {
     /// The point, of the first round in which it was measured.
     pub(super) point: &'a StudyPoint,
     /// Its runs.
     pub(super) runs: Vec<&'a RunResult>,
 }
 
-impl Place<'_> {
+impl PointRuns<'_> {
     /// The value over the rounds.
     pub(super) fn value(&self, of: impl Fn(&RunResult) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.runs.iter().filter_map(|run| of(run)).collect())
@@ -73,14 +73,14 @@ impl Place<'_> {
 
 impl<'a> Points<'a> {
     /// The points that were measured, each with all its rounds, in the order of the first round.
-    pub(super) fn places(self) -> Vec<Place<'a>> {
-        let mut places: Vec<Place> = Vec::new();
+    pub(super) fn places(self) -> Vec<PointRuns<'a>> {
+        let mut places: Vec<PointRuns> = Vec::new();
         for (point, run) in self.measured() {
             let same =
                 |p: &StudyPoint| p.server == point.server && p.workload == point.workload && p.at == point.at;
             match places.iter_mut().find(|place| same(place.point)) {
                 Some(place) => place.runs.push(run),
-                None => places.push(Place { point, runs: vec![run] }),
+                None => places.push(PointRuns { point, runs: vec![run] }),
             }
         }
         places

@@ -3,7 +3,7 @@
 
 use posthaste_load_results::{RunResult, StudyPoint, Table};
 
-use super::Points;
+use super::points::Points;
 use super::spread::{Spread, shown, spread};
 
 /// A row: its name, its figure, and what the article has.
@@ -111,10 +111,12 @@ fn table(points: Points, place: &StudyPoint) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use posthaste_load_results::{Amounts, Counted, CountedCommand, Offered, ServerFacts};
+
     use super::super::operations::tests::run;
     use super::*;
-    use posthaste_load_results::{Amounts, Counted, CountedCommand, Offered, ServerFacts};
-    use std::collections::BTreeMap;
 
     #[test]
     fn a_version_beside_the_one_before() {

@@ -27,7 +27,7 @@ use crate::columns::expand;
 use crate::file::Study;
 use crate::plan::{Plan, Stage};
 use crate::server::{self, Import, Instance, PASSWORD, Setting, Which};
-use point::Place;
+use point::StudyPosition;
 pub use work::Options;
 use work::{OtherServer, Work};
 
@@ -293,7 +293,7 @@ impl Work<'_> {
             if self.interrupted {
                 return;
             }
-            self.point(which, Place { stage, number, round: 0 }, instance, accounts);
+            self.point(which, StudyPosition { stage, number, round: 0 }, instance, accounts);
         }
     }
 }

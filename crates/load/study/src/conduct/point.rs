@@ -23,7 +23,7 @@ const GAIN_MIN: f64 = 1.05;
 
 /// Where a study is.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct StudyPosition<'a> {
     /// The present start of the servers.
     pub(super) stage: &'a Stage,
     /// Which of its points.
@@ -34,8 +34,14 @@ pub(super) struct Place<'a> {
 
 impl Work<'_> {
     /// Measures one point on one server, and records it.
-    pub(super) fn point(&mut self, which: &Which, place: Place, instance: &Instance, accounts: &[Accounts]) {
-        let Place { stage, number, round } = place;
+    pub(super) fn point(
+        &mut self,
+        which: &Which,
+        place: StudyPosition,
+        instance: &Instance,
+        accounts: &[Accounts],
+    ) {
+        let StudyPosition { stage, number, round } = place;
         let Some(point) = stage.points.get(number) else { return };
         let name = point.name(self.study).to_owned();
         let at: Vec<String> = point.at.iter().map(|(k, v)| format!("{k} {v}")).collect();

@@ -39,8 +39,9 @@ pub(super) fn of_its_own(run: &mut RunResult, cpus: Option<u32>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_load_results::Machine;
+
+    use super::*;
 
     #[test]
     fn cpu_is_of_the_processors_that_the_server_may_use() {

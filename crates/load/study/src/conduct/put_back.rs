@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use posthaste_load_drive::{Accounts, interrupt};
 use posthaste_load_results::ServerFacts;
 
-use super::point::Place;
+use super::point::StudyPosition;
 use super::work::Work;
 use crate::plan::Stage;
 use crate::server::{Which, output};
@@ -71,7 +71,7 @@ pub(super) fn one_at_a_time(work: &mut Work) -> Result<Vec<ServerFacts>, String>
     for round in 0..work.study.rounds {
         for stage in &plan.stages {
             for number in 0..stage.points.len() {
-                let place = Place { stage, number, round };
+                let place = StudyPosition { stage, number, round };
                 take_turns(work, &players, place, &accounts);
             }
         }
@@ -113,7 +113,7 @@ fn fill(work: &mut Work, player: &mut Player, accounts: &[Accounts]) -> Result<(
 }
 
 /// One point on all servers. Another server begins in each round.
-fn take_turns(work: &mut Work, players: &[Player], place: Place, accounts: &[Accounts]) {
+fn take_turns(work: &mut Work, players: &[Player], place: StudyPosition, accounts: &[Accounts]) {
     let first = place.round as usize;
     for turn in 0..players.len() {
         let Some(player) = players.get((first + turn) % players.len()) else { continue };

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use posthaste_load_drive::{Accounts, interrupt};
 use posthaste_load_results::ServerFacts;
 
-use super::point::Place;
+use super::point::StudyPosition;
 use super::work::Work;
 use crate::plan::Stage;
 use crate::server::{Instance, Which};
@@ -105,7 +105,7 @@ fn take_turns(work: &mut Work, players: &[Player], instances: &[Option<Instance>
             if work.interrupted {
                 return;
             }
-            let place = Place { stage: turns.stage, number, round: turns.round };
+            let place = StudyPosition { stage: turns.stage, number, round: turns.round };
             work.point(player.which, place, instance, turns.accounts);
         }
     }

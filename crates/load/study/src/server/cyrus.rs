@@ -10,8 +10,8 @@ use posthaste_load_results::ServerFacts;
 
 use super::dovecot::{certificate, number_of};
 use super::folder::open_to_all;
+use super::instance::{Instance, Setting, loopback, pinned};
 use super::process::{Child, free_port, output};
-use super::{Instance, Setting, loopback, pinned};
 
 /// The user and group it runs as.
 const USER: &str = "nobody";

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use posthaste_load_results::ServerFacts;
 
+use super::flavour::Flavour;
 use super::folder::open_to_all;
+use super::instance::{Instance, PASSWORD, Setting, loopback, pinned};
 use super::process::{Child, free_port, output};
-use super::{Flavour, Instance, PASSWORD, Setting, loopback, pinned};
 
 /// Starts it.
 pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {

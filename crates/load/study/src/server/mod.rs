@@ -6,25 +6,21 @@ mod dovecot;
 mod flavour;
 mod folder;
 mod group;
+mod instance;
 mod posthaste;
 mod process;
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
-use posthaste_load_drive::Accounts;
 use posthaste_load_drive::{Scheme, Target};
-use posthaste_load_measure::Figures;
 use posthaste_load_results::ServerFacts;
 
 use crate::arms::{InArm, MailMix};
-pub use flavour::Flavour;
-pub use posthaste::Import;
-pub use process::{Child, output};
 
-/// The password of every account of a study.
-pub const PASSWORD: &str = "measured";
+pub use flavour::Flavour;
+pub use instance::{ELSEWHERE, Import, Instance, PASSWORD, Setting};
+pub use process::output;
 
 /// Which server.
 #[derive(Clone, Debug, PartialEq)]
@@ -162,58 +158,6 @@ impl Which {
     }
 }
 
-/// How a server is started.
-#[derive(Clone, Debug)]
-pub struct Setting<'a> {
-    /// A folder of its own; it stays from start to start.
-    pub folder: &'a Path,
-    /// Every account it must know.
-    pub accounts: &'a [Accounts],
-    /// Processors it may use.
-    pub cpus: Option<u32>,
-    /// Memory that its control group may use, the system's cache of its files included.
-    pub memory_mb: Option<u32>,
-    /// The binary of ours.
-    pub posthaste: Option<PathBuf>,
-    /// Run it under cachegrind, which writes its counts to this file.
-    pub counts: Option<PathBuf>,
-    /// The other server, to which mail for [`ELSEWHERE`] is sent on.
-    pub sink: Option<SocketAddr>,
-}
-
-/// The domain of the other server.
-pub const ELSEWHERE: &str = "elsewhere.example";
-
-/// A server that accepts connections.
-pub struct Instance {
-    /// IMAP without TLS.
-    pub imap: Target,
-    /// IMAP with TLS.
-    pub imaps: Target,
-    /// POP3 without TLS, if it is offered.
-    pub pop3: Option<Target>,
-    /// LMTP.
-    pub send: Option<Target>,
-    /// SMTP, for mail that it sends on to [`ELSEWHERE`].
-    pub routes: Option<Target>,
-    /// Its own import, with which it is filled.
-    pub import: Option<Import>,
-    /// Other nodes that serve the same accounts.
-    pub nodes: Vec<Target>,
-    /// The root of its process tree.
-    pub pid: Option<u32>,
-    /// The agent on its machine.
-    pub agent: Option<String>,
-    /// Its control group, if it was given one.
-    pub cgroup: Option<PathBuf>,
-    /// Where it gives its own figures, if it does.
-    pub figures: Option<Figures>,
-    /// Its facts for the report.
-    pub facts: ServerFacts,
-    /// Stops it when dropped.
-    _child: Option<Child>,
-}
-
 /// Starts a server, or looks at one that runs.
 pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
     if setting.memory_mb.is_some() {
@@ -291,18 +235,9 @@ fn of_running(running: &Running) -> Instance {
     }
 }
 
-/// A target on loopback.
-fn loopback(scheme: &str, port: u16) -> Result<Target, String> {
-    format!("{scheme}://127.0.0.1:{port}").parse()
-}
-
-/// The words before a command that keep it to the first processors.
-fn pinned(cpus: Option<u32>) -> Vec<String> {
-    cpus.map_or_else(Vec::new, |n| vec!["taskset".into(), "-c".into(), format!("0-{}", n.max(1) - 1)])
-}
-
 #[cfg(test)]
 mod tests {
+    use super::instance::loopback;
     use super::*;
 
     #[test]

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use posthaste_load_measure::Figures;
 use posthaste_load_results::ServerFacts;
 
+use super::instance::{ELSEWHERE, Import, Instance, PASSWORD, Setting, loopback, pinned};
 use super::process::{Child, output};
-use super::{ELSEWHERE, Instance, PASSWORD, Setting, loopback, pinned};
 
 /// Starts it and makes its accounts. `lines` are further settings, with dotted keys.
 pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
@@ -96,28 +96,6 @@ fn refused(error: &str) -> String {
             format!("this posthaste does not know the setting `{key}`: name a newer one by --posthaste")
         }
         None => error.to_owned(),
-    }
-}
-
-/// The import of a running Posthaste.
-#[derive(Clone, Debug)]
-pub struct Import {
-    program: PathBuf,
-    config: PathBuf,
-    data: String,
-}
-
-impl Import {
-    /// Imports a Maildir and the Maildirs in it into an account.
-    ///
-    /// # Errors
-    /// The command fails: its own words.
-    pub fn run(&self, account: &str, maildir: &Path) -> Result<(), String> {
-        let [program, config, maildir] =
-            [&self.program, &self.config, maildir].map(|p| p.display().to_string());
-        let words =
-            [&program, "import", "--config", &config, "--data", &self.data, "--account", account, &maildir];
-        output(&words).map(drop)
     }
 }
 

@@ -176,9 +176,10 @@ fn rfc5322_date(unix: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::corpus::{Verdict, Verifier};
-    use proptest::prelude::*;
 
     const ENVELOPE: Envelope<'_> = Envelope { from: "a@example.org", to: "b@example.org" };
 

@@ -213,8 +213,9 @@ impl Unbound {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn unbound(chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> (u32, u64) {
         let mut all = Unbound::default();

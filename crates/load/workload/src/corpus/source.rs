@@ -28,10 +28,10 @@ pub enum SourceError {
 
 /// Where each message lies.
 #[derive(Clone, Debug)]
-pub struct UserMail(Vec<Place>);
+pub struct UserMail(Vec<MessageSource>);
 
 #[derive(Clone, Debug)]
-struct Place {
+struct MessageSource {
     file: PathBuf,
     /// Bytes of the file; all of it if `None`.
     range: Option<(u64, u64)>,
@@ -50,7 +50,7 @@ impl UserMail {
                 for entry in fs::read_dir(folder).map_err(fail)? {
                     let file = entry.map_err(fail)?.path();
                     if file.is_file() && (maildir || file.extension().is_some_and(|e| e == "eml")) {
-                        places.push(Place { file, range: None });
+                        places.push(MessageSource { file, range: None });
                     }
                 }
             }
@@ -58,10 +58,10 @@ impl UserMail {
         } else {
             let bytes = fs::read(path).map_err(fail)?;
             if bytes.starts_with(b"From ") {
-                let whole = |range| Place { file: path.to_owned(), range: Some(range) };
+                let whole = |range| MessageSource { file: path.to_owned(), range: Some(range) };
                 places.extend(mbox_ranges(&bytes).into_iter().map(whole));
             } else if !bytes.is_empty() {
-                places.push(Place { file: path.to_owned(), range: None });
+                places.push(MessageSource { file: path.to_owned(), range: None });
             }
         }
         if places.is_empty() { Err(SourceError::Empty(path.to_owned())) } else { Ok(Self(places)) }

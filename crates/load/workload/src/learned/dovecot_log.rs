@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Observed, Profile};
+use super::profile::{MESSAGE_BYTES_GUESSED, Observed, Profile};
 
 /// Seconds in a day; logs without a year are of one year at most.
 const DAY: u64 = 24 * 3600;
@@ -86,7 +86,7 @@ impl Sums {
         // The log's figures for bodies are exact. Octets of bodies are subtracted by the mean size
         // of a message, which is that of the deliveries or a guess.
         let listing = of("out").saturating_sub(of("body_bytes"));
-        fetch.sent += listing.max(of("hdr_bytes")) + bodies * super::MESSAGE_BYTES_GUESSED;
+        fetch.sent += listing.max(of("hdr_bytes")) + bodies * MESSAGE_BYTES_GUESSED;
         if headers > 0 && listing == 0 {
             fetch.sent += headers * 300;
         }

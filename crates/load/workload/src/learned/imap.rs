@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Body, Observed, Profile, message_bytes, think};
+use super::file::Body;
+use super::profile::{Observed, Profile, delivered, message_bytes, think};
 
 /// Commands of a login up to which a session is one transaction: a client that looks and leaves.
 const SHORT_SESSION: f64 = 12.0;
@@ -40,7 +41,7 @@ struct Kind {
 }
 
 pub(super) fn workload(profile: &Profile) -> Result<Body, String> {
-    let seen = Seen::of(profile);
+    let seen = CommandCounts::of(profile);
     let mut notes = Vec::new();
     let kinds = seen.kinds(profile, &mut notes);
     if kinds.is_empty() {
@@ -48,7 +49,7 @@ pub(super) fn workload(profile: &Profile) -> Result<Body, String> {
     }
     let logins = seen.count(&["LOGIN", "AUTHENTICATE"]);
     let all: f64 = kinds.iter().map(|k| k.count).sum();
-    let deliveries = super::delivered(profile).0 > 0;
+    let deliveries = delivered(profile).0 > 0;
     let still = !deliveries && kinds.iter().all(|k| !k.changes);
     let track = if still { "static" } else { "messages" };
     let (inbox, folders, per_folder) = seen.folders();
@@ -123,13 +124,13 @@ fn sessions(kinds: &[Kind], logins: f64) -> Vec<(String, f64, String, Vec<String
 }
 
 /// The commands of IMAP by name and folder.
-struct Seen<'a> {
+struct CommandCounts<'a> {
     commands: Vec<&'a Observed>,
     /// Messages of a folder, and how often folders of that size were opened, the most often first.
     classes: Vec<(f64, f64)>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> CommandCounts<'a> {
     fn of(profile: &'a Profile) -> Self {
         let commands: Vec<&Observed> = profile.commands.iter().filter(|c| c.protocol == "imap").collect();
         let opened = |c: &&&Observed| matches!(c.command.as_str(), "SELECT" | "EXAMINE");
@@ -293,7 +294,7 @@ struct Fetches {
 }
 
 impl Fetches {
-    fn of(seen: &Seen, profile: &Profile) -> Self {
+    fn of(seen: &CommandCounts, profile: &Profile) -> Self {
         let (mut count, mut sent, mut reads) = (0.0, 0.0, 0.0);
         // Messages of the folders, weighted by the FETCHes in them.
         let mut weighted = 0.0;

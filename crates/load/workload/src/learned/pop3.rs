@@ -1,7 +1,8 @@
 //! POP3 users whose sessions add up to the counts of a server: a session checks for mail, or
 //! fetches it and may delete it.
 
-use super::{Body, Profile, think};
+use super::file::Body;
+use super::profile::{Profile, think};
 
 pub(super) fn workload(profile: &Profile) -> Result<Body, String> {
     let count = |names: &[&str]| -> f64 {

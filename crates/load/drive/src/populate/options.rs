@@ -1,0 +1,61 @@
+//! What to fill, and how.
+
+use posthaste_imap_client::net::Dialer;
+use posthaste_load_workload::corpus::{Sizes, UserMail};
+
+use crate::accounts::Accounts;
+use crate::run::folder_name;
+use crate::target::Target;
+
+/// The messages that an account holds afterwards.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wish {
+    /// Mailbox and number of messages.
+    pub mailboxes: Vec<(String, u32)>,
+    /// Sizes of generated messages.
+    pub sizes: Sizes,
+    /// The share of them that is rich mail, 0 to 1.
+    pub rich: f64,
+}
+
+impl Wish {
+    /// INBOX and this many folders.
+    pub fn new(inbox: u32, folders: u32, per_folder: u32, sizes: Sizes) -> Self {
+        let mut mailboxes = vec![("INBOX".to_owned(), inbox)];
+        mailboxes.extend((1..=folders).map(|n| (folder_name(n), per_folder)));
+        Self { mailboxes, sizes, rich: 0.0 }
+    }
+
+    /// The same with this share of rich mail.
+    #[must_use]
+    pub fn with_rich(self, rich: f64) -> Self {
+        Self { rich, ..self }
+    }
+
+    /// Messages in all.
+    pub fn messages(&self) -> u64 {
+        self.mailboxes.iter().map(|m| u64::from(m.1)).sum()
+    }
+}
+
+/// The accounts to fill, and how.
+pub struct PopulateOptions {
+    /// The IMAP server: mail goes in by it, unless `lmtp` is given, and is counted by it.
+    pub imap: Target,
+    /// Deliver INBOX mail by LMTP or SMTP instead.
+    pub lmtp: Option<Target>,
+    /// The accounts.
+    pub accounts: Accounts,
+    /// The contents of each account afterwards.
+    pub wish: Wish,
+    /// Seed of the corpus.
+    pub seed: u64,
+    /// The user's own mail instead of generated.
+    pub mail: Option<UserMail>,
+    /// Accounts filled at the same time.
+    pub parallel: usize,
+    /// How to connect.
+    pub dialer: Dialer,
+    /// Show progress.
+    pub live: bool,
+}

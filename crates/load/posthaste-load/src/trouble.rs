@@ -1,0 +1,26 @@
+//! The failure of a command, with its exit code.
+
+use std::fmt::Display;
+
+/// Why a command failed.
+pub enum Trouble {
+    /// Exit code 1.
+    Failed(String),
+    /// Exit code 2.
+    Usage(String),
+    /// Exit code 1; the error was printed already.
+    Said,
+    /// Exit code 3: what was asked is not decided.
+    Undecided,
+}
+
+impl Trouble {
+    /// Failed, with this message.
+    pub fn failed(what: impl Display) -> Self {
+        Self::Failed(what.to_string())
+    }
+    /// Wrong usage, with this message.
+    pub fn usage(what: impl Display) -> Self {
+        Self::Usage(what.to_string())
+    }
+}
