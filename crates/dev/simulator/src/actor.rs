@@ -21,7 +21,7 @@ use posthaste_store::StoreError;
 use posthaste_store_lmdb::{LmdbEngine, Rebuild};
 
 use crate::copying::{Way, copy};
-use crate::driver::shared::States;
+use crate::driver::sight::States;
 use crate::driver::{Driver, Opening, RemoteResult, StepResult, check, options, rebuild_index};
 use crate::gate::{At, Gate, Leave};
 use crate::model::{Knowledge, Timeline};

@@ -7,7 +7,7 @@ use posthaste_store_lmdb::Options;
 
 use crate::actor::{Actor, Ended, State};
 use crate::copying::{Copy, Way, place_of};
-use crate::driver::shared::States;
+use crate::driver::sight::States;
 use crate::driver::{Opening, options};
 use crate::gate::{At, Leave};
 use crate::model::{Knowledge, Timeline};

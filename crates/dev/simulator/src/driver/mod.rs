@@ -26,7 +26,8 @@ use crate::random::Random;
 use crate::record::Recorder;
 use crate::verify::{Violation, find, verify};
 
-pub(crate) mod shared;
+mod shared;
+pub(crate) mod sight;
 mod steps;
 
 /// A summary as delivery might make it: long enough that pages fill.
@@ -152,9 +153,9 @@ pub struct Driver {
     /// How time passes.
     passing: Passing,
     /// What this process does to the mailbox that several processes share, if there is one.
-    shared: Option<shared::Part>,
+    shared: Option<sight::Part>,
     /// The states that mailbox may have, for a driver that follows.
-    states: Option<shared::States>,
+    states: Option<sight::States>,
 }
 
 /// Ids of one process that writes beside others, the same for no two of them.
@@ -185,7 +186,7 @@ pub enum StepResult {
     /// More is left to maintain.
     More,
     /// What the shared mailbox had, and what is sent to it.
-    Saw(shared::Sight),
+    Saw(sight::Sight),
     /// No result.
     Nothing,
 }
@@ -212,7 +213,7 @@ impl StepResult {
             "failed" => Self::Failed,
             "more" => Self::More,
             "nothing" => Self::Nothing,
-            _ if word.starts_with("saw:") => Self::Saw(shared::Sight::from_word(word)?),
+            _ if word.starts_with("saw:") => Self::Saw(sight::Sight::from_word(word)?),
             _ => Self::Found(word.strip_prefix("found")?.parse().ok()?),
         })
     }
@@ -285,7 +286,7 @@ impl Driver {
         driver.random = Random::new(seed, 20 + actor as u64);
         driver.actor = actor;
         driver.passing = Passing::of(seed, actor as u64);
-        driver.shared = shared::is_shared(seed).then(|| shared::Part::new(seed, actor));
+        driver.shared = sight::is_shared(seed).then(|| sight::Part::new(seed, actor));
         driver
     }
 
@@ -327,7 +328,7 @@ impl Driver {
 
     fn moment(&mut self, what: String, start: usize, requested: Vec<Change>) {
         let (end, mut after) = (self.now(), self.known.clone());
-        after.doubts.extend(self.shared.iter().flat_map(shared::Part::doubts).cloned());
+        after.doubts.extend(self.shared.iter().flat_map(sight::Part::doubts).cloned());
         let after = Arc::new(after);
         self.timeline.moments.push(Moment { what, start, end, requested, after });
     }

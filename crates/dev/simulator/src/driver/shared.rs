@@ -6,123 +6,55 @@
 //! what it is about to send ([`Sight`]) before it sends it. So the process that keeps the log knows
 //! each state that others may see.
 
-use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id, MailboxId, MailboxName, NumSet, UidValidity};
+use posthaste_mail_model::{BodyId, FlagSet, Id, MailboxId, MailboxName, NumSet, UidValidity};
 use posthaste_store::{
     CommitOutcome, Content, Engine, MailboxEntry, MailboxList, NewMessage, Row, StoreError,
 };
 use posthaste_store_lmdb::LmdbEngine;
 
+use super::sight::{Sight, States, account, fingerprint, shared_box};
 use super::steps::finished;
 use super::{Attempt, Driver, StepResult, Who, message, summarize};
 use crate::model::{Change, ModelMailbox, World};
-use crate::random::{KEPT, Random};
 use crate::verify::{Violation, mailbox};
 
-/// Ids beyond those that a process gives.
-const BEYOND: u64 = 1 << 44;
 /// Times a mailbox is read again because another process changed it meanwhile.
 const READINGS: usize = 8;
 
-/// Whose mailbox it is.
-pub(crate) fn account() -> AccountId {
-    AccountId(Id::new(BEYOND, 0))
-}
-
-/// The mailbox.
-pub(crate) fn shared_box() -> MailboxId {
-    MailboxId(Id::new(BEYOND, 7))
-}
-
-/// Whether the processes of a seed share one.
-pub(crate) fn is_shared(seed: u64) -> bool {
-    !KEPT.contains(&seed) && Random::new(seed, 60).chance(50)
-}
-
-/// What one process does to the mailbox.
-pub(super) struct Part {
-    random: Random,
-    /// Its commits without an answer. A process that was started again does not know them, so they
-    /// are apart from the doubts that it knows by their numbers.
-    doubts: Vec<Change>,
-}
-
-impl Part {
-    pub(super) fn new(seed: u64, actor: usize) -> Self {
-        Self { random: Random::new(seed, 50 + actor as u64), doubts: Vec::new() }
-    }
-
-    pub(super) fn doubts(&self) -> &[Change] {
-        &self.doubts
-    }
-}
-
-/// What a process saw in the mailbox, and what it is about to send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sight {
-    /// The number of the last message; 0 if there never was one.
-    seen: u64,
-    /// Of all that was seen.
-    fingerprint: u64,
-    /// The number of the message that is about to be sent.
-    number: u64,
-    /// What else the commit does.
-    choices: [u64; 2],
-    /// The date of the message.
-    date: u32,
-}
-
-impl Sight {
-    pub(super) fn word(self) -> String {
-        let Self { seen, fingerprint, number, choices: [first, second], date } = self;
-        format!("saw:{seen}:{fingerprint}:{number}:{first}:{second}:{date}")
-    }
-
-    pub(super) fn from_word(word: &str) -> Option<Self> {
-        let numbers: Option<Vec<u64>> =
-            word.strip_prefix("saw:")?.split(':').map(|n| n.parse().ok()).collect();
-        let [seen, fingerprint, number, first, second, date] = numbers?[..] else { return None };
-        let date = u32::try_from(date).ok()?;
-        Some(Self { seen, fingerprint, number, choices: [first, second], date })
-    }
-
-    /// The commit on what was seen.
-    fn attempt(self, seen: &Arc<ModelMailbox>) -> Attempt {
-        let id = shared_box();
-        let mut world = World::default();
-        world.boxes.insert(id, Arc::clone(seen));
-        let mut commit = Driver::commit_on(seen, id);
-        let [first, second] = self.choices;
-        let uids: Vec<u32> = seen.messages.keys().copied().collect();
-        // The last message stays: a state is known by it.
-        if let Some((_, others)) = uids.split_last() {
-            let chosen = others.get(second as usize % others.len().max(1)).copied();
-            match (first % 4, chosen) {
-                (0, Some(uid)) => {
-                    let taken: NumSet = std::iter::once(uid).collect();
-                    commit.expunged.push((commit.head.modseq, taken));
-                }
-                (1, Some(uid)) => {
-                    let flags = FlagSet::from_bits((second >> 32) & 31);
-                    let row = seen.messages.get(&uid).map(|m| m.row.with_flags(flags, commit.head.modseq));
-                    commit.changed.extend(row);
-                }
-                _ => {}
+/// The commit on what was seen.
+fn attempt(sight: Sight, seen: &Arc<ModelMailbox>) -> Attempt {
+    let id = shared_box();
+    let mut world = World::default();
+    world.boxes.insert(id, Arc::clone(seen));
+    let mut commit = Driver::commit_on(seen, id);
+    let [first, second] = sight.choices;
+    let uids: Vec<u32> = seen.messages.keys().copied().collect();
+    // The last message stays: a state is known by it.
+    if let Some((_, others)) = uids.split_last() {
+        let chosen = others.get(second as usize % others.len().max(1)).copied();
+        match (first % 4, chosen) {
+            (0, Some(uid)) => {
+                let taken: NumSet = std::iter::once(uid).collect();
+                commit.expunged.push((commit.head.modseq, taken));
             }
+            (1, Some(uid)) => {
+                let flags = FlagSet::from_bits((second >> 32) & 31);
+                let row = seen.messages.get(&uid).map(|m| m.row.with_flags(flags, commit.head.modseq));
+                commit.changed.extend(row);
+            }
+            _ => {}
         }
-        let bytes = message(self.number, (first >> 8) as usize % 900);
-        let uid = commit.head.uid_next;
-        commit.head.uid_next = uid.next().unwrap_or(uid);
-        let row = Row::new(uid, bytes.len() as u32, self.date, FlagSet::EMPTY, commit.head.modseq);
-        let summary = summarize(&bytes).into();
-        let content = Content::New { bytes, summary };
-        commit.appended.push(NewMessage { row, body: body_of(self.number), saved: 1, content });
-        finished(&world, commit)
     }
+    let bytes = message(sight.number, (first >> 8) as usize % 900);
+    let uid = commit.head.uid_next;
+    commit.head.uid_next = uid.next().unwrap_or(uid);
+    let row = Row::new(uid, bytes.len() as u32, sight.date, FlagSet::EMPTY, commit.head.modseq);
+    let summary = summarize(&bytes).into();
+    let content = Content::New { bytes, summary };
+    commit.appended.push(NewMessage { row, body: body_of(sight.number), saved: 1, content });
+    finished(&world, commit)
 }
 
 /// Its time is the number. The rest has little in common with other ids.
@@ -138,44 +70,12 @@ fn number_of(held: &ModelMailbox) -> u64 {
     u64::from_be_bytes(time)
 }
 
-fn fingerprint(held: &ModelMailbox) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    format!("{:?} {:?}", held.head, held.expunged).hash(&mut hasher);
-    for message in held.messages.values() {
-        format!("{:?} {:?} {}", message.row, message.body, message.saved).hash(&mut hasher);
-        (&message.bytes, &message.summary).hash(&mut hasher);
-    }
-    hasher.finish()
-}
-
-/// The states that the mailbox may have, by the numbers of their last messages.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct States(Arc<Mutex<BTreeMap<u64, Arc<ModelMailbox>>>>);
-
 impl States {
-    /// What a process saw, which must be a state that some commit makes.
-    fn seen(&self, sight: Sight) -> Result<Arc<ModelMailbox>, Violation> {
-        let known = match sight.seen {
-            0 => Some(Arc::default()),
-            number => self.0.lock().get(&number).cloned(),
-        };
-        let held = known.ok_or_else(|| {
-            format!("the shared mailbox ends with message {}, which nobody has sent", sight.seen)
-        })?;
-        match fingerprint(&held) == sight.fingerprint {
-            true => Ok(held),
-            false => Err(format!(
-                "the shared mailbox with message {} is read as no commit has made it; that is {:?}",
-                sight.seen, held.head
-            )),
-        }
-    }
-
     /// Notes what is about to be sent.
     pub(crate) fn expect(&self, sight: Sight) -> Result<(), Violation> {
-        let (_, change) = sight.attempt(&self.seen(sight)?);
+        let (_, change) = attempt(sight, &self.seen(sight)?);
         if let Change::Mailbox(_, held) = change {
-            self.0.lock().insert(sight.number, held);
+            self.insert(sight.number, held);
         }
         Ok(())
     }
@@ -218,7 +118,7 @@ impl Driver {
         };
         self.known.saw(shared_box(), held.clone()).map_err(|why| format!("the shared mailbox {why}"))?;
         self.settle(&held);
-        let (request, change) = sight.attempt(&held);
+        let (request, change) = attempt(sight, &held);
         let outcome = self.outcomes(engine, vec![request]).await.pop();
         match &outcome {
             Some(Ok(CommitOutcome::Done)) => {
@@ -308,13 +208,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sight_is_its_word() {
-        let sight = Sight { seen: 7, fingerprint: u64::MAX, number: 1 << 41, choices: [3, 4], date: 5 };
-        assert_eq!(Sight::from_word(&sight.word()), Some(sight));
-        assert_eq!(Sight::from_word("saw:1:2"), None);
-    }
-
-    #[test]
     fn a_state_is_known_by_its_last_message() {
         let states = States::default();
         let (mut seen, mut held) = (0, Arc::new(ModelMailbox::default()));
@@ -323,7 +216,7 @@ mod tests {
             let sight = Sight { seen, fingerprint: fingerprint(&held), number, choices, date: 9 };
             states.expect(sight).unwrap();
             seen = number;
-            held = states.0.lock().get(&number).cloned().unwrap();
+            held = states.get(number).unwrap();
             assert_eq!(number_of(&held), number);
         }
         assert!(!held.expunged.is_empty() && !held.messages.is_empty());

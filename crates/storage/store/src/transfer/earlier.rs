@@ -10,7 +10,7 @@
 
 use posthaste_mail_model::{MailboxId, ModSeq};
 
-use super::Transfer;
+use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::row::Row;
 
@@ -20,22 +20,22 @@ pub(super) const EARLIER: StoreError = StoreError::Refused(
      from the target",
 );
 
-impl Transfer<'_> {
-    /// Refuses a mailbox if the target has a UID, or a change of flags, that the source has not
-    /// reached.
-    pub(super) async fn refuse_earlier(&self, id: MailboxId) -> Result<()> {
-        let place = self.place(id);
-        let (here, there) = (self.from.heads(&[id]).await?, self.to.heads(&[place]).await?);
-        let ([Some(here)], [Some(there)]) = (&here[..], &there[..]) else { return Ok(()) };
-        if here.uid_next < there.uid_next {
-            return Err(EARLIER);
-        }
-        if there.modseq <= here.modseq {
-            return Ok(());
-        }
-        let mut last = ModSeq::ZERO;
-        let mut visit = |rows: &[Row]| last = rows.iter().map(Row::modseq).fold(last, ModSeq::max);
-        self.to.load(place, &mut visit).await?;
-        if here.modseq < last { Err(EARLIER) } else { Ok(()) }
+/// Refuses a mailbox if the target, which has it at `place`, has a UID, or a change of flags, that
+/// the source has not reached.
+pub(super) async fn refuse_earlier(
+    (from, id): (&dyn Engine, MailboxId),
+    (to, place): (&dyn Engine, MailboxId),
+) -> Result<()> {
+    let (here, there) = (from.heads(&[id]).await?, to.heads(&[place]).await?);
+    let ([Some(here)], [Some(there)]) = (&here[..], &there[..]) else { return Ok(()) };
+    if here.uid_next < there.uid_next {
+        return Err(EARLIER);
     }
+    if there.modseq <= here.modseq {
+        return Ok(());
+    }
+    let mut last = ModSeq::ZERO;
+    let mut visit = |rows: &[Row]| last = rows.iter().map(Row::modseq).fold(last, ModSeq::max);
+    to.load(place, &mut visit).await?;
+    if here.modseq < last { Err(EARLIER) } else { Ok(()) }
 }

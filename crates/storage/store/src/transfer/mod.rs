@@ -28,7 +28,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid, UidValidity};
 
-use self::earlier::EARLIER;
+use self::earlier::{EARLIER, refuse_earlier};
 use self::writer::{Contents, Lacking, Writer, done};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
@@ -300,7 +300,7 @@ impl<'e> Transfer<'e> {
         for (entry, source) in list.entries.iter().zip(&here.entries) {
             match there.entries.iter().find(|known| known.id == entry.id) {
                 Some(known) if known.uid_validity == entry.uid_validity => {
-                    self.refuse_earlier(source.id).await?;
+                    refuse_earlier((self.from, source.id), (self.to, self.place(source.id))).await?;
                 }
                 Some(_) if !self.has_same_messages(source.id).await? => {
                     return Err(StoreError::Refused(
