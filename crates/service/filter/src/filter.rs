@@ -247,6 +247,9 @@ impl Filter {
         envelope: Envelope<'_>,
         recipients: &[Recipient],
     ) -> Vec<Delivered> {
+        if envelope.lease_end.is_some_and(LeaseEnd::is_over) {
+            return recipients.iter().map(|_| Err(taken_by_others().into())).collect();
+        }
         let is_plain = |recipient: &Recipient| self.keeps_all(&recipient.account);
         if !envelope.is_quarantined && recipients.iter().all(is_plain) {
             let outcomes = self.delivery.deliver(message, recipients).await;

@@ -304,8 +304,8 @@ fn one_copy_and_one_move_take_so_many_messages() {
         S: d OK [COPYUID …
         C: e MOVE 1:3 Other
         S: * OK [COPYUID …
-        S: * 1 EXPUNGE
-        S: * 1 EXPUNGE
+        S: * 3 EXPUNGE
+        S: * 2 EXPUNGE
         S: * 1 EXPUNGE
         S: e OK …
     "#,
