@@ -117,6 +117,8 @@ impl SearchIndex {
                 Ok(Turn::Done) => {}
                 Ok(Turn::Again) => queue.push_back((mailbox, from)),
                 Ok(Turn::Later(left)) => later.push_back((Instant::now() + TRY_AGAIN, (mailbox, left))),
+                // It was deleted meanwhile.
+                Err(StoreError::NoMailbox(_)) => {}
                 // A search tries again, or the delivery that makes a segment of them.
                 Err(error) => tracing::warn!(%error, %mailbox, "new messages are not indexed"),
             }
