@@ -172,6 +172,14 @@ public class AngusRound {
         idling.get(60, TimeUnit.SECONDS);
         same.getMessageByUID(4).setFlag(Flags.Flag.DELETED, true);
         same("compressed", octets(same.getMessageByUID(5)), MAIL.get(4));
+        // IDLE ends with the first news: those of the flag come before.
+        Message marked = box.getMessageByUID(4);
+        FetchProfile flags = new FetchProfile();
+        flags.add(FetchProfile.Item.FLAGS);
+        for (int times = 0; !marked.isSet(Flags.Flag.DELETED) && times < 600; times++) {
+            Thread.sleep(100);
+            box.fetch(new Message[] {marked}, flags);
+        }
         idling = idling(box);
         same.close(true);
         same("heard", heard.poll(60, TimeUnit.SECONDS), "removed 1");
@@ -199,7 +207,18 @@ public class AngusRound {
         store.close();
     }
 
-    public static void main(String[] arguments) throws Exception {
+    // A thread that idles would keep the program alive.
+    public static void main(String[] arguments) {
+        try {
+            round(arguments);
+            System.exit(0);
+        } catch (Throwable error) {
+            error.printStackTrace();
+            System.exit(1);
+        }
+    }
+
+    static void round(String[] arguments) throws Exception {
         port = arguments[0];
         user = arguments[1];
         password = arguments[2];
