@@ -195,11 +195,11 @@ impl Knowledge {
         self.certain.removed.extend(other.certain.removed);
         self.certain.directory.extend(other.certain.directory);
         self.doubts.extend(other.doubts);
-        self.settle();
+        self.forget_outdated();
     }
 
     /// Forgets changes of mailboxes that cannot happen any more: each commit is made on one state.
-    fn settle(&mut self) {
+    fn forget_outdated(&mut self) {
         let boxes = &self.certain.boxes;
         let known = |id: &MailboxId| boxes.get(id).map(|held| held.head.modseq);
         self.doubts.retain(|doubt| match doubt {
@@ -215,7 +215,7 @@ impl Knowledge {
         if let Some(before) = self.certain.boxes.insert(id, held).filter(|before| before.head.modseq > now) {
             return Err(format!("went back from mod-sequence {} to {now}", before.head.modseq));
         }
-        self.settle();
+        self.forget_outdated();
         Ok(())
     }
 

@@ -302,7 +302,7 @@ pub struct ServerCost {
     pub cpu_user_s: f64,
     /// CPU time in the kernel.
     pub cpu_system_s: f64,
-    /// Share of all processors of the machine, 0–100. In a study: of those that the server may use.
+    /// Share of the processors, 0–100: of the machine, or in a study of the server.
     pub cpu_percent: f64,
     /// CPU seconds × MHz.
     pub megacycles: f64,

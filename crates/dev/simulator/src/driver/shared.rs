@@ -117,14 +117,14 @@ impl Driver {
             return Ok(());
         };
         self.known.saw(shared_box(), held.clone()).map_err(|why| format!("the shared mailbox {why}"))?;
-        self.settle(&held);
+        self.forget_outdated(&held);
         let (request, change) = attempt(sight, &held);
         let outcome = self.outcomes(engine, vec![request]).await.pop();
         match &outcome {
             Some(Ok(CommitOutcome::Done)) => {
                 self.known.done(&change);
                 if let Change::Mailbox(_, held) = &change {
-                    self.settle(held);
+                    self.forget_outdated(held);
                 }
             }
             Some(Ok(CommitOutcome::Conflict) | Err(StoreError::NoMailbox(_))) | None => {}
@@ -141,7 +141,7 @@ impl Driver {
     }
 
     /// Forgets commits that were not answered and cannot happen any more.
-    fn settle(&mut self, now: &ModelMailbox) {
+    fn forget_outdated(&mut self, now: &ModelMailbox) {
         let may_happen = |change: &Change| matches!(change, Change::Mailbox(_, held) if held.head.modseq > now.head.modseq);
         self.shared.iter_mut().for_each(|part| part.doubts.retain(may_happen));
     }
