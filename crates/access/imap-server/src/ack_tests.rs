@@ -6,16 +6,47 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use bytes::BytesMut;
 use posthaste_directory::NewAccount;
 use posthaste_mail_model::Secret;
-use posthaste_net::{Connection, Shutdown, Stream};
+use posthaste_net::{Connection, NetError, Shutdown, Stream};
 use posthaste_testkit::Turns;
 use tokio::net::TcpStream;
 
 use crate::connection;
 use crate::session::Session;
 use crate::size_tests::service;
+use crate::transport::{Io, Peer, StreamChange, Then, Transport, Wait};
+
+/// A connection that reports its prompt acknowledgements when it ends.
+struct Counted(Connection, Arc<AtomicU64>);
+
+impl Transport for Counted {
+    fn read<'t>(&'t mut self, input: &'t mut BytesMut, wait: Wait) -> Io<'t, usize> {
+        self.0.read(input, wait)
+    }
+
+    fn write<'t>(&'t mut self, bytes: &'t [u8], then: Then, within: Duration) -> Io<'t, ()> {
+        self.0.write(bytes, then, within)
+    }
+
+    fn change<'t>(&'t mut self, _: StreamChange<'t>, _: &'t mut BytesMut, _: Duration) -> Io<'t, ()> {
+        Box::pin(async { Err(NetError::Closed) })
+    }
+
+    fn close(self: Box<Self>, _: Duration) -> Io<'static, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.store(self.0.traffic().prompt_acks, Ordering::Relaxed);
+    }
+}
 
 /// Counts the prompt acknowledgements while a logged-in client sends these pieces.
 /// Each piece comes with the answer that the client waits for.
@@ -27,7 +58,10 @@ async fn acks(pieces: &[(&str, &str)]) -> u64 {
     let (socket, mut client) = Turns::connect().unwrap();
     let stream = Stream::plain(TcpStream::from_std(socket).unwrap()).unwrap();
     let (_trigger, shutdown) = Shutdown::new();
-    let mut session = Session::new(service, Connection::new(stream), shutdown);
+    let (connection, acks) = (Connection::new(stream), Arc::new(AtomicU64::new(0)));
+    let (peer, clock) = (Peer::of(&connection), connection.clock().clone());
+    let transport = Box::new(Counted(connection, Arc::clone(&acks)));
+    let mut session = Session::new(service, transport, peer, clock, shutdown);
     session.login = Some(ana);
     {
         let mut running = Box::pin(connection::run(&mut session));
@@ -36,7 +70,8 @@ async fn acks(pieces: &[(&str, &str)]) -> u64 {
             client.say(&mut running, text, answer).await;
         }
     }
-    session.wire.connection().traffic().prompt_acks
+    drop(session);
+    acks.load(Ordering::Relaxed)
 }
 
 #[tokio::test]

@@ -68,7 +68,7 @@ pub(crate) fn text(session: &Session) -> String {
     }
     // RFC 7889 §3.
     let _ = write!(text, " APPENDLIMIT={}", session.service.options.append_bytes_max);
-    if !session.wire.connection().is_compressed() {
+    if !session.wire.is_compressed() {
         text.push_str(" COMPRESS=DEFLATE");
     }
     text

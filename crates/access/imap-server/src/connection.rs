@@ -1,7 +1,7 @@
 //! The loop of a session: greet, wait for input, frame, dispatch, answer, close.
 //!
 //! It chooses the timeouts for input and limits how many bytes an unread command may hold. `wire`
-//! reads and writes. What always holds:
+//! keeps the bytes, and has them read and written. What always holds:
 //! * responses are sent before we wait, and only then or when the buffer is full: pipelined
 //!   commands share a packet;
 //! * a literal is refused before it is sent wherever the client lets us;
@@ -16,9 +16,7 @@ use posthaste_imap_codec::framing::{CommandFrame, LiteralSync, LiteralWanted};
 use posthaste_imap_codec::limits::{LINE_BYTES_MAX, TEXT_LITERAL_BYTES_MAX};
 use posthaste_imap_codec::response::{Code, StatusKind};
 use posthaste_imap_codec::{ParseError, ParseErrorKind, Tag, parse_command};
-use posthaste_net::{
-    AccountLimit, BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, SessionFuture, Shutdown,
-};
+use posthaste_net::{BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, SessionFuture, Shutdown};
 
 use crate::annotate;
 use crate::capability;
@@ -44,16 +42,20 @@ impl ImapService {
     }
 
     async fn serve_to_end(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
-        let peer = connection.peer();
-        let mut session = Box::new(Session::new(self, connection, shutdown));
-        match run(&mut session).await {
-            Ok(()) => tracing::debug!(%peer, "session ended"),
-            Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
-            Err(error) => tracing::warn!(%peer, %error, "session failed"),
-        }
-        // All responses were sent. Closing has the deadline of any other write.
-        let _ = session.wire.close().await;
+        run_to_end(Box::new(Session::on(self, connection, shutdown))).await;
     }
+}
+
+/// Runs a session to its end, and closes its transport.
+pub(crate) async fn run_to_end(mut session: Box<Session>) {
+    let peer = session.wire.peer().address;
+    match run(&mut session).await {
+        Ok(()) => tracing::debug!(%peer, "session ended"),
+        Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
+        Err(error) => tracing::warn!(%peer, %error, "session failed"),
+    }
+    // All responses were sent. Closing has the deadline of any other write.
+    let _ = session.wire.close().await;
 }
 
 /// Runs a session to its end. `Ok` if the client was sent BYE.
@@ -81,9 +83,7 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
                     session.wire.say_referral(url);
                     return session.wire.flush().await;
                 }
-                if session.wire.connection().count_command()
-                    && Box::pin(hold_back(session)).await? == Next::Close
-                {
+                if session.wire.count_command() && Box::pin(hold_back(session)).await? == Next::Close {
                     return session.wire.flush().await;
                 }
                 // Boxed: the session should not hold a command's memory while it waits.
@@ -118,13 +118,11 @@ async fn hold_back(session: &mut Session) -> Result<Next, NetError> {
     // Commands before this one are answered first.
     session.wire.flush().await?;
     let Session { wire, shutdown, lease, .. } = session;
-    let Some(share) = wire.connection().share() else { return Ok(Next::Command) };
     let goodbye = tokio::select! {
         biased;
         () = shutdown.requested() => "The server is shutting down",
         () = revoked(lease) => REVOKED,
-        () = wire.connection().peer_left() => return Err(NetError::Closed),
-        () = share.wait(AccountLimit::Commands) => return Ok(Next::Command),
+        allowed = wire.command_allowed() => return allowed.map(|()| Next::Command),
     };
     wire.say_bye(goodbye);
     Ok(Next::Close)

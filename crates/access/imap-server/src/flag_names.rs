@@ -98,8 +98,9 @@ fn print_flags(out: &mut Vec<u8>, table: &KeywordTable, flags: FlagSet, recent: 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_mail_model::Keyword;
+
+    use super::*;
 
     #[test]
     fn every_set_prints_as_itself() {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use posthaste_directory::{Directory, Reading};
-use posthaste_mail_model::{FlagSet, ModSeq, NumSet};
+use posthaste_mail_model::{FlagSet, ModSeq, NumSet, SeqNum};
 use posthaste_store::{FlagChange, Row, View};
 
 use crate::reply::Failure;
@@ -71,7 +71,7 @@ impl Layer {
             return Ok(self.shown());
         }
         let diff = newest.difference_from(&self.under);
-        let rows = |seqs: &NumSet| newest.rows(seqs).map(|(_, row)| *row).collect::<Vec<Row>>();
+        let rows = |seqs: &NumSet<SeqNum>| newest.rows(seqs).map(|(_, row)| *row).collect::<Vec<Row>>();
         let (mut changed, mut arrived) = (rows(&diff.changed), rows(&diff.arrived));
         let own = self.own.take();
         let known = |row: &Row| {

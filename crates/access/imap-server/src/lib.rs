@@ -4,6 +4,8 @@
 //! connection ── frames, deadlines, literals ──> command::dispatch ── table: legal here? ──> command/<one file each>
 //!     │                                              │                                          │
 //!     └── wire: bounded output, back-pressure        └── sync: what else is new                 └── store, directory, delivery
+//!           │
+//!           └── transport: four calls, to a connection of posthaste-net or to a test's memory
 //! ```
 //!
 //! A session holds one shared view of its mailbox ([`posthaste_store::View`]). It reports the
@@ -51,6 +53,7 @@ mod special_use;
 mod sync;
 mod table;
 mod thread_id;
+mod transport;
 mod waiting;
 mod wire;
 

@@ -93,8 +93,9 @@ fn existing(names: &[MailboxArg]) -> BTreeSet<MailboxName> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_mail_model::{AccountId, Id};
+
+    use super::*;
 
     #[test]
     fn names_and_the_levels_above_them() {

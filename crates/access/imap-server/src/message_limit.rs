@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 use posthaste_directory::Account;
 use posthaste_imap_codec::PageRange;
 use posthaste_imap_codec::response::{Code, Status, StatusKind};
-use posthaste_mail_model::{NumSet, Uid};
+use posthaste_mail_model::{NumSet, SeqNum, Uid};
 use posthaste_store::View;
 
 use crate::options::ImapOptions;
@@ -73,7 +73,7 @@ impl MessageLimit {
     }
 
     /// The part of a set that is processed, at its end; `None` if it is the whole set.
-    pub(crate) fn cut(self, set: &NumSet) -> Option<(NonZeroU32, NumSet)> {
+    pub(crate) fn cut<N>(self, set: &NumSet<N>) -> Option<(NonZeroU32, NumSet<N>)> {
         let limit = self.process()?;
         (set.count() > u64::from(limit.get())).then(|| (limit, newest(set, limit)))
     }
@@ -89,13 +89,13 @@ impl MessageLimit {
 }
 
 /// This many messages from the end of a set.
-pub(crate) fn newest(set: &NumSet, count: NonZeroU32) -> NumSet {
+pub(crate) fn newest<N>(set: &NumSet<N>, count: NonZeroU32) -> NumSet<N> {
     PageRange::Last(NonZeroU32::MIN, count).of(set)
 }
 
 /// The UID of the first of these messages.
-pub(crate) fn lowest_uid(view: &View, seqs: &NumSet) -> Option<Uid> {
-    let first = seqs.first().and_then(posthaste_mail_model::SeqNum::new)?;
+pub(crate) fn lowest_uid(view: &View, seqs: &NumSet<SeqNum>) -> Option<Uid> {
+    let first = seqs.first().and_then(SeqNum::new)?;
     view.uid_of(first)
 }
 
@@ -130,7 +130,7 @@ impl crate::session::Ctx<'_> {
 
     /// Leaves out those of these messages of the announced view that exceed the limit, and notes
     /// that.
-    pub(crate) fn limit_seqs(&mut self, seqs: &mut NumSet) {
+    pub(crate) fn limit_seqs(&mut self, seqs: &mut NumSet<SeqNum>) {
         if let Some((limit, kept)) = self.message_limit().cut(seqs) {
             let lowest = lowest_uid(&self.selected.announced, &kept);
             self.selected.stopped = lowest.map(|uid| (limit.get(), uid));
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn what_is_processed_is_the_end_of_a_set() {
         let limit = NonZeroU32::new(3).unwrap();
-        let set = NumSet::from_ranges([(1, 2), (5, 6), (9, 9)]);
+        let set: NumSet = NumSet::from_ranges([(1, 2), (5, 6), (9, 9)]);
         let (_, kept) = MessageLimit::Process(limit).cut(&set).unwrap();
         assert_eq!(kept, NumSet::from_ranges([(5, 6), (9, 9)]));
         assert_eq!(MessageLimit::Process(limit).cut(&kept), None);

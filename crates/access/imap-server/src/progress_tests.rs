@@ -22,7 +22,7 @@ fn session() -> (Session, Turns) {
     let (socket, client) = Turns::connect().unwrap();
     let stream = Stream::plain(TcpStream::from_std(socket).unwrap()).unwrap();
     let (_trigger, shutdown) = Shutdown::new();
-    (Session::new(Arc::new(service()), Connection::new(stream), shutdown), client)
+    (Session::on(Arc::new(service()), Connection::new(stream), shutdown), client)
 }
 
 #[tokio::test]

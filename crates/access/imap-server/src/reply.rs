@@ -24,6 +24,9 @@ pub(crate) struct Reply {
     pub(crate) text: Cow<'static, str>,
 }
 
+/// The tagged OK of a command that needs no further text.
+pub(crate) const DONE: Reply = Reply::ok("");
+
 impl Reply {
     /// `OK text`
     pub(crate) const fn ok(text: &'static str) -> Self {
@@ -211,8 +214,9 @@ fn capitalised(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_mail_model::{BodyId, Id, MailboxId, NameError, NumSet, Uid};
+
+    use super::*;
 
     fn answer(error: impl Into<Failure>) -> (StatusKind, Option<Code>) {
         match error.into().verdict() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use posthaste_directory::Account;
 use posthaste_imap_codec::{MessageSet, Numbering, PageRange, SeqSet, UidSet};
-use posthaste_mail_model::{ModSeq, NumSet, Rights, Uid};
+use posthaste_mail_model::{ModSeq, NumSet, ResponseNum, Rights, SeqNum, Uid};
 use posthaste_store::{Mailbox, View};
 
 use crate::annotate::known::Known;
@@ -83,7 +83,7 @@ impl Selected {
     }
 
     /// The sequence numbers of the messages that a command names.
-    pub(crate) fn seqs(&self, set: &MessageSet) -> Result<NumSet, Failure> {
+    pub(crate) fn seqs(&self, set: &MessageSet) -> Result<NumSet<SeqNum>, Failure> {
         match set {
             MessageSet::Seq(set) => self.seqs_of(set),
             MessageSet::Uid(set) => Ok(self.announced.seqs_of_uids(&self.uids_of(set))),
@@ -100,7 +100,7 @@ impl Selected {
 
     /// A set of sequence numbers. A sequence number that does not exist is a client error
     /// (RFC 9051 §9, seq-number).
-    pub(crate) fn seqs_of(&self, set: &SeqSet) -> Result<NumSet, Failure> {
+    pub(crate) fn seqs_of(&self, set: &SeqSet) -> Result<NumSet<SeqNum>, Failure> {
         let view = &self.announced;
         let Some(seqs) = set.resolve(view.exists()) else {
             return Ok(view.seqs_of_uids(&self.saved_search));
@@ -115,7 +115,7 @@ impl Selected {
 
     /// The sequence numbers of one page of the messages that a UID FETCH names (RFC 9394 §3.3).
     /// Each range is looked up by its two ends, so the cost does not grow with the folder.
-    pub(crate) fn page_of_uids(&self, set: &UidSet, page: PageRange) -> NumSet {
+    pub(crate) fn page_of_uids(&self, set: &UidSet, page: PageRange) -> NumSet<SeqNum> {
         let view = &self.announced;
         // How many messages have a UID up to this one.
         let up_to = |uid: u32| match uid.checked_add(1).and_then(Uid::new) {
@@ -149,11 +149,23 @@ impl Selected {
         self.held_since.unwrap_or_else(|| self.announced.modseq())
     }
 
-    /// A set of UIDs in the numbering of the client's command.
-    pub(crate) fn in_numbering(&self, uids: &NumSet, numbering: Numbering) -> NumSet {
+    /// A set of UIDs in the numbering of the client's command, for its response.
+    pub(crate) fn in_numbering(&self, uids: &NumSet, numbering: Numbering) -> NumSet<ResponseNum> {
         match numbering {
-            Numbering::Seq => self.announced.seqs_of_uids(uids),
-            Numbering::Uid => uids.clone(),
+            Numbering::Seq => self.announced.seqs_of_uids(uids).into_response(),
+            Numbering::Uid => uids.clone().into_response(),
+        }
+    }
+
+    /// The same for a set of sequence numbers.
+    pub(crate) fn seqs_in_numbering(
+        &self,
+        seqs: &NumSet<SeqNum>,
+        numbering: Numbering,
+    ) -> NumSet<ResponseNum> {
+        match numbering {
+            Numbering::Seq => seqs.clone().into_response(),
+            Numbering::Uid => self.announced.uids_of_seqs(seqs).into_response(),
         }
     }
 

@@ -1,8 +1,9 @@
 //! A session: the account that logged in, the selected mailbox, the enabled extensions.
 //!
-//! It does no I/O: the session prints to its [`Wire`], which sends. A report of changes waits while
-//! a full buffer is sent. The session keeps no clock: the wire has its only deadline, for the
-//! login. `connection` drives the session and the files of `command` change it.
+//! It does no I/O of its own and has no clock of its own. Both are handed in: the bytes are behind
+//! the four calls of a [`Transport`](crate::transport::Transport), which only the [`Wire`] makes.
+//! So a whole session runs in a test without a socket. `connection` drives the session and the
+//! files of `command` change it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use posthaste_directory::{Account, Client, Lease, Service, Source};
 use posthaste_imap_codec::NameEncoding;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
-use posthaste_net::{BytePermit, Connection, Shutdown};
+use posthaste_net::{BytePermit, Clock, Connection, Shutdown};
 
 use crate::annotations::Known;
 use crate::contexts::update::Searcher;
@@ -25,6 +26,7 @@ use crate::service::ImapService;
 use crate::sharing::{self, Asker};
 use crate::sync::{self, OwnChange};
 use crate::table::{Numbers, State};
+use crate::transport::{Peer, Transport};
 use crate::wire::Wire;
 
 /// Whether the session goes on after a command.
@@ -93,9 +95,21 @@ pub(crate) struct Ctx<'s> {
 }
 
 impl Session {
+    /// A session on a connection, before its greeting. It has the connection's clock.
+    pub(crate) fn on(service: Arc<ImapService>, connection: Connection, shutdown: Shutdown) -> Self {
+        let (peer, clock) = (Peer::of(&connection), connection.clock().clone());
+        Self::new(service, Box::new(connection), peer, clock, shutdown)
+    }
+
     /// A session before its greeting.
-    pub(crate) fn new(service: Arc<ImapService>, connection: Connection, shutdown: Shutdown) -> Self {
-        let wire = Wire::new(connection, service.options.write_within, service.options.login_within);
+    pub(crate) fn new(
+        service: Arc<ImapService>,
+        transport: Box<dyn Transport>,
+        peer: Peer,
+        clock: Clock,
+        shutdown: Shutdown,
+    ) -> Self {
+        let wire = Wire::new(transport, peer, clock, &service.options);
         Self {
             service,
             wire,
@@ -249,24 +263,23 @@ impl Session {
 
     /// The client's address, for the log of logins.
     pub(crate) fn source(&self) -> Source {
-        let connection = self.wire.connection();
-        Source { address: connection.peer().ip(), protocol: Service::Imap.name(), session: connection.id() }
+        let Peer { id, address, .. } = self.wire.peer();
+        Source { address: address.ip(), protocol: Service::Imap.name(), session: id }
     }
 
     /// Whether STARTTLS is available now.
     pub(crate) fn may_start_tls(&self) -> bool {
-        let connection = self.wire.connection();
-        self.service.certificates.is_some() && !connection.is_encrypted()
+        self.service.certificates.is_some() && !self.wire.is_encrypted()
     }
 
     /// Whether a password may be sent over this connection now.
     pub(crate) fn may_send_passwords(&self) -> bool {
-        self.wire.connection().is_encrypted() || self.is_allowed(self.service.options.clear_text_login)
+        self.wire.is_encrypted() || self.is_allowed(self.service.options.clear_text_login)
     }
 
     /// Who is at the other end.
     pub(crate) fn client(&self) -> Client {
-        Client { address: self.wire.connection().peer().ip(), service: Service::Imap }
+        Client { address: self.wire.peer().address.ip(), service: Service::Imap }
     }
 
     /// The facts of the connection that SASL needs.
@@ -274,13 +287,14 @@ impl Session {
         let allowed = |clear| if self.is_allowed(clear) { Plaintext::Allowed } else { Plaintext::Refused };
         let options = &self.service.options;
         let (plaintext, scram) = (allowed(options.clear_text_login), allowed(options.clear_text_scram));
-        Channel::of(self.wire.connection(), Service::Imap, plaintext, scram)
+        let client = Client { address: self.client().address.to_canonical(), service: Service::Imap };
+        Channel { plaintext, scram, ..self.wire.channel(client) }
     }
 
     fn is_allowed(&self, clear: ClearTextLogin) -> bool {
         match clear {
             ClearTextLogin::Never => false,
-            ClearTextLogin::Loopback => self.wire.connection().peer().ip().to_canonical().is_loopback(),
+            ClearTextLogin::Loopback => self.wire.peer().address.ip().to_canonical().is_loopback(),
             ClearTextLogin::Always => true,
         }
     }

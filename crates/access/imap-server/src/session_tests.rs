@@ -1,20 +1,81 @@
 //! Whole sessions in memory: no socket, and a clock that the test advances.
+//!
+//! The sessions stand on a transport of this file. Those that compress stand on a connection of
+//! `posthaste-net` over memory, because the layers are the connection's.
 
 #![allow(clippy::unwrap_used)]
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use posthaste_directory::NewAccount;
 use posthaste_mail_model::Secret;
-use posthaste_net::{Clock, ClockHand, Connection, Shutdown, ShutdownTrigger, Stream};
+use posthaste_net::{Clock, ClockHand, Connection, NetError, Shutdown, ShutdownTrigger, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 
-use crate::ImapOptions;
+use crate::session::Session;
 use crate::size_tests::service;
+use crate::transport::{Io, Peer, StreamChange, Then, Transport, Wait};
+use crate::{ImapOptions, connection};
+
+/// A pipe as a transport. Its clock is the session's.
+struct Memory(DuplexStream, Clock);
+
+impl Memory {
+    /// Waits for a call at most so long.
+    fn within<'t, T: Send + 't>(
+        clock: &'t Clock,
+        within: Duration,
+        call: impl Future<Output = Result<T, NetError>> + Send + 't,
+    ) -> Io<'t, T> {
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                done = call => done,
+                () = clock.sleep(within) => Err(NetError::TimedOut(within)),
+            }
+        })
+    }
+}
+
+impl Transport for Memory {
+    fn read<'t>(&'t mut self, input: &'t mut BytesMut, wait: Wait) -> Io<'t, usize> {
+        let Self(pipe, clock) = self;
+        let (Wait::Input { most, within } | Wait::Rest { most, within }) = wait else {
+            // The client stays, and its account has no limits.
+            return Box::pin(std::future::pending());
+        };
+        Self::within(clock, within, async move {
+            match pipe.read_buf(&mut bytes::BufMut::limit(input, most)).await? {
+                0 => Err(NetError::Closed),
+                count => Ok(count),
+            }
+        })
+    }
+
+    fn write<'t>(&'t mut self, bytes: &'t [u8], _: Then, within: Duration) -> Io<'t, ()> {
+        let Self(pipe, clock) = self;
+        Self::within(clock, within, async move { Ok(pipe.write_all(bytes).await?) })
+    }
+
+    fn change<'t>(&'t mut self, _: StreamChange<'t>, _: &'t mut BytesMut, _: Duration) -> Io<'t, ()> {
+        Box::pin(async { Err(NetError::Closed) })
+    }
+
+    fn close(mut self: Box<Self>, _: Duration) -> Io<'static, ()> {
+        Box::pin(async move { Ok(self.0.shutdown().await?) })
+    }
+}
+
+/// The client's and the server's address.
+const ENDS: [SocketAddr; 2] = [
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000),
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 143),
+];
 
 /// A session and its client.
 struct Talk {
@@ -36,15 +97,36 @@ impl Talk {
 
     /// The same over a pipe that holds so many bytes.
     async fn over(bytes: usize) -> Self {
+        Self::with(bytes, |server, clock| {
+            let peer = Peer { id: 1, address: ENDS[0], is_encrypted: false };
+            (Box::new(Memory(server, clock)), peer)
+        })
+        .await
+    }
+
+    /// The same over a connection of `posthaste-net`, which can compress.
+    async fn over_connection() -> Self {
+        Self::with(4096, |server, clock| {
+            let connection = Connection::with_clock(Stream::over(server, ENDS[0], ENDS[1]), clock);
+            let peer = Peer::of(&connection);
+            (Box::new(connection), peer)
+        })
+        .await
+    }
+
+    async fn with(
+        bytes: usize,
+        transport: impl FnOnce(DuplexStream, Clock) -> (Box<dyn Transport>, Peer),
+    ) -> Self {
         let service = Arc::new(service());
         let password = Secret::new("correct horse".to_owned());
         service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
         let (client, server) = tokio::io::duplex(bytes);
         let (clock, hand) = Clock::manual();
-        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let stream = Stream::over(server, address(40_000), address(143));
         let (trigger, shutdown) = Shutdown::new();
-        let session = tokio::spawn(service.serve(Connection::with_clock(stream, clock), shutdown));
+        let (transport, peer) = transport(server, clock.clone());
+        let session = Box::new(Session::new(service, transport, peer, clock, shutdown));
+        let session = tokio::spawn(connection::run_to_end(session));
         let mut talk = Self { client, deflate: None, heard: String::new(), hand, trigger, session };
         talk.hear("* OK [CAPABILITY IMAP4rev1").await;
         talk
@@ -52,12 +134,16 @@ impl Talk {
 
     /// The same, logged in and with INBOX selected.
     async fn with_inbox() -> Self {
-        let mut talk = Self::begin().await;
-        talk.say("a LOGIN ana@example.org \"correct horse\"\r\n").await;
-        talk.hear("a OK").await;
-        talk.say("b SELECT INBOX\r\n").await;
-        talk.hear("b OK").await;
-        talk
+        Self::begin().await.in_inbox().await
+    }
+
+    /// Logs in and selects INBOX.
+    async fn in_inbox(mut self) -> Self {
+        self.say("a LOGIN ana@example.org \"correct horse\"\r\n").await;
+        self.hear("a OK").await;
+        self.say("b SELECT INBOX\r\n").await;
+        self.hear("b OK").await;
+        self
     }
 
     async fn say(&mut self, text: &str) {
@@ -246,7 +332,7 @@ async fn idle_ends_at_the_limit_of_silence_and_not_before() {
 
 #[tokio::test]
 async fn compression_needs_no_socket() {
-    let mut talk = Talk::with_inbox().await;
+    let mut talk = Talk::over_connection().await.in_inbox().await;
     talk.say("c COMPRESS DEFLATE\r\n").await;
     talk.hear("c OK").await;
     talk.deflate = Some((Compress::new(Compression::default(), false), Decompress::new(false)));
@@ -260,7 +346,7 @@ async fn compression_needs_no_socket() {
 /// or finish theirs, and may send the next command in the same segment, or a byte at a time.
 #[tokio::test]
 async fn unauthenticate_ends_compression() {
-    let mut talk = Talk::with_inbox().await;
+    let mut talk = Talk::over_connection().await.in_inbox().await;
     for (ends, piece) in [
         (FlushCompress::Sync, usize::MAX),
         (FlushCompress::Sync, 1),
@@ -303,6 +389,14 @@ async fn unauthenticate_ends_compression() {
     }
     talk.say("h LOGOUT\r\n").await;
     talk.ends_with("h OK").await;
+}
+
+/// The commands of a layer that the transport refuses end the session, and no answer follows.
+#[tokio::test]
+async fn a_layer_that_cannot_be_added_ends_the_session() {
+    let mut talk = Talk::with_inbox().await;
+    talk.say("c COMPRESS DEFLATE\r\n").await;
+    talk.ends_with("c OK").await;
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ async fn connected() -> (Arc<ImapService>, Connection, TcpStream) {
 async fn a_session_is_small() {
     let (service, connection, _client) = connected().await;
     let (_trigger, shutdown) = Shutdown::new();
-    let mut session = Session::new(Arc::clone(&service), connection, shutdown.clone());
+    let mut session = Session::on(Arc::clone(&service), connection, shutdown.clone());
     let held = std::mem::size_of::<Session>();
     let waiting = std::mem::size_of_val(&connection::run(&mut session));
     let command = std::mem::size_of_val(&connection::one_command(&mut session, Bytes::new()));

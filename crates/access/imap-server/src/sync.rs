@@ -44,7 +44,7 @@ pub(crate) fn since_modseq(modseq: ModSeq) -> ModSeq {
 }
 
 /// Those of these messages that have a mod-sequence above `since`. Only their rows are read.
-pub(crate) fn changed_among(view: &View, seqs: &NumSet, since: ModSeq) -> NumSet {
+pub(crate) fn changed_among(view: &View, seqs: &NumSet<SeqNum>, since: ModSeq) -> NumSet<SeqNum> {
     let changed = view.rows(seqs).filter(|(_, row)| row.modseq() > since);
     changed.map(|(seq, _)| seq.value()).collect()
 }
@@ -280,7 +280,7 @@ impl<'v> ReportContext<'v> {
 async fn report_changed(
     wire: &mut Wire,
     selected: &Selected,
-    changed: &NumSet,
+    changed: &NumSet<SeqNum>,
     context: &ReportContext<'_>,
 ) -> Result<(), Failure> {
     if changed.is_empty() {
@@ -372,7 +372,7 @@ pub(crate) async fn report_messages(
     wire: &mut Wire,
     selected: &Selected,
     enabled: Enabled,
-    seqs: &NumSet,
+    seqs: &NumSet<SeqNum>,
     own_change: Option<&OwnChange<'_>>,
 ) -> Result<(), Failure> {
     let view = Arc::clone(&selected.announced);

@@ -35,7 +35,7 @@ pub(crate) async fn for_command(
     room: usize,
     within: Duration,
 ) -> Result<Next, NetError> {
-    let clock = session.wire.connection().clock().clone();
+    let clock = session.wire.clock().clone();
     let until = clock.now() + within;
     let mut watch = watch_of(session);
     let mut shared = session.is_in_mailbox_of_others().then(|| session.service.shared.watch());
@@ -143,7 +143,7 @@ pub(crate) async fn besides(
 
 /// What could not be read is still news: without a pause the next look would come at once.
 async fn next_event_after_failure(session: &mut Session, room: usize, within: Duration) -> Event {
-    let clock = session.wire.connection().clock().clone();
+    let clock = session.wire.clock().clone();
     tokio::select! {
         () = clock.sleep(AGAIN_AFTER) => Event::News,
         event = next_event(session, (None, None), room, within) => event,

@@ -1,27 +1,30 @@
-//! The transport of a session: commands in, a bounded buffer of responses out.
+//! Both directions of a session: commands in, a bounded buffer of responses out.
 //!
-//! Only this file reads from the connection, writes to it and changes its layers. A session gets
-//! frames and lines from it, prints responses, and asks it to [fill](Wire::fill) the input and to
-//! [flush](Wire::flush) the output. The bytes below may be a socket or a test's memory, and the
-//! clock may be a test's: see [`posthaste_net::Connection::with_clock`].
+//! Only this file calls the [`Transport`]. It keeps the input that was read and not yet consumed,
+//! splits it into commands and lines, and gathers responses. A session asks it to
+//! [fill](Wire::fill) the input and to [flush](Wire::flush) the output. The bytes below may be a
+//! socket or a test's memory, and the clock may be a test's.
 //!
 //! Responses are printed straight into [`Wire::out`]. A caller that prints many responses calls
 //! [`Wire::relieve`] now and then. It sends a full buffer and waits until the peer has taken it.
 //! What always holds: the buffer never grows with the folder, and a waiting session owns no buffer.
 
-use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use posthaste_directory::Client;
+use posthaste_directory::sasl::Channel;
 use posthaste_imap_codec::framing::{CommandFrame, CommandFramer, FramerLimits, LiteralWanted};
 use posthaste_imap_codec::limits::LINE_BYTES_MAX;
 use posthaste_imap_codec::print;
 use posthaste_imap_codec::response::{Code, Response, Status, StatusKind, Untagged};
 use posthaste_imap_codec::{NameEncoding, Tag};
-use posthaste_net::{AccountShare, Certificates, Connection, LoginEnd, NetError};
+use posthaste_net::{AccountShare, Certificates, Clock, LoginEnd, NetError};
 
 use crate::heavy::{Pace, STEPS_MAX};
+use crate::options::ImapOptions;
 use crate::progress::Reports;
+use crate::transport::{Peer, StreamChange, Then, Transport, Wait};
 
 /// Bytes gathered before they are sent. One TLS record is 16 KiB. With four of them, the system
 /// call costs little beside the printing. Twice as many gain nothing measurable.
@@ -32,7 +35,15 @@ const COPY_BYTES_MAX: usize = 16 * 1024;
 
 /// Both directions.
 pub(crate) struct Wire {
-    connection: Connection,
+    transport: Box<dyn Transport>,
+    peer: Peer,
+    /// The clock of every deadline of the session.
+    clock: Clock,
+    is_compressed: bool,
+    /// When the login ends, while there is one.
+    login_end: LoginEnd,
+    /// The bytes that were read and not yet consumed.
+    input: BytesMut,
     /// Splits the input into commands.
     framer: CommandFramer,
     /// How mailbox names are written.
@@ -57,29 +68,73 @@ const AHEAD_MAX: usize = 2 * LINE_BYTES_MAX;
 const UNHURRIED: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Wire {
-    /// A wire on a connection before its greeting. The login must succeed within `login_within`.
-    pub(crate) fn new(connection: Connection, write_within: Duration, login_within: Duration) -> Self {
-        let login_due = Some(connection.clock().now() + login_within);
+    /// A wire before its greeting, with the time limits of these options.
+    pub(crate) fn new(
+        transport: Box<dyn Transport>,
+        peer: Peer,
+        clock: Clock,
+        options: &ImapOptions,
+    ) -> Self {
         Self {
-            login_due,
-            connection,
+            login_due: Some(clock.now() + options.login_within),
+            write_within: options.write_within,
+            transport,
+            peer,
+            clock,
+            is_compressed: false,
+            login_end: LoginEnd::default(),
+            input: BytesMut::new(),
             framer: CommandFramer::new(FramerLimits::default()),
             names: NameEncoding::Utf7,
             out: Vec::new(),
-            write_within,
             pace: Pace::default(),
             is_broken: false,
         }
     }
 
-    /// What is known of the connection: its addresses, its layers, its account and its clock.
-    pub(crate) fn connection(&self) -> &Connection {
-        &self.connection
+    /// The client's end.
+    pub(crate) fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// The session's clock.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Whether TLS is active.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.peer.is_encrypted
+    }
+
+    /// Whether COMPRESS is active.
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.is_compressed
+    }
+
+    /// Whether bytes wait behind the command that was taken.
+    pub(crate) fn has_input(&self) -> bool {
+        !self.input.is_empty()
+    }
+
+    /// What SASL needs to know of the connection; see [`Transport::channel`].
+    pub(crate) fn channel(&self, client: Client) -> Channel {
+        self.transport.channel(client)
+    }
+
+    /// Counts a command. Whether it has to wait until it is [allowed](Self::command_allowed).
+    pub(crate) fn count_command(&mut self) -> bool {
+        self.transport.count_command()
+    }
+
+    /// Waits until the account may give its next command, or the client has left.
+    pub(crate) async fn command_allowed(&mut self) -> Result<(), NetError> {
+        self.transport.read(&mut self.input, Wait::CommandAllowed).await.map(drop)
     }
 
     /// Takes a command from the input if one is complete; see [`CommandFramer::next_frame`].
     pub(crate) fn next_frame(&mut self) -> Option<CommandFrame> {
-        self.framer.next_frame(self.connection.input_mut())
+        self.framer.next_frame(&mut self.input)
     }
 
     /// The announced literal belongs to the command. If the client waits for a go-ahead, the caller
@@ -90,29 +145,30 @@ impl Wire {
 
     /// Drops the command with this literal. The caller sends the tagged response.
     pub(crate) fn refuse_literal(&mut self, wanted: &LiteralWanted) {
-        self.framer.refuse_literal(wanted, self.connection.input_mut());
+        self.framer.refuse_literal(wanted, &mut self.input);
     }
 
     /// Drops the command whose literal is arriving, and returns its tag.
     pub(crate) fn abandon_literal(&mut self) -> Option<Tag> {
-        self.framer.abandon_literal(self.connection.input_mut())
+        self.framer.abandon_literal(&mut self.input)
     }
 
-    /// Moves the input to memory of its own; see [`Connection::own_input`].
+    /// Moves the input to memory of its own. Until then it shares the memory of what was split off
+    /// before, which may have been large.
     pub(crate) fn own_input(&mut self) {
-        self.connection.own_input();
+        self.input = BytesMut::from(&self.input[..]);
     }
 
     /// The client has logged in, or it has to do so again within this time.
     pub(crate) fn set_login_within(&mut self, within: Option<Duration>) {
-        let now = self.connection.clock().now();
+        let now = self.clock.now();
         self.login_due = within.map(|within| now + within);
     }
 
     /// How long the client may still take to log in; `None` if it has.
     pub(crate) fn login_left(&self) -> Option<Duration> {
         let due = self.login_due?;
-        Some(due.saturating_duration_since(self.connection.clock().now()))
+        Some(due.saturating_duration_since(self.clock.now()))
     }
 
     /// How long the client may take to read. Before the login that ends with its deadline.
@@ -122,65 +178,93 @@ impl Wire {
 
     /// How many bytes of input are held, and how many the accepted literal still needs.
     pub(crate) fn input_bytes(&mut self) -> InputBytes {
-        let input = self.connection.input_mut();
-        InputBytes { held: input.len(), missing: self.framer.missing(input) }
+        InputBytes { held: self.input.len(), missing: self.framer.missing(&self.input) }
     }
 
     /// Whether a command has begun to arrive.
     pub(crate) fn mid_command(&mut self) -> bool {
-        self.framer.mid_command(self.connection.input_mut())
+        self.framer.mid_command(&self.input)
     }
 
-    /// Waits for input; see [`Connection::fill`].
+    /// Waits for bytes, of which the input may then hold so many. What it holds already is the
+    /// beginning of something. Returns how many came.
     pub(crate) async fn fill(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
-        self.connection.fill(input_max, within).await
+        if self.input.is_empty() {
+            let wait = Wait::Input { most: self.most(input_max)?, within };
+            return self.transport.read(&mut self.input, wait).await;
+        }
+        self.fill_rest(input_max, within).await
     }
 
-    /// Waits for the rest of a command; see [`Connection::fill_rest`].
+    /// The same, for the rest of a command whose beginning may have left the input.
     pub(crate) async fn fill_rest(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
-        self.connection.fill_rest(input_max, within).await
+        let wait = Wait::Rest { most: self.most(input_max)?, within };
+        self.transport.read(&mut self.input, wait).await
     }
 
-    /// The connection counts for this account from now on.
-    pub(crate) fn belongs_to(&mut self, share: AccountShare) {
-        self.connection.belongs_to(share);
+    /// How many bytes fit the input, if it may hold so many.
+    fn most(&self, input_max: usize) -> Result<usize, NetError> {
+        let most = input_max.saturating_sub(self.input.len());
+        if most > 0 { Ok(most) } else { Err(NetError::InputFull { max: input_max }) }
     }
 
-    /// See [`Connection::ends_with`].
-    pub(crate) fn ends_with(&mut self, login_end: LoginEnd) {
-        self.connection.ends_with(login_end);
+    /// The connection counts for this account from now on, and its answers end with this login.
+    pub(crate) fn belongs_to(&mut self, share: AccountShare, login_end: LoginEnd) {
+        self.login_end = login_end.clone();
+        self.transport.belongs_to(Some((share, login_end)));
     }
 
-    /// See [`Connection::belongs_to_nobody`].
+    /// The connection counts for nobody until the next login.
     pub(crate) fn belongs_to_nobody(&mut self) {
-        self.connection.belongs_to_nobody();
+        self.login_end = LoginEnd::default();
+        self.transport.belongs_to(None);
     }
 
-    /// Adds TLS, after the tagged OK was sent; see [`Connection::start_tls`].
+    /// Adds TLS, after the tagged OK was sent. Refuses if the client sent anything after the
+    /// command: an attacker might have inserted it into the clear text (CVE-2011-0411,
+    /// RFC 9051 §6.2.1).
     pub(crate) async fn start_tls(
         &mut self,
         certificates: &Certificates,
         within: Duration,
     ) -> Result<(), NetError> {
-        self.connection.start_tls(certificates, within).await
+        self.nothing_pipelined()?;
+        self.transport.change(StreamChange::Tls(certificates), &mut self.input, within).await?;
+        self.peer.is_encrypted = true;
+        Ok(())
     }
 
-    /// Adds compression, after the tagged OK was sent; see [`Connection::start_deflate`].
-    pub(crate) fn start_deflate(&mut self) -> Result<(), NetError> {
-        self.connection.start_deflate()
+    /// Adds compression, after the tagged OK was sent. Refuses if the client did not wait for it
+    /// (RFC 4978 §3).
+    pub(crate) async fn start_deflate(&mut self) -> Result<(), NetError> {
+        self.nothing_pipelined()?;
+        let within = self.write_within();
+        self.transport.change(StreamChange::Deflate, &mut self.input, within).await?;
+        self.is_compressed = true;
+        Ok(())
+    }
+
+    fn nothing_pipelined(&self) -> Result<(), NetError> {
+        match self.input.len() {
+            0 => Ok(()),
+            count => Err(NetError::PipelinedUpgrade(count)),
+        }
     }
 
     /// Ends compression, after the tagged OK was printed; see [`Connection::end_deflate`].
     pub(crate) async fn end_deflate(&mut self) -> Result<(), NetError> {
         self.flush().await?;
         let within = self.write_within();
-        self.connection.end_deflate(within).await
+        self.transport.change(StreamChange::NoDeflate, &mut self.input, within).await?;
+        self.is_compressed = false;
+        Ok(())
     }
 
     /// Closes the connection. It waits at most as long as for any other write.
-    pub(crate) async fn close(self) -> Result<(), NetError> {
+    pub(crate) async fn close(mut self) -> Result<(), NetError> {
+        self.input = BytesMut::new();
         let most = if self.login_due.is_some() { CLOSE_WITHIN } else { Duration::MAX };
-        self.connection.close(self.write_within.min(most)).await
+        self.transport.close(self.write_within.min(most)).await
     }
 
     /// Where responses are printed.
@@ -207,7 +291,7 @@ impl Wire {
             return Ok(());
         }
         let within = self.write_within();
-        let sent = self.connection.write_more_within(&self.out, within).await;
+        let sent = self.transport.write(&self.out, Then::More, within).await;
         // Sending a byte costs about as much as looking at one.
         let steps = (self.out.len() as u64).min(STEPS_MAX);
         self.out.clear();
@@ -238,7 +322,7 @@ impl Wire {
     /// change comes after it.
     pub(crate) async fn reporting<T>(&mut self, reports: Reports<'_>, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
-        let clock = self.connection.clock().clone();
+        let clock = self.clock.clone();
         let mut due = clock.now() + reports.times.first;
         loop {
             tokio::select! {
@@ -272,8 +356,8 @@ impl Wire {
         reports: Option<Reports<'_>>,
     ) -> Result<T, NetError> {
         let mut work = std::pin::pin!(work);
-        let clock = self.connection.clock().clone();
-        let mut login_end = self.connection.login_end();
+        let clock = self.clock.clone();
+        let mut login_end = self.login_end.clone();
         let mut due = reports.as_ref().map(|reports| clock.now() + reports.times.first);
         loop {
             let report = async {
@@ -283,11 +367,10 @@ impl Wire {
                 }
             };
             let heard = async {
-                if self.connection.input().len() >= AHEAD_MAX {
-                    self.connection.peer_left().await;
-                    return Err(NetError::Closed);
+                if self.input.len() >= AHEAD_MAX {
+                    return self.transport.read(&mut self.input, Wait::Leave).await.map(drop);
                 }
-                match self.connection.fill(AHEAD_MAX, UNHURRIED).await {
+                match self.fill(AHEAD_MAX, UNHURRIED).await {
                     Ok(_) | Err(NetError::TimedOut(_)) => Ok(()),
                     Err(error) => Err(error),
                 }
@@ -317,7 +400,7 @@ impl Wire {
             return Ok(());
         }
         let within = self.write_within();
-        let sent = self.connection.write_all_within(&self.out, within).await;
+        let sent = self.transport.write(&self.out, Then::Flush, within).await;
         self.out.clear();
         sent
     }
@@ -333,23 +416,20 @@ impl Wire {
             return Ok(None);
         }
         let within = self.write_within();
-        let Self { connection, framer, out, .. } = self;
-        // Nothing is read meanwhile.
-        let mut input = std::mem::take(connection.input_mut());
+        let Self { transport, framer, input, out, .. } = self;
         let mut abandoned = None;
         let sent = {
-            let mut sent = pin!(connection.write_all_within(out, within));
+            let mut writing = transport.write(out, Then::Flush, within);
             tokio::select! {
                 biased;
-                sent = &mut sent => sent,
+                sent = &mut writing => sent,
                 () = displaced => {
-                    abandoned = Some(Abandoned { tag: framer.abandon_literal(&mut input) });
-                    input = BytesMut::from(&input[..]);
-                    sent.await
+                    abandoned = Some(Abandoned { tag: framer.abandon_literal(input) });
+                    *input = BytesMut::from(&input[..]);
+                    writing.await
                 }
             }
         };
-        *connection.input_mut() = input;
         out.clear();
         sent.map(|()| abandoned)
     }
@@ -362,10 +442,10 @@ impl Wire {
         }
         let within = self.write_within();
         if !self.out.is_empty() {
-            self.connection.write_more_within(&self.out, within).await?;
+            self.transport.write(&self.out, Then::More, within).await?;
             self.out.clear();
         }
-        self.connection.write_more_within(bytes, within).await?;
+        self.transport.write(bytes, Then::More, within).await?;
         self.pace.worked((bytes.len() as u64).min(STEPS_MAX)).await;
         Ok(())
     }
@@ -423,7 +503,7 @@ impl Wire {
 
     /// Takes a line from the input if one is complete; see [`CommandFramer::next_line`].
     pub(crate) fn line(&mut self) -> Option<Line> {
-        match self.framer.next_line(self.connection.input_mut())? {
+        match self.framer.next_line(&mut self.input)? {
             CommandFrame::Command(line) => Some(Line::Whole(line)),
             CommandFrame::LineTooLong { .. } | CommandFrame::LiteralWanted(_) => Some(Line::TooLong),
         }

@@ -71,6 +71,7 @@ impl DotWriter {
     }
 
     /// Prints a whole piece.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub fn print(&mut self, mut piece: &[u8], out: &mut Vec<u8>) {
         while !piece.is_empty() {
             let (clean, more) = self.next(piece);
@@ -86,11 +87,11 @@ impl DotWriter {
 pub struct Top {
     /// Lines of the body that are still wanted.
     lines: u64,
-    place: Place,
+    place: TopState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum TopState {
     /// In the header, at the start of a line.
     HeaderStart,
     /// The same, behind a CR that may be of the empty line.
@@ -103,12 +104,12 @@ enum Place {
 impl Top {
     /// At the start of a message of whose body this many lines are wanted.
     pub fn new(lines: u64) -> Self {
-        Self { lines, place: Place::HeaderStart }
+        Self { lines, place: TopState::HeaderStart }
     }
 
     /// Whether nothing more is wanted.
     pub fn is_done(&self) -> bool {
-        self.place == Place::Body && self.lines == 0
+        self.place == TopState::Body && self.lines == 0
     }
 
     /// How many bytes at the start of the next piece are wanted.
@@ -122,12 +123,12 @@ impl Top {
             };
             used += length;
             self.place = match (self.place, &rest[..length]) {
-                (Place::HeaderStart, b"\n" | b"\r\n") | (Place::HeaderCr, b"\n") => Place::Body,
-                (Place::Body, _) => {
+                (TopState::HeaderStart, b"\n" | b"\r\n") | (TopState::HeaderCr, b"\n") => TopState::Body,
+                (TopState::Body, _) => {
                     self.lines -= 1;
-                    Place::Body
+                    TopState::Body
                 }
-                _ => Place::HeaderStart,
+                _ => TopState::HeaderStart,
             };
         }
         used
@@ -137,9 +138,9 @@ impl Top {
     fn begin(&mut self, line: &[u8]) {
         self.place = match (self.place, line) {
             (place, b"") => place,
-            (Place::Body, _) => Place::Body,
-            (Place::HeaderStart, b"\r") => Place::HeaderCr,
-            _ => Place::Header,
+            (TopState::Body, _) => TopState::Body,
+            (TopState::HeaderStart, b"\r") => TopState::HeaderCr,
+            _ => TopState::Header,
         };
     }
 }

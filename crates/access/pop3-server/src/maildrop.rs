@@ -78,7 +78,7 @@ impl Marks {
     }
 
     /// The sequence numbers, in order.
-    fn all(&self) -> NumSet {
+    fn all(&self) -> NumSet<SeqNum> {
         let mut all = NumSet::new();
         for (base, word) in (0..).step_by(64).zip(&self.words) {
             let mut left = *word;

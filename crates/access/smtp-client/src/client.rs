@@ -538,9 +538,10 @@ fn lost(host: &str, error: &io::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_mail_model::Secret;
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
 
     /// A host's answers to what a client says to it, one after the other.
     async fn logged_in(extensions: Extensions, talk: &'static [(&str, &str)]) -> Result<(), Failure> {

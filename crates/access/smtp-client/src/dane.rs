@@ -112,9 +112,10 @@ impl Dane {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, PublicKeyData};
     use rustls::crypto::ring;
+
+    use super::*;
 
     fn authority() -> CertifiedIssuer<'static, KeyPair> {
         let mut params = CertificateParams::new(Vec::new()).unwrap();

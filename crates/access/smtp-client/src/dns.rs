@@ -194,8 +194,9 @@ fn random() -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_testkit::{DnsRecord, DnsServer};
+
+    use super::*;
 
     async fn hosts(dns: &Dns, domain: &str) -> Result<Vec<String>, (bool, String)> {
         dns.hosts(domain)

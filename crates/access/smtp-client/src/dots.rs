@@ -61,8 +61,9 @@ impl<'m> Dotted<'m> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn dotted(message: &[u8]) -> Vec<u8> {
         let (mut dotted, mut all, mut part) = (Dotted::new(message), Vec::new(), Vec::new());

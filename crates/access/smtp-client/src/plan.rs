@@ -10,7 +10,7 @@ use crate::client::Security;
 use crate::dane::Dane;
 use crate::dns::{Dns, Hosts};
 use crate::route::{Route, TlsRule};
-use crate::sts::{Fault, Found, Mode, Policy, Sts};
+use crate::sts::{DomainPolicy, Fault, Mode, Policy, Sts};
 
 const VERIFIED: Security = Security::Rule(TlsRule::Verified);
 const OPPORTUNISTIC: Security = Security::Rule(TlsRule::Opportunistic);
@@ -61,7 +61,7 @@ impl<'a> Plans<'a> {
         let reports = reports.filter(|_| wish != TlsWish::Optional);
         let found = match sts.filter(|_| wish != TlsWish::Optional) {
             Some(sts) => sts.policy(dns, domain).await,
-            None => Found::default(),
+            None => DomainPolicy::default(),
         };
         let plans = Self {
             dns,

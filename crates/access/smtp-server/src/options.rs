@@ -123,6 +123,9 @@ pub(crate) const READ_AHEAD: usize = 64 * 1024;
 /// hundred hosts send at once, everybody else waits for a round of all of them.
 pub(crate) const SLICE_BYTES: usize = 256 * 1024;
 
+/// A command counts as so many octets, so that pipelined ones give way, too.
+pub(crate) const COMMAND_OCTETS: usize = SLICE_BYTES / 64;
+
 /// Octets of replies gathered before they are sent although more commands wait.
 pub(crate) const REPLIES_MAX: usize = 16 * 1024;
 

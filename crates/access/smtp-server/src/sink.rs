@@ -151,8 +151,8 @@ impl MailSink for Filter {
 
     async fn has_room(&self, to: &Target, octets: u64) -> Result<(), DeliveryError> {
         match to {
-            // A script or a forward may keep nothing.
-            Target::Account(recipient) if self.keeps_all(&recipient.account) => {
+            // A script may keep nothing, and so may a forward without a copy.
+            Target::Account(recipient) if self.keeps_a_copy(&recipient.account) => {
                 self.delivery().has_room(&recipient.account, octets).await
             }
             _ => Ok(()),

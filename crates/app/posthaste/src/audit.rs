@@ -257,8 +257,9 @@ fn of_settings(settings: &Settings) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::unix::fs::{chown, symlink};
+
+    use super::*;
 
     /// Any user but root.
     const OTHER: u32 = 65_534;

@@ -33,8 +33,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use posthaste_directory::{Format, FormatSettings, LoginSettings, Network, Precompute};
-use posthaste_net::Place;
+use posthaste_directory::{Format, FormatSettings, Network, Precompute};
+use posthaste_net::SocketAddress;
 use posthaste_store::Row;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -91,7 +91,7 @@ pub struct Listen {
     pub pop3: Vec<SocketAddr>,
     pub pop3s: Vec<SocketAddr>,
     #[serde(deserialize_with = "places")]
-    pub lmtp: Vec<Place>,
+    pub lmtp: Vec<SocketAddress>,
     #[serde(deserialize_with = "permissions")]
     pub lmtp_socket_mode: u32,
     pub lmtp_socket_group: String,
@@ -218,7 +218,7 @@ fn networks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Network>, D::Error
 }
 
 /// Addresses and Unix sockets.
-fn places<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Place>, D::Error> {
+fn places<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<SocketAddress>, D::Error> {
     let texts = Vec::<String>::deserialize(from)?;
     texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
 }
@@ -284,12 +284,6 @@ impl Config {
         let config: Self = merged.try_into().map_err(|e: toml::de::Error| invalid(e.to_string()))?;
         config.check().map_err(invalid)?;
         Ok(config)
-    }
-
-    /// The ways to log in beside passwords. Reads the secret of `oauth`.
-    pub fn logins(&self) -> crate::failure::Result<LoginSettings> {
-        let tokens = self.oauth.tokens(&self.domain)?;
-        Ok(LoginSettings { certificates: self.login.certificates.into(), tokens })
     }
 
     /// What may be shown: the address of a cluster without its password. All other secrets are in

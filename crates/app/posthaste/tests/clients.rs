@@ -1,9 +1,11 @@
-//! Other people's clients against the real server: imaplib, curl, mbsync, neomutt,
-//! Mail::IMAPClient, msmtp.
+//! Other people's clients against the real server: curl, mbsync, neomutt, OfflineIMAP, imapfilter,
+//! msmtp, Roundcube, and the libraries imaplib, IMAPClient, Mail::IMAPClient, imapflow, go-imap,
+//! Angus Mail.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::Command;
 
 use posthaste_testkit::{
@@ -50,6 +52,130 @@ fn perl_s_imapclient_does_a_full_round() {
     perl.args(["-e", include_str!("clients/imapclient_round.pl"), &port, USER, PASSWORD]);
     let said = run_client(perl);
     assert!(said.contains("imapclient: done"), "{said}");
+}
+
+/// What `scripts/client-libraries` fetched, or `None` without the program that would run it.
+fn library(name: &str, program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap();
+    if !std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
+        println!("SKIPPED: there is no {program} for {name}");
+        return None;
+    }
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"));
+    let folder = cache.join("posthaste/client-libraries").join(name);
+    assert!(folder.is_dir(), "there is no {}: scripts/client-libraries fetches it", folder.display());
+    Some(folder)
+}
+
+#[test]
+fn python_s_imapclient_does_a_full_round() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let Some(library) = library("imapclient-4.1.0", "python3") else { return };
+    let settings = tempfile::NamedTempFile::new().unwrap();
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+        .settings(settings.path(), "[imap]\ngmail = true\n")
+        .start();
+    server.add_account(USER, PASSWORD);
+    server.add_account("ben@example.org", PASSWORD);
+    let port = server.address("imap").port().to_string();
+    let mut python = Command::new("python3");
+    python.env("PYTHONPATH", library).args(["-c", include_str!("clients/imapclient_round.py")]);
+    python.args([&port, USER, PASSWORD, "ben@example.org"]);
+    let said = run_client(python);
+    assert!(said.contains("IMAPClient: done"), "{said}");
+}
+
+#[test]
+fn imapflow_does_a_full_round() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let Some(library) = library("imapflow-1.7.8", "node") else { return };
+    let server = server();
+    let mut node = Command::new("node");
+    node.env("NODE_PATH", library.join("node_modules"));
+    node.args(["-e", include_str!("clients/imapflow_round.js"), "--"]);
+    node.args([&server.address("imap").port().to_string(), USER, PASSWORD]);
+    let said = run_client(node);
+    assert!(said.contains("imapflow: done"), "{said}");
+}
+
+#[test]
+fn angus_mail_does_a_full_round() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let Some(library) = library("angus-2.0.3", "javac") else { return };
+    let server = server();
+    let mut java = Command::new("java");
+    java.arg("-Dfile.encoding=UTF-8").arg("-cp").arg(library.join("*"));
+    java.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/AngusRound.java"));
+    java.args([&server.address("imap").port().to_string(), USER, PASSWORD]);
+    let said = run_client(java);
+    assert!(said.contains("Angus Mail: done"), "{said}");
+}
+
+#[test]
+fn go_imap_does_a_full_round() {
+    if !client_tests_wanted() {
+        return;
+    }
+    if Command::new("go").arg("version").output().is_err() {
+        println!("SKIPPED: there is no go for go-imap");
+        return;
+    }
+    let server = server();
+    let mut go = Command::new("go");
+    go.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/go_imap")).args(["run", "."]);
+    go.args([&server.address("imap").port().to_string(), USER, PASSWORD]);
+    let said = run_client(go);
+    assert!(said.contains("go-imap: done"), "{said}");
+}
+
+#[test]
+fn imapfilter_does_a_full_round() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let (server, dir) = (server(), tempfile::tempdir().unwrap());
+    let script = dir.path().join("round.lua");
+    std::fs::write(&script, include_str!("clients/imapfilter_round.lua")).unwrap();
+    let mut imapfilter = Command::new("imapfilter");
+    imapfilter.arg("-c").arg(&script).env("HOME", dir.path());
+    imapfilter.env("PORT", server.address("imap").port().to_string());
+    imapfilter.env("USER_NAME", USER).env("PASSWORD", PASSWORD);
+    let said = run_client(imapfilter);
+    assert!(said.contains("imapfilter: done"), "{said}");
+}
+
+#[test]
+fn offlineimap_mirrors_both_ways_and_then_has_nothing_to_do() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let (server, dir) = (server(), tempfile::tempdir().unwrap());
+    let port = server.address("imap").port().to_string();
+    let work = dir.path().to_str().unwrap();
+    let said = run_python(include_str!("clients/offlineimap_round.py"), &[&port, USER, PASSWORD, work]);
+    assert!(said.contains("OfflineIMAP: done"), "{said}");
+}
+
+#[test]
+fn roundcube_in_a_browser_reads_sorts_moves_and_sends() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let (server, dir) = (server(), tempfile::tempdir().unwrap());
+    server.add_account("ben@example.org", PASSWORD);
+    let port = |listener| server.address(listener).port().to_string();
+    let work = dir.path().to_str().unwrap();
+    let arguments = [&port("imap"), &port("submission"), USER, PASSWORD, work];
+    let said = run_python(include_str!("clients/roundcube_round.py"), &arguments);
+    assert!(said.contains("Roundcube: done"), "{said}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use posthaste_load_drive::{Accounts, Target, observed};
 use posthaste_load_measure::{Figures, WatchTarget};
 use posthaste_load_null_server::sink;
 use posthaste_load_results::{Counted, RunResult};
-use posthaste_load_study::{Build, Options, Which, conduct, judge, load};
+use posthaste_load_study::{Build, Length, Options, Which, conduct, judge, load};
 use posthaste_load_workload::learned::{Profile, learn};
 use posthaste_load_workload::{Think, Workload, parse};
 use posthaste_testkit::{Server, ServerBuilder};
@@ -238,7 +238,7 @@ fn what_users_send_to_another_server_arrives_there_unaltered() {
                 [mail]\nsizes = 'fixed:3k'\n[choose]\nby = 'sequence'\n[[transaction]]\nname = 'SEND'\n\
                 steps = [{ do = 'send', to = 'random' }]\n";
     let workload = parse(text, "send").unwrap_or_else(|e| panic!("{e}"));
-    let outside = Outside { domain: "elsewhere.example.net".into(), share: 1.0 };
+    let outside = Outside { domain: "elsewhere.example.net".into(), share: 1.0, by: None };
     let result = clean(RunOptions {
         send: Some(SendBy::Mail(target(&server, "submissions"))),
         pools: Pools { receiving: Some(1), outside: Some(outside) },
@@ -265,7 +265,7 @@ fn two_builds_take_turns_and_are_judged() {
                 sizes = 'fixed:1k'\nrounds = 2\nsweep = [{ items = [20], clients = [1] }]\n\
                 time = { ramp = '0s', warmup = '0s', measure = '1s' }\n";
     std::fs::write(&file, text).unwrap();
-    let study = load(file.to_str().unwrap(), false).unwrap_or_else(|e| panic!("{e}"));
+    let study = load(file.to_str().unwrap(), Length::Full).unwrap_or_else(|e| panic!("{e}"));
     let build = |name: &str| {
         Which::Build(Build { name: name.into(), program: env!("CARGO_BIN_EXE_posthaste").into() })
     };
@@ -274,6 +274,8 @@ fn two_builds_take_turns_and_are_judged() {
         folder: folder.path().join("work"),
         keep: false,
         posthaste: None,
+        server_cpus: None,
+        agent_token: None,
         command: Vec::new(),
         threads: 1,
         seed: 1,

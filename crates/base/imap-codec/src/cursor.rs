@@ -1,4 +1,4 @@
-//! Character classes of RFC 9051 §9 and the reader that both parsers share.
+//! The reader that both parsers share.
 //!
 //! The reader looks at the bytes of one whole command or response and only ever moves forward; what
 //! it hands out are slices of them. Every failure names its place and the expected element.
@@ -9,48 +9,9 @@ use std::ops::Range;
 use bytes::Bytes;
 use posthaste_mail_model::NumSet;
 
+use crate::chars::{is_astring_char, is_atom_char, is_word_char};
 use crate::limits::SKIP_NESTING_MAX;
 use crate::{ParseError, ParseErrorKind, Tag};
-
-const ATOM: u8 = 1;
-const ASTRING: u8 = 2;
-const TAG: u8 = 4;
-const WORD: u8 = 8;
-
-/// One byte of class bits for each byte value.
-const CLASS: [u8; 256] = {
-    let mut class = [0u8; 256];
-    let mut b = 0x21;
-    while b < 0x7f {
-        // atom-specials: ( ) { SP CTL list-wildcards quoted-specials resp-specials
-        class[b] = match b as u8 {
-            b'(' | b')' | b'{' | b'%' | b'*' | b'"' | b'\\' => 0,
-            b']' => ASTRING | TAG,
-            b'+' => ATOM | ASTRING,
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' => ATOM | ASTRING | TAG | WORD,
-            _ => ATOM | ASTRING | TAG,
-        };
-        b += 1;
-    }
-    class
-};
-
-/// `ATOM-CHAR`
-pub(crate) fn is_atom_char(b: u8) -> bool {
-    CLASS[b as usize] & ATOM != 0
-}
-/// `ASTRING-CHAR`
-pub(crate) fn is_astring_char(b: u8) -> bool {
-    CLASS[b as usize] & ASTRING != 0
-}
-/// A character of a tag: `ASTRING-CHAR` without `+`.
-pub(crate) fn is_tag_char(b: u8) -> bool {
-    CLASS[b as usize] & TAG != 0
-}
-/// A character of the grammar's own words: letters, digits, `.` and `-`.
-pub(crate) fn is_word_char(b: u8) -> bool {
-    CLASS[b as usize] & WORD != 0
-}
 
 /// A broken rule, before the tag of the answer is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -395,7 +356,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// `1:3,7` as a set.
-    pub(crate) fn num_set(&mut self, expected: &'static str) -> Parsed<NumSet> {
+    pub(crate) fn num_set<N>(&mut self, expected: &'static str) -> Parsed<NumSet<N>> {
         self.ranges(expected).map(NumSet::from_ranges)
     }
 

@@ -237,8 +237,9 @@ impl fmt::Debug for DateTime {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn known_days() {

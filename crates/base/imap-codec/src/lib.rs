@@ -12,6 +12,7 @@
 
 mod acl;
 mod annotation;
+mod chars;
 pub mod command;
 mod cursor;
 mod date;

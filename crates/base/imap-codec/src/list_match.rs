@@ -155,8 +155,9 @@ fn fold_inbox(pattern: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn matches(pattern: &str, name: &str) -> bool {
         ListMatcher::new("", pattern).matches(name)

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 
 use crate::annotation::{EntryName, entry_name};
-use crate::cursor::{Cursor, Parsed, is_astring_char};
+use crate::chars::is_astring_char;
+use crate::cursor::{Cursor, Parsed};
 use crate::limits::{ENTRY_NAME_BYTES_MAX, LIST_ITEMS_MAX};
 
 /// Whose a value is: RFC 5257 §3.3.

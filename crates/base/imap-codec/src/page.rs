@@ -44,7 +44,7 @@ impl PageRange {
     }
 
     /// The numbers of a result that are on this page. The cost is that of the set's ranges.
-    pub fn of(self, found: &NumSet) -> NumSet {
+    pub fn of<N>(self, found: &NumSet<N>) -> NumSet<N> {
         let (low, high) = self.places();
         let skipped = u64::from(low - 1);
         let wanted = u64::from(high) - skipped;
@@ -61,7 +61,7 @@ impl PageRange {
 }
 
 /// So many numbers of a set, after the first `skipped`.
-fn first(set: &NumSet, mut skipped: u64, mut wanted: u64) -> NumSet {
+fn first<N>(set: &NumSet<N>, mut skipped: u64, mut wanted: u64) -> NumSet<N> {
     let mut page = NumSet::new();
     for &(low, high) in set.ranges() {
         if wanted == 0 {
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_page_is_what_counting_gives() {
-        let found = NumSet::from_ranges([(2, 4), (7, 7), (9, 12), (u32::MAX, u32::MAX)]);
+        let found: NumSet = NumSet::from_ranges([(2, 4), (7, 7), (9, 12), (u32::MAX, u32::MAX)]);
         let all: Vec<u32> = found.iter().collect();
         for a in 1..=11u32 {
             for b in 1..=11u32 {
@@ -112,8 +112,9 @@ mod tests {
 
     #[test]
     fn the_largest_places() {
-        let page = PageRange::Last(n(u32::MAX), n(1)).of(&NumSet::range(1, u32::MAX));
-        assert_eq!(page, NumSet::range(1, u32::MAX));
-        assert!(PageRange::First(n(u32::MAX), n(u32::MAX)).of(&NumSet::range(1, 9)).is_empty());
+        let all: NumSet = NumSet::range(1, u32::MAX);
+        assert_eq!(PageRange::Last(n(u32::MAX), n(1)).of(&all), all);
+        let few: NumSet = NumSet::range(1, 9);
+        assert!(PageRange::First(n(u32::MAX), n(u32::MAX)).of(&few).is_empty());
     }
 }

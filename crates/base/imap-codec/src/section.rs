@@ -71,14 +71,14 @@ impl Section {
         c.expect(b'[', "[")?;
         let part = PartPath::parse(c)?;
         let wanted = if part.0.is_empty() { c.peek() != Some(b']') } else { c.eat(b'.') };
-        let text = if wanted { SectionText::parse(c, !part.0.is_empty())? } else { SectionText::Whole };
+        let text = if wanted { SectionText::parse(c, &part)? } else { SectionText::Whole };
         c.expect(b']', "] at the end of the section")?;
         Ok(Self { part, text })
     }
 }
 
 impl SectionText {
-    fn parse(c: &mut Cursor<'_>, of_part: bool) -> Parsed<Self> {
+    fn parse(c: &mut Cursor<'_>, part: &PartPath) -> Parsed<Self> {
         let at = c.clone();
         let names = |c: &mut Cursor<'_>| {
             c.sp()?;
@@ -94,7 +94,7 @@ impl SectionText {
             b"HEADER.FIELDS.NOT" => Self::HeaderFieldsNot(names(c)?),
             b"TEXT" => Self::Text,
             // RFC 9051 §6.4.5.1: MIME only with a part.
-            b"MIME" if of_part => Self::Mime,
+            b"MIME" if !part.0.is_empty() => Self::Mime,
             _ => return at.fail("HEADER, HEADER.FIELDS, HEADER.FIELDS.NOT, TEXT or a part's MIME"),
         })
     }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use posthaste_mail_model::{NumSet, Uid};
+use posthaste_mail_model::{NumSet, SeqNum, Uid};
 
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::SET_RANGES_MAX;
@@ -95,7 +95,7 @@ impl SequenceSet {
     /// The numbers of the ranges, where `*` is `largest` (0: the mailbox is empty, and `*` names
     /// nothing); `None` for `$`. `5:*` holds the largest even where that is below 5 (RFC 9051 §9,
     /// seq-range). Numbers above `largest` stay in.
-    fn numbers(&self, largest: u32) -> Option<NumSet> {
+    fn numbers<N>(&self, largest: u32) -> Option<NumSet<N>> {
         let Self::Ranges(ranges) = self else { return None };
         let named =
             |range: &&SetRange| largest > 0 || (range.from != Bound::Largest && range.to != Bound::Largest);
@@ -130,7 +130,7 @@ impl SeqSet {
 
     /// The sequence numbers in a mailbox of this many messages. Numbers above that stay in: a
     /// server refuses them (RFC 9051 §9, seq-number). `None` for `$`, which is kept as UIDs.
-    pub fn resolve(&self, exists: u32) -> Option<NumSet> {
+    pub fn resolve(&self, exists: u32) -> Option<NumSet<SeqNum>> {
         self.0.numbers(exists)
     }
 }
@@ -183,10 +183,10 @@ impl MessageSet {
 
 /// A set of known numbers: one range for each of its ranges. An error for the empty set, which the
 /// grammar cannot write.
-impl TryFrom<&NumSet> for SequenceSet {
+impl<N> TryFrom<&NumSet<N>> for SequenceSet {
     type Error = EmptySet;
 
-    fn try_from(set: &NumSet) -> Result<Self, EmptySet> {
+    fn try_from(set: &NumSet<N>) -> Result<Self, EmptySet> {
         let range = |&(a, b): &(u32, u32)| Some(SetRange { from: Bound::number(a)?, to: Bound::number(b)? });
         let ranges: Vec<_> = set.ranges().iter().filter_map(range).collect();
         if ranges.is_empty() { Err(EmptySet) } else { Ok(Self::Ranges(ranges)) }

@@ -16,7 +16,7 @@ impl Tag {
     pub fn new(text: impl AsRef<[u8]>) -> Option<Self> {
         let bytes = text.as_ref();
         let fits = !bytes.is_empty() && bytes.len() <= TAG_BYTES_MAX;
-        if !fits || !bytes.iter().all(|&b| crate::cursor::is_tag_char(b)) {
+        if !fits || !bytes.iter().all(|&b| crate::chars::is_tag_char(b)) {
             return None;
         }
         std::str::from_utf8(bytes).ok().map(|s| Self(s.into()))
@@ -46,7 +46,7 @@ pub struct Capability(Box<str>);
 impl Capability {
     /// A capability from its text; `None` if that is no atom.
     pub fn new(text: &str) -> Option<Self> {
-        (!text.is_empty() && text.bytes().all(crate::cursor::is_astring_char)).then(|| Self(text.into()))
+        (!text.is_empty() && text.bytes().all(crate::chars::is_astring_char)).then(|| Self(text.into()))
     }
 
     /// The text as first written.

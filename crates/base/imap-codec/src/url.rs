@@ -14,7 +14,8 @@ use std::num::NonZeroU64;
 use bytes::Bytes;
 use posthaste_mail_model::{Uid, UidValidity};
 
-use crate::cursor::{Cursor, Quoting, is_astring_char};
+use crate::chars::is_astring_char;
+use crate::cursor::{Cursor, Quoting};
 use crate::{Date, Section};
 
 /// Bytes of a URL. The longest name of a mailbox takes some 3,000 in percent encoding, and a list

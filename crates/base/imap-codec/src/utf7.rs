@@ -135,8 +135,9 @@ fn unshift(out: &mut Vec<u8>, bits: &mut u32, held: &mut u32, shifted: &mut bool
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn known_names() {

@@ -15,4 +15,4 @@ pub use ids::{AccountId, BodyId, Id, MailboxId, ModSeq, SeqNum, Uid, UidValidity
 pub use name::{MailboxName, NameError, SEPARATOR};
 pub use rights::Rights;
 pub use secret::Secret;
-pub use set::NumSet;
+pub use set::{NumSet, ResponseNum};

@@ -4,18 +4,49 @@
 //! A folder of a million messages is one range. Only iteration has a cost per message.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
-/// A set of `u32`: UIDs or sequence numbers. Ranges are sorted, do not overlap and do not touch.
-#[derive(Clone, PartialEq, Eq, Default, Hash)]
-pub struct NumSet {
+use crate::ids::Uid;
+
+/// A set of numbers of one kind: UIDs, or sequence numbers as `NumSet<SeqNum>`. A set of one kind
+/// is not accepted where another is meant. Only a view of a mailbox turns one into the other.
+///
+/// ```
+/// # use posthaste_mail_model::{NumSet, SeqNum};
+/// fn expunge(uids: &NumSet) {}
+/// let uids: NumSet = NumSet::range(1, 3);
+/// expunge(&uids);
+/// ```
+///
+/// ```compile_fail,E0308
+/// # use posthaste_mail_model::{NumSet, SeqNum};
+/// fn expunge(uids: &NumSet) {}
+/// let seqs: NumSet<SeqNum> = NumSet::range(1, 3);
+/// expunge(&seqs);
+/// ```
+///
+/// Ranges are sorted, do not overlap and do not touch.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct NumSet<N = Uid> {
     ranges: Vec<(u32, u32)>,
+    kind: PhantomData<N>,
 }
 
-impl NumSet {
+/// The kind of numbers that a response names in the numbering of its command, which it does not
+/// repeat. A set of them can only be printed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ResponseNum {}
+
+impl<N> NumSet<N> {
     /// The empty set.
     pub const fn new() -> Self {
-        Self { ranges: Vec::new() }
+        Self { ranges: Vec::new(), kind: PhantomData }
+    }
+
+    /// The same numbers, for a response that does not say what they are.
+    pub fn into_response(self) -> NumSet<ResponseNum> {
+        NumSet { ranges: self.ranges, kind: PhantomData }
     }
 
     /// From ranges in any order, overlapping or not; a range written backwards is turned
@@ -32,7 +63,7 @@ impl NumSet {
 
     /// All of `low..=high`; empty if `low > high`.
     pub fn range(low: u32, high: u32) -> Self {
-        if low > high { Self::new() } else { Self { ranges: vec![(low, high)] } }
+        if low > high { Self::new() } else { Self { ranges: vec![(low, high)], kind: PhantomData } }
     }
 
     /// Adds a number not below any in the set: the cheap way to build one in order.
@@ -143,14 +174,20 @@ impl NumSet {
     }
 }
 
-impl FromIterator<u32> for NumSet {
+impl<N> Default for NumSet<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<N> FromIterator<u32> for NumSet<N> {
     fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> Self {
         Self::from_ranges(numbers.into_iter().map(|n| (n, n)))
     }
 }
 
 /// As IMAP writes it: `1:3,7` (RFC 9051 §9, sequence-set). The empty set prints nothing.
-impl fmt::Display for NumSet {
+impl<N> fmt::Display for NumSet<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (low, high)) in self.ranges.iter().enumerate() {
             let comma = if i == 0 { "" } else { "," };
@@ -160,7 +197,7 @@ impl fmt::Display for NumSet {
     }
 }
 
-impl fmt::Debug for NumSet {
+impl<N> fmt::Debug for NumSet<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NumSet({self})")
     }
@@ -168,9 +205,11 @@ impl fmt::Debug for NumSet {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use proptest::prelude::*;
     use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
 
     fn small_ranges() -> impl Strategy<Value = Vec<(u32, u32)>> {
         prop::collection::vec((1u32..60, 0u32..8).prop_map(|(a, n)| (a, a + n)), 0..8)
@@ -183,7 +222,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_set(a in small_ranges(), b in small_ranges()) {
-            let (x, y) = (NumSet::from_ranges(a.clone()), NumSet::from_ranges(b.clone()));
+            let (x, y): (NumSet, NumSet) = (NumSet::from_ranges(a.clone()), NumSet::from_ranges(b.clone()));
             let (p, q) = (naive(&a), naive(&b));
             prop_assert_eq!(x.iter().collect::<BTreeSet<_>>(), p.clone());
             prop_assert_eq!(x.count(), p.len() as u64);
@@ -197,7 +236,7 @@ mod tests {
 
     #[test]
     fn it_prints_as_imap_writes_it() {
-        let set = NumSet::from_ranges([(9, 7), (1, 3), (4, 4), (u32::MAX, u32::MAX)]);
+        let set: NumSet = NumSet::from_ranges([(9, 7), (1, 3), (4, 4), (u32::MAX, u32::MAX)]);
         assert_eq!(set.to_string(), "1:4,7:9,4294967295");
     }
 }

@@ -54,7 +54,7 @@ pub use known::{FieldId, FieldMask};
 pub use media::{Disposition, Media, TextKind, language_tags};
 pub use params::{Param, Params};
 pub use record::{RECORD_VERSION, SummaryParts};
-pub use room::{Room, SUMMARY_LEN_MAX, summary_len_max, summary_memory_max};
+pub use room::{Room, SUMMARY_LEN_MAX, SUMMARY_SHARE, summary_len_max, summary_memory_max};
 pub use scan::Span;
 pub use search::{SearchKey, Tap, Tapped, TextKey, TextSearch, Within, tap_envelope, tap_fields};
 pub use structure::{Kind, MAX_DEPTH, MAX_FIELDS, MAX_PARTS, Part, PartIndex, Structure};

@@ -109,13 +109,18 @@ pub(crate) fn parse_encoding(value: &[u8]) -> Encoding {
     let Some((token, _)) = token(value, 0) else {
         return if unfold(value).is_empty() { Encoding::SevenBit } else { Encoding::Unknown };
     };
+    defined_encoding(token).unwrap_or_else(|| misspelt_encoding(value))
+}
+
+/// An encoding as RFC 2045 §6.1 names it.
+fn defined_encoding(token: &[u8]) -> Option<Encoding> {
     match token.len() {
-        4 if token.eq_ignore_ascii_case(b"7bit") => Encoding::SevenBit,
-        4 if token.eq_ignore_ascii_case(b"8bit") => Encoding::EightBit,
-        6 if token.eq_ignore_ascii_case(b"binary") => Encoding::Binary,
-        6 if token.eq_ignore_ascii_case(b"base64") => Encoding::Base64,
-        16 if token.eq_ignore_ascii_case(b"quoted-printable") => Encoding::QuotedPrintable,
-        _ => misspelt_encoding(value),
+        4 if token.eq_ignore_ascii_case(b"7bit") => Some(Encoding::SevenBit),
+        4 if token.eq_ignore_ascii_case(b"8bit") => Some(Encoding::EightBit),
+        6 if token.eq_ignore_ascii_case(b"binary") => Some(Encoding::Binary),
+        6 if token.eq_ignore_ascii_case(b"base64") => Some(Encoding::Base64),
+        16 if token.eq_ignore_ascii_case(b"quoted-printable") => Some(Encoding::QuotedPrintable),
+        _ => None,
     }
 }
 
@@ -133,10 +138,20 @@ fn misspelt_encoding(value: &[u8]) -> Encoding {
     }
 }
 
-/// The token of a Content-Transfer-Encoding field as it stands, for body-fld-enc; none if there is
-/// none.
+/// What body-fld-enc says of a Content-Transfer-Encoding field: its token, or the defined name of
+/// one that is misspelt, because a client knows that one alone. None if there is no token.
 pub(crate) fn encoding_token(value: &[u8]) -> Option<&[u8]> {
-    token(value, 0).map(|(token, _)| token)
+    let (token, _) = token(value, 0)?;
+    if defined_encoding(token).is_some() {
+        return Some(token);
+    }
+    Some(match misspelt_encoding(value) {
+        Encoding::SevenBit => b"7bit",
+        Encoding::EightBit => b"8bit",
+        Encoding::Base64 => b"base64",
+        Encoding::QuotedPrintable => b"quoted-printable",
+        Encoding::Binary | Encoding::Unknown => token,
+    })
 }
 
 /// A Content-Disposition. RFC 2183 §2.
@@ -171,6 +186,21 @@ pub fn language_tags(value: &[u8]) -> Vec<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn misspelt_encodings_have_the_defined_name() {
+        for (value, name) in [
+            ("7 bit", "7bit"),
+            ("8-bit", "8bit"),
+            ("Quoted Printable", "quoted-printable"),
+            ("BASE-64", "base64"),
+            ("BASE64 (yes)", "BASE64"),
+            ("x-uuencode", "x-uuencode"),
+        ] {
+            assert_eq!(encoding_token(value.as_bytes()), Some(name.as_bytes()), "{value}");
+        }
+        assert_eq!(encoding_token(b" "), None);
+    }
 
     #[test]
     fn encodings_as_they_are_written() {

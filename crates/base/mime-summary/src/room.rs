@@ -30,7 +30,7 @@ pub const SUMMARY_LEN_MAX: usize = 10 << 20;
 /// Bytes of a summary for each byte of its message, at most. 12 are for the responses, 4 for the
 /// texts of SEARCH, and 1 for the kept fields. 3 are for their table and the one part that may
 /// begin at the end of the room.
-const SUMMARY_SHARE: usize = 20;
+pub const SUMMARY_SHARE: usize = 20;
 
 /// Longest summary of a message of this many bytes. Messages of nearly no bytes have 16 KiB.
 pub const fn summary_len_max(message_len: usize) -> usize {

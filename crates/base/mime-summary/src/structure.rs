@@ -121,7 +121,7 @@ impl Part {
         }
     }
 
-    /// Its Content-Transfer-Encoding as it stands; `7bit` if there is none.
+    /// Its Content-Transfer-Encoding as it stands, or rightly spelt; `7bit` if there is none.
     pub fn encoding_name<'m>(&self, message: &'m [u8]) -> &'m [u8] {
         self.fields.encoding.and_then(|span| encoding_token(span.of(message))).unwrap_or(b"7bit")
     }
@@ -208,7 +208,7 @@ struct Delimiter {
 
 /// Where a part stands.
 #[derive(Clone, Copy)]
-struct Place {
+struct PartContext {
     /// Its type is message/rfc822 unless its header names another (RFC 2046 §5.1.5).
     in_digest: bool,
     /// It may have parts.
@@ -317,7 +317,7 @@ impl<'m> Pass<'m> {
             let may_nest = self.open.len() < MAX_DEPTH
                 && self.made.parts.len() + 1 < MAX_PARTS
                 && self.printed < self.printed_max;
-            let (part, boundary) = self.classify(header, fields, Place { in_digest, may_nest });
+            let (part, boundary) = self.classify(header, fields, PartContext { in_digest, may_nest });
             let kind = part.kind;
             let is_digest = kind == Kind::Multipart && part.media(self.message).is("multipart", "digest");
             self.link(parent, part);
@@ -342,7 +342,7 @@ impl<'m> Pass<'m> {
         &self,
         header: Span,
         fields: ContentFields,
-        Place { in_digest, may_nest }: Place,
+        PartContext { in_digest, may_nest }: PartContext,
     ) -> (Part, Option<Box<[u8]>>) {
         let declared = fields.media.and_then(|span| media_of(span.of(self.message)));
         let encoding =

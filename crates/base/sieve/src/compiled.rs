@@ -2,7 +2,7 @@
 //! before a message comes. Tags are fields, names of headers are in lower case, constant keys are
 //! patterns, names of variables are numbers.
 
-use crate::error::Place;
+use crate::error::Position;
 use crate::matching::{Comparator, MatchKind, Pattern};
 use crate::text::{Text, Variable};
 
@@ -12,7 +12,7 @@ pub(crate) type Block = Box<[Step]>;
 /// One command and where it stands.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
-    pub(crate) place: Place,
+    pub(crate) place: Position,
     pub(crate) op: Op,
 }
 

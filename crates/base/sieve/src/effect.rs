@@ -69,6 +69,15 @@ pub struct Target {
     pub special_use: Option<String>,
 }
 
+impl Target {
+    /// Whether it names the same mailbox. A name beside an id or a use is what is taken without
+    /// such a mailbox, so all three count.
+    pub(crate) fn is_same_mailbox(&self, other: &Self) -> bool {
+        let named = (&self.mailbox, &self.mailbox_id, &self.special_use);
+        named == (&other.mailbox, &other.mailbox_id, &other.special_use)
+    }
+}
+
 /// A reply of `vacation`. RFC 5230 §5.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VacationReply {

@@ -4,14 +4,14 @@ use std::fmt;
 
 /// A place in a script. Both numbers begin at 1; columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
-pub struct Place {
+pub struct Position {
     /// Line.
     pub line: u32,
     /// Character of the line.
     pub column: u32,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}", self.line, self.column)
     }
@@ -22,13 +22,13 @@ impl fmt::Display for Place {
 #[error("{place}: {message}")]
 pub struct CompileError {
     /// Where.
-    pub place: Place,
+    pub place: Position,
     /// The fault, and what to write instead.
     pub message: String,
 }
 
 impl CompileError {
-    pub(crate) fn new(place: Place, message: impl Into<String>) -> Self {
+    pub(crate) fn new(place: Position, message: impl Into<String>) -> Self {
         CompileError { place, message: message.into() }
     }
 }
@@ -57,7 +57,7 @@ pub struct RunError {
     /// The script: empty for the one that was run, else the name of an included one.
     pub script: String,
     /// Where.
-    pub place: Place,
+    pub place: Position,
     /// The fault.
     pub message: String,
 }

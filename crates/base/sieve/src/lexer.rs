@@ -3,7 +3,7 @@
 //! A script is UTF-8. Lines end at CRLF or LF: files on disk have the latter. In strings, a line
 //! end stays as it is written, but is always CRLF in the value (RFC 5228 §2.1).
 
-use crate::error::{CompileError, Place};
+use crate::error::{CompileError, Position};
 
 /// One token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,18 +37,18 @@ impl Token {
 #[derive(Debug, Clone)]
 pub(crate) struct Lexer<'s> {
     rest: &'s str,
-    place: Place,
+    place: Position,
 }
 
 impl<'s> Lexer<'s> {
     pub(crate) fn new(source: &'s str) -> Self {
         // A byte order mark is no part of the script: editors on Windows write one.
         let rest = source.strip_prefix('\u{feff}').unwrap_or(source);
-        Lexer { rest, place: Place { line: 1, column: 1 } }
+        Lexer { rest, place: Position { line: 1, column: 1 } }
     }
 
     /// The next token and where it begins.
-    pub(crate) fn next_token(&mut self) -> Result<(Place, Token), CompileError> {
+    pub(crate) fn next_token(&mut self) -> Result<(Position, Token), CompileError> {
         self.skip_white_space()?;
         let place = self.place;
         let Some(first) = self.rest.chars().next() else { return Ok((place, Token::End)) };
@@ -90,7 +90,7 @@ impl<'s> Lexer<'s> {
         let (done, rest) = self.rest.split_at_checked(len).unwrap_or((self.rest, ""));
         for c in done.chars() {
             if c == '\n' {
-                self.place = Place { line: self.place.line.saturating_add(1), column: 1 };
+                self.place = Position { line: self.place.line.saturating_add(1), column: 1 };
             } else {
                 self.place.column = self.place.column.saturating_add(1);
             }
@@ -180,7 +180,7 @@ impl<'s> Lexer<'s> {
     }
 
     /// `text:` to a line with a single dot. RFC 5228 §2.4.2.
-    fn multi_line(&mut self, place: Place) -> Result<String, CompileError> {
+    fn multi_line(&mut self, place: Position) -> Result<String, CompileError> {
         self.advance(1);
         let first = self.rest.find('\n').map_or(self.rest.len(), |at| at + 1);
         let head = self.rest.get(..first).unwrap_or_default().trim_matches([' ', '\t', '\r', '\n']);

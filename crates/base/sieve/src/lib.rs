@@ -41,7 +41,7 @@ mod words;
 pub use context::{Context, Location, duplicate_value};
 pub use date::Moment;
 pub use effect::{Effect, Notification, Outcome, Target, VacationReply, Version};
-pub use error::{CompileError, CompileErrors, Place, RunError};
+pub use error::{CompileError, CompileErrors, Position, RunError};
 pub use extension::{Extension, ExtensionSet};
 pub use limits::Limits;
 pub use notify::Mailto;

@@ -5,6 +5,11 @@ use std::cell::OnceCell;
 
 use posthaste_mime_summary::{HEADER_FIELDS_MAX, HeaderFields, PartIndex, Span, Structure, decode_words};
 
+/// field-name = 1*ftext. RFC 5322 §2.2.
+pub(crate) fn is_field_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 200 && name.bytes().all(|b| b.is_ascii_graphic() && b != b':')
+}
+
 /// A message. Its header is read at once, its parts when they are requested.
 pub(crate) struct Message<'m> {
     pub(crate) bytes: &'m [u8],

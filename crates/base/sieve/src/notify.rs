@@ -47,7 +47,7 @@ pub(crate) fn mailto(uri: &str) -> Result<Mailto, String> {
                     return Err(too_many());
                 }
             }
-            _ if crate::check::is_field_name(&name) => {
+            _ if crate::message::is_field_name(&name) => {
                 made.fields.push((name, value.replace(['\r', '\n'], " ")))
             }
             _ => return Err(format!("\"{name}\" in the mailto URI is not the name of a header field")),

@@ -3,7 +3,7 @@
 //! The parser knows no command: `foo :bar 1 "x" { }` is a command like any other. It reports the
 //! first fault only, because the text after a fault of syntax can only be guessed.
 
-use crate::error::{CompileError, Place};
+use crate::error::{CompileError, Position};
 use crate::lexer::{Lexer, Token};
 use crate::limits::Limits;
 use crate::syntax::{Argument, Command, Test, Value};
@@ -22,7 +22,7 @@ pub(crate) fn parse(source: &str, limits: &Limits) -> Result<Vec<Command>, Compi
 
 struct Parser<'s> {
     lexer: Lexer<'s>,
-    place: Place,
+    place: Position,
     token: Token,
     depth: usize,
     depth_max: usize,
@@ -127,7 +127,7 @@ impl Parser<'_> {
         }
     }
 
-    fn list(&mut self) -> Result<Vec<(Place, String)>, CompileError> {
+    fn list(&mut self) -> Result<Vec<(Position, String)>, CompileError> {
         let mut strings = Vec::new();
         self.take()?;
         // RFC 5228 §8.2 wants a string at least, but its §2.4.2.1 speaks of empty lists: they
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(anyof.tests[0].tests[0].arguments.len(), 3);
         assert_eq!(anyof.tests[1].arguments[1].value, Value::Number(1024));
         assert_eq!(commands[0].block.as_ref().unwrap()[0].name, "stop");
-        assert_eq!(commands[1].place, Place { line: 1, column: 67 });
+        assert_eq!(commands[1].place, Position { line: 1, column: 67 });
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
             ("if anyof ();", 11, "expected a test"),
         ] {
             let error = parse(script, &Limits::default()).unwrap_err();
-            assert_eq!(error.place, Place { line: 1, column }, "{script}: {error}");
+            assert_eq!(error.place, Position { line: 1, column }, "{script}: {error}");
             assert!(error.message.contains(words), "{script}: {error}");
         }
     }

@@ -89,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::error::Place;
+    use crate::error::Position;
     use crate::limits::Limits;
     use crate::parser::parse;
     use crate::syntax::forget_places;
@@ -101,14 +101,14 @@ mod tests {
     fn argument() -> impl Strategy<Value = Argument> {
         // Line ends are CRLF in every value.
         let text = || "([ -~]|ü|\r\n){0,8}";
-        let list = proptest::collection::vec(text().prop_map(|text| (Place::default(), text)), 0..4);
+        let list = proptest::collection::vec(text().prop_map(|text| (Position::default(), text)), 0..4);
         prop_oneof![
             name().prop_map(Value::Tag),
             any::<u64>().prop_map(Value::Number),
             text().prop_map(Value::String),
             list.prop_map(Value::List),
         ]
-        .prop_map(|value| Argument { place: Place::default(), value })
+        .prop_map(|value| Argument { place: Position::default(), value })
     }
 
     fn arguments() -> impl Strategy<Value = Vec<Argument>> {
@@ -118,7 +118,7 @@ mod tests {
     fn test() -> impl Strategy<Value = Test> {
         let made = |name, arguments, tests: Vec<Test>, is_list| {
             let is_list = is_list || tests.len() > 1;
-            Test { place: Place::default(), name, arguments, is_list: is_list && !tests.is_empty(), tests }
+            Test { place: Position::default(), name, arguments, is_list: is_list && !tests.is_empty(), tests }
         };
         let leaf =
             (name(), arguments()).prop_map(move |(name, arguments)| made(name, arguments, Vec::new(), false));
@@ -131,7 +131,7 @@ mod tests {
     fn command() -> impl Strategy<Value = Command> {
         let tests = || proptest::collection::vec(test(), 0..3);
         let made = |(name, arguments, tests, block)| Command {
-            place: Place::default(),
+            place: Position::default(),
             name,
             arguments,
             tests,

@@ -2,7 +2,7 @@
 
 use crate::check::check;
 use crate::compiled::Block;
-use crate::error::{CompileError, CompileErrors, Place};
+use crate::error::{CompileError, CompileErrors, Position};
 use crate::extension::ExtensionSet;
 use crate::limits::Limits;
 use crate::parser::parse;
@@ -39,7 +39,7 @@ impl Script {
         if source.len() > limits.script_bytes_max {
             let message =
                 format!("the script is longer than {} bytes: make it shorter", limits.script_bytes_max);
-            let place = Place { line: 1, column: 1 };
+            let place = Position { line: 1, column: 1 };
             return Err(CompileErrors(vec![CompileError::new(place, message)]));
         }
         let commands = parse(source, limits).map_err(|error| CompileErrors(vec![error]))?;

@@ -1,13 +1,13 @@
 //! A script as it is written: commands, tests and arguments, before anything is known of their
 //! meaning. RFC 5228 §8.2.
 
-use crate::error::Place;
+use crate::error::Position;
 
 /// A command with its arguments, tests and block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     /// Where its name stands.
-    pub place: Place,
+    pub place: Position,
     /// Its name in lower case.
     pub name: String,
     /// Its arguments in order.
@@ -22,7 +22,7 @@ pub struct Command {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
     /// Where its name stands.
-    pub place: Place,
+    pub place: Position,
     /// Its name in lower case.
     pub name: String,
     /// Its arguments in order.
@@ -37,7 +37,7 @@ pub struct Test {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Argument {
     /// Where it begins.
-    pub place: Place,
+    pub place: Position,
     /// Its value.
     pub value: Value,
 }
@@ -52,14 +52,14 @@ pub enum Value {
     /// A string.
     String(String),
     /// Strings in brackets.
-    List(Vec<(Place, String)>),
+    List(Vec<(Position, String)>),
 }
 
 /// Sets all places to none, so that scripts can be compared by their contents.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn forget_places(commands: &mut [Command]) {
     for command in commands {
-        command.place = Place::default();
+        command.place = Position::default();
         forget_arguments(&mut command.arguments);
         forget_tests(&mut command.tests);
         forget_places(command.block.as_deref_mut().unwrap_or_default());
@@ -69,7 +69,7 @@ pub(crate) fn forget_places(commands: &mut [Command]) {
 #[cfg(any(test, feature = "fuzzing"))]
 fn forget_tests(tests: &mut [Test]) {
     for test in tests {
-        test.place = Place::default();
+        test.place = Position::default();
         forget_arguments(&mut test.arguments);
         forget_tests(&mut test.tests);
     }
@@ -78,9 +78,9 @@ fn forget_tests(tests: &mut [Test]) {
 #[cfg(any(test, feature = "fuzzing"))]
 fn forget_arguments(arguments: &mut [Argument]) {
     for argument in arguments {
-        argument.place = Place::default();
+        argument.place = Position::default();
         if let Value::List(strings) = &mut argument.value {
-            strings.iter_mut().for_each(|(place, _)| *place = Place::default());
+            strings.iter_mut().for_each(|(place, _)| *place = Position::default());
         }
     }
 }

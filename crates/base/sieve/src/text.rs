@@ -1,6 +1,6 @@
 //! Strings of a script: constant, or with variables in them. RFC 5228 §2.4.2.4, RFC 5229 §3.
 
-use crate::error::{CompileError, Place};
+use crate::error::{CompileError, Position};
 
 /// A string as a run reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub(crate) fn is_identifier(name: &str) -> bool {
 }
 
 /// Undoes `${hex:…}` and `${unicode:…}`. RFC 5228 §2.4.2.4.
-pub(crate) fn decode_characters(source: &str, place: Place) -> Result<String, CompileError> {
+pub(crate) fn decode_characters(source: &str, place: Position) -> Result<String, CompileError> {
     let mut bytes = Vec::with_capacity(source.len());
     let mut rest = source;
     while let Some(found) = rest.find("${") {
@@ -120,7 +120,7 @@ pub(crate) fn decode_characters(source: &str, place: Place) -> Result<String, Co
 }
 
 /// The bytes of one encoded sequence, and how long it is; none if it is literal.
-fn encoded(source: &str, place: Place) -> Result<Option<(Vec<u8>, usize)>, CompileError> {
+fn encoded(source: &str, place: Position) -> Result<Option<(Vec<u8>, usize)>, CompileError> {
     let Some(end) = source.find('}') else { return Ok(None) };
     let inside = source.get(2..end).unwrap_or_default();
     let Some((kind, digits)) = inside.split_once(':') else { return Ok(None) };
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn encoded_characters() {
-        let place = Place { line: 1, column: 1 };
+        let place = Position { line: 1, column: 1 };
         for (source, expected) in [
             ("$${hex:40}", "$@"),
             ("${hex: 40 }", "@"),

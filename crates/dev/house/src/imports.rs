@@ -1,13 +1,14 @@
 //! No file takes part in a circle of imports within its crate.
 //!
-//! What counts as an import: a `use` of a path that begins with `crate`, `self`, `super` or a child
-//! module. The import goes from the file with the `use` to the file of the module that it names.
-//! Where that module only re-exports the name (`pub use`), the import goes to the file behind it.
-//! The re-export itself is no import, since a facade names modules that it does not need.
+//! What counts as an import: a path that begins with `crate`, `self`, `super` or a child module, in
+//! a `use` or written out in code (`crate::x::f()`). The import goes from the file with the path to
+//! the file of the module that it names. Where that module only re-exports the name (`pub use`),
+//! the import goes to the file behind it. The re-export itself is no import, since a facade names
+//! modules that it does not need.
 //!
-//! What does not count: paths written out in code (`crate::x::f()`), `mod` itself, what macros
-//! expand to, and modules under `#[cfg(test)]`. A file that belongs to tests as a whole is declared
-//! under `#[cfg(test)]` by its parent, and is left out, too.
+//! What does not count: `mod` itself, `pub(in …)`, what macros expand to, and modules under
+//! `#[cfg(test)]`. A file that belongs to tests as a whole is declared under `#[cfg(test)]` by its
+//! parent, and is left out, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,7 +76,10 @@ impl Files {
         for (module, file) in &files.modules {
             let mut uses = Vec::new();
             let mut exports = BTreeMap::new();
-            for (exported, tree) in use_trees(&texts[file]) {
+            let (trees, rest) = use_trees(&texts[file]);
+            let written = written_paths(&rest);
+            uses.extend(written.iter().filter_map(|path| absolute(module, path, &files.modules)));
+            for (exported, tree) in trees {
                 for (path, name) in leaves(&tree) {
                     let Some(path) = absolute(module, &path, &files.modules) else { continue };
                     if exported {
@@ -132,13 +136,13 @@ fn code(text: &str) -> String {
         code.push_str(before);
         let item = without_attributes(after);
         let end = item.find(['{', ';']).unwrap_or(item.len());
-        if item[..end].trim_start().starts_with("mod ") && item[end..].starts_with('{') {
+        if without_visibility(&item[..end]).starts_with("mod ") && item[end..].starts_with('{') {
             // The formatter puts a module's closing brace where its `mod` begins.
             let line = before.rsplit('\n').next().unwrap_or_default();
             let close = format!("\n{line}}}");
             rest = item.find(&close).map_or("", |at| &item[at + close.len()..]);
         } else {
-            code.push_str("#[cfg(test)]");
+            code.push_str("#[cfg(test)]\n");
             rest = item;
         }
     }
@@ -155,6 +159,14 @@ fn without_attributes(item: &str) -> &str {
     rest
 }
 
+/// An item without `pub` or `pub(…)` before it.
+fn without_visibility(item: &str) -> &str {
+    let item = item.trim_start();
+    let Some(rest) = item.strip_prefix("pub") else { return item };
+    let rest = rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or(rest, |(_, after)| after);
+    rest.trim_start()
+}
+
 /// Files that a module declares for tests alone.
 fn test_modules(module: &Module, code: &str) -> Vec<Module> {
     let declared = code.split("#[cfg(test)]").skip(1).filter_map(|after| {
@@ -165,9 +177,10 @@ fn test_modules(module: &Module, code: &str) -> Vec<Module> {
     declared.collect()
 }
 
-/// Every `use`: whether it exports, and its tree of paths without whitespace.
-fn use_trees(code: &str) -> Vec<(bool, String)> {
-    let mut trees = Vec::new();
+/// Every `use`: whether it exports, and its tree of paths without line breaks. And the code without
+/// them.
+fn use_trees(code: &str) -> (Vec<(bool, String)>, String) {
+    let (mut trees, mut others) = (Vec::new(), String::new());
     let mut rest = code;
     while let Some(at) = rest.find("use ") {
         let start = rest[..at].rfind('\n').map_or(0, |n| n + 1);
@@ -181,12 +194,41 @@ fn use_trees(code: &str) -> Vec<(bool, String)> {
             if !for_tests {
                 trees.push((exported, tree));
             }
+            others.push_str(&rest[..start]);
             rest = &after[end..];
         } else {
+            others.push_str(&rest[..at + 4]);
             rest = after;
         }
     }
-    trees
+    others.push_str(rest);
+    (trees, others)
+}
+
+/// Paths of two names and more, as they are written out in code.
+fn written_paths(code: &str) -> Vec<Vec<String>> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let mut paths = Vec::new();
+    let mut rest = code;
+    while let Some(at) = rest.find("::") {
+        let start = rest[..at]
+            .rfind(|c| !is_name(c))
+            .map_or(0, |before| before + rest[before..].chars().next().map_or(0, char::len_utf8));
+        let lead = rest[..start].trim_end();
+        let mut path = vec![rest[start..at].to_owned()];
+        rest = &rest[at..];
+        while let Some(after) = rest.strip_prefix("::") {
+            let end = after.find(|c| !is_name(c)).unwrap_or(after.len());
+            path.push(after[..end].to_owned());
+            rest = &after[end..];
+        }
+        path.retain(|name| !name.is_empty());
+        // `$crate` is a macro's, `(in …)` a visibility.
+        if path.len() > 1 && !lead.ends_with('$') && !lead.ends_with("(in") {
+            paths.push(path);
+        }
+    }
+    paths
 }
 
 /// The paths of a tree, each with the name it gets: `a::{b, c as d}` is `a::b` as b, `a::c` as d.
@@ -296,6 +338,30 @@ mod tests {
             ("a/b.rs", "use super::A;\n"),
         ]);
         assert_eq!(circles(&sources), [["a/b.rs", "a/mod.rs"]]);
+    }
+
+    #[test]
+    fn a_path_written_out_in_code_counts_as_an_import() {
+        let of = |a: &str, b: &str| {
+            let sources = [("lib.rs", "mod a; mod b;"), ("a/mod.rs", a), ("a/child.rs", b), ("b.rs", b)];
+            circles(&crate_of(&sources))
+        };
+        let into_b = "fn f() -> u8 {\n    crate::b::g(1)\n}\n";
+        let into_a = "impl<T> From<Vec<super::a::T>> for U {}\n";
+        assert_eq!(of(into_b, into_a), [["a/mod.rs", "b.rs"]]);
+        assert_eq!(of("fn f() { child::run(); }\n", "fn g(x: &super::T) {}"), [["a/child.rs", "a/mod.rs"]]);
+        assert_eq!(of("fn f() { self::child::run() }\n", "use super::T;\n"), [["a/child.rs", "a/mod.rs"]]);
+        // Names of other crates, of variants and of macros; visibilities; re-exports.
+        assert_eq!(of(into_b, "fn g() { std::a::f(); E::a; $crate::a::f() }\n"), [[""; 0]; 0]);
+        assert_eq!(of(into_b, "pub(in crate::a) fn g() {}\npub use crate::a::T;\n"), [[""; 0]; 0]);
+    }
+
+    #[test]
+    fn a_module_of_tests_may_be_visible_and_an_import_for_tests_alone() {
+        let tests =
+            "#[cfg(test)]\nuse crate::a::A;\n#[cfg(test)]\npub(super) mod tests {\n    use crate::a::A;\n}\n";
+        let sources = [("lib.rs", "mod a; mod b;"), ("a.rs", "use crate::b::B;\n"), ("b.rs", tests)];
+        assert_eq!(circles(&crate_of(&sources)), [[""; 0]; 0]);
     }
 
     #[test]

@@ -31,7 +31,7 @@ const LOAD: [(&str, &[&str]); 10] = [
     ("drive", &["imap-client", "text", "workload", "results", "measure"]),
     ("null-server", &["workload"]),
     ("report", &["text", "results"]),
-    ("study", &["imap-client", "text", "workload", "results", "measure", "drive"]),
+    ("study", &["imap-client", "text", "workload", "results", "measure", "drive", "null-server"]),
     (
         "posthaste-load",
         &["imap-client", "text", "workload", "results", "measure", "drive", "null-server", "report", "study"],
@@ -85,8 +85,9 @@ pub fn faults(metadata: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn crates_name_only_crates_of_lower_layers() {

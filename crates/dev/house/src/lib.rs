@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`layers`] | a crate depends on crates of lower layers only |
 //! | [`imports`] | no file takes part in a circle of imports |
+//! | [`groups`] | imports stand in three groups |
 //! | [`licences`] | the licences, sources and wildcards that `deny.toml` allows |
 //! | [`paths`] | every file that a document names exists |
 //! | [`fuzz`] | every fuzz target reaches what it imports |
@@ -14,6 +15,7 @@
 //! expects no fault; others run it on wrong input and expect the fault.
 
 pub mod fuzz;
+pub mod groups;
 pub mod imports;
 pub mod layers;
 pub mod licences;

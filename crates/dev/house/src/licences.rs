@@ -87,8 +87,9 @@ fn wildcards(package: &Value) -> impl Iterator<Item = &Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn licences_and_sources_are_those_of_deny_toml() {

@@ -1,6 +1,6 @@
 //! The shape of files and functions: a file has one idea, and a call shows what its arguments mean.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Lines of a file: some dozen screens. Longer ones have more than one idea, as a rule.
 const LINES_MAX: usize = 600;
@@ -84,11 +84,18 @@ fn generics(code: &str) -> usize {
     0
 }
 
-/// Functions that take a bool and are not in the list of those that may.
-pub fn new_bool_takers(found: &BTreeSet<String>, may: &str) -> Vec<String> {
-    let may: BTreeSet<&str> = may.lines().filter(|line| !line.starts_with('#')).collect();
-    let new = found.iter().filter(|taker| !may.contains(taker.as_str()));
-    new.map(|taker| format!("{taker} takes a bool: make it an enum, or two functions")).collect()
+/// Functions that take a bool and are not in the list of those that may. Also lines of the list
+/// without a reason, and lines of functions that take no bool.
+pub fn bool_faults(found: &BTreeSet<String>, may: &str) -> Vec<String> {
+    let lines = may.lines().filter(|line| !line.starts_with('#'));
+    let may: BTreeMap<&str, &str> = lines.map(|line| line.split_once(" | ").unwrap_or((line, ""))).collect();
+    let new = found.iter().filter(|taker| !may.contains_key(taker.as_str()));
+    let new = new.map(|taker| format!("{taker} takes a bool: make it an enum, or two functions"));
+    let unexplained = may.iter().filter(|(_, reason)| reason.trim().is_empty());
+    let unexplained = unexplained.map(|(taker, _)| format!("{taker}: the list has no reason for it"));
+    let old = may.keys().filter(|taker| !found.contains(**taker));
+    let old = old.map(|taker| format!("{taker} takes no bool: take its line out of the list"));
+    new.chain(unexplained).chain(old).collect()
 }
 
 #[cfg(test)]
@@ -126,8 +133,9 @@ mod tests {
                 found.extend(bool_takers(&format!("{krate}/src/{file}"), &code));
             }
         }
-        let faults = new_bool_takers(&found, &crate::read("crates/dev/house/bools.txt"));
-        let remedy = "where the call shows what it means, add the line to crates/dev/house/bools.txt";
+        let faults = bool_faults(&found, &crate::read("crates/dev/house/bools.txt"));
+        let remedy =
+            "where the call shows what it means, add the line to crates/dev/house/bools.txt with a reason";
         assert!(faults.is_empty(), "\n{}\n{remedy}\n", faults.join("\n"));
     }
 
@@ -150,9 +158,18 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_is_not_in_the_list_is_a_fault() {
+    fn a_function_without_a_line_and_a_line_without_a_function_or_a_reason_are_faults() {
         let found = BTreeSet::from(["a.rs: a".to_owned(), "a.rs: b".to_owned()]);
-        assert_eq!(new_bool_takers(&found, "# why\na.rs: a\n").len(), 1);
-        assert_eq!(new_bool_takers(&found, "a.rs: a\na.rs: b\na.rs: c"), [""; 0]);
+        assert_eq!(bool_faults(&found, "# why\na.rs: a | `--json`\na.rs: b | `--yes`\n"), [""; 0]);
+        let new = bool_faults(&found, "a.rs: a | `--json`\n");
+        assert_eq!(new, ["a.rs: b takes a bool: make it an enum, or two functions"]);
+        for without in ["a.rs: b", "a.rs: b | ", "a.rs: b |"] {
+            assert!(
+                !bool_faults(&found, &format!("a.rs: a | `--json`\n{without}\n")).is_empty(),
+                "{without}"
+            );
+        }
+        let old = bool_faults(&found, "a.rs: a | x\na.rs: b | x\na.rs: c | x");
+        assert_eq!(old, ["a.rs: c takes no bool: take its line out of the list"]);
     }
 }

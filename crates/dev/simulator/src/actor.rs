@@ -21,6 +21,7 @@ use posthaste_store::StoreError;
 use posthaste_store_lmdb::{LmdbEngine, Rebuild};
 
 use crate::copying::{Way, copy};
+use crate::driver::shared::States;
 use crate::driver::{Driver, Opening, RemoteResult, StepResult, check, options, rebuild_index};
 use crate::gate::{At, Gate, Leave};
 use crate::model::{Knowledge, Timeline};
@@ -79,6 +80,8 @@ pub(crate) struct Actor {
     pub(crate) state: State,
     /// How it has the store open, if it has.
     pub(crate) open: Option<Opening>,
+    /// The states of the mailbox that all processes share.
+    states: States,
 }
 
 fn failed(error: io::Error) -> Violation {
@@ -107,7 +110,15 @@ impl Actor {
             history: Vec::new(),
             state: State::Idle,
             open: None,
+            states: States::default(),
         }
+    }
+
+    /// The same, which shares a mailbox with others.
+    pub(crate) fn sharing(mut self, states: &States) -> Self {
+        self.driver.share(states);
+        self.states = states.clone();
+        self
     }
 
     /// A file beside the store, for this process alone.
@@ -199,6 +210,9 @@ impl Actor {
                 self.adopt(len.parse().unwrap_or(0))?;
                 let at = Some(self.recorder.len());
                 let result = StepResult::from_word(result);
+                if let Some(StepResult::Saw(sight)) = result {
+                    self.states.expect(sight)?;
+                }
                 let task = self.task.as_mut();
                 task.into_iter().for_each(|t| {
                     t.results.push(RemoteResult { result, operations: Vec::new(), at });
@@ -294,7 +308,7 @@ impl Drop for Actor {
 
 /// Where a process of this kind finds its files.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct ActorPaths<'a> {
     /// The store.
     pub root: &'a Path,
     /// Its operations are written here.
@@ -305,7 +319,7 @@ pub struct Place<'a> {
 
 /// The process itself.
 struct Acting<'a> {
-    place: &'a Place<'a>,
+    place: &'a ActorPaths<'a>,
     seed: u64,
     driver: Driver,
     faulty: bool,
@@ -314,7 +328,7 @@ struct Acting<'a> {
 }
 
 /// Executes commands from standard input until it ends.
-pub fn act(place: &Place<'_>, seed: u64, number: usize, faulty: bool) -> Result<(), Violation> {
+pub fn act(place: &ActorPaths<'_>, seed: u64, number: usize, faulty: bool) -> Result<(), Violation> {
     let sink = std::fs::OpenOptions::new().append(true).open(place.sink).map_err(failed)?;
     let gate = Gate::connect(place.gate).map_err(failed)?;
     let recorder = Recorder::watch_into(place.root, Some(sink)).map_err(failed)?;

@@ -7,6 +7,7 @@ use posthaste_store_lmdb::Options;
 
 use crate::actor::{Actor, Ended, State};
 use crate::copying::{Copy, Way, place_of};
+use crate::driver::shared::States;
 use crate::driver::{Opening, options};
 use crate::gate::{At, Leave};
 use crate::model::{Knowledge, Timeline};
@@ -67,7 +68,9 @@ impl Company {
             2 => &[0, COPIER],
             _ => &[0, 1, COPIER],
         };
-        let actor = |number: &usize| Actor::new(program.to_owned(), seed, *number, recorder, faulty);
+        let states = States::default();
+        let actor =
+            |number: &usize| Actor::new(program.to_owned(), seed, *number, recorder, faulty).sharing(&states);
         Self {
             recorder: Arc::clone(recorder),
             random,

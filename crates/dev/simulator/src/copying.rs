@@ -11,7 +11,7 @@ use posthaste_store::{Compare, Engine, MailboxList, Places, Result, Transfer};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 
 use crate::driver::{accounts_of, check};
-use crate::model::{Change, Held, Knowledge};
+use crate::model::{Change, Knowledge, ModelMailbox};
 use crate::verify::{Violation, mailbox};
 
 /// The direction in which a command copies.
@@ -121,7 +121,7 @@ pub async fn copy(root: &Path, options: &Options, way: Way) -> Result<Option<Str
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Copy {
     lists: BTreeMap<AccountId, MailboxList>,
-    boxes: BTreeMap<MailboxId, Held>,
+    boxes: BTreeMap<MailboxId, ModelMailbox>,
 }
 
 impl Copy {
@@ -157,14 +157,14 @@ impl Copy {
             }
         }
         for (id, held) in &self.boxes {
-            let same = |other: &Held| {
+            let same = |other: &ModelMailbox| {
                 (&other.messages, other.head.uid_next, &other.head.keywords)
                     == (&held.messages, held.head.uid_next, &held.head.keywords)
             };
             let is_doubt =
                 |change: &Change| matches!(change, Change::Mailbox(of, other) if of == id && same(other));
             let certain = known.certain.boxes.get(id);
-            let is_new = certain.is_none() && same(&Held::default());
+            let is_new = certain.is_none() && same(&ModelMailbox::default());
             if !is_new && !certain.is_some_and(|c| same(c)) && !known.doubts.iter().any(is_doubt) {
                 let difference = certain.map(|c| c.difference(held));
                 return Some(format!("mailbox {id}: {}", difference.unwrap_or("it was not there".into())));

@@ -9,6 +9,7 @@
 //! Only ever a development tool: nothing depends on it.
 
 pub mod actor;
+mod clock;
 mod company;
 mod copying;
 pub mod damage;

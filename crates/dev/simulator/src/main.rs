@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use clap::Parser;
-use posthaste_simulator::actor::{Place, act};
+use posthaste_simulator::actor::{ActorPaths, act};
 use posthaste_simulator::damage::{Sample, Sweep, child};
 use posthaste_simulator::driver::Strict;
 use posthaste_simulator::process::visitor;
@@ -130,7 +130,7 @@ fn main() -> std::io::Result<()> {
     if let (Some(number), Some(root), Some(sink), Some(gate)) =
         (arguments.actor, &arguments.root, &arguments.sink, &arguments.gate)
     {
-        let place = Place { root, sink, gate };
+        let place = ActorPaths { root, sink, gate };
         return act(&place, arguments.seed, number, arguments.expect_faults).map_err(std::io::Error::other);
     }
     if let (Some(root), Some(sink)) = (&arguments.visitor, &arguments.sink) {

@@ -25,7 +25,7 @@ pub struct Message {
 
 /// A mailbox.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Held {
+pub struct ModelMailbox {
     /// Its head.
     pub head: MailboxHead,
     /// By UID.
@@ -34,7 +34,7 @@ pub struct Held {
     pub expunged: NumSet,
 }
 
-impl Held {
+impl ModelMailbox {
     /// The counts that fit the messages.
     pub fn counts(&self) -> Counts {
         let rows = || self.messages.values().map(|m| m.row);
@@ -99,7 +99,7 @@ pub struct World {
     /// Mailbox lists.
     pub lists: BTreeMap<AccountId, Arc<MailboxList>>,
     /// Mailboxes that are in a list.
-    pub boxes: BTreeMap<MailboxId, Arc<Held>>,
+    pub boxes: BTreeMap<MailboxId, Arc<ModelMailbox>>,
     /// Mailboxes that were removed.
     pub removed: BTreeSet<MailboxId>,
     /// The directory.
@@ -121,7 +121,7 @@ pub enum Unit {
 #[derive(Debug, Clone)]
 pub enum Change {
     /// Of a mailbox.
-    Mailbox(MailboxId, Arc<Held>),
+    Mailbox(MailboxId, Arc<ModelMailbox>),
     /// Of a list, and the mailboxes created and removed with it.
     List(Arc<MailboxList>, Vec<MailboxId>, Vec<MailboxId>),
     /// Of a directory record.
@@ -181,13 +181,42 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    /// Joins the known contents of two parts of one store that have nothing in common.
+    /// Joins the known contents of two parts of one store. They have nothing in common, except
+    /// mailboxes to which both write.
     pub fn and(&mut self, other: Self) {
         self.certain.lists.extend(other.certain.lists);
-        self.certain.boxes.extend(other.certain.boxes);
+        for (id, held) in other.certain.boxes {
+            let known = self.certain.boxes.entry(id).or_insert_with(|| Arc::clone(&held));
+            // Of a mailbox to which both write, the one knows more than the other.
+            if known.head.modseq < held.head.modseq {
+                *known = held;
+            }
+        }
         self.certain.removed.extend(other.certain.removed);
         self.certain.directory.extend(other.certain.directory);
         self.doubts.extend(other.doubts);
+        self.settle();
+    }
+
+    /// Forgets changes of mailboxes that cannot happen any more: each commit is made on one state.
+    fn settle(&mut self) {
+        let boxes = &self.certain.boxes;
+        let known = |id: &MailboxId| boxes.get(id).map(|held| held.head.modseq);
+        self.doubts.retain(|doubt| match doubt {
+            Change::Mailbox(id, held) => known(id).is_none_or(|known| known < held.head.modseq),
+            _ => true,
+        });
+    }
+
+    /// A state of a mailbox that was read, which others may have made. The error says that it is an
+    /// earlier one than was known.
+    pub fn saw(&mut self, id: MailboxId, held: Arc<ModelMailbox>) -> Result<(), String> {
+        let now = held.head.modseq;
+        if let Some(before) = self.certain.boxes.insert(id, held).filter(|before| before.head.modseq > now) {
+            return Err(format!("went back from mod-sequence {} to {now}", before.head.modseq));
+        }
+        self.settle();
+        Ok(())
     }
 
     /// An acknowledged change. Doubts of the same unit did not happen, or are part of it.
@@ -256,5 +285,38 @@ impl Timeline {
         let from = answered.saturating_sub(4);
         let last = self.moments.iter().skip(from).take(answered - from + 1);
         last.map(|m| format!("  operations {}..{}: {}\n", m.start, m.end, m.what)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_mail_model::{Id, ModSeq};
+
+    use super::*;
+
+    fn held(modseq: u64) -> Arc<ModelMailbox> {
+        let head =
+            MailboxHead { modseq: ModSeq::new(modseq).unwrap_or(ModSeq::ZERO), ..MailboxHead::default() };
+        Arc::new(ModelMailbox { head, ..ModelMailbox::default() })
+    }
+
+    /// Of a mailbox to which several processes write, the newest state that anybody saw counts, and
+    /// what cannot happen any more is no excuse for its loss.
+    #[test]
+    fn what_anybody_saw_counts() {
+        let id = MailboxId(Id::new(1, 2));
+        let knows = |modseq| {
+            let mut knowledge = Knowledge::default();
+            knowledge.saw(id, held(modseq)).unwrap();
+            knowledge
+        };
+        let mut one = knows(3);
+        one.doubts = vec![Change::Mailbox(id, held(4)), Change::Mailbox(id, held(5))];
+        one.and(knows(4));
+        assert_eq!(one.certain.boxes[&id].head.modseq, held(4).head.modseq);
+        assert!(matches!(&one.doubts[..], [Change::Mailbox(_, doubt)] if **doubt == *held(5)));
+        one.and(knows(2));
+        assert_eq!(one.certain.boxes[&id].head.modseq, held(4).head.modseq);
+        assert!(one.saw(id, held(3)).unwrap_err().contains("went back"));
     }
 }

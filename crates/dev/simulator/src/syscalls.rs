@@ -444,6 +444,17 @@ pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: size_t) ->
     unsafe { fcntl(fd, command, argument) }
 }
 
+/// Time as the program sees it: [`crate::clock`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clock_gettime(clock: c_int, into: *mut libc::timespec) -> c_int {
+    let called = answer(call!(libc::SYS_clock_gettime, clock, into)) as c_int;
+    if called == 0 {
+        // SAFETY: the call has written the time to where our caller wants it.
+        crate::clock::shift(clock, unsafe { &mut *into });
+    }
+    called
+}
+
 /// LMDB's locks: a mutex in its lock file, which processes share. The mutexes of Rust's standard
 /// library are others.
 #[unsafe(no_mangle)]

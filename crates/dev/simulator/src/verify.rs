@@ -7,7 +7,7 @@ use bytes::Bytes;
 use posthaste_mail_model::{AccountId, MailboxId, ModSeq, NumSet};
 use posthaste_store::{Engine, Result, Row, StoreError, Stored};
 
-use crate::model::{Change, Held, Knowledge, Message, Unit};
+use crate::model::{Change, Knowledge, Message, ModelMailbox, Unit};
 
 /// The violation that was found, in a sentence.
 pub type Violation = String;
@@ -18,7 +18,7 @@ const READINGS: usize = 4;
 /// A mailbox as a client can read it; `None` if it was removed. If it changes while it is read, it
 /// is read again. Another process may find a commit that was refused to its own process, where the
 /// sync of a pack failed.
-pub async fn mailbox(engine: &dyn Engine, id: MailboxId) -> Result<Option<Held>> {
+pub async fn mailbox(engine: &dyn Engine, id: MailboxId) -> Result<Option<ModelMailbox>> {
     for _ in 1..READINGS {
         let before = engine.heads(&[id]).await?;
         let read = read_mailbox(engine, id).await;
@@ -29,7 +29,7 @@ pub async fn mailbox(engine: &dyn Engine, id: MailboxId) -> Result<Option<Held>>
     read_mailbox(engine, id).await
 }
 
-async fn read_mailbox(engine: &dyn Engine, id: MailboxId) -> Result<Option<Held>> {
+async fn read_mailbox(engine: &dyn Engine, id: MailboxId) -> Result<Option<ModelMailbox>> {
     let Some(head) = engine.heads(&[id]).await?.pop().flatten() else { return Ok(None) };
     let mut rows: Vec<Row> = Vec::new();
     let loaded = engine.load(id, &mut |slice| rows.extend_from_slice(slice)).await?;
@@ -49,7 +49,7 @@ async fn read_mailbox(engine: &dyn Engine, id: MailboxId) -> Result<Option<Held>
     if changes.rows != rows || !changes.complete {
         return Err(StoreError::Corrupt(format!("mailbox {id}: the changes since ever are not the rows")));
     }
-    let mut held = Held { head, expunged: changes.expunged, ..Held::default() };
+    let mut held = ModelMailbox { head, expunged: changes.expunged, ..ModelMailbox::default() };
     for (row, (uid, body, saved, summary)) in rows.into_iter().zip(stored) {
         let bytes = engine.read_body(body, 0..u64::MAX).await?;
         held.messages.insert(uid.value(), Message { row, body, saved, bytes, summary });

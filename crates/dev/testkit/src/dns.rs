@@ -147,6 +147,21 @@ impl DnsServer {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// A resolver that asks this server alone.
+    #[cfg(feature = "resolver")]
+    pub fn resolver(&self) -> hickory_resolver::TokioResolver {
+        use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+        use hickory_resolver::net::runtime::TokioRuntimeProvider;
+
+        let mut udp = ConnectionConfig::udp();
+        udp.port = self.address().port();
+        let server = NameServerConfig::new(self.address().ip(), true, vec![udp]);
+        let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+        let built =
+            hickory_resolver::TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+        built.build().expect("a resolver of one server")
+    }
 }
 
 /// The answer to a query (RFC 1035 §4.1); `None` if it is none.

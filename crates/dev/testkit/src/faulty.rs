@@ -1,8 +1,9 @@
-//! An engine whose directory fails on demand, and says what was read of it.
+//! An engine whose directory fails and waits on demand, and says what was read of it.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use posthaste_store::suite::layer::Layer;
@@ -22,6 +23,12 @@ struct State {
     /// Only what would be written fails, and not what is removed.
     removes: bool,
     between: Option<String>,
+    /// Scans of records that begin so fail.
+    unlisted: Option<String>,
+    /// So long each scan takes.
+    slow: Option<Duration>,
+    /// Reads, scans and changes.
+    calls: u64,
     /// What happens before the next change, or the next scan, of records that begin so.
     change: Option<(String, Happens)>,
     scan: Option<(String, Happens)>,
@@ -50,6 +57,21 @@ impl FaultyDirectory {
     pub fn fail_to_write(&self, prefix: &str) {
         let mut state = self.state();
         (state.broken, state.removes) = (Some(prefix.to_owned()), true);
+    }
+
+    /// Makes each scan of records that begin so fail, until `None` ends it.
+    pub fn fail_to_list(&self, prefix: Option<&str>) {
+        self.state().unlisted = prefix.map(str::to_owned);
+    }
+
+    /// Has each scan take so long from now on.
+    pub fn list_slowly(&self, time: Duration) {
+        self.state().slow = Some(time);
+    }
+
+    /// How often the directory was read, listed and changed.
+    pub fn calls(&self) -> u64 {
+        self.state().calls
     }
 
     /// Writes a record that begins so once more, as another process does, just before its next
@@ -91,7 +113,11 @@ impl Layer for FaultyDirectory {
     }
 
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
-        self.state().reads.push(name.to_owned());
+        {
+            let mut state = self.state();
+            state.calls += 1;
+            state.reads.push(name.to_owned());
+        }
         self.engine.directory_entry(name).await
     }
 
@@ -101,18 +127,28 @@ impl Layer for FaultyDirectory {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<DirectoryEntry>> {
-        let happens = {
+        let (happens, slow) = {
             let mut state = self.state();
+            state.calls += 1;
             state.reads.push(format!("{prefix}*"));
-            state.scan.take_if(|(begins, _)| prefix.starts_with(begins.as_str()))
+            if state.unlisted.as_ref().is_some_and(|begins| prefix.starts_with(begins.as_str())) {
+                return Err(StoreError::Unavailable("no answer in time".into()));
+            }
+            (state.scan.take_if(|(begins, _)| prefix.starts_with(begins.as_str())), state.slow)
         };
         if let Some((_, happens)) = happens {
             happens.await;
+        }
+        match slow {
+            Some(time) => tokio::time::sleep(time).await,
+            // As with an engine that has to read: other tasks run meanwhile.
+            None => tokio::task::yield_now().await,
         }
         self.engine.directory_scan(prefix, after, limit).await
     }
 
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
+        self.state().calls += 1;
         let happens = self.state().change.take_if(|(prefix, _)| change.name.starts_with(prefix.as_str()));
         if let Some((_, happens)) = happens {
             happens.await;

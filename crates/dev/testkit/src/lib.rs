@@ -8,7 +8,7 @@ mod cluster;
 mod dns;
 #[cfg(feature = "engine")]
 mod engine;
-#[cfg(feature = "engine")]
+#[cfg(feature = "faulty")]
 mod faulty;
 mod fuzz;
 mod http;
@@ -18,6 +18,8 @@ mod log;
 mod mbsync;
 mod memory;
 mod messages;
+#[cfg(feature = "piped")]
+mod piped;
 mod python;
 mod random;
 mod script;
@@ -32,7 +34,7 @@ pub use cluster::{engine_of, on_cluster, skips_cluster};
 pub use dns::{DnsRecord, DnsServer, zone};
 #[cfg(feature = "engine")]
 pub use engine::TestEngine;
-#[cfg(feature = "engine")]
+#[cfg(feature = "faulty")]
 pub use faulty::FaultyDirectory;
 pub use fuzz::{changed, fuzz_seeds, seeds};
 pub use http::HttpServer;
@@ -41,6 +43,8 @@ pub use line_client::{LineClient, dot_stuffed};
 pub use mbsync::Mbsync;
 pub use memory::CountingAllocator;
 pub use messages::{Mbox, message, message_by};
+#[cfg(feature = "piped")]
+pub use piped::Piped;
 pub use python::{PYTHON_SESSIONS, client_tests_wanted, run_client, run_python};
 pub use random::Random;
 pub use script::script;

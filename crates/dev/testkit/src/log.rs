@@ -65,8 +65,9 @@ impl Drop for Log {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::process::Command;
+
+    use super::*;
 
     #[test]
     fn what_a_process_wrote_is_there_at_once() {

@@ -94,7 +94,8 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
         imap: imap.clone(),
         lmtp: None,
         accounts: accounts.clone(),
-        wish: Wish::new(fill.inbox, fill.folders, fill.per_folder, fill.sizes.clone()),
+        wish: Wish::new(fill.inbox, fill.folders, fill.per_folder, fill.sizes.clone())
+            .with_rich(workload.rich),
         seed: 1,
         mail: None,
         parallel: 4,

@@ -102,14 +102,16 @@ pub fn main(args: PopulateArgs) -> Result<(), Trouble> {
 }
 
 fn wish(args: &PopulateArgs) -> Result<Wish, Trouble> {
-    let fill =
-        args.workload.as_deref().map(workload::load).transpose().map_err(Trouble::usage)?.map(|w| w.fill);
+    let workload = args.workload.as_deref().map(workload::load).transpose().map_err(Trouble::usage)?;
+    let rich = workload.as_ref().map_or(0.0, |w| w.rich);
+    let fill = workload.map(|w| w.fill);
     let wish = Wish::new(
         args.inbox.or(fill.as_ref().map(|f| f.inbox)).unwrap_or(0),
         args.folders.or(fill.as_ref().map(|f| f.folders)).unwrap_or(0),
         args.per_folder.or(fill.as_ref().map(|f| f.per_folder)).unwrap_or(0),
         args.sizes.clone().or(fill.map(|f| f.sizes)).unwrap_or(Sizes::Html),
-    );
+    )
+    .with_rich(rich);
     if wish.messages() == 0 {
         return Err(Trouble::usage(
             "nothing to fill in: give --workload, or --inbox, or --folders and --per-folder",

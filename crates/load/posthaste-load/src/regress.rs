@@ -7,7 +7,9 @@ use clap::Args;
 use posthaste_load_measure::machine;
 use posthaste_load_report::files;
 use posthaste_load_results::Results;
-use posthaste_load_study::{Analysis, Build, Judgement, Options, Plan, Study, Which, conduct, judge, load};
+use posthaste_load_study::{
+    Analysis, Build, Judgement, Length, Options, Plan, Study, Which, conduct, judge, load,
+};
 use posthaste_load_text::quantity;
 
 use crate::run::default_threads;
@@ -54,7 +56,8 @@ pub struct RegressArgs {
 
 /// Compares.
 pub fn main(args: &RegressArgs) -> Result<(), Trouble> {
-    let mut study = load(&args.study, args.quick).map_err(Trouble::usage)?;
+    let mut study =
+        load(&args.study, if args.quick { Length::Quick } else { Length::Full }).map_err(Trouble::usage)?;
     if study.analysis != Analysis::Regress {
         return Err(Trouble::usage(format!("{}: its analysis is not `regress`", args.study)));
     }
@@ -77,6 +80,8 @@ pub fn main(args: &RegressArgs) -> Result<(), Trouble> {
         folder,
         keep: args.work.is_some(),
         posthaste: None,
+        server_cpus: None,
+        agent_token: None,
         command: command_line(),
         threads: args.threads.unwrap_or_else(default_threads),
         seed: 1,
@@ -96,7 +101,7 @@ fn build(name: &str, program: &std::path::Path) -> Result<Which, Trouble> {
 
 fn conclude(args: &RegressArgs, study: &Study, options: &Options) -> Result<(), Trouble> {
     let plan = Plan::of(study, machine::facts(None).cpus);
-    room(&plan, &options.folder).map_err(Trouble::failed)?;
+    room(plan.disk_bytes_of(study, options.servers.len()), &options.folder).map_err(Trouble::failed)?;
     if !args.quiet {
         eprint!("{}", plan.describe(study, &["old".into(), "new".into()]));
     }

@@ -146,7 +146,7 @@ fn outside(text: &str) -> Result<Outside, String> {
     if domain.is_empty() || domain.contains('@') || !(0.0..=1.0).contains(&share) {
         return Err(wrong());
     }
-    Ok(Outside { domain: domain.to_owned(), share })
+    Ok(Outside { domain: domain.to_owned(), share, by: None })
 }
 
 /// Threads without --threads: half the processors, since the server may be on the same machine.
@@ -425,7 +425,10 @@ mod tests {
 
     #[test]
     fn a_share_for_another_server() {
-        assert_eq!(outside("example.net:0.3"), Ok(Outside { domain: "example.net".into(), share: 0.3 }));
+        assert_eq!(
+            outside("example.net:0.3"),
+            Ok(Outside { domain: "example.net".into(), share: 0.3, by: None })
+        );
         for wrong in ["example.net", ":0.3", "example.net:30", "a@example.net:0.3"] {
             assert!(outside(wrong).is_err(), "{wrong}");
         }

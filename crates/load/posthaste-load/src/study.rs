@@ -3,29 +3,37 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
+use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::interrupt;
+use posthaste_load_drive::run::refuse_wrong_protocols;
 use posthaste_load_measure::machine;
 use posthaste_load_report::files;
 use posthaste_load_results::Results;
 use posthaste_load_study::Which;
-use posthaste_load_study::{BUILTIN, Options, Plan, conduct, load};
-use posthaste_load_text::quantity::show_bytes;
+use posthaste_load_study::{BUILTIN, Length, Options, Plan, Study, conduct, expand, load};
+use posthaste_load_text::quantity::{self, show_bytes};
+use posthaste_load_workload::Protocol;
 
 use crate::run::default_threads;
+use crate::server::read_token;
 use crate::{Trouble, command_line};
 
 /// Flags of `study`.
 #[derive(Args)]
 pub struct StudyArgs {
     /// A built-in study (item-count, mailbox-size, koka, memory, pop3, compare, operations,
-    /// regress) or a file.
+    /// regress, storage-format) or a file.
     #[arg(value_name = "NAME-OR-FILE")]
     name: String,
     /// A version that takes minutes and has the same shape.
     #[arg(long)]
     quick: bool,
+    /// A version that takes seconds, to see that the study works here. Its figures mean nothing.
+    #[arg(long, conflicts_with = "quick")]
+    shortest: bool,
     /// Print the study's steps and how long they take, and exit.
     #[arg(long)]
     plan: bool,
@@ -33,11 +41,32 @@ pub struct StudyArgs {
     #[arg(long)]
     show: bool,
     /// Servers under test, in order; ratios are to the first. The study starts and stops posthaste,
-    /// dovecot and cyrus; NAME=/path/to/posthaste is another build of Posthaste.
-    /// NAME=imap://HOST:PORT[,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N] is a running server. It
-    /// must have the accounts that --plan names, all with the password `measured`.
+    /// dovecot (dovecot-mdbox, dovecot-maildir, dovecot-mbox, dovecot-tuned) and cyrus;
+    /// NAME=/path/to/posthaste is another build of Posthaste.
+    /// NAME=imap://HOST:PORT[,imap://NODE:PORT][,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]
+    /// [,agent=HOST:PORT] is a running server, with its nodes. It must have the accounts that
+    /// --plan names, all with the password `measured`.
     #[arg(long = "server", value_name = "SERVER", default_value = "posthaste", value_delimiter = ' ')]
     servers: Vec<Which>,
+    /// Keep servers to so many processors, and the instrument to the others. CPU in percent is then
+    /// of the server's own.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    server_cpus: Option<u32>,
+    /// File with the token that the agents of --server know.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Measure each point so often instead of as the study says; servers take turns.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
+    rounds: Option<u32>,
+    /// Start users over this time instead of the study's.
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    ramp: Option<Duration>,
+    /// Count nothing for this time instead of the study's.
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    warmup: Option<Duration>,
+    /// Measure for this time instead of the study's: the articles measured 20m and 1h.
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    measure: Option<Duration>,
     /// The `posthaste` to start [default: the one beside this program, or in PATH].
     #[arg(long, value_name = "FILE")]
     posthaste: Option<PathBuf>,
@@ -69,12 +98,21 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
         print!("{text}");
         return Ok(());
     }
-    let study = load(&args.name, args.quick).map_err(Trouble::usage)?;
+    let length = match (args.shortest, args.quick) {
+        (true, _) => Length::Shortest,
+        (false, true) => Length::Quick,
+        (false, false) => Length::Full,
+    };
+    let mut study = load(&args.name, length).map_err(Trouble::usage)?;
+    study.rounds = args.rounds.unwrap_or(study.rounds);
+    study.times.ramp = args.ramp.unwrap_or(study.times.ramp);
+    study.times.warmup = args.warmup.unwrap_or(study.times.warmup);
+    study.times.measure = args.measure.unwrap_or(study.times.measure);
     if args.show {
         print!("{}", study.source);
         return Ok(());
     }
-    let names: Vec<String> = args.servers.iter().map(|s| s.name().to_owned()).collect();
+    let names: Vec<String> = expand(&study, &args.servers).iter().map(|s| s.name().to_owned()).collect();
     if (1..names.len()).any(|n| names[..n].contains(&names[n])) {
         return Err(Trouble::usage("two servers have the same name"));
     }
@@ -83,6 +121,8 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
         print!("{}", plan.describe(&study, &names));
         return Ok(());
     }
+    let agent_token = args.token_file.as_deref().map(read_token).transpose()?;
+    refuse(&study, args, agent_token.as_deref()).map_err(Trouble::usage)?;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("study-{}", study.name)));
     files::prepare(&out, args.force).map_err(Trouble::failed)?;
     if !args.quiet {
@@ -98,7 +138,7 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
         (None, None) => PathBuf::new(),
     };
     let starts = args.servers.iter().any(|s| !matches!(s, Which::Running(_)));
-    if starts && let Err(why) = room(&plan, &folder) {
+    if starts && let Err(why) = room(plan.disk_bytes_of(&study, names.len()), &folder) {
         // A folder named by the user may contain some of it already.
         if temporary.is_some() {
             return Err(Trouble::failed(why));
@@ -110,6 +150,8 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
         folder,
         keep: args.work.is_some(),
         posthaste: args.posthaste.clone(),
+        server_cpus: args.server_cpus,
+        agent_token,
         command: command_line(),
         threads: args.threads.unwrap_or_else(default_threads),
         seed: args.seed,
@@ -129,15 +171,39 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
     }
 }
 
-/// Whether the disk has room for the mail that a server is filled with.
-pub fn room(plan: &Plan, folder: &Path) -> Result<(), String> {
+/// Refuses what could only be a run of errors: a server that already runs and lacks what the study
+/// needs, or answers in another protocol.
+fn refuse(study: &Study, args: &StudyArgs, token: Option<&str>) -> Result<(), String> {
+    let dialer = Dialer::new(Trust::Anyone, PATIENCE).map_err(|e| e.to_string())?;
+    let pop3 = study.workloads.iter().find(|workload| workload.protocol == Protocol::Pop3);
+    for which in &args.servers {
+        let Which::Running(running) = which else { continue };
+        let name = &running.name;
+        if let (Some(workload), None) = (pop3, &running.pop3) {
+            return Err(format!(
+                "the workload {} speaks POP3, and {name} has no address for it: add pop3://HOST:PORT",
+                workload.name
+            ));
+        }
+        if running.agent.is_some() && token.is_none() {
+            return Err(format!("{name} names an agent: its token is needed, by --token-file FILE"));
+        }
+        refuse_wrong_protocols(&dialer, running.targets())?;
+    }
+    Ok(())
+}
+
+/// Longest wait for a greeting's connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether the disk has room for so many bytes of mail.
+pub fn room(needed: u64, folder: &Path) -> Result<(), String> {
     let Some(free) = machine::free_bytes(folder) else { return Ok(()) };
-    let needed = plan.disk_bytes();
     if free >= needed {
         return Ok(());
     }
     Err(format!(
-        "a server filled for this study takes up to {}, and {} has {} free: name a folder on a larger disk by --work, or \
+        "the servers filled for this study take up to {}, and {} has {} free: name a folder on a larger disk by --work, or \
          take --quick",
         show_bytes(needed),
         folder.display(),

@@ -180,6 +180,8 @@ mod tests {
         bad.workload.toml = "</pre><script>".into();
         let mut study = sample::item_count(&[evil, "Dovecot"]);
         study.analysis.plots[0].title = evil.into();
+        study.analysis.charts[0].title = evil.into();
+        study.analysis.charts[0].rows[0].name = evil.into();
         let page = html(&[Results::Run(Box::new(bad)), Results::Study(Box::new(study))]);
         assert!(!page.contains("<script") && !page.contains("\" onload=\""));
     }
@@ -197,7 +199,8 @@ mod tests {
             roxmltree::Document::parse(&svg).unwrap_or_else(|e| panic!("{e}\n{svg}"));
             drawings += 1;
         }
-        assert!(drawings >= 8, "{drawings}");
+        assert!(drawings >= 9, "{drawings}");
+        assert!(page.contains("CPU by server") && page.contains("46.5 %"), "bars of a study are drawn");
         assert!(!page.contains("src=") && !page.contains("url("), "nothing is loaded");
     }
 

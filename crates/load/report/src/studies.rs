@@ -1,10 +1,12 @@
 //! The part of a report that is about studies: the findings, the curves, a table of every point,
 //! and the run of each point.
 
-use posthaste_load_results::{Plot, StudyPoint, StudyResult};
+use posthaste_load_results::{BarChart, Plot, StudyPoint, StudyResult};
 use posthaste_load_text::figure::{figure, whole};
 
+use crate::bars::{Bars, Part, Row};
 use crate::chart::Chart;
+use crate::legend::Look;
 use crate::markup::Markup;
 use crate::metric::METRICS;
 use crate::run_plots::Figure;
@@ -42,6 +44,7 @@ pub fn section(study: &StudyResult, out: &mut Markup) {
         out.close("ul");
     }
     plots(&study.analysis.plots, out);
+    charts(&study.analysis.charts, out);
     for table in &study.analysis.tables {
         out.element("h3", &[], &table.title);
         let rows = table.rows.iter().map(|row| row.iter().map(|c| Cell::from(c.clone())).collect()).collect();
@@ -69,6 +72,31 @@ fn plots(plots: &[Plot], out: &mut Markup) {
         if let Some(figure) = Figure::of(&Chart::from(plot.clone()), "") {
             figure.draw(out);
         }
+    }
+    out.raw("</div>\n");
+}
+
+fn charts(charts: &[BarChart], out: &mut Markup) {
+    out.raw("<div class=\"plots\">\n");
+    for chart in charts.iter().filter(|chart| !chart.rows.is_empty()) {
+        let part = |(series, value): &(usize, f64)| Part { value: *value, look: Look::Fill(*series) };
+        let row = |row: &posthaste_load_results::BarRow| Row {
+            name: row.name.clone(),
+            bars: row
+                .bars
+                .iter()
+                .map(|bar| (bar.parts.iter().map(part).collect(), bar.note.clone()))
+                .collect(),
+        };
+        // One colour needs no legend: the rows are named.
+        let named = chart.series.iter().enumerate().filter(|_| chart.series.len() > 1);
+        let bars = Bars {
+            title: chart.title.clone(),
+            x: chart.x.clone(),
+            legend: named.map(|(at, name)| (name.clone(), Look::Fill(at))).collect(),
+            rows: chart.rows.iter().map(row).collect(),
+        };
+        Figure { caption: chart.title.clone(), note: String::new(), svg: bars.draw() }.draw(out);
     }
     out.raw("</div>\n");
 }

@@ -9,6 +9,7 @@
 
 pub mod capacity;
 mod counted;
+mod drawn;
 pub mod fit;
 mod histogram;
 pub mod paired;
@@ -17,6 +18,7 @@ pub mod steady;
 mod together;
 
 pub use counted::{Amounts, Counted, CountedClient, CountedCommand, CountedThread};
+pub use drawn::*;
 pub use histogram::Latency;
 pub use schema::*;
 pub use together::together;

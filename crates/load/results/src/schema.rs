@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Counted;
+use crate::drawn::Analysis;
 
 /// Raised when a field changes its meaning or goes; new fields do not raise it.
 pub const SCHEMA: u32 = 1;
@@ -301,7 +302,7 @@ pub struct ServerCost {
     pub cpu_user_s: f64,
     /// CPU time in the kernel.
     pub cpu_system_s: f64,
-    /// Share of all processors of the machine, 0–100.
+    /// Share of all processors of the machine, 0–100. In a study: of those that the server may use.
     pub cpu_percent: f64,
     /// CPU seconds × MHz.
     pub megacycles: f64,
@@ -535,56 +536,4 @@ pub struct StudyPoint {
     pub round: u32,
     /// The run, or why there is none.
     pub run: Result<Box<RunResult>, String>,
-}
-
-/// The analysis of a study's points.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Analysis {
-    /// Sentences.
-    pub findings: Vec<String>,
-    /// Curves to plot.
-    pub plots: Vec<Plot>,
-    /// Tables to print.
-    pub tables: Vec<Table>,
-}
-
-/// A plot: what `report` draws.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Plot {
-    /// Title.
-    pub title: String,
-    /// Label of x, with unit.
-    pub x: String,
-    /// Label of y, with unit.
-    pub y: String,
-    /// Logarithmic x.
-    pub log_x: bool,
-    /// Logarithmic y.
-    pub log_y: bool,
-    /// The curves.
-    pub curves: Vec<Curve>,
-    /// Vertical or horizontal marks worth showing: label, axis (`x` or `y`), value.
-    pub marks: Vec<(String, String, f64)>,
-}
-
-/// One curve.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Curve {
-    /// Its name.
-    pub name: String,
-    /// Points in order of x.
-    pub points: Vec<(f64, f64)>,
-    /// A fitted or projected line rather than measured points: drawn dashed.
-    pub fitted: bool,
-}
-
-/// A table: what `report` prints.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Table {
-    /// Title.
-    pub title: String,
-    /// Column heads, with units.
-    pub head: Vec<String>,
-    /// Rows.
-    pub rows: Vec<Vec<String>>,
 }

@@ -12,7 +12,9 @@ use posthaste_load_workload::{self as workload, Workload};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::BUILTIN;
+use crate::arms::{self, Arm, RawArm};
+use crate::pools::{self, RawPools, Users};
+use crate::{BUILTIN, Length};
 
 /// What is made of the points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub enum Analysis {
     Operations,
     /// Whether the second of two builds is worse than the first.
     Regress,
+    /// The cost of the forms in which mail is stored.
+    StorageFormat,
 }
 
 const ANALYSES: &[(&str, Analysis)] = &[
@@ -44,6 +48,7 @@ const ANALYSES: &[(&str, Analysis)] = &[
     ("compare", Analysis::Compare),
     ("operations", Analysis::Operations),
     ("regress", Analysis::Regress),
+    ("storage-format", Analysis::StorageFormat),
 ];
 
 /// The values that can be swept.
@@ -128,8 +133,14 @@ pub struct Study {
     pub rounds: u32,
     /// Each transaction of the workloads is a point of its own, and runs alone.
     pub each_transaction: bool,
-    /// Whether this is the shortened version.
-    pub quick: bool,
+    /// The filled store is put back before each point.
+    pub put_back: bool,
+    /// The users, by what they do; otherwise `clients` are swept or raised.
+    pub users: Option<Users>,
+    /// Settings and mail with which each Posthaste is measured; empty for one as it is.
+    pub arms: Vec<Arm>,
+    /// Which version of the study this is.
+    pub length: Length,
     /// The file, whole.
     pub source: String,
 }
@@ -152,8 +163,13 @@ struct Raw {
     rounds: Option<Spanned<u32>>,
     #[serde(default)]
     each_transaction: bool,
+    #[serde(default)]
+    put_back: bool,
+    pools: Option<RawPools>,
+    arm: Option<Spanned<Vec<RawArm>>>,
     time: RawTime,
     quick: Option<RawQuick>,
+    shortest: Option<RawQuick>,
 }
 
 /// The values of the shortened version.
@@ -168,6 +184,7 @@ struct RawQuick {
     profile: Option<RawProfile>,
     simulate: Option<RawSimulate>,
     rounds: Option<Spanned<u32>>,
+    pools: Option<RawPools>,
     time: Option<RawTime>,
 }
 
@@ -203,9 +220,9 @@ struct RawTime {
 }
 
 /// A built-in study, or a file.
-pub fn load(name: &str, quick: bool) -> Result<Study, Mistake> {
+pub fn load(name: &str, length: Length) -> Result<Study, Mistake> {
     if let Some((_, text)) = BUILTIN.iter().find(|(known, _)| *known == name) {
-        return parse(text, name, quick);
+        return parse(text, name, length);
     }
     let path = Path::new(name);
     if !path.exists() && !name.contains(['/', '.']) {
@@ -213,13 +230,20 @@ pub fn load(name: &str, quick: bool) -> Result<Study, Mistake> {
         return Err(Mistake::bare(format!("no study is called `{name}`{hint}")));
     }
     let text = std::fs::read_to_string(path).map_err(|e| Mistake::bare(format!("{name}: {e}")))?;
-    parse(&text, name, quick)
+    parse(&text, name, length)
 }
 
-fn parse(text: &str, file: &str, quick: bool) -> Result<Study, Mistake> {
+fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
     let source = Source { file, text };
     let raw: Raw = source.read()?;
-    let short = raw.quick.filter(|_| quick).unwrap_or_default();
+    let short = match length {
+        Length::Full => RawQuick::default(),
+        Length::Quick => raw.quick.unwrap_or_default(),
+        Length::Shortest => raw.shortest.ok_or_else(|| {
+            source.at(raw.name.span(), "this study has no [shortest] version: take --quick")
+        })?,
+    };
+    let users = short.pools.or(raw.pools).map(|p| pools::read(source, &p)).transpose()?;
     let time = short.time.unwrap_or(raw.time);
     let load = short.load.or(raw.load).map(|l| Load {
         until_cpu_percent: l.until_cpu_percent,
@@ -242,7 +266,7 @@ fn parse(text: &str, file: &str, quick: bool) -> Result<Study, Mistake> {
         workloads: workloads(source, &short.workloads.unwrap_or(raw.workloads))?,
         think: short.think.or(raw.think).map(|text| duration(source, &text)).transpose()?,
         sizes: sizes(source, short.sizes.or(raw.sizes).as_ref())?,
-        sweeps: sweeps(source, &short.sweep.unwrap_or(raw.sweep), load.is_some())?,
+        sweeps: sweeps(source, &short.sweep.unwrap_or(raw.sweep), load.is_some() || users.is_some())?,
         load,
         profile: profile.transpose()?,
         simulate,
@@ -254,10 +278,19 @@ fn parse(text: &str, file: &str, quick: bool) -> Result<Study, Mistake> {
         },
         rounds: rounds(source, short.rounds.or(raw.rounds).as_ref())?,
         each_transaction: raw.each_transaction,
-        quick,
+        put_back: raw.put_back,
+        users,
+        arms: raw.arm.as_ref().map_or(Ok(Vec::new()), |arms| arms::read(source, arms.get_ref()))?,
+        length,
         source: text.to_owned(),
     };
-    Ok(study)
+    let limited = study.sweeps.iter().any(|sweep| sweep.contains_key("memory_mb"));
+    match raw.arm {
+        Some(arms) if limited => {
+            Err(source.at(arms.span(), "`memory_mb` is not swept in a study with arms: both set [store]"))
+        }
+        _ => Ok(study),
+    }
 }
 
 fn workloads(source: Source, names: &Spanned<Vec<String>>) -> Result<Vec<Workload>, Mistake> {
@@ -303,7 +336,9 @@ fn sweeps(source: Source, sweeps: &Spanned<Sweeps>, raised: bool) -> Result<Swee
             }
         }
         if raised == sweep.contains_key("clients") {
-            return wrong("either `clients` is swept or `load` raises them: one of the two");
+            return wrong(
+                "`clients` are swept, or `load` raises them, or `pools` names them: one of the three",
+            );
         }
     }
     match sweeps.get_ref().is_empty() {
@@ -319,20 +354,21 @@ mod tests {
     #[test]
     fn each_is_read_in_both_lengths() {
         for (name, text) in BUILTIN {
-            let long = parse(text, name, false).unwrap_or_else(|e| panic!("{e}"));
-            let quick = parse(text, name, true).unwrap_or_else(|e| panic!("{e}"));
+            let long = parse(text, name, Length::Full).unwrap_or_else(|e| panic!("{e}"));
+            let quick = parse(text, name, Length::Quick).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!((long.name.as_str(), quick.analysis), (*name, long.analysis));
             assert!(quick.times.measure < long.times.measure, "{name}");
         }
-        let items = load("item-count", false).unwrap();
+        let items = load("item-count", Length::Full).unwrap();
         assert_eq!(items.sweeps[0]["items"], [100.0, 500.0, 1e3, 5e3, 1e4, 5e4, 1e5, 5e5]);
     }
 
     #[test]
     fn mistakes_have_a_place_and_a_remedy() {
         let text = BUILTIN[0].1;
-        let said =
-            |from: &str, to: &str| parse(&text.replace(from, to), "x.toml", false).unwrap_err().to_string();
+        let said = |from: &str, to: &str| {
+            parse(&text.replace(from, to), "x.toml", Length::Full).unwrap_err().to_string()
+        };
         assert!(said("\nitems =", "\nitms =").contains("items"), "{}", said("\nitems =", "\nitms ="));
         assert!(
             said("inbox-sync", "inbox-snyc").starts_with("x.toml:6:"),
@@ -340,7 +376,9 @@ mod tests {
             said("inbox-sync", "inbox-snyc")
         );
         assert!(said("\"2m\"", "\"soon\"").contains("not a duration"));
-        assert!(said("analysis =", "rounds = 0\nanalysis =").contains("from 1 to 99"));
-        assert!(load("item-cuont", false).unwrap_err().to_string().contains("item-count"));
+        assert!(said("rounds = 3", "rounds = 0").contains("from 1 to 99"));
+        let shortest = parse(text, "x.toml", Length::Shortest).unwrap_err().to_string();
+        assert!(shortest.contains("--quick"), "{shortest}");
+        assert!(load("item-cuont", Length::Full).unwrap_err().to_string().contains("item-count"));
     }
 }

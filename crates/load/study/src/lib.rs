@@ -6,16 +6,32 @@
 //! built-in studies ([`BUILTIN`]) are files like any other.
 
 mod analysis;
+mod arms;
+mod columns;
 mod conduct;
 mod file;
 mod plan;
+mod pools;
 mod server;
 
 pub use analysis::{Judgement, judge};
+pub use columns::expand;
 pub use conduct::{Options, conduct};
 pub use file::{Analysis, Study, load};
 pub use plan::Plan;
-pub use server::{Build, Which};
+pub use server::{Build, Running, Which};
+
+/// Which version of a study.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Length {
+    /// As its article did it.
+    #[default]
+    Full,
+    /// Minutes, with the same shape.
+    Quick,
+    /// Seconds, for tests: it measures nothing worth reading.
+    Shortest,
+}
 
 /// Name and file of each built-in study.
 pub const BUILTIN: &[(&str, &str)] = &[
@@ -27,4 +43,5 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("compare", include_str!("../studies/compare.toml")),
     ("operations", include_str!("../studies/operations.toml")),
     ("regress", include_str!("../studies/regress.toml")),
+    ("storage-format", include_str!("../studies/storage-format.toml")),
 ];

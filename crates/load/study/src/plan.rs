@@ -9,7 +9,9 @@ use posthaste_load_text::quantity::{show_bytes, show_duration};
 use posthaste_load_workload::corpus::Sizes;
 use posthaste_load_workload::{Choice, Track, Workload};
 
+use crate::Length;
 use crate::file::Study;
+use crate::pools::Users;
 
 /// Messages a second that filling is reckoned with: what one busy machine appended when this was
 /// written, in sizes of a kilobyte. Only for estimates.
@@ -19,6 +21,10 @@ const FILL_BYTES_PER_S: f64 = 60e6;
 /// Bytes that a message of its own file takes beside its own: half a block is lost at the end, and
 /// an index knows it.
 const FILE_BYTES: f64 = 4096.0;
+/// Bytes a second with which a filled store is copied, and the start of a server. Only for
+/// estimates.
+const COPY_BYTES_PER_S: f64 = 200e6;
+const START: Duration = Duration::from_secs(2);
 /// Rounds of raising load that are reckoned with.
 const RAISES: u32 = 3;
 
@@ -134,7 +140,7 @@ impl Plan {
                 for workload in 0..study.workloads.len() {
                     let population = plan.population(study, workload, &at);
                     let think = at.get("think_s").map(|s| Duration::from_secs_f64(*s));
-                    let clients = whole("clients");
+                    let clients = whole("clients").or(study.users.map(|users| users.active));
                     let plain = at.keys().all(|k| k == "clients");
                     let profile =
                         study.profile.filter(|p| plain && clients == Some(p.clients)).map(|p| p.measure);
@@ -170,11 +176,12 @@ impl Plan {
         let w = &study.workloads[workload];
         let most =
             study.sweeps.iter().filter_map(|s| s.get("clients")).flatten().fold(0.0, |a: f64, b| a.max(*b));
-        let count = match (study.load, w.track) {
+        let raised = match (study.load, w.track) {
             (Some(load), Track::Static) => load.accounts,
             (Some(load), Track::Messages) => load.clients_max,
             (None, _) => most.max(1.0) as u32,
         };
+        let count = study.users.map_or(raised, |users| users.registered);
         let sizes = study.sizes.clone().unwrap_or_else(|| w.fill.sizes.clone());
         let (prefix, wish) = match (at.get("items"), at.get("mailbox_mb")) {
             (Some(items), _) => {
@@ -191,9 +198,15 @@ impl Plan {
             }
             (None, None) => {
                 let fill = &w.fill;
-                (format!("{}-", w.name), Wish::new(fill.inbox, fill.folders, fill.per_folder, sizes))
+                let wish = Wish::new(fill.inbox, fill.folders, fill.per_folder, sizes);
+                // The workloads of a study with pools are of the same users, if they want the same
+                // mail.
+                let same = study.users.is_some()
+                    && self.populations.iter().all(|p| p.wish.mailboxes == wish.mailboxes);
+                (if same { "user".to_owned() } else { format!("{}-", w.name) }, wish)
             }
         };
+        let wish = wish.with_rich(w.rich);
         let accounts = format!("{prefix}{{0..{}}}@example.org", count - 1);
         if let Some(known) = self.populations.iter().position(|p| p.accounts == accounts) {
             return known;
@@ -214,6 +227,15 @@ impl Plan {
         self.mail_bytes() + self.populations.iter().map(|p| (p.messages() * FILE_BYTES) as u64).sum::<u64>()
     }
 
+    /// Bytes of disk that so many servers may take. Servers that take turns are all filled at
+    /// first, and of one a copy is measured.
+    pub fn disk_bytes_of(&self, study: &Study, servers: usize) -> u64 {
+        let at_once = if study.rounds > 1 || study.put_back { servers.max(1) as u64 } else { 1 };
+        // One copy at a time is measured in.
+        let copies = if study.put_back { at_once.saturating_add(1) } else { at_once };
+        self.disk_bytes().saturating_mul(copies)
+    }
+
     /// How long it takes on one server, roughly: filling, measuring.
     pub fn estimate(&self, study: &Study) -> (Duration, Duration) {
         let fill: f64 = self
@@ -229,22 +251,31 @@ impl Plan {
         if study.load.is_some() {
             point += (t.trial + Duration::from_secs(2)) * RAISES;
         }
+        if study.put_back {
+            point += START + Duration::from_secs_f64(self.mail_bytes() as f64 / COPY_BYTES_PER_S);
+        }
         let points = self.stages.iter().flat_map(|s| &s.points);
         let profiles: Duration = points.filter_map(|p| Some(p.profile? + t.ramp + t.warmup)).sum();
         let runs = u32::try_from(self.points()).unwrap_or(u32::MAX).saturating_mul(study.rounds);
-        let all = point * runs + profiles * study.rounds;
+        let all = point * runs + profiles;
         (Duration::from_secs_f64(fill), all)
     }
 
     /// The planned work, for `--plan`.
     pub fn describe(&self, study: &Study, servers: &[String]) -> String {
-        let mut text = format!("study {}{}\n", study.name, if study.quick { " (quick)" } else { "" });
+        let mut text = format!("study {}{}\n", study.name, study_length(study));
         text.push_str(&format!("  {}\n  after: {}\n", study.description, study.after));
         let order = match study.rounds {
             1 => "one after the other".to_owned(),
-            n => format!("all at once, in turn at each point, {n} rounds"),
+            n => format!("in turn at each point, {n} rounds"),
         };
-        text.push_str(&format!("  servers, {order}: {}\n", servers.join(", ")));
+        let put_back = if study.put_back { "; the filled store is put back before each point" } else { "" };
+        text.push_str(&format!("  servers, {order}: {}{put_back}\n", servers.join(", ")));
+        if let Some(Users { registered, receiving, active }) = study.users {
+            text.push_str(&format!(
+                "  {registered} users are registered, {receiving} of them get mail, {active} are at work\n"
+            ));
+        }
         text.push_str("on each server, fill:\n");
         for p in &self.populations {
             let size = p.wish.messages() as f64 * p.wish.sizes.mean_bytes();
@@ -290,6 +321,14 @@ impl Plan {
     }
 }
 
+fn study_length(study: &Study) -> &'static str {
+    match study.length {
+        Length::Full => "",
+        Length::Quick => " (quick)",
+        Length::Shortest => " (shortest)",
+    }
+}
+
 fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
 }
@@ -319,11 +358,11 @@ mod tests {
 
     #[test]
     fn koka_is_both_mixes_and_fewer_processors() {
-        let study = load("koka", false).unwrap();
+        let study = load("koka", Length::Full).unwrap();
         let plan = Plan::of(&study, 2);
-        // Six numbers of clients, one with think time and two of processors, in two mixes.
-        assert_eq!((plan.points(), plan.stages.len(), plan.populations.len()), (18, 3, 2));
-        assert_eq!(plan.populations[0].count, 200);
+        // Eight numbers of clients, one with think time and two of processors, in two mixes.
+        assert_eq!((plan.points(), plan.stages.len(), plan.populations.len()), (22, 3, 2));
+        assert_eq!(plan.populations[0].count, 400);
         let of = |wanted: fn(&&PlannedPoint) -> bool| {
             plan.stages.iter().flat_map(|s| &s.points).filter(wanted).count()
         };
@@ -331,12 +370,12 @@ mod tests {
         // The functions are sampled at 90 clients, once in each mix: not again on fewer processors.
         assert_eq!(of(|p| p.profile.is_some()), 2);
         assert!(plan.caveats[0].starts_with("3 settings of processors left out"), "{:?}", plan.caveats);
-        assert!(plan.describe(&study, &["posthaste".into()]).contains("18 points on each of 1 server,"));
+        assert!(plan.describe(&study, &["posthaste".into()]).contains("22 points on each of 1 server,"));
     }
 
     #[test]
     fn items_have_accounts_of_their_own() {
-        let study = load("item-count", true).unwrap();
+        let study = load("item-count", Length::Quick).unwrap();
         let plan = Plan::of(&study, 2);
         assert_eq!(plan.populations.len(), 4);
         assert_eq!(plan.populations[3].accounts, "items50000-{0..1}@example.org");
@@ -349,7 +388,7 @@ mod tests {
 
     #[test]
     fn each_operation_is_a_point_and_runs_alone() {
-        let study = load("operations", true).unwrap();
+        let study = load("operations", Length::Quick).unwrap();
         let plan = Plan::of(&study, 2);
         let operations = study.workloads[0].transactions.len();
         // Two sizes of the folder, each with an account of its own that also has another mailbox.
@@ -363,8 +402,21 @@ mod tests {
     }
 
     #[test]
+    fn the_users_of_storage_format_are_pools_and_both_workloads_are_theirs() {
+        let study = load("storage-format", Length::Quick).unwrap();
+        let plan = Plan::of(&study, 2);
+        assert_eq!((plan.populations.len(), study.workloads.len()), (1, 2));
+        let users = study.users.unwrap();
+        assert_eq!(plan.populations[0].count, users.registered);
+        assert_eq!(plan.populations[0].wish.messages(), 1_000);
+        assert!(plan.stages[0].points.iter().all(|p| p.clients == Some(users.active)));
+        let said = plan.describe(&study, &["mime".into()]);
+        assert!(said.contains("put back") && said.contains("are at work"), "{said}");
+    }
+
+    #[test]
     fn mailboxes_are_as_large_as_asked() {
-        let study = load("mailbox-size", false).unwrap();
+        let study = load("mailbox-size", Length::Full).unwrap();
         for p in Plan::of(&study, 2).populations {
             let mb = p.wish.messages() as f64 * p.wish.sizes.mean_bytes() / 1e6;
             let asked: f64 =

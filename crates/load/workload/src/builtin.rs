@@ -9,6 +9,7 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("inbox-sync", include_str!("../workloads/inbox-sync.toml")),
     ("outlook-express", include_str!("../workloads/outlook-express.toml")),
     ("oe6-busy", include_str!("../workloads/oe6-busy.toml")),
+    ("oe6-forgetful", include_str!("../workloads/oe6-forgetful.toml")),
     ("sendmail", include_str!("../workloads/sendmail.toml")),
     ("very-heavy", include_str!("../workloads/very-heavy.toml")),
     ("pop3-check", include_str!("../workloads/pop3-check.toml")),

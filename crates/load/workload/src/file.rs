@@ -72,6 +72,7 @@ struct RawMail {
     mailboxes: Option<[u32; 2]>,
     #[serde(default)]
     arrivals_per_user_per_hour: f64,
+    rich: Option<Spanned<f64>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -189,6 +190,7 @@ impl Reader<'_> {
             messages: Between { min: few, max: many },
             mailboxes: Between { min: small, max: large },
             sizes: self.sizes(raw.mail.sizes.as_ref())?,
+            rich: self.share(raw.mail.rich.as_ref())?,
             arrivals_per_user_per_s: raw.mail.arrivals_per_user_per_hour / 3600.0,
             fill: Fill {
                 folders: raw.fill.folders,
@@ -207,6 +209,16 @@ impl Reader<'_> {
             return Err(self.source.at(raw.span(), what));
         }
         Ok(Modem { bytes_per_s: bits_per_s / 8, share })
+    }
+
+    fn share(&self, given: Option<&Spanned<f64>>) -> Result<f64, Mistake> {
+        match given {
+            None => Ok(0.0),
+            Some(share) if (0.0..=1.0).contains(share.get_ref()) => Ok(*share.get_ref()),
+            Some(share) => {
+                Err(self.source.at(share.span(), "`rich` is a share of the messages, from 0 to 1"))
+            }
+        }
     }
 
     fn sizes(&self, word: Option<&Spanned<String>>) -> Result<Sizes, Mistake> {

@@ -128,6 +128,8 @@ pub struct Workload {
     pub mailboxes: Between,
     /// Sizes of the messages that are sent and appended.
     pub sizes: Sizes,
+    /// The share of messages, filled in and sent, that are rich mail: TNEF. 0 to 1.
+    pub rich: f64,
     /// Mail arriving from outside, per second and virtual user (SMTP or LMTP beside the sessions).
     pub arrivals_per_user_per_s: f64,
     /// The contents that accounts should have.

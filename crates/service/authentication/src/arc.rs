@@ -104,10 +104,12 @@ fn passed(results: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use posthaste_store::MemoryEngine;
+
     use super::*;
     use crate::{DomainKeys, KeyState, Origin, Signer};
-    use posthaste_store::MemoryEngine;
-    use std::sync::Arc;
 
     const RESULTS: &str = " mail.a.test;\r\n\tspf=pass smtp.mailfrom=x@c.test";
     const MESSAGE: &str = "From: x@c.test\r\nSubject: a\r\n\r\nHi.\r\n";

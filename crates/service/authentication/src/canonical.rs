@@ -154,8 +154,9 @@ fn has_lone_line_end(message: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn body(text: &str) -> String {
         let mut out = Vec::new();

@@ -226,10 +226,9 @@ fn strings(text: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
-    use hickory_resolver::net::runtime::TokioRuntimeProvider;
     use posthaste_testkit::{DnsRecord, DnsServer};
+
+    use super::*;
 
     fn policy() -> Published {
         Published { mode: crate::sts::Mode::Testing, mx: vec!["mail.example.org".into()], max_age_s: 86_400 }
@@ -264,14 +263,6 @@ mod tests {
         assert!(lines[5].contains("k=ed25519; p=") && !lines[5].contains('('));
     }
 
-    fn resolver(server: &DnsServer) -> TokioResolver {
-        let mut udp = ConnectionConfig::udp();
-        udp.port = server.address().port();
-        let server = NameServerConfig::new(server.address().ip(), true, vec![udp]);
-        let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
-        TokioResolver::builder_with_config(config, TokioRuntimeProvider::default()).build().unwrap()
-    }
-
     #[tokio::test]
     async fn dns_is_compared_record_by_record() {
         let all = all();
@@ -286,7 +277,7 @@ mod tests {
             (all[5].name.as_str(), txt("v=DKIM1; k=ed25519; p=AAAA")),
             ("_mta-sts.example.org", txt("v=STSv1; id=1;")),
         ]);
-        let resolver = resolver(&server);
+        let resolver = server.resolver();
         let mut found = Vec::new();
         for record in &all {
             let finding = record.check(&resolver).await;

@@ -352,11 +352,12 @@ pub(crate) fn name_of(domain: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use aws_lc_rs::signature::{
         ED25519, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey, VerificationAlgorithm,
     };
     use posthaste_store::MemoryEngine;
+
+    use super::*;
 
     const NOW: i64 = 1_795_435_200;
 

@@ -30,8 +30,12 @@ pub fn with_results(message: &Bytes, field: &str, host: &str) -> Bytes {
     out.freeze()
 }
 
-/// A message without the fields that bear our name, where nobody verified it.
+/// A message without the fields that bear our name, where nobody verified it. Copies it only if it
+/// has such fields.
 pub fn without_own(message: &Bytes, host: &str) -> Bytes {
+    if forged(message, host).is_empty() {
+        return message.clone();
+    }
     with_results(message, "", host)
 }
 

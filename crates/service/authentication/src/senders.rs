@@ -105,8 +105,9 @@ fn damaged(why: &str) -> KeyError {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_store::MemoryEngine;
+
+    use super::*;
 
     const NOW: u64 = 1_795_435_200;
 

@@ -199,10 +199,11 @@ fn signed(message: Bytes, ready: &Ready, now: u64) -> Result<Bytes, KeyError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::signature::Covered;
     use posthaste_store::MemoryEngine;
     use proptest::prelude::*;
+
+    use super::*;
+    use crate::signature::Covered;
 
     const MESSAGE: &str = "Received: by mail.example.org\r\nFrom: Ana <ana@Example.Org>\r\nTo: bo@example.net\r\n\
                            Subject: a \r\n  b\r\n\r\nHi  there. \r\n\r\n";

@@ -163,8 +163,9 @@ fn digits(bits: u64, count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     const NOW: u64 = 1_795_435_200;
     const DAY: u64 = 86_400;

@@ -154,7 +154,7 @@ struct Twin {
 
 /// A message to examine.
 #[derive(Clone, Copy)]
-struct Found {
+struct Candidate {
     uid: Uid,
     body: BodyId,
     saved: i64,
@@ -169,7 +169,7 @@ pub struct Converter<'d> {
     options: ConvertOptions,
     /// UIDs that are not read yet, and the messages that were read before.
     rest: NumSet,
-    found: VecDeque<Found>,
+    found: VecDeque<Candidate>,
     /// The bodies of the mailbox, once they are needed.
     bodies: Option<HashMap<BodyId, Uid>>,
     held: &'d Held,
@@ -270,7 +270,12 @@ impl Converter<'_> {
         let found = &mut self.found;
         let mut visit = |stored: posthaste_store::Stored<'_>| {
             let lacks_items = stored.summary.is_empty();
-            found.push_back(Found { uid: stored.uid, body: stored.body, saved: stored.saved, lacks_items });
+            found.push_back(Candidate {
+                uid: stored.uid,
+                body: stored.body,
+                saved: stored.saved,
+                lacks_items,
+            });
             ControlFlow::Continue(())
         };
         let unreadable = self.mailbox.summaries(&some, &mut visit).await?;
@@ -279,7 +284,7 @@ impl Converter<'_> {
         Ok(true)
     }
 
-    async fn convert(&mut self, found: Found) -> Result<(), DeliveryError> {
+    async fn convert(&mut self, found: Candidate) -> Result<(), DeliveryError> {
         let new_uids = self.report.renumbered;
         if let Some(to) = self.options.to {
             self.convert_to(to, found).await?;
@@ -292,7 +297,7 @@ impl Converter<'_> {
     }
 
     /// Makes the items of a message. A run before this one, or a reader, may have kept them by now.
-    async fn make_items(&mut self, found: Found) -> Result<(), DeliveryError> {
+    async fn make_items(&mut self, found: Candidate) -> Result<(), DeliveryError> {
         let keep = match self.options.mode {
             ConvertMode::Apply => Keep::Always,
             ConvertMode::DryRun => Keep::Never,
@@ -303,7 +308,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    async fn convert_to(&mut self, to: Format, found: Found) -> Result<(), DeliveryError> {
+    async fn convert_to(&mut self, to: Format, found: Candidate) -> Result<(), DeliveryError> {
         let stored = self.delivery.store().engine().read_body(found.body, 0..u64::MAX).await?;
         let before = stored.len() as u64;
         let Some(permit) = self.delivery.room_to_convert(stored.len()).await? else {
@@ -368,8 +373,8 @@ impl Converter<'_> {
 
     /// Adds a message again, with the flags, dates and annotations that it has, and expunges the
     /// old one. A run before this one may have added it.
-    async fn renumber(&mut self, old: Found, twin: &Twin) -> Result<(), DeliveryError> {
-        let place = Place { account: self.account.id, mailbox: self.mailbox.id(), uid: old.uid };
+    async fn renumber(&mut self, old: Candidate, twin: &Twin) -> Result<(), DeliveryError> {
+        let place = MessageLocation { account: self.account.id, mailbox: self.mailbox.id(), uid: old.uid };
         // One of another shape is that of a run to another format. It is converted in its turn.
         let all = Shape::ALL.map(|shape| twin_of(old.body, place, shape));
         let body = twin_of(old.body, place, twin.shape);
@@ -465,7 +470,7 @@ impl Converter<'_> {
 
 /// Where a message is.
 #[derive(Clone, Copy)]
-struct Place {
+struct MessageLocation {
     account: AccountId,
     mailbox: MailboxId,
     uid: Uid,
@@ -474,7 +479,7 @@ struct Place {
 /// The id of the body of the message that takes another one's place. It is always the same, so that
 /// a run that goes on after an interruption finds it. It is that of no other message and of no
 /// other stored bytes: messages with one body may be in one mailbox, and in several accounts.
-fn twin_of(body: BodyId, place: Place, shape: Shape) -> BodyId {
+fn twin_of(body: BodyId, place: MessageLocation, shape: Shape) -> BodyId {
     let mut id = body.0.to_bytes();
     let hash = Sha256::new()
         .chain_update(b"posthaste: converted ")

@@ -157,7 +157,7 @@ async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
     let mailbox = open(&delivery, &ana, "INBOX").await;
     append_as_before(&delivery, &mailbox, vec![]).await;
     let body = mailbox.body_of(Uid::MIN).await.unwrap().unwrap();
-    let place = Place { account: ana.id, mailbox: mailbox.id(), uid: Uid::MIN };
+    let place = MessageLocation { account: ana.id, mailbox: mailbox.id(), uid: Uid::MIN };
     // What the run had done: the new message is there, the old one too, and got a flag since.
     let sent = Bytes::from(samples::mail(&samples::note()));
     let rich = as_mime_blocking(&ana.name, &sent, 1 << 20).unwrap();
@@ -186,7 +186,7 @@ async fn a_run_to_another_format_finds_what_was_added() {
     let mailbox = open(&delivery, &ana, "INBOX").await;
     append_as_before(&delivery, &mailbox, vec![]).await;
     let body = mailbox.body_of(Uid::MIN).await.unwrap().unwrap();
-    let place = Place { account: ana.id, mailbox: mailbox.id(), uid: Uid::MIN };
+    let place = MessageLocation { account: ana.id, mailbox: mailbox.id(), uid: Uid::MIN };
     let sent = Bytes::from(samples::mail(&samples::note()));
     let rich = as_mime_blocking(&ana.name, &sent, 1 << 20).unwrap();
     let twin = IncomingMessage {

@@ -87,14 +87,14 @@ pub(crate) fn to_crlf(message: Vec<u8>) -> Vec<u8> {
     let mut from = 0;
     for at in memchr_iter(b'\n', &message) {
         if bare(at) {
-            out.extend_from_slice(message.get(from..at).unwrap_or_default());
+            out.extend_from_slice(&message[from..at]);
             out.extend_from_slice(b"\r\n");
         } else {
-            out.extend_from_slice(message.get(from..=at).unwrap_or_default());
+            out.extend_from_slice(&message[from..=at]);
         }
         from = at + 1;
     }
-    out.extend_from_slice(message.get(from..).unwrap_or_default());
+    out.extend_from_slice(&message[from..]);
     out
 }
 

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use posthaste_directory::Account;
 use posthaste_mail_model::{AccountId, MailboxId};
+use posthaste_mime_summary::{SUMMARY_SHARE, summary_len_max};
 use posthaste_store::Store;
 use tokio::sync::Notify;
 
@@ -28,7 +29,15 @@ use crate::error::DeliveryError;
 /// Octets that each message counts beside its own: its row, the heads of its records, and a usual
 /// summary, which is some 600 octets. Otherwise a million empty messages would cost their owner
 /// nothing.
+///
+/// A flat rate, as the heads of mailboxes count octets and messages, and an expunge does not read
+/// the summaries that it removes. It bounds summaries all the same: the longest summary of any
+/// message is 20 times the octets that the message counts ([`SUMMARY_SHARE`]). So an account's mail
+/// takes at most 21 times its quota on disk, and then only if all of it is made to have the longest
+/// summaries.
 pub const MESSAGE_COST: u64 = 1024;
+// The constant part of the longest summary is within the flat rate's share, so the whole is.
+const _: () = assert!(summary_len_max(0) as u64 <= SUMMARY_SHARE as u64 * MESSAGE_COST);
 /// How long heads that were read are believed far from the limit, as another process may add mail
 /// meanwhile.
 const BELIEVED: Duration = Duration::from_secs(60);
@@ -134,7 +143,7 @@ struct State {
     let_in: Usage,
     /// The heads as they were read last, and what was under way or let in since, which may be in
     /// them.
-    known: Option<Known>,
+    known: Option<CountedUsage>,
 }
 
 impl State {
@@ -148,7 +157,7 @@ impl State {
 }
 
 #[derive(Clone, Copy)]
-struct Known {
+struct CountedUsage {
     read: Instant,
     used: Usage,
     /// `let_in` when the heads were about to be read, without what was under way then.
@@ -292,7 +301,7 @@ impl Quotas {
             traffic.withdraw(room);
             return Ok(Err(Full { objection, perhaps: others.messages > 0 }));
         }
-        lock(&traffic.state).known = Some(Known { read: Instant::now(), used, let_in_before });
+        lock(&traffic.state).known = Some(CountedUsage { read: Instant::now(), used, let_in_before });
         Ok(Ok(room))
     }
 

@@ -101,7 +101,7 @@ impl Address {
 
     /// The part before the `@`.
     pub fn local(&self) -> &str {
-        self.text.get(..self.local_len).unwrap_or_default()
+        &self.text[..self.local_len]
     }
 
     /// The part after the `@`, if there is one.
@@ -228,8 +228,9 @@ pub(crate) fn same_user(authorization: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn names_below_a_registered_domain_are_its() {

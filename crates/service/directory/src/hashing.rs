@@ -40,7 +40,7 @@ impl Hashing {
     /// Runs `work` when there is room for it. If the caller goes away meanwhile, work begun is
     /// finished, and its room is free only then.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        let place = Place::take(&self.waiting, self.waiting_max)?;
+        let place = QueueSlot::take(&self.waiting, self.waiting_max)?;
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(|e| DirectoryError::Hashing(e.to_string()))?;
         drop(place);
@@ -79,9 +79,9 @@ fn places(cores: usize) -> usize {
 }
 
 /// A place in the queue, given back however the wait ends.
-struct Place<'a>(&'a AtomicUsize);
+struct QueueSlot<'a>(&'a AtomicUsize);
 
-impl<'a> Place<'a> {
+impl<'a> QueueSlot<'a> {
     fn take(waiting: &'a AtomicUsize, max: usize) -> Result<Self> {
         let place = Self(waiting);
         if waiting.fetch_add(1, Ordering::Relaxed) >= max {
@@ -91,7 +91,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueSlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -99,8 +99,9 @@ impl Drop for Place<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::mpsc;
+
+    use super::*;
 
     #[test]
     fn one_core_is_left_to_others() {

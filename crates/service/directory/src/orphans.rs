@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use posthaste_mail_model::{AccountId, MailboxId, NumSet};
 
 /// Whose records, in which mailbox: keeper, owner, mailbox.
-pub(crate) type Place = (AccountId, AccountId, MailboxId);
+pub(crate) type Keeping = (AccountId, AccountId, MailboxId);
 
 /// How long a message is missing before a record of it is removed: longer than any command takes.
 const AFTER: Duration = Duration::from_secs(600);
@@ -23,13 +23,13 @@ const MAILBOXES_AT_ONCE: usize = 4;
 
 /// What was seen, and when.
 pub(crate) struct Orphans {
-    seen: HashMap<Place, Seen>,
+    seen: HashMap<Keeping, MissingSince>,
     after: Duration,
     /// The mailbox that was looked at last.
     looked_at: Option<(AccountId, MailboxId)>,
 }
 
-struct Seen {
+struct MissingSince {
     since: Instant,
     uids: NumSet,
 }
@@ -48,7 +48,7 @@ impl Orphans {
     }
 
     /// Which of these missing messages have been missing for long.
-    pub fn due(&mut self, keeping: Place, missing: &NumSet, now: Instant) -> NumSet {
+    pub fn due(&mut self, keeping: Keeping, missing: &NumSet, now: Instant) -> NumSet {
         let mut due = NumSet::new();
         if let Some(seen) = self.seen.get(&keeping) {
             if now.saturating_duration_since(seen.since) < self.after {
@@ -68,7 +68,7 @@ impl Orphans {
         }
         let mut uids = NumSet::new();
         rest.iter().take(MESSAGES_MAX as usize).for_each(|uid| uids.push(uid));
-        self.seen.insert(keeping, Seen { since: now, uids });
+        self.seen.insert(keeping, MissingSince { since: now, uids });
         due
     }
 
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    const fn keeping(n: u128) -> Place {
+    const fn keeping(n: u128) -> Keeping {
         let account = AccountId(Id::new(1, 1));
         (account, account, MailboxId(Id::new(1, n)))
     }

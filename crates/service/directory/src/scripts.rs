@@ -388,10 +388,11 @@ impl Directory {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::ScriptState;
     use crate::testing::{add, directory, other_process};
-    use std::sync::Arc;
 
     #[tokio::test]
     async fn a_change_is_in_the_account_that_every_process_reads() {

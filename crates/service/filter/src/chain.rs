@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use posthaste_delivery::SummaryMemory;
 use posthaste_directory::Account;
-use posthaste_queue::TlsWish;
+use posthaste_queue::{LeaseEnd, TlsWish};
 
 use crate::asked::Asked;
 use crate::form::Form;
@@ -49,12 +49,37 @@ pub(crate) struct Chain<'c> {
     pub(crate) form: Form,
     /// What its sender wants to be reported.
     pub(crate) asked: Asked<'c>,
+    /// The account that had logged in and brought it, by its name. The copies that groups make
+    /// count for it, whatever the message goes through.
+    pub(crate) submitter: Option<&'c str>,
+    /// When another server may take the message over.
+    lease_end: Option<&'c LeaseEnd>,
 }
 
 impl<'c> Chain<'c> {
     /// A message as it comes: its form, and what its sender wants of TLS.
     pub(crate) fn of(tls: TlsWish, form: Form) -> Self {
         Self { tls, form, ..Self::default() }
+    }
+
+    /// A message that a mailbox has: its form.
+    pub(crate) fn stored(form: Form) -> Self {
+        Self { form, ..Self::default() }
+    }
+
+    /// Delivered here until another server may have taken it over.
+    pub(crate) fn until(self, lease_end: Option<&'c LeaseEnd>) -> Self {
+        Self { lease_end, ..self }
+    }
+
+    /// Brought by a user of this account, if one has logged in.
+    pub(crate) fn submitted_by(self, account: Option<&'c str>) -> Self {
+        Self { submitter: account, ..self }
+    }
+
+    /// Whether another server may have taken the message over: this one delivers no more of it.
+    pub(crate) fn is_over(self) -> bool {
+        self.lease_end.is_some_and(LeaseEnd::is_over)
     }
 
     /// Whether its summary is counted: a script that sends it on holds one that is.
@@ -73,9 +98,9 @@ impl<'c> Chain<'c> {
     }
 
     /// For a message of this form that is made here because of this one. Its sender asks for
-    /// nothing.
+    /// nothing, and nobody has submitted it.
     pub(crate) fn for_own(self, form: Form) -> Self {
-        Self { form, asked: Asked::default(), ..self }
+        Self { form, asked: Asked::default(), submitter: None, ..self }
     }
 
     /// One script further, and no account's message yet.

@@ -164,7 +164,7 @@ fn header(message: &[u8]) -> &[u8] {
     let end = message.windows(4).take(HEADER_LEN_MAX).position(|four| four == b"\r\n\r\n");
     let cut = message.get(..HEADER_LEN_MAX).unwrap_or(message);
     match end {
-        Some(end) => message.get(..end + 2).unwrap_or_default(),
+        Some(end) => &message[..end + 2],
         None => cut.iter().rposition(|byte| *byte == b'\n').and_then(|at| cut.get(..=at)).unwrap_or_default(),
     }
 }
@@ -243,9 +243,10 @@ fn base64(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use mail_parser::{MessageParser, MimeHeaders as _};
     use posthaste_queue::{EnvelopeId, OriginalRecipient};
+
+    use super::*;
 
     fn frame() -> Frame<'static> {
         Frame { host: "mail.example.org", id: "1a".into(), now: 1_000_000_000 }

@@ -18,6 +18,7 @@ use posthaste_store::{FlagChange, Mailbox, Row, StoreError};
 use crate::chain::Chain;
 use crate::file::{Filing, flags};
 use crate::filter::Filter;
+use crate::form::Form;
 use crate::mail::{Came, Mail, RemoteClient};
 use crate::run::run_script;
 use crate::scripts::Scripts;
@@ -60,7 +61,7 @@ enum NotRun {
 }
 
 /// One message of an event.
-struct Seen {
+struct EventMessage {
     uid: Uid,
     date: u32,
     flags: Vec<String>,
@@ -132,7 +133,8 @@ impl Filter {
         let list = self.delivery.mailboxes(recipient.account.id).await?;
         let sends = AtomicUsize::new(0);
         let from = recipient.account.name.as_str();
-        let chain = Chain::default().counted(&sends);
+        let user = happened.user.clone();
+        let chain = Chain::stored(Form::of_stored(&text)).counted(&sends).submitted_by(Some(&user));
         let (served, sent) = (&text, &text);
         let (came, client) = (Came::Stored, RemoteClient::default());
         let mail = Mail { message: &message, served, sent, from, came, chain, asked: &[], client };
@@ -173,7 +175,7 @@ impl Filter {
 struct EventRun<'r> {
     mailbox: &'r Arc<Mailbox>,
     recipient: &'r Recipient,
-    seen: Seen,
+    seen: EventMessage,
 }
 
 /// The fate of the message in its mailbox.
@@ -212,9 +214,9 @@ async fn file(
 }
 
 /// The messages of an event that are still there.
-async fn seen(mailbox: &Arc<Mailbox>, uids: &NumSet) -> Result<Vec<Seen>, StoreError> {
+async fn seen(mailbox: &Arc<Mailbox>, uids: &NumSet) -> Result<Vec<EventMessage>, StoreError> {
     let view = mailbox.current().await?;
     let rows = view.rows_of_uids(uids).take(MESSAGES_MAX);
     let names = |row: &Row| view.head().keywords.flags_of(row.flags()).map(|flag| flag.to_string()).collect();
-    Ok(rows.map(|(_, row)| Seen { uid: row.uid(), date: row.date(), flags: names(row) }).collect())
+    Ok(rows.map(|(_, row)| EventMessage { uid: row.uid(), date: row.date(), flags: names(row) }).collect())
 }

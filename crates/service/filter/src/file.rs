@@ -15,7 +15,7 @@ use crate::mail::Mail;
 use crate::world;
 
 /// A mailbox that a script names.
-struct Place {
+struct FilingTarget {
     mailbox: MailboxId,
     /// For a mailbox of another account: the account, and the recipient's rights in it.
     others: Option<(Account, Rights)>,
@@ -126,7 +126,7 @@ impl<'f> Filing<'f> {
         names: &[String],
     ) -> Result<(), DeliveryError> {
         let message = self.delivery.incoming(text, flags(names), Some(self.message.date)).await?;
-        self.put(&Place { mailbox, others: None }, message).await
+        self.put(&FilingTarget { mailbox, others: None }, message).await
     }
 
     /// Files another message, such as the copy of a reply.
@@ -152,8 +152,8 @@ impl<'f> Filing<'f> {
 
     /// The mailbox that a script names: by its id (RFC 9042 §4), by its use (RFC 8579 §4), by its
     /// name.
-    async fn mailbox(&mut self, target: &Target) -> Result<Place, DeliveryError> {
-        let own = |mailbox| Place { mailbox, others: None };
+    async fn mailbox(&mut self, target: &Target) -> Result<FilingTarget, DeliveryError> {
+        let own = |mailbox| FilingTarget { mailbox, others: None };
         let by_id = target
             .mailbox_id
             .as_deref()
@@ -185,7 +185,7 @@ impl<'f> Filing<'f> {
 
     /// A mailbox of another account, if the recipient may add messages to it: RFC 4314 §2.1, `i`,
     /// or `p`. Scripts make none there.
-    async fn mailbox_of_others(&self, shown: &Shown<'_>) -> Result<Place, DeliveryError> {
+    async fn mailbox_of_others(&self, shown: &Shown<'_>) -> Result<FilingTarget, DeliveryError> {
         let directory = self.delivery.directory();
         let no_such = || DeliveryError::from(StoreError::NoSuchName);
         let owner = owner_of(directory, shown).await.map_err(stored)?;
@@ -197,7 +197,7 @@ impl<'f> Filing<'f> {
         if owner.id == self.account.id || !rights.intersects(Rights::INSERT.union(Rights::POST)) {
             return Err(no_such());
         }
-        Ok(Place { mailbox, others: Some((owner, rights)) })
+        Ok(FilingTarget { mailbox, others: Some((owner, rights)) })
     }
 
     /// The message with one of its headers.
@@ -219,12 +219,12 @@ impl<'f> Filing<'f> {
         version: usize,
         message: IncomingMessage,
     ) -> Result<(), DeliveryError> {
-        self.append_to(&Place { mailbox, others: None }, version, message).await
+        self.append_to(&FilingTarget { mailbox, others: None }, version, message).await
     }
 
     async fn append_to(
         &mut self,
-        place: &Place,
+        place: &FilingTarget,
         version: usize,
         message: IncomingMessage,
     ) -> Result<(), DeliveryError> {
@@ -239,7 +239,7 @@ impl<'f> Filing<'f> {
 
     /// Adds a message. It counts for the account that the mailbox belongs to, and has the flags
     /// that the recipient could set there.
-    async fn put(&self, place: &Place, mut message: IncomingMessage) -> Result<(), DeliveryError> {
+    async fn put(&self, place: &FilingTarget, mut message: IncomingMessage) -> Result<(), DeliveryError> {
         let mut account = self.account;
         if let Some((owner, rights)) = &place.others {
             account = owner;

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use posthaste_delivery::{Delivery, DeliveryError};
 use posthaste_directory::{Account, DirectoryError, Recipient, ResolveError, ScriptError};
 use posthaste_net::Accounts;
-use posthaste_queue::{Relay, ScriptsRun, Success, TlsWish};
+use posthaste_queue::{LeaseEnd, Relay, ScriptsRun, Success, TlsWish};
 use posthaste_sieve::{Effect, Outcome};
 use posthaste_store::MailboxList;
 use tokio::runtime::Handle;
@@ -81,6 +81,8 @@ pub struct Envelope<'e> {
     pub form: Form,
     /// What is reported about each recipient, in their order; empty if nothing is asked for.
     pub asked: &'e [Asked<'e>],
+    /// When another server may deliver the same message, if the queue brings it.
+    pub lease_end: Option<&'e LeaseEnd>,
 }
 
 /// The outcome of a message for one recipient.
@@ -230,6 +232,12 @@ impl Filter {
         account.scripts.active.is_none() && account.forward.is_none() && !self.has_site()
     }
 
+    /// Whether an account files each message that comes, and perhaps forwards it as well.
+    pub fn keeps_a_copy(&self, account: &Account) -> bool {
+        let forwards_all = account.forward.as_ref().is_some_and(|forward| !forward.keep);
+        account.scripts.active.is_none() && !forwards_all && !self.has_site()
+    }
+
     /// Delivers one message to each recipient as their scripts want it, and returns one result for
     /// each, in their order. What succeeded is on disk. Into one mailbox a message comes once, also
     /// if an account is named by several addresses; a script runs for each address.
@@ -245,7 +253,10 @@ impl Filter {
             let kept = |one: Result<_, DeliveryError>| one.map(|_| Some(Success::Delivered));
             return outcomes.into_iter().map(|one| kept(one).map_err(Undelivered::from)).collect();
         }
-        self.deliver_filtered(message, envelope, recipients, Chain::of(envelope.tls, envelope.form)).await
+        let chain = Chain::of(envelope.tls, envelope.form)
+            .submitted_by(envelope.client.account)
+            .until(envelope.lease_end);
+        self.deliver_filtered(message, envelope, recipients, chain).await
     }
 
     /// The same for a message that scripts of this server may have sent on.
@@ -348,6 +359,9 @@ impl Filter {
     }
 
     async fn serve_one(&self, filing: &mut Filing<'_>, recipient: &Recipient, mail: Mail<'_>) -> Done {
+        if mail.chain.is_over() {
+            return Done::Failed(taken_by_others());
+        }
         let Some(forward) = &recipient.account.forward else {
             return self.serve_mailboxes(filing, recipient, mail).await;
         };
@@ -406,6 +420,10 @@ impl Filter {
         };
         for note in &outcome.notes {
             tracing::debug!(account, script = active, note, "a Sieve script left something undone");
+        }
+        // The script may have waited for its turn.
+        if mail.chain.is_over() {
+            return Done::Failed(taken_by_others());
         }
         if let Err(error) = filing.file(&outcome).await {
             return Done::Failed(error);
@@ -521,4 +539,9 @@ fn by_account(recipients: &[Recipient]) -> Vec<Group<'_>> {
         }
     }
     groups
+}
+
+/// What the queue hears of a recipient that it no longer may deliver to.
+fn taken_by_others() -> DeliveryError {
+    DeliveryError::Interrupted("another server may have taken the message over".into())
 }

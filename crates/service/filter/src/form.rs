@@ -15,10 +15,27 @@ impl Form {
         Self { binary: false, smtputf8: !is_header_ascii(text) }
     }
 
+    /// That of a stored message, whose envelope is not known any more.
+    pub(crate) fn of_stored(text: &[u8]) -> Self {
+        Self { binary: !is_lines(text), smtputf8: !is_header_ascii(text) }
+    }
+
     /// That of a report, which has the header of a message in its body.
     pub(crate) fn of_report(text: &[u8]) -> Self {
         Self { binary: false, smtputf8: !text.is_ascii() }
     }
+}
+
+/// Whether a message can be sent by DATA as it is: no NUL, and CR and LF only together (RFC 5321
+/// §2.3.8).
+fn is_lines(text: &[u8]) -> bool {
+    let mut last = 0;
+    let is_whole = text.iter().all(|byte| {
+        let fits = *byte != 0 && (last == b'\r') == (*byte == b'\n');
+        last = *byte;
+        fits
+    });
+    is_whole && last != b'\r'
 }
 
 /// Whether the header of a message is ASCII.

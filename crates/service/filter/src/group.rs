@@ -8,6 +8,7 @@ use bytes::Bytes;
 use posthaste_authentication::{Origin, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
+use posthaste_net::Copier;
 use posthaste_queue::{self as queue, Failure, Here, Missed, QueueError, Refusal, Success};
 
 use crate::asked::Asked;
@@ -66,11 +67,13 @@ impl Filter {
         envelope: Envelope<'_>,
         targets: &[Target],
     ) -> Vec<Delivered> {
-        let mut chain = Chain::of(envelope.tls, envelope.form);
+        let mut chain = Chain::of(envelope.tls, envelope.form)
+            .submitted_by(envelope.client.account)
+            .until(envelope.lease_end);
         // One reply is for all of them, and nobody takes over the others: who is over the limit is
         // put off before anybody has the message.
         if self.relay.is_none() && envelope.refusals != Refusals::Each {
-            if let Err(error) = self.count_all(envelope, targets).await {
+            if let Err(error) = self.count_all(envelope.from, chain, targets).await {
                 return targets.iter().map(|_| Err(error.clone())).collect();
             }
             chain = chain.free();
@@ -124,18 +127,7 @@ impl Filter {
         group: &Group,
         chain: Chain<'_>,
     ) -> Delivered {
-        // Else a stranger who has seen such an address could make this server send to its owner.
-        if srs::is_rewritten(&group.address) && !envelope.from.is_empty() {
-            return Err(Undelivered::Rejected(
-                "that address takes only reports, which have no sender".into(),
-            ));
-        }
-        let mut before = compose::fields(message, REDIRECTED);
-        if before.any(|value| value.eq_ignore_ascii_case(&group.address)) {
-            return Err(Undelivered::Rejected(
-                "the message comes back to the group: it goes round in a loop".into(),
-            ));
-        }
+        admit(message, envelope, group)?;
         let expansion = self.delivery.directory().expand(group).await.map_err(unexpanded)?;
         let (from, asked) = match &group.owner {
             // RFC 5321 §4.5.5: mail without a sender gets none. RFC 3461 §5.2.7.3: the sender of a
@@ -155,10 +147,19 @@ impl Filter {
         refused.extend(circular.into_iter().map(|member| (member, CIRCULAR.to_owned())));
         let count = here.len() + elsewhere.len();
         if !chain.is_free() {
-            let sender = self.copier(envelope, group).await;
+            let sender = self.copier(envelope.from, chain, group).await;
             self.accounts.count_copies(&sender, count).map_err(Undelivered::TooManyCopies)?;
         }
         let (mut got, mut failed, mut late) = (0, None, Vec::new());
+        // Others first: if they cannot be served now, nobody has the message yet, and it comes
+        // again for all.
+        match self.relay_members(&mail, &elsewhere).await {
+            Ok(()) => got += elsewhere.len(),
+            Err(error) => {
+                refused.extend(elsewhere.iter().map(|member| (member.clone(), error.to_string())));
+                temporary(error).map_or(Ok(()), Err)?;
+            }
+        }
         for (member, outcome) in here.iter().zip(self.deliver_members(&mail, &here).await?) {
             match outcome {
                 Ok(_) => got += 1,
@@ -167,13 +168,6 @@ impl Filter {
                     refused.push((member.address.to_string(), error.to_string()));
                     failed = failed.or(Some(error));
                 }
-            }
-        }
-        match self.relay_members(&mail, &elsewhere).await {
-            Ok(()) => got += elsewhere.len(),
-            Err(error) => {
-                refused.extend(elsewhere.iter().map(|member| (member.clone(), error.to_string())));
-                failed = failed.or(temporary(error));
             }
         }
         if got == 0 || !self.take_over_members(&mail, &late).await {
@@ -202,13 +196,13 @@ impl Filter {
 
     /// Counts the copies that all groups among these make of a message, together: one by one, those
     /// of the first would keep the second from ever being allowed.
-    async fn count_all(&self, envelope: Envelope<'_>, targets: &[Target]) -> Result<(), Undelivered> {
+    async fn count_all(&self, from: &str, chain: Chain<'_>, targets: &[Target]) -> Result<(), Undelivered> {
         let (mut counts, mut seen) = (BTreeMap::new(), HashSet::new());
         for target in targets {
             let Target::Group(group) = target else { continue };
             if seen.insert(group.address.as_str()) {
                 let expansion = self.delivery.directory().expand(group).await.map_err(unexpanded)?;
-                *counts.entry(self.copier(envelope, group).await).or_default() +=
+                *counts.entry(self.copier(from, chain, group).await).or_default() +=
                     expansion.here.len() + expansion.elsewhere.len();
             }
         }
@@ -220,17 +214,16 @@ impl Filter {
 
     /// For whom copies count. Without a sender it is the group itself. Who has logged in is
     /// somebody else than who only names the same sender: nobody can use up what a user may send.
-    async fn copier(&self, Envelope { from, client, .. }: Envelope<'_>, group: &Group) -> String {
-        if let Some(account) = client.account {
-            // No address begins with such an octet.
-            return format!("\n{account}");
+    async fn copier(&self, from: &str, chain: Chain<'_>, group: &Group) -> Copier {
+        if let Some(account) = chain.submitter {
+            return Copier::Account(account.to_owned());
         }
-        match self.resolve(from).await {
+        Copier::Address(match self.resolve(from).await {
             // Whatever its aliases and details are.
             Ok(recipient) => recipient.account.name,
             Err(_) if from.is_empty() => group.address.clone(),
             Err(_) => from.to_ascii_lowercase(),
-        }
+        })
     }
 
     fn group_text(&self, group: &Group, message: &Bytes) -> Bytes {
@@ -257,6 +250,7 @@ impl Filter {
             form: chain.form,
             asked: &[],
             client: RemoteClient::default(),
+            lease_end: None,
         };
         let text = [format!("Return-Path: <{}>\r\n", mail.from).as_bytes(), &mail.text].concat();
         let outcomes = self.deliver_filtered(Bytes::from(text), envelope, members, mail.chain).await;
@@ -282,6 +276,7 @@ impl Filter {
             tls: mail.chain.tls,
             smtputf8: mail.smtputf8,
             binary: mail.chain.form.binary,
+            account: mail.chain.submitter.map(str::to_owned),
             ..mail.chain.asked.envelope(mail.from, &[])
         };
         let missed = late.iter().map(|(member, error)| Missed {
@@ -296,9 +291,13 @@ impl Filter {
         taken.is_ok()
     }
 
-    /// Members in other domains.
+    /// Members in other domains. They get no junk: SPF passes for a sender of ours, so its author
+    /// could be forged and would pass DMARC there. Other servers would take this one for its source.
     async fn relay_members(&self, mail: &GroupMail<'_>, members: &[String]) -> Result<(), NotSent> {
         let Some(first) = members.first() else { return Ok(()) };
+        if mail.is_quarantined {
+            return Err(NotSent::Junk(first.clone()));
+        }
         let relay = self.relay.as_ref().ok_or_else(|| NotSent::NoRelay(first.clone()))?;
         let smtputf8 = mail.smtputf8 || !mail.from.is_ascii() || members.iter().any(|to| !to.is_ascii());
         let from = relay
@@ -403,9 +402,27 @@ fn interrupted() -> Undelivered {
     DeliveryError::Interrupted("no answer for this recipient".into()).into()
 }
 
+/// Refuses mail that a group does not take at all.
+fn admit(message: &Bytes, envelope: Envelope<'_>, group: &Group) -> Result<(), Undelivered> {
+    // Else a stranger who has seen such an address could make this server send to its owner.
+    if srs::is_rewritten(&group.address) && !envelope.from.is_empty() {
+        return Err(Undelivered::Rejected("that address takes only reports, which have no sender".into()));
+    }
+    let mut before = compose::fields(message, REDIRECTED);
+    if before.any(|value| value.eq_ignore_ascii_case(&group.address)) {
+        return Err(Undelivered::Rejected(
+            "the message comes back to the group: it goes round in a loop".into(),
+        ));
+    }
+    Ok(())
+}
+
 fn unexpanded(error: ResolveError) -> Undelivered {
     match error {
         ResolveError::Directory(DirectoryError::Store(error)) => DeliveryError::Store(error).into(),
+        ResolveError::Invalid(_) => {
+            Undelivered::Rejected("the group and the groups in it have too many members".into())
+        }
         error => DeliveryError::Interrupted(error.to_string()).into(),
     }
 }

@@ -91,7 +91,7 @@ impl Channel for Mailboxes {
                 Err(error) => Err(unresolved(&error)),
             });
         }
-        let mut delivered = self.deliver(item, message.bytes(), (&targets, &asked)).await.into_iter();
+        let mut delivered = self.deliver(item, &message, (&targets, &asked)).await.into_iter();
         let lost = || Err(Failure::temporary("4.3.0", "451 4.3.0 No answer for this recipient"));
         let outcomes = found.into_iter().map(|one| one.and_then(|()| delivered.next().unwrap_or_else(lost)));
         Sent { outcomes: outcomes.collect(), usable: true }
@@ -104,24 +104,25 @@ impl Mailboxes {
     async fn deliver(
         &self,
         item: &Item,
-        message: &Bytes,
+        message: &Body,
         (targets, asked): (&[Target], &[Asked<'_>]),
     ) -> Vec<Result<Option<Success>, Failure>> {
         if targets.is_empty() {
             return Vec::new();
         }
         // RFC 5321 §4.4: the last host adds it.
-        let message = compose::without_return_path(message);
-        let text = [format!("Return-Path: <{}>\r\n", item.from).as_bytes(), message].concat();
+        let text = compose::without_return_path(message.bytes());
+        let text = [format!("Return-Path: <{}>\r\n", item.from).as_bytes(), text].concat();
         let envelope = Envelope {
             from: &item.from,
             // Others have the message: a refusal needs a report.
             refusals: Refusals::Never,
             is_quarantined: self.here == Here::Junk,
             tls: item.tls(),
-            client: RemoteClient::default(),
+            client: RemoteClient { account: item.account.as_deref(), ..RemoteClient::default() },
             form: Form { binary: item.binary, smtputf8: item.smtputf8 },
             asked,
+            lease_end: Some(message.lease_end()),
         };
         let outcomes = self.filter.deliver_to(Bytes::from(text), envelope, targets).await;
         outcomes.into_iter().map(|one| one.map_err(|error| error.failure())).collect()

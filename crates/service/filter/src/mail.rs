@@ -8,8 +8,8 @@ use posthaste_store::IncomingMessage;
 use crate::asked::Asked;
 use crate::chain::Chain;
 
-/// The SMTP, LMTP or submission client that brought a message. Nothing is known of one that comes
-/// from the queue, or that an account or a group of this server sends on.
+/// The SMTP, LMTP or submission client that brought a message. Of one that comes from the queue,
+/// only the account is known. Nothing is known of one that this server sends on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RemoteClient<'e> {
     /// Its address.

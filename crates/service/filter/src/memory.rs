@@ -25,7 +25,7 @@ const LOOKED_AT: usize = 4;
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
-struct Seen {
+struct ReplyRecord {
     v: u32,
     /// When, unix seconds.
     at: u64,
@@ -65,8 +65,8 @@ impl Key<'_> {
     }
 }
 
-fn read(entry: &DirectoryEntry) -> Option<Seen> {
-    serde_json::from_slice(&entry.value).ok().filter(|seen: &Seen| seen.v == VERSION)
+fn read(entry: &DirectoryEntry) -> Option<ReplyRecord> {
+    serde_json::from_slice(&entry.value).ok().filter(|seen: &ReplyRecord| seen.v == VERSION)
 }
 
 /// Whether something was remembered within this many seconds; without a number, until it expires.
@@ -98,10 +98,12 @@ pub(crate) async fn remember(
 ) -> Result<bool, StoreError> {
     let name = key.record(account);
     let entry = engine.directory_entry(&name).await?;
-    if entry.as_ref().is_some_and(|entry| holds(entry, now, Some(seconds))) {
+    // `duplicate :last` counts from the latest message (RFC 7352 §3.3).
+    let is_renewed = matches!(key, Key::Duplicate { .. });
+    if !is_renewed && entry.as_ref().is_some_and(|entry| holds(entry, now, Some(seconds))) {
         return Ok(false);
     }
-    let seen = Seen { v: VERSION, at: now, until: now.saturating_add(seconds) };
+    let seen = ReplyRecord { v: VERSION, at: now, until: now.saturating_add(seconds) };
     let value = serde_json::to_vec(&seen).map_err(|e| StoreError::Corrupt(e.to_string()))?;
     let expected = entry.map_or(0, |entry| entry.version);
     let change = DirectoryChange { name: name.clone(), expected, value: Some(Bytes::from(value)) };
@@ -113,4 +115,54 @@ pub(crate) async fn remember(
         }
     }
     Ok(done)
+}
+
+/// Forgets what was remembered at a time, since nothing came of it. Best effort: what stays is over
+/// after its seconds.
+pub(crate) async fn forget(
+    engine: &dyn Engine,
+    account: AccountId,
+    key: Key<'_>,
+    at: u64,
+) -> Result<(), StoreError> {
+    let Some(entry) = engine.directory_entry(&key.record(account)).await? else { return Ok(()) };
+    if read(&entry).is_some_and(|seen| seen.at == at) {
+        let change = DirectoryChange { name: entry.name, expected: entry.version, value: None };
+        engine.directory_commit(change).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_mail_model::Id;
+    use posthaste_store::MemoryEngine;
+
+    use super::*;
+
+    /// RFC 7352 §3.3: with `:last` the time begins again with each message. The interpreter wants
+    /// that to be remembered, or it would not ask for it.
+    #[tokio::test]
+    async fn the_time_of_a_duplicate_begins_again_and_that_of_an_answer_does_not() {
+        let (engine, account) = (MemoryEngine::new(), AccountId(Id::new(1, 1)));
+        let duplicate = Key::Duplicate { key: "id" };
+        let answered = Key::Answered { key: "id", sender: "bo@b.test" };
+        for (key, is_renewed) in [(duplicate, true), (answered, false)] {
+            assert!(remember(&engine, account, key, 1_000, 100).await.unwrap());
+            assert_eq!(remember(&engine, account, key, 1_090, 100).await.unwrap(), is_renewed);
+            assert_eq!(has(&engine, account, key, 1_150, Some(100)).await.unwrap(), is_renewed);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_forgotten_is_that_of_one_time() {
+        let (engine, account) = (MemoryEngine::new(), AccountId(Id::new(1, 1)));
+        let key = Key::Answered { key: "id", sender: "bo@b.test" };
+        assert!(remember(&engine, account, key, 1_000, 100).await.unwrap());
+        forget(&engine, account, key, 999).await.unwrap();
+        assert!(has(&engine, account, key, 1_000, None).await.unwrap());
+        forget(&engine, account, key, 1_000).await.unwrap();
+        assert!(!has(&engine, account, key, 1_000, None).await.unwrap());
+        forget(&engine, account, key, 1_000).await.unwrap();
+    }
 }

@@ -133,7 +133,9 @@ impl Filter {
             let Chain { tls, form, asked, home, .. } = chain;
             let (refusals, client) = (Refusals::Never, RemoteClient::default());
             let is_quarantined = home == Home::Junk;
-            let envelope = Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client };
+            let lease_end = None;
+            let envelope =
+                Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client, lease_end };
             if chain.is_too_long() {
                 return Err(NotSent::Loop);
             }
@@ -243,14 +245,36 @@ impl Filter {
         mail: Mail<'_>,
     ) -> Result<(), NotSent> {
         let seconds = reply.seconds.unwrap_or(memory::ANSWERED_S);
-        if seconds > 0 {
-            // Before it is sent: of two messages that come at once, one is answered.
-            let engine = &**self.delivery.store().engine();
-            let key = Key::Answered { key: &reply.key, sender: &reply.to };
-            if !memory::remember(engine, recipient.account.id, key, self.now(), seconds).await? {
-                return Ok(());
-            }
+        let (account, now) = (recipient.account.id, self.now());
+        let engine = &**self.delivery.store().engine();
+        let key = Key::Answered { key: &reply.key, sender: &reply.to };
+        // Before it is sent: of two messages that come at once, one is answered.
+        if seconds > 0 && !memory::remember(engine, account, key, now, seconds).await? {
+            return Ok(());
         }
+        let text = match self.send_answer(recipient, reply, mail).await {
+            Ok(text) => text,
+            Err(error) => {
+                // The sender has no reply, so the next message gets one.
+                if seconds > 0 {
+                    memory::forget(engine, account, key, now).await?;
+                }
+                return Err(error);
+            }
+        };
+        if let Some(target) = &reply.fcc {
+            filing.file_other(target, text).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns what was sent.
+    async fn send_answer(
+        &self,
+        recipient: &Recipient,
+        reply: &VacationReply,
+        mail: Mail<'_>,
+    ) -> Result<Vec<u8>, NotSent> {
         let own = recipient.address.as_str();
         let mut text = compose::vacation(&self.frame(), own, reply);
         if !self.is_authored_by(recipient, &text).await {
@@ -264,13 +288,10 @@ impl Filter {
             return Err(NotSent::TooMany);
         }
         // RFC 5230 §5.1, RFC 3834 §3.3: a reply has no sender, so that nothing answers it.
-        let origin = Origin::User { sender: recipient.address.as_str() };
+        let origin = Origin::User { sender: own };
         let chain = mail.chain.next_by(&recipient.account);
         self.send(Bytes::from(text.clone()), "", &reply.to, chain, origin).await?;
-        if let Some(target) = &reply.fcc {
-            filing.file_other(target, text).await?;
-        }
-        Ok(())
+        Ok(text)
     }
 
     /// Whether a message may be sent on with the author that it names. An author that a script

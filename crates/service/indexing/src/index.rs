@@ -12,7 +12,7 @@ use posthaste_store::{Result, Store, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::collecting::Collecting;
-use crate::memory::{Kept, Known, Memory};
+use crate::memory::{MailboxSegments, Memory, StoredSegment};
 use crate::meta::Meta;
 use crate::{places, stored};
 
@@ -213,13 +213,13 @@ impl SearchIndex {
     }
 
     /// The known segments of a mailbox, after a look into the store.
-    pub(crate) async fn refresh(&self, mailbox: MailboxId) -> Result<Known> {
+    pub(crate) async fn refresh(&self, mailbox: MailboxId) -> Result<MailboxSegments> {
         let known = self.shared.memory.lock().segments.get(mailbox);
         let heads = self.shared.store.status(&[places::of(mailbox)]).await?;
         let Some(head) = heads.into_iter().flatten().next() else {
             if known.listed_at().is_some() {
                 self.shared.memory.lock().segments.forget(mailbox);
-                return Ok(Known::default());
+                return Ok(MailboxSegments::default());
             }
             return Ok(known);
         };
@@ -233,13 +233,13 @@ impl SearchIndex {
                 Ok(memory.segments.get(mailbox))
             }
             // It was deleted meanwhile.
-            Err(StoreError::NoMailbox(_)) => Ok(Known::default()),
+            Err(StoreError::NoMailbox(_)) => Ok(MailboxSegments::default()),
             Err(error) => Err(error),
         }
     }
 
     /// Lists the segments in the store, and reads those that are new here.
-    async fn list(&self, mailbox: MailboxId, known: &Known) -> Result<Vec<Kept>> {
+    async fn list(&self, mailbox: MailboxId, known: &MailboxSegments) -> Result<Vec<StoredSegment>> {
         let (listed, mut damaged) = stored::list(&self.shared.store, mailbox).await?;
         let mut all = Vec::with_capacity(listed.len());
         let mut room = self.shared.memory.lock().segments.bytes_max();
@@ -247,7 +247,7 @@ impl SearchIndex {
             let was = known.stored().iter().find(|kept| kept.meta.uid == uid && kept.meta.body == body);
             let kept = match was {
                 Some(kept) => Some(kept.clone()),
-                None => self.read_segment(body).await?.map(|segment| Kept {
+                None => self.read_segment(body).await?.map(|segment| StoredSegment {
                     meta: Arc::new(Meta::of(uid, body, &segment)),
                     segment: Some(Arc::new(segment)),
                 }),
@@ -271,7 +271,11 @@ impl SearchIndex {
     }
 
     /// A segment, from memory or from the store; `None` if it was damaged and is removed.
-    pub(crate) async fn load(&self, mailbox: MailboxId, kept: &Kept) -> Result<Option<Arc<Segment>>> {
+    pub(crate) async fn load(
+        &self,
+        mailbox: MailboxId,
+        kept: &StoredSegment,
+    ) -> Result<Option<Arc<Segment>>> {
         if let Some(segment) = &kept.segment {
             return Ok(Some(Arc::clone(segment)));
         }

@@ -16,39 +16,39 @@ const LATEST_SHARE: usize = 4;
 
 /// A segment in the store; itself, if it is in memory.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct StoredSegment {
     pub(crate) meta: Arc<Meta>,
     pub(crate) segment: Option<Arc<Segment>>,
 }
 
 /// The segments of one mailbox. A clone shares all that is large.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Known {
+pub(crate) struct MailboxSegments {
     /// The mod-sequence of the segments' mailbox when they were listed; `None` if it never was.
     listed_at: Option<ModSeq>,
-    stored: Arc<[Kept]>,
+    stored: Arc<[StoredSegment]>,
     /// UIDs of the messages that the stored segments have.
     indexed: Arc<NumSet>,
     /// Segments that a search made, on their way to the store.
     pub(crate) unsaved: Vec<Arc<Segment>>,
 }
 
-impl Known {
+impl MailboxSegments {
     pub(crate) fn listed_at(&self) -> Option<ModSeq> {
         self.listed_at
     }
 
-    pub(crate) fn stored(&self) -> &[Kept] {
+    pub(crate) fn stored(&self) -> &[StoredSegment] {
         &self.stored
     }
 
     /// The segment that is this message.
-    pub(crate) fn find(&self, uid: Uid) -> Option<Kept> {
+    pub(crate) fn find(&self, uid: Uid) -> Option<StoredSegment> {
         self.stored.iter().find(|kept| kept.meta.uid == uid).cloned()
     }
 
     /// The segments in the store, listed at this mod-sequence.
-    pub(crate) fn list(&mut self, at: ModSeq, stored: Vec<Kept>) {
+    pub(crate) fn list(&mut self, at: ModSeq, stored: Vec<StoredSegment>) {
         let indexed = stored.iter().flat_map(|kept| kept.meta.indexed.ranges().iter().copied());
         self.indexed = Arc::new(NumSet::from_ranges(indexed));
         (self.listed_at, self.stored) = (Some(at), stored.into());
@@ -64,7 +64,7 @@ impl Known {
     }
 }
 
-impl Weighed for Known {
+impl Weighed for MailboxSegments {
     fn memory_bytes(&self) -> usize {
         let stored: usize = self
             .stored
@@ -79,9 +79,9 @@ impl Weighed for Known {
     fn shrink(&mut self, bytes_max: usize) {
         while self.memory_bytes() > bytes_max {
             if let Some(last) = self.stored.iter().rposition(|kept| kept.segment.is_some()) {
-                let without = |(at, kept): (usize, &Kept)| {
+                let without = |(at, kept): (usize, &StoredSegment)| {
                     let segment = kept.segment.clone().filter(|_| at < last);
-                    Kept { meta: Arc::clone(&kept.meta), segment }
+                    StoredSegment { meta: Arc::clone(&kept.meta), segment }
                 };
                 self.stored = self.stored.iter().enumerate().map(without).collect();
             } else if self.unsaved.pop().is_none() {
@@ -92,8 +92,8 @@ impl Weighed for Known {
 }
 
 /// Segments all of whose messages another one has: two nodes made them, or a crash left them.
-pub(crate) fn doubled(all: &[Kept]) -> Option<NumSet> {
-    let mut by_size: Vec<&Kept> = all.iter().collect();
+pub(crate) fn doubled(all: &[StoredSegment]) -> Option<NumSet> {
+    let mut by_size: Vec<&StoredSegment> = all.iter().collect();
     by_size.sort_by_key(|kept| (std::cmp::Reverse(kept.meta.indexed.count()), kept.meta.uid));
     let (mut indexed, mut scanned) = (NumSet::new(), NumSet::new());
     let mut doubled = NumSet::new();
@@ -135,7 +135,7 @@ impl Weighed for Latest {
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// For searches.
-    pub(crate) segments: Lru<Known>,
+    pub(crate) segments: Lru<MailboxSegments>,
     /// For deliveries. No search takes this memory.
     pub(crate) latest: Lru<Latest>,
 }
@@ -177,11 +177,11 @@ mod tests {
     fn the_mailbox_used_longest_ago_leaves_first() {
         let mailbox = |n: u8| MailboxId(Id::from_bytes([n; 16]));
         let bytes = {
-            let mut one = Lru::<Known>::new(1 << 20);
+            let mut one = Lru::<MailboxSegments>::new(1 << 20);
             one.change(mailbox(1), |known| known.unsaved.push(segment(1..300)));
             one.bytes()
         };
-        let mut memory = Lru::<Known>::new(2 * bytes + bytes / 2);
+        let mut memory = Lru::<MailboxSegments>::new(2 * bytes + bytes / 2);
         memory.change(mailbox(1), |known| known.unsaved.push(segment(1..300)));
         memory.change(mailbox(2), |known| known.unsaved.push(segment(1..300)));
         assert_eq!(memory.get(mailbox(1)).covered().count(), 299);

@@ -8,7 +8,7 @@ use posthaste_store::{MailboxHead, Result};
 
 use crate::SEGMENT_MESSAGES_MIN;
 use crate::index::SearchIndex;
-use crate::memory::Kept;
+use crate::memory::StoredSegment;
 use crate::outline::{Outline, Small};
 use crate::stored;
 use crate::work::{Turn, blocking};
@@ -47,7 +47,7 @@ impl SearchIndex {
         let view = opened.current().await?;
         let live = view.uids_of_seqs(&view.all());
         // Those with the most expunged messages first.
-        let mut by_left: Vec<(u64, &Kept)> = known
+        let mut by_left: Vec<(u64, &StoredSegment)> = known
             .stored()
             .iter()
             .map(|kept| (kept.meta.indexed.intersection(&live).count(), kept))
@@ -87,7 +87,7 @@ impl SearchIndex {
             let Some(segment) = segment else { return Ok(Turn::Again) };
             segments.push(segment);
         }
-        let scanned = NumSet::from_ranges(segments.iter().flat_map(|segment| segment.scanned()));
+        let scanned: NumSet = NumSet::from_ranges(segments.iter().flat_map(|segment| segment.scanned()));
         let merged = blocking(move || {
             let segments: Vec<&Segment> = segments.iter().map(Arc::as_ref).collect();
             let kept = |uid| live.as_ref().is_none_or(|live| live.contains(uid));

@@ -50,6 +50,9 @@ const TRY_AGAIN: Duration = Duration::from_secs(5);
 /// Steps between two pauses of a task: 2 ms at most.
 const SLICE_STEPS: u64 = 2_000_000;
 
+/// Steps that reading a message counts for, however small it is: some 40 µs.
+const MESSAGE_STEPS: u64 = 50_000;
+
 /// Whether a mailbox is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -80,7 +83,7 @@ struct Reader {
 }
 
 /// A message to read.
-struct Found {
+struct PendingMessage {
     uid: u32,
     body: BodyId,
     summary: Vec<u8>,
@@ -281,11 +284,11 @@ impl SearchIndex {
     }
 
     /// Messages of a set, with their summaries: the first ones.
-    async fn find(&self, mailbox: MailboxId, uids: &NumSet) -> Result<Vec<Found>> {
+    async fn find(&self, mailbox: MailboxId, uids: &NumSet) -> Result<Vec<PendingMessage>> {
         let (mut found, mut bytes) = (Vec::new(), 0);
         let mut visit = |stored: Stored<'_>| {
             bytes += stored.summary.len();
-            found.push(Found {
+            found.push(PendingMessage {
                 uid: stored.uid.value(),
                 body: stored.body,
                 summary: stored.summary.to_vec(),
@@ -301,7 +304,7 @@ impl SearchIndex {
     }
 
     /// Collects the terms of one message. `Busy`: there is no memory for it now.
-    async fn read_one(&self, found: &Found, reader: &mut Reader) -> Result<()> {
+    async fn read_one(&self, found: &PendingMessage, reader: &mut Reader) -> Result<()> {
         let summary = SummaryRef::new(&found.summary)
             .map_err(|error| StoreError::Corrupt(format!("the summary of UID {}: {error}", found.uid)))?;
         let size = u64::from(summary.message_size());
@@ -321,6 +324,7 @@ impl SearchIndex {
             _ => None,
         };
         self.shared.messages_read.fetch_add(1, Ordering::Relaxed);
+        rest(&mut reader.steps, MESSAGE_STEPS).await;
         let message = self.shared.store.read_body(found.body, 0..u64::MAX).await?;
         if size > WHOLE_BYTES_MAX || summary_steps(&summary) > SLICE_STEPS {
             let lent = std::mem::take(&mut reader.lent);
@@ -380,7 +384,7 @@ async fn first_due(later: &VecDeque<(Instant, Waiting)>) {
     }
 }
 
-fn found_bytes(found: &[Found]) -> usize {
+fn found_bytes(found: &[PendingMessage]) -> usize {
     found.iter().map(|found| found.summary.len()).sum()
 }
 
@@ -411,11 +415,16 @@ async fn here(lent: &mut Lent, message: &[u8], summary: &SummaryRef<'_>, steps: 
     lent.begin(summary);
     *steps += summary_steps(summary);
     while let Some(more) = lent.step(&mut search, &[], message) {
-        *steps += more;
-        if *steps >= SLICE_STEPS {
-            *steps = 0;
-            tokio::task::yield_now().await;
-        }
+        rest(steps, more).await;
+    }
+}
+
+/// Counts steps, and lets other tasks run now and then.
+async fn rest(steps: &mut u64, more: u64) {
+    *steps += more;
+    if *steps >= SLICE_STEPS {
+        *steps = 0;
+        tokio::task::yield_now().await;
     }
 }
 

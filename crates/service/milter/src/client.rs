@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use posthaste_net::Place;
+use posthaste_net::SocketAddress;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, timeout};
@@ -24,7 +24,7 @@ const BODY_MORE_MAX: usize = 16 * 1024 * 1024;
 /// A filter.
 #[derive(Clone, Debug)]
 pub struct Milter {
-    place: Place,
+    place: SocketAddress,
     within: Duration,
 }
 
@@ -131,7 +131,7 @@ impl fmt::Display for Milter {
 
 impl Milter {
     /// A filter at this address, with this time for each answer.
-    pub fn new(place: Place, within: Duration) -> Self {
+    pub fn new(place: SocketAddress, within: Duration) -> Self {
         Self { place, within }
     }
 
@@ -160,8 +160,8 @@ impl Milter {
     async fn connect(&self) -> Result<Box<dyn Socket>, MilterError> {
         let connect = async {
             Ok::<Box<dyn Socket>, std::io::Error>(match &self.place {
-                Place::Tcp(address) => Box::new(TcpStream::connect(address).await?),
-                Place::Unix(path) => Box::new(UnixStream::connect(path).await?),
+                SocketAddress::Tcp(address) => Box::new(TcpStream::connect(address).await?),
+                SocketAddress::Unix(path) => Box::new(UnixStream::connect(path).await?),
             })
         };
         let connected = timeout(self.within, connect).await;
@@ -416,7 +416,7 @@ mod tests {
         let (ours, mut theirs) = tokio::io::duplex(1 << 16);
         let options = [VERSION, ACTIONS, 0].map(u32::to_be_bytes).concat();
         theirs.write_all(&[command(b'O', &options), command(b'a', &[])].concat()).await.unwrap();
-        let milter = Milter::new(Place::Unix("/filter".into()), Duration::from_secs(60));
+        let milter = Milter::new(SocketAddress::Unix("/filter".into()), Duration::from_secs(60));
         let address = IpAddr::from([192, 0, 2, 1]);
         let client = Connected { host: "mx.test", address, port: 25, name, helo: "helo.test" };
         let envelope = Envelope { client, id: "1", from: "a@b.test", to: vec!["ana@example.org"] };

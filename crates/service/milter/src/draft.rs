@@ -166,8 +166,9 @@ fn field(name: &str, value: &[u8]) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     const MESSAGE: &[u8] = b"Subject: a\r\nX-Two: 1\r\n\tfolded\r\nX-two: 2\r\n\r\nbody\r\n";
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use posthaste_net::Place;
+use posthaste_net::SocketAddress;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
 
@@ -65,7 +65,7 @@ pub fn answers(data: &[u8]) {
     let options = [VERSION, ACTIONS, steps].map(u32::to_be_bytes).concat();
     let all = [&13_u32.to_be_bytes(), &b"O"[..], &options, said].concat();
     let within = Duration::from_secs(60);
-    let milter = Milter::new(Place::Unix("/filter".into()), within);
+    let milter = Milter::new(SocketAddress::Unix("/filter".into()), within);
     let (address, name) = (IpAddr::from([192, 0, 2, 1]), None);
     let client = Connected { host: "mx.example", address, port: 25, name, helo: "a.example" };
     let envelope = Envelope { client, id: "1", from: "a@example.net", to: vec!["ana@example.org"] };

@@ -167,12 +167,6 @@ impl Connection {
         &mut self.input
     }
 
-    /// Moves the input to memory of its own. Until then it shares the memory of what was split off
-    /// before, which may have been large.
-    pub fn own_input(&mut self) {
-        self.input = BytesMut::from(&self.input[..]);
-    }
-
     /// Forgets the first `count` bytes of the input, or all if there are fewer.
     pub fn consume(&mut self, count: usize) {
         self.input.advance(count.min(self.input.len()));
@@ -205,8 +199,44 @@ impl Connection {
             return Err(NetError::InputFull { max: input_max });
         }
         self.stream.set_awaits(awaits);
-        let came = self.fill_timely(input_max, within).await?;
+        let Self { stream, clock, input, .. } = self;
+        let room = Room { most: input_max - input.len(), within };
+        let came = fill_timely(stream, clock, input, room).await?;
         // What was read stays in the input if the wait is dropped.
+        self.count_bytes(AccountLimit::Received, came).await;
+        Ok(came)
+    }
+
+    /// Like [`fill`](Self::fill), for a caller that keeps the input itself: waits for at most
+    /// `most` bytes and appends them to `input`. The connection's own input stays empty.
+    pub async fn fill_into(
+        &mut self,
+        input: &mut BytesMut,
+        most: usize,
+        within: Duration,
+    ) -> Result<usize, NetError> {
+        self.fill_into_awaiting(Awaits::Anything, input, Room { most, within }).await
+    }
+
+    /// Like [`fill_rest`](Self::fill_rest), for a caller that keeps the input itself.
+    pub async fn fill_rest_into(
+        &mut self,
+        input: &mut BytesMut,
+        most: usize,
+        within: Duration,
+    ) -> Result<usize, NetError> {
+        self.fill_into_awaiting(Awaits::Rest, input, Room { most, within }).await
+    }
+
+    async fn fill_into_awaiting(
+        &mut self,
+        awaits: Awaits,
+        input: &mut BytesMut,
+        room: Room,
+    ) -> Result<usize, NetError> {
+        debug_assert!(self.input.is_empty(), "the input is kept in two places");
+        self.stream.set_awaits(awaits);
+        let came = fill_timely(&mut self.stream, &self.clock, input, room).await?;
         self.count_bytes(AccountLimit::Received, came).await;
         Ok(came)
     }
@@ -224,45 +254,6 @@ impl Connection {
         let counter = if limit == AccountLimit::Received { Counter::Received } else { Counter::Sent };
         posthaste_metrics::count(counter, bytes as u64);
         self.share.as_ref().filter(|share| share.count_bytes(limit, bytes, self.peer().ip()))
-    }
-
-    async fn fill_timely(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
-        let (mut left, clock) = (within, self.clock.clone());
-        if self.is_compressed() && within > REST_AFTER {
-            match timely(&clock, REST_AFTER, poll_fn(|cx| self.poll_fill(cx, input_max))).await {
-                Err(NetError::TimedOut(_)) => {
-                    self.rest();
-                    left -= REST_AFTER;
-                }
-                Ok(0) => return Err(NetError::Closed),
-                outcome => return outcome,
-            }
-        }
-        match timely(&clock, left, poll_fn(|cx| self.poll_fill(cx, input_max))).await {
-            Ok(0) => Err(NetError::Closed),
-            Err(NetError::TimedOut(_)) => Err(NetError::TimedOut(within)),
-            outcome => outcome,
-        }
-    }
-
-    fn poll_fill(&mut self, cx: &mut Context<'_>, input_max: usize) -> Poll<io::Result<usize>> {
-        SCRATCH_BUFFER.with_borrow_mut(|scratch| {
-            let room = scratch.len().min(input_max - self.input.len());
-            let mut buf = ReadBuf::new(&mut scratch[..room]);
-            match Pin::new(&mut self.stream).poll_read(cx, &mut buf) {
-                Poll::Pending => {
-                    if self.input.is_empty() {
-                        self.input = BytesMut::new();
-                    }
-                    Poll::Pending
-                }
-                Poll::Ready(outcome) => {
-                    outcome?;
-                    self.input.extend_from_slice(buf.filled());
-                    Poll::Ready(Ok(buf.filled().len()))
-                }
-            }
-        })
     }
 
     /// Returns once the peer has closed its side. Reads nothing: what the peer sent before may
@@ -409,7 +400,7 @@ impl Connection {
         let linger = async {
             for _ in 0..LINGER_READS {
                 let read = poll_fn(|cx| {
-                    let count = ready!(self.poll_fill(cx, SCRATCH))?;
+                    let count = ready!(poll_fill(&mut self.stream, &mut self.input, SCRATCH, cx))?;
                     self.input.clear();
                     Poll::Ready(io::Result::Ok(count))
                 });
@@ -428,6 +419,62 @@ impl Connection {
 const LINGER: Duration = Duration::from_secs(1);
 /// And how many reads: with [`SCRATCH`], one mebibyte.
 const LINGER_READS: usize = 16;
+
+/// How many bytes a read may bring, and how long it may wait for them.
+#[derive(Clone, Copy)]
+struct Room {
+    most: usize,
+    within: Duration,
+}
+
+async fn fill_timely(
+    stream: &mut Stream,
+    clock: &Clock,
+    input: &mut BytesMut,
+    Room { most, within }: Room,
+) -> Result<usize, NetError> {
+    let mut left = within;
+    if stream.is_compressed() && within > REST_AFTER {
+        match timely(clock, REST_AFTER, poll_fn(|cx| poll_fill(stream, input, most, cx))).await {
+            Err(NetError::TimedOut(_)) => {
+                stream.rest();
+                left -= REST_AFTER;
+            }
+            Ok(0) => return Err(NetError::Closed),
+            outcome => return outcome,
+        }
+    }
+    match timely(clock, left, poll_fn(|cx| poll_fill(stream, input, most, cx))).await {
+        Ok(0) => Err(NetError::Closed),
+        Err(NetError::TimedOut(_)) => Err(NetError::TimedOut(within)),
+        outcome => outcome,
+    }
+}
+
+fn poll_fill(
+    stream: &mut Stream,
+    input: &mut BytesMut,
+    most: usize,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    SCRATCH_BUFFER.with_borrow_mut(|scratch| {
+        let room = scratch.len().min(most);
+        let mut buf = ReadBuf::new(&mut scratch[..room]);
+        match Pin::new(stream).poll_read(cx, &mut buf) {
+            Poll::Pending => {
+                if input.is_empty() {
+                    *input = BytesMut::new();
+                }
+                Poll::Pending
+            }
+            Poll::Ready(outcome) => {
+                outcome?;
+                input.extend_from_slice(buf.filled());
+                Poll::Ready(Ok(buf.filled().len()))
+            }
+        }
+    })
+}
 
 /// Goes on sending until it is done or the login ends.
 async fn sent_or_ended(

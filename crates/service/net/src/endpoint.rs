@@ -36,21 +36,21 @@ pub struct Endpoint {
 
 /// The kinds of place to listen on: `127.0.0.1:24`, `[::1]:24` or `unix:/run/lmtp.sock`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum SocketAddress {
     /// A port of an address.
     Tcp(SocketAddr),
     /// A Unix socket: the absolute path of its file.
     Unix(PathBuf),
 }
 
-impl Place {
+impl SocketAddress {
     /// Whether other machines may reach it.
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Tcp(address) if !address.ip().to_canonical().is_loopback())
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SocketAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
@@ -59,13 +59,13 @@ impl fmt::Display for Place {
     }
 }
 
-impl From<SocketAddr> for Place {
+impl From<SocketAddr> for SocketAddress {
     fn from(address: SocketAddr) -> Self {
         Self::Tcp(address)
     }
 }
 
-impl FromStr for Place {
+impl FromStr for SocketAddress {
     type Err = String;
 
     /// The error says what to write.
@@ -95,7 +95,7 @@ pub struct Listener {
     accepting: Accepting,
     pub(crate) mode: Mode,
     local: SocketAddr,
-    place: Place,
+    place: SocketAddress,
 }
 
 #[derive(Debug)]
@@ -139,7 +139,12 @@ impl Listener {
         let named = |source| NetError::Bind { address, source };
         let tcp = listen(address).map_err(named)?;
         let local = tcp.local_addr().map_err(named)?;
-        Ok(Self { accepting: Accepting::Tcp(tcp), mode: endpoint.mode, local, place: Place::Tcp(local) })
+        Ok(Self {
+            accepting: Accepting::Tcp(tcp),
+            mode: endpoint.mode,
+            local,
+            place: SocketAddress::Tcp(local),
+        })
     }
 
     /// Makes a Unix socket and listens on it, in the clear. The file is removed when the listener
@@ -149,7 +154,7 @@ impl Listener {
     /// file, is an error. Must be called within a Tokio runtime.
     pub fn bind_unix(path: &Path, access: SocketAccess) -> Result<Self, NetError> {
         let (unix, file) = unix::listen(path, access)?;
-        let place = Place::Unix(path.to_owned());
+        let place = SocketAddress::Unix(path.to_owned());
         Ok(Self { accepting: Accepting::Unix { unix, _file: file }, mode: Mode::Plain, local: LOCAL, place })
     }
 
@@ -164,7 +169,7 @@ impl Listener {
     }
 
     /// The place on which it listens, with the port the system chose if 0 was requested.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &SocketAddress {
         &self.place
     }
 
@@ -232,17 +237,17 @@ mod tests {
     #[test]
     fn a_place_is_an_address_or_an_absolute_path() {
         for text in ["127.0.0.1:24", "[::1]:24", "unix:/run/posthaste/lmtp.sock"] {
-            let place: Place = text.parse().unwrap();
+            let place: SocketAddress = text.parse().unwrap();
             assert!(!place.is_open() && place.to_string() == text, "{place}");
         }
         for text in ["0.0.0.0:24", "[::]:24", "192.0.2.1:24"] {
-            assert!(text.parse::<Place>().unwrap().is_open());
+            assert!(text.parse::<SocketAddress>().unwrap().is_open());
         }
         for text in ["unix:", "unix:/", "unix:lmtp.sock", "unix:/run/..", "unix:/a\0b"] {
-            let said = text.parse::<Place>().unwrap_err();
+            let said = text.parse::<SocketAddress>().unwrap_err();
             assert!(said.contains("absolute path"), "{said}");
         }
-        assert!("/run/lmtp.sock".parse::<Place>().unwrap_err().contains("ADDR:PORT"));
+        assert!("/run/lmtp.sock".parse::<SocketAddress>().unwrap_err().contains("ADDR:PORT"));
     }
 
     #[tokio::test]

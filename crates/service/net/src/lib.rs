@@ -51,14 +51,14 @@ mod stream;
 mod unix;
 
 pub use accounts::rate::{HOUR, Rate};
-pub use accounts::{AccountLimit, AccountLimits, AccountShare, Accounts, SubmissionRefused};
+pub use accounts::{AccountLimit, AccountLimits, AccountShare, Accounts, Copier, SubmissionRefused};
 pub use budget::{ByteBudget, BytePermit, Holder, MESSAGE_WITHIN};
 pub use certificates::{Certificates, ClientCertificates, Expiry, Pair, TlsSettings, TlsVersion};
 pub use channel_binding::ChannelBinding;
 pub use client_certificate::{ClientCertificate, fingerprint_of_pem};
 pub use clock::{Clock, ClockHand};
 pub use connection::Connection;
-pub use endpoint::{Endpoint, Listener, Mode, Place, resolve};
+pub use endpoint::{Endpoint, Listener, Mode, SocketAddress, resolve};
 pub use error::NetError;
 pub use limits::{ConnectionLimits, ConnectionPermit, PER_ADDRESS_DEFAULT, Refused, TOTAL_DEFAULT};
 pub use line::{LineReader, TakenLine};

@@ -63,16 +63,20 @@ pub async fn has_other_items(from: &dyn Engine, to: &dyn Engine) -> Result<bool,
 /// ([`has_other_items`]): they would be removed.
 ///
 /// # Errors
-/// If a store cannot be read or written. If a message is damaged, all others are copied first.
+/// If a store cannot be read or written. If a message is damaged, all others are copied first. If
+/// `from` is at an earlier state than the one that was copied: nothing is changed then.
 pub async fn copy_queue(from: &dyn Engine, to: &dyn Engine, arrive: Arrive) -> Result<usize, QueueError> {
     let before = records(from).await?;
     if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
         return Ok(0);
     }
+    let transfer = Transfer::new(from, to).over_another_list(QUEUE_ACCOUNT);
+    // Before anything is changed.
+    transfer.may_copy(QUEUE_ACCOUNT).await?;
     for name in records(to).await?.into_keys().filter(|name| !before.contains_key(name)) {
         set_directory_entry(to, &name, None).await?;
     }
-    let mail = Transfer::new(from, to).copy(QUEUE_ACCOUNT, &mut |_| {}).await;
+    let mail = transfer.copy(QUEUE_ACCOUNT, &mut |_| {}).await;
     let damaged = match mail {
         Err(error) if error.is_damage() => Some(error),
         mail => {

@@ -52,7 +52,7 @@ struct Record {
 
 /// A record of our own, and when its writing began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
+struct OwnRecord {
     version: u64,
     since: Instant,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Lease {
     host: String,
     process: String,
     /// Our own record: its version, and when its last writing began.
-    own: Option<Seen>,
+    own: Option<OwnRecord>,
     /// Another node's record as it was when it was first seen, and when that was.
     other: Option<(DirectoryEntry, Instant)>,
 }
@@ -101,7 +101,7 @@ impl Lease {
         let record = Record { host: self.host.clone(), process: self.process.clone() };
         let value = serde_json::to_vec(&record).map_err(|e| wrong(&e))?;
         if self.write(expected, Some(value.into())).await? {
-            self.own = Some(Seen { version: expected + 1, since: now });
+            self.own = Some(OwnRecord { version: expected + 1, since: now });
         } else {
             self.own = None;
         }
@@ -144,8 +144,9 @@ fn wrong(error: &serde_json::Error) -> QueueError {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_store::MemoryEngine;
+
+    use super::*;
 
     const TIMES: LeaseTimes = LeaseTimes {
         renewed: Duration::from_secs(1),

@@ -239,13 +239,13 @@ impl Report<'_> {
     /// The header of the message, cut at a line.
     fn returned_header(&self) -> &[u8] {
         let end = memchr::memmem::find(self.message, b"\r\n\r\n").map_or(self.message.len(), |at| at + 2);
-        let header = self.message.get(..end).unwrap_or_default();
+        let header = &self.message[..end];
         if header.len() <= HEADER_LEN_MAX || self.returns_all() {
             return header;
         }
-        let cut = header.get(..HEADER_LEN_MAX).unwrap_or_default();
+        let cut = &header[..HEADER_LEN_MAX];
         let line = memchr::memrchr(b'\n', cut).map_or(0, |at| at + 1);
-        cut.get(..line).unwrap_or_default()
+        &cut[..line]
     }
 }
 
@@ -301,10 +301,11 @@ fn one_line(reply: &str, text_in: TextIn) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mail_parser::{MessageParser, MimeHeaders};
+
     use super::*;
     use crate::dsn::OriginalRecipient;
     use crate::item::{Item, tests};
-    use mail_parser::{MessageParser, MimeHeaders};
 
     const MESSAGE: &[u8] = b"From: ana@example.org\r\nSubject: Hello\r\n\r\nthe body\r\n";
 

@@ -116,8 +116,9 @@ fn percent_decoded(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn addresses_of_a_record() {

@@ -258,9 +258,6 @@ fn unix_s() -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
-    use hickory_resolver::net::runtime::TokioRuntimeProvider;
     use mail_parser::{MessageParser, MimeHeaders as _};
     use posthaste_delivery::{Delivery, DeliveryOptions};
     use posthaste_directory::{Directory, Policy};
@@ -268,16 +265,10 @@ mod tests {
     use posthaste_store::{MemoryEngine, Store, StoreOptions};
     use posthaste_testkit::{DnsRecord, DnsServer};
 
+    use super::*;
+
     /// As long as names of domains are in practice.
     const DOMAIN: &str = "departement-de-la-recherche-et-du-developpement.universite-exemple.test";
-
-    fn resolver(server: &DnsServer) -> TokioResolver {
-        let mut udp = ConnectionConfig::udp();
-        udp.port = server.address().port();
-        let server = NameServerConfig::new(server.address().ip(), true, vec![udp]);
-        let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
-        TokioResolver::builder_with_config(config, TokioRuntimeProvider::default()).build().unwrap()
-    }
 
     /// RFC 2046 §5.1.1; RFC 7489 §7.2.1.1 and RFC 8460 §5.1.
     #[tokio::test]
@@ -288,7 +279,7 @@ mod tests {
             text(format!("_smtp._tls.{DOMAIN}"), &format!("v=TLSRPTv1; rua=mailto:r@{DOMAIN}")),
         ];
         let server = DnsServer::start(records.iter().map(|(name, record)| (name.as_str(), record.clone())));
-        let resolver = resolver(&server);
+        let resolver = server.resolver();
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
         let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
         let store = Store::new(engine, StoreOptions::default());

@@ -258,9 +258,10 @@ fn offset(domain: &str, spread: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_store::MemoryEngine;
     use serde::Deserialize;
+
+    use super::*;
 
     #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
     struct Count(u64);

@@ -119,8 +119,9 @@ fn may_change(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     const TRACE: &[u8] = b"Return-Path: <a@b>\r\nReceived: from x\r\n";
 

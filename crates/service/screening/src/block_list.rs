@@ -7,7 +7,7 @@ use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::RData;
 use tokio::task::JoinSet;
 
-use crate::{Refusal, Standing};
+use crate::verdict::{Refusal, Standing};
 
 /// Characters of a list's reason that are passed on.
 const REASON_MAX: usize = 200;

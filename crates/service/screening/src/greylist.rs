@@ -81,7 +81,15 @@ impl Greylist {
 pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) => IpAddr::V4((v4.to_bits() & 0xffff_ff00).into()),
-        v6 @ IpAddr::V6(_) => crate::host_of(v6),
+        v6 @ IpAddr::V6(_) => host_of(v6),
+    }
+}
+
+/// The network that one host is taken for: an IPv4 address, an IPv6 /64 (RFC 6177 §2).
+pub(crate) fn host_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),
+        v4 @ IpAddr::V4(_) => v4,
     }
 }
 

@@ -19,6 +19,7 @@ mod block_list;
 mod greeting;
 mod greylist;
 mod rates;
+mod verdict;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -32,6 +33,7 @@ pub use block_list::BlockList;
 pub use greeting::GreetingRule;
 pub use greylist::Greylist;
 pub use rates::{RateLimits, Rates};
+pub use verdict::{Refusal, Standing};
 
 /// The conditions for other hosts.
 #[derive(Clone, Debug, Default)]
@@ -54,72 +56,9 @@ pub struct ScreeningOptions {
 
 /// The records about hosts and senders. It outlives a reload of the settings.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct HostRecords {
     rates: Arc<Rates>,
     greylist: Arc<Greylist>,
-}
-
-/// Why a host's mail is not taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// A list has the address.
-    #[error("{address} is on the list {zone}{}", said(.reason))]
-    Listed {
-        /// The host's.
-        address: IpAddr,
-        /// The list.
-        zone: String,
-        /// The list's text about it; may be empty.
-        reason: String,
-    },
-    /// The greeting cannot be true.
-    #[error("{0}")]
-    Greeting(greeting::Wrong),
-    /// The address, or the sender, has used up its hour.
-    #[error("too many messages from {from}; try again in {} min", minutes(.again_in))]
-    Messages {
-        /// Which of both.
-        from: String,
-        /// When it has room again.
-        again_in: Duration,
-    },
-    /// The address named too many recipients that do not exist.
-    #[error("too many unknown recipients from {address}; try again in {} min", minutes(.again_in))]
-    Recipients {
-        /// The host's.
-        address: IpAddr,
-        /// When it has room again.
-        again_in: Duration,
-    },
-    /// The host is new and has to come again.
-    #[error("greylisted; try again in {} min", minutes(.0))]
-    Greylisted(Duration),
-}
-
-impl Refusal {
-    /// Whether trying again is of no use.
-    pub fn is_permanent(&self) -> bool {
-        matches!(self, Self::Listed { .. } | Self::Greeting(_))
-    }
-}
-
-fn said(reason: &str) -> String {
-    if reason.is_empty() { String::new() } else { format!(": {reason}") }
-}
-
-fn minutes(wait: &Duration) -> u64 {
-    wait.as_secs().div_ceil(60).max(1)
-}
-
-/// The verdict of the lists and the greeting on a host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Nothing against it.
-    Good,
-    /// Its mail goes to the junk folder: a list that is set so has it.
-    Junk,
-    /// Its mail is refused.
-    Refused(Refusal),
 }
 
 /// Screens hosts. Cheap to clone.
@@ -127,7 +66,7 @@ pub enum Standing {
 pub struct Screening {
     options: Arc<ScreeningOptions>,
     resolver: Option<TokioResolver>,
-    seen: Seen,
+    seen: HostRecords,
 }
 
 impl fmt::Debug for Screening {
@@ -138,7 +77,7 @@ impl fmt::Debug for Screening {
 
 impl Screening {
     /// Without a resolver no list is queried.
-    pub fn new(options: ScreeningOptions, resolver: Option<TokioResolver>, seen: Seen) -> Self {
+    pub fn new(options: ScreeningOptions, resolver: Option<TokioResolver>, seen: HostRecords) -> Self {
         Self { options: Arc::new(options), resolver, seen }
     }
 
@@ -197,12 +136,4 @@ impl Screening {
 pub fn is_postmaster(recipient: &str) -> bool {
     let local = recipient.rsplit_once('@').map_or(recipient, |(local, _)| local);
     local.eq_ignore_ascii_case("postmaster")
-}
-
-/// The network that one host is taken for: an IPv4 address, an IPv6 /64 (RFC 6177 §2).
-fn host_of(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),
-        v4 @ IpAddr::V4(_) => v4,
-    }
 }

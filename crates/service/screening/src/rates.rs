@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use posthaste_directory::Recent;
 use posthaste_net::{HOUR, Rate};
 
-use crate::greylist::network_of;
-use crate::{Refusal, host_of};
+use crate::greylist::{host_of, network_of};
+use crate::verdict::Refusal;
 
 /// Entries of a table's generation: two of them, in three tables, are 6 MiB at the very worst.
 const ENTRIES: usize = 32_768;

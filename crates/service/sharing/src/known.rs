@@ -35,11 +35,11 @@ struct Readers {
 pub(crate) struct KnownReader {
     /// Held by the session that reads for all sessions of the account.
     pub(crate) turn: tokio::sync::Mutex<()>,
-    seen: Mutex<Option<Arc<Seen>>>,
+    seen: Mutex<Option<Arc<VisibleMailboxes>>>,
 }
 
 /// The mailboxes that an account sees, by the lists at one time.
-struct Seen {
+struct VisibleMailboxes {
     /// How many changes there were before they were read.
     changes: u64,
     /// Those who may share with it, and what. They may have shared something before, or may do so
@@ -112,7 +112,8 @@ impl KnownReader {
             sharers.insert(sharer.id, shared);
         }
         let visible = Arc::new(Visible::new(owners));
-        *self.seen.lock() = Some(Arc::new(Seen { changes, sharers, visible: Arc::clone(&visible) }));
+        *self.seen.lock() =
+            Some(Arc::new(VisibleMailboxes { changes, sharers, visible: Arc::clone(&visible) }));
         Ok(visible)
     }
 

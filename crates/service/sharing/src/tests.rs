@@ -2,51 +2,22 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use parking_lot::Mutex;
 use posthaste_directory::{Account, Directory, Identifier, NewAccount, Policy};
 use posthaste_mail_model::{Id, MailboxId, Rights, Secret};
-use posthaste_store::suite::layer::Layer;
-use posthaste_store::{DirectoryEntry, Engine, MemoryEngine, Result};
+use posthaste_store::MemoryEngine;
+use posthaste_testkit::FaultyDirectory;
 
 use crate::SharedMailboxes;
 
-/// Notes which lists are read, and lets other tasks run meanwhile.
-#[derive(Default)]
-struct Noting {
-    memory: MemoryEngine,
-    scanned: Mutex<Vec<String>>,
-}
-
-#[async_trait]
-impl Layer for Noting {
-    type Inner = MemoryEngine;
-
-    fn inner(&self) -> &MemoryEngine {
-        &self.memory
-    }
-
-    async fn directory_scan(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<DirectoryEntry>> {
-        self.scanned.lock().push(prefix.to_owned());
-        tokio::task::yield_now().await;
-        self.memory.directory_scan(prefix, after, limit).await
-    }
-}
-
 struct World {
-    engine: Arc<Noting>,
+    engine: Arc<FaultyDirectory>,
     directory: Arc<Directory>,
     shared: Arc<SharedMailboxes>,
 }
 
 impl World {
     fn new() -> Self {
-        let engine = Arc::new(Noting::default());
+        let engine = Arc::new(FaultyDirectory::new(Arc::new(MemoryEngine::new())));
         let directory = Directory::with_policy(engine.clone(), Policy::cheap_for_tests()).unwrap();
         let directory = Arc::new(directory);
         let shared = Arc::new(SharedMailboxes::new(Arc::clone(&directory)));
@@ -65,8 +36,9 @@ impl World {
 
     /// Whose lists were read since the last call.
     fn read(&self) -> Vec<String> {
-        let scanned = std::mem::take(&mut *self.engine.scanned.lock());
-        scanned.iter().filter_map(|prefix| prefix.strip_prefix("acl/").map(str::to_owned)).collect()
+        let reads = self.engine.reads_of("acl/");
+        let scanned = reads.iter().filter_map(|name| name.strip_suffix('*')?.strip_prefix("acl/"));
+        scanned.map(str::to_owned).collect()
     }
 }
 

@@ -79,13 +79,13 @@ pub enum KeySource {
 pub struct KeyStore {
     source: KeySource,
     read_again_after: Duration,
-    held: Mutex<Held>,
+    held: Mutex<CachedKeys>,
     /// One reading at a time.
     reading: Semaphore,
 }
 
 #[derive(Default)]
-struct Held {
+struct CachedKeys {
     keys: Arc<[Key]>,
     /// When they were read.
     read: Option<Instant>,
@@ -104,7 +104,7 @@ impl KeyStore {
     pub(crate) fn of_keys(keys: Vec<Key>) -> Self {
         let now = Some(Instant::now());
         let store = Self::new(KeySource::File(PathBuf::new()), USED_FOR);
-        *store.held.lock() = Held { keys: keys.into(), read: now, tried: now };
+        *store.held.lock() = CachedKeys { keys: keys.into(), read: now, tried: now };
         store
     }
 

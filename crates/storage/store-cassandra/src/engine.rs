@@ -70,6 +70,7 @@ impl CassandraEngine {
         let keyspace = keyspace_of(&options)?;
         let connection = Connection::open(&options).await?;
         schema::verify(&connection, keyspace).await?;
+        schema::verify_datacenter(&connection, &options).await?;
         let backend = setting::open_bodies(&connection, keyspace, &options).await?;
         let cluster = Arc::new(Cluster::new(connection, keyspace).await?);
         let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&cluster)));

@@ -7,22 +7,26 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use posthaste_mail_model::{Id, MailboxId, MailboxName, NumSet, UidValidity};
+use posthaste_mail_model::{Id, MailboxId, MailboxName, ModSeq, NumSet, UidValidity};
 use posthaste_store::suite::{self, Factory, Folder, World};
-use posthaste_store::{CommitOutcome, Engine, ListCommit, MailboxEntry, Stored};
+use posthaste_store::{
+    CommitOutcome, Engine, IncomingMessage, ListCommit, MailboxEntry, Store, StoreOptions, Stored,
+};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::response::PagingState;
 use scylla::value::CqlValue;
 
 use crate::cluster::ids::{blob, now_us};
+use crate::cluster::work::Work;
 use crate::commits::BatchOutcome;
+use crate::commits::contents::CommitId;
 use crate::mailboxes::partition::Partition;
 use crate::{CassandraEngine, Options, advice, init};
 
-struct Keyspace(Options);
+pub(crate) struct Keyspace(Options);
 
 #[async_trait::async_trait]
 impl Factory for Keyspace {
@@ -38,7 +42,7 @@ impl Factory for Keyspace {
 
 impl Keyspace {
     /// A new one, which is swept without patience; `None` without a Cassandra.
-    async fn new(what: &str) -> Option<Self> {
+    pub(crate) async fn new(what: &str) -> Option<Self> {
         let Some(host) = std::env::var("POSTHASTE_CASSANDRA").ok().filter(|host| !host.is_empty()) else {
             eprintln!("SKIPPED: POSTHASTE_CASSANDRA names no Cassandra (scripts/cassandra start; env)");
             return None;
@@ -53,12 +57,23 @@ impl Keyspace {
         Some(Self(options))
     }
 
-    async fn engine(&self) -> CassandraEngine {
+    pub(crate) async fn engine(&self) -> CassandraEngine {
         CassandraEngine::open(self.0.clone()).await.unwrap()
     }
 
     async fn session(&self) -> Session {
         SessionBuilder::new().known_node(&self.0.hosts[0]).build().await.unwrap()
+    }
+
+    /// How many rows there are of summaries, bodies and references.
+    async fn contents(&self) -> [usize; 3] {
+        let session = self.session().await;
+        let mut counts = [0; 3];
+        for (count, table) in counts.iter_mut().zip(["summary", "body", "bodyref"]) {
+            let all = format!("SELECT * FROM {}.{table}", self.0.keyspace);
+            *count = rows(session.query_unpaged(all, ()).await.unwrap()).len();
+        }
+        counts
     }
 }
 
@@ -112,8 +127,8 @@ fn adding(world: &World, random: u128) -> (MailboxId, ListCommit) {
         MailboxEntry { id, name: MailboxName::new("moved").unwrap(), uid_validity, special_use: None };
     let commit = ListCommit {
         account: world.account,
-        expected: posthaste_mail_model::ModSeq::ZERO,
-        version: posthaste_mail_model::ModSeq::ZERO.next(),
+        expected: ModSeq::ZERO,
+        version: ModSeq::ZERO.next(),
         upsert: vec![entry],
         remove: Vec::new(),
         subscribe: Vec::new(),
@@ -327,4 +342,178 @@ async fn advice_names_few_copies() {
     // scripts/cassandra syncs its commit log, so that nothing else is amiss.
     let [why] = &advice[..] else { panic!("{advice:?}") };
     assert!(why.contains("keeps 1 of each row"), "{why}");
+}
+
+/// A change of a list that removes a mailbox.
+async fn removing(world: &World, id: MailboxId) -> ListCommit {
+    let list = world.engine.load_list(world.account).await.unwrap();
+    ListCommit {
+        account: world.account,
+        expected: list.version,
+        version: list.version.next(),
+        upsert: Vec::new(),
+        remove: vec![id],
+        subscribe: Vec::new(),
+        unsubscribe: Vec::new(),
+        uid_validity_last: list.uid_validity_last,
+    }
+}
+
+impl CassandraEngine {
+    fn commit_id(&self) -> CommitId {
+        CommitId { id: self.mailboxes.cluster.new_id(), made: Instant::now() }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn contents_that_come_after_a_mailbox_was_erased_are_swept() {
+    let Some(keyspace) = Keyspace::new("erased").await else { return };
+    let (late, sweeper) = (keyspace.engine().await, keyspace.engine().await);
+    let world = World::new(&keyspace).await;
+    let mut folder = world.folder().await;
+    folder.commit(folder.appending(&[10])).await;
+    // A server has read the mailbox for this commit, and is stopped.
+    let commit = folder.appending(&[100, 300_000]);
+    let removal = removing(&world, folder.id).await;
+    assert_eq!(world.engine.commit_list(removal).await.unwrap(), CommitOutcome::Done);
+    suite::maintain(&sweeper).await;
+    assert_eq!(keyspace.contents().await, [0, 0, 0]);
+    assert!(late.commits.contents.write(late.commit_id(), &commit).await.unwrap());
+    assert_eq!(keyspace.contents().await, [2, 3, 2]);
+    suite::maintain(&sweeper).await;
+    assert_eq!(keyspace.contents().await, [0, 0, 0], "summaries, bodies or references stay for ever");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_far_above_all_uids_is_swept() {
+    let Some(keyspace) = Keyspace::new("above").await else { return };
+    let (late, sweeper) = (keyspace.engine().await, keyspace.engine().await);
+    let world = World::new(&keyspace).await;
+    let folder = world.folder().await;
+    // It reaches beyond the first 1,024 UIDs, and is not applied.
+    let commit = folder.appending(&[10; 1_100]);
+    assert!(late.commits.prepare(&commit).await.unwrap().is_some());
+    assert_eq!(keyspace.contents().await, [1_100; 3]);
+    suite::maintain(&sweeper).await;
+    assert_eq!(keyspace.contents().await, [0, 0, 0]);
+    folder.verify().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_never_outlives_its_last_reference() {
+    let Some(keyspace) = Keyspace::new("last").await else { return };
+    let (late, sweeper) = (keyspace.engine().await, keyspace.engine().await);
+    let world = World::new(&keyspace).await;
+    let mut folder = world.folder().await;
+    // A sweep comes between a reference and its body.
+    let (id, commit) = (late.commit_id(), folder.appending(&[300_000]));
+    late.commits.contents.write_references(id, &commit).await.unwrap();
+    assert_eq!(keyspace.contents().await, [0, 0, 1]);
+    suite::maintain(&sweeper).await;
+    assert_eq!(keyspace.contents().await, [0, 0, 0]);
+    late.commits.contents.write_records(id, &commit, Vec::new()).await.unwrap();
+    assert_eq!(keyspace.contents().await, [0, 2, 1], "a body without a reference");
+    suite::maintain(&sweeper).await;
+    assert_eq!(keyspace.contents().await, [0, 0, 0]);
+    // A sweep takes no body that was written a moment ago: it stays with its reference.
+    let before_us = now_us();
+    folder.commit(folder.appending(&[300_000])).await;
+    folder.commit(folder.expunging(&folder.uids())).await;
+    let (page, _) = sweeper.sweep.page_of_references(PagingState::start()).await.unwrap();
+    let dead = sweeper.sweep.dead_references(page).await.unwrap();
+    let owners = sweeper.sweep.owners_of(&dead).await.unwrap();
+    sweeper.sweep.release_all(dead, owners, before_us).await.unwrap();
+    assert_eq!(keyspace.contents().await, [0, 2, 1], "a body without a reference");
+    suite::maintain(&sweeper).await;
+    assert_eq!(keyspace.contents().await, [0, 0, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_was_lost_before_the_log_was_cut_is_unknown() {
+    let Some(keyspace) = Keyspace::new("forgotten").await else { return };
+    let late = keyspace.engine().await;
+    let world = World::new(&keyspace).await;
+    let mut folder = world.folder().await;
+    // It is applied, and its answer is lost.
+    let commit = folder.appending(&[100]);
+    let ready = late.commits.prepare(&commit).await.unwrap().unwrap();
+    assert_eq!(late.commits.apply(&commit, &ready).await.unwrap(), BatchOutcome::Applied);
+    folder.committed(&commit, None);
+    assert_eq!(late.commits.apply(&commit, &ready).await.unwrap(), BatchOutcome::Applied);
+    // Another one came first, and the log shows it.
+    let stale = folder.appending(&[200]);
+    let overtaken = late.commits.prepare(&stale).await.unwrap().unwrap();
+    folder.commit(folder.appending(&[300])).await;
+    assert_eq!(late.commits.apply(&stale, &overtaken).await.unwrap(), BatchOutcome::Overtaken);
+    // Others cut the log: one commit takes the mod-sequence as far as thousands would.
+    let mut ahead = folder.appending(&[400]);
+    ahead.head.modseq = ModSeq::new(10_000).unwrap();
+    folder.commit(ahead).await;
+    assert_eq!(late.commits.apply(&commit, &ready).await.unwrap(), BatchOutcome::Forgotten);
+    assert_eq!(late.commits.apply(&stale, &overtaken).await.unwrap(), BatchOutcome::Forgotten);
+    folder.verify().await;
+    world.check().await;
+}
+
+/// What the database has to do for each kind of mail into a mailbox of so many messages that nobody
+/// has open.
+async fn costs(keyspace: &Keyspace, messages: usize) -> Vec<(&'static str, Work)> {
+    let world = World::new(keyspace).await;
+    let (mut source, mut target) = (world.folder().await, world.folder().await);
+    source.commit(source.appending(&[10; 10])).await;
+    while target.uids().count() < messages as u64 {
+        let more = (messages - target.uids().count() as usize).min(1_000);
+        target.commit(target.appending(&vec![10; more])).await;
+    }
+    let engine = Arc::new(keyspace.engine().await);
+    let counted = Arc::clone(&engine);
+    let work = || counted.mailboxes.cluster.counters.so_far();
+    let store = Store::new(engine, StoreOptions::default());
+    let opened = store.open(source.id).await.unwrap();
+    let closed = store.destination(target.id);
+    let message = || IncomingMessage {
+        bytes: vec![b'x'; 4_096].into(),
+        summary: vec![b's'; 500].into(),
+        body: store.new_body_id(),
+        flags: Vec::new(),
+        date: 1,
+        saved: None,
+    };
+    let mut costs = Vec::new();
+    for what in ["first message", "next message", "COPY of three", "MOVE of three"] {
+        let before = work();
+        match what {
+            "COPY of three" => drop(closed.copy_from(&opened, &NumSet::range(1, 3)).await.unwrap()),
+            "MOVE of three" => drop(opened.move_to(&NumSet::range(4, 6), &closed).await.unwrap()),
+            _ => drop(closed.append(vec![message()]).await.unwrap()),
+        }
+        costs.push((what, work().since(before)));
+    }
+    assert_eq!(
+        world.engine.heads(&[target.id]).await.unwrap().remove(0).unwrap().counts.messages as usize,
+        messages + 8
+    );
+    costs
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_into_a_closed_mailbox_costs_the_same_at_any_size() {
+    let Some(mut keyspace) = Keyspace::new("cost").await else { return };
+    // As in service: the sweep has patience.
+    keyspace.0.sweep_after = Duration::from_secs(3600);
+    let few = costs(&keyspace, 100).await;
+    for (what, work) in &few {
+        println!("{what}: {work:?}");
+    }
+    // The last chunk has 100 rows here, too.
+    let many = costs(&keyspace, 100 * 128 + 100).await;
+    assert_eq!(few, many);
+    // Opening reads all of it, or nothing was counted.
+    let engine = keyspace.engine().await;
+    let world = World::new(&keyspace).await;
+    let mut folder = world.folder().await;
+    folder.commit(folder.appending(&[10; 1_000])).await;
+    let before = engine.mailboxes.cluster.counters.so_far();
+    engine.load(folder.id, &mut |_| {}).await.unwrap();
+    assert_eq!(engine.mailboxes.cluster.counters.so_far().since(before).rows, 1 + 1_000_u64.div_ceil(128));
 }

@@ -155,6 +155,8 @@ fn make_parts(dir: &Path, options: &Options) -> Result<()> {
         return Ok(());
     }
     format::may_be_made(dir)?;
+    // A command may have the store open though somebody removed its `format`.
+    let _index = format::lock_index(dir, Access::Alone)?;
     // What a process left that ended while it made a store: nothing was acknowledged.
     match std::fs::remove_dir_all(dir.join("index")) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(unavailable(e)),

@@ -107,7 +107,7 @@ pub fn formats(data: &[u8]) {
 
 /// The pages of an index, without LMDB.
 pub fn index_pages(data: &[u8]) {
-    let place = Place::make();
+    let place = ScratchDir::make();
     let path = place.0.join("data.mdb");
     if std::fs::write(&path, data).is_ok() {
         pages::walk_any(&path);
@@ -116,7 +116,7 @@ pub fn index_pages(data: &[u8]) {
 
 /// The redo of a tail at an opening: bytes as they are, or in records whose heads are in order.
 pub fn tail(data: &[u8]) {
-    let (place, sample) = (Place::make(), sample());
+    let (place, sample) = (ScratchDir::make(), sample());
     sample.put(&place.0, |pack| {
         pack.truncate(sample.end);
         pack.extend(records(data, sample.store, sample.end, sample.seq));
@@ -127,7 +127,7 @@ pub fn tail(data: &[u8]) {
 
 /// A rebuild of a pack of any bytes, or of any records, with and without the old index.
 pub fn any_pack(data: &[u8]) {
-    let (place, sample) = (Place::make(), sample());
+    let (place, sample) = (ScratchDir::make(), sample());
     let (without_index, data) =
         data.split_first().map_or((false, data), |(flag, rest)| (flag & 2 != 0, rest));
     sample.put(&place.0, |pack| {
@@ -195,9 +195,9 @@ fn open_and_check(dir: &Path) {
 }
 
 /// A directory that is removed at the end.
-struct Place(PathBuf);
+struct ScratchDir(PathBuf);
 
-impl Place {
+impl ScratchDir {
     fn make() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let memory = Path::new("/dev/shm");
@@ -209,7 +209,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -240,7 +240,7 @@ impl Sample {
 fn sample() -> &'static Sample {
     static SAMPLE: OnceLock<Sample> = OnceLock::new();
     SAMPLE.get_or_init(|| {
-        let place = Place::make();
+        let place = ScratchDir::make();
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let engine = LmdbEngine::open(&place.0, options()).expect("a new store");
         let (end, seq) = runtime.block_on(async {

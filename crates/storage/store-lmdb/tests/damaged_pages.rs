@@ -291,6 +291,31 @@ async fn a_check_in_slices_finds_what_a_whole_one_finds() {
 }
 
 #[tokio::test]
+async fn a_check_names_what_a_busy_store_kept_it_from() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = store(dir.path(), small()).await;
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let inbox = *world.boxes.keys().next().unwrap();
+    let mut is_quiet = true;
+    // The first mailbox was read. Another one follows, in another slice.
+    let mut deliver = |share: f64| {
+        if share < 0.8 || !is_quiet {
+            return;
+        }
+        is_quiet = false;
+        let delivery = async { world.append(&engine, inbox, &[body(1, 100)]).await.unwrap() };
+        let deliver = || tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(delivery);
+        std::thread::scope(|scope| scope.spawn(deliver).join().unwrap());
+    };
+    let report = engine.check_in_slices(1, &mut deliver).await.unwrap();
+    assert!(!is_quiet);
+    assert_eq!(report.faults, [""; 0]);
+    assert!(report.left_out[0].contains("References of bodies"), "{:?}", report.left_out);
+    let report = engine.check_in_slices(1, &mut |_| {}).await.unwrap();
+    assert_eq!((report.faults, report.left_out), (Vec::new(), Vec::new()));
+}
+
+#[tokio::test]
 async fn what_lies_behind_a_damaged_record_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let world = store(dir.path(), small()).await;

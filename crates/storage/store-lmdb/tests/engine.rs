@@ -6,7 +6,7 @@
 mod world;
 
 use bytes::Bytes;
-use posthaste_mail_model::{BodyId, FlagSet, Id, ModSeq};
+use posthaste_mail_model::{BodyId, FlagSet, Id, ModSeq, Uid};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{CommitOutcome, Engine, StoreError};
 use posthaste_store_lmdb::LmdbEngine;
@@ -90,6 +90,9 @@ async fn a_commit_against_an_old_state_leaves_no_trace() {
     stale.expected = ModSeq::ZERO;
     assert_eq!(engine.commit(stale.clone()).await.unwrap(), CommitOutcome::Conflict);
     assert!(engine.read_body(BodyId(Id::new(9, 9)), 0..1).await.is_err());
+    let mut lowering = world.appending(inbox, &[]);
+    lowering.head.uid_next = Uid::MIN;
+    assert!(matches!(engine.commit(lowering).await, Err(StoreError::Refused(_))));
     stale.mailbox = posthaste_mail_model::MailboxId(Id::new(9, 9));
     assert!(matches!(engine.commit(stale).await, Err(StoreError::NoMailbox(_))));
     // A copy of an expunged message.

@@ -387,3 +387,39 @@ async fn a_rebuild_needs_the_store_for_itself() {
     engine.close();
     rebuild(&lock, &small(), Rebuild::Force, &mut |_| {}).unwrap();
 }
+
+/// A name that is removed beside a running command lets nobody in: what it acknowledges would go
+/// into an index that is not the store's any more.
+#[tokio::test]
+async fn removing_the_format_beside_a_command_lets_nobody_in() {
+    for has_mail in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+        let mut world = World::new();
+        let mut inbox = None;
+        if has_mail {
+            inbox = Some(world.create(&engine, "INBOX").await.unwrap());
+            world.append(&engine, inbox.unwrap(), &[body(0, 400)]).await.unwrap();
+        }
+        let format = dir.path().join("format");
+        let whole = std::fs::read(&format).unwrap();
+        std::fs::remove_file(&format).unwrap();
+        let lock = EngineLock::acquire(dir.path()).unwrap();
+        let refusal = rebuild(&lock, &small(), Rebuild::Force, &mut |_| {}).unwrap_err().to_string();
+        let why = if has_mail { "another process has the store open" } else { "no store is here" };
+        assert!(refusal.contains(why), "{refusal}");
+        // Nor is a new store made in its place.
+        LmdbEngine::open(dir.path(), small()).unwrap_err();
+        assert!(!format.exists());
+        match inbox {
+            Some(inbox) => world.append(&engine, inbox, &[body(1, 400)]).await.unwrap(),
+            None => world.create(&engine, "INBOX").await.map(|_| CommitOutcome::Done).unwrap(),
+        };
+        engine.close();
+        // Once the command has ended, the packs say what the file was.
+        rebuild(&lock, &small(), Rebuild::UnlessFaulty, &mut |_| {}).unwrap();
+        assert_eq!(std::fs::read(&format).unwrap(), whole);
+        let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+        world.verify(&engine).await;
+    }
+}

@@ -120,6 +120,8 @@ pub struct Report {
     pub reclaimed_bytes: u64,
     /// One sentence per fault, each naming the record. Empty means that no fault was found.
     pub faults: Vec<String>,
+    /// One sentence for each part that was left out.
+    pub left_out: Vec<String>,
 }
 
 /// A storage engine. The module's documentation says what all calls guarantee.

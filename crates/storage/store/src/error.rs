@@ -85,7 +85,7 @@ const NAMED_RANGES_MAX: usize = 20;
 
 /// The first ranges of a set, for an error text, and how many more there are.
 pub fn named_ranges(uids: &NumSet) -> String {
-    let named = NumSet::from_ranges(uids.ranges().iter().copied().take(NAMED_RANGES_MAX));
+    let named: NumSet = NumSet::from_ranges(uids.ranges().iter().copied().take(NAMED_RANGES_MAX));
     match uids.count() - named.count() {
         0 => named.to_string(),
         more => format!("{named} and {more} more"),

@@ -25,11 +25,11 @@ use crate::list::{MailboxEntry, MailboxList};
 pub(crate) struct Followers {
     /// How many accounts are followed.
     count: AtomicUsize,
-    known: RwLock<Known>,
+    known: RwLock<FollowedAccounts>,
 }
 
 #[derive(Default)]
-struct Known {
+struct FollowedAccounts {
     accounts: BTreeMap<AccountId, Slot>,
     /// Whose a mailbox is, of the accounts followed.
     owners: HashMap<MailboxId, AccountId>,
@@ -355,7 +355,7 @@ impl Followers {
             return;
         }
         let mut known = self.known.write();
-        let Known { accounts, owners } = &mut *known;
+        let FollowedAccounts { accounts, owners } = &mut *known;
         let Some(slot) = accounts.get(&list.account) else { return };
         let mut state = slot.followed.state.lock();
         if state.list.version >= list.version {

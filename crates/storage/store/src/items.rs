@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use posthaste_mail_model::{BodyId, MailboxId, NumSet, Uid};
+use posthaste_mail_model::{BodyId, MailboxId, NumSet, SeqNum, Uid};
 
 use crate::context::Context;
 use crate::engine::{Stored, SummaryOf, Unreadable, Visit};
@@ -114,7 +114,7 @@ impl Mailbox {
     /// The view with the RFC822.SIZE of these messages in all rows. Most views have it already.
     ///
     /// A message that cannot be converted keeps the octets that were sent.
-    pub async fn sized(&self, view: &Arc<View>, seqs: &NumSet) -> Result<Arc<View>> {
+    pub async fn sized(&self, view: &Arc<View>, seqs: &NumSet<SeqNum>) -> Result<Arc<View>> {
         if view.counts().without_items() == 0 {
             return Ok(Arc::clone(view));
         }

@@ -52,5 +52,5 @@ pub use pages::DirectoryPages;
 pub use row::Row;
 pub use served::Serve;
 pub use store::{ListDraft, Store};
-pub use transfer::{Compare, Places, Progress, Transfer};
+pub use transfer::{Compare, LeftOut, Places, Progress, Transfer};
 pub use view::{CHUNK_ROWS, Difference, Part, Rows, Runs, Totals, View, ViewBuilder};

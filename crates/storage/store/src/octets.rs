@@ -127,8 +127,9 @@ pub fn put_set(out: &mut Vec<u8>, set: &NumSet) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         #[test]

@@ -38,12 +38,12 @@ struct State {
     commits: u64,
     directory: BTreeMap<String, DirectoryEntry>,
     lists: BTreeMap<AccountId, MailboxList>,
-    mailboxes: BTreeMap<MailboxId, Held>,
+    mailboxes: BTreeMap<MailboxId, OracleMailbox>,
     bodies: BTreeMap<BodyId, Bytes>,
 }
 
 #[derive(Default, Clone)]
-struct Held {
+struct OracleMailbox {
     head: MailboxHead,
     messages: BTreeMap<Uid, Message>,
     expunged: Vec<(ModSeq, NumSet)>,
@@ -114,7 +114,7 @@ impl MemoryEngine {
 }
 
 impl State {
-    fn held(&self, mailbox: MailboxId) -> Result<&Held> {
+    fn held(&self, mailbox: MailboxId) -> Result<&OracleMailbox> {
         self.mailboxes.get(&mailbox).ok_or(StoreError::NoMailbox(mailbox))
     }
 

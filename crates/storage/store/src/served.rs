@@ -154,12 +154,14 @@ impl Served {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use posthaste_mail_model::{AccountId, MailboxId, NumSet, Uid};
+
     use super::*;
     use crate::form::Form;
     use crate::suite::{add_mailbox, new_id};
     use crate::{IncomingMessage, MemoryEngine, Store, StoreOptions};
-    use posthaste_mail_model::{AccountId, MailboxId, NumSet, Uid};
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Doubles the stored body, and counts how often. A summary is the length, as a number.
     #[derive(Default)]

@@ -4,7 +4,7 @@ use posthaste_directory::{MessageAnnotations, NewValue, Relocated, Scope};
 use posthaste_mail_model::{NumSet, Rights};
 use posthaste_store::{Copied, Moved};
 
-use super::reader::{ByUid, Found, Reader, VALUE_STEPS, refused};
+use super::reader::{ByUid, ReadValues, Reader, VALUE_STEPS, refused};
 use crate::heavy::Pace;
 use crate::reply::Failure;
 use crate::wire::Wire;
@@ -19,7 +19,7 @@ pub(crate) struct Carried<'s> {
 enum What {
     /// The user's own private values, and those that all share, as far as the rights in the target
     /// allow.
-    Values(Found, Rights),
+    Values(ReadValues, Rights),
     /// What all users keep of them: the messages stay in their account.
     All(&'static [Scope]),
 }

@@ -34,7 +34,7 @@ const WRITTEN_AT_ONCE: usize = 4096;
 pub(super) const VALUE_STEPS: u64 = 500;
 
 /// Values that were read, and the memory for them.
-pub(crate) struct Found {
+pub(crate) struct ReadValues {
     pub(crate) by_uid: ByUid,
     pub(crate) paid: Option<BytePermit>,
 }
@@ -85,17 +85,21 @@ impl<'s> Reader<'s> {
     }
 
     /// What the reader sees of these messages.
-    pub(crate) async fn read(self, uids: &NumSet) -> Result<Found, Failure> {
+    pub(crate) async fn read(self, uids: &NumSet) -> Result<ReadValues, Failure> {
         self.read_for(Some(uids), &|all| all.octets() as u64).await
     }
 
     /// What the reader sees of all messages.
-    pub(crate) async fn read_all(self) -> Result<Found, Failure> {
+    pub(crate) async fn read_all(self) -> Result<ReadValues, Failure> {
         self.read_for(None, &|all| all.octets() as u64).await
     }
 
     /// The same, with memory for what is made of it.
-    pub(super) async fn read_for(self, uids: Option<&NumSet>, made: &Made<'_>) -> Result<Found, Failure> {
+    pub(super) async fn read_for(
+        self,
+        uids: Option<&NumSet>,
+        made: &Made<'_>,
+    ) -> Result<ReadValues, Failure> {
         let by_uid = self.collect(uids).await?;
         let (mut octets, mut pace) = (0, Pace::default());
         for values in by_uid.values() {
@@ -103,7 +107,7 @@ impl<'s> Reader<'s> {
             pace.worked(VALUE_STEPS * (values.len() as u64 + 1)).await;
         }
         let paid = self.pay(octets).await?;
-        Ok(Found { by_uid, paid })
+        Ok(ReadValues { by_uid, paid })
     }
 
     /// What the reader sees of these messages, in the memory that an earlier reading has.

@@ -13,7 +13,7 @@ use posthaste_imap_codec::{AnnotationItem, ValueAttribute, ValueKind, ValueScope
 use posthaste_mail_model::NumSet;
 use posthaste_net::BytePermit;
 
-use super::reader::{ByUid, Found, Reader, scope_of};
+use super::reader::{ByUid, ReadValues, Reader, scope_of};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 
@@ -81,7 +81,7 @@ pub(crate) async fn render(
     }
     // The values, and the text of all items: it is held until the last message is printed.
     let made = |all: &MessageAnnotations| wanted.iter().map(|item| text_max(item, all)).sum();
-    let Found { by_uid, mut paid } = reader.read_for(Some(uids), &made).await?;
+    let ReadValues { by_uid, mut paid } = reader.read_for(Some(uids), &made).await?;
     let mut pace = Pace::default();
     let mut all = Vec::with_capacity(wanted.len());
     for item in wanted {

@@ -11,7 +11,7 @@ use posthaste_imap_codec::command::{AppendContent, AppendText, CatenatePart};
 use posthaste_imap_codec::response::Code;
 use posthaste_net::{BytePermit, Holder};
 
-use super::urlauth::reader;
+use super::urlauth::{bad_url, reader};
 use crate::reply::{Failure, Reply};
 use crate::session::{ROOM_WITHIN, Session, no_room};
 
@@ -27,15 +27,6 @@ pub(super) struct Assembly {
 enum Piece {
     Text(Bytes),
     Found(UrlPart),
-}
-
-/// RFC 4469 §4: the URL, and why it cannot be used.
-pub(super) fn bad(url: &str, why: &str) -> Failure {
-    let mut text = why.to_owned();
-    if let Some(first) = text.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    Reply::no(Code::BadUrl(url.to_owned()), text).into()
 }
 
 impl Assembly {
@@ -65,7 +56,7 @@ impl Assembly {
                 CatenatePart::Text(AppendText { data, .. }) => Piece::Text(data),
                 CatenatePart::Url(url) => match delivery.find_url(reader(session)?, &url).await {
                     Ok(part) => Piece::Found(part),
-                    Err(UrlRefusal::Bad(why)) => return Err(bad(&url, &why)),
+                    Err(UrlRefusal::Bad(why)) => return Err(bad_url(&url, &why)),
                     Err(UrlRefusal::Failed(error)) => return Err(error.into()),
                 },
             };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use posthaste_imap_codec::command::SortKey;
 use posthaste_imap_codec::response::{Address, Code};
 use posthaste_imap_codec::{EnvelopeList, first_address};
-use posthaste_mail_model::{AccountId, NumSet};
+use posthaste_mail_model::{AccountId, NumSet, SeqNum};
 use posthaste_mime_summary::{SummaryRef, decode_words, fold_into, order_into};
 use posthaste_net::BytePermit;
 use posthaste_store::named_ranges;
@@ -45,7 +45,7 @@ pub(super) struct Wanted {
 pub(super) struct Gathered {
     /// The sequence numbers, in order. A message that was expunged when its summary was needed is
     /// left out.
-    pub(super) seqs: NumSet,
+    pub(super) seqs: NumSet<SeqNum>,
     /// The UIDs, in the same order.
     pub(super) uids: Vec<u32>,
     /// The keys.
@@ -67,7 +67,7 @@ pub(crate) struct Source<'s> {
 /// Gathers the keys of messages of the announced view.
 pub(super) async fn gather(
     source: Source<'_>,
-    found: &NumSet,
+    found: &NumSet<SeqNum>,
     wanted: &Wanted,
     pace: &mut Pace,
 ) -> Result<Gathered, Failure> {

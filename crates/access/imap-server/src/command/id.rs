@@ -28,7 +28,7 @@ fn shown(fields: &[(String, Option<String>)]) -> String {
 
 pub(super) fn run(session: &mut Session, fields: Option<Vec<(String, Option<String>)>>) -> Reply {
     if let Some(fields) = fields {
-        let peer = session.wire.connection().peer();
+        let peer = session.wire.peer().address;
         tracing::info!(%peer, client = shown(&fields), "client identified itself");
         let is_name = |(key, _): &&(String, Option<String>)| key.eq_ignore_ascii_case("name");
         if let Some((_, Some(name))) = fields.iter().find(is_name) {

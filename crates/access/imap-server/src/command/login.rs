@@ -40,7 +40,7 @@ pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply,
         let code = Code::Referral(vec![referral.url.clone()]);
         return Err(Reply::no(code, "Your mailboxes are on another server").into());
     }
-    let peer = session.wire.connection().peer().ip();
+    let peer = session.wire.peer().address.ip();
     let Some(share) = session.service.accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
         // It is no failed login, but a client that tries again and again has to connect again too.
         session.bad_commands += 1;
@@ -50,11 +50,10 @@ pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply,
         );
     };
     session.service.delivery.mailboxes(account.id).await?;
-    session.wire.belongs_to(share);
     session.wire.set_login_within(None);
     session.source().succeeded(&login);
     let lease = session.service.directory.lease(&login);
-    session.wire.ends_with(LoginEnd::new(lease.signal()));
+    session.wire.belongs_to(share, LoginEnd::new(lease.signal()));
     session.lease = Some(lease);
     session.login = Some(login.account);
     session.bad_before_login = session.bad_commands;
@@ -83,7 +82,7 @@ pub(super) async fn note_refusal(session: &mut Session, name: &str, error: &Logi
     session.source().failed(name, &error.failure);
     // A client that guesses passwords has to connect again after a few tries.
     session.bad_commands += 1;
-    let (mut shutdown, clock) = (session.shutdown.clone(), session.wire.connection().clock());
+    let (mut shutdown, clock) = (session.shutdown.clone(), session.wire.clock());
     tokio::select! {
         () = clock.sleep(error.delay) => {}
         () = shutdown.requested() => {}
@@ -114,8 +113,9 @@ pub(super) fn refusal(failure: &LoginFailure) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_imap_codec::response::StatusKind;
+
+    use super::*;
 
     #[test]
     fn every_refusal_has_its_code() {

@@ -65,6 +65,8 @@ use crate::reply::{Failure, Reply, Verdict};
 use crate::session::{Next, Session};
 use crate::table::{Legal, Rule, rule_of, uses_numbers};
 
+pub(crate) use crate::reply::DONE;
+
 /// Executes a command and answers it.
 pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<Next, NetError> {
     let Command { tag, body } = command;
@@ -154,9 +156,6 @@ async fn finish(
     session.wire.say_status(reply.status(Some(tag)));
     Ok(Next::Command)
 }
-
-/// The tagged OK of a command that needs no further text.
-pub(crate) const DONE: Reply = Reply::ok("");
 
 /// A command in a mailbox of another account: the present rights count (RFC 4314).
 async fn run_renewed(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Reply, Failure> {

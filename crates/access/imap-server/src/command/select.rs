@@ -44,7 +44,7 @@ pub(super) async fn run(
         account: &session.login()?.name,
         folder: &shown.name,
         items: opened.view().exists(),
-        client: session.wire.connection().peer().ip(),
+        client: session.wire.peer().address.ip(),
         protocol: "imap",
     });
     let owner = place.account().cloned().map(Box::new);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use posthaste_imap_codec::command::{SearchReturn, SortArgs, SortCriterion, SortKey};
 use posthaste_imap_codec::response::Esearch;
 use posthaste_imap_codec::{Numbering, PageRange, Tag, print};
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::{NumSet, SeqNum};
 
 use super::gather::{Gathered, Source, Wanted, dates, gather, text_key};
 use super::search;
@@ -128,7 +128,7 @@ impl Sorted {
 
 async fn sort(
     source: Source<'_>,
-    found: &NumSet,
+    found: &NumSet<SeqNum>,
     criteria: &[SortCriterion],
     (scores, ranks): (Option<Scores>, &[Ranks]),
     pace: &mut Pace,

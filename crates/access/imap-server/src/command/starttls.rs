@@ -9,14 +9,13 @@ use crate::session::{Next, Session};
 pub(super) async fn run(session: &mut Session, tag: Tag) -> Result<Next, NetError> {
     let Some(certificates) = session.service.certificates.clone().filter(|_| session.may_start_tls()) else {
         session.bad_commands += 1;
-        let text =
-            if session.wire.connection().is_encrypted() { "TLS is active" } else { "TLS is not available" };
+        let text = if session.wire.is_encrypted() { "TLS is active" } else { "TLS is not available" };
         session.wire.say_status(Reply::bad(text).status(Some(tag)));
         return Ok(Next::Command);
     };
     // Bytes that arrived in plaintext behind the command must not count as encrypted
     // (CVE-2011-0411).
-    if session.wire.connection().has_input() {
+    if session.wire.has_input() {
         session
             .wire
             .say_status(Reply::bad("Nothing may follow STARTTLS before its answer").status(Some(tag)));

@@ -21,7 +21,7 @@ pub(super) async fn run(session: &mut Session, tag: Tag) -> Result<Next, NetErro
     let reply = end_login(session);
     session.wire.say_status(reply.status(Some(tag)));
     // RFC 8437 §4.1: compression ends with the CRLF of this answer.
-    if session.wire.connection().is_compressed() {
+    if session.wire.is_compressed() {
         session.wire.end_deflate().await?;
     }
     Ok(Next::Command)

@@ -38,6 +38,15 @@ pub(super) fn reader(session: &Session) -> Result<UrlReader<'_>, Failure> {
     })
 }
 
+/// RFC 4469 §4: the URL, and why it cannot be used.
+pub(super) fn bad_url(url: &str, why: &str) -> Failure {
+    let mut text = why.to_owned();
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    Reply::no(Code::BadUrl(url.to_owned()), text).into()
+}
+
 /// GENURLAUTH: RFC 4467 §8. All URLs are authorised, or none.
 pub(super) async fn generate(session: &mut Session, urls: &[(String, String)]) -> Result<Reply, Failure> {
     let mut authorised = Vec::with_capacity(urls.len());
@@ -46,7 +55,7 @@ pub(super) async fn generate(session: &mut Session, urls: &[(String, String)]) -
         let delivery = &session.service.delivery;
         authorised.push(match delivery.authorise_url(reader(session)?, rump).await {
             Ok(url) => url,
-            Err(UrlRefusal::Bad(why)) => return Err(super::catenate::bad(rump, &why)),
+            Err(UrlRefusal::Bad(why)) => return Err(bad_url(rump, &why)),
             Err(UrlRefusal::Failed(error)) => return Err(error.into()),
         });
     }

@@ -225,7 +225,7 @@ pub(super) struct Walk<'v> {
 
 impl<'v> Walk<'v> {
     /// A walk over these messages of a view, in order.
-    pub(super) fn new(mailbox: &'v Mailbox, view: &'v View, seqs: &'v NumSet) -> Self {
+    pub(super) fn new(mailbox: &'v Mailbox, view: &'v View, seqs: &'v NumSet<SeqNum>) -> Self {
         Self {
             mailbox,
             runs: view.runs(seqs),

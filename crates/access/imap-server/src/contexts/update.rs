@@ -6,7 +6,7 @@
 
 use posthaste_imap_codec::Numbering;
 use posthaste_imap_codec::response::{Update, UpdateKind};
-use posthaste_mail_model::{AccountId, FlagSet, NumSet};
+use posthaste_mail_model::{AccountId, FlagSet, NumSet, SeqNum};
 use posthaste_store::{Difference, StoreError, View};
 
 use super::ordered::Run;
@@ -167,7 +167,7 @@ impl Context {
         wire: &mut Wire,
         source: Source<'_>,
         step: &Step<'_>,
-        due: &NumSet,
+        due: &NumSet<SeqNum>,
     ) -> Result<Looked, Failure> {
         // Nothing that `kept` lets through depends on the time.
         let question = Question::compile(&self.key, source.selected, 0)?;
@@ -265,7 +265,7 @@ impl Context {
 
 /// The changed messages whose change may matter to criteria. A flag that no key names does not, so
 /// a search for a text reads no message again because it was seen.
-async fn concerned(step: &Step<'_>, watched: Watched) -> NumSet {
+async fn concerned(step: &Step<'_>, watched: Watched) -> NumSet<SeqNum> {
     let Step { old, new, diff } = step;
     if watched.modseq || diff.changed.is_empty() {
         return diff.changed.clone();

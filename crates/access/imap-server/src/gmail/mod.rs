@@ -91,8 +91,9 @@ pub(crate) fn labels_of(table: &KeywordTable, flags: FlagSet) -> Vec<Flag> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_mail_model::Id;
+
+    use super::*;
 
     #[test]
     fn numbers_fit_a_signed_one() {

@@ -1,39 +1,22 @@
 //! Logins: USER and PASS, and the exchange of AUTH (RFC 5034 §4). Base 64 and `*` are POP3's, the
 //! rest is the directory's.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use posthaste_delivery::{DeliveryError, Opening};
-use posthaste_directory::sasl::{Channel, Exchange, Plaintext, Step};
+use posthaste_directory::sasl::{Exchange, Step};
 use posthaste_directory::{Account, Client, Login, LoginError, Service, Source};
 use posthaste_mail_model::{MailboxName, Secret};
-use posthaste_net::{Connection, LoginEnd, NetError};
+use posthaste_net::{LoginEnd, NetError};
 use posthaste_store::StoreError;
 
+use super::channel::channel;
 use super::{Driver, Inbox, Line, Next};
 use crate::command::{self, SyntaxError};
 use crate::maildrop::Maildrop;
-use crate::options::{ClearTextLogin, Pop3Options};
 use crate::session::Refusal;
-
-/// The facts of the connection that the directory needs.
-pub(super) fn channel(options: &Pop3Options, connection: &Connection) -> Channel {
-    let peer = connection.peer().ip().to_canonical();
-    let (plaintext, scram) =
-        (allowed(options.clear_text_login, peer), allowed(options.clear_text_scram, peer));
-    Channel::of(connection, Service::Pop3, plaintext, scram)
-}
-
-fn allowed(where_: ClearTextLogin, peer: IpAddr) -> Plaintext {
-    match where_ {
-        ClearTextLogin::Loopback if peer.is_loopback() => Plaintext::Allowed,
-        ClearTextLogin::Always => Plaintext::Allowed,
-        ClearTextLogin::Never | ClearTextLogin::Loopback => Plaintext::Refused,
-    }
-}
 
 /// How an exchange ends before the directory ends it.
 enum Cut {

@@ -4,6 +4,7 @@
 //! Answers are gathered while commands wait in the input (PIPELINING, RFC 2449 §6.6). They leave
 //! before the session waits for anything.
 
+mod channel;
 mod login;
 mod retrieve;
 
@@ -305,7 +306,7 @@ impl Driver {
 
 /// The facts of its connection that the session needs.
 fn link(service: &Pop3Service, connection: &Connection) -> Link {
-    let channel = login::channel(&service.options, connection);
+    let channel = channel::channel(&service.options, connection);
     Link {
         encrypted: connection.is_encrypted(),
         stls: service.certificates.is_some(),

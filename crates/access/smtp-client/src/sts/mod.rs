@@ -56,7 +56,7 @@ struct Inner {
 
 #[derive(Default)]
 struct Table {
-    policies: HashMap<String, Kept>,
+    policies: HashMap<String, CachedPolicy>,
     /// Ids that could not be fetched, and when. Forgotten when there are too many.
     failed: HashMap<String, (String, i64)>,
 }
@@ -91,14 +91,14 @@ impl Table {
 /// A policy that was fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+struct CachedPolicy {
     id: String,
     /// Unix seconds.
     fetched: i64,
     policy: Policy,
 }
 
-impl Kept {
+impl CachedPolicy {
     fn ends(&self) -> i64 {
         self.fetched.saturating_add(self.policy.max_age)
     }
@@ -111,7 +111,7 @@ impl Kept {
 
 /// The state of a domain's policy.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Found {
+pub(crate) struct DomainPolicy {
     /// The policy that counts.
     pub policy: Option<Policy>,
     /// Why a newer one could not be had, for reports.
@@ -169,10 +169,10 @@ impl Sts {
     }
 
     /// The policy of a domain that counts now.
-    pub(crate) async fn policy(&self, dns: &Dns, domain: &str) -> Found {
+    pub(crate) async fn policy(&self, dns: &Dns, domain: &str) -> DomainPolicy {
         let now = unix_s();
         let kept = self.inner.table.lock().policies.get(domain).filter(|kept| kept.ends() > now).cloned();
-        let of_kept = || Found { policy: kept.as_ref().map(|kept| kept.policy.clone()), fault: None };
+        let of_kept = || DomainPolicy { policy: kept.as_ref().map(|kept| kept.policy.clone()), fault: None };
         // RFC 8461 §5.1: without a record the policy that is kept still counts.
         let Some(id) = self.id(dns.resolver(), domain).await else { return of_kept() };
         if kept.as_ref().is_some_and(|kept| kept.id == id && !kept.is_old(now)) {
@@ -180,7 +180,7 @@ impl Sts {
         }
         let has_failed = |(failed, at): &(String, i64)| *failed == id && now - at < AGAIN;
         if self.inner.table.lock().failed.get(domain).is_some_and(has_failed) {
-            return Found {
+            return DomainPolicy {
                 fault: Some(Fault::Fetch("it could not be fetched minutes ago".into())),
                 ..of_kept()
             };
@@ -192,15 +192,15 @@ impl Sts {
         match fetch(tls, dns, domain, *port).await.and_then(parse) {
             Ok(policy) => {
                 tracing::info!(domain, id, mode = ?policy.mode, "MTA-STS: a policy was fetched");
-                self.keep(domain, Kept { id, fetched: now, policy: policy.clone() }).await;
-                Found { policy: Some(policy), fault: None }
+                self.keep(domain, CachedPolicy { id, fetched: now, policy: policy.clone() }).await;
+                DomainPolicy { policy: Some(policy), fault: None }
             }
             Err(fault) => {
                 tracing::info!(domain, id, ?fault, "MTA-STS: the policy cannot be fetched");
                 // A failed early renewal does no harm: the old policy still counts.
                 let is_same = kept.as_ref().is_some_and(|kept| kept.id == id);
                 self.note_failure(domain, id, now);
-                Found { fault: Some(fault).filter(|_| !is_same), ..of_kept() }
+                DomainPolicy { fault: Some(fault).filter(|_| !is_same), ..of_kept() }
             }
         }
     }
@@ -223,7 +223,7 @@ impl Sts {
         table.failed.insert(domain.to_owned(), (id, now));
     }
 
-    async fn keep(&self, domain: &str, kept: Kept) {
+    async fn keep(&self, domain: &str, kept: CachedPolicy) {
         let evicted = {
             let mut table = self.inner.table.lock();
             table.failed.remove(domain);
@@ -261,7 +261,7 @@ async fn fetch(tls: &TlsConnector, dns: &Dns, domain: &str, port: u16) -> Result
 }
 
 /// A record as domain and policy; none if it is damaged.
-fn read(entry: &DirectoryEntry) -> Option<(String, Kept)> {
+fn read(entry: &DirectoryEntry) -> Option<(String, CachedPolicy)> {
     let domain = entry.name.strip_prefix(PREFIX)?;
     Some((domain.to_owned(), serde_json::from_slice(&entry.value).ok()?))
 }
@@ -290,9 +290,9 @@ fn unix_s() -> i64 {
 mod tests {
     use super::*;
 
-    fn kept(max_age: i64) -> Kept {
+    fn kept(max_age: i64) -> CachedPolicy {
         let text = format!("version: STSv1\nmode: enforce\nmx: mx.test\nmax_age: {max_age}\n");
-        Kept { id: "1".into(), fetched: 0, policy: Policy::parse(&text).unwrap() }
+        CachedPolicy { id: "1".into(), fetched: 0, policy: Policy::parse(&text).unwrap() }
     }
 
     fn put(table: &mut Table, domain: &str, max_age: i64) {

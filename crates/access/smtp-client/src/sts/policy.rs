@@ -143,8 +143,9 @@ pub(crate) fn policy_id<'t>(texts: impl Iterator<Item = &'t str>) -> Option<Stri
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     /// RFC 8461 §3.2 has this example.
     const EXAMPLE: &str = "version: STSv1\r\nmode: enforce\r\nmx: mail.example.com\r\nmx: *.example.net\r\n\

@@ -6,7 +6,7 @@ use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
 use posthaste_filter::{Asked, Delivered, Envelope, Form, Refusals, RemoteClient};
 use posthaste_mime_summary::is_header_bounded;
-use posthaste_queue::{Envelope as Outgoing, Here, Missed, Return, Success, TlsWish, To};
+use posthaste_queue::{Envelope as Outgoing, Here, Missed, Notify, Return, Success, TlsWish, To};
 
 use super::Driver;
 use crate::Role;
@@ -28,43 +28,15 @@ impl Driver {
         let trace_len = incoming.header_len();
         let (message, _permit) = incoming.finish();
         let count = recipients.len();
-        let received = message.slice(trace_len.min(message.len())..);
-        // What follows keeps something for each field, or compares them with each other.
-        if !is_header_bounded(&received) {
-            tracing::info!(
-                id,
-                from = from.as_str(),
-                octets = received.len(),
-                "refused: its header is too large"
-            );
-            return self.session.refused(count, replies::header_too_large());
-        }
-        // The next hop takes a CR as the end of a line. So a CR in a field would begin another
-        // field, which was not checked here. LMTP peers pass on what others sent, and a script or
-        // a forward sends it on from here.
-        if has_bare_cr(&received) {
-            tracing::info!(id, from = from.as_str(), "refused: a CR without LF in its header");
-            return self.session.refused(count, replies::bare_cr());
-        }
-        let to = recipients.iter().map(|to| to.to.as_str()).collect();
-        let verified = match self.authored(id, &received).await {
-            Ok(()) => self.verified(id, message, trace_len, &from).await,
-            Err(refusal) => Err(refusal),
-        };
-        let checked = match verified {
-            Ok(verified) => self.scanned(id, verified, received, (from.as_str(), to)).await,
-            refused => refused,
-        };
-        let checked = match checked {
-            Ok(scanned) => self.milted(id, scanned, from.as_str(), &mut recipients).await,
-            refused => refused,
-        };
+        let checked = self.checked(id, (message, trace_len), &from, &mut recipients).await;
         let Verified { message, is_quarantined, client_name, .. } = match checked {
             Ok(checked) => checked,
             Err(refusal) => return self.session.refused(count, refusal),
         };
         let is_quarantined = is_quarantined || self.is_junk();
-        let (here, mut local, outgoing) = parted(outgoing(&from, &parameters), recipients);
+        let account = self.session.account().map(|account| account.name.as_str());
+        let envelope = Outgoing { account: account.map(str::to_owned), ..outgoing(&from, &parameters) };
+        let (here, mut local, mut outgoing) = parted(envelope, recipients);
         let refusals = match self.service.role {
             Role::Lmtp => Refusals::Each,
             _ if outgoing.to.is_empty() => Refusals::Together,
@@ -75,17 +47,28 @@ impl Driver {
             // A Unix socket has no port.
             ip: (peer.port() != 0).then(|| peer.ip().to_canonical()),
             host: client_name.as_deref(),
-            account: self.session.account().map(|account| account.name.as_str()),
+            account,
         };
-        // Somebody who did not log in may have named a stranger as the sender. No report returns
-        // all of the message to that address, here or where the message is sent on.
         if self.session.account().is_none() {
-            local.ret = Some(Return::Headers);
+            for envelope in [&mut local, &mut outgoing] {
+                return_headers(envelope);
+            }
+        }
+        if is_quarantined {
+            report_nothing(&mut outgoing);
         }
         let form = Form { binary: outgoing.binary, smtputf8: outgoing.smtputf8 };
         let (asked, tls) = (Asked::all(&local), outgoing.tls);
-        let envelope =
-            Envelope { from: from.as_str(), refusals, is_quarantined, tls, form, asked: &asked, client };
+        let envelope = Envelope {
+            from: from.as_str(),
+            refusals,
+            is_quarantined,
+            tls,
+            form,
+            asked: &asked,
+            client,
+            lease_end: None,
+        };
         let mut queued = None;
         if !outgoing.to.is_empty() {
             let reply = self.relay(id, &message, &outgoing).await;
@@ -100,15 +83,7 @@ impl Driver {
         let mut replies: Vec<Reply> = outcomes.iter().map(|one| replies::outcome(id, one)).collect();
         replies.extend(queued);
         let (sender, to) = (Outgoing { to: Vec::new(), ..local }, local.to);
-        let (mut reached, mut missed) = (Vec::new(), Vec::new());
-        for ((to, target), outcome) in to.into_iter().zip(&here).zip(&outcomes) {
-            match outcome {
-                Ok(Some(success)) => reached.push((*success, to)),
-                // Its sender has a report of the refusal, or wants none.
-                Ok(None) => {}
-                Err(error) => missed.push(Missed { to: addressed(to, target), failure: error.failure() }),
-            }
-        }
+        let (reached, missed) = sorted(to, &here, &outcomes);
         // Without a queue, and by LMTP, the client keeps the refused recipients.
         let is_taken_over = self.service.role != Role::Lmtp && self.service.sink.relays();
         if is_taken_over && is_delivered && !missed.is_empty() {
@@ -123,13 +98,52 @@ impl Driver {
         // Reports of success go out once the client will not send the message again.
         // Junk has a sender who perhaps did not send it.
         if !is_quarantined && self.session.reports() && replies.iter().all(|reply| !reply.is_refusal()) {
-            for success in Success::ALL {
-                let of_kind = reached.extract_if(.., |(of, _)| *of == success).map(|(_, to)| to);
-                let envelope = Outgoing { to: of_kind.collect(), ..sender.clone() };
-                self.service.sink.report_success(&message, &envelope, success).await;
-            }
+            self.report_success(&message, &sender, reached).await;
         }
         self.session.delivered(replies)
+    }
+
+    /// The message after all checks, or why it is refused. The received part begins behind our own
+    /// trace field.
+    async fn checked(
+        &self,
+        id: &str,
+        (message, trace_len): (Bytes, usize),
+        from: &ReversePath,
+        recipients: &mut Vec<Addressee>,
+    ) -> Result<Verified, Reply> {
+        let received = message.slice(trace_len.min(message.len())..);
+        // What follows keeps something for each field, or compares them with each other.
+        if !is_header_bounded(&received) {
+            tracing::info!(
+                id,
+                from = from.as_str(),
+                octets = received.len(),
+                "refused: its header is too large"
+            );
+            return Err(replies::header_too_large());
+        }
+        // The next hop takes a CR as the end of a line. So a CR in a field would begin another
+        // field, which was not checked here. LMTP peers pass on what others sent, and a script or
+        // a forward sends it on from here.
+        if has_bare_cr(&received) {
+            tracing::info!(id, from = from.as_str(), "refused: a CR without LF in its header");
+            return Err(replies::bare_cr());
+        }
+        self.authored(id, &received).await?;
+        let verified = self.verified(id, message, trace_len, from).await?;
+        let to = recipients.iter().map(|to| to.to.as_str()).collect();
+        let scanned = self.scanned(id, verified, received, (from.as_str(), to)).await?;
+        self.milted(id, scanned, from.as_str(), recipients).await
+    }
+
+    /// Reports of success to the sender, one for each kind.
+    async fn report_success(&self, message: &Bytes, sender: &Outgoing, mut reached: Vec<(Success, To)>) {
+        for success in Success::ALL {
+            let of_kind = reached.extract_if(.., |(of, _)| *of == success).map(|(_, to)| to);
+            let envelope = Outgoing { to: of_kind.collect(), ..sender.clone() };
+            self.service.sink.report_success(message, &envelope, success).await;
+        }
     }
 
     /// An outcome for each recipient here.
@@ -198,6 +212,20 @@ impl Driver {
     }
 }
 
+/// Recipients here that have the message, and those that missed it.
+fn sorted(to: Vec<To>, here: &[Target], outcomes: &[Delivered]) -> (Vec<(Success, To)>, Vec<Missed>) {
+    let (mut reached, mut missed) = (Vec::new(), Vec::new());
+    for ((to, target), outcome) in to.into_iter().zip(here).zip(outcomes) {
+        match outcome {
+            Ok(Some(success)) => reached.push((*success, to)),
+            // Its sender has a report of the refusal, or wants none.
+            Ok(None) => {}
+            Err(error) => missed.push(Missed { to: addressed(to, target), failure: error.failure() }),
+        }
+    }
+    (reached, missed)
+}
+
 /// A recipient as it can be found again. `postmaster` without a domain, and an address literal,
 /// mean something else at another connection.
 fn addressed(to: To, target: &Target) -> To {
@@ -224,6 +252,18 @@ fn parted(envelope: Outgoing, recipients: Vec<Addressee>) -> (Vec<Target>, Outgo
     (here, local, outgoing)
 }
 
+/// Somebody who did not log in may have named a stranger as the sender. No report returns all of
+/// the message to that address, here or where the message is sent on.
+fn return_headers(envelope: &mut Outgoing) {
+    envelope.ret = Some(Return::Headers);
+}
+
+/// The sender of junk is perhaps not who sent it: neither this server nor the next one reports
+/// anything to that address.
+fn report_nothing(envelope: &mut Outgoing) {
+    envelope.to.iter_mut().for_each(|to| to.notify = Some(Notify::NEVER));
+}
+
 /// The envelope of a transaction, without its recipients.
 fn outgoing(from: &ReversePath, parameters: &MailParameters) -> Outgoing {
     Outgoing {
@@ -235,5 +275,6 @@ fn outgoing(from: &ReversePath, parameters: &MailParameters) -> Outgoing {
         envid: parameters.envid.clone(),
         tls: if parameters.require_tls { TlsWish::Required } else { TlsWish::Policy },
         priority: parameters.priority.unwrap_or_default(),
+        account: None,
     }
 }

@@ -2,21 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::net::SocketAddr;
-
-use posthaste_net::{Clock, ClockHand, Stream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use posthaste_testkit::Piped;
 
 use super::test_service::service_with_ana;
 use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-struct Talk {
-    client: DuplexStream,
-    hand: ClockHand,
-    trigger: posthaste_net::ShutdownTrigger,
-}
+struct Talk(Piped);
 
 impl Talk {
     async fn begin(role: Role) -> Self {
@@ -24,37 +17,29 @@ impl Talk {
     }
 
     async fn with(service: Arc<SmtpService>) -> Self {
-        let (client, server) = tokio::io::duplex(4096);
-        let (clock, hand) = Clock::manual();
-        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let stream = Stream::over(server, address(40_000), address(25));
-        let (trigger, shutdown) = Shutdown::new();
-        tokio::spawn(service.serve(Connection::with_clock(stream, clock), shutdown));
-        let mut talk = Self { client, hand, trigger };
+        let piped = Piped::begin(4096, 25, |connection, shutdown| service.serve(connection, shutdown));
+        let mut talk = Self(piped);
         talk.expect("220 ").await;
         talk
     }
 
     /// Reads a reply, which must begin like this.
     async fn expect(&mut self, start: &str) {
-        let mut reply = Vec::new();
-        while !(reply.ends_with(b"\r\n") && last_line(&reply).get(3) == Some(&b' ')) {
-            let read = tokio::time::timeout(Duration::from_secs(30), self.client.read_u8());
-            reply.push(read.await.expect("a reply comes").expect("the session goes on"));
-        }
-        let reply = String::from_utf8(last_line(&reply).to_vec()).unwrap();
+        let is_whole = |said: &[u8]| said.ends_with(b"\r\n") && last_line(said).get(3) == Some(&b' ');
+        let reply = self.0.hear(is_whole).await;
+        let reply = String::from_utf8_lossy(last_line(reply.as_bytes()));
         assert!(reply.starts_with(start), "{reply:?} instead of {start:?}");
     }
 
     async fn ask(&mut self, line: &str, start: &str) {
-        self.client.write_all(format!("{line}\r\n").as_bytes()).await.unwrap();
+        self.0.send(format!("{line}\r\n").as_bytes()).await;
         self.expect(start).await;
     }
 
     /// Says NOOP for so long.
     async fn idle_for(&mut self, minutes: u32) {
         for _ in 0..minutes {
-            self.hand.advance(MINUTE).await;
+            self.0.advance(MINUTE).await;
             self.ask("NOOP", "250 ").await;
         }
     }
@@ -70,7 +55,7 @@ async fn commands_alone_hold_no_connection() {
     for role in [Role::Lmtp, Role::Submission, Role::Smtp] {
         let mut talk = Talk::begin(role).await;
         talk.idle_for(14).await;
-        talk.hand.advance(MINUTE).await;
+        talk.0.advance(MINUTE).await;
         talk.expect("421 4.4.2 ").await;
     }
 }
@@ -87,7 +72,7 @@ async fn a_message_or_a_login_begins_the_time_again() {
     talk.ask("A: b\r\n\r\n.", "250 ").await;
     talk.idle_for(14).await;
     talk.ask("MAIL FROM:<>", "250 ").await;
-    talk.hand.advance(MINUTE).await;
+    talk.0.advance(MINUTE).await;
     talk.expect("421 4.4.2 ").await;
 
     let mut talk = Talk::begin(Role::Submission).await;
@@ -120,13 +105,13 @@ async fn chunks_without_an_end_have_a_deadline_of_their_own() {
 async fn what_is_thrown_away_holds_no_connection() {
     for role in [Role::Lmtp, Role::Submission, Role::Smtp] {
         let mut talk = Talk::begin(role).await;
-        talk.client.write_all(b"BDAT 134217728\r\n").await.unwrap();
+        talk.0.send(b"BDAT 134217728\r\n").await;
         for _ in 0..14 {
-            talk.hand.advance(MINUTE).await;
-            talk.client.write_all(b"x").await.unwrap();
+            talk.0.advance(MINUTE).await;
+            talk.0.send(b"x").await;
             tokio::task::yield_now().await;
         }
-        talk.hand.advance(MINUTE).await;
+        talk.0.advance(MINUTE).await;
         talk.expect("421 4.4.2 ").await;
     }
 }
@@ -134,9 +119,9 @@ async fn what_is_thrown_away_holds_no_connection() {
 #[tokio::test]
 async fn what_is_thrown_away_does_not_delay_the_end() {
     let mut talk = Talk::begin(Role::Smtp).await;
-    talk.client.write_all(b"BDAT 134217728\r\nx").await.unwrap();
+    talk.0.send(b"BDAT 134217728\r\nx").await;
     tokio::task::yield_now().await;
-    talk.trigger.request();
+    talk.0.stop();
     talk.expect("421 4.3.2 ").await;
 }
 

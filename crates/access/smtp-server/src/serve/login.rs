@@ -4,24 +4,13 @@
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use posthaste_directory::{
     LoginError, Service, Source,
-    sasl::{Channel, Exchange, Plaintext, Step},
+    sasl::{Exchange, Step},
 };
-use posthaste_net::{Connection, NetError};
+use posthaste_net::NetError;
 
+use super::channel::channel;
 use super::{Driver, Line, Next, closing};
-use crate::{PlaintextAuth, SmtpOptions, command, session::Action};
-
-/// The facts of the connection that the directory needs.
-pub(super) fn channel(options: &SmtpOptions, connection: &Connection) -> Channel {
-    let peer = connection.peer().ip().to_canonical();
-    let allowed = |auth| match auth {
-        PlaintextAuth::LoopbackOnly if peer.is_loopback() => Plaintext::Allowed,
-        PlaintextAuth::Anywhere => Plaintext::Allowed,
-        PlaintextAuth::Never | PlaintextAuth::LoopbackOnly => Plaintext::Refused,
-    };
-    let (plaintext, scram) = (allowed(options.plaintext_auth), allowed(options.plaintext_scram));
-    Channel::of(connection, Service::Submission, plaintext, scram)
-}
+use crate::{command, session::Action};
 
 impl Driver {
     pub(super) async fn log_in(

@@ -5,6 +5,7 @@
 //! is waited for.
 
 mod author;
+mod channel;
 mod deliver;
 mod limits;
 mod login;
@@ -37,7 +38,7 @@ use crate::{
     Role,
     dots::DotReader,
     incoming::Incoming,
-    options::{DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX, SLICE_BYTES},
+    options::{COMMAND_OCTETS, DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX, SLICE_BYTES},
     reply::{Enhanced, Reply},
     service::SmtpService,
     session::{Action, Link, Session, store_failure},
@@ -126,7 +127,10 @@ impl Driver {
             peer: connection.peer(),
             tls: connection.tls(),
             starttls: service.certificates.is_some(),
-            mechanisms: sasl::mechanisms(&service.directory, &login::channel(&service.options, &connection)),
+            mechanisms: sasl::mechanisms(
+                &service.directory,
+                &channel::channel(&service.options, &connection),
+            ),
         };
         let session = Session::new(service.role, Arc::clone(&service.options), link);
         let message_due = connection.clock().now() + service.options.begin_within;
@@ -166,6 +170,7 @@ impl Driver {
             if self.act(action).await? == Next::End {
                 return self.flush().await;
             }
+            self.rest(COMMAND_OCTETS).await;
         }
     }
 
@@ -248,7 +253,7 @@ impl Driver {
         self.say(reply);
         self.flush().await?;
         self.connection.start_tls(&certificates, self.service.options.tls_within).await?;
-        let channel = login::channel(&self.service.options, &self.connection);
+        let channel = channel::channel(&self.service.options, &self.connection);
         let mechanisms = sasl::mechanisms(&self.service.directory, &channel);
         self.session.tls_started(self.connection.tls(), mechanisms);
         Ok(Next::Command)

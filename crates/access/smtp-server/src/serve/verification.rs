@@ -1,7 +1,7 @@
 //! A message from another host is verified before it is delivered.
 
 use bytes::Bytes;
-use posthaste_authentication::{Action, Client, Verdict};
+use posthaste_authentication::{Action, Client, Verdict, results};
 use posthaste_reporting::{Observation, PublishedPolicy, Row, SpfScope};
 
 use super::Driver;
@@ -31,6 +31,12 @@ impl Driver {
             }
             _ => {
                 let (client_name, memory) = (None, None);
+                // RFC 8601 §5: a user has written all of the message. Other hosts here are trusted
+                // to have removed such fields.
+                let message = match self.service.role {
+                    Role::Submission => results::without_own(&message, &self.service.options.host),
+                    Role::Smtp | Role::Lmtp => message,
+                };
                 return Ok(Verified { message, trace_len, is_quarantined: false, client_name, memory });
             }
         };

@@ -16,7 +16,7 @@ use posthaste_smtp_server::{MailSink, RelayRefusal, Role};
 use posthaste_store::StoreError;
 use tokio::net::TcpStream;
 
-use crate::talk::{LONG, Server, Setup, Talk};
+use crate::talk::{ANA, LONG, Server, Setup, Talk};
 
 /// A store whose disk is full, and whose directory is not.
 struct FullDisk(Delivery);
@@ -168,7 +168,11 @@ impl<const HAS_QUEUE: bool> MailSink for BenFails<HAS_QUEUE> {
         _: Here,
     ) -> Result<(), RelayRefusal> {
         let missed: Vec<_> = missed.iter().map(|one| one.to.address.as_str()).collect();
-        assert_eq!((missed.as_slice(), envelope.from.as_str()), (&["ben@example.org"][..], "x@example.net"));
+        assert_eq!(missed, ["ben@example.org"]);
+        // Who has logged in, and nobody else.
+        let from = envelope.from.as_str();
+        let submitter = (from != "x@example.net").then_some("ana@example.org");
+        assert_eq!(envelope.account.as_deref(), submitter, "{from}");
         assert!(message.starts_with(b"Received: "));
         match HAS_QUEUE {
             true => Ok(()),
@@ -207,6 +211,28 @@ async fn one_who_has_it_is_enough_where_a_queue_takes_over_the_others() {
     replies_for_ana_and_ben(|delivery| Arc::new(BenFails::<true>(delivery)), "250 2.0.0 Delivered, id …")
         .await;
     replies_for_ana_and_ben(|delivery| Arc::new(BenFails::<false>(delivery)), "452 4.3.1 …").await;
+}
+
+/// Copies that groups make of it later count for that account.
+#[tokio::test]
+async fn the_queue_learns_which_account_submitted_what_it_takes_over() {
+    let sink = Some((|delivery| Arc::new(BenFails::<true>(delivery))) as fn(Delivery) -> Arc<dyn MailSink>);
+    let server = Setup { sink, ..Setup::new(Role::Submission) }.start().await;
+    let mut client = server.connect().await;
+    let login = format!("S: 220 …\nC: EHLO a.example\nS* 250 HELP\nC: AUTH PLAIN {ANA}\nS: 235 …");
+    client.play(&login).await;
+    client
+        .play(
+            "C: MAIL FROM:<info@example.org>
+             C: RCPT TO:<ben@example.org>
+             C: RCPT TO:<ana@example.org>
+             C: BDAT 0 LAST
+             S: 250 2.1.0 …
+             S: 250 2.1.5 …
+             S: 250 2.1.5 …
+             S: 250 2.0.0 Delivered, id …",
+        )
+        .await;
 }
 
 #[tokio::test]

@@ -66,3 +66,32 @@ async fn only_users_get_all_of_a_message_back() {
     says(Role::Smtp, "").await;
     says(Role::Submission, &format!("\n C: AUTH PLAIN {ANA}\n S: 235 …")).await;
 }
+
+/// RFC 8601 §5: mail programs believe what bears our name.
+#[tokio::test]
+async fn a_user_cannot_submit_results_in_our_name() {
+    let server = Setup::new(Role::Submission).start().await;
+    let mut client = server.connect().await;
+    client
+        .play(&format!(
+            "S: 220 …
+             C: EHLO a.example
+             S* 250 HELP
+             C: AUTH PLAIN {ANA}
+             S: 235 …
+             C: MAIL FROM:<ana@example.org>
+             S: 250 …
+             C: RCPT TO:<ben@example.org>
+             S: 250 …
+             C: DATA
+             S: 354 …
+             C: Authentication-Results: mail.example.org; dmarc=pass header.from=bank.test
+             C: Authentication-Results: mx.example.net; dkim=pass
+             C: Subject: hello
+             C: .
+             S: 250 …"
+        ))
+        .await;
+    let mail = server.inbox("ben@example.org").await.remove(0);
+    assert!(mail.contains("mx.example.net; dkim=pass") && !mail.contains("bank.test"), "{mail}");
+}

@@ -486,8 +486,9 @@ pub struct Config {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::CommandFactory;
+
+    use super::*;
 
     #[test]
     fn the_command_line_holds_together() {

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use posthaste_net::Place;
+use posthaste_net::SocketAddress;
 
 #[derive(Debug, Args)]
 pub struct Serve {
@@ -18,7 +18,7 @@ pub struct Serve {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     pub protocol: Protocol,
-    pub place: Place,
+    pub place: SocketAddress,
 }
 
 /// The protocol of a listener.
@@ -79,7 +79,7 @@ impl FromStr for Listen {
         })?;
         let place = address.parse()?;
         // The others have logins and TLS, whose rules go by the address of the peer.
-        if matches!(place, Place::Unix(_)) && protocol != Protocol::Lmtp {
+        if matches!(place, SocketAddress::Unix(_)) && protocol != Protocol::Lmtp {
             return Err(format!("only lmtp listens on a Unix socket; give {} ADDR:PORT", protocol.name()));
         }
         Ok(Self { protocol, place })
@@ -95,7 +95,7 @@ mod tests {
         let listen: Listen = "imaps=[::1]:0".parse().unwrap();
         assert_eq!((listen.protocol, listen.place.to_string()), (Protocol::Imaps, "[::1]:0".to_owned()));
         let listen: Listen = "lmtp=unix:/run/lmtp.sock".parse().unwrap();
-        assert_eq!(listen.place, Place::Unix("/run/lmtp.sock".into()));
+        assert_eq!(listen.place, SocketAddress::Unix("/run/lmtp.sock".into()));
         for (text, word) in [
             ("imap", "PROTOCOL=ADDR:PORT"),
             ("pop=1.2.3.4:1", "one of imap"),

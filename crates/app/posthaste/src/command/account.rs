@@ -11,7 +11,8 @@ use serde_json::json;
 
 use crate::cli;
 use crate::command::mailbox_referral::Change;
-use crate::command::{credentials, full_name, mailbox_referral, referral};
+use crate::command::names::full_name;
+use crate::command::{credentials, mailbox_referral, referral};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open::{self, Opened};

@@ -8,7 +8,7 @@ use posthaste_store::MailboxEntry;
 use serde_json::json;
 
 use crate::cli;
-use crate::command::full_name;
+use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open::{self, Opened};

@@ -30,13 +30,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste_directory::Account;
 use posthaste_queue::{Arrive, QueueError, compare_queues, copy_queue};
-use posthaste_store::{Compare, Engine, StoreError, set_directory_entry};
+use posthaste_store::{Compare, Engine, LeftOut, StoreError, set_directory_entry};
 use posthaste_store_lmdb::EngineLock;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Backup;
 use crate::command::ends::{Ends, How, bar, open, open_instant};
-use crate::command::full_name;
+use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::private;
@@ -329,13 +329,9 @@ impl Job<'_> {
             }
             match self.ends.mirror_readable(account, &mut |n| bar.inc(n)).await {
                 Ok(left_out) if left_out.is_empty() => whole.push(account.clone()),
-                Ok(left_out) => damaged.extend(left_out.iter().map(|(mailbox, uids)| {
-                    format!(
-                        "damaged: {}: {mailbox}: UID {uids} is left out: it cannot be read, or could not be read in \
-                         an earlier run",
-                        account.name
-                    )
-                })),
+                Ok(left_out) => {
+                    damaged.extend(left_out.iter().flat_map(|one| left_out_words(&account.name, one)))
+                }
                 // What else is damaged is no reason to leave out everybody else.
                 Err(Failure::Store(error)) if error.is_damage() => {
                     self.ends.copy_account(account).await?;
@@ -383,6 +379,10 @@ impl Job<'_> {
             Ok(_) => {}
             Err(QueueError::Store(error)) if error.is_damage() => {
                 damaged.push(format!("damaged: the queue: {error}"));
+                return Ok(());
+            }
+            Err(QueueError::Store(error @ StoreError::Refused(_))) => {
+                damaged.push(has_other_mail("the queue", &error));
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
@@ -454,6 +454,22 @@ impl Job<'_> {
 }
 
 /// What is said of an account whose mail the backup has otherwise.
+/// Why messages of a mailbox are not in the backup.
+fn left_out_words(name: &str, LeftOut { mailbox, unreadable, passed }: &LeftOut) -> Vec<String> {
+    let mut words = Vec::new();
+    if !unreadable.is_empty() {
+        words.push(format!("damaged: {name}: {mailbox}: UID {unreadable} is left out: it cannot be read"));
+    }
+    if !passed.is_empty() {
+        words.push(format!(
+            "left out: {name}: {mailbox}: UID {passed} is not in the backup, which has come past it: an earlier run could \
+             not read it, or the store was set back to an earlier state since, and this is new mail. Back up into a new \
+             directory, and keep this one for the earlier mail"
+        ));
+    }
+    words
+}
+
 fn has_other_mail(name: &str, error: &StoreError) -> String {
     format!("left out: {name}: {error}; back up into a new directory, and keep this one for the earlier mail")
 }

@@ -12,7 +12,7 @@ use posthaste_store::{CommitOutcome, Engine, ListCommit, MailboxEntry, MailboxLi
 use posthaste_store_lmdb::{LmdbEngine, Rebuild};
 
 use crate::cli::Check;
-use crate::command::full_name;
+use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open::{self, Opened};
@@ -44,7 +44,13 @@ pub async fn run(config: Config, options: Check) -> Result<()> {
     bar.finish_and_clear();
     println!("{} records examined", report.examined);
     say_size(&SearchIndex::new(opened.store.clone(), INDEX_BYTES)).await?;
-    name(&report.faults);
+    report.left_out.iter().for_each(|part| println!("left out: {part}"));
+    match (&report.faults[..], &report.left_out[..]) {
+        ([], [_, ..]) => println!(
+            "no faults in the rest; `posthaste check` leaves nothing out while nothing is delivered or changed"
+        ),
+        (faults, _) => name(faults),
+    }
     match report.faults.len() {
         0 => Ok(()),
         n => Err(Failure::Incomplete(format!(

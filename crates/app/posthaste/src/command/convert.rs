@@ -12,7 +12,7 @@ use posthaste_directory::{Account, Format};
 use posthaste_store::MailboxEntry;
 
 use crate::cli::{self, Convert};
-use crate::command::{full_name, mailbox_name};
+use crate::command::names::{full_name, mailbox_name};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open::{self, Opened};
@@ -22,7 +22,7 @@ use crate::open::{self, Opened};
 const SAMPLE: u64 = 100;
 
 /// A mailbox to convert.
-struct Place {
+struct MailboxToConvert {
     account: Account,
     mailbox: MailboxEntry,
     /// That of the account.
@@ -65,7 +65,7 @@ pub async fn run(config: Config, command: Convert) -> Result<()> {
 }
 
 /// The mailboxes that the command names.
-async fn places(opened: &Opened, config: &Config, command: &Convert) -> Result<Vec<Place>> {
+async fn places(opened: &Opened, config: &Config, command: &Convert) -> Result<Vec<MailboxToConvert>> {
     let wanted = command.mailbox.as_deref().map(mailbox_name).transpose()?;
     let mut places = Vec::new();
     for name in &command.accounts {
@@ -74,7 +74,7 @@ async fn places(opened: &Opened, config: &Config, command: &Convert) -> Result<V
         let (before, held) = (places.len(), Arc::new(Held::default()));
         for entry in list.entries.iter().filter(|e| wanted.as_ref().is_none_or(|name| *name == e.name)) {
             let held = Arc::clone(&held);
-            places.push(Place { account: account.clone(), mailbox: entry.clone(), held });
+            places.push(MailboxToConvert { account: account.clone(), mailbox: entry.clone(), held });
         }
         if let Some(wanted) = wanted.as_ref().filter(|_| places.len() == before) {
             let account = &account.name;
@@ -103,7 +103,7 @@ fn lock(data: &Path) -> Result<File> {
 
 /// Estimates the time and the saved bytes by a sample that changes nothing. Answers with the number
 /// of messages.
-async fn estimate(opened: &Opened, places: &[Place], options: ConvertOptions) -> Result<u64> {
+async fn estimate(opened: &Opened, places: &[MailboxToConvert], options: ConvertOptions) -> Result<u64> {
     let ids: Vec<_> = places.iter().map(|place| place.mailbox.id).collect();
     let heads = opened.store.status(&ids).await?;
     let total: u64 = heads.iter().flatten().map(|head| u64::from(head.counts.messages)).sum();
@@ -142,7 +142,7 @@ async fn estimate(opened: &Opened, places: &[Place], options: ConvertOptions) ->
 
 async fn one(
     opened: &Opened,
-    place: &Place,
+    place: &MailboxToConvert,
     options: ConvertOptions,
     (bar, pause): (&ProgressBar, Option<Duration>),
 ) -> Result<ConvertReport> {

@@ -10,7 +10,7 @@ use posthaste_directory::{
 use serde_json::json;
 
 use crate::cli;
-use crate::command::full_name;
+use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open::{self, Opened};

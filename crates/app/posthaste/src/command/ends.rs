@@ -13,9 +13,8 @@ use posthaste_delivery::import::copy_journals;
 use posthaste_directory::{
     Account, Directory, copy_acls, copy_annotations, copy_seen, same_acls, same_annotations,
 };
-use posthaste_mail_model::NumSet;
 use posthaste_store::{
-    Compare, DirectoryEntry, DirectoryPages, Engine, Places, Progress, StoreError, Transfer,
+    Compare, DirectoryEntry, DirectoryPages, Engine, LeftOut, Places, Progress, StoreError, Transfer,
     set_directory_entry,
 };
 use posthaste_store_cassandra::CassandraEngine;
@@ -157,12 +156,13 @@ impl Ends {
         self.mirror_by(&self.transfer(), account, progress).await
     }
 
-    /// The same without the messages that this end cannot read: their mailboxes and UIDs.
+    /// The same without the messages that this end cannot read, and those that the other end came
+    /// past: their mailboxes and UIDs.
     pub async fn mirror_readable(
         &self,
         account: &Account,
         progress: &mut Progress<'_>,
-    ) -> Result<Vec<(String, NumSet)>> {
+    ) -> Result<Vec<LeftOut>> {
         let transfer = self.transfer().leaving_out_damage();
         self.mirror_by(&transfer, account, progress).await?;
         Ok(transfer.left_out(account.id).await?)

@@ -4,7 +4,7 @@ use posthaste_delivery::export::{ExportForm, ExportReport};
 
 use crate::cli::{Export, ExportFormat};
 use crate::command::import::spinner;
-use crate::command::{full_name, mailbox_name};
+use crate::command::names::{full_name, mailbox_name};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open;

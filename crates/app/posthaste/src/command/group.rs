@@ -6,7 +6,7 @@ use posthaste_directory::{Directory, ResolveError};
 use serde_json::json;
 
 use crate::cli;
-use crate::command::full_name;
+use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::Result;
 use crate::open;

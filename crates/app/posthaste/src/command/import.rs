@@ -13,7 +13,7 @@ use posthaste_delivery::import::{Alone, Fault, ImportError, ImportOptions, Impor
 use posthaste_directory::Account;
 
 use crate::cli::Import;
-use crate::command::{full_name, mailbox_name};
+use crate::command::names::{full_name, mailbox_name};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open;

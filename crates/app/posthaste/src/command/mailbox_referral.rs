@@ -5,7 +5,7 @@ use posthaste_directory::MailboxReferral;
 use posthaste_imap_codec::MailboxUrl;
 use posthaste_mail_model::MailboxName;
 
-use crate::command::full_name;
+use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open;

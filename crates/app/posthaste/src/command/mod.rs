@@ -1,9 +1,10 @@
-//! One file per command. This file selects the command to run, and reads its configuration.
+//! One file per command. This file selects the command to run.
 
 mod account;
 mod acl;
 mod backup;
 mod check;
+mod configuration;
 mod convert;
 mod copy_store;
 mod credentials;
@@ -14,6 +15,7 @@ mod export;
 mod group;
 mod import;
 mod mailbox_referral;
+mod names;
 mod queue;
 mod referral;
 mod report;
@@ -24,19 +26,11 @@ mod scripts;
 mod serve;
 mod sieve;
 
-use std::path::Path;
-
-use posthaste_mail_model::MailboxName;
-
 use crate::audit::Act;
 use crate::cli::{Cli, Command, Common, Sieve};
+use crate::command::configuration::configuration;
 use crate::config::{self, Config};
-use crate::failure::{Failure, Result};
-use crate::memory;
-use crate::private;
-
-/// The file that is read when none is named.
-const USUAL_FILE: &str = "posthaste.toml";
+use crate::failure::Result;
 
 /// Runs a command to its end.
 pub fn run(cli: Cli) -> Result<()> {
@@ -80,40 +74,6 @@ fn run_with(config: Config, cli: Cli) -> Result<()> {
     }
 }
 
-/// The configuration: the named file, or the usual one if it is there, or the defaults; then the
-/// command line.
-pub fn configuration(common: &Common) -> Result<Config> {
-    let usual = Path::new(USUAL_FILE);
-    let file = match &common.config {
-        Some(file) => Some(file.as_path()),
-        None if usual.exists() => {
-            private::trusted_here(usual)?;
-            Some(usual)
-        }
-        None => None,
-    };
-    let mut config = match file {
-        Some(file) => Config::load(file)?,
-        None => Config::default(),
-    };
-    if let Some(file) = file
-        && config::has_password(&config.engine)
-    {
-        private::tighten_secret("engine", file)?;
-    }
-    if let Some(data) = &common.data {
-        config.data.clone_from(data);
-    }
-    if let Some(engine) = &common.engine {
-        config.engine.clone_from(engine);
-    }
-    if let Some(bodies) = &common.bodies {
-        config.bodies.clone_from(bodies);
-    }
-    memory::set_message_size(&mut config);
-    Ok(config)
-}
-
 fn show_config(common: &Common, default: bool) -> Result<()> {
     if default {
         print!("{}", config::DEFAULT);
@@ -127,14 +87,4 @@ fn show_config(common: &Common, default: bool) -> Result<()> {
 /// Runs an administrative command: one thread is enough for it.
 fn blocking(work: impl Future<Output = Result<()>>) -> Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
-}
-
-/// An account name as the directory knows it: one without a domain gets the configured one.
-fn full_name(name: &str, config: &Config) -> String {
-    if name.contains('@') { name.to_owned() } else { format!("{name}@{}", config.domain) }
-}
-
-/// A mailbox name from the command line.
-fn mailbox_name(text: &str) -> Result<MailboxName> {
-    MailboxName::new(text).map_err(|source| Failure::Name { name: text.to_owned(), source })
 }

@@ -3,7 +3,7 @@
 use posthaste_directory::Referral;
 use posthaste_imap_codec::UrlServer;
 
-use crate::command::full_name;
+use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open;

@@ -31,15 +31,15 @@ use posthaste_delivery::import::{ImportError, copy_journals};
 use posthaste_directory::{
     Account, DirectoryError, copy_acls, copy_annotations, copy_seen, print_fingerprint,
 };
-use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq, NumSet, UidValidity};
+use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq, UidValidity};
 use posthaste_queue::{Arrive, QUEUE_ACCOUNT, QueueError, compare_queues, copy_queue, has_other_items};
-use posthaste_store::{CommitOutcome, Compare, ListCommit, Places, StoreError};
+use posthaste_store::{CommitOutcome, Compare, LeftOut, ListCommit, Places, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Restore;
 use crate::command::backup::{last_run, last_whole_run, parse, place_of, taken, write};
 use crate::command::ends::{Ends, How, bar, open, open_instant};
-use crate::command::full_name;
+use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 
@@ -345,7 +345,10 @@ impl Job {
                 wanted.name
             )));
         }
-        let named = |(mailbox, uids): (String, NumSet)| {
+        let named = |LeftOut { mailbox, unreadable, passed }: LeftOut| {
+            // No earlier run came past anything but what it could not read: a backup is not set
+            // back, and nobody sees the account before this run ends.
+            let uids = unreadable.union(&passed);
             format!("left out: {}: {mailbox}: UID {uids} cannot be read in the backup", wanted.name)
         };
         let left_out = transfer.left_out(wanted.account.id).await?;

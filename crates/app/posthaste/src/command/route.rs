@@ -12,7 +12,7 @@ use posthaste_smtp_server::address::{Literal, literal, postmasters};
 use serde_json::json;
 
 use crate::cli;
-use crate::command::full_name;
+use crate::command::names::full_name;
 use crate::command::serve::hostname;
 use crate::config::{Config, RouteAccept};
 use crate::failure::{Failure, Result};

@@ -6,7 +6,8 @@ use std::io::Write as _;
 use posthaste_directory::Account;
 
 use crate::cli::{self, Sieve};
-use crate::command::{full_name, sieve};
+use crate::command::names::full_name;
+use crate::command::sieve;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open::{self, Opened};

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod beside;
 mod runs;
 #[path = "../seen/mod.rs"]
 mod seen;

@@ -189,6 +189,42 @@ fn a_mailbox_that_came_back_keeps_nobody_else_out_of_the_backup() {
     assert!(on(&tuesday, &["check"]).status.success());
 }
 
+/// The store went back to an earlier state, and only the backup has the mail that came since.
+#[test]
+fn what_the_store_lost_stays_in_the_backup() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (monday, tuesday, data) = (path("monday"), path("tuesday"), path("restored"));
+    done(&server.command(&["backup", &monday], ""));
+    let mut client = login(server.address("imap"), ANA);
+    for command in ["SELECT Lists/Rust", "COPY 1:10 Archive"] {
+        assert!(client.imap(command).unwrap().last().unwrap().starts_with("t OK"), "{command}");
+    }
+    done(&server.command(&["backup", &tuesday], ""));
+    done(&on(&data, &["restore", &monday, "--keep-uidvalidity"]));
+    let mbox = dir.path().join("mail.mbox");
+    done(&on(&data, &["import", mbox.to_str().unwrap(), "--account", BEN, "--mailbox", "Later"]));
+    // The second run is no better.
+    for _ in 0..2 {
+        let output = on(&data, &["backup", &tuesday]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains(&format!("left out: {ANA}: the source is at an earlier state")), "{said}");
+    }
+    let output = on(&data, &["copy-store", "--from", &data, "--to", &tuesday]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("earlier state"), "{said}");
+    let shown = done(&on(&tuesday, &["account", "show", BEN]));
+    assert!(shown.lines().any(|line| line.contains("Later") && line.contains("700 messages")), "{shown}");
+    let backup = served(Path::new(&tuesday));
+    same(&server, &backup, (ANA, ANA), &MAILBOXES);
+    assert!(backup.command(&["check"], "").status.success());
+}
+
 /// A store whose log is damaged behind the end of its index is backed up, and the run says that
 /// mail may be missing.
 #[test]

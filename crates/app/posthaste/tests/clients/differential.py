@@ -1,5 +1,5 @@
 # Asks Dovecot and Posthaste the same random commands on the same mail and compares what the answers
-# mean. `python3 differential.py PORT USER PASSWORD DOVECOT SEED COUNT`: sequences SEED up to
+# mean. `cat odd_messages.py differential.py | python3 - PORT USER PASSWORD DOVECOT SEED COUNT`: sequences SEED up to
 # SEED + COUNT - 1, two sessions each. A sequence depends on its seed alone.
 #
 # Compared are: OK, NO or BAD; the items that a FETCH asked for; the numbers of SEARCH and ESEARCH; the
@@ -7,7 +7,7 @@
 # STATUS; LIST; the numbers of COPYUID and APPENDUID; at the end UIDs, flags and sizes of all
 # messages. Not compared are texts for people, \Recent, and when a change is reported: each command
 # follows a NOOP in its session. `docs/differences.md` lists what differs and why; the rules for it
-# are in `allowed` and in the generators below.
+# are in `allowed`, in the generators below, and in `odd_messages.py`, whose text stands before this one.
 
 import os, random, re, shutil, socket, subprocess, sys, tempfile
 
@@ -48,10 +48,10 @@ class Session:
             whole += self.reader.read(int(literal[1]))
 
     def ask(self, command):
-        """Sends a command; its literals are behind NULs. Untagged responses, and the tagged one."""
+        """Sends a command; its literals are behind NULs, or it is a list. Untagged responses, and the tagged one."""
         self.count += 1
         tag = b"t%d " % self.count
-        pieces = command.split(b"\0")
+        pieces = command if isinstance(command, list) else command.split(b"\0")
         self.writer.write(tag + pieces[0])
         for literal in pieces[1:]:
             self.writer.write(b"\r\n")
@@ -512,6 +512,7 @@ def main(port, user, password, program, seed, count):
             try:
                 sequence(number, sessions)
                 ordered_sequence(number, sessions)
+                odd_sequence(number, sessions)
             except Differs as why:
                 differences += 1
                 print(f"seed {number}: {why}")

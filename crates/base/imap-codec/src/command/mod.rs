@@ -37,13 +37,15 @@ pub use mailbox::{
 };
 pub use multi_search::MultiSearchArgs;
 pub use notify::{Event, EventGroup, MailboxFilter, Notify};
+pub use parse::parse_command;
+pub use parse_search::parse_criteria;
 pub use search::{Charset, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
 pub use sort::{SortArgs, SortCriterion, SortKey, ThreadAlgorithm, ThreadArgs};
 
 use crate::ValueChange;
 use crate::{
-    AclCommand, Annotation, Capability, DateTime, Depth, EntryName, ListPattern, MailboxArg, MessageSet,
-    NameEncoding, ParseError, Tag, UidSet,
+    AclCommand, Annotation, Capability, DateTime, Depth, EntryName, ListPattern, MailboxArg, MessageSet, Tag,
+    UidSet,
 };
 
 /// A command.
@@ -415,17 +417,4 @@ pub enum AppendForm {
     Literal8,
     /// `UTF8 (~{n}…)`: RFC 6855 §4, its header may be UTF-8.
     Utf8,
-}
-
-/// The criteria of a search as a filter has them (RFC 5466 §3.1): `[CHARSET charset] keys`, in one
-/// line.
-pub fn parse_criteria(input: &Bytes) -> Result<SearchKey, ParseError> {
-    let mut cursor = crate::cursor::Cursor::new(input, crate::cursor::Quoting::Strict);
-    parse_search::criteria(&mut cursor).map_err(|fault| fault.with_tag(None))
-}
-
-/// A command from all its bytes: the line or lines with literals in place, as
-/// [`crate::framing::CommandFramer`] yields them. The line end at its end may be missing.
-pub fn parse_command(input: &Bytes, names: NameEncoding) -> Result<Command, ParseError> {
-    parse::command(input, names)
 }

@@ -16,9 +16,11 @@ use crate::{
     AclCommand, MessageSet, NameEncoding, Numbering, ParseError, ParseErrorKind, SequenceSet, Tag, UidSet,
 };
 
-pub(super) fn command(input: &Bytes, names: NameEncoding) -> Result<Command, ParseError> {
+/// A command from all its bytes: the line or lines with literals in place, as
+/// [`crate::framing::CommandFramer`] yields them. The line end at its end may be missing.
+pub fn parse_command(input: &Bytes, names: NameEncoding) -> Result<Command, ParseError> {
     let mut c = Cursor::new(input, Quoting::Strict);
-    let tag = Tag::new(c.take_while(crate::cursor::is_tag_char));
+    let tag = Tag::new(c.take_while(crate::chars::is_tag_char));
     // `a+b` is no tag, and `a` is not the tag of that command.
     let ends = c.at_end() || c.peek() == Some(b' ');
     let tag = tag.filter(|_| ends).ok_or(ParseError {

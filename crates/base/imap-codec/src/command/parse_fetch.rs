@@ -58,16 +58,22 @@ pub(super) fn item(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
         b"ENVELOPE" => FetchItem::Envelope,
         b"INTERNALDATE" => FetchItem::InternalDate,
         b"RFC822.SIZE" => FetchItem::Rfc822Size,
-        b"BODY" if c.peek() == Some(b'[') => section_item(c, false)?,
-        b"BODY.PEEK" => section_item(c, true)?,
+        b"BODY" if c.peek() == Some(b'[') => {
+            FetchItem::BodySection { section: Section::parse(c)?, partial: Partial::parse(c)?, peek: false }
+        }
+        b"BODY.PEEK" => {
+            FetchItem::BodySection { section: Section::parse(c)?, partial: Partial::parse(c)?, peek: true }
+        }
         b"BODY" => FetchItem::Body,
         b"BODYSTRUCTURE" => FetchItem::BodyStructure,
         b"MODSEQ" => FetchItem::ModSeq,
         b"RFC822" => FetchItem::Rfc822,
         b"RFC822.HEADER" => FetchItem::Rfc822Header,
         b"RFC822.TEXT" => FetchItem::Rfc822Text,
-        b"BINARY" => binary_item(c, false)?,
-        b"BINARY.PEEK" => binary_item(c, true)?,
+        b"BINARY" => FetchItem::Binary { part: binary_part(c)?, partial: Partial::parse(c)?, peek: false },
+        b"BINARY.PEEK" => {
+            FetchItem::Binary { part: binary_part(c)?, partial: Partial::parse(c)?, peek: true }
+        }
         b"BINARY.SIZE" => FetchItem::BinarySize { part: binary_part(c)? },
         b"EMAILID" => FetchItem::EmailId,
         b"THREADID" => FetchItem::ThreadId,
@@ -82,14 +88,6 @@ pub(super) fn item(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
         b"PREVIEW" => preview(c)?,
         _ => return at.fail("an item to fetch"),
     })
-}
-
-fn section_item(c: &mut Cursor<'_>, peek: bool) -> Parsed<FetchItem> {
-    Ok(FetchItem::BodySection { section: Section::parse(c)?, partial: Partial::parse(c)?, peek })
-}
-
-fn binary_item(c: &mut Cursor<'_>, peek: bool) -> Parsed<FetchItem> {
-    Ok(FetchItem::Binary { part: binary_part(c)?, partial: Partial::parse(c)?, peek })
 }
 
 /// `section-binary`

@@ -8,7 +8,8 @@ use super::{
     SpecialUse, StatusItem,
 };
 use crate::annotation::entries;
-use crate::cursor::{Cursor, Parsed, is_astring_char};
+use crate::chars::is_astring_char;
+use crate::cursor::{Cursor, Parsed};
 use crate::limits::LIST_ITEMS_MAX;
 use crate::{ListPattern, MailboxArg, NameEncoding, SeqSet, SequenceSet, UidSet};
 

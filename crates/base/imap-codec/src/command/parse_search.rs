@@ -1,13 +1,14 @@
 //! SEARCH: RFC 9051 §6.4.4. Recursive only as deep as [`SEARCH_NESTING_MAX`].
 
+use bytes::Bytes;
 use posthaste_mail_model::{Flag, Uid};
 
 use super::parse_words::{keyword, mod_seq};
 use super::{Charset, CommandBody, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
-use crate::cursor::{Cursor, Parsed};
+use crate::cursor::{Cursor, Parsed, Quoting};
 use crate::limits::{ENTRY_NAME_BYTES_MAX, SEARCH_KEYS_MAX, SEARCH_NESTING_MAX};
 use crate::message_annotation::annotation_key;
-use crate::{Date, Numbering, PageRange, ParseErrorKind, SeqSet, SequenceSet, UidSet};
+use crate::{Date, Numbering, PageRange, ParseError, ParseErrorKind, SeqSet, SequenceSet, UidSet};
 
 /// `"SEARCH" SP search-program`
 pub(super) fn search(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBody> {
@@ -34,7 +35,7 @@ pub(super) fn program(c: &mut Cursor<'_>) -> Parsed<Program> {
     let mut charset = None;
     if c.eat_word(b"CHARSET") {
         c.sp()?;
-        charset = Some(self::charset(c, returns.is_some_and(|r| r.save))?);
+        charset = Some(self::charset(c, returns)?);
         c.sp()?;
     }
     Ok(Program { returns, charset, key: keys(c)? })
@@ -50,11 +51,18 @@ pub(super) fn keys(c: &mut Cursor<'_>) -> Parsed<SearchKey> {
     Ok(and(all))
 }
 
+/// The criteria of a search as a filter has them (RFC 5466 §3.1): `[CHARSET charset] keys`, in one
+/// line.
+pub fn parse_criteria(input: &Bytes) -> Result<SearchKey, ParseError> {
+    let mut cursor = Cursor::new(input, Quoting::Strict);
+    criteria(&mut cursor).map_err(|fault| fault.with_tag(None))
+}
+
 /// The criteria of a filter: `["CHARSET" SP charset SP] search-key *(SP search-key)`.
-pub(super) fn criteria(c: &mut Cursor<'_>) -> Parsed<SearchKey> {
+fn criteria(c: &mut Cursor<'_>) -> Parsed<SearchKey> {
     if c.eat_word(b"CHARSET") {
         c.sp()?;
-        charset(c, false)?;
+        charset(c, None)?;
         c.sp()?;
     }
     let key = keys(c)?;
@@ -103,7 +111,8 @@ pub(super) fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
     Ok(returns)
 }
 
-pub(super) fn charset(c: &mut Cursor<'_>, saving: bool) -> Parsed<Charset> {
+/// The charset of a search that returns this: RFC 5182 §2.1 needs it for the answer to a bad one.
+pub(super) fn charset(c: &mut Cursor<'_>, returns: Option<SearchReturn>) -> Parsed<Charset> {
     let at = c.clone();
     let name = c.astring("a charset")?;
     if name.eq_ignore_ascii_case(b"UTF-8") {
@@ -112,7 +121,7 @@ pub(super) fn charset(c: &mut Cursor<'_>, saving: bool) -> Parsed<Charset> {
         Ok(Charset::UsAscii)
     } else {
         at.fail("US-ASCII or UTF-8").map_err(|mut f| {
-            f.kind = ParseErrorKind::BadCharset { saving };
+            f.kind = ParseErrorKind::BadCharset { saving: returns.is_some_and(|r| r.save) };
             f
         })
     }

@@ -23,7 +23,7 @@ pub(super) fn sort(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBo
         return at.fail("at least one sort key");
     }
     c.sp()?;
-    let charset = charset(c, returns.is_some_and(|r| r.save))?;
+    let charset = charset(c, returns)?;
     c.sp()?;
     Ok(CommandBody::Sort(SortArgs { numbering, returns, criteria, annotations, charset, key: keys(c)? }))
 }
@@ -55,7 +55,7 @@ pub(super) fn thread(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<Command
     let algorithm = ThreadAlgorithm::ALL.into_iter().find(|a| a.name().as_bytes() == word.as_bytes());
     let algorithm = algorithm.map_or_else(|| at.fail("ORDEREDSUBJECT, REFERENCES or REFS"), Ok)?;
     c.sp()?;
-    let charset = charset(c, false)?;
+    let charset = charset(c, None)?;
     c.sp()?;
     Ok(CommandBody::Thread(ThreadArgs { numbering, algorithm, charset, key: keys(c)? }))
 }

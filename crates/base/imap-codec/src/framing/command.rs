@@ -268,8 +268,9 @@ fn head(buffer: &[u8]) -> Head {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn a_literal_that_is_given_up_is_dropped_to_the_end_of_its_command() {

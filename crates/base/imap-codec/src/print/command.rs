@@ -4,12 +4,12 @@
 use posthaste_mail_model::{Flag, ModSeq};
 
 use super::{fits_quotes, number, page_range, part_path, section_head};
+use crate::chars::is_astring_char;
 use crate::command::{
     Access, AppendContent, AppendForm, AppendMessage, AppendText, CatenatePart, Command, CommandBody,
     FetchItem, FetchModifiers, ListArgs, ListReturn, ListSelection, ListSyntax, Qresync, SelectParams,
     SeqMatch, StatusItem, StoreAction, StoreAnswer, UrlFetchItem,
 };
-use crate::cursor::is_astring_char;
 use crate::limits::LITERAL_MINUS_BYTES_MAX;
 use crate::{
     Annotation, Bound, Depth, EntryName, ListPattern, MailboxArg, MessageSet, NameEncoding, Numbering,

@@ -6,6 +6,7 @@
 
 mod acl;
 mod command;
+mod decimal;
 mod message_annotation;
 mod notify;
 mod response;
@@ -14,10 +15,11 @@ mod structure;
 
 use posthaste_mail_model::{Flag, NumSet};
 
-use crate::cursor::is_astring_char;
+use crate::chars::is_astring_char;
 use crate::{DateTime, MailboxArg, NameEncoding, PageRange, Section, SectionText};
 
 pub use command::{EncodedCommand, LiteralStyle, command};
+pub use decimal::number;
 pub use message_annotation::annotation_value;
 pub(crate) use response::BARE_CODES;
 pub use response::{
@@ -29,25 +31,6 @@ pub use structure::{Boundary, address, address_list, body, body_structure, envel
 /// Bytes of the longest text put in quotes. Clients read quoted strings a line at a time, and RFC
 /// 2683 §3.2.1.5 has servers keep lines short. Longer text goes out as a literal.
 pub const QUOTED_BYTES_MAX: usize = 1000;
-
-/// Appends a decimal number.
-pub fn number(out: &mut Vec<u8>, mut n: u64) {
-    // Flags, UIDs and sequence numbers are most of what a listing says: one digit is the commonest
-    // after them.
-    if n < 10 {
-        return out.push(b'0' + n as u8);
-    }
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    while n >= 10 {
-        at -= 1;
-        digits[at] = b'0' + (n % 10) as u8;
-        n /= 10;
-    }
-    at -= 1;
-    digits[at] = b'0' + n as u8;
-    out.extend_from_slice(&digits[at..]);
-}
 
 /// Whether a text may stand in quotes: 7 bits, no NUL, CR or LF (RFC 9051 §9, quoted), and not too
 /// long.
@@ -155,7 +138,7 @@ pub fn flag(out: &mut Vec<u8>, flag: &Flag) {
 }
 
 /// Appends `1:3,7`. The empty set has no spelling: nothing is appended.
-pub fn num_set(out: &mut Vec<u8>, set: &NumSet) {
+pub fn num_set<N>(out: &mut Vec<u8>, set: &NumSet<N>) {
     ranges(out, set.ranges());
 }
 

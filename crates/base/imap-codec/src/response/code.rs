@@ -1,6 +1,6 @@
 //! Response codes: RFC 9051 §7.1 and the extensions named at each.
 
-use posthaste_mail_model::{ModSeq, NumSet, SeqNum, Uid, UidValidity};
+use posthaste_mail_model::{ModSeq, NumSet, ResponseNum, SeqNum, Uid, UidValidity};
 
 use super::ResponseFlag;
 use crate::{AnnotateCode, AnnotationSupport, Capability, MetadataCode, Tag, UidRanges};
@@ -75,7 +75,7 @@ pub enum Code {
     /// `METADATA …`: RFC 5464 §5.
     Metadata(MetadataCode),
     /// `MODIFIED set`: RFC 7162 §3.1.3.
-    Modified(NumSet),
+    Modified(NumSet<ResponseNum>),
     /// `NOMODSEQ`: RFC 7162 §3.1.2.2.
     NoModSeq,
     /// `NONEXISTENT`

@@ -12,8 +12,6 @@ mod parse_words;
 mod structure;
 mod urls;
 
-use bytes::Bytes;
-
 pub use code::Code;
 pub use data::{
     Esearch, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, StatusValue, ThreadNode,
@@ -21,6 +19,7 @@ pub use data::{
 };
 pub use fetch::FetchValue;
 pub use flag::ResponseFlag;
+pub use parse::parse_response;
 pub use structure::{
     Address, BasicPart, BodyStructure, Disposition, Envelope, MultiPart, NString, Param, PartKind, PartTail,
     SinglePart,
@@ -28,7 +27,7 @@ pub use structure::{
 pub(crate) use urls::print_fetched;
 pub use urls::{UrlData, UrlDataItem, UrlFetched};
 
-use crate::{NameEncoding, ParseError, Tag};
+use crate::Tag;
 
 /// One response.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,10 +79,4 @@ impl StatusKind {
             Self::PreAuth => "PREAUTH",
         }
     }
-}
-
-/// A response from all its bytes, literals in place, as [`crate::framing::ResponseFramer`] yields
-/// them. Lenient where servers in the field are: unknown codes and data become `Other`.
-pub fn parse_response(input: &Bytes, names: NameEncoding) -> Result<Response, ParseError> {
-    parse::response(input, names)
 }

@@ -9,12 +9,15 @@ use super::parse_words::{
     capabilities, flags, object_id_in_parentheses, seq_num, uid, uid_ranges, uid_validity,
 };
 use super::{Code, Response, Status, StatusKind};
+use crate::chars::is_tag_char;
 use crate::command::mod_seq;
-use crate::cursor::{Cursor, Parsed, Quoting, is_tag_char};
+use crate::cursor::{Cursor, Parsed, Quoting};
 use crate::print::BARE_CODES;
 use crate::{AnnotateCode, AnnotationSupport, MetadataCode, NameEncoding, ParseError, Tag};
 
-pub(super) fn response(input: &Bytes, names: NameEncoding) -> Result<Response, ParseError> {
+/// A response from all its bytes, literals in place, as [`crate::framing::ResponseFramer`] yields
+/// them. Lenient where servers in the field are: unknown codes and data become `Other`.
+pub fn parse_response(input: &Bytes, names: NameEncoding) -> Result<Response, ParseError> {
     let mut c = Cursor::new(input, Quoting::Lenient);
     if c.eat(b'+') {
         c.eat(b' ');
@@ -90,7 +93,7 @@ fn status(c: &mut Cursor<'_>, tag: Option<Tag>, kind: StatusKind) -> Response {
 /// A code and its closing bracket. One that does not parse by its own rule is kept as it stands;
 /// without a bracket on the line it is text.
 fn code(c: &mut Cursor<'_>) -> Option<Code> {
-    let name = c.take_while(|b| crate::cursor::is_atom_char(b) && b != b'[');
+    let name = c.take_while(|b| crate::chars::is_atom_char(b) && b != b'[');
     if name.is_empty() {
         return None;
     }

@@ -10,8 +10,9 @@ use super::{
     Untagged, Update, UpdateKind, urls,
 };
 use crate::annotation::{entry_name, entry_values};
+use crate::chars::is_astring_char;
 use crate::command::{ListSelection, mod_seq};
-use crate::cursor::{Cursor, Parsed, Word, is_astring_char};
+use crate::cursor::{Cursor, Parsed, Word};
 use crate::{AclData, MailboxArg, NameEncoding, Numbering, PageRange, Tag};
 
 pub(super) fn data(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> {

@@ -7,8 +7,9 @@ use super::{
     Address, BasicPart, BodyStructure, Disposition, Envelope, FetchValue, MultiPart, NString, Param,
     PartKind, PartTail, SinglePart,
 };
+use crate::chars::is_word_char;
 use crate::command::{binary_part, date_time, gm_label};
-use crate::cursor::{Cursor, Parsed, is_word_char};
+use crate::cursor::{Cursor, Parsed};
 use crate::limits::BODY_NESTING_MAX;
 use crate::message_annotation::annotation_data;
 use crate::{DateTime, Section};

@@ -3,8 +3,9 @@
 use posthaste_mail_model::{Flag, Keyword, ModSeq, SeqNum, Uid, UidValidity};
 
 use super::ResponseFlag;
+use crate::chars::is_astring_char;
 use crate::command::{capability, mod_seq, object_id};
-use crate::cursor::{Cursor, Parsed, is_astring_char};
+use crate::cursor::{Cursor, Parsed};
 use crate::{Capability, UidRanges};
 
 /// `1*capability`, to the end of the line or a bracket.

@@ -132,7 +132,7 @@ pub fn mod_seq() -> BoxedStrategy<ModSeq> {
 fn ranges() -> BoxedStrategy<Vec<(u32, u32)>> {
     vec(prop_oneof![number().prop_map(|n| (n, n)), (number(), number())], 1..6).boxed()
 }
-pub fn num_set() -> BoxedStrategy<NumSet> {
+pub fn num_set<N: std::fmt::Debug + 'static>() -> BoxedStrategy<NumSet<N>> {
     ranges().prop_map(NumSet::from_ranges).boxed()
 }
 pub fn uid_ranges() -> BoxedStrategy<UidRanges> {
@@ -140,7 +140,7 @@ pub fn uid_ranges() -> BoxedStrategy<UidRanges> {
 }
 
 pub fn known_numbers() -> BoxedStrategy<SequenceSet> {
-    num_set().prop_map(|set| SequenceSet::try_from(&set).unwrap()).boxed()
+    num_set::<Uid>().prop_map(|set| SequenceSet::try_from(&set).unwrap()).boxed()
 }
 pub fn sequence_set() -> BoxedStrategy<SequenceSet> {
     let bound =

@@ -7,9 +7,10 @@ use crate::compiled::{
     DeleteHeader, Fcc, FileInto, FileOptions, FlagChange, Include, Matcher, Modifier, Notify, Op, Texts,
     Vacation,
 };
-use crate::error::Place;
+use crate::error::Position;
 use crate::extension::Extension;
 use crate::matching::{Comparator, MatchKind};
+use crate::message::is_field_name;
 use crate::syntax::Argument;
 use crate::text::{Text, Variable};
 
@@ -17,7 +18,7 @@ use crate::text::{Text, Variable};
 pub(crate) fn action(
     checker: &mut Checker<'_>,
     name: &str,
-    place: Place,
+    place: Position,
     arguments: &mut Arguments<'_>,
 ) -> Option<Op> {
     use Extension as E;
@@ -152,13 +153,13 @@ fn fcc(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>) -> Option<Fcc> 
     Some(Fcc { mailbox, options: file_options(checker, arguments) })
 }
 
-fn mailbox_name(checker: &mut Checker<'_>, place: Place, mailbox: &Text) {
+fn mailbox_name(checker: &mut Checker<'_>, place: Position, mailbox: &Text) {
     if mailbox.constant().is_some_and(str::is_empty) {
         checker.error(place, "the name of a mailbox may not be empty");
     }
 }
 
-fn address_text(checker: &mut Checker<'_>, place: Place, address: &Text) {
+fn address_text(checker: &mut Checker<'_>, place: Position, address: &Text) {
     if let Some(text) = address.constant()
         && crate::address::single(text).is_none()
     {
@@ -299,11 +300,6 @@ fn editable_name(checker: &mut Checker<'_>, argument: &Argument, name: &Text) {
             format!("\"{name}\" is not the name of a header field: write it without a colon"),
         );
     }
-}
-
-/// field-name = 1*ftext. RFC 5322 §2.2.
-pub(crate) fn is_field_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= 200 && name.bytes().all(|b| b.is_ascii_graphic() && b != b':')
 }
 
 /// RFC 5293 §5.

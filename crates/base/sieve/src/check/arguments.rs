@@ -2,14 +2,14 @@
 
 use crate::check::checker::Checker;
 use crate::compiled::Texts;
-use crate::error::Place;
+use crate::error::Position;
 use crate::extension::Extension;
 use crate::syntax::{Argument, Value};
 use crate::text::Text;
 
 /// Arguments of which some are taken already.
 pub(crate) struct Arguments<'a> {
-    pub(crate) place: Place,
+    pub(crate) place: Position,
     /// The command or test, for errors.
     pub(crate) what: &'a str,
     all: &'a [Argument],
@@ -19,7 +19,7 @@ pub(crate) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    pub(crate) fn new(place: Place, what: &'a str, all: &'a [Argument]) -> Self {
+    pub(crate) fn new(place: Position, what: &'a str, all: &'a [Argument]) -> Self {
         Arguments { place, what, all, taken: vec![false; all.len()], last_tagged: 0 }
     }
 
@@ -44,7 +44,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// Takes a tag without a value.
-    pub(crate) fn flag(&mut self, checker: &mut Checker<'_>, name: &str) -> Option<Place> {
+    pub(crate) fn flag(&mut self, checker: &mut Checker<'_>, name: &str) -> Option<Position> {
         let at = self.find(checker, name)?;
         self.all.get(at).map(|argument| argument.place)
     }
@@ -84,7 +84,7 @@ impl<'a> Arguments<'a> {
         &mut self,
         checker: &mut Checker<'_>,
         name: &str,
-    ) -> Option<(Place, String)> {
+    ) -> Option<(Position, String)> {
         let value = self.value(checker, name, "a string")?;
         match text_of(checker, value, name)? {
             Text::Constant(text) => Some((value.place, text.into())),
@@ -100,7 +100,7 @@ impl<'a> Arguments<'a> {
         texts_of(checker, value, name)
     }
 
-    pub(crate) fn number_value(&mut self, checker: &mut Checker<'_>, name: &str) -> Option<(Place, u64)> {
+    pub(crate) fn number_value(&mut self, checker: &mut Checker<'_>, name: &str) -> Option<(Position, u64)> {
         let value = self.value(checker, name, "a number")?;
         match value.value {
             Value::Number(number) => Some((value.place, number)),
@@ -184,7 +184,7 @@ pub(crate) fn strings_of<'a>(
     checker: &mut Checker<'_>,
     argument: &'a Argument,
     what: &str,
-) -> Option<Vec<(Place, &'a str)>> {
+) -> Option<Vec<(Position, &'a str)>> {
     match &argument.value {
         Value::String(text) => Some(vec![(argument.place, text)]),
         Value::List(strings) => Some(strings.iter().map(|(place, text)| (*place, text.as_str())).collect()),
@@ -200,7 +200,7 @@ pub(crate) fn constants_of(
     checker: &mut Checker<'_>,
     argument: &Argument,
     what: &str,
-) -> Option<Vec<(Place, String)>> {
+) -> Option<Vec<(Position, String)>> {
     let sources = strings_of(checker, argument, what)?;
     let mut constants = Vec::with_capacity(sources.len());
     for (place, source) in sources {

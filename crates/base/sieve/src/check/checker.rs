@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::error::{CompileError, Place};
+use crate::error::{CompileError, Position};
 use crate::extension::{Extension, ExtensionSet};
 use crate::limits::Limits;
 use crate::text::{Piece, Reference, Text, Variable, decode_characters, is_identifier, split};
@@ -40,14 +40,14 @@ impl<'c> Checker<'c> {
         }
     }
 
-    pub(crate) fn error(&mut self, place: Place, message: impl Into<String>) {
+    pub(crate) fn error(&mut self, place: Position, message: impl Into<String>) {
         if self.errors.len() < self.limits.errors_max {
             self.errors.push(CompileError::new(place, message));
         }
     }
 
     /// Counts a regular expression; whether the script may have it.
-    pub(crate) fn counts_regex(&mut self, place: Place) -> bool {
+    pub(crate) fn counts_regex(&mut self, place: Position) -> bool {
         self.regexes += 1;
         let most = self.limits.regexes_max;
         // Said once.
@@ -72,7 +72,7 @@ impl<'c> Checker<'c> {
     }
 
     /// Demands an extension for `what`; a fault if the script did not `require` it.
-    pub(crate) fn needs(&mut self, extension: Extension, place: Place, what: &str) {
+    pub(crate) fn needs(&mut self, extension: Extension, place: Position, what: &str) {
         if !self.has(extension) && !self.refused.contains(extension.name()) {
             self.error(
                 place,
@@ -82,7 +82,7 @@ impl<'c> Checker<'c> {
     }
 
     /// One name of `require`.
-    pub(crate) fn require(&mut self, place: Place, name: &str) {
+    pub(crate) fn require(&mut self, place: Position, name: &str) {
         match Extension::named(name).filter(|extension| self.allowed.has(*extension)) {
             Some(extension) => self.enable(extension),
             None => {
@@ -107,7 +107,7 @@ impl<'c> Checker<'c> {
     }
 
     /// A string in which variables may stand.
-    pub(crate) fn text(&mut self, place: Place, source: &str) -> Text {
+    pub(crate) fn text(&mut self, place: Position, source: &str) -> Text {
         let source = self.constant(place, source);
         if !self.has(Extension::Variables) || !source.contains("${") {
             return Text::Constant(source.into());
@@ -150,7 +150,7 @@ impl<'c> Checker<'c> {
     }
 
     /// A string in which variables mean nothing, or are not looked at yet.
-    pub(crate) fn constant(&mut self, place: Place, source: &str) -> String {
+    pub(crate) fn constant(&mut self, place: Position, source: &str) -> String {
         if !self.has(Extension::EncodedCharacter) {
             return source.into();
         }
@@ -172,7 +172,7 @@ impl<'c> Checker<'c> {
     }
 
     /// Makes room for a variable.
-    fn declare_local(&mut self, place: Place, name: &str) {
+    fn declare_local(&mut self, place: Position, name: &str) {
         let count = self.locals.len();
         let name = name.to_ascii_lowercase();
         if self.locals.contains_key(&name) || !is_identifier(&name) {
@@ -186,7 +186,7 @@ impl<'c> Checker<'c> {
     }
 
     /// The variable that a command sets.
-    pub(crate) fn settable(&mut self, place: Place, name: &str) -> Option<Variable> {
+    pub(crate) fn settable(&mut self, place: Position, name: &str) -> Option<Variable> {
         let lower = name.to_ascii_lowercase();
         if let Some(global) = lower.strip_prefix("global.")
             && self.has(Extension::Include)
@@ -208,7 +208,7 @@ impl<'c> Checker<'c> {
     }
 
     /// RFC 6609 §3.3: `global` makes a name global in this script.
-    pub(crate) fn declare_global(&mut self, place: Place, name: &str) {
+    pub(crate) fn declare_global(&mut self, place: Position, name: &str) {
         let lower = name.to_ascii_lowercase();
         if !is_identifier(&lower) {
             let message = format!(

@@ -12,12 +12,11 @@ use crate::check::arguments::{Arguments, constants_of};
 use crate::check::checker::Checker;
 use crate::check::tests::test;
 use crate::compiled::{Block, Op, Step, Test};
-use crate::error::{CompileError, Place};
+use crate::error::{CompileError, Position};
 use crate::extension::{Extension, ExtensionSet};
 use crate::limits::Limits;
 use crate::syntax::Command;
 
-pub(crate) use actions::is_field_name;
 pub(crate) use tests::is_address_field;
 
 /// The result of a check.
@@ -191,7 +190,7 @@ fn for_every_part(checker: &mut Checker<'_>, command: &Command) -> Option<Op> {
 /// RFC 6609 §3.3.
 fn global(checker: &mut Checker<'_>, command: &Command) {
     plain(checker, command);
-    let place: Place = command.place;
+    let place: Position = command.place;
     checker.needs(Extension::Include, place, "the command \"global\"");
     checker.needs(Extension::Variables, place, "the command \"global\"");
     let mut arguments = Arguments::new(place, "global", &command.arguments);

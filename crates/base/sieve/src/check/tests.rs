@@ -7,7 +7,7 @@ use crate::compiled::{
     Compare, DatePart, Duplicate, DuplicateSource, EnvelopePart, Matcher, Mime, Subject, Test, Texts,
     Transform,
 };
-use crate::error::Place;
+use crate::error::Position;
 use crate::extension::Extension;
 use crate::syntax::{self, Argument, Value};
 use crate::text::Text;
@@ -114,7 +114,7 @@ fn ihave(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>) -> Checked {
 fn simple(
     checker: &mut Checker<'_>,
     name: &str,
-    place: Place,
+    place: Position,
     arguments: &mut Arguments<'_>,
 ) -> Option<Test> {
     use Extension as E;
@@ -234,7 +234,7 @@ fn simple(
 fn lookup(
     checker: &mut Checker<'_>,
     name: &str,
-    place: Place,
+    place: Position,
     arguments: &mut Arguments<'_>,
 ) -> Option<Test> {
     let left = arguments.left();

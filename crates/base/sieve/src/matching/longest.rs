@@ -270,8 +270,9 @@ impl Groups {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     /// The longest match at the first place that has one, and its groups.
     fn found(pattern: &str, text: &str) -> Option<Vec<String>> {

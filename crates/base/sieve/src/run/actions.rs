@@ -4,6 +4,7 @@ use posthaste_mime_summary::Kind;
 
 use crate::address;
 use crate::compiled::{DeleteHeader, FlagChange, Modifier};
+use crate::message::is_field_name;
 use crate::run::fault::Fault;
 use crate::run::flags;
 use crate::run::machine::Machine;
@@ -97,7 +98,7 @@ pub(crate) fn add_header(
     last: bool,
 ) -> Result<(), Fault> {
     let name = machine.text(name)?;
-    if !crate::check::is_field_name(&name) {
+    if !is_field_name(&name) {
         return Err(Fault(format!("\"{name}\" is not the name of a header field")));
     }
     // RFC 5293 §4: a server may protect fields. Its own results are believed further on.

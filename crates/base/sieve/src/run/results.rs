@@ -75,13 +75,13 @@ impl Results {
         if is_inbox(&filed) {
             return self.replace_or_push(filed, is_inbox);
         }
-        let name = match &filed {
-            Effect::FileInto { target, .. } => target.mailbox.clone(),
+        let named = match &filed {
+            Effect::FileInto { target, .. } => target.clone(),
             _ => return Ok(()),
         };
         self.replace_or_push(
             filed,
-            |other| matches!(other, Effect::FileInto { target, .. } if target.mailbox == name),
+            |other| matches!(other, Effect::FileInto { target, .. } if target.is_same_mailbox(&named)),
         )
     }
 

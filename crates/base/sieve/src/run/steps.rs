@@ -7,7 +7,7 @@ use posthaste_mime_summary::is_header_bounded;
 use crate::compiled::{Include, Op, Step};
 use crate::context::{Context, Location};
 use crate::effect::{Effect, Outcome};
-use crate::error::{Place, RunError};
+use crate::error::{Position, RunError};
 use crate::extension::Extension;
 use crate::run::actions::{add_header, change_flags, delete_header, extract_text, flags_of, redirect, set};
 use crate::run::fault::Fault;
@@ -44,7 +44,7 @@ impl Script {
         if !is_header_bounded(message) {
             let error = RunError {
                 script: String::new(),
-                place: Place { line: 1, column: 1 },
+                place: Position { line: 1, column: 1 },
                 message: "the message has a header that is too large".to_owned(),
             };
             return kept(error, Vec::new(), 0);
@@ -165,7 +165,7 @@ fn for_every_part<'s>(
     name: Option<&str>,
     block: &'s [Step],
     open: &mut Open,
-    place: Place,
+    place: Position,
 ) -> Result<Flow<'s>, RunError> {
     let outer = machine.part;
     let script = open.stack.last().map_or("", |(_, name)| name).to_string();
@@ -198,7 +198,7 @@ fn run_include<'s>(
     machine: &mut Machine<'_>,
     include: &'s Include,
     open: &mut Open,
-    place: Place,
+    place: Position,
 ) -> Result<Flow<'s>, RunError> {
     let location = if include.is_global { Location::Global } else { Location::Personal };
     let key = (location, include.name.clone());

@@ -24,6 +24,16 @@ fn what_the_server_knows_of_mailboxes() {
     );
 }
 
+/// RFC 5228 §2.10.3: the same action is done once. These are three, since three mailboxes may be
+/// meant.
+#[test]
+fn a_name_beside_an_id_or_a_use_is_another_mailbox() {
+    let script = "require [\"fileinto\", \"mailboxid\", \"special-use\", \"copy\"]; \
+        fileinto :copy :specialuse \"\\\\Junk\" \"A\"; fileinto :copy :mailboxid \"F1\" \"A\"; \
+        fileinto :copy \"A\"; fileinto :copy \"A\"; fileinto :copy :specialuse \"\\\\Junk\" \"A\"; discard;";
+    assert_eq!(World::default().run(script, MESSAGE).effects.len(), 3);
+}
+
 #[test]
 fn how_to_find_a_mailbox() {
     let script = "require [\"fileinto\", \"mailbox\", \"mailboxid\", \"special-use\"]; fileinto :create :mailboxid \"F1\" \"A\"; fileinto :specialuse \"\\\\Junk\" \"B\";";

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use posthaste_testkit::LineClient;
 
-use super::{Outcome, text};
+use super::outcome::{Outcome, text};
 use crate::stage::{ATTACKER, BYSTANDER, PASSWORD, Stage, push};
 
 /// Sends commands in batches, and reads an answer for each: how many were OK.

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::lines::PLAIN;
-use super::{Outcome, text};
+use super::outcome::{Outcome, text};
 use crate::stage::{ATTACKER, PROTOCOLS, Stage, push};
 
 /// Descriptors that this process keeps for all else.

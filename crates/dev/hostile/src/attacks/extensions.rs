@@ -3,7 +3,7 @@
 
 use posthaste_testkit::LineClient;
 
-use super::{Outcome, text};
+use super::outcome::{Outcome, text};
 use crate::stage::{ATTACKER, Stage, push, words};
 
 fn ok(client: &mut LineClient, command: &str) -> Result<Vec<String>, String> {

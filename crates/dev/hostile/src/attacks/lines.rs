@@ -5,7 +5,7 @@ use std::io::Write;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Outcome, text};
+use super::outcome::{Outcome, text};
 use crate::stage::{ATTACKER, PASSWORD, Stage, last_words, push};
 
 /// The plain ports.

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::{Compress, Compression, FlushCompress};
 
-use super::{Outcome, text};
+use super::outcome::{Outcome, text};
 use crate::stage::{ATTACKER, PASSWORD, Stage, last_words, push, until};
 
 pub fn announced(stage: &Stage) -> Outcome {

@@ -1,6 +1,6 @@
 //! Messages that are made to take much: delivered, listed and searched.
 
-use super::{Outcome, text};
+use super::outcome::{Outcome, text};
 use crate::stage::{ATTACKER, Stage};
 
 pub fn addresses(stage: &Stage) -> Outcome {

@@ -6,6 +6,7 @@ mod extensions;
 mod lines;
 mod memory;
 mod messages;
+mod outcome;
 mod pop3;
 mod rich;
 mod sharing;
@@ -16,8 +17,7 @@ mod verification;
 
 use crate::Stage;
 
-/// The server's answer, in a few words; or the fault.
-pub type Outcome = Result<String, String>;
+pub use outcome::Outcome;
 
 /// One attack.
 pub struct Attack {
@@ -47,10 +47,6 @@ fn incoming(stage: &Stage) -> u64 {
 /// its decoded parts come on top.
 fn reading(stage: &Stage) -> u64 {
     stage.of(128, 384) as u64
-}
-
-fn text(error: std::io::Error) -> String {
-    error.to_string()
 }
 
 /// All of them, in the order in which they are run.

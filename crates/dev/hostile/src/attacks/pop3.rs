@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::{Outcome, text};
+use super::outcome::{Outcome, text};
 use crate::stage::{ATTACKER, PASSWORD, Stage, push, words};
 
 /// Leaves one large message in the attacker's INBOX, and takes it away afterwards.

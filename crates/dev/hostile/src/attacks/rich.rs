@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use posthaste_testkit::{Random, changed, seeds};
 
-use super::{Outcome, text};
+use super::outcome::{Outcome, text};
 use crate::stage::{RICH, Stage};
 
 /// A message with these octets as its `winmail.dat`.

@@ -2,7 +2,7 @@
 
 use posthaste_testkit::LineClient;
 
-use super::{Outcome, text};
+use super::outcome::{Outcome, text};
 use crate::stage::{ATTACKER, BYSTANDER, Stage};
 
 fn last(client: &mut LineClient, command: &str) -> Result<String, String> {

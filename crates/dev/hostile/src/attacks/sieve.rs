@@ -2,7 +2,7 @@
 
 use posthaste_testkit::LineClient;
 
-use super::{Outcome, text};
+use super::outcome::{Outcome, text};
 use crate::stage::{ATTACKER, Stage, push};
 
 /// Octets of the largest script that is taken.

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::{Outcome, text};
+use super::outcome::{Outcome, text};
 use crate::stage::{ATTACKER, Stage, last_words, push};
 
 pub fn pipelined(stage: &Stage) -> Outcome {

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::lines::PLAIN;
-use super::{Outcome, text};
+use super::outcome::{Outcome, text};
 use crate::stage::{ATTACKER, PASSWORD, Stage, push};
 
 /// An empty message at the end cancels the command (RFC 3502 §3). The octet behind it came in the

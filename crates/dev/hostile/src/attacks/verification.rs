@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::net::TcpStream;
 
-use super::{Outcome, text};
+use super::outcome::{Outcome, text};
 use crate::stage::{ATTACKER, SIGNER, Stage, last_words};
 
 /// The hash of an empty body (RFC 6376 §3.4.4), so that the covered fields are looked for.

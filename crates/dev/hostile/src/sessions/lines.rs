@@ -4,12 +4,21 @@ use posthaste_testkit::{LineClient, Random, dot_stuffed};
 
 use super::message::message;
 
+/// The protocol of a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// LHLO, and a reply for each recipient.
+    Lmtp,
+    /// EHLO, and one reply for all.
+    Submission,
+}
+
 /// One transaction, or a few commands out of order, each with its reply. Whether the session goes
 /// on.
-pub fn transaction(client: &mut LineClient, lmtp: bool, random: &mut Random) -> Result<bool, String> {
+pub fn transaction(client: &mut LineClient, dialect: Dialect, random: &mut Random) -> Result<bool, String> {
     let mut recipients = 0;
     for _ in 0..1 + random.below(4) {
-        let line = line(lmtp, random);
+        let line = line(dialect, random);
         // These want more than a line.
         if ["DATA", "BDAT", "AUTH", "STARTTLS"].iter().any(|verb| line.starts_with(verb)) {
             continue;
@@ -41,7 +50,7 @@ pub fn transaction(client: &mut LineClient, lmtp: bool, random: &mut Random) -> 
     if recipients == 0 {
         return Ok(!closes(&ask(client, "DATA")?));
     }
-    let replies = if lmtp { recipients } else { 1 };
+    let replies = if dialect == Dialect::Lmtp { recipients } else { 1 };
     let sent = if random.one_in(2) {
         let reply = ask(client, "DATA")?;
         if !reply.starts_with("354") {
@@ -63,10 +72,10 @@ pub fn transaction(client: &mut LineClient, lmtp: bool, random: &mut Random) -> 
 }
 
 /// A script of several lines, as it would be pipelined.
-pub fn script(lmtp: bool, random: &mut Random) -> Vec<u8> {
+pub fn script(dialect: Dialect, random: &mut Random) -> Vec<u8> {
     let mut out = Vec::new();
     for _ in 0..1 + random.below(8) {
-        let line = line(lmtp, random);
+        let line = line(dialect, random);
         out.extend_from_slice(line.as_bytes());
         out.extend_from_slice(b"\r\n");
         if line == "DATA" {
@@ -76,8 +85,11 @@ pub fn script(lmtp: bool, random: &mut Random) -> Vec<u8> {
     out
 }
 
-fn line(lmtp: bool, random: &mut Random) -> String {
-    let hello = if lmtp { "LHLO a.example" } else { "EHLO a.example" };
+fn line(dialect: Dialect, random: &mut Random) -> String {
+    let hello = match dialect {
+        Dialect::Lmtp => "LHLO a.example",
+        Dialect::Submission => "EHLO a.example",
+    };
     let line = match random.below(8) {
         0 => hello,
         1 => random.pick(&["HELO a.example", "EHLO [127.0.0.1]", "LHLO [IPv6:::1]", "EHLO", "LHLO x y"]),

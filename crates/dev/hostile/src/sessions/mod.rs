@@ -30,6 +30,7 @@ use flate2::{Compress, Compression, FlushCompress};
 use posthaste_testkit::{LineClient, Random, Server, ServerBuilder, changed};
 
 use crate::Gauge;
+use lines::Dialect;
 use model::{MODEL, Model, PASSWORD};
 use response::response;
 
@@ -67,6 +68,11 @@ enum Kind {
 }
 
 impl Kind {
+    /// The protocol of one that sends mail.
+    fn dialect(self) -> Dialect {
+        if self == Self::Lmtp { Dialect::Lmtp } else { Dialect::Submission }
+    }
+
     const ALL: [Self; 9] = [
         Self::Imap,
         Self::Imap,
@@ -206,7 +212,7 @@ impl Peer {
                     Some(client) => client,
                     None => open(server, kind)?,
                 };
-                if lines::transaction(&mut client, kind == Kind::Lmtp, random)? {
+                if lines::transaction(&mut client, kind.dialect(), random)? {
                     self.client = Some(client);
                 }
                 Ok(())
@@ -240,13 +246,13 @@ impl Peer {
 
     /// Changed commands all at once, then the end of our side.
     fn burst(&mut self, server: &Server, random: &mut Random, bare: bool) -> Result<(), String> {
-        let (kind, lmtp) = (self.kind, self.kind == Kind::Lmtp);
+        let kind = self.kind;
         let inputs: Vec<Vec<u8>> = (0..1 + random.below(12))
             .map(|n| match kind {
                 Kind::Imap => [format!("b{n} ").as_bytes(), &grammar::command(random), b"\r\n"].concat(),
                 Kind::Pop3 => readers::pop3(random),
                 Kind::Sieve => readers::sieve(random),
-                _ => lines::script(lmtp, random),
+                _ => lines::script(kind.dialect(), random),
             })
             .collect();
         let mut sent: Vec<u8> = match kind.only_bursts() && random.one_in(2) {

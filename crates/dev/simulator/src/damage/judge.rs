@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use super::{Damage, INDEX, Kind, Sample};
 use crate::driver::{Opening, rebuild_index};
 use crate::image::materialise;
-use crate::model::Held;
+use crate::model::ModelMailbox;
 use crate::record::Recorder;
 use crate::unreadable;
 use crate::verify::Violation;
@@ -126,12 +126,15 @@ impl Sample {
     }
 
     /// Reads a mailbox as clients do. Wrong or missing without an error is a violation.
-    async fn read(&self, engine: &LmdbEngine, id: MailboxId, held: &Held) -> Result<Read, Violation> {
+    async fn read(&self, engine: &LmdbEngine, id: MailboxId, held: &ModelMailbox) -> Result<Read, Violation> {
         let mut read = Read::default();
         let mut rows = Vec::new();
         match engine.load(id, &mut |slice| rows.extend_from_slice(slice)).await {
             Ok(head) if head != held.head => {
-                return Err(format!("mailbox {id}: {}", held.difference(&Held { head, ..held.clone() })));
+                return Err(format!(
+                    "mailbox {id}: {}",
+                    held.difference(&ModelMailbox { head, ..held.clone() })
+                ));
             }
             Ok(_) if !rows.iter().eq(held.messages.values().map(|m| &m.row)) => {
                 return Err(format!("mailbox {id}: {} rows of {}", rows.len(), held.messages.len()));
@@ -281,7 +284,7 @@ struct Read {
 async fn kept(
     engine: &LmdbEngine,
     id: MailboxId,
-    held: &Held,
+    held: &ModelMailbox,
     same: bool,
     hit: &BTreeSet<BodyId>,
 ) -> Result<(), Violation> {

@@ -20,11 +20,13 @@ use posthaste_store::{
 };
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 
+use crate::clock::{self, Passing};
 use crate::model::{Change, Knowledge, Moment, Timeline, Unit};
 use crate::random::Random;
 use crate::record::Recorder;
 use crate::verify::{Violation, find, verify};
 
+pub(crate) mod shared;
 mod steps;
 
 /// A summary as delivery might make it: long enough that pages fill.
@@ -147,6 +149,12 @@ pub struct Driver {
     /// Where the log was at the last result of another process, if that is known; else it is where
     /// the log is now.
     clock: Option<usize>,
+    /// How time passes.
+    passing: Passing,
+    /// What this process does to the mailbox that several processes share, if there is one.
+    shared: Option<shared::Part>,
+    /// The states that mailbox may have, for a driver that follows.
+    states: Option<shared::States>,
 }
 
 /// Ids of one process that writes beside others, the same for no two of them.
@@ -176,6 +184,8 @@ pub enum StepResult {
     Found(usize),
     /// More is left to maintain.
     More,
+    /// What the shared mailbox had, and what is sent to it.
+    Saw(shared::Sight),
     /// No result.
     Nothing,
 }
@@ -189,6 +199,7 @@ impl StepResult {
             Self::Failed => "failed".into(),
             Self::Found(n) => format!("found{n}"),
             Self::More => "more".into(),
+            Self::Saw(sight) => sight.word(),
             Self::Nothing => "nothing".into(),
         }
     }
@@ -201,6 +212,7 @@ impl StepResult {
             "failed" => Self::Failed,
             "more" => Self::More,
             "nothing" => Self::Nothing,
+            _ if word.starts_with("saw:") => Self::Saw(shared::Sight::from_word(word)?),
             _ => Self::Found(word.strip_prefix("found")?.parse().ok()?),
         })
     }
@@ -242,7 +254,23 @@ impl Driver {
         let (script, listener) = (VecDeque::new(), None);
         let options = options(seed);
         let (actor, clock, faulty) = (0, None, false);
-        Self { recorder, random, options, known, timeline, faulty, ids, script, listener, actor, clock }
+        let (passing, shared, states) = (Passing::of(seed, 0), None, None);
+        Self {
+            recorder,
+            random,
+            options,
+            known,
+            timeline,
+            faulty,
+            ids,
+            script,
+            listener,
+            actor,
+            clock,
+            passing,
+            shared,
+            states,
+        }
     }
 
     /// Whether faults are injected: then the store may refuse requests that it could otherwise
@@ -256,6 +284,8 @@ impl Driver {
         let mut driver = Self::new(recorder, Knowledge::default(), seed, first_id(actor)).with_faults(faulty);
         driver.random = Random::new(seed, 20 + actor as u64);
         driver.actor = actor;
+        driver.passing = Passing::of(seed, actor as u64);
+        driver.shared = shared::is_shared(seed).then(|| shared::Part::new(seed, actor));
         driver
     }
 
@@ -296,7 +326,9 @@ impl Driver {
     }
 
     fn moment(&mut self, what: String, start: usize, requested: Vec<Change>) {
-        let (end, after) = (self.now(), Arc::new(self.known.clone()));
+        let (end, mut after) = (self.now(), self.known.clone());
+        after.doubts.extend(self.shared.iter().flat_map(shared::Part::doubts).cloned());
+        let after = Arc::new(after);
         self.timeline.moments.push(Moment { what, start, end, requested, after });
     }
 
@@ -432,6 +464,14 @@ impl Driver {
             self.next_remote_result();
         }
         Ok(())
+    }
+
+    /// The clock moves before some steps. The index follows then, as it does after a moment.
+    async fn time_passes(&mut self, engine: Who<'_>) -> Result<(), Violation> {
+        let Some(seconds) = self.passing.before_step() else { return Ok(()) };
+        let Some(engine) = engine else { return Ok(()) };
+        clock::pass(seconds);
+        self.tick(engine).await
     }
 
     /// Brings the index up to date, so that another process can write.

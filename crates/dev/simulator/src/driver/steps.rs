@@ -9,12 +9,16 @@ use posthaste_store::{
 };
 
 use super::{Attempt, Driver, Request, StepResult, Who, message, summarize};
-use crate::model::{Change, Held, Message, Unit, World};
+use crate::model::{Change, Message, ModelMailbox, Unit, World};
 use crate::verify::Violation;
 
 impl Driver {
     pub(super) async fn step(&mut self, engine: Who<'_>) -> Result<(), Violation> {
-        if self.known.certain.boxes.is_empty() {
+        self.time_passes(engine).await?;
+        if self.is_shared_next() {
+            return self.write_shared(engine).await;
+        }
+        if self.own_boxes().is_empty() {
             return self.create(engine).await;
         }
         match self.random.below(100) {
@@ -37,11 +41,11 @@ impl Driver {
     }
 
     fn a_box(&mut self) -> MailboxId {
-        let boxes: Vec<MailboxId> = self.known.certain.boxes.keys().copied().collect();
+        let boxes = self.own_boxes();
         self.random.pick(&boxes).copied().unwrap_or(MailboxId(Id::new(0, 0)))
     }
 
-    fn held(&self, id: MailboxId) -> Arc<Held> {
+    fn held(&self, id: MailboxId) -> Arc<ModelMailbox> {
         self.known.certain.boxes.get(&id).cloned().unwrap_or_default()
     }
 
@@ -68,12 +72,12 @@ impl Driver {
         let uid = from.uid_next;
         from.uid_next = uid.next().unwrap_or(uid);
         let flags = if self.random.chance(20) { FlagSet::SEEN } else { FlagSet::EMPTY };
-        let row = Row::new(uid, len as u32, 1_700_000_000, flags, from.modseq);
+        let row = Row::new(uid, len as u32, self.passing.date(), flags, from.modseq);
         let summary = summarize(&bytes).into();
-        NewMessage { row, body, saved: 1_700_000_001, content: Content::New { bytes, summary } }
+        NewMessage { row, body, saved: self.passing.saved(1), content: Content::New { bytes, summary } }
     }
 
-    fn commit_on(held: &Held, mailbox: MailboxId) -> MailboxCommit {
+    pub(super) fn commit_on(held: &ModelMailbox, mailbox: MailboxId) -> MailboxCommit {
         let expected = held.head.modseq;
         let head = MailboxHead { modseq: expected.next(), ..held.head.clone() };
         MailboxCommit { mailbox, expected, head, appended: vec![], changed: vec![], expunged: vec![] }
@@ -155,7 +159,12 @@ impl Driver {
             let system = FlagSet::from_bits(old.flags().bits() & 31);
             let row = Row::new(uid, old.size(), old.date(), system, commit.head.modseq);
             let content = Content::CopyOf { mailbox: from, uid: old.uid() };
-            commit.appended.push(NewMessage { row, body: message.body, saved: 1_700_000_002, content });
+            commit.appended.push(NewMessage {
+                row,
+                body: message.body,
+                saved: self.passing.saved(2),
+                content,
+            });
         }
         finished(&self.known.certain, commit)
     }
@@ -205,7 +214,7 @@ impl Driver {
         AccountId(Id::new((10 * self.actor + 1 + self.random.below(3)) as u64, 0))
     }
 
-    fn list_commit(&self, account: AccountId) -> ListCommit {
+    pub(super) fn list_commit(&self, account: AccountId) -> ListCommit {
         let list = self.known.certain.list(account);
         ListCommit {
             account,
@@ -219,7 +228,7 @@ impl Driver {
         }
     }
 
-    fn list_change(&self, commit: ListCommit) -> Attempt {
+    pub(super) fn list_change(&self, commit: ListCommit) -> Attempt {
         let list = self.known.certain.list(commit.account);
         let came = commit.upsert.iter().map(|e| e.id).filter(|id| !list.entries.iter().any(|e| e.id == *id));
         let change = Change::List(Arc::new(list.apply(&commit)), came.collect(), commit.remove.clone());
@@ -265,7 +274,7 @@ impl Driver {
     }
 
     fn an_entry(&mut self) -> Option<(AccountId, MailboxEntry)> {
-        let lists = self.known.certain.lists.values();
+        let lists = self.known.certain.lists.values().filter(|list| self.is_own_list(list));
         let all: Vec<_> = lists.flat_map(|l| l.entries.iter().map(|e| (l.account, e.clone()))).collect();
         self.random.pick(&all).cloned()
     }
@@ -340,7 +349,7 @@ impl Driver {
 }
 
 /// A commit whose head's counts fit, and the mailbox after it.
-fn finished(world: &World, mut commit: MailboxCommit) -> Attempt {
+pub(super) fn finished(world: &World, mut commit: MailboxCommit) -> Attempt {
     let mut held = world.boxes.get(&commit.mailbox).map(|h| (**h).clone()).unwrap_or_default();
     for row in &commit.changed {
         if let Some(message) = held.messages.get_mut(&row.uid().value()) {

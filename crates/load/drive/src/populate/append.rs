@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use posthaste_imap_client::command::quoted;
 use posthaste_imap_client::{Client, Handler, Response, listing};
 
-use super::Work;
+use super::{UNSEEN_ONE_IN, Work};
 use crate::run::Failure;
 
 /// Messages and bytes put into one command.
@@ -15,8 +15,6 @@ const BATCH_MESSAGES: u32 = 200;
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 /// Commands sent and not yet answered.
 const UNANSWERED_MAX: u32 = 4;
-/// Four of five messages are marked as seen, as in a mailbox that is read.
-const UNSEEN_ONE_IN: u32 = 5;
 
 /// A session that fills one account.
 pub struct Filler<'a> {

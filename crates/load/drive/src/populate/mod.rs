@@ -4,6 +4,7 @@
 //! continues at the end of the mailbox. The number of its messages determines the next one.
 
 mod append;
+mod maildir;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,6 +20,7 @@ use crate::accounts::Accounts;
 use crate::interrupt;
 use crate::run::{Failure, Mailer, folder_name};
 use crate::target::Target;
+pub use maildir::Maildirs;
 
 /// The messages that an account holds afterwards.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +29,8 @@ pub struct Wish {
     pub mailboxes: Vec<(String, u32)>,
     /// Sizes of generated messages.
     pub sizes: Sizes,
+    /// The share of them that is rich mail, 0 to 1.
+    pub rich: f64,
 }
 
 impl Wish {
@@ -34,7 +38,13 @@ impl Wish {
     pub fn new(inbox: u32, folders: u32, per_folder: u32, sizes: Sizes) -> Self {
         let mut mailboxes = vec![("INBOX".to_owned(), inbox)];
         mailboxes.extend((1..=folders).map(|n| (folder_name(n), per_folder)));
-        Self { mailboxes, sizes }
+        Self { mailboxes, sizes, rich: 0.0 }
+    }
+
+    /// The same with this share of rich mail.
+    #[must_use]
+    pub fn with_rich(self, rich: f64) -> Self {
+        Self { rich, ..self }
     }
 
     /// Messages in all.
@@ -80,6 +90,15 @@ pub struct Populated {
     pub interrupted: bool,
 }
 
+/// Four of five messages are marked as seen, as in a mailbox that is read.
+const UNSEEN_ONE_IN: u32 = 5;
+
+/// Appends the message of this serial and number, to this address.
+fn generate(corpus: &Corpus, wish: &Wish, (serial, number, to): (Serial, u32, &str), out: &mut Vec<u8>) {
+    let from = format!("writer{}@example.com", number % 97);
+    corpus.write(serial, &wish.sizes, Envelope { from: &from, to }, out);
+}
+
 /// Shared by the tasks of one populate.
 struct Work {
     options: PopulateOptions,
@@ -97,10 +116,8 @@ impl Work {
         match &self.options.mail {
             Some(mail) => mail.write(number as usize, serial, out).map_err(std::io::Error::other)?,
             None => {
-                let (from, to) =
-                    (format!("writer{}@example.com", number % 97), self.options.accounts.address(account));
-                let envelope = Envelope { from: &from, to: &to };
-                self.corpus.write(serial, &self.options.wish.sizes, envelope, out);
+                let to = self.options.accounts.address(account);
+                generate(&self.corpus, &self.options.wish, (serial, number, &to), out);
             }
         }
         Ok(serial)
@@ -119,7 +136,7 @@ pub fn populate(options: PopulateOptions) -> std::io::Result<Populated> {
     let total = options.wish.messages() * u64::from(options.accounts.count());
     let (parallel, live) = (options.parallel.max(1), options.live);
     let work = Arc::new(Work {
-        corpus: Corpus::new(options.seed),
+        corpus: Corpus::with_rich(options.seed, options.wish.rich, &options.wish.sizes),
         options,
         added: AtomicU64::new(0),
         found: AtomicU64::new(0),

@@ -9,29 +9,38 @@ use posthaste_load_workload::Random;
 use super::failure::Failure;
 use super::open_loop::{Lane, Outgoing};
 use super::options::SendBy;
+use super::recorder::{ARRIVAL, ROUTED};
 use super::shared::Shared;
 
 /// Who mail from outside is from.
 const OUTSIDER: &str = "outsider@posthaste-load.invalid";
 
-/// Sends this thread's share until the run ends. `row`: where its times are recorded.
-pub async fn arrive(shared: &Shared, lane: &Lane, number: usize, lanes: usize, row: usize) {
+/// Sends this thread's share until the run ends.
+pub async fn arrive(shared: &Shared, lane: &Lane, number: usize, lanes: usize) {
     let rate =
         shared.options.workload.arrivals_per_user_per_s * f64::from(shared.options.clients) / lanes as f64;
     let Some(SendBy::Mail(target)) = shared.send_by().filter(|_| rate > 0.0) else { return };
     let mut random = Random::new(shared.options.seed, 3 << 40 | number as u64);
     let mut due = shared.phase.start();
     let mut mail = Vec::new();
+    let rows = shared.options.workload.transactions.len();
+    let elsewhere = shared.options.pools.outside.as_ref().and_then(|o| Some((o, o.by.as_ref()?)));
     loop {
         due += Duration::from_secs_f64(random.exponential(1.0 / rate));
         if !shared.phase.sleep_until(due).await {
             return;
         }
         let account = random.below(shared.options.receiving()) as u32;
-        let address = shared.options.accounts.address(account);
+        let leaving = elsewhere.filter(|(outside, _)| random.unit() < outside.share);
+        let (address, target, row) = match leaving {
+            Some((outside, by)) => (format!("user{account}@{}", outside.domain), by, rows + ROUTED),
+            None => (shared.options.accounts.address(account), target, rows + ARRIVAL),
+        };
+        // What leaves is in no account, so no audit will find it.
+        let ledger = shared.ledger.as_ref().filter(|_| leaving.is_none());
         mail.clear();
         let serial = shared.compose(OUTSIDER, &address, &mut mail);
-        if let Some(ledger) = &shared.ledger {
+        if let Some(ledger) = ledger {
             ledger.adding(account, serial);
         }
         let login = (shared.options.accounts.name(account), shared.options.accounts.password(account));
@@ -44,10 +53,10 @@ pub async fn arrive(shared: &Shared, lane: &Lane, number: usize, lanes: usize, r
         };
         let sent = lane.send(shared, target, message).await;
         let now = Instant::now();
-        if let (Some(ledger), Ok(_)) = (&shared.ledger, &sent) {
+        if let (Some(ledger), Ok(_)) = (ledger, &sent) {
             ledger.added(account, serial);
         }
-        if let (Some(ledger), Err(Failure::Mail(error))) = (&shared.ledger, &sent)
+        if let (Some(ledger), Err(Failure::Mail(error))) = (ledger, &sent)
             && error.is_refusal()
         {
             ledger.not_added(account, serial);

@@ -14,7 +14,7 @@ use super::ledger::Ledger;
 use super::live::{Live, State};
 use super::open_loop::Lane;
 use super::options::RunOptions;
-use super::recorder::{ARRIVAL, Recorder};
+use super::recorder::{OWN_ROWS, Recorder};
 use super::result::Ending;
 use super::shared::Shared;
 use super::user::User;
@@ -39,7 +39,7 @@ pub fn run(options: RunOptions, ledger: Option<Ledger>) -> io::Result<Ended> {
     let machine = machine::facts(options.mhz);
     let mut monitor = Monitor::start(&options.watch)?;
     let shared = Arc::new(Shared::new(options, ledger, started.as_micros() as u32));
-    let rows = shared.options.workload.transactions.len() + 2;
+    let rows = shared.options.workload.transactions.len() + OWN_ROWS;
     let recorders: Vec<_> =
         (0..shared.options.threads.max(1)).map(|_| Arc::new(Mutex::new(Recorder::new(rows)))).collect();
     let threads = recorders
@@ -47,7 +47,7 @@ pub fn run(options: RunOptions, ledger: Option<Ledger>) -> io::Result<Ended> {
         .enumerate()
         .map(|(lane, recorder)| {
             let (shared, recorder, lanes) = (shared.clone(), recorder.clone(), recorders.len());
-            let body = move || lane_thread(&shared, recorder, lane, lanes, rows - 2 + ARRIVAL);
+            let body = move || lane_thread(&shared, recorder, lane, lanes);
             std::thread::Builder::new().name(format!("users-{lane}")).spawn(body)
         })
         .collect::<io::Result<Vec<_>>>()?;
@@ -74,7 +74,6 @@ fn lane_thread(
     recorder: Arc<Mutex<Recorder>>,
     number: usize,
     lanes: usize,
-    arrival_row: usize,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = tokio::task::LocalSet::new();
@@ -90,7 +89,7 @@ fn lane_thread(
                 None => shared.phase.stopping().await,
             }
         };
-        tokio::join!(dispatching, arrive(shared, &lane, number, lanes, arrival_row), shared.phase.stopping());
+        tokio::join!(dispatching, arrive(shared, &lane, number, lanes), shared.phase.stopping());
         let finishing = async { while users.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(GRACE, finishing).await;
         users.abort_all();

@@ -42,7 +42,8 @@ pub struct Lane {
     recorder: Arc<Mutex<Recorder>>,
     tasks: RefCell<VecDeque<Instant>>,
     ready: Notify,
-    pool: RefCell<Vec<Mailer>>,
+    /// Idle connections, and where each leads.
+    pool: RefCell<Vec<(Target, Mailer)>>,
 }
 
 impl Lane {
@@ -100,7 +101,7 @@ impl Lane {
     ) -> Result<(u64, u64), Failure> {
         let Outgoing { login, from, to, mail, source } = message;
         let own = target.scheme == Scheme::Submission;
-        let pooled = if own { None } else { self.pool.borrow_mut().pop() };
+        let pooled = if own { None } else { self.idle(target) };
         let was_pooled = pooled.is_some();
         let mut mailer = match pooled {
             Some(mailer) => mailer,
@@ -123,7 +124,7 @@ impl Lane {
             Ok(()) => {
                 let mut pool = self.pool.borrow_mut();
                 if pool.len() < POOL_MAX {
-                    pool.push(mailer);
+                    pool.push((target.clone(), mailer));
                 }
             }
             Err(error) => return Err(error.into()),
@@ -131,10 +132,17 @@ impl Lane {
         Ok(bytes)
     }
 
+    /// An idle connection to this target.
+    fn idle(&self, target: &Target) -> Option<Mailer> {
+        let mut pool = self.pool.borrow_mut();
+        let at = pool.iter().rposition(|(to, _)| to == target)?;
+        Some(pool.swap_remove(at).1)
+    }
+
     /// Closes pooled connections.
     pub async fn close(&self) {
         let pool = std::mem::take(&mut *self.pool.borrow_mut());
-        for mailer in pool {
+        for (_, mailer) in pool {
             mailer.quit().await;
         }
     }

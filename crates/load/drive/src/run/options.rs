@@ -65,6 +65,9 @@ pub struct Outside {
     pub domain: String,
     /// The share of what users send to anybody, 0 to 1.
     pub share: f64,
+    /// Where mail that arrives for the other server is sent. With it the same share of the mail
+    /// that arrives is for the other server. Without it all of that mail is for accounts.
+    pub by: Option<Target>,
 }
 
 /// A run, decided.

@@ -10,6 +10,10 @@ use posthaste_load_results::{ErrorCount, ErrorSample, Slow};
 pub const TRIM: usize = 0;
 /// The same: mail that arrives from outside.
 pub const ARRIVAL: usize = 1;
+/// The same: mail that arrives for another server, and that this one sends on.
+pub const ROUTED: usize = 2;
+/// How many such rows there are.
+pub const OWN_ROWS: usize = 3;
 /// Errors of one kind kept with their transcripts.
 const SAMPLES_MAX: usize = 5;
 /// Slow transactions kept.

@@ -184,7 +184,11 @@ fn transactions(options: &RunOptions, record: &Recorder, seconds: f64) -> Vec<Tr
             summary: tally.latency.summary(seconds, tally.errors, tally.bytes),
         })
         .collect();
-    let own = [("(trim)", "Deleting messages over the threshold"), ("(arrival)", "Mail from outside")];
+    let own = [
+        ("(trim)", "Deleting messages over the threshold"),
+        ("(arrival)", "Mail from outside"),
+        ("(routed)", "Mail from outside for another server"),
+    ];
     for ((name, description), tally) in
         own.iter().zip(record.transactions.iter().skip(workload.transactions.len()))
     {

@@ -1,7 +1,9 @@
-//! Servers side by side: a row for each point, and for each server its ratio to the first.
+//! Servers side by side: a row for each point, and for each server its ratio to the first. A cell
+//! is the median over the rounds, with the least and the greatest.
 
 use posthaste_load_results::{Analysis, RunResult, StudyPoint, Table};
 
+use super::spread::{shown, spread};
 use super::{Points, figure, plot};
 
 /// A figure of a run by its title.
@@ -56,17 +58,15 @@ fn table(points: Points, title: &str, unit: &str, of: fn(&RunResult) -> Option<f
         }
         let place: Vec<String> = point.at.iter().map(|(k, v)| format!("{k} {v}")).collect();
         let mut row = vec![point.workload.clone(), place.join(", ")];
-        let value = |server: &str| {
-            points.measured().find(|(p, _)| p.server == server && same(p, point)).and_then(|(_, r)| of(r))
-        };
+        let value = |server: &str| spread(points, server, |p| same(p, point), of);
         let first = points.servers().next().and_then(value);
         for (n, server) in points.servers().enumerate() {
             let value = value(server);
-            row.push(value.map_or("–".into(), figure));
+            row.push(shown(value));
             if n > 0 {
-                row.push(
-                    value.zip(first).filter(|(_, f)| *f > 0.0).map_or("–".into(), |(v, f)| figure(v / f)),
-                );
+                let ratio =
+                    value.zip(first).filter(|(_, f)| f.median > 0.0).map(|(v, f)| v.median / f.median);
+                row.push(ratio.map_or("–".into(), figure));
             }
         }
         rows.push(row);

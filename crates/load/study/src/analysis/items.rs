@@ -3,6 +3,7 @@
 
 use posthaste_load_results::{Analysis, Curve, RunResult, ServerCost, StudyPoint, Table};
 
+use super::spread::{Place, Spread, shown, spread};
 use super::{Points, bottleneck, figure, plot, whole};
 
 /// How much dearer than in the flat part a message may be up to the knee.
@@ -64,11 +65,12 @@ pub fn analyse(points: Points) -> Analysis {
     load.log_x = true;
     Analysis {
         findings,
+        charts: Vec::new(),
         plots: vec![per_session, per_message, per_message_log, rate, listing, load],
         tables: vec![
             columns(points),
-            table("Megacycles per session", &sessions),
-            table("Megacycles per message", &messages),
+            table(points, "Megacycles per session", |r| r.server.as_ref()?.megacycles_per_session),
+            table(points, "Megacycles per message", |r| r.server.as_ref()?.megacycles_per_message),
         ],
     }
 }
@@ -104,30 +106,27 @@ fn columns(points: Points) -> Table {
         "read (MB/s)",
         "memory, PSS (MB)",
     ];
-    let row = |(point, run): (&StudyPoint, &RunResult)| {
-        let server = run.server.as_ref();
-        let show = |value: Option<f64>| value.map_or("–".to_owned(), figure);
-        let rate =
-            |of: fn(&ServerCost) -> Option<&u64>| server.and_then(|s| Some(*of(s)? as f64 / s.seconds));
+    let row = |place: &Place| {
+        let cell = |of: fn(&ServerCost) -> Option<f64>| place.cell(|run| of(run.server.as_ref()?));
         vec![
-            point.server.clone(),
-            point.at.get("items").map_or("–".to_owned(), |n| whole(*n)),
-            run.clients.to_string(),
-            figure(run.total.rate_per_s),
-            show(server.map(|s| s.seconds)),
-            show(server.map(|s| s.cpu_percent)),
-            show(server.and_then(|s| s.megacycles_per_session)),
-            show(server.and_then(|s| s.megacycles_per_message)),
-            show(bottleneck::network_bytes_per_s(run).map(|b| b / 1e6)),
-            show(rate(|s| s.disk_operations.value())),
-            show(rate(|s| s.disk_read_bytes.value()).map(|b| b / 1e6)),
-            show(server.and_then(|s| s.pss_max_bytes.value()).map(|b| *b as f64 / 1e6)),
+            place.point.server.clone(),
+            place.point.at.get("items").map_or("–".to_owned(), |n| whole(*n)),
+            place.cell(|run| Some(f64::from(run.clients))),
+            place.cell(|run| Some(run.total.rate_per_s)),
+            cell(|s| Some(s.seconds)),
+            cell(|s| Some(s.cpu_percent)),
+            cell(|s| s.megacycles_per_session),
+            cell(|s| s.megacycles_per_message),
+            place.cell(|run| bottleneck::network_bytes_per_s(run).map(|b| b / 1e6)),
+            cell(|s| Some(*s.disk_operations.value()? as f64 / s.seconds)),
+            cell(|s| Some(*s.disk_read_bytes.value()? as f64 / s.seconds / 1e6)),
+            cell(|s| Some(*s.pss_max_bytes.value()? as f64 / 1e6)),
         ]
     };
     Table {
         title: "What was measured at each size".into(),
         head: head.map(str::to_owned).to_vec(),
-        rows: points.measured().map(row).collect(),
+        rows: points.places().iter().map(row).collect(),
     }
 }
 
@@ -152,28 +151,29 @@ fn ratios(curves: &[Curve], what: &str) -> Vec<String> {
 }
 
 /// A row for each count, a column for each server with its ratio to the first.
-fn table(title: &str, curves: &[Curve]) -> Table {
-    let mut counts: Vec<f64> = curves.iter().flat_map(|c| c.points.iter().map(|p| p.0)).collect();
+fn table(points: Points, title: &str, of: fn(&RunResult) -> Option<f64>) -> Table {
+    let mut counts: Vec<f64> = points.measured().filter_map(|(p, _)| p.at.get("items").copied()).collect();
     counts.sort_by(f64::total_cmp);
     counts.dedup();
     let mut head = vec!["messages in the folder".to_owned()];
-    for (n, curve) in curves.iter().enumerate() {
-        head.push(curve.name.clone());
+    for (n, server) in points.servers().enumerate() {
+        head.push(server.to_owned());
         if n > 0 {
-            head.push(format!("÷ {}", curves[0].name));
+            head.push(format!("÷ {}", points.servers[0].name));
         }
     }
-    let of = |curve: &Curve, x: f64| curve.points.iter().find(|p| p.0 == x).map(|p| p.1);
     let row = |x: &f64| {
         let mut row = vec![whole(*x)];
-        let first = curves.first().and_then(|c| of(c, *x));
-        for (n, curve) in curves.iter().enumerate() {
-            let value = of(curve, *x);
-            row.push(value.map_or("–".into(), figure));
-            if n > 0 {
-                row.push(
-                    value.zip(first).filter(|(_, f)| *f > 0.0).map_or("–".into(), |(v, f)| figure(v / f)),
-                );
+        let mut first: Option<Spread> = None;
+        for (n, server) in points.servers().enumerate() {
+            let value = spread(points, server, |p| p.at.get("items") == Some(x), of);
+            row.push(shown(value));
+            if n == 0 {
+                first = value;
+            } else {
+                let ratio =
+                    value.zip(first).filter(|(_, f)| f.median > 0.0).map(|(v, f)| v.median / f.median);
+                row.push(ratio.map_or("–".into(), figure));
             }
         }
         row

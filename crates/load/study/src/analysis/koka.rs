@@ -2,8 +2,11 @@
 //! user and kernel time. Then scale-up by processors, and processor counters and hottest functions
 //! where offered.
 
-use posthaste_load_results::{Analysis, Curve, Offered, Plot, RunResult, SimulatedCounts, StudyPoint, Table};
+use posthaste_load_results::{
+    Analysis, Curve, Offered, Plot, RunResult, ServerCost, SimulatedCounts, StudyPoint, Summary, Table,
+};
 
+use super::spread::{Place, Spread, shown, spread};
 use super::{Points, figure, plot};
 
 /// Functions of each server and mix in the table of the hottest.
@@ -76,7 +79,16 @@ pub fn analyse(points: Points) -> Analysis {
     let scale = each("cpus", Part::Scale, |r| Some(r.total.rate_per_s));
     findings.extend(scale.iter().filter_map(scale_up));
     let efficiency = scale.iter().map(efficiencies).collect();
-    let scaled = scale_table(&scale);
+    let rates = |at: usize, cpus: f64| {
+        let servers = points.servers().count().max(1);
+        let (workloads, server) = (points.workloads(), points.servers().nth(at % servers)?);
+        let workload = *workloads.get(at / servers)?;
+        let wanted = |p: &StudyPoint| {
+            p.workload == workload && part(p) == Part::Scale && p.at.get("cpus") == Some(&cpus)
+        };
+        spread(points, server, wanted, |run| Some(run.total.rate_per_s))
+    };
+    let scaled = scale_table(&scale, &rates);
     plots.push(plot("Scale-up", "processors of the server", "transactions per second", scale));
     plots.push(plot("Efficiency", "processors of the server", "speed-up ÷ processors", efficiency));
     plots.extend(each_transaction(points));
@@ -85,7 +97,12 @@ pub fn analyse(points: Points) -> Analysis {
     tables.push(split(points));
     tables.extend(hottest(points));
     tables.extend(simulated(points));
-    Analysis { findings, plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(), tables }
+    Analysis {
+        findings,
+        plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(),
+        charts: Vec::new(),
+        tables,
+    }
 }
 
 fn short(workload: &str) -> &str {
@@ -130,16 +147,17 @@ fn efficiencies(curve: &Curve) -> Curve {
 }
 
 /// Figure 5 in figures: throughput, speed-up over the fewest processors, efficiency. Nothing if one
-/// number of processors alone was measured.
-fn scale_table(curves: &[Curve]) -> Option<Table> {
+/// number of processors alone was measured. `rates` has the throughput of a curve, by its index,
+/// over the rounds.
+fn scale_table(curves: &[Curve], rates: &dyn Fn(usize, f64) -> Option<Spread>) -> Option<Table> {
     let mut rows = Vec::new();
-    for curve in curves.iter().filter(|c| c.points.len() > 1) {
-        for ((cpus, rate), (_, efficiency)) in curve.points.iter().zip(efficiencies(curve).points) {
+    for (at, curve) in curves.iter().enumerate().filter(|(_, c)| c.points.len() > 1) {
+        for ((cpus, _), (_, efficiency)) in curve.points.iter().zip(efficiencies(curve).points) {
             let fewest = curve.points.first().map_or(1.0, |p| p.0);
             rows.push(vec![
                 curve.name.clone(),
                 figure(*cpus),
-                figure(*rate),
+                shown(rates(at, *cpus)),
                 figure(efficiency * cpus / fewest),
                 format!("{} %", figure(efficiency * 100.0)),
             ]);
@@ -184,45 +202,48 @@ fn times(points: Points) -> Vec<Table> {
     let mut tables = Vec::new();
     for workload in points.workloads() {
         for wanted in [Part::Throughput, Part::Times] {
-            let runs: Vec<(&str, &RunResult)> = points
-                .servers()
-                .filter_map(|server| {
-                    let mine = points
-                        .measured()
-                        .filter(|(p, _)| p.server == server && p.workload == workload && part(p) == wanted);
-                    mine.map(|(_, r)| r).max_by_key(|r| r.clients).map(|r| (server, r))
-                })
-                .collect();
-            let Some((_, first)) = runs.first() else { continue };
+            let of_server = |server: &str| {
+                let mine = points.places().into_iter().filter(|place| {
+                    let p = place.point;
+                    p.server == server && p.workload == workload && part(p) == wanted
+                });
+                mine.max_by(|a, b| a.clients().total_cmp(&b.clients()))
+            };
+            let places: Vec<Place> = points.servers().filter_map(of_server).collect();
+            let Some(first) = places.first() else { continue };
             let think = if wanted == Part::Times { "with" } else { "without" };
             let title = format!(
                 "Response times, {} mix, {} users {think} think time",
                 short(workload),
-                first.clients
+                first.clients()
             );
-            tables.push(times_table(title, &runs));
+            tables.push(times_table(title, &places));
         }
     }
     tables
 }
 
-fn times_table(title: String, runs: &[(&str, &RunResult)]) -> Table {
+fn times_table(title: String, places: &[Place]) -> Table {
     let mut head = vec!["Transaction".to_owned()];
-    for (server, _) in runs {
+    for server in places.iter().map(|place| &place.point.server) {
         head.extend([format!("{server}, median (ms)"), format!("{server}, 99 % (ms)")]);
     }
     let row = |name: &String| {
         let mut row = vec![name.clone()];
-        for (_, run) in runs {
-            let times = run.transactions.iter().find(|t| t.name == *name).map(|t| &t.summary);
-            let show = |v: Option<f64>| v.map_or("–".into(), figure);
-            let counted = times.filter(|t| t.count > 0);
-            row.extend([show(counted.map(|t| t.p50_ms)), show(counted.map(|t| t.p99_ms))]);
+        for place in places {
+            let times = |of: fn(&Summary) -> f64| {
+                place.cell(|run| {
+                    let times = &run.transactions.iter().find(|t| t.name == *name)?.summary;
+                    (times.count > 0).then(|| of(times))
+                })
+            };
+            row.extend([times(|t| t.p50_ms), times(|t| t.p99_ms)]);
         }
         row
     };
+    let first = places.first().and_then(|place| place.runs.first());
     let names: Vec<String> =
-        runs.first().map_or_else(Vec::new, |(_, r)| r.transactions.iter().map(|t| t.name.clone()).collect());
+        first.map_or_else(Vec::new, |r| r.transactions.iter().map(|t| t.name.clone()).collect());
     Table { title, head, rows: names.iter().map(row).collect() }
 }
 
@@ -329,22 +350,25 @@ fn split(points: Points) -> Table {
         "cycles per instruction",
         "cache misses",
     ];
-    let rows = points.measured().filter_map(|(point, run)| {
-        let s = run.server.as_ref()?;
-        let counters = s.counters.value();
-        let none = || "not offered here".to_owned();
-        Some(vec![
-            point.server.clone(),
-            short(&point.workload).to_owned(),
-            run.clients.to_string(),
-            setting(point),
-            figure(s.cpu_user_s),
-            figure(s.cpu_system_s),
-            kernel_percent(run).map_or("–".into(), figure),
-            s.context_switches.value().map_or_else(none, |n| figure(*n as f64)),
-            counters.map_or_else(none, |c| figure(c.cpi)),
-            counters.map_or_else(none, |c| figure(c.cache_misses as f64)),
-        ])
+    let places = points.places();
+    let rows = places.iter().filter(|place| place.runs.iter().any(|run| run.server.is_some())).map(|place| {
+        let cell = |of: fn(&ServerCost) -> Option<f64>| place.cell(|run| of(run.server.as_ref()?));
+        let offered = |of: fn(&ServerCost) -> Option<f64>| {
+            let value = place.value(|run| of(run.server.as_ref()?));
+            value.map_or_else(|| "not offered here".to_owned(), Spread::show)
+        };
+        vec![
+            place.point.server.clone(),
+            short(&place.point.workload).to_owned(),
+            place.clients().to_string(),
+            setting(place.point),
+            cell(|s| Some(s.cpu_user_s)),
+            cell(|s| Some(s.cpu_system_s)),
+            place.cell(kernel_percent),
+            offered(|s| s.context_switches.value().map(|n| *n as f64)),
+            offered(|s| s.counters.value().map(|c| c.cpi)),
+            offered(|s| s.counters.value().map(|c| c.cache_misses as f64)),
+        ]
     });
     Table {
         title: "What the server's CPU was spent on".into(),
@@ -369,10 +393,11 @@ mod tests {
         };
         let efficiency: Vec<f64> = efficiencies(&curve).points.iter().map(|p| p.1).collect();
         assert_eq!(efficiency, [1.0, 0.9, 0.5]);
-        let table = scale_table(std::slice::from_ref(&curve)).unwrap();
-        assert_eq!(table.rows[1], ["A, browse", "4.00", "180", "1.80", "90.0 %"]);
+        let rates = |_: usize, cpus: f64| Spread::of(vec![45.0 * cpus, 44.0 * cpus]);
+        let table = scale_table(std::slice::from_ref(&curve), &rates).unwrap();
+        assert_eq!(table.rows[1], ["A, browse", "4.00", "178 (176–180)", "1.80", "90.0 %"]);
         let alone = Curve { points: vec![(2.0, 100.0)], ..curve };
-        assert!(scale_table(&[alone]).is_none());
+        assert!(scale_table(&[alone], &rates).is_none());
     }
 
     #[test]

@@ -76,14 +76,28 @@ pub fn analyse(points: Points) -> Analysis {
         .filter_map(knee)
         .collect();
     let mut rows = Vec::new();
-    for (point, run) in points.measured() {
-        for role in run.server.iter().flat_map(|s| &s.roles) {
-            let memory = point.at.get("memory_mb").map_or("–".into(), f64::to_string);
-            rows.push(vec![point.server.clone(), memory, role.name.clone(), figure(role.cpu_s)]);
+    for place in points.places() {
+        let memory = place.point.at.get("memory_mb").map_or("–".into(), f64::to_string);
+        let mut names: Vec<&str> = Vec::new();
+        for role in place.runs.iter().filter_map(|run| run.server.as_ref()).flat_map(|s| &s.roles) {
+            if !names.contains(&role.name.as_str()) {
+                names.push(&role.name);
+            }
+        }
+        for name in names {
+            let cpu = place.cell(|run| {
+                run.server.as_ref()?.roles.iter().find(|role| role.name == name).map(|role| role.cpu_s)
+            });
+            rows.push(vec![place.point.server.clone(), memory.clone(), name.to_owned(), cpu]);
         }
     }
     let head = ["Server", "memory (MB)", "program", "CPU (s)"].map(str::to_owned).to_vec();
-    Analysis { findings, plots, tables: vec![Table { title: "CPU by role".into(), head, rows }] }
+    Analysis {
+        findings,
+        plots,
+        charts: Vec::new(),
+        tables: vec![Table { title: "CPU by role".into(), head, rows }],
+    }
 }
 
 #[cfg(test)]

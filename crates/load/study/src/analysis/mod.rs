@@ -3,12 +3,14 @@
 mod bottleneck;
 mod capacity;
 mod compare;
+mod formats;
 mod items;
 mod koka;
 mod memory;
 mod operations;
 mod pop3;
 mod regress;
+mod spread;
 mod versions;
 
 use posthaste_load_results::{Analysis, Curve, Plot, RunResult, ServerFacts, StudyPoint, StudyResult};
@@ -28,6 +30,7 @@ pub fn analyse(which: file::Analysis, servers: &[ServerFacts], points: &[StudyPo
         file::Analysis::Compare => compare::analyse(points),
         file::Analysis::Operations => operations::analyse(points),
         file::Analysis::Regress => regress::analyse(points),
+        file::Analysis::StorageFormat => formats::analyse(points),
     }
 }
 
@@ -96,6 +99,12 @@ impl<'a> Points<'a> {
     fn by_server(self, swept: &str, of: impl Fn(&RunResult) -> Option<f64> + Copy) -> Vec<Curve> {
         self.servers().map(|server| self.curve(server, swept, |p| p.server == server, of)).collect()
     }
+}
+
+/// A run for tests of other modules.
+#[cfg(test)]
+pub fn tests_run(cpu_s: f64, count: u64) -> RunResult {
+    operations::tests::run(cpu_s, count)
 }
 
 /// A plot with these axes.

@@ -5,33 +5,11 @@
 
 use posthaste_load_results::{Analysis, RunResult, StudyPoint, Table};
 
+use super::spread::{shown, spread};
 use super::{Points, figure, whole};
 
-/// The value of one operation on one server: least, median and greatest of the rounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Spread {
-    least: f64,
-    median: f64,
-    greatest: f64,
-}
-
-impl Spread {
-    fn of(mut values: Vec<f64>) -> Option<Self> {
-        values.sort_by(f64::total_cmp);
-        let (least, greatest) = (*values.first()?, *values.last()?);
-        Some(Self { least, median: super::median(&values)?, greatest })
-    }
-
-    fn show(self) -> String {
-        if self.least == self.greatest {
-            return figure(self.median);
-        }
-        format!("{} ({}–{})", figure(self.median), figure(self.least), figure(self.greatest))
-    }
-}
-
 /// Server CPU of one transaction, in microseconds.
-fn cpu_us(run: &RunResult) -> Option<f64> {
+pub(super) fn cpu_us(run: &RunResult) -> Option<f64> {
     let server = run.server.as_ref()?;
     let done = run.total.count;
     (done > 0).then(|| (server.cpu_user_s + server.cpu_system_s) * 1e6 / done as f64)
@@ -67,16 +45,6 @@ fn sizes(points: Points) -> Vec<Option<f64>> {
     if sizes.is_empty() { vec![None] } else { sizes.into_iter().map(Some).collect() }
 }
 
-fn spread(
-    points: Points,
-    server: &str,
-    wanted: impl Fn(&StudyPoint) -> bool,
-    of: fn(&RunResult) -> Option<f64>,
-) -> Option<Spread> {
-    let mine = points.measured().filter(|(p, _)| p.server == server && wanted(p));
-    Spread::of(mine.filter_map(|(_, run)| of(run)).collect())
-}
-
 fn table(points: Points, items: Option<f64>, title: &str, of: fn(&RunResult) -> Option<f64>) -> Table {
     let mut head = vec!["operation".to_owned()];
     for (n, server) in points.servers().enumerate() {
@@ -91,7 +59,7 @@ fn table(points: Points, items: Option<f64>, title: &str, of: fn(&RunResult) -> 
         let mut first = None;
         for (n, server) in points.servers().enumerate() {
             let value = spread(points, server, wanted, of);
-            row.push(value.map_or("–".into(), Spread::show));
+            row.push(shown(value));
             if n == 0 {
                 first = value;
             } else {

@@ -3,6 +3,7 @@
 use posthaste_load_results::{Analysis, RunResult, Table};
 
 use super::koka::kernel_percent;
+use super::spread::Place;
 use super::{Points, figure, plot};
 
 /// The share of kernel time that the article has of POP3 (SPECmail2001) and of IMAP, in percent.
@@ -39,32 +40,34 @@ pub fn analyse(points: Points) -> Analysis {
     ];
     plots.retain(|p| !p.curves.is_empty());
     plots.iter_mut().for_each(|p| p.log_x = true);
-    Analysis { findings: findings(points), plots, tables: vec![table(points)] }
+    Analysis { findings: findings(points), plots, charts: Vec::new(), tables: vec![table(points)] }
 }
 
 /// The cost of a POP3 transaction beside one of the first IMAP mix, at the highest speed of both.
 fn findings(points: Points) -> Vec<String> {
     let mut findings = Vec::new();
     for server in points.servers() {
+        let places = points.places();
         let fastest = |wanted: &dyn Fn(&str) -> bool| {
-            let mine = points.measured().filter(|(p, _)| p.server == server && wanted(&p.workload));
+            let mine = places.iter().filter(|p| p.point.server == server && wanted(&p.point.workload));
             let speed =
                 |at: &std::collections::BTreeMap<String, f64>| at.get("speed").copied().unwrap_or(0.0);
-            mine.max_by(|a, b| speed(&a.0.at).total_cmp(&speed(&b.0.at)))
+            mine.max_by(|a, b| speed(&a.point.at).total_cmp(&speed(&b.point.at)))
         };
         let pop3 = fastest(&|name| name.starts_with("pop3"));
         let imap = fastest(&|name| !name.starts_with("pop3"));
-        let (Some((_, pop3)), Some((point, imap))) = (pop3, imap) else { continue };
-        let of = |r: &RunResult| r.server.as_ref()?.megacycles_per_transaction;
+        let (Some(pop3), Some(imap)) = (pop3, imap) else { continue };
+        let of = |place: &Place| place.value(|r| r.server.as_ref()?.megacycles_per_transaction);
         let (Some(a), Some(b)) = (of(pop3), of(imap)) else { continue };
-        let kernel = |r: &RunResult| kernel_percent(r).map_or("–".to_owned(), figure);
+        let kernel =
+            |place: &Place| place.value(kernel_percent).map_or("–".to_owned(), |k| figure(k.median));
         findings.push(format!(
             "{server}: a POP3 check costs {} megacycles, {} % of them in the kernel; a transaction of {} costs {}, {} % \
              in the kernel",
-            figure(a),
+            figure(a.median),
             kernel(pop3),
-            point.workload,
-            figure(b),
+            imap.point.workload,
+            figure(b.median),
             kernel(imap)
         ));
     }
@@ -88,24 +91,22 @@ fn table(points: Points) -> Table {
     ];
     let mut rows = Vec::new();
     for workload in points.workloads() {
-        for (point, run) in points.measured().filter(|(p, _)| p.workload == workload) {
-            let server = run.server.as_ref();
+        for place in points.places().iter().filter(|p| p.point.workload == workload) {
             let show = |value: Option<f64>| value.map_or("–".to_owned(), figure);
             let article = ARTICLE_KERNEL.iter().find(|(prefix, _)| workload.starts_with(prefix)).map(|a| a.1);
-            let memory = server.and_then(|s| s.pss_max_bytes.value()).map(|b| *b as f64 / 1e6);
             rows.push(vec![
                 workload.to_owned(),
-                point.server.clone(),
-                run.clients.to_string(),
-                show(point.at.get("speed").copied()),
-                figure(run.total.rate_per_s),
-                figure(run.total.p50_ms),
-                figure(run.total.p99_ms),
-                show(server.map(|s| s.cpu_percent)),
-                show(server.and_then(|s| s.megacycles_per_transaction)),
-                show(kernel_percent(run)),
+                place.point.server.clone(),
+                place.clients().to_string(),
+                show(place.point.at.get("speed").copied()),
+                place.cell(|run| Some(run.total.rate_per_s)),
+                place.cell(|run| Some(run.total.p50_ms)),
+                place.cell(|run| Some(run.total.p99_ms)),
+                place.cell(|run| Some(run.server.as_ref()?.cpu_percent)),
+                place.cell(|run| run.server.as_ref()?.megacycles_per_transaction),
+                place.cell(kernel_percent),
                 show(article),
-                show(memory),
+                place.cell(|run| Some(*run.server.as_ref()?.pss_max_bytes.value()? as f64 / 1e6)),
             ]);
         }
     }

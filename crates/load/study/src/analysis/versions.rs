@@ -3,7 +3,8 @@
 
 use posthaste_load_results::{RunResult, StudyPoint, Table};
 
-use super::{Points, figure};
+use super::Points;
+use super::spread::{Spread, shown, spread};
 
 /// A row: its name, its figure, and what the article has.
 type Row = (&'static str, fn(&RunResult) -> Option<f64>, &'static str);
@@ -90,14 +91,14 @@ fn table(points: Points, place: &StudyPoint) -> Table {
     head.push("the article's change".to_owned());
     let row = |(name, of, article): &Row| {
         let mut row = vec![(*name).to_owned()];
-        let mut before = None;
+        let mut before: Option<Spread> = None;
         for (n, server) in points.servers().enumerate() {
-            let curve = points.curve(server, "clients", |p| p.server == server && p.at == place.at, of);
-            let value = curve.points.last().map(|p| p.1);
-            row.push(value.map_or("–".into(), figure));
+            let value = spread(points, server, |p| p.at == place.at, of);
+            row.push(shown(value));
             if n > 0 {
-                let change = value.zip(before).filter(|(_, b)| *b > 0.0);
-                row.push(change.map_or("–".into(), |(v, b)| format!("{:+.0} %", (v / b - 1.0) * 100.0)));
+                let change = value.zip(before).filter(|(_, b)| b.median > 0.0);
+                let percent = change.map(|(v, b)| (v.median / b.median - 1.0) * 100.0);
+                row.push(percent.map_or("–".into(), |percent| format!("{percent:+.0} %")));
             }
             before = value;
         }

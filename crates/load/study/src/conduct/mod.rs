@@ -1,9 +1,12 @@
 //! Conducts a study: each server is started, filled and measured at every point. With several
-//! rounds all servers run at once and take turns ([`turns`]). An error at one point is recorded
+//! rounds all servers run at once and take turns ([`turns`]). Where the filled store is put back
+//! before each point, one server runs at a time ([`put_back`]). An error at one point is recorded
 //! there, and the study continues. Ctrl-C ends the current point and then the study; the measured
 //! points are kept.
 
 mod point;
+mod processors;
+mod put_back;
 mod simulate;
 mod turns;
 mod work;
@@ -14,17 +17,19 @@ use std::time::Duration;
 use posthaste_imap_client::net::{Dialer, Trust};
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::interrupt;
-use posthaste_load_drive::populate::{PopulateOptions, populate};
+use posthaste_load_drive::populate::{Maildirs, PopulateOptions, Populated, Wish, populate};
 use posthaste_load_measure::machine;
 use posthaste_load_results::{SCHEMA, ServerFacts, StudyPoint, StudyResult};
 
+use crate::Length;
 use crate::analysis::analyse;
+use crate::columns::expand;
 use crate::file::Study;
 use crate::plan::{Plan, Stage};
-use crate::server::{self, Instance, PASSWORD, Setting, Which};
+use crate::server::{self, Import, Instance, PASSWORD, Setting, Which};
 use point::Place;
 pub use work::Options;
-use work::Work;
+use work::{OtherServer, Work};
 
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -34,13 +39,22 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
     interrupt::listen();
     let machine = machine::facts(None);
     let plan = Plan::of(study, machine.cpus);
+    if let Some(cpus) = options.server_cpus {
+        processors::keep_to_the_last(cpus, machine.cpus)?;
+    }
     let dialer = Dialer::new(Trust::Anyone, PATIENCE).map_err(|e| e.to_string())?;
-    let mut work = Work { study, options, plan: &plan, dialer, points: Vec::new(), interrupted: false };
+    let options = &Options { servers: expand(study, &options.servers), ..options.clone() };
+    let other = OtherServer::for_study(&options.servers)?;
+    let points = Vec::new();
+    let mut work = Work { study, options, plan: &plan, dialer, points, interrupted: false, other };
     let mut servers = Vec::new();
-    if study.rounds > 1 {
+    let in_turn = study.rounds > 1 || study.put_back;
+    if study.put_back {
+        servers = put_back::one_at_a_time(&mut work)?;
+    } else if in_turn {
         servers = turns::side_by_side(&mut work)?;
     }
-    for (number, which) in options.servers.iter().enumerate().filter(|_| study.rounds == 1) {
+    for (number, which) in options.servers.iter().enumerate().filter(|_| !in_turn) {
         let measured = work.points.len();
         servers.push(match work.server(number, which) {
             Ok(facts) => facts,
@@ -58,10 +72,17 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
         }
     }
     let mut caveats = plan.caveats.clone();
-    caveats.push(format!(
-        "servers and generator share the {} processors of one machine: throughput is what both together reach",
-        machine.cpus
-    ));
+    caveats.push(match options.server_cpus {
+        None => format!(
+            "servers and generator share the {} processors of one machine: throughput is what both together reach",
+            machine.cpus
+        ),
+        Some(cpus) => format!(
+            "servers have {cpus} of the machine's {} processors, and the generator has the others; CPU in percent is of \
+             the server's own",
+            machine.cpus
+        ),
+    });
     if plan.stages.iter().any(|stage| stage.memory_mb.is_some()) {
         caveats.push(
             "memory is the limit of each server's control group, the system's cache of its files included; the caches of \
@@ -69,9 +90,13 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
                 .into(),
         );
     }
-    if study.quick {
-        caveats
-            .push("quick: fewer points, smaller messages and shorter windows than the study defines".into());
+    match study.length {
+        Length::Full => {}
+        Length::Quick => caveats
+            .push("quick: fewer points, smaller messages and shorter windows than the study defines".into()),
+        Length::Shortest => {
+            caveats.push("shortest: this shows that the study works, and measures nothing".into())
+        }
     }
     if work.interrupted {
         caveats.push("interrupted: points are missing".into());
@@ -85,7 +110,7 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
         description: study.description.clone(),
         after: study.after.clone(),
         toml: study.source.clone(),
-        quick: study.quick,
+        quick: study.length != Length::Full,
         machine,
         analysis: analyse(study.analysis, &servers, &points),
         servers,
@@ -106,7 +131,7 @@ impl Work<'_> {
             match self.start(which, &folder, stage, &accounts) {
                 Ok(instance) => {
                     if facts.is_none() {
-                        self.fill(&instance, &accounts)?;
+                        self.fill(which, &instance, &accounts)?;
                     }
                     facts.get_or_insert_with(|| instance.facts.clone());
                     if !self.interrupted {
@@ -137,9 +162,12 @@ impl Work<'_> {
         populations.map(|p| Accounts::parse(&p.accounts).map(|a| a.with_password(PASSWORD))).collect()
     }
 
-    /// The folder of a server's data.
+    /// The folder of a server's data. Its name has no character that a configuration would have to
+    /// quote.
     fn folder(&self, number: usize, which: &Which) -> PathBuf {
-        self.options.folder.join(format!("{}-{number}", which.name().to_lowercase()))
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        let name: String = which.name().chars().map(plain).collect();
+        self.options.folder.join(format!("{name}-{number}"))
     }
 
     fn start(
@@ -152,12 +180,19 @@ impl Work<'_> {
         let setting = Setting {
             folder,
             accounts,
-            cpus: stage.cpus,
+            cpus: self.cpus(which, stage),
             memory_mb: stage.memory_mb,
             posthaste: self.options.posthaste.clone(),
             counts: None,
+            sink: self.other.as_ref().map(|o| o.address).filter(|_| which.mail().outside > 0.0),
         };
         server::start(which, &setting)
+    }
+
+    /// The processors that a server is kept to.
+    fn cpus(&self, which: &Which, stage: &Stage) -> Option<u32> {
+        let all = self.options.server_cpus.filter(|_| !matches!(which, Which::Running(_)));
+        stage.cpus.or(all)
     }
 
     /// Removes a server's data, unless the options keep it.
@@ -184,25 +219,25 @@ impl Work<'_> {
         }
     }
 
-    fn fill(&mut self, instance: &Instance, accounts: &[Accounts]) -> Result<(), String> {
+    /// Fills a server for the first time.
+    fn fill(&mut self, which: &Which, instance: &Instance, accounts: &[Accounts]) -> Result<(), String> {
+        let arms = !self.study.arms.is_empty();
         for (population, accounts) in self.plan.populations.iter().zip(accounts) {
             self.say(&format!(
                 "filling {} with {} messages each",
                 population.accounts,
                 population.wish.messages()
             ));
-            let done = populate(PopulateOptions {
-                imap: instance.imap.clone(),
-                lmtp: None,
-                accounts: accounts.clone(),
-                wish: population.wish.clone(),
-                seed: self.options.seed,
-                mail: None,
-                parallel: 4,
-                dialer: self.dialer.clone(),
-                live: self.options.live,
-            })
-            .map_err(|e| e.to_string())?;
+            let wish = match arms {
+                true => population.wish.clone().with_rich(which.mail().rich),
+                false => population.wish.clone(),
+            };
+            // The format of an account applies to mail that is imported, and not to APPEND.
+            let import = instance.import.as_ref().filter(|_| arms);
+            let done = match import {
+                Some(import) => self.import(import, accounts, &wish)?,
+                None => self.append(instance, accounts, wish)?,
+            };
             if done.interrupted {
                 self.interrupted = true;
                 return Ok(());
@@ -215,6 +250,41 @@ impl Work<'_> {
             }
         }
         Ok(())
+    }
+
+    fn append(&self, instance: &Instance, accounts: &Accounts, wish: Wish) -> Result<Populated, String> {
+        populate(PopulateOptions {
+            imap: instance.imap.clone(),
+            lmtp: None,
+            accounts: accounts.clone(),
+            wish,
+            seed: self.options.seed,
+            mail: None,
+            parallel: 4,
+            dialer: self.dialer.clone(),
+            live: self.options.live,
+        })
+        .map_err(|e| e.to_string())
+    }
+
+    /// Fills accounts by the server's own import, one after the other.
+    fn import(&self, import: &Import, accounts: &Accounts, wish: &Wish) -> Result<Populated, String> {
+        let maildirs = Maildirs::new(accounts, wish, self.options.seed);
+        let folder = self.options.folder.join("import");
+        let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
+        let mut done = Populated::default();
+        for account in 0..accounts.count() {
+            if interrupt::happened() {
+                done.interrupted = true;
+                break;
+            }
+            maildirs.write(account, &folder).map_err(fail)?;
+            let imported = import.run(&accounts.name(account), &folder);
+            std::fs::remove_dir_all(&folder).map_err(fail)?;
+            imported?;
+            done.added += wish.messages();
+        }
+        Ok(done)
     }
 
     /// Every point of a stage, one after the other.

@@ -49,6 +49,7 @@ impl Work<'_> {
                     memory_mb: None,
                     posthaste: self.options.posthaste.clone(),
                     counts: Some(counts.clone()),
+                    sink: None,
                 };
                 let instance = server::start(which, &setting)?;
                 let options =

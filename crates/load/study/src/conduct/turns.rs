@@ -68,7 +68,7 @@ fn begin(work: &mut Work, player: &mut Player, stage: &Stage, accounts: &[Accoun
     work.say(&format!("starting {}", player.which.name()));
     let started = work.start(player.which, &player.folder, stage, accounts).and_then(|instance| {
         if player.facts.is_none() && !work.interrupted {
-            work.fill(&instance, accounts)?;
+            work.fill(player.which, &instance, accounts)?;
         }
         Ok(instance)
     });

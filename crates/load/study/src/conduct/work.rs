@@ -1,8 +1,11 @@
 //! A running study, and its options.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use posthaste_imap_client::net::Dialer;
+use posthaste_load_null_server::{Taken, sink};
 use posthaste_load_results::StudyPoint;
 
 use crate::file::Study;
@@ -20,6 +23,10 @@ pub struct Options {
     pub keep: bool,
     /// The binary of ours.
     pub posthaste: Option<PathBuf>,
+    /// Processors that servers are kept to; the instrument gets the others.
+    pub server_cpus: Option<u32>,
+    /// The token that agents of running servers know.
+    pub agent_token: Option<String>,
     /// The command line, for the record.
     pub command: Vec<String>,
     /// Threads of the generator.
@@ -38,6 +45,25 @@ pub(super) struct Work<'a> {
     pub(super) dialer: Dialer,
     pub(super) points: Vec<StudyPoint>,
     pub(super) interrupted: bool,
+    /// The server that takes mail for other domains, if a study has such mail.
+    pub(super) other: Option<OtherServer>,
+}
+
+/// A server of another domain: it takes mail and keeps none.
+pub(super) struct OtherServer {
+    pub(super) address: SocketAddr,
+    pub(super) taken: Arc<Taken>,
+}
+
+impl OtherServer {
+    /// Starts one, if any server of the study gets mail for it.
+    pub(super) fn for_study(servers: &[Which]) -> Result<Option<Self>, String> {
+        if !servers.iter().any(|which| which.mail().outside > 0.0) {
+            return Ok(None);
+        }
+        let (address, taken) = sink("127.0.0.1:0").map_err(|e| format!("the other server: {e}"))?;
+        Ok(Some(Self { address, taken }))
+    }
 }
 
 impl Work<'_> {

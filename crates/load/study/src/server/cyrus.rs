@@ -79,7 +79,11 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         imaps: loopback("imaps", imaps)?,
         pop3: None,
         send: Some(loopback("lmtp", lmtp)?),
+        routes: None,
+        import: None,
+        nodes: Vec::new(),
         pid: Some(child.pid()),
+        agent: None,
         cgroup: child.cgroup(),
         figures: None,
         facts: ServerFacts {

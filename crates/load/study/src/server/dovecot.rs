@@ -8,10 +8,10 @@ use posthaste_load_results::ServerFacts;
 
 use super::folder::open_to_all;
 use super::process::{Child, free_port, output};
-use super::{Instance, PASSWORD, Setting, loopback, pinned};
+use super::{Flavour, Instance, PASSWORD, Setting, loopback, pinned};
 
 /// Starts it.
-pub fn start(setting: &Setting) -> Result<Instance, String> {
+pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
     let version = output(&["dovecot", "--version"]).map_err(|e| {
         format!("Dovecot is not installed ({e}); Debian: apt-get install dovecot-imapd dovecot-lmtpd")
     })?;
@@ -32,13 +32,14 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         true => Some(free_port()?),
         false => None,
     };
-    let mut text = settings(folder, (uid, gid), imap, imaps);
+    let mut text = settings(folder, (uid, gid), (imap, imaps), flavour);
     if let Some(port) = pop3 {
         text.push_str(&pop3_settings(port));
     }
     if has_lmtp {
         text.push_str(&lmtp_settings(lmtp));
     }
+    text.push_str(flavour.settings());
     let config = folder.join("dovecot.conf");
     std::fs::write(&config, &text).map_err(fail)?;
     let mut words = pinned(setting.cpus);
@@ -57,11 +58,15 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         imaps: loopback("imaps", imaps)?,
         pop3: pop3.map(|port| loopback("pop3", port)).transpose()?,
         send: if has_lmtp { Some(loopback("lmtp", lmtp)?) } else { None },
+        routes: None,
+        import: None,
+        nodes: Vec::new(),
         pid: Some(child.pid()),
+        agent: None,
         cgroup: child.cgroup(),
         figures: None,
         facts: ServerFacts {
-            name: "Dovecot".into(),
+            name: flavour.name().into(),
             version: format!("Dovecot {version}"),
             settings: format!("{}\n\n# dovecot.conf\n{text}", words.join(" ")),
             ..ServerFacts::default()
@@ -70,7 +75,8 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     })
 }
 
-fn settings(folder: &Path, (uid, gid): (u32, u32), imap: u16, imaps: u16) -> String {
+fn settings(folder: &Path, (uid, gid): (u32, u32), (imap, imaps): (u16, u16), flavour: Flavour) -> String {
+    let location = flavour.location();
     let f = folder.display();
     format!(
         "protocols = imap
@@ -81,7 +87,7 @@ ssl = yes
 ssl_cert = <{f}/cert.pem
 ssl_key = <{f}/key.pem
 disable_plaintext_auth = no
-mail_location = sdbox:~/sdbox
+mail_location = {location}
 first_valid_uid = 1
 first_valid_gid = 1
 mail_max_userip_connections = 0

@@ -3,11 +3,13 @@
 
 mod cyrus;
 mod dovecot;
+mod flavour;
 mod folder;
 mod group;
 mod posthaste;
 mod process;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -16,22 +18,27 @@ use posthaste_load_drive::{Scheme, Target};
 use posthaste_load_measure::Figures;
 use posthaste_load_results::ServerFacts;
 
-pub use process::Child;
+use crate::arms::{InArm, MailMix};
+pub use flavour::Flavour;
+pub use posthaste::Import;
+pub use process::{Child, output};
 
 /// The password of every account of a study.
 pub const PASSWORD: &str = "measured";
 
 /// Which server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Which {
     /// Ours, by its binary.
     Posthaste,
-    /// Debian's Dovecot.
-    Dovecot,
+    /// Debian's Dovecot, in one of its forms.
+    Dovecot(Flavour),
     /// Debian's Cyrus.
     Cyrus,
     /// A build of ours: its name and its binary.
     Build(Build),
+    /// Ours, in one arm of a study.
+    Arm(InArm),
     /// One that runs: its name, addresses and process.
     Running(Running),
 }
@@ -52,30 +59,45 @@ pub struct Running {
     pub name: String,
     /// Where mail is read.
     pub imap: Target,
+    /// Other nodes that serve the same accounts by IMAP.
+    pub nodes: Vec<Target>,
     /// Where mail is read by POP3, if it is.
     pub pop3: Option<Target>,
     /// Where mail is sent, if it can be.
     pub send: Option<Target>,
-    /// The root of its process tree, if it is on this machine.
+    /// The root of its process tree, on this machine or on the agent's.
     pub pid: Option<u32>,
+    /// The agent on its machine that reports its cost.
+    pub agent: Option<String>,
+}
+
+impl Running {
+    /// All its addresses.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
+        [&self.imap].into_iter().chain(&self.nodes).chain(&self.pop3).chain(&self.send)
+    }
 }
 
 impl FromStr for Which {
     type Err = String;
 
-    /// `posthaste`, `dovecot`, `cyrus`, `NAME=/path/to/posthaste`, or
-    /// `NAME=imap://HOST:PORT[,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]`.
+    /// `posthaste`, `dovecot`, `dovecot-FORM`, `cyrus`, `NAME=/path/to/posthaste`, or
+    /// `NAME=imap://HOST:PORT[,imap://NODE:PORT…][,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]
+    /// [,agent=HOST:PORT]`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "posthaste" => return Ok(Self::Posthaste),
-            "dovecot" => return Ok(Self::Dovecot),
             "cyrus" => return Ok(Self::Cyrus),
             _ => {}
         }
+        if let Some(flavour) = Flavour::named(text) {
+            return Ok(Self::Dovecot(flavour));
+        }
         let wrong = || {
             format!(
-                "`{text}` is not posthaste, dovecot, cyrus, NAME=/path/to/posthaste or \
-                 NAME=imap://HOST:PORT[,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]"
+                "`{text}` is not posthaste, {}, cyrus, NAME=/path/to/posthaste or \
+                 NAME=imap://HOST:PORT[,imap://NODE:PORT][,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N][,agent=HOST:PORT]",
+                Flavour::words().collect::<Vec<_>>().join(", ")
             )
         };
         let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
@@ -87,14 +109,19 @@ impl FromStr for Which {
         if imap.scheme != Scheme::Imap || name.is_empty() {
             return Err(wrong());
         }
-        let mut running = Running { name: name.to_owned(), imap, pop3: None, send: None, pid: None };
+        let name = name.to_owned();
+        let mut running =
+            Running { name, imap, nodes: Vec::new(), pop3: None, send: None, pid: None, agent: None };
         for part in parts {
-            match part.strip_prefix("pid=") {
-                Some(pid) => running.pid = Some(pid.parse().map_err(|_| wrong())?),
+            match part.split_once('=') {
+                Some(("pid", pid)) => running.pid = Some(pid.parse().map_err(|_| wrong())?),
+                Some(("agent", agent)) if agent.contains(':') => running.agent = Some(agent.to_owned()),
+                Some(_) => return Err(wrong()),
                 None => {
                     let target: Target = part.parse()?;
+                    let name = &running.name;
                     match target.scheme {
-                        Scheme::Imap => return Err(wrong()),
+                        Scheme::Imap => running.nodes.push(target),
                         Scheme::Pop3 if running.pop3.is_some() => {
                             return Err(format!("`{name}` has two addresses of POP3: name one"));
                         }
@@ -118,10 +145,19 @@ impl Which {
     pub fn name(&self) -> &str {
         match self {
             Self::Posthaste => "Posthaste",
-            Self::Dovecot => "Dovecot",
+            Self::Dovecot(flavour) => flavour.name(),
             Self::Cyrus => "Cyrus",
             Self::Build(build) => &build.name,
+            Self::Arm(arm) => &arm.name,
             Self::Running(running) => &running.name,
+        }
+    }
+
+    /// The mail that it gets in a study with arms: those of others get none that only we convert.
+    pub(crate) fn mail(&self) -> MailMix {
+        match self {
+            Self::Arm(arm) => arm.arm.mail,
+            _ => MailMix::default(),
         }
     }
 }
@@ -141,7 +177,12 @@ pub struct Setting<'a> {
     pub posthaste: Option<PathBuf>,
     /// Run it under cachegrind, which writes its counts to this file.
     pub counts: Option<PathBuf>,
+    /// The other server, to which mail for [`ELSEWHERE`] is sent on.
+    pub sink: Option<SocketAddr>,
 }
+
+/// The domain of the other server.
+pub const ELSEWHERE: &str = "elsewhere.example";
 
 /// A server that accepts connections.
 pub struct Instance {
@@ -153,8 +194,16 @@ pub struct Instance {
     pub pop3: Option<Target>,
     /// LMTP.
     pub send: Option<Target>,
+    /// SMTP, for mail that it sends on to [`ELSEWHERE`].
+    pub routes: Option<Target>,
+    /// Its own import, with which it is filled.
+    pub import: Option<Import>,
+    /// Other nodes that serve the same accounts.
+    pub nodes: Vec<Target>,
     /// The root of its process tree.
     pub pid: Option<u32>,
+    /// The agent on its machine.
+    pub agent: Option<String>,
     /// Its control group, if it was given one.
     pub cgroup: Option<PathBuf>,
     /// Where it gives its own figures, if it does.
@@ -171,20 +220,27 @@ pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
         // What an earlier start has read is in the cache of the system, and no longer in a group.
         folder::forget(setting.folder);
     }
-    if setting.counts.is_some() && !matches!(which, Which::Posthaste | Which::Build(_)) {
+    if setting.counts.is_some() && !matches!(which, Which::Posthaste | Which::Build(_) | Which::Arm(_)) {
         return Err(format!(
             "{} starts processes that change users and end with their sessions: cachegrind does not follow them",
             which.name()
         ));
     }
     match which {
-        Which::Posthaste => posthaste::start(setting),
-        Which::Dovecot => with_other_ports(|| dovecot::start(setting)),
+        Which::Posthaste => posthaste::start(setting, ""),
+        Which::Dovecot(flavour) => with_other_ports(|| dovecot::start(setting, *flavour)),
         Which::Cyrus => with_other_ports(|| cyrus::start(setting)),
         Which::Build(build) => {
             let setting = Setting { posthaste: Some(build.program.clone()), ..setting.clone() };
-            let mut instance = posthaste::start(&setting)?;
+            let mut instance = posthaste::start(&setting, "")?;
             instance.facts.name.clone_from(&build.name);
+            Ok(instance)
+        }
+        Which::Arm(arm) => {
+            let posthaste = arm.program.clone().or_else(|| setting.posthaste.clone());
+            let mut instance =
+                posthaste::start(&Setting { posthaste, ..setting.clone() }, &arm.arm.settings)?;
+            instance.facts.name.clone_from(&arm.name);
             Ok(instance)
         }
         Which::Running(running) => match (setting.cpus, setting.memory_mb) {
@@ -216,7 +272,11 @@ fn of_running(running: &Running) -> Instance {
         imaps: running.imap.clone(),
         pop3: running.pop3.clone(),
         send: running.send.clone(),
+        routes: None,
+        import: None,
+        nodes: running.nodes.clone(),
         pid: running.pid,
+        agent: running.agent.clone(),
         cgroup: None,
         figures: None,
         facts: ServerFacts {
@@ -256,9 +316,11 @@ mod tests {
                     true => Ok(of_running(&Running {
                         name: "x".into(),
                         imap: loopback("imap", 1)?,
+                        nodes: Vec::new(),
                         pop3: None,
                         send: None,
                         pid: None,
+                        agent: None,
                     })),
                     false => Err("address in use".into()),
                 }
@@ -271,7 +333,8 @@ mod tests {
 
     #[test]
     fn servers_by_name() {
-        assert_eq!("dovecot".parse::<Which>(), Ok(Which::Dovecot));
+        assert_eq!("dovecot".parse::<Which>(), Ok(Which::Dovecot(Flavour::Sdbox)));
+        assert_eq!("dovecot-maildir".parse::<Which>().unwrap().name(), "Dovecot Maildir");
         let Which::Running(r) = "mine=imaps://mail:993,pop3://mail,lmtp://mail:24,pid=7".parse().unwrap()
         else {
             panic!()
@@ -281,6 +344,9 @@ mod tests {
             ("mine", 993, 24, Some(7))
         );
         assert_eq!(r.pop3.unwrap().endpoint.port, 110);
+        let Which::Running(nodes) = "mine=imap://a,imap://b,agent=a:9200".parse().unwrap() else { panic!() };
+        assert_eq!((nodes.nodes[0].endpoint.host.as_str(), nodes.agent.as_deref()), ("b", Some("a:9200")));
+        assert_eq!(nodes.targets().count(), 2);
         let build = Which::Build(Build { name: "new".into(), program: "./posthaste".into() });
         assert_eq!("new=./posthaste".parse(), Ok(build));
         // The last of them does not win.
@@ -288,7 +354,15 @@ mod tests {
             let error = two.parse::<Which>().unwrap_err();
             assert!(error.contains("`x` has two addresses"), "{error}");
         }
-        for wrong in ["dovecote", "x=smtp://h", "=imap://h", "x=imap://h,pid=y", "=/bin/posthaste"] {
+        for wrong in [
+            "dovecote",
+            "x=smtp://h",
+            "=imap://h",
+            "x=imap://h,pid=y",
+            "x=imap://h,agent=h",
+            "x=imap://h,host=h:1",
+            "=/bin/posthaste",
+        ] {
             assert!(wrong.parse::<Which>().is_err(), "{wrong}");
         }
     }

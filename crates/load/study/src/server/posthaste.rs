@@ -1,6 +1,7 @@
 //! Posthaste under test: `posthaste serve` with a data folder of its own and ports of its choice.
 
 use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -8,17 +9,23 @@ use posthaste_load_measure::Figures;
 use posthaste_load_results::ServerFacts;
 
 use super::process::{Child, output};
-use super::{Instance, PASSWORD, Setting, loopback, pinned};
+use super::{ELSEWHERE, Instance, PASSWORD, Setting, loopback, pinned};
 
-/// Starts it and makes its accounts.
-pub fn start(setting: &Setting) -> Result<Instance, String> {
+/// Starts it and makes its accounts. `lines` are further settings, with dotted keys.
+pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
     let program = program(setting.posthaste.as_deref())?;
     let binary = program.display().to_string();
     let folder = setting.folder;
     std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let data = folder.join("data").display().to_string();
     let config = folder.join("posthaste.toml");
-    let mut text = String::new();
+    let mut text = lines.to_owned();
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    if let Some(sink) = setting.sink {
+        text.push_str(&route_settings(sink));
+    }
     if let Some(memory) = setting.memory_mb {
         text.push_str(&memory_settings(memory));
     }
@@ -26,14 +33,16 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         text.push_str(SIMULATED_SETTINGS);
     }
     std::fs::write(&config, &text).map_err(|e| format!("{}: {e}", config.display()))?;
+    output(&[&binary, "config", "--config", &config.display().to_string()]).map_err(|e| refused(&e))?;
     make_accounts(&program, &data, setting)?;
     let mut words = pinned(setting.cpus);
     if let Some(counts) = &setting.counts {
         words.extend(simulated(counts)?);
     }
     words.extend([&binary, "serve", "--config"].map(str::to_owned));
-    words.extend([config.display().to_string(), "--data".into(), data]);
-    for protocol in ["imap", "imaps", "pop3", "lmtp"] {
+    words.extend([config.display().to_string(), "--data".into(), data.clone()]);
+    let smtp = setting.sink.map(|_| "smtp");
+    for protocol in ["imap", "imaps", "pop3", "lmtp"].into_iter().chain(smtp) {
         words.extend(["--listen".to_owned(), format!("{protocol}=127.0.0.1:0")]);
     }
     let log = folder.join("posthaste.log");
@@ -54,7 +63,11 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         imaps: loopback("imaps", port("imaps")?)?,
         pop3: Some(loopback("pop3", port("pop3")?)?),
         send: Some(loopback("lmtp", port("lmtp")?)?),
+        routes: smtp.map(|smtp| loopback("smtp", port(smtp)?)).transpose()?,
+        import: Some(Import { program: program.clone(), config, data }),
+        nodes: Vec::new(),
         pid: Some(child.pid()),
+        agent: None,
         cgroup: child.cgroup(),
         figures: Some(Figures::Socket(folder.join("data").join("metrics.sock"))),
         facts: ServerFacts {
@@ -65,6 +78,47 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         },
         _child: Some(child),
     })
+}
+
+/// Mail for the other server comes by SMTP from this machine, and goes to the sink.
+fn route_settings(sink: SocketAddr) -> String {
+    format!(
+        "relay.enabled = true\nrelay.routes = [{{ domain = \"{ELSEWHERE}\", host = \"{sink}\", tls = \"never\", \
+         accept = \"all\", connections = 4 }}]\n"
+    )
+}
+
+/// Why the program refuses its configuration. It may be older than a key.
+fn refused(error: &str) -> String {
+    match error.split_once("unknown key `") {
+        Some((_, rest)) => {
+            let key = rest.split('`').next().unwrap_or_default();
+            format!("this posthaste does not know the setting `{key}`: name a newer one by --posthaste")
+        }
+        None => error.to_owned(),
+    }
+}
+
+/// The import of a running Posthaste.
+#[derive(Clone, Debug)]
+pub struct Import {
+    program: PathBuf,
+    config: PathBuf,
+    data: String,
+}
+
+impl Import {
+    /// Imports a Maildir and the Maildirs in it into an account.
+    ///
+    /// # Errors
+    /// The command fails: its own words.
+    pub fn run(&self, account: &str, maildir: &Path) -> Result<(), String> {
+        let [program, config, maildir] =
+            [&self.program, &self.config, maildir].map(|p| p.display().to_string());
+        let words =
+            [&program, "import", "--config", &config, "--data", &self.data, "--account", account, &maildir];
+        output(&words).map(drop)
+    }
 }
 
 /// Valgrind has less address space than the server maps by default.
@@ -143,4 +197,17 @@ fn ready_line(child: &mut Child) -> Option<String> {
     let ready = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("ready "))?;
     std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
     Some(ready)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_older_than_a_setting_is_named_as_such() {
+        let said =
+            refused("posthaste config: c.toml: unknown key `store.precompute`; did you mean `store.format`?");
+        assert!(said.contains("does not know the setting `store.precompute`"), "{said}");
+        assert_eq!(refused("no such file"), "no such file");
+    }
 }

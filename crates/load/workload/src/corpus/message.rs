@@ -1,7 +1,8 @@
 //! Making a message from seed, serial and size distribution.
 
-use super::digest::{DIGEST_HEADER, SERIAL_HEADER, digest_of};
+use super::digest::{DIGEST_HEADER, SERIAL_HEADER, digest_of, rich_digest_of};
 use super::pool::{Pool, subject};
+use super::rich::RichPool;
 use super::{Serial, Sizes, serial_token};
 use crate::random::Random;
 
@@ -20,7 +21,17 @@ pub struct Corpus {
     text: Pool,
     html: Pool,
     base64: Pool,
+    rich: Option<Rich>,
 }
+
+/// The part of the messages that are rich.
+struct Rich {
+    share: f64,
+    bodies: RichPool,
+}
+
+/// Keeps the stream that decides whether a message is rich apart from that of its content.
+const RICH_SALT: u64 = 0x5249_4348;
 
 /// One in this many messages of the wide mix has an attachment.
 const WIDE_ATTACHMENT_ONE_IN: u64 = 10;
@@ -45,15 +56,39 @@ impl Corpus {
             text: Pool::text(&mut random),
             html: Pool::html(&mut random),
             base64: Pool::base64(&mut random),
+            rich: None,
         }
+    }
+
+    /// From a seed; this share of the messages (0 to 1) is rich mail of these sizes.
+    pub fn with_rich(seed: u64, share: f64, sizes: &Sizes) -> Self {
+        let mut corpus = Self::new(seed);
+        if share > 0.0 {
+            let bodies = RichPool::new(seed, sizes, &corpus.text, &corpus.html);
+            corpus.rich = Some(Rich { share, bodies });
+        }
+        corpus
     }
 
     /// Appends message `serial` to `out`.
     pub fn write(&self, serial: Serial, sizes: &Sizes, envelope: Envelope<'_>, out: &mut Vec<u8>) {
         let mut random = Random::new(self.seed, serial);
+        let is_rich = |rich: &&Rich| Random::new(self.seed ^ RICH_SALT, serial).unit() < rich.share;
+        if let Some(body) = self.rich.as_ref().filter(is_rich).and_then(|r| r.bodies.pick(&mut random)) {
+            let mut header = Vec::new();
+            self.header(serial, envelope, &mut random, &mut header);
+            let sent = [header.as_slice(), &body.sent].concat();
+            let digest = rich_digest_of(&sent, [&header, &body.mime]);
+            let token = serial_token(serial);
+            out.extend_from_slice(
+                format!("{SERIAL_HEADER}{token}\r\n{DIGEST_HEADER}{digest}\r\n").as_bytes(),
+            );
+            out.extend_from_slice(&sent);
+            return;
+        }
         let shape = match sizes {
-            Sizes::Wide if random.below(WIDE_ATTACHMENT_ONE_IN) == 0 => Shape::Attachment,
-            Sizes::Wide => match random.below(9) {
+            Sizes::Wide(_) if random.below(WIDE_ATTACHMENT_ONE_IN) == 0 => Shape::Attachment,
+            Sizes::Wide(_) => match random.below(9) {
                 0..5 => Shape::Text,
                 5..8 => Shape::Html,
                 _ => Shape::Alternative,
@@ -67,8 +102,18 @@ impl Corpus {
         out.extend_from_slice(digest_of(b"").as_bytes());
         out.extend_from_slice(b"\r\n");
         let digested_from = out.len();
+        self.header(serial, envelope, &mut random, out);
+        let left = bytes.saturating_sub(out.len() - digest_at);
+        self.body(&shape, left, &mut random, out);
+        let digest = digest_of(&out[digested_from..]);
+        out[digest_at..digest_at + digest.len()].copy_from_slice(digest.as_bytes());
+    }
+
+    /// The header below the digest, without `Content-Type`.
+    fn header(&self, serial: Serial, envelope: Envelope<'_>, random: &mut Random, out: &mut Vec<u8>) {
         let date = rfc5322_date(DATES_FROM_UNIX + random.below(DATES_SECONDS));
-        let (from, to, seed, words) = (envelope.from, envelope.to, self.seed, subject(&mut random));
+        let (from, to, seed, words) = (envelope.from, envelope.to, self.seed, subject(random));
+        let token = serial_token(serial);
         out.extend_from_slice(
             format!(
                 "Date: {date}\r\nFrom: <{from}>\r\nTo: <{to}>\r\nSubject: {words} {token}\r\n\
@@ -76,10 +121,6 @@ impl Corpus {
             )
             .as_bytes(),
         );
-        let left = bytes.saturating_sub(out.len() - digest_at);
-        self.body(&shape, left, &mut random, out);
-        let digest = digest_of(&out[digested_from..]);
-        out[digest_at..digest_at + digest.len()].copy_from_slice(digest.as_bytes());
     }
 
     fn body(&self, shape: &Shape, bytes: usize, random: &mut Random, out: &mut Vec<u8>) {
@@ -158,7 +199,7 @@ mod tests {
         // If this fails, mailboxes populated by an earlier release no longer match: do not change
         // the figure.
         assert_eq!(crc32c::crc32c(&message(7, &Sizes::Html)), crc32c::crc32c(&message(7, &Sizes::Html)));
-        assert_ne!(message(7, &Sizes::Wide), message(8, &Sizes::Wide));
+        assert_ne!(message(7, &Sizes::Wide(1.0)), message(8, &Sizes::Wide(1.0)));
         assert_eq!(rfc5322_date(1_767_225_600), "Thu, 01 Jan 2026 00:00:00 +0000");
         assert_eq!(rfc5322_date(1_709_210_096), "Thu, 29 Feb 2024 12:34:56 +0000");
     }
@@ -173,9 +214,30 @@ mod tests {
 
     #[test]
     fn one_in_ten_of_the_wide_mix_has_an_attachment() {
-        let has = |n: u64| memchr::memmem::find(&message(n, &Sizes::Wide), b"base64").is_some();
+        let has = |n: u64| memchr::memmem::find(&message(n, &Sizes::Wide(1.0)), b"base64").is_some();
         let share = (0..300).filter(|n| has(*n)).count();
         assert!((15..=50).contains(&share), "{share} of 300");
+    }
+
+    #[test]
+    fn rich_messages_are_good_as_sent_and_as_the_mime_that_a_server_makes() {
+        let corpus = Corpus::with_rich(3, 0.88, &Sizes::Wide(0.05));
+        let mut rich = 0;
+        for serial in 1..=200 {
+            let mut mail = Vec::new();
+            corpus.write(serial, &Sizes::Wide(0.05), ENVELOPE, &mut mail);
+            assert_eq!(verdict([&mail]), Verdict::Good(serial));
+            let traced = [&b"Return-Path: <a@example.org>\r\nReceived: from there\r\n"[..], &mail].concat();
+            let Ok(posthaste_tnef::Outcome::Converted(mut mime)) = posthaste_tnef::convert(&traced) else {
+                continue;
+            };
+            rich += 1;
+            assert_eq!(verdict(mime.chunks(997)), Verdict::Good(serial));
+            let subject = memchr::memmem::find(&mime, b"Subject: ").unwrap();
+            mime[subject + 9] ^= 1;
+            assert!(matches!(verdict([&mime]), Verdict::Altered(Some(_), _)), "{serial}");
+        }
+        assert!((160..=190).contains(&rich), "{rich} of 200 are rich");
     }
 
     proptest! {

@@ -2,11 +2,13 @@
 //! message can be checked.
 //!
 //! Every message begins with its serial and with a digest of everything after the digest's line.
-//! Servers may put trace headers before that; any other change is found by [`Verifier`].
+//! Servers may put trace headers before that; any other change is found by [`Verifier`]. A server
+//! may also serve rich mail as the MIME that our own converter makes of it.
 
 mod digest;
 mod message;
 mod pool;
+mod rich;
 mod sizes;
 mod source;
 

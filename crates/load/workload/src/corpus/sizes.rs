@@ -11,8 +11,9 @@ use crate::random::Random;
 pub enum Sizes {
     /// Seed 000's: HTML, 75 kB on average.
     Html,
-    /// Seed 002's: text, HTML and both, a wide variety of sizes, one in ten with an attachment.
-    Wide,
+    /// Seed 002's: text, HTML and both, a wide variety of sizes, one in ten with an attachment. The
+    /// factor makes all of them smaller or larger.
+    Wide(f64),
     /// All the same.
     Fixed(u64),
     /// Lognormal: mean and sigma.
@@ -42,7 +43,10 @@ impl Sizes {
         let lognormal = |random: &mut Random, mean: u64, sigma| random.lognormal(mean as f64, sigma) as u64;
         let bytes = match self {
             Self::Html => lognormal(random, Self::HTML_MEAN_BYTES, Self::HTML_SIGMA),
-            Self::Wide => lognormal(random, Self::WIDE_MEAN_BYTES[usize::from(attachment)], Self::WIDE_SIGMA),
+            Self::Wide(factor) => {
+                let mean = Self::WIDE_MEAN_BYTES[usize::from(attachment)] as f64 * factor;
+                random.lognormal(mean, Self::WIDE_SIGMA) as u64
+            }
             Self::Fixed(bytes) => *bytes,
             Self::Lognormal(mean, sigma) => lognormal(random, *mean, *sigma),
             Self::Uniform(low, high) => low + random.below(high.saturating_sub(*low) + 1),
@@ -58,7 +62,10 @@ impl Sizes {
     pub fn mean_bytes(&self) -> f64 {
         match self {
             Self::Html => Self::HTML_MEAN_BYTES as f64,
-            Self::Wide => 0.9 * Self::WIDE_MEAN_BYTES[0] as f64 + 0.1 * Self::WIDE_MEAN_BYTES[1] as f64,
+            Self::Wide(factor) => {
+                let [without, with] = Self::WIDE_MEAN_BYTES.map(|mean| mean as f64 * factor);
+                0.9 * without + 0.1 * with
+            }
             Self::Fixed(bytes) | Self::Lognormal(bytes, _) => *bytes as f64,
             Self::Uniform(low, high) => (low + high) as f64 / 2.0,
             Self::Histogram(bars) => {
@@ -75,7 +82,7 @@ impl FromStr for Sizes {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is not a size distribution; write html, wide, fixed:10k, lognormal:17k, lognormal:17k,1.2, \
+                "`{text}` is not a size distribution; write html, wide, wide:0.2, fixed:10k, lognormal:17k, lognormal:17k,1.2, \
                  uniform:1k-10k or histogram:1k=50,10k=30,1M=1"
             )
         };
@@ -83,7 +90,14 @@ impl FromStr for Sizes {
         let size = |text: &str| quantity::bytes(text).map_err(|_| wrong());
         Ok(match (kind, rest) {
             ("html", "") => Self::Html,
-            ("wide", "") => Self::Wide,
+            ("wide", "") => Self::Wide(1.0),
+            ("wide", rest) => {
+                let factor: f64 = rest.parse().map_err(|_| wrong())?;
+                if !(0.01..=10.0).contains(&factor) {
+                    return Err(wrong());
+                }
+                Self::Wide(factor)
+            }
             ("fixed", rest) => Self::Fixed(size(rest)?),
             ("lognormal", rest) => match rest.split_once(',') {
                 Some((mean, sigma)) => Self::Lognormal(size(mean)?, sigma.parse().map_err(|_| wrong())?),
@@ -117,6 +131,9 @@ mod tests {
             let mean = (0..40_000).map(|_| sizes.draw(&mut random, false) as f64).sum::<f64>() / 40_000.0;
             assert!((mean / sizes.mean_bytes() - 1.0).abs() < 0.03, "{text}: {mean}");
         }
+        let mean = |text: &str| text.parse::<Sizes>().unwrap().mean_bytes();
+        assert!((mean("wide:0.2") * 5.0 - mean("wide")).abs() < 1.0);
+        assert!("wide:x".parse::<Sizes>().is_err() && "wide:0".parse::<Sizes>().is_err());
         assert!("gaussian:3".parse::<Sizes>().is_err() && "fixed:x".parse::<Sizes>().is_err());
     }
 }

@@ -248,7 +248,7 @@ impl Verifier {
     ) -> Verdict {
         let (host, address) = (self.options.host.as_str(), client.address);
         let found = self.look_up(client, message).await;
-        let Found { iprev, spf, dkim, is_dkim_late, arc, dmarc, question } = &found;
+        let LookupResults { iprev, spf, dkim, is_dkim_late, arc, dmarc, question } = &found;
         let message = &message.whole;
         let mut results = AuthenticationResults::new(host);
         if let Some(iprev) = iprev {
@@ -292,7 +292,7 @@ impl Verifier {
     /// The look-ups of all methods. Most of the time is for those that names of the sender's choice
     /// may draw out. The policy of the author is looked up beside them, so that nobody else can
     /// keep it from being found.
-    async fn look_up<'m>(&self, client: &Client, message: &'m Parsed<'m>) -> Found<'m> {
+    async fn look_up<'m>(&self, client: &Client, message: &'m Parsed<'m>) -> LookupResults<'m> {
         let Parsed { whole: message, signed } = message;
         let (host, dns) = (self.options.host.as_str(), &self.authenticator);
         let Client { address, helo, from } = client;
@@ -333,7 +333,7 @@ impl Verifier {
         if question == Question::Late {
             tracing::warn!(client = %address, within = ?self.options.within, "look-ups for a message took too long");
         }
-        Found { iprev: iprev.ok(), spf, dkim, is_dkim_late, arc: arc.ok(), dmarc, question }
+        LookupResults { iprev: iprev.ok(), spf, dkim, is_dkim_late, arc: arc.ok(), dmarc, question }
     }
 
     /// Whether DMARC would pass if the methods passed that failed for now. A sender can have any
@@ -384,7 +384,7 @@ fn signatures_apart<'m>(message: &mut AuthenticatedMessage<'m>) -> Vec<Authentic
 }
 
 /// What the look-ups for a message found. `None` is a method that took too long.
-struct Found<'m> {
+struct LookupResults<'m> {
     iprev: Option<IprevOutput>,
     spf: SpfOutput,
     /// Of the signatures whose look-ups ended in time.

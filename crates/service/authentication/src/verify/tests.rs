@@ -1,7 +1,5 @@
 //! Tests of [`super`]: SPF, DKIM, ARC and DMARC of messages, against a name server of their own.
 
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use posthaste_store::MemoryEngine;
 use posthaste_testkit::{DnsRecord, DnsServer};
 
@@ -17,14 +15,8 @@ fn verifier(dns: &DnsServer, policy: Policy) -> Verifier {
 }
 
 fn verifier_within(dns: &DnsServer, policy: Policy, within: Duration) -> Verifier {
-    let mut connection = ConnectionConfig::udp();
-    let address = dns.address();
-    connection.port = address.port();
-    let server = NameServerConfig::new(address.ip(), true, vec![connection]);
-    let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
-    let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
     let options = VerifierOptions { host: "mx.test".to_owned(), policy, within };
-    Verifier::new(builder.build().unwrap(), options)
+    Verifier::new(dns.resolver(), options)
 }
 
 fn name_server() -> DnsServer {

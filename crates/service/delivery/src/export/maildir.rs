@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use posthaste_mail_model::{Flag, Keyword};
 
-use super::Outgoing;
+use super::outgoing::Outgoing;
 use crate::format::{lines, to_lf};
 
 pub(super) struct Writer {

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use posthaste_mail_model::Flag;
 
-use super::Outgoing;
+use super::outgoing::Outgoing;
 use crate::format::{from_line_date, is_quotable, lines, to_lf};
 
 pub(super) struct Writer {

@@ -6,6 +6,7 @@
 
 mod maildir;
 mod mbox;
+mod outgoing;
 mod path;
 
 use std::io;
@@ -14,11 +15,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use posthaste_mail_model::{AccountId, Flag, MailboxName, NumSet, Uid};
+use posthaste_mail_model::{AccountId, MailboxName, NumSet, Uid};
 use posthaste_store::{Mailbox, StoreError, Unreadable, View};
 
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
+use outgoing::Outgoing;
 pub use path::ExportForm;
 use path::path_of;
 
@@ -58,14 +60,6 @@ pub enum ExportError {
     /// The store failed.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
-}
-
-/// A message to be written.
-struct Outgoing {
-    uid: Uid,
-    flags: Vec<Flag>,
-    date: u32,
-    bytes: Bytes,
 }
 
 /// One mailbox's file or folder.

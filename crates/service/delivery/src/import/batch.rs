@@ -10,12 +10,12 @@ use posthaste_directory::Account;
 use posthaste_store::IncomingMessage;
 use tokio::sync::{mpsc, oneshot};
 
-use super::digest::{Digest, Known};
+use super::digest::{Digest, ImportedCounts};
 use super::{BATCH_BYTES, BATCH_MESSAGES, Fault, ImportedMessage, Origin, Sink};
 use crate::deliver::Delivery;
 
 /// The messages imported into a mailbox before; two folders may share one mailbox.
-pub(super) type SharedKnown = Arc<Mutex<Known>>;
+pub(super) type SharedKnown = Arc<Mutex<ImportedCounts>>;
 
 /// The events of the reader.
 pub(super) enum Event {

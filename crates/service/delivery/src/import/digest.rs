@@ -28,9 +28,9 @@ impl Digest {
 
 /// How often each message was imported before and was not found in this run's sources yet.
 #[derive(Debug, Default)]
-pub(super) struct Known(HashMap<Digest, u32>);
+pub(super) struct ImportedCounts(HashMap<Digest, u32>);
 
-impl Known {
+impl ImportedCounts {
     /// One more of this message was imported.
     pub fn add(&mut self, digest: Digest) {
         *self.0.entry(digest).or_insert(0) += 1;
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn a_message_is_known_as_often_as_it_was_imported() {
         let (one, two) = (Digest::of(b"one"), Digest::of(b"two"));
-        let mut known = Known::default();
+        let mut known = ImportedCounts::default();
         [one, two, two].into_iter().for_each(|digest| known.add(digest));
         assert_eq!(
             [one, one, two, two, two].map(|digest| known.take(digest)),

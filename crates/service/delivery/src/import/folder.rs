@@ -30,8 +30,10 @@ const BUFFER: usize = 1 << 20;
 /// Files that mail programs keep beside mail.
 const NOT_MAIL: [&str; 7] = ["msf", "dat", "html", "sqlite", "json", "index", "lock"];
 
-/// Reads a file or folder named by a user.
-pub(super) fn read_source(path: &Path, message_len_max: u64, sink: &mut dyn Sink) -> Result<(), ImportError> {
+/// Reads a file or folder and gives everything in it to a sink, on this thread, in a lasting order.
+///
+/// Messages over `message_len_max` octets are reported and passed over in constant memory.
+pub fn read(path: &Path, message_len_max: u64, sink: &mut dyn Sink) -> Result<(), ImportError> {
     let failed = |why: String| ImportError::Source { path: path.to_owned(), why };
     let meta = fs::metadata(path).map_err(|e| failed(remedy(&e)))?;
     // A link named on the command line means its target.

@@ -11,10 +11,11 @@ use posthaste_store::{Mailbox, StoreError};
 use tokio::sync::mpsc;
 
 use super::batch::{Batch, Batcher, Event, Folder, SharedKnown};
-use super::digest::Known;
+use super::digest::ImportedCounts;
 use super::doubt;
+use super::folder::read;
 use super::journal::{Journal, JournalError, forget};
-use super::{BATCHES_AHEAD, Fault, ImportError, ImportOptions, ImportReport, Origin, Repeat, read};
+use super::{BATCHES_AHEAD, Fault, ImportError, ImportOptions, ImportReport, Origin, Repeat};
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 
@@ -161,7 +162,7 @@ impl Importer<'_> {
         let (journal, known) = opened;
         let known = match self.options.repeat {
             Repeat::Skip => known,
-            Repeat::Import => Known::default(),
+            Repeat::Import => ImportedCounts::default(),
         };
         let known = Arc::new(Mutex::new(known));
         self.journals.insert(id, (journal, Arc::clone(&known)));

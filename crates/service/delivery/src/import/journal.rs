@@ -28,7 +28,7 @@ use posthaste_store::{
 };
 
 use super::Alone;
-use super::digest::{DIGEST_LEN, Digest, Known};
+use super::digest::{DIGEST_LEN, Digest, ImportedCounts};
 use super::doubt::{Batch, is_there};
 
 const VERSION: u8 = 1;
@@ -92,7 +92,7 @@ impl Journal {
         account: AccountId,
         mailbox: MailboxId,
         alone: Alone,
-    ) -> Result<(Self, Known), JournalError> {
+    ) -> Result<(Self, ImportedCounts), JournalError> {
         let engine = Arc::clone(store.engine());
         let (version, certain) = match read_head(&*engine, account, mailbox).await? {
             Some(found) => found,
@@ -114,7 +114,7 @@ impl Journal {
             }
         }
         journal.entries = u32::try_from(found.len()).map_err(|_| damaged(&head_name(account, mailbox)))?;
-        let mut known = Known::default();
+        let mut known = ImportedCounts::default();
         found.iter().flat_map(|entry| &entry.digests).for_each(|digest| known.add(*digest));
         Ok((journal, known))
     }
@@ -189,7 +189,7 @@ fn mailbox_of(prefix: &str, name: &str) -> Result<MailboxId, StoreError> {
 
 /// Copies the journals of an account's mailboxes to another store, where account and mailboxes have
 /// these places. What is remembered there of other mailboxes of the account is removed.
-pub(crate) async fn copy(
+pub async fn copy_journals(
     from: &dyn Engine,
     account: AccountId,
     to: &dyn Engine,

@@ -80,8 +80,7 @@ fn judge(start: &[u8]) -> Looks {
 /// RFC 5322 §2.2, §4.5: a name of printable characters, perhaps spaces, and a colon.
 fn begins_with_field(text: &[u8]) -> bool {
     let name = text.iter().take_while(|&&b| b.is_ascii_graphic() && b != b':').count();
-    let rest = text.get(name..).unwrap_or_default();
-    let colon = rest.iter().find(|&&b| !matches!(b, b' ' | b'\t'));
+    let colon = text[name..].iter().find(|&&b| !matches!(b, b' ' | b'\t'));
     name > 0 && colon == Some(&b':')
 }
 

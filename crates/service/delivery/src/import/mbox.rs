@@ -164,7 +164,7 @@ impl Reader<'_> {
             }
         }
         let quoted = is_line && piece.first() == Some(&b'>') && is_quotable(piece);
-        let text = if quoted { piece.get(1..).unwrap_or_default() } else { piece };
+        let text = if quoted { &piece[1..] } else { piece };
         current.len += text.len() as u64;
         // Two more than the limit: the empty line at the end does not count.
         if current.len <= self.message_len_max.saturating_add(2) {

@@ -39,11 +39,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste_mail_model::{AccountId, Flag, MailboxName};
-use posthaste_store::{Engine, Places, StoreError};
+use posthaste_mail_model::{Flag, MailboxName};
 
 use crate::error::DeliveryError;
+
+pub use folder::read;
 pub use importer::Importer;
+pub use journal::copy_journals;
+
 #[cfg(test)]
 use importer::mailbox_name;
 
@@ -224,21 +227,4 @@ pub enum ImportError {
     /// The reader was cut short.
     #[error("the import was interrupted: {0}")]
     Interrupted(String),
-}
-
-/// Copies the journals of imports into an account to another store: part of copying the account.
-pub async fn copy_journals(
-    from: &dyn Engine,
-    account: AccountId,
-    to: &dyn Engine,
-    places: &Places,
-) -> Result<(), StoreError> {
-    journal::copy(from, account, to, places).await
-}
-
-/// Reads a file or folder and gives everything in it to a sink, on this thread, in a lasting order.
-///
-/// Messages over `message_len_max` octets are reported and passed over in constant memory.
-pub fn read(path: &Path, message_len_max: u64, sink: &mut dyn Sink) -> Result<(), ImportError> {
-    folder::read_source(path, message_len_max, sink)
 }

@@ -55,8 +55,7 @@ pub(super) fn scan(message: &[u8]) -> Scan {
             inside = field_of(text);
         }
         if let Some((field, value_at)) = inside {
-            let value = text.get(value_at..).unwrap_or_default();
-            read(field, &String::from_utf8_lossy(value), &mut scan.flags);
+            read(field, &String::from_utf8_lossy(&text[value_at..]), &mut scan.flags);
             inside = Some((field, 0));
             scan.cuts.push((at, end));
         }
@@ -131,10 +130,10 @@ fn without(message: &[u8], cuts: &[(usize, usize)]) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len());
     let mut from = 0;
     for &(start, end) in cuts {
-        out.extend_from_slice(message.get(from..start).unwrap_or_default());
+        out.extend_from_slice(&message[from..start]);
         from = end;
     }
-    out.extend_from_slice(message.get(from..).unwrap_or_default());
+    out.extend_from_slice(&message[from..]);
     out
 }
 

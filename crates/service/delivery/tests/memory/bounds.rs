@@ -4,8 +4,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use posthaste_delivery::summarize;
-use posthaste_mime_summary::{SummaryRef, summary_len_max, summary_memory_max};
+use posthaste_delivery::{MESSAGE_COST, summarize};
+use posthaste_mime_summary::{SUMMARY_SHARE, SummaryRef, summary_len_max, summary_memory_max};
 
 /// Counts what this thread holds; all else is the system's.
 struct Counting;
@@ -51,6 +51,9 @@ pub fn summary_within_bounds(message: &[u8]) -> (Vec<u8>, usize) {
     let memory = HELD.get().1 as usize;
     let (len, most) = (summary.len(), summary_len_max(message.len()));
     assert!(len <= most, "{} bytes have a summary of {len}, over {most}", message.len());
+    // What a quota counts of the message bounds what its summary takes on disk.
+    let counted = message.len() as u64 + MESSAGE_COST;
+    assert!(len as u64 <= SUMMARY_SHARE as u64 * counted, "{counted} octets count for a summary of {len}");
     let most = summary_memory_max(message.len());
     assert!(memory <= most, "{} bytes take {memory}, over {most}", message.len());
     assert!(SummaryRef::new(&summary).is_ok());

@@ -3,6 +3,7 @@
 
 mod bounds;
 
+use posthaste_delivery::MESSAGE_COST;
 use posthaste_mime_summary::{Section, SummaryRef};
 use posthaste_testkit::fuzz_seeds;
 use proptest::prelude::*;
@@ -41,6 +42,31 @@ fn nested_messages_with_many_addresses() {
     assert!(first.span.of(&message).starts_with(b"From: a,a,"));
     let (last, beyond) = (summary.parts().count() as u32, summary.locate(&[2000], Section::Body));
     assert!(last < 2000 && beyond.is_none());
+}
+
+/// A message counts 1 KiB beside its octets, whatever its summary is. So a small one that is made
+/// to have a long summary takes most of what an account pays for.
+#[test]
+fn small_messages_made_to_take_much() {
+    let mut most = 0;
+    for len in (0..64).map(|n| n * 64) {
+        let messages = [
+            nested(&format!("From: {}", "a,".repeat(len / 2)), 1),
+            nested(&format!("From: {}", "a,".repeat(20)), len),
+            nested("", len),
+            format!("Content-Type: multipart/mixed; boundary=b\n\n{}", "--b\n\n".repeat(len / 5))
+                .into_bytes(),
+            format!("Subject: {}\n\n", "\u{fdfa}".repeat(len / 3)).into_bytes(),
+            format!("To: {}\n\n", "a,".repeat(len / 2)).into_bytes(),
+            "a:\n".repeat(len / 3).into_bytes(),
+            format!("References: {}\n\n", "<a>".repeat(len / 3)).into_bytes(),
+        ];
+        for message in messages {
+            let (summary, _) = summary_within_bounds(&message);
+            most = most.max(summary.len() * 10 / (message.len() + MESSAGE_COST as usize));
+        }
+    }
+    println!("a summary took {}.{} times the octets that its message counted", most / 10, most % 10);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use posthaste_mail_model::AccountId;
 use posthaste_store::{CommitOutcome, DirectoryChange, Engine};
 use serde::{Deserialize, Serialize};
 
+use super::keys::{prefix, scan};
 use super::read::count_in;
-use super::{prefix, scan};
 use crate::directory::TRIES;
 use crate::error::Result;
 use crate::record;

@@ -6,7 +6,8 @@ use posthaste_mail_model::AccountId;
 use posthaste_store::{Engine, Places, set_directory_entry};
 
 use super::changes::{Entries, note};
-use super::{Acl, grant, key, mailbox_of, prefix, scan};
+use super::keys::{key, mailbox_of, prefix, scan};
+use super::{Acl, grant};
 use crate::account::Account;
 use crate::error::Result;
 

@@ -19,6 +19,7 @@
 
 mod changes;
 mod copy;
+mod keys;
 mod list;
 mod read;
 
@@ -27,7 +28,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Id, MailboxId, Rights};
-use posthaste_store::{CommitOutcome, DirectoryEntry, Engine};
+use posthaste_store::CommitOutcome;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -39,6 +40,8 @@ use crate::record::{self, Stored};
 pub use copy::{copy_acls, same_acls};
 pub use list::{Acl, Identifier, Who};
 
+use keys::{key, mailbox_of, prefix, scan};
+
 /// Entries of a list at most. It is read for each change of who may see what, and sent in one line.
 pub const ACL_ENTRIES_MAX: usize = 200;
 /// Entries at most in all lists of one account. Each account that sees one of its mailboxes reads
@@ -47,10 +50,6 @@ pub const ACCOUNT_ENTRIES_MAX: usize = 20_000;
 /// Accounts whose mailboxes one account is shown at most. Without a limit, many who share a mailbox
 /// with everybody would slow down each LIST.
 pub const SHARING_ACCOUNTS_MAX: usize = 1_000;
-
-/// Records per engine call, and between two pauses for other tasks. A list of the most entries with
-/// short names has 6 KiB, and with the longest 80 KiB.
-const PAGE: usize = 32;
 
 /// Why a list was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -98,14 +97,6 @@ struct GrantRecord {
     owner: String,
 }
 
-fn prefix(account: AccountId) -> String {
-    format!("acl/{account}/")
-}
-
-fn key(account: AccountId, mailbox: MailboxId) -> String {
-    format!("{}{mailbox}", prefix(account))
-}
-
 /// A name of an account and its domain may have 382 octets, a record's name only 400: the key has
 /// the hash.
 fn grants_of(who: &Who) -> String {
@@ -121,29 +112,6 @@ fn grant(who: &Who, owner: &Account) -> Result<(String, Bytes)> {
     let key = format!("{}{}", grants_of(who), owner.id);
     let value = record::print(&key, &GrantRecord { v: record::VERSION, owner: owner.name.clone() })?;
     Ok((key, value))
-}
-
-fn mailbox_of(account: AccountId, name: &str) -> Option<MailboxId> {
-    Id::parse(name.strip_prefix(&prefix(account))?).map(MailboxId)
-}
-
-/// All records below a prefix, a page at a time.
-async fn scan(
-    engine: &dyn Engine,
-    prefix: &str,
-    mut each: impl FnMut(&DirectoryEntry) -> Result<()>,
-) -> Result<()> {
-    let mut after: Option<String> = None;
-    loop {
-        let page = engine.directory_scan(prefix, after.as_deref(), PAGE).await?;
-        page.iter().try_for_each(&mut each)?;
-        match page.last() {
-            Some(last) if page.len() == PAGE => after = Some(last.name.clone()),
-            _ => return Ok(()),
-        }
-        // An engine that answers at once would never let another task in.
-        tokio::task::yield_now().await;
-    }
 }
 
 impl Directory {

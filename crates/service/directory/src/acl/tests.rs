@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use posthaste_store::Places;
+use posthaste_store::{DirectoryEntry, Places};
 
 use super::*;
 use crate::testing::{add, directory, other_process};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use posthaste_mail_model::AccountId;
-use posthaste_store::{DirectoryChange, Engine, Places, set_directory_entry};
+use posthaste_store::{Engine, Places, set_directory_entry};
 
-use super::{Annotated, PAGE, annotated, key, prefix, scan};
+use super::{Annotated, key, scan};
 use crate::error::Result;
 use crate::message_annotations;
 
@@ -59,21 +59,4 @@ pub async fn same_annotations(from: &dyn Engine, account: AccountId, to: &dyn En
     let places = in_place(account);
     Ok(records(from, account, &places).await? == records(to, account, &places).await?
         && message_annotations::same_all(from, account, to).await?)
-}
-
-/// Removes every record about an account's annotations.
-pub(super) async fn remove_all(engine: &dyn Engine, account: AccountId) -> Result<()> {
-    let prefix = prefix(account);
-    loop {
-        let page = engine.directory_scan(&prefix, None, PAGE).await?;
-        for entry in &page {
-            debug_assert!(annotated(account, &entry.name).is_some() || entry.name.ends_with("changes"));
-            // A change at the same time leaves a record that is never read.
-            let (name, expected) = (entry.name.clone(), entry.version);
-            engine.directory_commit(DirectoryChange { name, expected, value: None }).await?;
-        }
-        if page.len() < PAGE {
-            return Ok(());
-        }
-    }
 }

@@ -18,7 +18,7 @@ mod record;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, MailboxId};
-use posthaste_store::{CommitOutcome, DirectoryEntry, DirectoryPages, Engine};
+use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, DirectoryPages, Engine};
 
 use crate::directory::{Directory, TRIES};
 use crate::error::{DirectoryError, Result};
@@ -118,6 +118,23 @@ async fn scan(
         }
     }
     Ok(())
+}
+
+/// Removes every record about an account's annotations.
+async fn remove_all(engine: &dyn Engine, account: AccountId) -> Result<()> {
+    let prefix = prefix(account);
+    loop {
+        let page = engine.directory_scan(&prefix, None, PAGE).await?;
+        for entry in &page {
+            debug_assert!(annotated(account, &entry.name).is_some() || entry.name.ends_with("changes"));
+            // A change at the same time leaves a record that is never read.
+            let (name, expected) = (entry.name.clone(), entry.version);
+            engine.directory_commit(DirectoryChange { name, expected, value: None }).await?;
+        }
+        if page.len() < PAGE {
+            return Ok(());
+        }
+    }
 }
 
 impl Directory {
@@ -244,7 +261,7 @@ impl Directory {
 
     /// Removes all annotations of an account, its mailboxes and their messages.
     pub async fn remove_all_annotations(&self, account: AccountId) -> Result<()> {
-        copy::remove_all(&*self.engine, account).await?;
+        remove_all(&*self.engine, account).await?;
         self.forget_all_message_annotations(account).await
     }
 

@@ -117,10 +117,11 @@ fn take(rest: &mut Bytes, len: usize) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::collection::vec;
     use proptest::option;
     use proptest::prelude::*;
+
+    use super::*;
 
     /// Names of which some are the same in another spelling.
     fn name() -> impl Strategy<Value = String> {

@@ -270,7 +270,7 @@ impl<'a> ClientFirst<'a> {
             }
         }
         let header = text.len() - bare.len();
-        let mut bound = text.as_bytes().get(..header).unwrap_or_default().to_vec();
+        let mut bound = text.as_bytes()[..header].to_vec();
         bound.extend_from_slice(bound_data);
         Ok(Self { name, nonce, bare, bound })
     }

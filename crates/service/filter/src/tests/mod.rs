@@ -3,55 +3,26 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::Bytes;
-use parking_lot::Mutex;
 use posthaste_delivery::{Delivery, DeliveryOptions, SummaryMemory};
 use posthaste_directory::{AccountChange, Annotated, Directory, Forward, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret};
 use posthaste_net::{AccountLimits, Accounts, ByteBudget};
 use posthaste_queue::{EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, Success, TlsWish};
-use posthaste_store::suite::layer::Layer;
-use posthaste_store::{DirectoryEntry, Engine, MemoryEngine, Result, Store, StoreError, StoreOptions};
+use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
+use posthaste_testkit::FaultyDirectory;
 
 use crate::{Asked, Delivered, Envelope, Filter, Form, Refusals, RemoteClient, Undelivered};
 
+mod copies;
+mod groups;
 mod sent_on;
 
 const ANA: &str = "ana@example.org";
 const MESSAGE: &[u8] = b"Received: by a\r\nFrom: bo@b.test\r\nSubject: hello\r\n\r\nwords\r\n";
 
-/// Cannot be read for a while.
-#[derive(Default)]
-struct Away {
-    inner: MemoryEngine,
-    /// The beginning of the names of records that cannot be listed.
-    prefix: Mutex<Option<String>>,
-}
-
-#[async_trait]
-impl Layer for Away {
-    type Inner = MemoryEngine;
-
-    fn inner(&self) -> &MemoryEngine {
-        &self.inner
-    }
-
-    async fn directory_scan(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<DirectoryEntry>> {
-        if self.prefix.lock().as_ref().is_some_and(|away| prefix.starts_with(away.as_str())) {
-            return Err(StoreError::Unavailable("no answer in time".into()));
-        }
-        self.inner.directory_scan(prefix, after, limit).await
-    }
-}
-
 struct World {
-    engine: Arc<Away>,
+    engine: Arc<FaultyDirectory>,
     directory: Arc<Directory>,
     filter: Filter,
     queue: Queue,
@@ -60,7 +31,7 @@ struct World {
 impl World {
     /// With one account, ana, and a way to other domains.
     async fn new() -> Self {
-        let engine = Arc::new(Away::default());
+        let engine = Arc::new(FaultyDirectory::new(Arc::new(MemoryEngine::new())));
         let shared = Arc::clone(&engine) as Arc<dyn Engine>;
         let directory = Directory::with_policy(Arc::clone(&shared), Policy::cheap_for_tests()).unwrap();
         let directory = Arc::new(directory);
@@ -106,6 +77,7 @@ impl World {
             form,
             asked,
             client: RemoteClient::default(),
+            lease_end: None,
         };
         let message = Bytes::from([&b"Return-Path: <bo@b.test>\r\n"[..], message].concat());
         self.filter.deliver_to(message, envelope, &[target]).await.remove(0)
@@ -119,7 +91,8 @@ impl World {
         }
         let (refusals, is_quarantined, tls) = (Refusals::Together, false, TlsWish::Policy);
         let form = Form::default();
-        let envelope = Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client };
+        let envelope =
+            Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client, lease_end: None };
         self.filter.deliver_to(Bytes::from_static(MESSAGE), envelope, &targets).await
     }
 
@@ -148,11 +121,11 @@ impl World {
 async fn a_script_that_cannot_be_read_for_now_puts_the_message_off() {
     let world = World::new().await;
     world.use_script("discard;").await;
-    *world.engine.prefix.lock() = Some("sieve/".into());
+    world.engine.fail_to_list(Some("sieve/"));
     let outcome = world.deliver(MESSAGE, Form::default(), ANA).await;
     assert!(matches!(&outcome, Err(Undelivered::Delivery(error)) if error.is_temporary()), "{outcome:?}");
     assert_eq!(world.inbox().await, 0);
-    *world.engine.prefix.lock() = None;
+    world.engine.fail_to_list(None);
     world.deliver(MESSAGE, Form::default(), ANA).await.unwrap();
     assert_eq!(world.inbox().await, 0);
     // One that does not compile is no reason to wait.

@@ -27,7 +27,8 @@ impl World {
         let target = self.filter.target(to).await.unwrap();
         let (refusals, tls, form) = (Refusals::Together, TlsWish::Policy, Form::default());
         let client = RemoteClient::default();
-        let envelope = Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client };
+        let envelope =
+            Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client, lease_end: None };
         let message = Bytes::from(format!("Return-Path: <{from}>\r\n{message}"));
         self.filter.deliver_to(message, envelope, &[target]).await.remove(0)
     }
@@ -124,11 +125,44 @@ async fn junk_does_not_leave_the_server() {
         assert_eq!(world.count(ANA, JUNK).await, u32::try_from(at).unwrap() + 2, "{script}");
         assert_eq!(world.count(ANA, "INBOX").await, 0);
     }
-    // A group has no junk folder that could keep it.
+    // Its members here get it, whether the group has an owner or not. SPF would pass for a sender
+    // of ours, and so would DMARC for a forged author of our domain.
+    world.use_script("keep;").await;
     let members = [ANA, "x@c.test"].map(str::to_owned);
-    world.directory.set_group("all@example.org", &members, None).await.unwrap();
-    world.bring("victim@b.test", "all@example.org", (&forged, true)).await.unwrap();
-    assert_eq!(world.left_to().await, ["x@c.test"]);
+    for (owner, from) in [(None, "victim@b.test"), (None, CHIEF), (Some(ANA), "victim@b.test")] {
+        let before = world.count(ANA, JUNK).await;
+        world.directory.set_group("all@example.org", &members, owner).await.unwrap();
+        world.bring(from, "all@example.org", (&mail(CHIEF), true)).await.unwrap();
+        assert_eq!(world.left_to().await, [""; 0], "{owner:?} {from}");
+        assert_eq!(world.count(ANA, JUNK).await, before + 1);
+    }
+    // Nobody has it: the sender's host hears of that.
+    world.directory.set_group("far@example.org", &["x@c.test".to_owned()], None).await.unwrap();
+    let outcome = world.bring("victim@b.test", "far@example.org", (&forged, true)).await;
+    assert!(matches!(outcome, Err(Undelivered::Rejected(_))), "{outcome:?}");
+    assert!(world.queued().await.is_empty());
+}
+
+/// RFC 3030 §3, RFC 6531 §3.4: what such a host cannot take, it does not get.
+#[tokio::test]
+async fn a_stored_message_leaves_in_the_form_that_it_needs() {
+    let world = World::new().await;
+    world.use_script("require [\"imapsieve\", \"copy\"]; redirect :copy \"x@c.test\";").await;
+    let head = "From: ana@example.org\r\nSubject: hi\r\n\r\n";
+    for (message, binary, smtputf8) in [
+        (format!("{head}words\r\n"), false, false),
+        (format!("{head}grüße\r\n"), false, false),
+        (format!("{head}a\0b\r\n"), true, false),
+        (format!("{head}a\nb\r\n"), true, false),
+        (format!("{head}a\rb\r\n"), true, false),
+        (format!("{head}a\r"), true, false),
+        ("From: ana@example.org\r\nSubject: grüße\r\n\r\nwords\r\n".to_owned(), false, true),
+    ] {
+        world.put(&message).await;
+        let item = world.queued().await.remove(0);
+        assert_eq!((item.binary, item.smtputf8), (binary, smtputf8), "{message:?}");
+        world.queue.remove(&item).await.unwrap();
+    }
 }
 
 /// SPF passes for the sender, which is ours, and is aligned with every user of the domain.

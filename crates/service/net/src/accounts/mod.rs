@@ -29,6 +29,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 
+pub use self::copies::Copier;
 use self::{
     copies::Copies,
     rate::{Bucket, DAY, HOUR, MINUTE, Rate},
@@ -157,14 +158,14 @@ pub struct Accounts(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     limits: ArcSwap<AccountLimits>,
-    known: Mutex<Known>,
+    known: Mutex<AccountUsages>,
     /// Sessions that wait now.
     waiting: AtomicUsize,
     copies: Copies,
 }
 
 #[derive(Default)]
-struct Known {
+struct AccountUsages {
     accounts: HashMap<[u8; 16], Arc<Usage>>,
     /// So many accounts let those without use be looked for.
     look_at: usize,
@@ -248,7 +249,7 @@ impl Accounts {
 
     /// Counts the copies that a group makes of a message of this sender. The error is the limit, if
     /// the sender has used it up.
-    pub fn count_copies(&self, sender: &str, copies: usize) -> Result<(), u64> {
+    pub fn count_copies(&self, sender: &Copier, copies: usize) -> Result<(), u64> {
         let per_hour = self.0.limits.load().group_copies_per_hour;
         self.0.copies.count(per_hour, sender, copies as u64, now()).map_err(|_wait| per_hour)
     }
@@ -258,12 +259,12 @@ impl Accounts {
         self.0.waiting.load(Ordering::Relaxed)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, AccountUsages> {
         lock(&self.0.known)
     }
 }
 
-impl Known {
+impl AccountUsages {
     fn forget_unused(&mut self) {
         if self.accounts.len() < self.look_at.max(KEPT_FIRST) {
             return;

@@ -102,7 +102,7 @@ struct State {
     held: usize,
     /// The part of them that belongs to complete messages.
     complete: usize,
-    groups: HashMap<Group, Held>,
+    groups: HashMap<Group, GroupBytes>,
     messages: HashMap<u64, Message>,
     /// Who waits in order, the first in front.
     waiting: VecDeque<u64>,
@@ -113,7 +113,7 @@ struct State {
 
 /// The bytes of one group.
 #[derive(Debug, Default)]
-struct Held {
+struct GroupBytes {
     bytes: usize,
     messages: usize,
     /// None of its messages becomes slow before this, as far as the last look found.

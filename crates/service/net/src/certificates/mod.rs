@@ -37,13 +37,13 @@ const KEY_FILE: &str = "tls-key.pem";
 /// and are replaced together.
 #[derive(Clone)]
 pub struct Certificates {
-    held: Arc<ArcSwap<Held>>,
+    held: Arc<ArcSwap<LoadedCertificate>>,
     /// The one protocol that is spoken inside, by its name in TLS.
     protocol: Option<&'static str>,
 }
 
 #[derive(Clone)]
-struct Held {
+struct LoadedCertificate {
     /// None for one that lives in memory.
     files: Option<Arc<Files>>,
     active: Arc<Active>,
@@ -117,7 +117,7 @@ impl Certificates {
     }
 
     fn holding(active: Active, files: Option<Arc<Files>>) -> Self {
-        let held = Held { files, active: Arc::new(active) };
+        let held = LoadedCertificate { files, active: Arc::new(active) };
         Self { held: Arc::new(ArcSwap::from_pointee(held)), protocol: None }
     }
 
@@ -135,7 +135,7 @@ impl Certificates {
         let held = self.held.load_full();
         if let Some(files) = &held.files {
             let active = Arc::new(files.read()?);
-            self.held.store(Arc::new(Held { files: held.files.clone(), active }));
+            self.held.store(Arc::new(LoadedCertificate { files: held.files.clone(), active }));
         }
         Ok(())
     }

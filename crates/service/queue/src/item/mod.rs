@@ -78,6 +78,8 @@ pub struct Envelope {
     pub tls: TlsWish,
     /// How urgent it is.
     pub priority: Priority,
+    /// The account that submitted it, by its name.
+    pub account: Option<String>,
 }
 
 /// A recipient as the sender gave it.
@@ -188,6 +190,9 @@ pub struct Item {
     pub warned: bool,
     /// Reports that are stored and not on their way.
     pub(crate) owed: Vec<Owed>,
+    /// The account that submitted it. Only an item for mailboxes here has one: copies that groups
+    /// make of it count for that account.
+    pub account: Option<String>,
 }
 
 /// Where items for mailboxes of this server go. As a destination it stands where others have a
@@ -304,6 +309,7 @@ impl Item {
     /// An item that was never stored, of a message with its octets.
     pub(crate) fn new(part: Part<'_>, id: ItemId, (body, size): (BodyId, u64), now: i64) -> Self {
         let Part { envelope, destination, recipients, reason } = part;
+        let is_here = Here::of(TlsWish::split(&destination).0).is_some();
         Self {
             id,
             version: 0,
@@ -324,7 +330,15 @@ impl Item {
             held: false,
             warned: false,
             owed: Vec::new(),
+            account: envelope.account.clone().filter(|_| is_here),
         }
+    }
+
+    /// Takes back what a clock that was ahead has written. Nothing waits before its first failure,
+    /// and nothing waits for longer than this after one.
+    pub(crate) fn limit_wait(&mut self, now: i64, longest: i64) {
+        let latest = if self.attempts == 0 { now } else { now.saturating_add(longest) };
+        self.next = self.next.min(latest);
     }
 
     /// When it is sent.
@@ -432,8 +446,9 @@ pub(crate) const fn prefix() -> &'static str {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::*;
     use posthaste_mail_model::Id;
+
+    use super::*;
 
     pub(crate) fn sample() -> Item {
         let recipient =
@@ -463,6 +478,7 @@ pub(crate) mod tests {
             held: true,
             warned: true,
             owed: Vec::new(),
+            account: None,
         }
     }
 

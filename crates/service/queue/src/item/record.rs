@@ -12,7 +12,10 @@ use crate::priority::Priority;
 
 /// The form described here. Version 1 had no parameters of RFC 3461 and no `binary`. Version 2 had
 /// no `owed`, no [`Here`] and no [`Outcome::Unreported`], and is written for an item without them.
-const VERSION: u32 = 3;
+/// Version 3 had no `account`, and is written for an item without one. So an older program reads
+/// all items that it could have written.
+const VERSION: u32 = 4;
+const VERSION_WITHOUT_ACCOUNT: u32 = 3;
 const VERSION_WITHOUT_OWED: u32 = 2;
 /// The oldest form that is read.
 const VERSION_MIN: u32 = 1;
@@ -49,6 +52,8 @@ struct Record {
     warned: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     owed: Vec<Owed>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    account: Option<String>,
 }
 
 impl Item {
@@ -83,6 +88,7 @@ impl Item {
             held: record.held,
             warned: record.warned,
             owed: record.owed,
+            account: record.account,
         })
     }
 
@@ -93,7 +99,11 @@ impl Item {
             && Here::of_item(self).is_none()
             && self.recipients.iter().all(|to| !matches!(to.outcome, Outcome::Unreported { .. }));
         let record = Record {
-            v: if is_known_to_version_2 { VERSION_WITHOUT_OWED } else { VERSION },
+            v: match &self.account {
+                Some(_) => VERSION,
+                None if is_known_to_version_2 => VERSION_WITHOUT_OWED,
+                None => VERSION_WITHOUT_ACCOUNT,
+            },
             body: self.body.to_string(),
             size: self.size,
             destination: self.destination.clone(),
@@ -111,6 +121,7 @@ impl Item {
             held: self.held,
             warned: self.warned,
             owed: self.owed.clone(),
+            account: self.account.clone(),
         };
         let json = serde_json::to_vec(&record);
         json.map(Bytes::from).map_err(|e| QueueError::Record { record: name(self.id), why: e.to_string() })
@@ -121,8 +132,8 @@ impl Item {
 mod tests {
     use super::*;
     use crate::dsn::{Notify, OriginalRecipient};
-    use crate::item::To;
     use crate::item::tests::sample;
+    use crate::item::{Envelope, Part, To};
     use crate::success::Success;
 
     #[test]
@@ -138,6 +149,26 @@ mod tests {
             let entry = DirectoryEntry { name: name(item.id), version: 3, value: item.write().unwrap() };
             assert_eq!(Item::read(&entry).unwrap(), item);
         }
+        item.account = Some("ana@example.org".into());
+        assert!(item.write().unwrap().starts_with(b"{\"v\":4,"));
+        let entry = DirectoryEntry { name: name(item.id), version: 3, value: item.write().unwrap() };
+        assert_eq!(Item::read(&entry).unwrap(), item);
+    }
+
+    /// Nobody needs it of an item that leaves this server: older programs go on reading that one.
+    #[test]
+    fn only_an_item_for_mailboxes_here_has_an_account() {
+        let envelope = Envelope { account: Some("ana@example.org".into()), ..Envelope::default() };
+        let of = |destination: &str| {
+            let (destination, reason) = (destination.to_owned(), String::new());
+            let part = Part { envelope: &envelope, destination, recipients: Vec::new(), reason };
+            Item::new(part, 1, (BodyId(Id::new(1, 2)), 9), 1_000).account
+        };
+        assert_eq!(
+            [of("+here"), of("+junk+requiretls")],
+            [envelope.account.clone(), envelope.account.clone()]
+        );
+        assert_eq!(of("x.test"), None);
     }
 
     #[test]
@@ -151,8 +182,8 @@ mod tests {
         assert!(why("queue/x", "{}").contains("NUMBER"));
         assert!(why("queue/0000000001", "{}").contains("queue/0000000001"));
         let item = Item { held: false, ..sample() };
-        let later = String::from_utf8(item.write().unwrap().to_vec()).unwrap().replace("\"v\":2", "\"v\":4");
-        assert!(why("queue/0000000001", &later).contains("version 4"));
+        let later = String::from_utf8(item.write().unwrap().to_vec()).unwrap().replace("\"v\":2", "\"v\":5");
+        assert!(why("queue/0000000001", &later).contains("version 5"));
     }
 
     /// What an earlier version wrote.
@@ -171,5 +202,6 @@ mod tests {
         let item = Item::read(&entry).unwrap();
         assert_eq!(item.recipients, [Recipient::waiting(&To::new("bo@x.test"))]);
         assert_eq!((item.ret, item.envid, item.binary, item.smtputf8), (None, None, false, false));
+        assert_eq!(item.account, None);
     }
 }

@@ -86,7 +86,7 @@ pub struct Runner {
 }
 
 /// What a runner has seen of the store.
-struct Seen {
+struct StoreState {
     changes: u64,
     front: Front,
 }
@@ -284,7 +284,7 @@ impl Runner {
     }
 
     /// Reads the queue.
-    async fn open(&self) -> Result<Seen, QueueError> {
+    async fn open(&self) -> Result<StoreState, QueueError> {
         // Another node may have sent them while it held the lease.
         self.under_way.lock().clear();
         let before = self.lease_times.map(|_| self.now() - UNFINISHED_AFTER);
@@ -299,7 +299,7 @@ impl Runner {
         let front = self.read_all().await?;
         self.queue().clear_others(|destination| self.schedule.lock().knows(destination)).await?;
         tracing::info!(items = self.schedule.lock().len(), "the queue is open");
-        Ok(Seen { changes, front })
+        Ok(StoreState { changes, front })
     }
 
     /// Sends the reports that a crash left owed. Nothing else is sent before. Once the lease is
@@ -324,7 +324,7 @@ impl Runner {
     }
 
     /// Looks what other processes did: administrators, and other nodes that added items.
-    async fn look(&self, seen: &mut Seen) -> Result<(), QueueError> {
+    async fn look(&self, seen: &mut StoreState) -> Result<(), QueueError> {
         let now = self.queue().changes().await?;
         if now != seen.changes {
             seen.front = self.read_all().await?;
@@ -346,10 +346,13 @@ impl Runner {
 
     /// A page of the queue. A record that cannot be read is named in the log and passed over.
     async fn page(&self, after: Option<ItemId>) -> Result<Option<Page>, QueueError> {
-        let page = self.queue().page(after).await?;
+        let mut page = self.queue().page(after).await?;
         for error in page.iter().flat_map(|page| &page.damaged) {
             tracing::error!(%error, "an item of the queue is not sent");
         }
+        // The clock of another node may be ahead, and this one's may have been.
+        let (now, longest) = (self.now(), self.times.longest.max(1));
+        page.iter_mut().flat_map(|page| &mut page.items).for_each(|item| item.limit_wait(now, longest));
         Ok(page)
     }
 

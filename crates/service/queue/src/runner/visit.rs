@@ -189,6 +189,8 @@ impl Runner {
             return Ok(Line::Unused);
         }
         let Some((mut item, message)) = self.load(item).await? else { return Ok(Line::Unused) };
+        // It is its turn, whatever a clock that was ahead has written.
+        item.next = item.next.min(self.now());
         let attempts = item.attempts;
         let mut transactions = VecDeque::from(channel.transactions(&item));
         // Where a connection takes few of them, who was put off last time comes after the others.
@@ -324,7 +326,8 @@ impl Runner {
                 break;
             }
             let Some(_taken) = self.take(id) else { continue };
-            let Some(mut item) = self.current(id).await? else { continue };
+            // An administrator may have held it a moment ago.
+            let Some(mut item) = self.item_to_send(id).await? else { continue };
             self.counts.recipients(Done::Refused, item.waiting().count());
             item.give_up(&failure.status, &failure.reply);
             self.record(item, None, self.now()).await?;
@@ -348,8 +351,8 @@ impl Runner {
                 return Ok(());
             }
             let Some(_taken) = self.take(id) else { continue };
-            let Some(mut item) = self.current(id).await? else {
-                // It left the queue, or was written at last: the next look is not put off.
+            let Some(mut item) = self.item_to_send(id).await? else {
+                // It left the queue, is held, or was written at last: the next look is not put off.
                 quiet_until = now;
                 continue;
             };

@@ -175,7 +175,7 @@ impl State {
 
 /// Where an item is.
 #[derive(Debug)]
-struct Place {
+struct HeldItem {
     item: Arrival,
     hold: Hold,
 }
@@ -205,7 +205,7 @@ pub(crate) struct Schedule {
     destinations: HashMap<Destination, Waiting>,
     /// Destinations by when they are due.
     due: BTreeSet<(i64, Destination)>,
-    places: HashMap<ItemId, Place>,
+    places: HashMap<ItemId, HeldItem>,
     /// Items by the state of their destination.
     states: [usize; 3],
     held: usize,
@@ -289,7 +289,7 @@ impl Schedule {
 
     fn enter(&mut self, item: Arrival, hold: Hold) {
         *self.minutes.entry(item.arrived.div_euclid(60)).or_default() += 1;
-        self.places.insert(item.id, Place { item, hold });
+        self.places.insert(item.id, HeldItem { item, hold });
     }
 
     /// Whether no item of a destination has to be looked at, as far as is known.
@@ -331,7 +331,7 @@ impl Schedule {
 
     /// Forgets an item, and returns its destination.
     fn take_out(&mut self, id: ItemId) -> Option<Destination> {
-        let Place { item, hold } = self.places.remove(&id)?;
+        let HeldItem { item, hold } = self.places.remove(&id)?;
         let minute = item.arrived.div_euclid(60);
         if let Some(count) = self.minutes.get_mut(&minute) {
             *count -= 1;

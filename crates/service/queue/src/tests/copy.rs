@@ -1,8 +1,9 @@
 //! The queue in another store.
 
-use posthaste_store::Compare;
+use posthaste_store::{Compare, StoreError};
 
 use super::*;
+use crate::error::QueueError;
 use crate::{Arrive, compare_queues, copy_queue, has_other_items};
 
 fn engine(world: &World) -> Arc<dyn Engine> {
@@ -80,4 +81,18 @@ async fn a_queue_of_its_own_is_noticed() {
     other.relay.queue().drop_item(other.items().await[0].id).await.unwrap();
     assert_eq!(copy(&world, &to, Arrive::AsTheyAre).await, 1);
     assert!(!others(&to).await, "they are the same items");
+    assert_eq!(copy(&world, &to, Arrive::AsTheyAre).await, 1);
+}
+
+#[tokio::test]
+async fn a_store_that_went_back_removes_no_item_from_its_backup() {
+    let world = World::new().await;
+    let (earlier, to) = (memory(), memory());
+    world.accept("ana@example.org", &["a@x.test"]).await;
+    copy(&world, &earlier, Arrive::Held).await;
+    world.accept("ana@example.org", &["b@x.test"]).await;
+    copy(&world, &to, Arrive::Held).await;
+    let outcome = copy_queue(&*earlier, &*to, Arrive::Held).await;
+    assert!(matches!(outcome, Err(QueueError::Store(StoreError::Refused(_)))), "{outcome:?}");
+    assert_eq!(World::of(to).await.items().await.len(), 2);
 }

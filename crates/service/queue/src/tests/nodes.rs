@@ -3,38 +3,9 @@
 //! The clock of the runtime stands still while anything can be done, and then moves to the next
 //! deadline: no test waits.
 
-use posthaste_store::suite::layer::Layer;
-use posthaste_store::{DirectoryEntry, Result};
+use posthaste_testkit::FaultyDirectory;
 
 use super::*;
-
-/// An engine that takes longer to list records than a lease lasts.
-#[derive(Default)]
-struct Slow {
-    inner: MemoryEngine,
-    is_slow: AtomicBool,
-}
-
-#[async_trait]
-impl Layer for Slow {
-    type Inner = MemoryEngine;
-
-    fn inner(&self) -> &MemoryEngine {
-        &self.inner
-    }
-
-    async fn directory_scan(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<DirectoryEntry>> {
-        if self.is_slow.load(Ordering::SeqCst) {
-            tokio::time::sleep(LeaseTimes::default().taken_over * 2).await;
-        }
-        self.inner.directory_scan(prefix, after, limit).await
-    }
-}
 
 /// Two nodes on one store.
 async fn nodes() -> (World, World) {
@@ -71,6 +42,22 @@ async fn one_node_sends_what_all_accept() {
     two.stop().await;
     assert!(one.events.try_recv().is_err() && two.events.try_recv().is_err());
     assert!(one.items().await.is_empty());
+}
+
+/// Nodes need no common time: what the clock of one says does not keep its mail waiting at another.
+#[tokio::test(start_paused = true)]
+async fn mail_of_a_node_whose_clock_is_ahead_does_not_wait() {
+    let (mut one, two) = nodes().await;
+    two.now.store(START + DAY, Ordering::SeqCst);
+    for to in ["before@y.test", "there@y.test"] {
+        two.accept("a@x.test", &[to]).await;
+        if one.running.is_none() {
+            one.start();
+        }
+        let sent = tokio::time::timeout(Duration::from_secs(600), next_two(&mut one)).await;
+        assert_eq!(sent.expect("it is sent"), [tried("y.test"), got("y.test", &[to])]);
+    }
+    one.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,10 +133,11 @@ async fn a_message_that_another_node_is_adding_stays() {
 /// A long queue in a slow store: the lease is renewed while it is read, at the start and later.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_reads_for_long_keeps_the_lease() {
-    let engine = Arc::new(Slow::default());
+    let engine = Arc::new(FaultyDirectory::new(Arc::new(MemoryEngine::new())));
     let (mut one, mut two) = nodes_on(Arc::clone(&engine) as Arc<dyn Engine>).await;
     one.accept("a@x.test", &["one@y.test"]).await;
-    engine.is_slow.store(true, Ordering::SeqCst);
+    // Longer than a lease lasts.
+    engine.list_slowly(LeaseTimes::default().taken_over * 2);
     one.start();
     // It has the lease before the other one asks.
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -3,47 +3,10 @@
 //! The clock of the runtime moves to the next deadline when nothing can be done, and the queue's
 //! clock with it: no test waits.
 
-use std::sync::atomic::AtomicU64;
-
-use posthaste_store::suite::layer::Layer;
-use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Result};
+use posthaste_store::{CommitOutcome, DirectoryChange};
+use posthaste_testkit::FaultyDirectory;
 
 use super::*;
-
-/// Counts what the queue reads and writes.
-struct Counting {
-    inner: MemoryEngine,
-    calls: AtomicU64,
-}
-
-#[async_trait]
-impl Layer for Counting {
-    type Inner = MemoryEngine;
-
-    fn inner(&self) -> &MemoryEngine {
-        &self.inner
-    }
-
-    async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        self.inner.directory_entry(name).await
-    }
-
-    async fn directory_scan(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<DirectoryEntry>> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        self.inner.directory_scan(prefix, after, limit).await
-    }
-
-    async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        self.inner.directory_commit(change).await
-    }
-}
 
 /// A host that is never there.
 struct Dead;
@@ -58,15 +21,16 @@ impl Transport for Dead {
 /// Calls of the engine in the hours that are given, each from its first to its last one, while so
 /// many messages wait for a dead destination.
 async fn calls(items: u32, spans: &[(u64, u64)]) -> Vec<u64> {
-    let engine = Arc::new(Counting { inner: MemoryEngine::new(), calls: AtomicU64::new(0) });
+    let memory = Arc::new(MemoryEngine::new());
+    let engine = Arc::new(FaultyDirectory::new(Arc::clone(&memory) as Arc<dyn Engine>));
     let world = World::of(Arc::clone(&engine) as Arc<dyn Engine>).await;
     // Without a sender nobody gets reports.
     let first = world.accept("", &["bo@dead.test"]).await.remove(0);
-    let record = engine.inner.directory_entry(&crate::item::name(first.id)).await.unwrap().unwrap();
+    let record = memory.directory_entry(&crate::item::name(first.id)).await.unwrap().unwrap();
     for id in 1..items {
         let name = crate::item::name(first.id + id);
         let change = DirectoryChange { name, expected: 0, value: Some(record.value.clone()) };
-        assert_eq!(engine.inner.directory_commit(change).await.unwrap(), CommitOutcome::Done);
+        assert_eq!(memory.directory_commit(change).await.unwrap(), CommitOutcome::Done);
     }
     let begin = tokio::time::Instant::now();
     let clock: Clock = Arc::new(move || START + i64::try_from(begin.elapsed().as_secs()).unwrap());
@@ -89,9 +53,9 @@ async fn calls(items: u32, spans: &[(u64, u64)]) -> Vec<u64> {
     let hours = |hours: u64| begin + std::time::Duration::from_secs(hours * 3_600 + 1);
     for (from, to) in spans {
         tokio::time::sleep_until(hours(*from)).await;
-        let before = engine.calls.load(Ordering::SeqCst);
+        let before = engine.calls();
         tokio::time::sleep_until(hours(*to)).await;
-        counts.push(engine.calls.load(Ordering::SeqCst) - before);
+        counts.push(engine.calls() - before);
     }
     let _ = stop.send(());
     task.await.unwrap();
@@ -106,6 +70,32 @@ async fn a_hundred_thousand_messages_cost_what_one_costs() {
     assert_eq!(calls(100_000, &spans).await, few);
     // A look each two seconds, and some calls for each attempt to connect.
     assert!(few[1] <= 2 * 3_600 / 2 + 40, "{few:?}");
+}
+
+/// A decision of an administrator is on disk before the runner has seen it.
+#[tokio::test(start_paused = true)]
+async fn an_item_that_was_just_held_is_not_given_up_with_its_destination() {
+    let takes_none = Failure::permanent("5.1.10", "the domain takes no mail");
+    for (failure, at) in [(takes_none, HOUR), (busy(), 6 * DAY)] {
+        let mut world = World::new().await;
+        world.script("x.test", [Script::Unreachable(busy()), Script::Unreachable(failure)]);
+        let id = world.accept("ana@example.org", &["a@x.test"]).await[0].id;
+        let queue = world.relay.queue().clone();
+        world.start();
+        assert_eq!(world.events.recv().await, Some(tried("x.test")));
+        while queue.wait_of("x.test").await.unwrap().is_none() {
+            tokio::task::yield_now().await;
+        }
+        let mut item = queue.item(id).await.unwrap().unwrap();
+        item.held = true;
+        queue.update(&mut item).await.unwrap();
+        world.now.store(START + at, Ordering::SeqCst);
+        assert_eq!(world.events.recv().await, Some(tried("x.test")));
+        world.stop().await;
+        let item = queue.item(id).await.unwrap().expect("it waits for the administrator");
+        assert_eq!((item.held, item.waiting().count()), (true, 1));
+        assert!(world.inbox().await.is_empty());
+    }
 }
 
 /// With a second connection a host that says nothing on one of them keeps no mail waiting.

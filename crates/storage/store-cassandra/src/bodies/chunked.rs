@@ -97,8 +97,9 @@ impl Chunked<'_> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::*;
     use posthaste_mail_model::Id;
+
+    use super::*;
 
     #[test]
     fn lengths_and_numbers_beyond_their_columns_are_errors() {

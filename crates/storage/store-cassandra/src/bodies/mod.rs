@@ -13,6 +13,9 @@
 //! An object's name has the id of the commit that wrote it, beside the body's. So nothing is ever
 //! written under a name that a sweep is about to delete. The reference is written before both.
 //! After a crash between the object and its description, it leads to the object.
+//!
+//! A description carries the time at which its object began to be sent. So a server that was
+//! stopped in between cannot name an object that a sweep has deleted meanwhile.
 
 pub(crate) mod backend;
 mod chunked;
@@ -28,14 +31,15 @@ use self::backend::Backend;
 use self::chunked::Chunked;
 use self::objects::Description;
 use crate::cluster::Cluster;
+use crate::cluster::ids::now_us;
 use crate::stored::impossible;
 
 /// A body that is stored, as the sweep reads it.
 pub(crate) struct StoredBody {
     /// Octets.
     len: u64,
-    /// The commit that wrote the object which holds it; `None` in Cassandra.
-    object: Option<Id>,
+    /// The object which holds it; `None` in Cassandra.
+    object: Option<Description>,
 }
 
 /// The bodies of a keyspace.
@@ -58,8 +62,9 @@ impl Bodies {
         match &self.backend {
             Backend::Chunks => self.chunked().put(body, bytes).await,
             Backend::Objects(objects) => {
+                let began_us = now_us();
                 let description = objects.put(body, commit, bytes).await?;
-                self.put_description(body, &description).await
+                self.put_description(body, &description, began_us).await
             }
         }
     }
@@ -82,7 +87,7 @@ impl Bodies {
             }
             Backend::Objects(_) => {
                 let description = self.description(body).await?;
-                Ok(description.map(|d| StoredBody { len: d.len, object: Some(d.commit) }))
+                Ok(description.map(|d| StoredBody { len: d.len, object: Some(d) }))
             }
         }
     }
@@ -100,35 +105,42 @@ impl Bodies {
         if let Backend::Objects(objects) = &self.backend {
             // Objects first: if this is cut off, the description still names the rest to remove.
             objects.delete(body, dead).await?;
-            if let Some(object) =
-                stored.as_ref().and_then(|stored| stored.object).filter(|object| *object != dead)
-            {
-                objects.delete(body, object).await?;
+            let object = stored.as_ref().and_then(|stored| stored.object.as_ref());
+            if let Some(object) = object.filter(|object| object.commit != dead) {
+                objects.delete(body, object.commit).await?;
             }
         }
         self.cluster.write(&self.cluster.statements.body.delete, (before_us, &body.0.to_bytes()[..])).await?;
         Ok(stored.map_or(0, |stored| stored.len))
     }
 
-    /// Removes the objects of a dead commit for a body that lives on, unless the body lives in one
-    /// of them.
+    /// Removes the object of a dead commit for a body that lives on, unless the body lives in that
+    /// one. `stored` and `before_us` as in [`Self::remove`].
+    ///
+    /// The dead commit's server may have sent the object and been stopped before it wrote the
+    /// description. The living object's description gets a later time first, and stays.
     pub(crate) async fn remove_leftover(
         &self,
         body: BodyId,
         dead: Id,
         stored: Option<&StoredBody>,
+        before_us: i64,
     ) -> Result<()> {
-        match (&self.backend, stored.and_then(|stored| stored.object)) {
-            (Backend::Objects(objects), object) if object != Some(dead) => objects.delete(body, dead).await,
-            _ => Ok(()),
+        let Backend::Objects(objects) = &self.backend else { return Ok(()) };
+        if let Some(living) = stored.and_then(|stored| stored.object.as_ref()) {
+            if living.commit == dead {
+                return Ok(());
+            }
+            self.put_description(body, living, before_us).await?;
         }
+        objects.delete(body, dead).await
     }
 
-    async fn put_description(&self, body: BodyId, description: &Description) -> Result<()> {
+    async fn put_description(&self, body: BodyId, description: &Description, at_us: i64) -> Result<()> {
         let len = i64::try_from(description.len)
             .map_err(|_| impossible(format!("body {body} of {} octets", description.len)))?;
-        let values = (len, description.encode(body), &body.0.to_bytes()[..], 0i32);
-        self.cluster.write(&self.cluster.statements.body.put, values).await
+        let values = (at_us, len, description.encode(body), &body.0.to_bytes()[..], 0i32);
+        self.cluster.write(&self.cluster.statements.body.describe, values).await
     }
 
     /// `None` if there is none.
@@ -140,5 +152,41 @@ impl Bodies {
         let Some((_, _, Some(value))) = found.into_iter().next() else { return Ok(None) };
         let damaged = || StoreError::Corrupt(format!("the description of body {body}"));
         Description::decode(body, &value).ok_or_else(damaged).map(Some)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use object_store::memory::InMemory;
+
+    use super::objects::Objects;
+    use super::*;
+    use crate::tests::Keyspace;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_description_that_comes_after_a_sweep_hides_no_living_body() {
+        let Some(keyspace) = Keyspace::new("described").await else { return };
+        let cluster = Arc::clone(&keyspace.engine().await.mailboxes.cluster);
+        let (place, owner) = ("s3://mail/a".parse().unwrap(), cluster.new_id());
+        let objects = Objects::new(Arc::new(InMemory::new()), place, "a", owner);
+        let bodies = Bodies::new(Arc::clone(&cluster), Backend::Objects(objects));
+        let Backend::Objects(objects) = &bodies.backend else { panic!() };
+        let (body, bytes) = (BodyId(cluster.new_id()), Bytes::from_static(b"the same for two recipients"));
+        let (living, late) = (cluster.new_id(), cluster.new_id());
+        bodies.put(living, body, &bytes).await.unwrap();
+        // Another commit brings the body, and its server is stopped before it writes the
+        // description.
+        let began_us = now_us();
+        let description = objects.put(body, late, &bytes).await.unwrap();
+        let stored = bodies.stored(body).await.unwrap();
+        bodies.remove_leftover(body, late, stored.as_ref(), now_us()).await.unwrap();
+        bodies.put_description(body, &description, began_us).await.unwrap();
+        assert_eq!(bodies.range(body, 0..u64::MAX).await.unwrap(), bytes);
+        // One that comes later is taken.
+        let next = cluster.new_id();
+        bodies.put(next, body, &bytes).await.unwrap();
+        assert_eq!(bodies.description(body).await.unwrap().unwrap().commit, next);
+        assert_eq!(bodies.range(body, 0..u64::MAX).await.unwrap(), bytes);
     }
 }

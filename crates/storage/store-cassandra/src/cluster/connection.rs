@@ -36,6 +36,8 @@ use scylla::statement::{Consistency, SerialConsistency};
 use scylla::value::{CqlValue, Row as CqlRow};
 
 use crate::cluster::ids::Ids;
+#[cfg(test)]
+use crate::cluster::work::Counters;
 use crate::options::Options;
 
 /// Attempts of a read or plain write. With the pauses below, about two seconds beside the timeouts
@@ -67,6 +69,8 @@ pub(crate) type Batch<'s> = Vec<(&'s PreparedStatement, Values)>;
 pub(crate) struct Connection {
     session: Session,
     ids: Ids,
+    #[cfg(test)]
+    pub(crate) counters: Counters,
 }
 
 /// The outcome of one attempt at a conditional write.
@@ -108,7 +112,12 @@ impl Connection {
         let session = builder.build().await.map_err(|e| {
             StoreError::Unavailable(format!("Cassandra at {}: {e}", options.hosts.join(", ")))
         })?;
-        Ok(Self { session, ids: Ids::new()? })
+        Ok(Self {
+            session,
+            ids: Ids::new()?,
+            #[cfg(test)]
+            counters: Counters::default(),
+        })
     }
 
     /// Runs a statement that defines something.
@@ -177,12 +186,14 @@ impl Connection {
         tokio::time::sleep(Duration::from_millis(self.ids.random() % most.max(1))).await;
     }
 
-    async fn repeatedly<T, F>(&self, mut act: impl FnMut() -> F) -> Result<T>
+    /// Sends a request of so many statements until it is answered, some times at most.
+    async fn repeatedly<T, F>(&self, statements: usize, mut act: impl FnMut() -> F) -> Result<T>
     where
         F: Future<Output = std::result::Result<T, ExecutionError>>,
     {
         let mut attempt = 0;
         loop {
+            self.count_request(statements);
             match act().await {
                 Ok(done) => return Ok(done),
                 Err(error) if attempt + 1 == ATTEMPTS_MAX || !is_temporary(&error) => {
@@ -195,9 +206,25 @@ impl Connection {
         }
     }
 
+    /// Tests count what is asked.
+    fn count_request(&self, statements: usize) {
+        #[cfg(test)]
+        self.counters.request(statements);
+        #[cfg(not(test))]
+        let _ = statements;
+    }
+
+    /// Tests count what is answered.
+    fn count_answer(&self, rows: usize) {
+        #[cfg(test)]
+        self.counters.answer(rows);
+        #[cfg(not(test))]
+        let _ = rows;
+    }
+
     /// Runs a plain write.
     pub(crate) async fn write(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<()> {
-        self.repeatedly(|| self.session.execute_unpaged(statement, &values)).await.map(drop)
+        self.repeatedly(1, || self.session.execute_unpaged(statement, &values)).await.map(drop)
     }
 
     /// Runs plain writes on one partition as one.
@@ -208,7 +235,7 @@ impl Connection {
             batch.append_statement((*statement).clone());
         }
         let values: Vec<&Values> = statements.iter().map(|(_, values)| values).collect();
-        self.repeatedly(|| self.session.batch(&batch, &values)).await.map(drop)
+        self.repeatedly(values.len(), || self.session.batch(&batch, &values)).await.map(drop)
     }
 
     /// All rows of a question whose answer is small.
@@ -220,7 +247,9 @@ impl Connection {
     where
         R: for<'f> DeserializeRow<'f, 'f>,
     {
-        rows(self.repeatedly(|| self.session.execute_unpaged(statement, &values)).await?)
+        let rows = rows(self.repeatedly(1, || self.session.execute_unpaged(statement, &values)).await?)?;
+        self.count_answer(rows.len());
+        Ok(rows)
     }
 
     /// One page of an answer, and where the next begins.
@@ -234,12 +263,14 @@ impl Connection {
         R: for<'f> DeserializeRow<'f, 'f>,
     {
         let ask = || self.session.execute_single_page(statement, &values, from.clone());
-        let (result, next) = self.repeatedly(ask).await?;
+        let (result, next) = self.repeatedly(1, ask).await?;
         let next = match next {
             PagingStateResponse::HasMorePages { state } => Some(state),
             PagingStateResponse::NoMorePages => None,
         };
-        Ok((rows(result)?, next))
+        let rows = rows(result)?;
+        self.count_answer(rows.len());
+        Ok((rows, next))
     }
 
     /// All pages of an answer, each handed over as it comes; `Break` ends it early.
@@ -300,6 +331,7 @@ impl Connection {
             batch.append_statement((*statement).clone());
         }
         let values: Vec<&Values> = statements.iter().map(|(_, values)| values).collect();
+        self.count_request(values.len());
         match self.session.batch(&batch, values).await {
             Ok(result) => Ok(match applied(result)? {
                 true => Attempt::Applied,

@@ -6,6 +6,8 @@ pub(crate) mod connection;
 pub(crate) mod ids;
 pub(crate) mod statements;
 mod tls;
+#[cfg(test)]
+pub(crate) mod work;
 
 use std::ops::Deref;
 

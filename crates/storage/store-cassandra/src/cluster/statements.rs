@@ -98,6 +98,7 @@ statements! {
         // 16 chunks are 4 MiB.
         read: "SELECT n, len, value FROM {k}.body WHERE body = ? AND n >= ? AND n <= ?", 16;
         put: "UPDATE {k}.body SET len = ?, value = ? WHERE body = ? AND n = ?", 10;
+        describe: "UPDATE {k}.body USING TIMESTAMP ? SET len = ?, value = ? WHERE body = ? AND n = ?", 10;
         len: "SELECT DISTINCT len FROM {k}.body WHERE body = ?", 10;
         delete: "DELETE FROM {k}.body USING TIMESTAMP ? WHERE body = ?", 10;
     }
@@ -107,6 +108,7 @@ statements! {
         all: "SELECT body, mailbox, uid, commit FROM {k}.bodyref", 1000;
         put: "INSERT INTO {k}.bodyref (body, mailbox, uid, commit) VALUES (?, ?, ?, ?)", 10;
         delete: "DELETE FROM {k}.bodyref WHERE body = ? AND mailbox = ? AND uid = ? AND commit = ?", 10;
+        delete_all: "DELETE FROM {k}.bodyref USING TIMESTAMP ? WHERE body = ?", 10;
     }
 
     lease: LeaseTable {

@@ -57,8 +57,9 @@ fn unusable(file: &Path, why: &dyn std::fmt::Display) -> StoreError {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::*;
     use std::path::PathBuf;
+
+    use super::*;
 
     #[test]
     fn files_are_read_and_refused_by_name() {

@@ -1,9 +1,13 @@
 //! Bodies and summaries: written before the commit that refers to them, found by ids.
 //!
 //! For each message a reference (body, mailbox, UID, commit) is written first, then the body
-//! ([`crate::bodies`]). So the sweep finds everything from `bodyref`, whether or not the commit was
-//! applied. A body is written whole each time a message brings it, unless this engine wrote it a
-//! moment ago. The bytes are the same, and a newer write survives a sweep that had begun.
+//! ([`crate::bodies`]) and the summary. So the sweep finds everything from `bodyref`, whether or
+//! not the commit was applied. If the writes took long, as when the machine was suspended, the
+//! references are written once more at the end. A sweep may have removed them meanwhile, and left
+//! the body or the summary that was written after that.
+//!
+//! A body is written whole each time a message brings it, unless this engine wrote it a moment ago.
+//! The bytes are the same, and a newer write survives a sweep that had begun.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -47,12 +51,15 @@ impl RecentBodies {
         Self { fresh: fresh.min(Duration::from_secs(600)), written: Mutex::default() }
     }
 
+    /// Whether a commit got its id a moment ago. By both clocks: one stands still while the machine
+    /// is suspended, the other may be set back.
+    fn is_fresh(&self, by: CommitId) -> bool {
+        by.made.elapsed().max(Duration::from_millis(age_ms(by.id))) < self.fresh
+    }
+
     fn has(&self, body: BodyId) -> bool {
         let written = self.written.lock().unwrap_or_else(|e| e.into_inner());
-        // By both clocks: one stands still while the machine is suspended, the other may be set
-        // back.
-        let passed = |by: &CommitId| by.made.elapsed().max(Duration::from_millis(age_ms(by.id)));
-        written.get(&body).is_some_and(|by| passed(by) < self.fresh)
+        written.get(&body).is_some_and(|by| self.is_fresh(*by))
     }
 
     fn note(&self, body: BodyId, by: CommitId) {
@@ -109,9 +116,22 @@ impl Contents {
             };
             summaries.push((uid, summary_value(commit.mailbox, uid, message.body, message.saved, summary)));
         }
+        self.write_references(id, commit).await?;
+        self.write_records(id, commit, summaries).await?;
+        self.originals_remain(commit).await
+    }
+
+    /// Writes bodies and summaries, whose references have been written, and those once more if this
+    /// took long.
+    pub(crate) async fn write_records(
+        &self,
+        id: CommitId,
+        commit: &MailboxCommit,
+        summaries: Vec<(u32, Vec<u8>)>,
+    ) -> Result<()> {
         let mut writes: Vec<BoxFuture<'_, Result<()>>> = Vec::with_capacity(commit.appended.len());
         for message in &commit.appended {
-            writes.push(self.write_body(id, commit.mailbox, message).boxed());
+            writes.push(self.write_body(id, message).boxed());
         }
         for batch in self.summary_batches(id.id, commit.mailbox, summaries) {
             let write = async move {
@@ -122,7 +142,20 @@ impl Contents {
             writes.push(write.boxed());
         }
         stream::iter(writes).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
-        self.originals_remain(commit).await
+        if self.recent.is_fresh(id) { Ok(()) } else { self.write_references(id, commit).await }
+    }
+
+    /// Notes for the sweep which bodies and summaries the commit brings.
+    pub(crate) async fn write_references(&self, id: CommitId, commit: &MailboxCommit) -> Result<()> {
+        let (mailbox, by) = (commit.mailbox.0.to_bytes(), id.id.to_bytes());
+        let (mailbox, by) = (&mailbox[..], &by[..]);
+        let references = commit.appended.iter().map(|m| (m.body.0.to_bytes(), i64::from(number(&m.row))));
+        let references: Vec<([u8; 16], i64)> = references.collect();
+        let writes = stream::iter(references).map(|(body, uid)| async move {
+            let put = &self.mailboxes.cluster.statements.reference.put;
+            self.mailboxes.cluster.write(put, (&body[..], mailbox, uid, by)).await
+        });
+        writes.buffer_unordered(AT_ONCE).try_collect().await
     }
 
     /// Whether the originals in other mailboxes are still there, now that the copies' references
@@ -174,10 +207,8 @@ impl Contents {
         batches
     }
 
-    async fn write_body(&self, id: CommitId, mailbox: MailboxId, message: &NewMessage) -> Result<()> {
-        let (body, commit) = (message.body.0.to_bytes(), id.id.to_bytes());
-        let reference = (&body[..], &mailbox.0.to_bytes()[..], i64::from(number(&message.row)), &commit[..]);
-        self.mailboxes.cluster.write(&self.mailboxes.cluster.statements.reference.put, reference).await?;
+    /// Writes a message's body, if it brings one. The reference has been written before.
+    async fn write_body(&self, id: CommitId, message: &NewMessage) -> Result<()> {
         let Content::New { bytes, .. } = &message.content else { return Ok(()) };
         if self.recent.has(message.body) {
             return Ok(());

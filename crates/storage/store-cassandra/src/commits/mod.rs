@@ -6,8 +6,8 @@
 //!
 //! A batch whose answer is lost is sent again as it is. If the first one was applied, the second is
 //! refused. Then the log entry at the new mod-sequence names the commit. If no answer comes for
-//! long, the call fails. The answer is `Done` only for a stored commit, and no commit is applied
-//! twice.
+//! long, or the log was cut there since, the call fails. The answer is `Done` only for a stored
+//! commit, and no commit is applied twice.
 
 pub(crate) mod contents;
 
@@ -25,7 +25,7 @@ use crate::cluster::ids::{blob, modseq_column};
 use crate::commits::contents::{CommitId, Contents};
 use crate::mailboxes::Mailboxes;
 use crate::mailboxes::partition::fence_value;
-use crate::mailboxes::rows::{Fence, put_values};
+use crate::mailboxes::rows::{Fence, head_from, put_values};
 use crate::stored::chunk::{Chunk, Chunks, ROWS_MAX, number};
 use crate::stored::impossible;
 use crate::stored::values::{LogEntry, StoredHead};
@@ -61,12 +61,14 @@ pub(crate) enum BatchOutcome {
     Overtaken,
     /// A sweep replaced the fence, and nothing else changed: this batch will never apply.
     Fenced,
+    /// The log was cut since then, so nothing shows whose commit was applied.
+    Forgotten,
 }
 
 /// Commits on mailboxes.
 pub(crate) struct Commits {
     mailboxes: Arc<Mailboxes>,
-    contents: Contents,
+    pub(crate) contents: Contents,
     bytes_max: usize,
 }
 
@@ -83,6 +85,8 @@ impl Commits {
             match self.apply(&commit, &ready).await? {
                 BatchOutcome::Applied => return Ok(CommitOutcome::Done),
                 BatchOutcome::Overtaken => return Ok(CommitOutcome::Conflict),
+                // After a `Conflict` the caller would make the change again, perhaps a second time.
+                BatchOutcome::Forgotten => return Err(forgotten(commit.mailbox)),
                 // The contents may have been swept. They are written once more, under a new id.
                 BatchOutcome::Fenced => {
                     tracing::info!(mailbox = %commit.mailbox, attempt, "a sweep fenced a commit; writing it again");
@@ -202,41 +206,56 @@ impl Commits {
         }
     }
 
-    /// The outcome of a commit. Both reads are serial: they first complete what other conditional
-    /// writes began.
+    /// The outcome of a commit whose batch was refused. Both reads are serial: they first complete
+    /// what other conditional writes began.
+    ///
+    /// The log is read before the head. If a commit cut the log before the entry was looked for,
+    /// the head shows it.
     async fn outcome(&self, commit: &MailboxCommit, id: Id) -> Result<BatchOutcome> {
-        let mailbox = commit.mailbox;
-        type Columns = (Option<i64>, Option<Vec<u8>>, Option<Vec<u8>>);
-        let values = (&mailbox.0.to_bytes()[..],);
-        let row = self
-            .mailboxes
-            .cluster
-            .read::<Columns>(&self.mailboxes.cluster.statements.mailbox.head_serial, values)
-            .await?;
-        let now = row.into_iter().next().and_then(|(modseq, ..)| u64::try_from(modseq?).ok());
-        let now = now.ok_or(StoreError::NoMailbox(mailbox))?;
-        if now == commit.expected.value() {
-            return Ok(BatchOutcome::Fenced);
+        let (mailbox, modseq) = (commit.mailbox, commit.head.modseq);
+        let key = mailbox.0.to_bytes();
+        let statements = &self.mailboxes.cluster.statements.mailbox;
+        let values = (&key[..], modseq.value().cast_signed());
+        let logged = self.mailboxes.cluster.read::<(Option<Vec<u8>>,)>(&statements.log_at, values).await?;
+        if let Some(value) = logged.into_iter().next().and_then(|(value,)| value) {
+            return outcome_by_entry(mailbox, modseq.value(), id, &value);
         }
-        let modseq = commit.head.modseq.value();
-        let values = (&mailbox.0.to_bytes()[..], modseq.cast_signed());
-        let logged = self
-            .mailboxes
-            .cluster
-            .read::<(Option<Vec<u8>>,)>(&self.mailboxes.cluster.statements.mailbox.log_at, values)
-            .await?;
-        outcome_by_log(mailbox, modseq, id, logged.into_iter().next().and_then(|(value,)| value))
+        type Columns = (Option<i64>, Option<Vec<u8>>, Fence);
+        let row = self.mailboxes.cluster.read::<Columns>(&statements.head_serial, (&key[..],)).await?;
+        match row.into_iter().next() {
+            Some((Some(now), head, _)) if now >= 0 => {
+                Ok(outcome_by_head(commit, now, &head_from(mailbox, head)?))
+            }
+            _ => Err(StoreError::NoMailbox(mailbox)),
+        }
     }
 }
 
 /// Whether the log entry at a commit's mod-sequence is that commit's. An entry that cannot be read
 /// is an error: it does not show whose commit was applied.
-fn outcome_by_log(mailbox: MailboxId, modseq: u64, id: Id, entry: Option<Vec<u8>>) -> Result<BatchOutcome> {
-    let Some(value) = entry else { return Ok(BatchOutcome::Overtaken) };
+fn outcome_by_entry(mailbox: MailboxId, modseq: u64, id: Id, entry: &[u8]) -> Result<BatchOutcome> {
     let damaged =
         || StoreError::Corrupt(format!("mailbox {mailbox}: the log entry at mod-sequence {modseq}"));
-    let entry = LogEntry::decode(mailbox, modseq, &value).ok_or_else(damaged)?;
+    let entry = LogEntry::decode(mailbox, modseq, entry).ok_or_else(damaged)?;
     Ok(if entry.commit == id { BatchOutcome::Applied } else { BatchOutcome::Overtaken })
+}
+
+/// The outcome of a refused commit that the log does not show, by the mod-sequence `now` and the
+/// head.
+fn outcome_by_head(commit: &MailboxCommit, now: i64, head: &StoredHead) -> BatchOutcome {
+    if now == modseq_column(commit.expected) {
+        BatchOutcome::Fenced
+    } else if commit.head.modseq <= head.forgotten {
+        BatchOutcome::Forgotten
+    } else {
+        BatchOutcome::Overtaken
+    }
+}
+
+fn forgotten(mailbox: MailboxId) -> StoreError {
+    StoreError::Unavailable(format!(
+        "a change of mailbox {mailbox} was perhaps done: its answer was lost, and the log was cut since"
+    ))
 }
 
 /// A chunk that was edited. A batch without it would lose rows, so a missing one is an error.
@@ -300,6 +319,8 @@ fn edit(base: &mut Base, commit: &MailboxCommit, id: Id) -> Result<BTreeSet<u32>
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use posthaste_store::MailboxHead;
+
     use super::*;
 
     #[test]
@@ -307,13 +328,35 @@ mod tests {
         let (mailbox, ours, other) = (MailboxId(Id::new(1, 1)), Id::new(2, 1), Id::new(2, 2));
         let entry = LogEntry { commit: ours, rows: None, expunged: Vec::new() };
         let value = entry.encode(mailbox, ModSeq::new(9).unwrap());
-        let outcome = |id, value| outcome_by_log(mailbox, 9, id, value);
-        assert_eq!(outcome(ours, Some(value.clone())).unwrap(), BatchOutcome::Applied);
-        assert_eq!(outcome(other, Some(value.clone())).unwrap(), BatchOutcome::Overtaken);
-        assert_eq!(outcome(ours, None).unwrap(), BatchOutcome::Overtaken);
+        assert_eq!(outcome_by_entry(mailbox, 9, ours, &value).unwrap(), BatchOutcome::Applied);
+        assert_eq!(outcome_by_entry(mailbox, 9, other, &value).unwrap(), BatchOutcome::Overtaken);
         let mut damaged = value;
         damaged[5] ^= 1;
-        assert!(matches!(outcome(ours, Some(damaged)), Err(StoreError::Corrupt(_))));
+        assert!(matches!(outcome_by_entry(mailbox, 9, ours, &damaged), Err(StoreError::Corrupt(_))));
+    }
+
+    #[test]
+    fn a_log_that_was_cut_shows_nothing() {
+        let head =
+            |modseq: u64| MailboxHead { modseq: ModSeq::new(modseq).unwrap(), ..MailboxHead::default() };
+        let commit = MailboxCommit {
+            mailbox: MailboxId(Id::new(1, 1)),
+            expected: ModSeq::new(8).unwrap(),
+            head: head(9),
+            appended: Vec::new(),
+            changed: Vec::new(),
+            expunged: Vec::new(),
+        };
+        for (now, forgotten, outcome) in [
+            (8, 0, BatchOutcome::Fenced),
+            (9, 0, BatchOutcome::Overtaken),
+            (9_000, 8, BatchOutcome::Overtaken),
+            (9_000, 9, BatchOutcome::Forgotten),
+            (9_000, 4_904, BatchOutcome::Forgotten),
+        ] {
+            let stored = StoredHead { head: head(9_000), forgotten: ModSeq::new(forgotten).unwrap() };
+            assert_eq!(outcome_by_head(&commit, now, &stored), outcome, "{now}, cut at {forgotten}");
+        }
     }
 
     #[test]

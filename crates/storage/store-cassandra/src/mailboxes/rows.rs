@@ -41,7 +41,8 @@ fn damaged(mailbox: MailboxId, what: &str) -> StoreError {
     StoreError::Corrupt(format!("{what} of mailbox {mailbox}"))
 }
 
-fn head_from(mailbox: MailboxId, head: Option<Vec<u8>>) -> Result<StoredHead> {
+/// The head in a column.
+pub(crate) fn head_from(mailbox: MailboxId, head: Option<Vec<u8>>) -> Result<StoredHead> {
     head.and_then(|head| StoredHead::decode(mailbox, &head)).ok_or_else(|| damaged(mailbox, "the head"))
 }
 
@@ -247,7 +248,7 @@ impl Mailboxes {
 /// Applies log entries to rows. Every entry must name its rows.
 fn overlay(rows: Vec<Row>, entries: &[LogEntry]) -> Vec<Row> {
     let expunged = entries.iter().flat_map(|entry| &entry.expunged);
-    let expunged = NumSet::from_ranges(expunged.flat_map(|(_, uids)| uids.ranges().iter().copied()));
+    let expunged: NumSet = NumSet::from_ranges(expunged.flat_map(|(_, uids)| uids.ranges().iter().copied()));
     let newer = entries.iter().flat_map(|entry| entry.rows.iter().flatten());
     let newer: BTreeMap<u32, Row> = newer.map(|row| (number(row), *row)).collect();
     let mut all: Vec<Row> = rows.into_iter().filter(|row| !newer.contains_key(&number(row))).collect();

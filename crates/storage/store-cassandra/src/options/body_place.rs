@@ -65,8 +65,9 @@ impl fmt::Display for BodyPlace {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn places_are_read_and_refused_with_the_form() {

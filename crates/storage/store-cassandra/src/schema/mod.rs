@@ -18,6 +18,8 @@
 pub(crate) mod advice;
 pub(crate) mod setting;
 
+use std::collections::BTreeMap;
+
 use posthaste_store::{Result, StoreError};
 
 use crate::cluster::connection::Connection;
@@ -50,7 +52,18 @@ const STEPS: &[Step] = &[
     // Tables stay. Bodies may have another form, and there are segments of a search index. Some
     // programs of version 4 know neither, and send such bodies to clients as they are stored.
     &[],
-    // Tables stay. Messages may have come without items. Programs of version 5 give them wrong
+    // What was removed of contents does not come back with a node that was away for days. Servers
+    // of version 5 do not notice.
+    &[
+        "ALTER TABLE {k}.summary WITH gc_grace_seconds = 864000",
+        "ALTER TABLE {k}.body WITH gc_grace_seconds = 864000",
+        "ALTER TABLE {k}.bodyref WITH gc_grace_seconds = 864000",
+        "ALTER TABLE {k}.list WITH gc_grace_seconds = 864000",
+        "ALTER TABLE {k}.lease WITH gc_grace_seconds = 864000",
+        "ALTER TABLE {k}.setting WITH gc_grace_seconds = 864000",
+        "ALTER TABLE {k}.meta WITH gc_grace_seconds = 864000",
+    ],
+    // Tables stay. Messages may have come without items. Programs of version 6 give them wrong
     // sizes and no summaries.
     &[],
 ];
@@ -58,14 +71,11 @@ const STEPS: &[Step] = &[
 /// The version that this program makes and works with: counts changes of tables and values.
 const VERSION: i32 = 1 + STEPS.len() as i32;
 
-/// How long a table's tombstones are kept, in seconds. A node that was away for longer and was not
-/// repaired brings back removed rows. That must not happen to a directory record or to a mailbox:
-/// ten days, as Cassandra has it. In other tables the sweep removes such rows once more, and they
-/// have many tombstones: one day.
-fn grace_s(table: &str) -> u32 {
-    let days = if table.starts_with("directory ") || table.starts_with("mailbox ") { 10 } else { 1 };
-    days * 86_400
-}
+/// How long tombstones are kept, in seconds: ten days, as Cassandra has it, and within which every
+/// node is repaired. A node that was away for longer and was not repaired brings back removed rows.
+/// A directory record or a mailbox would be used again. A body without a reference, or a summary of
+/// an erased mailbox, would stay for ever: no sweep looks for those.
+const GRACE_S: u32 = 10 * 86_400;
 
 const TABLES: [&str; 9] = [
     "meta (name text PRIMARY KEY, value int)",
@@ -97,8 +107,7 @@ pub(crate) async fn init(
     for table in TABLES {
         connection
             .define(&format!(
-                "CREATE TABLE IF NOT EXISTS {keyspace}.{table} WITH gc_grace_seconds = {}",
-                grace_s(table)
+                "CREATE TABLE IF NOT EXISTS {keyspace}.{table} WITH gc_grace_seconds = {GRACE_S}"
             ))
             .await?;
     }
@@ -140,6 +149,32 @@ pub(crate) async fn verify(connection: &Connection, keyspace: &str) -> Result<()
     expect_version(existing_version(connection, keyspace).await?)
 }
 
+/// Refuses options that name no data centre if the keyspace is in several. A conditional write is
+/// decided within the data centre of the node that it reaches. Two that reached different ones
+/// would both be applied, and one acknowledged change would hide the other.
+pub(crate) async fn verify_datacenter(connection: &Connection, options: &Options) -> Result<()> {
+    match connection.replication(&options.keyspace).await? {
+        Some((replication, _)) if options.datacenter.is_none() => {
+            one_datacenter(&options.keyspace, &replication)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `replication` as in [`advice`]: with `NetworkTopologyStrategy`, copies by data centre.
+fn one_datacenter(keyspace: &str, replication: &BTreeMap<String, String>) -> Result<()> {
+    let places = replication.keys().filter(|place| *place != "class").map(String::as_str);
+    let places: Vec<&str> = places.collect();
+    if places.len() < 2 {
+        return Ok(());
+    }
+    Err(StoreError::Unavailable(format!(
+        "the keyspace {keyspace} is in the data centres {}: name one in the address (dc=NAME), the same for all servers; \
+         changes made in two of them would overwrite each other",
+        places.join(", ")
+    )))
+}
+
 async fn existing_version(connection: &Connection, keyspace: &str) -> Result<i32> {
     match version(connection, keyspace).await {
         Ok(Some(found)) => Ok(found),
@@ -179,6 +214,17 @@ fn not_made(keyspace: &str) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_data_centres_are_refused_without_a_name() {
+        let replication = |places: &[&str]| {
+            let places = places.iter().map(|place| ((*place).to_owned(), "3".to_owned()));
+            places.chain([("class".to_owned(), "x.NetworkTopologyStrategy".to_owned())]).collect()
+        };
+        assert!(one_datacenter("mail", &replication(&["east"])).is_ok());
+        let why = one_datacenter("mail", &replication(&["east", "west"])).map_err(|e| e.to_string());
+        assert!(why.is_err_and(|why| why.contains("east, west") && why.contains("dc=NAME")));
+    }
 
     #[test]
     fn steps_that_lack_are_taken_and_later_versions_refused() {

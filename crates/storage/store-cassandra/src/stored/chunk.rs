@@ -120,8 +120,9 @@ impl Chunk {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::*;
     use posthaste_mail_model::{FlagSet, ModSeq, Uid};
+
+    use super::*;
 
     fn row(uid: u32) -> Row {
         Row::new(Uid::new(uid).unwrap(), uid, uid, FlagSet::SEEN, ModSeq::new(7).unwrap())

@@ -14,8 +14,12 @@
 //! Ids that are younger than `sweep_after` are skipped. This only saves fences, and disturbs no
 //! commit under way.
 //!
-//! A body is deleted with a timestamp from before its references were read. A later write has a
-//! newer timestamp, and stays.
+//! A body and its last reference are deleted with a timestamp from before its references were read.
+//! A later write has a newer timestamp, and stays. The last reference of a body is never older than
+//! the body ([`crate::commits::contents`]), so no body is left without one.
+//!
+//! The summary of a dead reference is deleted before the reference. It may lie where the first part
+//! of the round does not look: in a mailbox that was erased, or above all its UIDs.
 
 pub(crate) mod lease;
 
@@ -99,7 +103,7 @@ impl Reference {
 }
 
 /// Rows of mailboxes that were read in this piece; `None` for one that was removed.
-type Known = HashMap<MailboxId, Option<Chunks>>;
+type ReadRows = HashMap<MailboxId, Option<Chunks>>;
 
 impl Sweep {
     /// `patience` is [`crate::Options::sweep_after`].
@@ -280,13 +284,21 @@ impl Sweep {
         Ok(bodies)
     }
 
-    /// Removes dead references; answers with the bytes given back.
+    /// Removes dead references, after their summaries; answers with the bytes given back.
     pub(crate) async fn release_all(
         &self,
         dead: BTreeSet<Reference>,
         mut bodies: BTreeMap<BodyId, Owners>,
         before_us: i64,
     ) -> Result<u64> {
+        let mut summaries: BTreeMap<(MailboxId, i32), Vec<SummaryKey>> = BTreeMap::new();
+        for &Reference { mailbox, uid, commit, .. } in &dead {
+            summaries.entry((mailbox, bucket(uid))).or_default().push(SummaryKey { uid, commit });
+        }
+        let deleted = stream::iter(summaries).map(|((mailbox, n), keys)| async move {
+            self.mailboxes.delete_summaries(mailbox, n, &keys).await
+        });
+        deleted.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         let mut freed = 0;
         for reference in dead {
             if let Some(owners) = bodies.get_mut(&reference.body) {
@@ -299,7 +311,7 @@ impl Sweep {
     /// Those of the references that are permanently dead: each was read before the fence of its
     /// mailbox was replaced.
     pub(crate) async fn dead_references(&self, references: Vec<Reference>) -> Result<BTreeSet<Reference>> {
-        let mut known = Known::new();
+        let mut known = ReadRows::new();
         let mut candidates: BTreeMap<MailboxId, Vec<Reference>> = BTreeMap::new();
         for reference in references {
             if !self.is_young(&reference.commit) && !self.is_alive(&mut known, &reference).await? {
@@ -321,7 +333,7 @@ impl Sweep {
     }
 
     /// Whether the message that a reference names exists, by a plain read.
-    async fn is_alive(&self, known: &mut Known, reference: &Reference) -> Result<bool> {
+    async fn is_alive(&self, known: &mut ReadRows, reference: &Reference) -> Result<bool> {
         let mailbox = reference.mailbox;
         if known.len() >= MAILBOXES_MAX {
             known.clear();
@@ -335,7 +347,7 @@ impl Sweep {
 
     /// How many messages with this body exist, by plain reads.
     pub(crate) async fn references(&self, body: BodyId) -> Result<u64> {
-        let (mut known, mut count) = (Known::new(), 0);
+        let (mut known, mut count) = (ReadRows::new(), 0);
         for reference in &self.owners(body).await?.references {
             count += u64::from(self.is_alive(&mut known, reference).await?);
         }
@@ -365,17 +377,20 @@ impl Sweep {
     async fn release(&self, owners: &mut Owners, dead: Reference, before_us: i64) -> Result<u64> {
         let (id, commit) = (dead.body, dead.commit);
         owners.references.remove(&dead);
-        let mut freed = 0;
+        let (cluster, body) = (&self.mailboxes.cluster, id.0.to_bytes());
+        let statements = &cluster.statements.reference;
         if owners.references.is_empty() {
-            freed = self.bodies.remove(id, commit, owners.stored.take(), before_us).await?;
+            let freed = self.bodies.remove(id, commit, owners.stored.take(), before_us).await?;
+            // A scan counts a deleted row as one tombstone to be passed, a deleted partition not.
+            cluster.write(&statements.delete_all, (before_us, &body[..])).await?;
             tracing::debug!(body = %id, "swept a body that nothing refers to");
-        } else {
-            self.bodies.remove_leftover(id, commit, owners.stored.as_ref()).await?;
+            return Ok(freed);
         }
-        let (body, mailbox, commit) = (id.0.to_bytes(), dead.mailbox.0.to_bytes(), commit.to_bytes());
+        self.bodies.remove_leftover(id, commit, owners.stored.as_ref(), before_us).await?;
+        let (mailbox, commit) = (dead.mailbox.0.to_bytes(), commit.to_bytes());
         let values = (&body[..], &mailbox[..], i64::from(dead.uid), &commit[..]);
-        self.mailboxes.cluster.write(&self.mailboxes.cluster.statements.reference.delete, values).await?;
-        Ok(freed)
+        cluster.write(&statements.delete, values).await?;
+        Ok(0)
     }
 }
 

@@ -68,6 +68,8 @@ pub(crate) struct Format {
     pub(crate) id: Id,
     /// Held until this is dropped.
     _lock: File,
+    /// The directory of the index, locked as well: removing the file `format` lets nobody in.
+    _index: Option<File>,
 }
 
 /// Opens the format of the store in `dir`; `None` if there is no store. An old version becomes the
@@ -88,14 +90,27 @@ pub(crate) fn open(dir: &Path, access: Access) -> Result<Option<Format>> {
         let text = std::fs::read(&path).map_err(|e| unreadable(&path, e))?;
         let (version, id) = parse(&path, &String::from_utf8_lossy(&text))?;
         if version == VERSION {
-            return Ok(Some(Format { id, _lock: file }));
+            return Ok(Some(Format { id, _lock: file, _index: lock_index(dir, access)? }));
         }
         let draft = write_draft(dir, id).map_err(unavailable(&path))?;
         std::fs::rename(draft, &path).and_then(|()| sync_directory(dir)).map_err(unavailable(&path))?;
     }
 }
 
-/// Locks the file `format` of a store.
+/// Locks the directory of the index, if there is one.
+pub(crate) fn lock_index(dir: &Path, access: Access) -> Result<Option<File>> {
+    let path = dir.join("index");
+    match File::open(&path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        file => {
+            let file = file.map_err(unavailable(&path))?;
+            lock(dir, &file, access)?;
+            Ok(Some(file))
+        }
+    }
+}
+
+/// Locks the file `format` of a store, or the directory of its index.
 pub(crate) fn lock(dir: &Path, file: &File, access: Access) -> Result<()> {
     let locked = match access {
         Access::Shared => file.try_lock_shared(),

@@ -58,7 +58,8 @@ pub(crate) fn require(dir: &Path, id: Id) -> Result<()> {
 }
 
 /// Writes `format` again if it is missing or damaged and the packs show its contents. A command
-/// that has the store open holds a lock on a damaged file: then nothing is written.
+/// that has the store open holds a lock on a damaged file and on the index: then nothing is
+/// written.
 pub(crate) fn mend(dir: &Path) -> Result<()> {
     let path = dir.join("format");
     let known = match std::fs::read(&path) {
@@ -84,6 +85,8 @@ pub(crate) fn mend(dir: &Path) -> Result<()> {
                 file => Some(file.map_err(failed(path.display()))?),
             };
             present.as_ref().map_or(Ok(()), |file| format::lock(dir, file, format::Access::Alone))?;
+            // A command whose `format` was removed by hand holds the lock of its index.
+            let _index = format::lock_index(dir, format::Access::Alone)?;
             tracing::warn!(%id, path = %path.display(), "the file was missing or damaged; it is written as the packs have it");
             format::write_again(dir, *id)
         }

@@ -4,6 +4,8 @@
 //! up to November 2026 kept the last few that came in the main database. They are read there, and
 //! move to the table when the next body comes.
 
+use std::ops::Bound;
+
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, Id};
 use posthaste_store::Result;
@@ -114,13 +116,27 @@ impl Index {
         let recent = self.main.prefix_iter(txn, &[RECENT]).indexed()?;
         let others = self.bodies.iter(txn).indexed()?;
         let recent = recent.map(|item| item.map(|(key, value)| (&key[1..], value)));
-        Ok(recent.chain(others).map(|item| {
-            let (key, value) = item.indexed()?;
-            let body = key.try_into().ok().map(|id| BodyId(Id::from_bytes(id)));
-            body.and_then(|body| Some((body, BodyPlace::from_value(body, value)?)))
-                .ok_or_else(damaged(format_args!("place of body {}", Hex(key))))
-        }))
+        Ok(recent.chain(others).map(body_from))
     }
+
+    /// The bodies of the table behind one, in the order of their ids. For a rebuild, whose index
+    /// has none in the main database.
+    pub(crate) fn bodies_after<'t>(
+        &self,
+        txn: &'t RoTxn,
+        after: Option<BodyId>,
+    ) -> Result<impl Iterator<Item = Result<(BodyId, BodyPlace)>> + use<'t>> {
+        let key = after.map(|body| body.0.to_bytes());
+        let low = key.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(&key[..]));
+        Ok(self.bodies.range(txn, &(low, Bound::Unbounded)).indexed()?.map(body_from))
+    }
+}
+
+fn body_from(item: heed::Result<(&[u8], &[u8])>) -> Result<(BodyId, BodyPlace)> {
+    let (key, value) = item.indexed()?;
+    let body = key.try_into().ok().map(|id| BodyId(Id::from_bytes(id)));
+    body.and_then(|body| Some((body, BodyPlace::from_value(body, value)?)))
+        .ok_or_else(damaged(format_args!("place of body {}", Hex(key))))
 }
 
 #[cfg(test)]

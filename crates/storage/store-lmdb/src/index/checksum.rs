@@ -67,8 +67,9 @@ fn step(lanes: &mut [u64; 8], block: &[u8; STEP]) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         #[test]

@@ -109,8 +109,9 @@ pub(crate) fn number(row: &Row) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_mail_model::{FlagSet, Id};
+
+    use super::*;
 
     #[test]
     fn a_chunk_comes_back_and_damage_is_seen() {

@@ -344,8 +344,9 @@ fn remove_mailbox(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_store::{MailboxEntry, StoreError};
+
+    use super::*;
 
     const ACCOUNT: AccountId = AccountId(Id::from_bytes([7; 16]));
 

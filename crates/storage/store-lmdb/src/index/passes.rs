@@ -19,7 +19,7 @@ use super::{Index, Indexed, Writing, damaged};
 use crate::index::logged::ByPack;
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 use crate::log::PackBytes;
-use crate::log::range::{Place, Table};
+use crate::log::range::{KeyPosition, Table};
 use crate::log::record::Kind;
 
 pub(crate) const PASSES_KEY: [u8; 1] = [3];
@@ -41,7 +41,7 @@ pub(crate) struct Passes {
     /// Records before this sequence number are superseded.
     pub(crate) superseded: u64,
     /// Where the last pass goes on; none if it is complete.
-    pub(crate) next: Option<Place>,
+    pub(crate) next: Option<KeyPosition>,
     /// Bytes of the last pass's records.
     pub(crate) size: u64,
     /// Bytes of changes of lists and of the directory since it began.
@@ -89,13 +89,13 @@ impl Passes {
         let [since, before, earlier] = self.places;
         self.places = [ByPack::default(), since, sum(earlier, &before)];
         (self.before, self.begun) = (self.begun, seq);
-        self.next = Some(Place::start_of(Table::ALL[0]));
+        self.next = Some(KeyPosition::start_of(Table::ALL[0]));
         (self.size, self.changes) = (0, 0);
     }
 
     /// A checkpoint of a range was written, and the pass goes on here. Answers what is dead if the
     /// pass is complete.
-    pub(crate) fn advance(&mut self, to: Place, bytes: u64) -> ByPack {
+    pub(crate) fn advance(&mut self, to: KeyPosition, bytes: u64) -> ByPack {
         self.size = self.size.saturating_add(bytes);
         if to.table().is_some() {
             self.next = Some(to);
@@ -129,7 +129,7 @@ impl Passes {
         let mut number = || read.varint();
         let (begun, before, superseded) = (number()?, number()?, number()?);
         let (size, changes) = (number()?, number()?);
-        let next = Some(Place(read.counted()?.to_vec())).filter(|place| !place.0.is_empty());
+        let next = Some(KeyPosition(read.counted()?.to_vec())).filter(|place| !place.0.is_empty());
         let mut places = || ByPack::read(&mut read);
         let places = [places()?, places()?, places()?];
         read.is_empty().then_some(Self { begun, before, superseded, next, size, changes, places })
@@ -205,7 +205,7 @@ mod tests {
     fn pass(passes: &mut Passes, seq: u64, pack: u32) -> ByPack {
         passes.begin(seq);
         passes.add(seq, pack, 100);
-        passes.advance(Place::end_of(Table::Directory), 100)
+        passes.advance(KeyPosition::end_of(Table::Directory), 100)
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
         pass(&mut passes, 30, 2);
         passes.begin(70);
         passes.add(75, 3, 900);
-        passes.advance(Place::of(Table::Directory, b"account/x"), 900);
+        passes.advance(KeyPosition::of(Table::Directory, b"account/x"), 900);
         passes.changes = 5;
         assert_eq!(Passes::from_value(&passes.to_value()), Some(passes));
     }
@@ -242,7 +242,7 @@ mod tests {
         pass(&mut passes, 20, 1);
         let before = passes.clone();
         passes.begin(30);
-        passes.advance(Place::start_of(Table::Lists), 7);
+        passes.advance(KeyPosition::start_of(Table::Lists), 7);
         passes.give_up();
         assert_eq!((passes.begun, passes.superseded), (20, 10));
         assert_eq!(bytes(&passes.places[0]), bytes(&before.places[0]));

@@ -124,10 +124,11 @@ impl Deref for Table {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_mail_model::{Id, MailboxId, ModSeq, NumSet};
+
     use super::*;
     use crate::index::{Index, due, expunged};
     use crate::log::Ahead;
-    use posthaste_mail_model::{Id, MailboxId, ModSeq, NumSet};
 
     const MAILBOX: MailboxId = MailboxId(Id::from_bytes([7; 16]));
 

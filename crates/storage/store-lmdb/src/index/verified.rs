@@ -88,8 +88,9 @@ impl Walk<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_mail_model::Id;
+
+    use super::*;
 
     #[test]
     fn what_was_proved_is_not_asked_again_and_what_failed_is() {

@@ -81,9 +81,10 @@ pub(crate) fn from_content(content: &[u8]) -> Option<Checkpoint> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_mail_model::{FlagSet, Id, Uid};
     use posthaste_store::Counts;
+
+    use super::*;
 
     #[test]
     fn a_checkpoint_comes_back_and_a_torn_one_does_not() {

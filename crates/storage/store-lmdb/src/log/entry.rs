@@ -222,9 +222,10 @@ pub(crate) fn retire_from(content: &[u8]) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_mail_model::{Id, UidValidity};
     use posthaste_store::{Content, NewMessage};
+
+    use super::*;
 
     fn row(uid: u32, flags: FlagSet, modseq: u64) -> Row {
         Row::new(Uid::new(uid).unwrap(), 5, 6, flags, ModSeq::new(modseq).unwrap())

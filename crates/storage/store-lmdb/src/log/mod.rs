@@ -6,6 +6,7 @@
 
 pub(crate) mod appender;
 pub(crate) mod checkpoint;
+pub(crate) mod commit;
 pub(crate) mod disk;
 pub(crate) mod entry;
 pub(crate) mod pair;

@@ -47,9 +47,10 @@ pub(crate) fn parts(content: &[u8]) -> Option<[(MailboxId, &[u8]); 2]> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_mail_model::{Id, ModSeq, NumSet};
     use posthaste_store::MailboxHead;
+
+    use super::*;
 
     #[test]
     fn a_pair_comes_back() {

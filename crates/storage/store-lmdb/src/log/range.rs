@@ -54,9 +54,9 @@ impl Table {
 
 /// A place in the order of all tables and their keys: the table's number, then the key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(pub(crate) Vec<u8>);
+pub(crate) struct KeyPosition(pub(crate) Vec<u8>);
 
-impl Place {
+impl KeyPosition {
     /// Before every key of a table.
     pub(crate) fn start_of(table: Table) -> Self {
         Self(vec![table as u8])
@@ -105,14 +105,14 @@ pub(crate) struct Packs {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RangeCheckpoint {
     pub(crate) upto: u64,
-    pub(crate) from: Place,
+    pub(crate) from: KeyPosition,
     /// The first place behind it.
-    pub(crate) to: Place,
+    pub(crate) to: KeyPosition,
     pub(crate) rows: Rows,
 }
 
 /// Writes a content around rows that were written before.
-pub(crate) fn content(upto: u64, from: &Place, to: &Place, rows: &[u8]) -> Vec<u8> {
+pub(crate) fn content(upto: u64, from: &KeyPosition, to: &KeyPosition, rows: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(16 + from.0.len() + to.0.len() + rows.len());
     out.push(VERSION);
     out.extend_from_slice(&upto.to_le_bytes());
@@ -155,9 +155,9 @@ pub(crate) fn from_content(content: &[u8]) -> Option<RangeCheckpoint> {
         return None;
     }
     let upto = read.u64()?;
-    let (from, to) = (Place(read.counted()?.to_vec()), Place(read.counted()?.to_vec()));
+    let (from, to) = (KeyPosition(read.counted()?.to_vec()), KeyPosition(read.counted()?.to_vec()));
     let table = from.table()?;
-    if to <= from || to > Place::end_of(table) {
+    if to <= from || to > KeyPosition::end_of(table) {
         return None;
     }
     let rows = match table {
@@ -201,11 +201,12 @@ fn record(read: &mut Octets<'_>) -> Option<DirectoryEntry> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_mail_model::{Id, UidValidity};
 
-    fn comes_back(from: Place, rows: Rows, written: &[u8]) {
-        let to = Place::end_of(from.table().unwrap());
+    use super::*;
+
+    fn comes_back(from: KeyPosition, rows: Rows, written: &[u8]) {
+        let to = KeyPosition::end_of(from.table().unwrap());
         let bytes = content(77, &from, &to, written);
         assert_eq!(from_content(&bytes), Some(RangeCheckpoint { upto: 77, from, to, rows }));
         // A cut may fall between two rows: the checksum of the record covers that.
@@ -217,11 +218,11 @@ mod tests {
         let packs = Packs { retired: NumSet::range(1, 9), sealed: vec![(10, 64), (12, u64::MAX)] };
         let mut out = Vec::new();
         put_packs(&mut out, &packs);
-        comes_back(Place::start_of(Table::Packs), Rows::Packs(packs), &out);
+        comes_back(KeyPosition::start_of(Table::Packs), Rows::Packs(packs), &out);
 
         let ids = [MailboxId(Id::new(1, 1)), MailboxId(Id::new(1, 2))];
         let out: Vec<u8> = ids.iter().flat_map(|id| id.0.to_bytes()).collect();
-        comes_back(Place::start_of(Table::Removed), Rows::Removed(ids.to_vec()), &out);
+        comes_back(KeyPosition::start_of(Table::Removed), Rows::Removed(ids.to_vec()), &out);
 
         let entry = MailboxEntry {
             id: ids[0],
@@ -238,21 +239,23 @@ mod tests {
         };
         let mut out = Vec::new();
         put_list(&mut out, &list);
-        comes_back(Place::of(Table::Lists, &[2; 16]), Rows::Lists(vec![list]), &out);
+        comes_back(KeyPosition::of(Table::Lists, &[2; 16]), Rows::Lists(vec![list]), &out);
 
         let record = DirectoryEntry { name: "alias/ä".into(), version: 3, value: Bytes::from_static(b"x") };
         let mut out = Vec::new();
         put_record(&mut out, record.name.as_bytes(), 3, b"x");
-        comes_back(Place::of(Table::Directory, b"al"), Rows::Directory(vec![record]), &out);
+        comes_back(KeyPosition::of(Table::Directory, b"al"), Rows::Directory(vec![record]), &out);
     }
 
     #[test]
     fn a_range_lies_in_one_table_and_holds_something() {
-        let start = Place::start_of(Table::Lists);
-        for to in [start.clone(), Place::start_of(Table::Removed), Place::end_of(Table::Directory)] {
+        let start = KeyPosition::start_of(Table::Lists);
+        for to in
+            [start.clone(), KeyPosition::start_of(Table::Removed), KeyPosition::end_of(Table::Directory)]
+        {
             assert_eq!(from_content(&content(1, &start, &to, &[])), None, "{to:?}");
         }
-        assert!(from_content(&content(1, &start, &Place::end_of(Table::Lists), &[])).is_some());
-        assert_eq!(from_content(&content(1, &Place(vec![9]), &Place(vec![10]), &[])), None);
+        assert!(from_content(&content(1, &start, &KeyPosition::end_of(Table::Lists), &[])).is_some());
+        assert_eq!(from_content(&content(1, &KeyPosition(vec![9]), &KeyPosition(vec![10]), &[])), None);
     }
 }

@@ -58,7 +58,7 @@ struct OpenFile {
 }
 
 /// The packs of a snapshot, and what keeps them from being cut.
-type Kept = (HashMap<u32, Arc<dyn DiskFile>>, Lock);
+type OpenPacks = (HashMap<u32, Arc<dyn DiskFile>>, Lock);
 
 /// Reads bodies from packs.
 pub(crate) struct PackReader {
@@ -68,7 +68,7 @@ pub(crate) struct PackReader {
     open: Mutex<(HashMap<u32, OpenFile>, u64)>,
     /// Of a snapshot: all its packs. They are read to the end though maintenance removes them
     /// meanwhile, and none is cut.
-    kept: OnceLock<Kept>,
+    kept: OnceLock<OpenPacks>,
 }
 
 impl PackReader {

@@ -9,12 +9,12 @@ use crate::log::disk::DiskFile;
 
 /// One record where it lies.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct LocatedRecord {
     pub(crate) offset: u64,
     pub(crate) header: Header,
 }
 
-impl Found {
+impl LocatedRecord {
     /// Where the next record begins.
     pub(crate) fn end(&self) -> u64 {
         self.offset.saturating_add(self.header.record_len())
@@ -46,14 +46,14 @@ impl<'f> Scan<'f> {
     }
 
     /// The next record; `None` at the end. What is no record ends the walk with a fault.
-    pub(crate) fn advance(&mut self) -> Result<Option<Found>, ReadFault> {
+    pub(crate) fn advance(&mut self) -> Result<Option<LocatedRecord>, ReadFault> {
         if self.at + RECORD_HEADER as u64 > self.end {
             return Ok(None);
         }
         let bytes = read_exactly(self.file, self.at, RECORD_HEADER)?;
         let header =
             Header::from_bytes(&bytes, self.form, self.at).ok_or(ReadFault::Damaged("no intact record"))?;
-        let found = Found { offset: self.at, header };
+        let found = LocatedRecord { offset: self.at, header };
         if found.end() > self.end {
             return Err(ReadFault::Damaged("a record reaches past the pack's end"));
         }
@@ -62,7 +62,7 @@ impl<'f> Scan<'f> {
     }
 
     /// The whole record, verified.
-    pub(crate) fn whole(&self, found: &Found) -> Result<Bytes, ReadFault> {
+    pub(crate) fn whole(&self, found: &LocatedRecord) -> Result<Bytes, ReadFault> {
         let bytes = read_exactly(self.file, found.offset, found.header.record_len() as usize)?;
         let content = RECORD_HEADER + found.header.table_len() as usize;
         let end = content + found.header.len as usize;
@@ -73,7 +73,7 @@ impl<'f> Scan<'f> {
     }
 
     /// The content of a record, verified.
-    pub(crate) fn content(&self, found: &Found) -> Result<Bytes, ReadFault> {
+    pub(crate) fn content(&self, found: &LocatedRecord) -> Result<Bytes, ReadFault> {
         let bytes = self.whole(found)?;
         let content = RECORD_HEADER + found.header.table_len() as usize;
         Ok(bytes.slice(content..content + found.header.len as usize))

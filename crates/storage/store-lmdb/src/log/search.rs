@@ -3,7 +3,7 @@
 use super::GROUP_MAX;
 use super::disk::DiskFile;
 use super::record::{Form, Header, Kind, RECORD_HEADER};
-use super::scan::{Found, Scan};
+use super::scan::{LocatedRecord, Scan};
 
 /// Bytes searched at a time.
 const WINDOW: usize = 1 << 20;
@@ -22,7 +22,7 @@ pub(crate) struct Search<'f> {
 
 impl Search<'_> {
     /// The record at `at`, or else the next one after it.
-    pub(crate) fn next(&self, at: u64) -> Option<Found> {
+    pub(crate) fn next(&self, at: u64) -> Option<LocatedRecord> {
         let mut head = [0; RECORD_HEADER];
         if self.file.read_at(&mut head, at).is_ok_and(|n| n == RECORD_HEADER)
             && let Some(found) = self.record(&head, at)
@@ -58,14 +58,14 @@ impl Search<'_> {
     /// If commits follow, it is damage, and they count, where records of a later batch follow, or
     /// no sector is missing. Records of older programs do not say where their batch begins: there
     /// it is damage as well if more commits follow than a batch has.
-    pub(crate) fn is_cut_off(&self, at: u64, found: &Found, next_seq: u64) -> bool {
+    pub(crate) fn is_cut_off(&self, at: u64, found: &LocatedRecord, next_seq: u64) -> bool {
         let is_whole = found.offset == at && self.is_whole(found);
         !is_whole && !self.has_later_batch(at) && self.is_torn(at, found, next_seq)
     }
 
     /// The same where no later batch follows and the record at `at` is not whole.
-    fn is_torn(&self, at: u64, found: &Found, next_seq: u64) -> bool {
-        let is_new = |found: &Found| found.header.kind != Kind::Body && found.header.seq >= next_seq;
+    fn is_torn(&self, at: u64, found: &LocatedRecord, next_seq: u64) -> bool {
+        let is_new = |found: &LocatedRecord| found.header.kind != Kind::Body && found.header.seq >= next_seq;
         let commits = self.records_from(at).filter(|found| is_new(found) && self.is_whole(found)).count();
         let is_last_batch = commits <= GROUP_MAX;
         commits == 0 || (is_last_batch && (self.lacks_sector(at, found.offset) || self.lacks_part(at, found)))
@@ -83,7 +83,7 @@ impl Search<'_> {
             }
             at = found.end();
         };
-        let is_change = |found: &Found| {
+        let is_change = |found: &LocatedRecord| {
             let kind = found.header.kind;
             matches!(kind, Kind::Mailbox | Kind::Pair | Kind::List | Kind::Directory)
                 && found.header.seq >= next_seq
@@ -109,7 +109,7 @@ impl Search<'_> {
     }
 
     /// All records from `at` on whose heads are intact.
-    fn records_from(&self, at: u64) -> impl Iterator<Item = Found> {
+    fn records_from(&self, at: u64) -> impl Iterator<Item = LocatedRecord> {
         std::iter::successors(self.next(at), |found| self.next(found.end()))
     }
 
@@ -120,7 +120,7 @@ impl Search<'_> {
 
     /// Whether a sector of the record at `at` is missing. A large body is written apart from its
     /// head: the sector that both share may have the head alone.
-    fn lacks_part(&self, at: u64, found: &Found) -> bool {
+    fn lacks_part(&self, at: u64, found: &LocatedRecord) -> bool {
         let content = at + RECORD_HEADER as u64 + found.header.table_len();
         found.offset == at && (self.lacks_sector(at, found.end()) || self.lacks_sector(content, content + 1))
     }
@@ -156,13 +156,13 @@ impl Search<'_> {
     }
 
     /// Whether a record's content is intact, too.
-    pub(crate) fn is_whole(&self, found: &Found) -> bool {
+    pub(crate) fn is_whole(&self, found: &LocatedRecord) -> bool {
         Scan::new(self.file, self.form, 0, self.size).whole(found).is_ok()
     }
 
-    fn record(&self, head: &[u8], offset: u64) -> Option<Found> {
+    fn record(&self, head: &[u8], offset: u64) -> Option<LocatedRecord> {
         let header = Header::from_bytes(head, self.form, offset)?;
-        let found = Found { offset, header };
+        let found = LocatedRecord { offset, header };
         (found.end() <= self.size).then_some(found)
     }
 

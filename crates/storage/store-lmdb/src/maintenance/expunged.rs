@@ -124,10 +124,11 @@ fn forget_old_expunges(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::index::logged::Logged;
     use posthaste_mail_model::{Id, ModSeq};
     use posthaste_store::StoreError;
+
+    use super::*;
+    use crate::index::logged::Logged;
 
     const MAILBOX: MailboxId = MailboxId(Id::from_bytes([7; 16]));
 

@@ -13,7 +13,7 @@ use crate::index::packs::PackState;
 use crate::log::path_of;
 use crate::log::reader::ReadFault;
 use crate::log::record::Kind;
-use crate::log::scan::{Found, Scan, pack_form};
+use crate::log::scan::{LocatedRecord, Scan, pack_form};
 use crate::writer::apply::Apply;
 use crate::writer::{Writer, Wrote};
 
@@ -195,7 +195,12 @@ pub(super) fn move_records(
     Ok(is_end)
 }
 
-fn move_body(apply: &mut Apply<'_, '_>, pack: u32, scan: &Scan<'_>, found: &Found) -> Result<u64, Moving> {
+fn move_body(
+    apply: &mut Apply<'_, '_>,
+    pack: u32,
+    scan: &Scan<'_>,
+    found: &LocatedRecord,
+) -> Result<u64, Moving> {
     let body = BodyId(found.header.id);
     let Some(place) = apply.index.body(&apply.txn, body)? else { return Ok(0) };
     if place.pack != pack || place.offset != found.offset {
@@ -211,7 +216,7 @@ fn move_body(apply: &mut Apply<'_, '_>, pack: u32, scan: &Scan<'_>, found: &Foun
 fn move_log(
     apply: &mut Apply<'_, '_>,
     scan: &Scan<'_>,
-    found: &Found,
+    found: &LocatedRecord,
     moved: &mut Moved,
 ) -> Result<u64, Moving> {
     let record = scan.whole(found)?;

@@ -12,7 +12,7 @@ use posthaste_store::{Report, Result, StoreError};
 
 use crate::index::passes::Passes;
 use crate::index::{Index, damaged, directory, lists, removed};
-use crate::log::range::{self, Packs, Place, Table};
+use crate::log::range::{self, KeyPosition, Packs, Table};
 use crate::shared::Shared;
 use crate::writer::apply::Apply;
 
@@ -33,7 +33,7 @@ enum Step {
     /// A pass begins.
     Begin,
     /// It goes on with these ranges: the table, where each ends, and its content.
-    Ranges(Vec<(Table, Place, Bytes)>),
+    Ranges(Vec<(Table, KeyPosition, Bytes)>),
     /// A damaged row keeps it from being complete.
     GiveUp,
 }
@@ -58,7 +58,7 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Option<Prepared>> 
     let room = ROUND.min(shared.reserve.room() / 4);
     let (mut ranges, mut bytes) = (Vec::new(), 0);
     while let Some(table) = place.table() {
-        let mut range = Range { rows: Vec::new(), to: Place::end_of(table) };
+        let mut range = Range { rows: Vec::new(), to: KeyPosition::end_of(table) };
         match range.fill(index, txn, &place) {
             Err(StoreError::Corrupt(why)) => {
                 tracing::warn!(
@@ -108,12 +108,12 @@ pub(super) fn write(apply: &mut Apply<'_, '_>, prepared: &Prepared, report: &mut
 struct Range {
     rows: Vec<u8>,
     /// The first place behind it.
-    to: Place,
+    to: KeyPosition,
 }
 
 impl Range {
     /// Adds the rows of one table from a place on, until there are enough.
-    fn fill(&mut self, index: &Index, txn: &RoTxn, from: &Place) -> Result<()> {
+    fn fill(&mut self, index: &Index, txn: &RoTxn, from: &KeyPosition) -> Result<()> {
         match from.table() {
             Some(Table::Packs) => self.packs(index, txn),
             Some(Table::Removed) => self.removed(index, txn, from.key()),
@@ -127,7 +127,7 @@ impl Range {
     fn ends_before(&mut self, table: Table, key: &[u8]) -> bool {
         let is_full = self.rows.len() >= RANGE;
         if is_full {
-            self.to = Place::of(table, key);
+            self.to = KeyPosition::of(table, key);
         }
         is_full
     }

@@ -21,7 +21,7 @@ use super::superseded::{Standing, standing};
 use crate::index::packs::PackState;
 use crate::log::reader::ReadFault;
 use crate::log::record::{Header, Kind};
-use crate::log::scan::{Found, Scan, pack_form};
+use crate::log::scan::{LocatedRecord, Scan, pack_form};
 use crate::log::{path_of, readers};
 use crate::shared::Shared;
 use crate::writer::apply::Apply;
@@ -137,7 +137,7 @@ fn dead_records(apply: &Apply<'_, '_>, pack: u32, scan: &mut Scan<'_>) -> Result
     Ok(dead)
 }
 
-fn is_live(apply: &Apply<'_, '_>, pack: u32, scan: &Scan<'_>, found: &Found) -> Result<bool, Moving> {
+fn is_live(apply: &Apply<'_, '_>, pack: u32, scan: &Scan<'_>, found: &LocatedRecord) -> Result<bool, Moving> {
     if found.header.kind != Kind::Body {
         return Ok(matches!(standing(apply.index, &apply.txn, scan, found)?, Standing::Live(_)));
     }

@@ -10,7 +10,7 @@ use super::fault::Moving;
 use crate::index::{Index, directory, removed};
 use crate::log::reader::ReadFault;
 use crate::log::record::{Header, Kind};
-use crate::log::scan::{Found, Scan};
+use crate::log::scan::{LocatedRecord, Scan};
 use crate::log::{entry, pair};
 use crate::writer::apply::Apply;
 
@@ -32,7 +32,7 @@ pub(super) fn standing(
     index: &Index,
     txn: &RoTxn,
     scan: &Scan<'_>,
-    found: &Found,
+    found: &LocatedRecord,
 ) -> std::result::Result<Standing, Moving> {
     let (header, len) = (found.header, found.header.record_len());
     if header.kind.is_in_ranges() && header.seq < index.passes(txn)?.superseded {

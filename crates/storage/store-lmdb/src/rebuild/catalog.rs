@@ -1,4 +1,5 @@
-//! The records of all packs in two orders, on disk, so that a rebuild needs no memory for them.
+//! The records of all packs in two orders, and the further places of bodies, on disk. So a rebuild
+//! needs no memory for them.
 //!
 //! A catalog is an LMDB environment of its own, which is thrown away when the rebuild ends.
 
@@ -7,17 +8,19 @@ use std::path::Path;
 
 use heed::types::Bytes;
 use heed::{Database, Env, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
+use posthaste_mail_model::BodyId;
 use posthaste_store::{Result, StoreError};
 
+use crate::index::bodies::BodyPlace;
 use crate::index::{Indexed, damaged, lock_file};
 use crate::log::record::{Form, Header, Kind};
-use crate::log::scan::Found;
+use crate::log::scan::LocatedRecord;
 
 /// A record and the pack in which it lies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) pack: u32,
-    pub(crate) found: Found,
+    pub(crate) found: LocatedRecord,
 }
 
 impl Entry {
@@ -42,6 +45,9 @@ pub(crate) struct Catalog {
     bodies: Table,
     /// All other records by sequence number, pack and offset.
     log: Table,
+    /// Places of bodies beside those in the new index, by body, pack and offset. Maintenance copied
+    /// such a body, and the pack that it copied from is still there.
+    copies: Table,
 }
 
 impl Catalog {
@@ -50,7 +56,7 @@ impl Catalog {
         std::fs::create_dir_all(dir)
             .map_err(|e| StoreError::Unavailable(format!("{}: {e}", dir.display())))?;
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
-        options.map_size(map_bytes).max_dbs(2).max_readers(READERS);
+        options.map_size(map_bytes).max_dbs(3).max_readers(READERS);
         lock_file::allocate(dir, READERS)?;
         // SAFETY: LMDB requires that nothing but LMDB changes the files while they are mapped. The
         // directory was made a moment ago by this process, which holds the store alone and opens it
@@ -59,8 +65,9 @@ impl Catalog {
         let mut txn = env.write_txn().indexed()?;
         let bodies = env.create_database(&mut txn, Some("bodies")).indexed()?;
         let log = env.create_database(&mut txn, Some("log")).indexed()?;
+        let copies = env.create_database(&mut txn, Some("copies")).indexed()?;
         txn.commit().indexed()?;
-        Ok(Self { env, bodies, log })
+        Ok(Self { env, bodies, log, copies })
     }
 
     pub(crate) fn write(&self) -> Result<RwTxn<'_>> {
@@ -81,6 +88,32 @@ impl Catalog {
         key[..8].copy_from_slice(&entry.seq().to_be_bytes());
         key[8..].copy_from_slice(&place);
         self.log.put(txn, &key, &value).indexed()
+    }
+
+    /// Adds a further place of a body.
+    pub(crate) fn add_copy(&self, txn: &mut RwTxn, body: BodyId, place: BodyPlace) -> Result<()> {
+        let mut key = [0; 28];
+        key[..16].copy_from_slice(&body.0.to_bytes());
+        key[16..20].copy_from_slice(&place.pack.to_be_bytes());
+        key[20..].copy_from_slice(&place.offset.to_be_bytes());
+        self.copies.put(txn, &key, &place.len.to_be_bytes()).indexed()
+    }
+
+    /// The further places of a body, in the order in which they lie. The references are those of
+    /// `place`.
+    pub(crate) fn copies(&self, body: BodyId, place: BodyPlace) -> Result<Vec<BodyPlace>> {
+        let id = body.0.to_bytes();
+        let txn = self.read()?;
+        let found = self.copies.prefix_iter(&txn, &id).indexed()?.map(|item| {
+            let (key, value) = item.indexed()?;
+            let at = key.strip_prefix(&id).and_then(|at| at.split_first_chunk());
+            let (pack, offset) = at.ok_or_else(damaged("the catalog of a rebuild"))?;
+            let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).ok();
+            let (offset, len) = (number(offset), number(value));
+            let whole = offset.zip(len).ok_or_else(damaged("the catalog of a rebuild"));
+            whole.map(|(offset, len)| BodyPlace { pack: u32::from_be_bytes(*pack), offset, len, ..place })
+        });
+        found.collect()
     }
 
     /// Bodies in the order in which they lie.
@@ -138,5 +171,5 @@ fn entry_from(place: &[u8], value: &[u8]) -> Option<Entry> {
     let (pack, offset) = place.split_first_chunk()?;
     let header = Header::from_bytes(value, Form::Unbound, 0)?;
     let offset = u64::from_be_bytes(offset.try_into().ok()?);
-    Some(Entry { pack: u32::from_be_bytes(*pack), found: Found { offset, header } })
+    Some(Entry { pack: u32::from_be_bytes(*pack), found: LocatedRecord { offset, header } })
 }

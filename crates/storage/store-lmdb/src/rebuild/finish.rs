@@ -12,7 +12,7 @@ use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
 use crate::index::packs::PackState;
 use crate::index::summaries::record::{Origin, put_summary, summary_from};
-use crate::index::{Index, Writing, damaged, summaries};
+use crate::index::{Index, Indexed, Writing, damaged, summaries};
 use crate::log::reader::PackReader;
 use crate::log::record::{PACK_HEADER, body_record_len};
 use crate::shared::{Summarize, summary_of};
@@ -25,11 +25,10 @@ const STEP: usize = 5_000;
 const IN_ORDER: usize = 250_000;
 
 /// Puts all bodies that count into the index, held by no message yet. The last one of several
-/// copies is used, and another if that cannot be read.
-pub(crate) fn place_bodies(index: &Index, catalog: &Catalog, survey: &Survey) -> Result<Copies> {
+/// copies is used, and another if that cannot be read: the catalog has their places.
+pub(crate) fn place_bodies(index: &Index, catalog: &Catalog, survey: &Survey) -> Result<()> {
     let read = catalog.read()?;
-    let mut copies = Copies::default();
-    let mut txn = index.write()?;
+    let (mut txn, mut copies) = (index.write()?, catalog.write()?);
     let mut placed = 0;
     for entry in catalog.bodies(&read)? {
         let entry = entry?;
@@ -39,29 +38,26 @@ pub(crate) fn place_bodies(index: &Index, catalog: &Catalog, survey: &Survey) ->
         let (body, len) = (BodyId(entry.found.header.id), entry.found.header.len);
         let place = BodyPlace { pack: entry.pack, offset: entry.found.offset, len, refs: 0 };
         if let Some(other) = index.body(&txn, body)? {
-            copies.0.entry(body).or_default().push(other);
+            catalog.add_copy(&mut copies, body, other)?;
         }
         index.put_body(&mut txn, body, place)?;
         placed += 1;
         if placed % STEP == 0 {
             txn.commit()?;
-            txn = index.write()?;
+            copies.commit().indexed()?;
+            (txn, copies) = (index.write()?, catalog.write()?);
         }
     }
-    txn.commit()?;
-    Ok(copies)
+    copies.commit().indexed()?;
+    txn.commit()
 }
-
-/// Further places of bodies that maintenance copied and whose packs are still there.
-#[derive(Default)]
-pub(crate) struct Copies(HashMap<BodyId, Vec<BodyPlace>>);
 
 /// Makes the summaries and counts the references.
 pub(crate) struct Summaries<'a> {
     pub(crate) index: &'a Index,
     pub(crate) reader: &'a PackReader,
     pub(crate) summarize: Summarize,
-    pub(crate) copies: Copies,
+    pub(crate) catalog: &'a Catalog,
     pub(crate) old: Option<&'a OldIndex>,
     pub(crate) faults: &'a mut Vec<String>,
 }
@@ -132,7 +128,7 @@ impl Summaries<'_> {
         let why = match self.index.body(txn, body)? {
             None => "its body is in no pack".to_owned(),
             Some(place) => {
-                let (place, read) = self.read_any(body, place);
+                let (place, read) = self.read_any(body, place)?;
                 self.index.put_body(txn, body, BodyPlace { refs: place.refs + 1, ..place })?;
                 match read {
                     Ok(summary) => return Ok(summary),
@@ -147,18 +143,21 @@ impl Summaries<'_> {
     }
 
     /// The summary of a body from the first of its copies that can be read.
-    fn read_any(&self, body: BodyId, place: BodyPlace) -> (BodyPlace, std::result::Result<Vec<u8>, String>) {
-        let others = self.copies.0.get(&body).map(Vec::as_slice).unwrap_or_default();
+    fn read_any(
+        &self,
+        body: BodyId,
+        place: BodyPlace,
+    ) -> Result<(BodyPlace, std::result::Result<Vec<u8>, String>)> {
         let read = |copy: BodyPlace| self.reader.read(body, copy, 0..copy.len);
         let first = match read(place) {
-            Ok(bytes) => return (place, Ok(summary_of(self.summarize, &bytes))),
+            Ok(bytes) => return Ok((place, Ok(summary_of(self.summarize, &bytes)))),
             Err(fault) => fault.to_string(),
         };
-        let others = others.iter().map(|other| BodyPlace { refs: place.refs, ..*other });
-        match others.into_iter().find_map(|copy| Some((copy, read(copy).ok()?))) {
+        let others = self.catalog.copies(body, place)?;
+        Ok(match others.into_iter().find_map(|copy| Some((copy, read(copy).ok()?))) {
             Some((copy, bytes)) => (copy, Ok(summary_of(self.summarize, &bytes))),
             None => (place, Err(first)),
-        }
+        })
     }
 }
 
@@ -175,25 +174,13 @@ pub(crate) fn record_packs(
     superseded: &HashMap<u32, u64>,
     is_damaged: bool,
 ) -> Result<()> {
-    let mut txn = index.write()?;
-    let mut live: HashMap<u32, u64> = HashMap::new();
-    let mut unheld = Vec::new();
-    for item in index.all_bodies(&txn)? {
-        let (body, place) = item?;
-        if place.refs == 0 {
-            unheld.push(body);
-        } else {
-            *live.entry(place.pack).or_default() += body_record_len(place.len);
-        }
-    }
-    for body in unheld {
-        index.remove_body(&mut txn, body)?;
-    }
+    let live = remove_unheld(index)?;
     let mut bodies: BTreeMap<u32, u64> = BTreeMap::new();
     for entry in catalog.bodies(&*catalog.read()?)? {
         let entry = entry?;
         *bodies.entry(entry.pack).or_default() += entry.found.header.record_len();
     }
+    let mut txn = index.write()?;
     for (&number, pack) in &survey.packs {
         let end = pack.counted_end();
         // A pack without a record that counts: its head need not be whole.
@@ -210,4 +197,30 @@ pub(crate) fn record_packs(
         index.put_pack(&mut txn, number, PackState { sealed, ..PackState::default() })?;
     }
     txn.commit()
+}
+
+/// Removes the bodies that no message holds. Returns the bytes of all others, by pack.
+fn remove_unheld(index: &Index) -> Result<HashMap<u32, u64>> {
+    let mut live: HashMap<u32, u64> = HashMap::new();
+    let mut after = None;
+    loop {
+        let mut txn = index.write()?;
+        let (mut unheld, mut seen) = (Vec::new(), 0);
+        for item in index.bodies_after(&txn, after)?.take(STEP) {
+            let (body, place) = item?;
+            (after, seen) = (Some(body), seen + 1);
+            if place.refs == 0 {
+                unheld.push(body);
+            } else {
+                *live.entry(place.pack).or_default() += body_record_len(place.len);
+            }
+        }
+        for body in unheld {
+            index.remove_body(&mut txn, body)?;
+        }
+        txn.commit()?;
+        if seen < STEP {
+            return Ok(live);
+        }
+    }
 }

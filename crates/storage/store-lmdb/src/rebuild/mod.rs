@@ -145,7 +145,7 @@ fn build(
     let mut index = Index::open(&place.index(), options.map_bytes, options.readers)?;
     index.checkpoint_from = options.checkpoint_from;
     index.upgrade()?;
-    let copies = finish::place_bodies(&index, &catalog, &found)?;
+    finish::place_bodies(&index, &catalog, &found)?;
     let mut replay = Replay::new(&index, &catalog, &found.packs, old.as_ref(), &old_packs, &mut faults);
     if missing == MissingPacks::InOldIndex {
         replay.doubt_all();
@@ -172,9 +172,14 @@ fn build(
     txn.commit()?;
 
     let reader = PackReader::new(std::sync::Arc::clone(&options.disk), packs, store);
-    let (summarize, old) = (options.summarize, old.as_ref());
-    let mut summaries =
-        finish::Summaries { index: &index, reader: &reader, summarize, copies, old, faults: &mut faults };
+    let mut summaries = finish::Summaries {
+        index: &index,
+        reader: &reader,
+        summarize: options.summarize,
+        catalog: &catalog,
+        old: old.as_ref(),
+        faults: &mut faults,
+    };
     summaries.make_all(&mut |share| progress(0.3 + share * 0.7))?;
     finish::record_packs(&index, &catalog, &found, &superseded, !faults.is_empty())?;
     if faults.is_empty() || mode == Rebuild::Force {

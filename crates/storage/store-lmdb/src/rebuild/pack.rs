@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::log::disk::DiskFile;
 use crate::log::record::Form;
-use crate::log::scan::{Found, Scan};
+use crate::log::scan::{LocatedRecord, Scan};
 use crate::log::search::SECTOR;
 
 /// A pack that takes part.
@@ -20,7 +20,7 @@ pub(crate) struct Pack {
 
 impl Pack {
     /// The content of one of its records, verified; why not, if it is not available.
-    pub(crate) fn content(&self, found: &Found) -> std::result::Result<bytes::Bytes, String> {
+    pub(crate) fn content(&self, found: &LocatedRecord) -> std::result::Result<bytes::Bytes, String> {
         let scan = Scan::new(&*self.file, self.form, 0, self.end);
         scan.content(found).map_err(|fault| fault.to_string())
     }

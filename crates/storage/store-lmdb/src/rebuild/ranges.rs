@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::catalog::Entry;
 use crate::index::passes::Passes;
-use crate::log::range::{Place, Table};
+use crate::log::range::{KeyPosition, Table};
 use crate::log::record::Kind;
 
 /// The checkpoints of ranges in the log, and the counts of the log beside them.
@@ -23,7 +23,7 @@ pub(super) struct Ranges {
 impl Ranges {
     /// Up to which sequence number checkpoints have what the log says of a key; 0: none has it.
     pub(super) fn upto(&self, table: Table, key: &[u8]) -> u64 {
-        self.restored.upto(&Place::of(table, key))
+        self.restored.upto(&KeyPosition::of(table, key))
     }
 
     /// Counts a record that checkpoints of ranges may supersede.
@@ -39,11 +39,11 @@ impl Ranges {
 
 /// Ranges that do not overlap, each with a sequence number.
 #[derive(Default)]
-pub(super) struct Coverage(BTreeMap<Place, (Place, u64)>);
+pub(super) struct Coverage(BTreeMap<KeyPosition, (KeyPosition, u64)>);
 
 impl Coverage {
     /// The parts of a range that are not covered.
-    pub(super) fn gaps(&self, from: &Place, to: &Place) -> Vec<(Place, Place)> {
+    pub(super) fn gaps(&self, from: &KeyPosition, to: &KeyPosition) -> Vec<(KeyPosition, KeyPosition)> {
         let (mut gaps, mut at) = (Vec::new(), from);
         let before = self.0.range(..=from).next_back();
         let inside = self.0.range((std::ops::Bound::Excluded(from), std::ops::Bound::Excluded(to)));
@@ -59,11 +59,11 @@ impl Coverage {
         gaps
     }
 
-    pub(super) fn cover(&mut self, gaps: Vec<(Place, Place)>, upto: u64) {
+    pub(super) fn cover(&mut self, gaps: Vec<(KeyPosition, KeyPosition)>, upto: u64) {
         self.0.extend(gaps.into_iter().map(|(from, to)| (from, (to, upto))));
     }
 
-    fn upto(&self, place: &Place) -> u64 {
+    fn upto(&self, place: &KeyPosition) -> u64 {
         let nearest = self.0.range(..=place).next_back();
         nearest.filter(|(_, (to, _))| place < to).map_or(0, |(_, (_, upto))| *upto)
     }
@@ -71,14 +71,15 @@ impl Coverage {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         /// Each key has the number of the first range that covered it.
         #[test]
         fn the_first_range_counts(ranges in prop::collection::vec((0_u8..40, 1_u8..20), 0..12)) {
-            let place = |key: u8| Place::of(Table::Directory, &[key]);
+            let place = |key: u8| KeyPosition::of(Table::Directory, &[key]);
             let mut coverage = Coverage::default();
             let mut model = [0; 64];
             for (n, (from, len)) in ranges.into_iter().enumerate() {

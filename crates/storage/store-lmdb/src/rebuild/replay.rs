@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use posthaste_mail_model::{AccountId, MailboxId, ModSeq};
-use posthaste_store::{Counts, MailboxHead, Result, Row, StoreError};
+use posthaste_store::{Counts, DirectoryChange, ListCommit, MailboxHead, Result, Row, StoreError};
 
 use super::catalog::{Catalog, Entry};
 use super::checkpoints::Checkpoints;
@@ -18,8 +18,9 @@ use super::salvage::OldIndex;
 use crate::index::heads::StoredHead;
 use crate::index::packs::PackState;
 use crate::index::rows::{self, RowWalk, Scratch};
-use crate::index::{Index, Writing, damaged, directory, expunging, lists, removed};
+use crate::index::{Index, Writing, directory, expunging, lists, removed};
 use crate::log::PackBytes;
+use crate::log::commit::Commit;
 use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
 use crate::log::range::Table;
@@ -223,8 +224,7 @@ impl<'a> Replay<'a> {
             same.iter().for_each(|e| self.checkpoints.count_dead(e.pack, e.found.header.record_len()));
             return Ok(());
         }
-        let is_commit = matches!(header.kind, Kind::Mailbox | Kind::Pair | Kind::List | Kind::Directory);
-        if !is_commit {
+        if !Commit::is_in(header.kind) {
             return Ok(());
         }
         let copies = same.iter().filter(|other| other.is_copy_of(&entry));
@@ -298,38 +298,30 @@ impl<'a> Replay<'a> {
         content: &[u8],
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let id = entry.found.header.id;
         let record = (entry.pack, entry.found.header.record_len());
-        match entry.found.header.kind {
-            Kind::Mailbox => {
-                let logged = entry::mailbox_from(content).ok_or_else(damaged("a mailbox commit"))?;
-                self.mailbox(txn, MailboxId(id), logged, record, scratch)
-            }
-            Kind::Pair => {
-                let parts = pair::parts(content).ok_or_else(damaged("a commit on two mailboxes"))?;
-                for (mailbox, part) in parts {
-                    let logged =
-                        entry::mailbox_from(part).ok_or_else(damaged("a commit on two mailboxes"))?;
-                    let record = (record.0, pair::share(record.1));
+        match Commit::from_record(&entry.found.header, content)? {
+            Some(Commit::Mailbox(mailbox, logged)) => self.mailbox(txn, (mailbox, logged), record, scratch),
+            Some(Commit::Pair(pair)) => {
+                let record = (record.0, pair::share(record.1));
+                for (mailbox, logged) in pair {
                     if self.removed.contains(&mailbox) || self.checkpoints.has(mailbox, entry.seq()) {
                         self.checkpoints.count_dead(record.0, record.1);
                     } else {
-                        self.mailbox(txn, mailbox, logged, record, scratch)?;
+                        self.mailbox(txn, (mailbox, logged), record, scratch)?;
                     }
                 }
                 Ok(())
             }
-            Kind::List => self.list(txn, AccountId(id), entry.seq(), content, scratch),
-            Kind::Directory => self.directory(txn, entry.seq(), content, scratch),
-            Kind::Body | Kind::Abandon | Kind::Retire | Kind::Cut | Kind::Checkpoint | Kind::Range => Ok(()),
+            Some(Commit::List(commit)) => self.list(txn, commit, entry.seq(), scratch),
+            Some(Commit::Directory(change)) => self.directory(txn, change, entry.seq(), scratch),
+            None => Ok(()),
         }
     }
 
     fn mailbox(
         &mut self,
         txn: &mut Writing,
-        mailbox: MailboxId,
-        logged: LoggedMailbox,
+        (mailbox, logged): (MailboxId, LoggedMailbox),
         record: PackBytes,
         scratch: &mut Scratch,
     ) -> Result<()> {
@@ -404,15 +396,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn list(
-        &mut self,
-        txn: &mut Writing,
-        account: AccountId,
-        seq: u64,
-        content: &[u8],
-        scratch: &mut Scratch,
-    ) -> Result<()> {
-        let commit = entry::list_from(account, content).ok_or_else(damaged("a list commit"))?;
+    fn list(&mut self, txn: &mut Writing, commit: ListCommit, seq: u64, scratch: &mut Scratch) -> Result<()> {
+        let account = commit.account;
         if self.has_list(account, seq) {
             // The checkpoint of removed mailboxes may be an earlier one.
             return commit.remove.iter().try_for_each(|mailbox| self.put_removed(txn, *mailbox));
@@ -433,7 +418,7 @@ impl<'a> Replay<'a> {
                 lists::put_list(self.index, txn, &list)?;
             }
             if lists::version(self.index, txn, account)? < commit.version {
-                lists::apply(self.index, txn, &commit)?;
+                Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).list_after_gap(&commit)?;
             }
         }
         // The commits of a removed mailbox are not redone: there is nothing to remove.
@@ -446,11 +431,10 @@ impl<'a> Replay<'a> {
     fn directory(
         &mut self,
         txn: &mut Writing,
+        change: DirectoryChange,
         seq: u64,
-        content: &[u8],
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let change = entry::directory_from(content).ok_or_else(damaged("a directory change"))?;
         if self.has_directory(&change.name, seq) {
             return Ok(());
         }
@@ -460,8 +444,8 @@ impl<'a> Replay<'a> {
             if change.expected < now {
                 return Ok(());
             }
-            // A change holds the whole record: maintenance drops those before it.
-            directory::apply_directory(self.index, txn, &change)?;
+            // Maintenance drops those before it.
+            Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).directory_after_gap(&change)?;
         }
         match change.value {
             None => drop(self.removed_entries.insert(change.name, change.expected + 1)),
@@ -496,23 +480,34 @@ impl<'a> Replay<'a> {
             }
             self.adopt(&mut txn, mailbox, why)?;
         }
+        txn.commit()?;
+        self.take_newer_directory(old, why)
+    }
+
+    /// The same of the directory's records.
+    fn take_newer_directory(&mut self, old: &OldIndex, why: &str) -> Result<()> {
         let old_seq = old.next_numbers().1;
-        for entry in old.directory() {
-            // The checkpoint is later than the old index: what it does not have was removed.
-            if self.ranges.upto(Table::Directory, entry.name.as_bytes()) >= old_seq {
-                continue;
+        let mut from = Some(Vec::new());
+        while let Some(key) = from {
+            let page = old.directory(&key);
+            from = page.next;
+            let mut txn = self.index.write()?;
+            for entry in page.entries {
+                // The checkpoint is later than the old index: what it does not have was removed.
+                if self.ranges.upto(Table::Directory, entry.name.as_bytes()) >= old_seq {
+                    continue;
+                }
+                let now = directory::directory_entry(self.index, &txn, &entry.name)?.map_or(0, |e| e.version);
+                let removed = self.removed_entries.get(&entry.name).copied().unwrap_or(0);
+                if entry.version > now.max(removed) {
+                    let name = &entry.name;
+                    self.faults.push(format!("directory record {name} was taken from the old index: {why}"));
+                    directory::put_record(self.index, &mut txn, name, entry.version, &entry.value)?;
+                }
             }
-            let now = directory::directory_entry(self.index, &txn, &entry.name)?.map_or(0, |e| e.version);
-            let removed = self.removed_entries.get(&entry.name).copied().unwrap_or(0);
-            if entry.version > now.max(removed) {
-                self.faults
-                    .push(format!("directory record {} was taken from the old index: {why}", entry.name));
-                let (name, expected, value) = (entry.name, entry.version - 1, Some(entry.value));
-                let change = posthaste_store::DirectoryChange { name, expected, value };
-                directory::apply_directory(self.index, &mut txn, &change)?;
-            }
+            txn.commit()?;
         }
-        txn.commit()
+        Ok(())
     }
 
     /// Counts the messages of mailboxes with gaps again: their commits say what they would be

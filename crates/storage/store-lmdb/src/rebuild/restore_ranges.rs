@@ -6,7 +6,7 @@ use posthaste_store::{DirectoryEntry, ListCommit, MailboxList, Result};
 use super::catalog::Entry;
 use super::replay::Replay;
 use crate::index::{Writing, directory, lists, removed};
-use crate::log::range::{self, Place, RangeCheckpoint, Rows, Table};
+use crate::log::range::{self, KeyPosition, RangeCheckpoint, Rows, Table};
 
 impl Replay<'_> {
     /// Puts what checkpoints of ranges have into the new index. Removed mailboxes come first: the
@@ -52,7 +52,7 @@ impl Replay<'_> {
         let RangeCheckpoint { upto, from, to, rows } = checkpoint;
         let gaps = self.ranges.restored.gaps(&from, &to);
         let is_new = |table, key: &[u8]| {
-            let place = Place::of(table, key);
+            let place = KeyPosition::of(table, key);
             gaps.iter().any(|(low, high)| (low..high).contains(&&place))
         };
         match rows {

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use posthaste_mail_model::{AccountId, BodyId, MailboxId};
-use posthaste_store::{MailboxList, Result, Row};
+use posthaste_store::{DirectoryEntry, MailboxList, Result, Row};
 
 use crate::engine::Options;
 use crate::index::checksum::seed;
@@ -19,6 +19,17 @@ use crate::index::{Index, Reading, Writing, directory, expunged, heads, lists, r
 /// The index before the rebuild, at one moment.
 pub(crate) struct OldIndex {
     index: Index,
+}
+
+/// Bytes of directory records, beyond which a page ends.
+const PAGE_BYTES: usize = 1 << 20;
+
+/// Records of the old index's directory.
+#[derive(Default)]
+pub(crate) struct DirectoryPage {
+    pub(crate) entries: Vec<DirectoryEntry>,
+    /// Where the next page begins; `None` behind the last one.
+    pub(crate) next: Option<Vec<u8>>,
 }
 
 /// A mailbox as the old index has it, every value verified.
@@ -171,17 +182,24 @@ impl OldIndex {
         all().unwrap_or_default()
     }
 
-    /// All records of the directory that are intact.
-    pub(crate) fn directory(&self) -> Vec<posthaste_store::DirectoryEntry> {
-        let all = || -> Result<Vec<posthaste_store::DirectoryEntry>> {
+    /// Intact records of the directory from a key on, some at a time: one page of bounded size.
+    pub(crate) fn directory(&self, from: &[u8]) -> DirectoryPage {
+        let page = || -> Result<DirectoryPage> {
             let txn = self.read()?;
-            let mut all = Vec::new();
-            for record in directory::records_from(&self.index, &txn, &[])? {
-                all.extend(record?.entry());
+            let (mut page, mut bytes) = (DirectoryPage::default(), 0);
+            for record in directory::records_from(&self.index, &txn, from)? {
+                let record = record?;
+                if bytes > PAGE_BYTES {
+                    page.next = Some(record.key.to_vec());
+                    break;
+                }
+                let entry = record.entry();
+                bytes += record.key.len() + entry.as_ref().map_or(0, |entry| entry.value.len());
+                page.entries.extend(entry);
             }
-            Ok(all)
+            Ok(page)
         };
-        all().unwrap_or_default()
+        page().unwrap_or_default()
     }
 
     /// Whether it has all that a pack says up to `offset`.

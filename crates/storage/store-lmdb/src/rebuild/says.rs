@@ -4,11 +4,11 @@ use super::controls::Says;
 use crate::log::entry;
 use crate::log::range::{self, Rows, Table};
 use crate::log::record::{Header, Kind};
-use crate::log::scan::{Found, Scan};
+use crate::log::scan::{LocatedRecord, Scan};
 use crate::log::search::Search;
 
 /// The statements of a record about packs; nothing if it is about something else.
-pub(super) fn says(search: &Search<'_>, found: &Found) -> Vec<Says> {
+pub(super) fn says(search: &Search<'_>, found: &LocatedRecord) -> Vec<Says> {
     let Header { kind, id, .. } = found.header;
     let is_of_packs = match kind {
         Kind::Abandon | Kind::Retire | Kind::Cut => true,

@@ -21,7 +21,7 @@ use crate::index::Indexed;
 use crate::index::packs::PackState;
 use crate::log::disk::{Disk, DiskFile};
 use crate::log::record::{Form, Header, PACK_HEADER, RECORD_HEADER, form_from};
-use crate::log::scan::Found;
+use crate::log::scan::LocatedRecord;
 use crate::log::search::Search;
 use crate::log::{number_of, path_of};
 
@@ -210,7 +210,7 @@ impl Survey {
         pack: Opened,
         catalog: &Catalog,
         controls: &mut Controls,
-        note: &mut dyn FnMut(Found),
+        note: &mut dyn FnMut(LocatedRecord),
     ) -> Result<()> {
         let Opened { number, file, form, size, tail } = pack;
         let mut txn = catalog.write()?;
@@ -260,7 +260,11 @@ impl Survey {
 
     /// Cuts packs before the first torn body of a batch whose commits never came, where no old
     /// index says where the log ended. Nobody was answered about such a body.
-    fn cut_torn_bodies(&mut self, batches: impl Iterator<Item = (u32, Vec<Found>)>, controls: &mut Controls) {
+    fn cut_torn_bodies(
+        &mut self,
+        batches: impl Iterator<Item = (u32, Vec<LocatedRecord>)>,
+        controls: &mut Controls,
+    ) {
         for (number, bodies) in batches {
             let Some(search) = self.search(number) else { continue };
             if let Some(torn) = bodies.iter().find(|body| !search.is_whole(body))
@@ -295,11 +299,13 @@ impl Survey {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::log::record::{Batch, Kind};
-    use posthaste_mail_model::BodyId;
     use std::fs::File;
     use std::os::unix::fs::FileExt;
+
+    use posthaste_mail_model::BodyId;
+
+    use super::*;
+    use crate::log::record::{Batch, Kind};
 
     const STORE: Id = Id::from_bytes([7; 16]);
 

@@ -14,7 +14,7 @@ use super::controls::{Controls, Says};
 use super::pack::Pack;
 use super::says::says;
 use crate::log::record::Kind;
-use crate::log::scan::Found;
+use crate::log::scan::LocatedRecord;
 use crate::log::search::Search;
 use crate::maintenance::COPY_MAX;
 
@@ -22,7 +22,7 @@ use crate::maintenance::COPY_MAX;
 pub(super) struct LastRound {
     /// Records with which the pack ends: bodies, and others with numbers below those of a commit
     /// before them. At their end, at most one that retires or cuts a pack.
-    records: VecDeque<Found>,
+    records: VecDeque<LocatedRecord>,
     /// Their bytes.
     len: u64,
     /// The highest sequence number of a record before them that is no body.
@@ -35,7 +35,7 @@ impl LastRound {
         Self { records: VecDeque::new(), len: 0, seq }
     }
 
-    pub(super) fn note(&mut self, found: Found) {
+    pub(super) fn note(&mut self, found: LocatedRecord) {
         // That was the end of a batch.
         if self.records.back().is_some_and(is_closing) {
             self.clear();
@@ -74,7 +74,7 @@ impl LastRound {
     }
 }
 
-fn is_closing(found: &Found) -> bool {
+fn is_closing(found: &LocatedRecord) -> bool {
     matches!(found.header.kind, Kind::Retire | Kind::Cut)
 }
 
@@ -84,7 +84,7 @@ pub(super) struct TornRound {
     /// Where its first torn record begins.
     pub(super) from: u64,
     /// All records from there on but the last one.
-    records: Vec<Found>,
+    records: Vec<LocatedRecord>,
     /// The statements of the last one.
     says: Vec<Says>,
 }
@@ -103,11 +103,12 @@ impl TornRound {
             Says::GivenUp(..) => false,
             Says::Damaged(_) => true,
         };
-        let mut missing: HashMap<u64, &Found> = self.records.iter().map(|r| (r.header.seq, r)).collect();
+        let mut missing: HashMap<u64, &LocatedRecord> =
+            self.records.iter().map(|r| (r.header.seq, r)).collect();
         if !self.says.iter().all(is_there) || missing.len() < self.records.len() {
             return Ok(false);
         }
-        let is_original = |entry: &Entry, missing: &HashMap<u64, &Found>| {
+        let is_original = |entry: &Entry, missing: &HashMap<u64, &LocatedRecord>| {
             let is_kept = entry.pack != self.pack || entry.found.offset < self.from;
             let is_same =
                 missing.get(&entry.seq()).is_some_and(|copy| copy.header.is_copy_of(&entry.found.header));

@@ -4,12 +4,12 @@
 //! a crash cut off, or maintenance moved them there.
 
 use crate::log::record::Kind;
-use crate::log::scan::Found;
+use crate::log::scan::LocatedRecord;
 
 /// The bodies with which a pack ends.
 #[derive(Default)]
 pub(super) struct LastBodies {
-    bodies: Vec<Found>,
+    bodies: Vec<LocatedRecord>,
     /// The highest sequence number of the pack's records that are no bodies.
     seq: u64,
     /// The same before the first gap between records: what follows one may never have happened.
@@ -20,7 +20,7 @@ pub(super) struct LastBodies {
 }
 
 impl LastBodies {
-    pub(super) fn note(&mut self, found: Found) {
+    pub(super) fn note(&mut self, found: LocatedRecord) {
         self.has_gap |= self.end.is_some_and(|end| end != found.offset);
         self.end = Some(found.end());
         if found.header.kind == Kind::Body {
@@ -39,9 +39,9 @@ impl LastBodies {
 #[derive(Default)]
 pub(super) struct Unended {
     /// Bodies of the last pack that something was written to.
-    newest: Option<(u32, Vec<Found>)>,
+    newest: Option<(u32, Vec<LocatedRecord>)>,
     /// Bodies of the packs before it that may belong to the last batch of a process.
-    older: Vec<(u32, Vec<Found>)>,
+    older: Vec<(u32, Vec<LocatedRecord>)>,
     /// The highest sequence number of all records that are no bodies.
     seq: u64,
     /// The same of records before the first gap of their pack.
@@ -66,7 +66,7 @@ impl Unended {
     /// Bodies whose commits never came. In a pack before the newest one they are those with
     /// numbers above `counted`, the highest one of all that was committed. Bodies that maintenance
     /// moved there have lower ones, and count.
-    pub(super) fn batches(mut self, counted: u64) -> impl Iterator<Item = (u32, Vec<Found>)> {
+    pub(super) fn batches(mut self, counted: u64) -> impl Iterator<Item = (u32, Vec<LocatedRecord>)> {
         self.rule_out(counted);
         self.older.into_iter().chain(self.newest)
     }

@@ -27,7 +27,7 @@ use crate::index::{
 use crate::log::PackBytes;
 use crate::log::entry;
 use crate::log::pair;
-use crate::log::range::{Place, Table};
+use crate::log::range::{KeyPosition, Table};
 use crate::log::record::{Batch, Kind, body_record_len, record_len};
 use crate::shared::Shared;
 
@@ -168,6 +168,11 @@ impl Apply<'_, '_> {
             let why = StoreError::Refused("a commit must raise the mod-sequence");
             return Ok(Err(Applied::Refused(why)));
         }
+        // UIDs rise for as long as UIDVALIDITY stays (RFC 9051 §2.3.1.1).
+        if commit.head.uid_next < stored.head.uid_next {
+            let why = StoreError::Refused("a commit must not lower UIDNEXT");
+            return Ok(Err(Applied::Refused(why)));
+        }
         if !self.sources_exist(&commit.appended)? {
             return Ok(Err(Applied::Conflict));
         }
@@ -202,7 +207,12 @@ impl Apply<'_, '_> {
     }
 
     /// Logs a checkpoint of a range, from which the pass goes on at `to`.
-    pub(crate) fn range_checkpoint(&mut self, table: Table, to: Place, content: bytes::Bytes) -> Result<()> {
+    pub(crate) fn range_checkpoint(
+        &mut self,
+        table: Table,
+        to: KeyPosition,
+        content: bytes::Bytes,
+    ) -> Result<()> {
         let bytes = record_len(content.len());
         let mut id = [0; 16];
         id[0] = table as u8;

@@ -193,7 +193,7 @@ impl Writer<'_> {
     fn alone(&mut self, change: &Change) -> Result<CommitOutcome> {
         let outcome = self.transaction(&[change])?.pop();
         debug_assert!(outcome.is_some(), "a transaction has an outcome for each change");
-        outcome.unwrap_or(Err(StoreError::Busy))
+        outcome.unwrap_or_else(|| Err(StoreError::Corrupt("a transaction without an outcome".to_owned())))
     }
 
     /// One transaction: each change's outcome, or why none was made.

@@ -63,17 +63,28 @@ impl Writer<'_> {
 
     /// Returns at once the error with which the first write would fail.
     fn report_damage(&self) -> Result<Option<StoreError>> {
-        let index = &self.shared.index;
-        let txn = &*index.read()?;
-        let next_seq = index.seq(txn)?;
         for OtherPack { number, .. } in &self.others.packs {
-            let Some(state) = index.pack(txn, *number)? else { continue };
-            if let Err(error) = self.appender.left(*number, state.end, next_seq) {
-                tracing::error!(%error, "the log cannot be continued");
-                return Ok(Some(error));
+            let mut place = self.place_in(*number)?;
+            while let Some((end, next_seq)) = place {
+                let Err(error) = self.appender.left(*number, end, next_seq) else { break };
+                // The pack's process may have committed and ended since that was read.
+                let now = self.place_in(*number)?;
+                if now == place {
+                    tracing::error!(%error, "the log cannot be continued");
+                    return Ok(Some(error));
+                }
+                place = now;
             }
         }
         Ok(None)
+    }
+
+    /// The end that the index has of a pack, and its next sequence number.
+    fn place_in(&self, pack: u32) -> Result<Option<(u64, u64)>> {
+        let index = &self.shared.index;
+        let txn = &*index.read()?;
+        let next_seq = index.seq(txn)?;
+        Ok(index.pack(txn, pack)?.map(|state| (state.end, next_seq)))
     }
 
     /// Notes the mailboxes and bodies that a tail changes, so that nobody reads their old state.

@@ -1,4 +1,5 @@
-//! Redo: applies logged commits to an index that lacks them. No other code applies them.
+//! Redo: applies logged commits to an index that lacks them, for an opening and for a rebuild. No
+//! other code applies them. Both read them as a [`Commit`].
 //!
 //! At open, and after a failed index commit, the *tail* of a pack is redone. It is the records
 //! beyond the end that the index has of the pack. A server acknowledges a commit when its pack is
@@ -7,16 +8,17 @@
 //! all packs, and a redo brings it up to them.
 //!
 //! A rebuild redoes the whole log, in the order of its sequence numbers, into an empty index. It
-//! chooses the records, and fits those that follow a gap, before it has them applied here
-//! (`rebuild/replay.rs`).
+//! chooses the records (`rebuild/replay.rs`).
 //!
 //! A commit is applied only if the mailbox, list or record is at the state that it was made
-//! against.
+//! against. A rebuild of a damaged log meets commits whose predecessors are lost. It makes those on
+//! mailboxes fit first. Those on lists and records have calls of their own here. Beside commits, a
+//! rebuild puts states into the index: those of checkpoints, and those of the old index.
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use posthaste_mail_model::{AccountId, BodyId, MailboxId};
+use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::{DirectoryChange, ListCommit, Result, StoreError};
 
 use crate::index::bodies::BodyPlace;
@@ -26,12 +28,13 @@ use crate::index::rows::Scratch;
 use crate::index::summaries::record::put_summary;
 use crate::index::{Index, Writing, damaged, directory, expunged, expunging, lists, summaries};
 use crate::log::PackBytes;
+use crate::log::commit::Commit;
 use crate::log::disk::DiskFile;
 use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
 use crate::log::reader::{PackReader, ReadFault};
 use crate::log::record::{Form, Header, Kind, PACK_HEADER, RECORD_HEADER, body_record_len};
-use crate::log::scan::{Found, Scan};
+use crate::log::scan::{LocatedRecord, Scan};
 use crate::shared::{Summarize, summary_of};
 use crate::writer::apply::{MailboxChange, put_mailbox};
 
@@ -74,8 +77,18 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         Self { index, txn, summaries, scratch, new_bodies: HashMap::new() }
     }
 
-    /// A commit on a mailbox.
-    /// `record`: the pack of its record, and the record's bytes.
+    /// Applies a commit of a tail. `record`: the pack of its record, and the record's bytes.
+    fn commit(&mut self, commit: &Commit, record: PackBytes) -> Result<Redone> {
+        match commit {
+            Commit::Mailbox(mailbox, logged) => self.mailbox(*mailbox, logged, record),
+            Commit::Pair(pair) => self.pair(pair, record),
+            Commit::List(commit) => self.list(commit),
+            Commit::Directory(change) => self.directory(change),
+        }
+    }
+
+    /// A commit on a mailbox. A rebuild calls it for each half of a commit on two mailboxes, too:
+    /// checkpoints may have one of them.
     pub(crate) fn mailbox(
         &mut self,
         mailbox: MailboxId,
@@ -102,17 +115,14 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     }
 
     /// Commits on two mailboxes, both or neither.
-    fn pair(&mut self, parts: [(MailboxId, &[u8]); 2], record: PackBytes) -> Result<Redone> {
-        let mut pair = Vec::with_capacity(2);
-        for (mailbox, content) in parts {
-            let logged = entry::mailbox_from(content).ok_or_else(damaged("a commit on two mailboxes"))?;
-            let head = self.index.head(self.txn, mailbox)?.map(|stored| stored.head.modseq);
+    fn pair(&mut self, pair: &[(MailboxId, LoggedMailbox); 2], record: PackBytes) -> Result<Redone> {
+        for (mailbox, logged) in pair {
+            let head = self.index.head(self.txn, *mailbox)?.map(|stored| stored.head.modseq);
             if head != Some(logged.expected) {
                 return Ok(Redone::OtherState);
             }
-            pair.push((mailbox, logged));
         }
-        for (mailbox, logged) in &pair {
+        for (mailbox, logged) in pair {
             self.apply(*mailbox, logged, (record.0, pair::share(record.1)))?;
         }
         self.new_bodies.clear();
@@ -178,8 +188,12 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         if version != commit.expected {
             return Ok(Redone::OtherState);
         }
-        lists::apply(self.index, self.txn, commit)?;
-        Ok(Redone::Done)
+        self.list_after_gap(commit).map(|()| Redone::Done)
+    }
+
+    /// The same for a list whose changes before this one are lost.
+    pub(crate) fn list_after_gap(&mut self, commit: &ListCommit) -> Result<()> {
+        lists::apply(self.index, self.txn, commit)
     }
 
     /// A change of the directory.
@@ -188,8 +202,12 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         if there.map_or(0, |e| e.version) != change.expected {
             return Ok(Redone::OtherState);
         }
-        directory::apply_directory(self.index, self.txn, change)?;
-        Ok(Redone::Done)
+        self.directory_after_gap(change).map(|()| Redone::Done)
+    }
+
+    /// The same for a record whose changes before this one are lost. A change has the whole record.
+    pub(crate) fn directory_after_gap(&mut self, change: &DirectoryChange) -> Result<()> {
+        directory::apply_directory(self.index, self.txn, change)
     }
 }
 
@@ -275,7 +293,7 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
     }
 
     /// Applies one record; `false` if it does not follow.
-    fn record(&mut self, found: &Found, content: &Bytes) -> Result<bool> {
+    fn record(&mut self, found: &LocatedRecord, content: &Bytes) -> Result<bool> {
         if is_moved(&found.header, self.seq) {
             return self.moved(found).map(|()| true);
         }
@@ -290,21 +308,11 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
                 self.redo.new_bodies.insert(BodyId(id), place);
                 Redone::Done
             }
-            Kind::Mailbox => {
-                let logged = entry::mailbox_from(content).ok_or_else(damaged("a mailbox commit"))?;
-                self.redo.mailbox(MailboxId(id), &logged, record)?
-            }
-            Kind::Pair => {
-                let parts = pair::parts(content).ok_or_else(damaged("a commit on two mailboxes"))?;
-                self.redo.pair(parts, record)?
-            }
-            Kind::List => {
-                let commit = entry::list_from(AccountId(id), content);
-                self.redo.list(&commit.ok_or_else(damaged("a list commit"))?)?
-            }
-            Kind::Directory => {
-                let change = entry::directory_from(content);
-                self.redo.directory(&change.ok_or_else(damaged("a directory change"))?)?
+            Kind::Mailbox | Kind::Pair | Kind::List | Kind::Directory => {
+                match Commit::from_record(&found.header, content)? {
+                    Some(commit) => self.redo.commit(&commit, record)?,
+                    None => Redone::OtherState,
+                }
             }
             Kind::Abandon => self.abandoned(content)?,
             Kind::Retire => self.retired(content)?,
@@ -321,7 +329,7 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
 
     /// A body that maintenance copied here lies here from now on, or one that has another form.
     /// Copied log records are in the index already.
-    fn moved(&mut self, found: &Found) -> Result<()> {
+    fn moved(&mut self, found: &LocatedRecord) -> Result<()> {
         let body = BodyId(found.header.id);
         if found.header.kind != Kind::Body {
             return Ok(());

@@ -50,8 +50,9 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use parking_lot::Mutex;
+
+    use super::*;
 
     #[test]
     fn a_link_in_its_place_is_not_followed() {

@@ -8,7 +8,7 @@ use posthaste_mail_model::{BodyId, Flag, FlagSet, KeywordTable, MailboxId, NumSe
 
 use super::draft::{Arrival, Draft};
 use super::slots::Slots;
-use super::{Copied, Destination, Kept, Mailbox, MailboxState};
+use super::{CarriedFlags, Copied, Destination, Mailbox, MailboxState};
 use crate::change::Content;
 use crate::error::{Result, StoreError};
 use crate::row::Row;
@@ -46,7 +46,7 @@ pub(super) struct Originals {
     messages: Vec<(Row, BodyId)>,
     now: i64,
     /// Flags that the copies keep.
-    kept: Kept,
+    kept: CarriedFlags,
 }
 
 impl Originals {
@@ -73,12 +73,12 @@ impl Originals {
             keywords: Arc::clone(&view.head().keywords),
             messages,
             now,
-            kept: Kept::ALL,
+            kept: CarriedFlags::ALL,
         })
     }
 
     /// The same, where copies keep only these flags.
-    pub fn keeping(mut self, kept: Kept) -> Self {
+    pub fn keeping(mut self, kept: CarriedFlags) -> Self {
         self.kept = kept;
         self
     }

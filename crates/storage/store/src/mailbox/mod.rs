@@ -118,18 +118,18 @@ pub struct Mailbox {
 pub struct Destination {
     state: Arc<MailboxState>,
     /// Flags that copies keep.
-    kept: Kept,
+    kept: CarriedFlags,
 }
 
 /// Which flags messages keep on their way into another mailbox.
 #[derive(Clone)]
-struct Kept {
+struct CarriedFlags {
     flags: FlagSet,
     /// UIDs in the source of messages that get `\Seen`, beside those flags.
     seen: Option<Arc<NumSet>>,
 }
 
-impl Kept {
+impl CarriedFlags {
     const ALL: Self = Self { flags: FlagSet::ALL, seen: None };
 
     /// What is left of the flags of a message.
@@ -185,7 +185,7 @@ impl Mailbox {
 
     /// The same mailbox as a destination for messages.
     pub fn destination(&self) -> Destination {
-        Destination { state: Arc::clone(&self.state), kept: Kept::ALL }
+        Destination { state: Arc::clone(&self.state), kept: CarriedFlags::ALL }
     }
 
     #[cfg(test)]
@@ -277,7 +277,7 @@ impl Destination {
     }
 
     pub(crate) fn of(state: Arc<MailboxState>) -> Self {
-        Self { state, kept: Kept::ALL }
+        Self { state, kept: CarriedFlags::ALL }
     }
 
     /// The same for a mailbox that is nobody's folder: the store's `folder_messages_max` does not

@@ -25,7 +25,7 @@ use super::copy::Originals;
 use super::draft::Draft;
 use super::leader::{ATTEMPTS_MAX, Unstoppable, resign};
 use super::state::Role;
-use super::{Copied, Destination, Expunged, IncomingMessage, Kept, Mailbox, MailboxState, Moved};
+use super::{CarriedFlags, Copied, Destination, Expunged, IncomingMessage, Mailbox, MailboxState, Moved};
 use crate::change::CommitOutcome;
 use crate::error::{Result, StoreError};
 use crate::view::View;
@@ -104,7 +104,7 @@ struct Ends {
     source: Arc<MailboxState>,
     target: Arc<MailboxState>,
     /// Flags that the messages keep.
-    kept: Kept,
+    kept: CarriedFlags,
     /// Messages that changed after it stay in the source.
     unchanged_since: Option<ModSeq>,
 }

@@ -68,10 +68,11 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_mail_model::{Flag, MailboxName, NumSet};
+
     use super::*;
     use crate::suite::new_id;
     use crate::{FlagChange, IncomingMessage, MemoryEngine, OwnArrivals, StoreOptions};
-    use posthaste_mail_model::{Flag, MailboxName, NumSet};
 
     fn name(text: &str) -> MailboxName {
         MailboxName::new(text).unwrap()

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use posthaste_mail_model::{AccountId, FlagSet, MailboxId, MailboxName, ModSeq, NumSet};
 
+use super::folder::load;
 use super::{Folder, add_mailbox, check, new_id};
 use crate::engine::Engine;
 use crate::error::StoreError;
@@ -31,6 +32,7 @@ pub async fn mail_moves(from: Arc<dyn Engine>, to: Arc<dyn Engine>) {
     remembered(&to, &inbox).await;
     check(&*to).await;
     foreign_mail_is_left_alone(&from, &to).await;
+    what_the_source_lost_stays(&from, &to).await;
 }
 
 /// Two mailboxes: messages with flags and keywords, some of them expunged, some in both.
@@ -143,4 +145,35 @@ async fn foreign_mail_is_left_alone(from: &Arc<dyn Engine>, to: &Arc<dyn Engine>
     let outcome = Transfer::new(&**from, &**to).copy(account, &mut |_| {}).await;
     assert!(matches!(outcome, Err(StoreError::Refused(_))), "{outcome:?}");
     ends[1].verify().await;
+}
+
+/// A source that went back to an earlier state removes nothing from the target, whatever it lost: a
+/// message, a flag, or a mailbox.
+async fn what_the_source_lost_stays(from: &Arc<dyn Engine>, to: &Arc<dyn Engine>) {
+    for lost in ["nothing", "a message", "a message that was expunged", "a flag", "a mailbox"] {
+        let (account, id) = (AccountId(new_id()), MailboxId(new_id()));
+        add_mailbox(&**from, account, id).await;
+        let mut inbox = Folder::new(Arc::clone(from), id);
+        inbox.commit(inbox.appending(&[10, 20, 30])).await;
+        copied(from, to, account).await;
+        // The target continues as if the source had continued, and had been copied.
+        let mut copy = Folder { engine: Arc::clone(to), view: load(&**to, id).await, ..inbox };
+        match lost {
+            "a message" => copy.commit(copy.appending(&[40])).await,
+            "a message that was expunged" => {
+                copy.commit(copy.appending(&[40])).await;
+                copy.commit(copy.expunging(&NumSet::range(4, 4))).await;
+            }
+            "a flag" => copy.commit(copy.flagging(&NumSet::range(2, 2), FlagSet::SEEN, None)).await,
+            "a mailbox" => drop(add_mailbox(&**to, account, MailboxId(new_id())).await),
+            _ => {}
+        }
+        let before = (to.load_list(account).await.unwrap(), to.heads(&[id]).await.unwrap());
+        let transfer = Transfer::new(&**from, &**to);
+        let outcome = transfer.may_copy(account).await.and(transfer.copy(account, &mut |_| {}).await);
+        let is_refused = matches!(outcome, Err(StoreError::Refused(_)));
+        assert_eq!(is_refused, lost != "nothing", "the source lost {lost}: {outcome:?}");
+        assert_eq!((to.load_list(account).await.unwrap(), to.heads(&[id]).await.unwrap()), before, "{lost}");
+        copy.verify().await;
+    }
 }

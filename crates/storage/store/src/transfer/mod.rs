@@ -17,6 +17,7 @@
 //! Account and mailboxes may get other ids and UIDVALIDITYs at the other end ([`Places`]): where
 //! the first ones are in use, or were removed, or where UIDs were given since.
 
+mod earlier;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid, UidValidity};
 
+use self::earlier::EARLIER;
 use self::writer::{Contents, Lacking, Writer, done};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
@@ -51,9 +53,38 @@ pub struct Transfer<'e> {
     from: &'e dyn Engine,
     to: &'e dyn Engine,
     places: Option<Places>,
-    /// UIDs of messages that are left out, as the source cannot read them; `None` if one of them
-    /// ends the copy of its mailbox.
-    left_out: Option<Mutex<BTreeMap<MailboxId, NumSet>>>,
+    /// Messages that are left out; `None` if one of them ends the copy of its mailbox.
+    left_out: Option<Mutex<BTreeMap<MailboxId, Omitted>>>,
+    /// The account whose list the target may have had before.
+    other_list: Option<AccountId>,
+}
+
+/// UIDs of a mailbox that a copy leaves out.
+#[derive(Debug, Clone, Default)]
+struct Omitted {
+    /// The source cannot read them.
+    unreadable: NumSet,
+    /// The target lacks them, and has come past their UIDs. The source can read them.
+    passed: NumSet,
+}
+
+impl Omitted {
+    fn all(&self) -> NumSet {
+        self.unreadable.union(&self.passed)
+    }
+}
+
+/// Messages of a mailbox that a copy has left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The mailbox's name.
+    pub mailbox: String,
+    /// UIDs of messages that the source cannot read.
+    pub unreadable: NumSet,
+    /// UIDs of messages that the source can read, and that an earlier run came past: it could not
+    /// read them then, or the source was set back to an earlier state and has new mail under UIDs
+    /// that named other messages.
+    pub passed: NumSet,
 }
 
 /// What an account and its mailboxes have at the other end, where it is not the same. A mailbox
@@ -87,30 +118,34 @@ impl<'e> Transfer<'e> {
     /// From one engine to another. The other must not be written to by anyone else in the accounts
     /// that are copied.
     pub fn new(from: &'e dyn Engine, to: &'e dyn Engine) -> Self {
-        Self { from, to, places: None, left_out: None }
+        Self { from, to, places: None, left_out: None, other_list: None }
     }
 
     /// Messages that the source cannot read are left out, and everything else is copied. This is
     /// for a backup, and for a restore, where there is no other source. [`Self::left_out`] names
-    /// them. A later run leaves them out as well, even if they can be read then.
+    /// them. A later run leaves them out as well, even if they can be read then. It also leaves out
+    /// new mail under UIDs that the target has come past: a UID names one message for ever.
     #[must_use]
     pub fn leaving_out_damage(mut self) -> Self {
         self.left_out = Some(Mutex::default());
         self
     }
 
-    /// The UIDs that were left out, with the names of their mailboxes.
-    pub async fn left_out(&self, account: AccountId) -> Result<Vec<(String, NumSet)>> {
+    /// What was left out, by mailbox.
+    pub async fn left_out(&self, account: AccountId) -> Result<Vec<LeftOut>> {
         let list = self.from.load_list(account).await?;
         let left_out = self.left_out.as_ref().map(|left_out| left_out.lock().clone()).unwrap_or_default();
-        let named = |entry: &MailboxEntry| Some((entry.name.to_string(), left_out.get(&entry.id)?.clone()));
+        let named = |entry: &MailboxEntry| {
+            let Omitted { unreadable, passed } = left_out.get(&entry.id)?.clone();
+            Some(LeftOut { mailbox: entry.name.to_string(), unreadable, passed })
+        };
         Ok(list.entries.iter().filter_map(named).collect())
     }
 
     /// Head and rows of a mailbox of the source, without the messages that are left out.
     async fn source(&self, id: MailboxId) -> Result<(MailboxHead, Vec<Row>)> {
         let (mut head, mut rows) = loaded(self.from, id).await?;
-        let left_out = self.left_out.as_ref().and_then(|left_out| left_out.lock().get(&id).cloned());
+        let left_out = self.left_out.as_ref().and_then(|left_out| Some(left_out.lock().get(&id)?.all()));
         if let Some(left_out) = left_out {
             rows.retain(|row| !left_out.contains(row.uid().value()));
             head.counts = counted(&rows);
@@ -118,7 +153,7 @@ impl<'e> Transfer<'e> {
         Ok((head, rows))
     }
 
-    /// Finds the messages of a mailbox that cannot be read, or that an earlier run left out, if
+    /// Finds the messages of a mailbox that cannot be read, or that an earlier run came past, if
     /// they may be left out. Returns whether there are any that were not known.
     async fn leave_out(&self, id: MailboxId) -> Result<bool> {
         let Some(left_out) = &self.left_out else { return Ok(false) };
@@ -128,9 +163,22 @@ impl<'e> Transfer<'e> {
         rows.retain(|row| !known.contains(row.uid().value()));
         // An earlier run came past those below UIDNEXT.
         let (earlier, new) = rows.split_at(rows.partition_point(|row| row.uid() < there.uid_next));
-        let passed: NumSet = earlier.iter().map(|row| row.uid().value()).collect();
+        let (mut passed, mut unreadable) = (NumSet::new(), self.unreadable(id, earlier).await?);
+        let can_be_read = |uid: &u32| !unreadable.contains(*uid);
+        earlier.iter().map(|row| row.uid().value()).filter(can_be_read).for_each(|uid| passed.push(uid));
+        unreadable = unreadable.union(&self.unreadable(id, new).await?);
+        let has_news = !passed.is_empty() || !unreadable.is_empty();
+        let mut known = left_out.lock();
+        let known = known.entry(id).or_default();
+        known.unreadable = known.unreadable.union(&unreadable);
+        known.passed = known.passed.union(&passed);
+        Ok(has_news)
+    }
+
+    /// Those among messages that the source cannot read.
+    async fn unreadable(&self, id: MailboxId, rows: &[Row]) -> Result<NumSet> {
         let mut damaged = NumSet::new();
-        for batch in batches(new) {
+        for batch in batches(rows) {
             if self.is_readable(id, batch).await? {
                 continue;
             }
@@ -140,11 +188,7 @@ impl<'e> Transfer<'e> {
                 }
             }
         }
-        let news = passed.union(&damaged);
-        let mut known = left_out.lock();
-        let known = known.entry(id).or_default();
-        *known = known.union(&news);
-        Ok(!news.is_empty())
+        Ok(damaged)
     }
 
     async fn is_readable(&self, id: MailboxId, rows: &[Row]) -> Result<bool> {
@@ -159,6 +203,14 @@ impl<'e> Transfer<'e> {
     #[must_use]
     pub fn to_places(mut self, places: Places) -> Self {
         self.places = Some(places);
+        self
+    }
+
+    /// The target may have had a list of this account before the first copy, with other mailboxes
+    /// and later UIDVALIDITYs. For the queue: nobody sees its UIDVALIDITY.
+    #[must_use]
+    pub fn over_another_list(mut self, account: AccountId) -> Self {
+        self.other_list = Some(account);
         self
     }
 
@@ -234,18 +286,28 @@ impl<'e> Transfer<'e> {
     /// Refuses an account if UIDs of the target name other messages here than there. A mailbox may
     /// have got a new UIDVALIDITY since it was copied, by a rebuild or a restore (RFC 9051
     /// §2.3.1.1). It may follow if each message of the target is the same here, or was expunged.
+    ///
+    /// Refuses an account also if the source is at an earlier state than the one that was copied:
+    /// the newer mail would be removed from the target.
     pub async fn may_copy(&self, account: AccountId) -> Result<()> {
         let here = self.from.load_list(account).await?;
         let list = self.placed(here.clone());
         let there = self.to.load_list(list.account).await?;
+        let is_comparable = self.other_list != Some(account);
+        if is_comparable && list.uid_validity_last < there.uid_validity_last {
+            return Err(EARLIER);
+        }
         for (entry, source) in list.entries.iter().zip(&here.entries) {
-            let earlier = there.entries.iter().find(|earlier| earlier.id == entry.id);
-            if earlier.is_some_and(|earlier| earlier.uid_validity != entry.uid_validity)
-                && !self.has_same_messages(source.id).await?
-            {
-                return Err(StoreError::Refused(
-                    "a mailbox got a new UIDVALIDITY since it was copied, and its UIDs name other messages now",
-                ));
+            match there.entries.iter().find(|known| known.id == entry.id) {
+                Some(known) if known.uid_validity == entry.uid_validity => {
+                    self.refuse_earlier(source.id).await?;
+                }
+                Some(_) if !self.has_same_messages(source.id).await? => {
+                    return Err(StoreError::Refused(
+                        "a mailbox got a new UIDVALIDITY since it was copied, and its UIDs name other messages now",
+                    ));
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -301,6 +363,9 @@ impl<'e> Transfer<'e> {
         let place = self.place(id);
         let (head, rows) = self.source(id).await?;
         let (there, rows_there) = loaded(self.to, place).await?;
+        if head.uid_next < there.uid_next {
+            return Err(EARLIER);
+        }
         let lacking = lacking(&rows, &rows_there, there.uid_next)?;
         progress((rows.len() - lacking.new.len()) as u64);
         let same_head = head.uid_next == there.uid_next

@@ -16,14 +16,14 @@ use crate::row::Row;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Difference {
     /// Sequence numbers in the **old** view of messages that were expunged.
-    pub expunged: NumSet,
+    pub expunged: NumSet<SeqNum>,
     /// Their UIDs.
     pub expunged_uids: NumSet,
     /// Sequence numbers in the **new** view of messages that existed before and have other flags or
     /// another mod-sequence.
-    pub changed: NumSet,
+    pub changed: NumSet<SeqNum>,
     /// Sequence numbers in the new view of added messages.
-    pub arrived: NumSet,
+    pub arrived: NumSet<SeqNum>,
     /// Messages in the new view.
     pub exists: u32,
     /// Whether the keyword table changed, so that FLAGS must be sent again (RFC 9051 §7.3.5).

@@ -80,7 +80,7 @@ impl View {
     }
 
     /// The sequence numbers of all messages.
-    pub fn all(&self) -> NumSet {
+    pub fn all(&self) -> NumSet<SeqNum> {
         NumSet::range(1, self.exists())
     }
 
@@ -121,7 +121,7 @@ impl View {
 
     /// The slices of rows with these sequence numbers, in order, each with its first sequence
     /// number. Numbers above [`View::exists`] are passed over.
-    pub fn runs<'v>(&'v self, seqs: &'v NumSet) -> Runs<'v> {
+    pub fn runs<'v>(&'v self, seqs: &'v NumSet<SeqNum>) -> Runs<'v> {
         Runs::of_seqs(self, seqs)
     }
 
@@ -132,7 +132,7 @@ impl View {
     }
 
     /// The rows with these sequence numbers.
-    pub fn rows<'v>(&'v self, seqs: &'v NumSet) -> Rows<'v> {
+    pub fn rows<'v>(&'v self, seqs: &'v NumSet<SeqNum>) -> Rows<'v> {
         Rows::new(self.runs(seqs))
     }
 
@@ -143,14 +143,14 @@ impl View {
 
     /// Calls `run` with every slice of rows with these sequence numbers: the tight loop of a
     /// listing.
-    pub fn for_each_run(&self, seqs: &NumSet, mut run: impl FnMut(SeqNum, &[Row])) {
+    pub fn for_each_run(&self, seqs: &NumSet<SeqNum>, mut run: impl FnMut(SeqNum, &[Row])) {
         for (seq, rows) in self.runs(seqs) {
             run(seq, rows);
         }
     }
 
     /// The UIDs of sequence numbers.
-    pub fn uids_of_seqs(&self, seqs: &NumSet) -> NumSet {
+    pub fn uids_of_seqs(&self, seqs: &NumSet<SeqNum>) -> NumSet {
         let mut uids = NumSet::new();
         for (_, rows) in self.runs(seqs) {
             push_uids(&mut uids, rows);
@@ -159,7 +159,7 @@ impl View {
     }
 
     /// The sequence numbers of those UIDs that exist.
-    pub fn seqs_of_uids(&self, uids: &NumSet) -> NumSet {
+    pub fn seqs_of_uids(&self, uids: &NumSet) -> NumSet<SeqNum> {
         let mut seqs = NumSet::new();
         for (seq, rows) in self.runs_of_uids(uids) {
             seqs.push_range(seq.value(), seq.value() + (rows.len() as u32 - 1));
@@ -209,7 +209,7 @@ impl View {
         &self,
         mut of_totals: impl FnMut(&Totals) -> Part,
         mut of_row: impl FnMut(&Row) -> bool,
-    ) -> NumSet {
+    ) -> NumSet<SeqNum> {
         let mut out = NumSet::new();
         for group in &self.groups {
             match of_totals(&group.totals) {
@@ -239,7 +239,7 @@ impl View {
     }
 
     /// Sequence numbers of messages that have all of `with` and none of `without`.
-    pub fn with_flags(&self, with: FlagSet, without: FlagSet) -> NumSet {
+    pub fn with_flags(&self, with: FlagSet, without: FlagSet) -> NumSet<SeqNum> {
         let none = |flags: FlagSet| flags.bits() & without.bits() == 0;
         self.select(
             |t| {
@@ -257,7 +257,7 @@ impl View {
 
     /// Sequence numbers of messages with a mod-sequence above `since`: CHANGEDSINCE of
     /// RFC 7162 §3.1.4.1.
-    pub fn changed_since(&self, since: ModSeq) -> NumSet {
+    pub fn changed_since(&self, since: ModSeq) -> NumSet<SeqNum> {
         self.select(
             |t| if t.modseq_max > since { Part::Some } else { Part::None },
             |row| row.modseq() > since,

@@ -5,7 +5,7 @@ use posthaste_mail_model::{NumSet, SeqNum};
 use super::View;
 use crate::row::Row;
 
-/// The meaning of the numbers in a set.
+/// The meaning of the numbers in a range.
 #[derive(Clone, Copy)]
 enum Numbers {
     Seqs,
@@ -31,18 +31,18 @@ pub struct Runs<'v> {
 }
 
 impl<'v> Runs<'v> {
-    pub(super) fn of_seqs(view: &'v View, seqs: &'v NumSet) -> Self {
-        Self::new(view, seqs, Numbers::Seqs)
+    pub(super) fn of_seqs(view: &'v View, seqs: &'v NumSet<SeqNum>) -> Self {
+        Self::new(view, seqs.ranges(), Numbers::Seqs)
     }
 
     pub(super) fn of_uids(view: &'v View, uids: &'v NumSet) -> Self {
-        Self::new(view, uids, Numbers::Uids)
+        Self::new(view, uids.ranges(), Numbers::Uids)
     }
 
-    fn new(view: &'v View, set: &'v NumSet, numbers: Numbers) -> Self {
+    fn new(view: &'v View, ranges: &'v [(u32, u32)], numbers: Numbers) -> Self {
         let mut runs = Self {
             view,
-            ranges: set.ranges().iter(),
+            ranges: ranges.iter(),
             numbers,
             at: 0,
             end: 0,

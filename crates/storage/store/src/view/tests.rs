@@ -83,7 +83,7 @@ impl Model {
         }
     }
 
-    fn seqs(&self, keep: impl Fn(&Row) -> bool) -> NumSet {
+    fn seqs(&self, keep: impl Fn(&Row) -> bool) -> NumSet<SeqNum> {
         (1..).zip(&self.rows).filter(|(_, r)| keep(r)).map(|(seq, _)| seq).collect()
     }
 }
@@ -119,7 +119,10 @@ fn check_shape(view: &View) {
     assert_eq!(view.head.counts, totals.counts());
 }
 
-fn check_queries(view: &View, model: &Model, sample: &NumSet) {
+/// `ranges` are those of a set, first of sequence numbers and then of UIDs.
+fn check_queries(view: &View, model: &Model, ranges: &[(u32, u32)]) {
+    let seqs: NumSet<SeqNum> = NumSet::from_ranges(ranges.iter().copied());
+    let uids: NumSet = NumSet::from_ranges(ranges.iter().copied());
     let rows = &model.rows;
     assert_eq!(view.exists() as usize, rows.len());
     assert_eq!(view.rows(&view.all()).map(|(_, r)| *r).collect::<Vec<_>>(), *rows);
@@ -135,16 +138,16 @@ fn check_queries(view: &View, model: &Model, sample: &NumSet) {
     assert_eq!(view.row(seq(rows.len() + 1)), None);
     assert_eq!(view.last_uid(), rows.last().map(Row::uid));
     let by_seq: Vec<_> =
-        (1..).zip(rows).filter(|(n, _)| sample.contains(*n)).map(|(n, r)| (seq(n as usize), r)).collect();
-    let by_uid: Vec<_> = (1..).map(seq).zip(rows).filter(|(_, r)| sample.contains(r.uid().value())).collect();
-    assert_eq!(view.rows(sample).collect::<Vec<_>>(), by_seq);
-    assert_eq!(view.rows_of_uids(sample).collect::<Vec<_>>(), by_uid);
+        (1..).zip(rows).filter(|(n, _)| seqs.contains(*n)).map(|(n, r)| (seq(n as usize), r)).collect();
+    let by_uid: Vec<_> = (1..).map(seq).zip(rows).filter(|(_, r)| uids.contains(r.uid().value())).collect();
+    assert_eq!(view.rows(&seqs).collect::<Vec<_>>(), by_seq);
+    assert_eq!(view.rows_of_uids(&uids).collect::<Vec<_>>(), by_uid);
     let uids_of = |rows: &[(SeqNum, &Row)]| rows.iter().map(|(_, r)| r.uid().value()).collect::<NumSet>();
-    assert_eq!(view.uids_of_seqs(sample), uids_of(&by_seq));
-    assert_eq!(view.existing(sample), uids_of(&by_uid));
-    assert_eq!(view.seqs_of_uids(sample), by_uid.iter().map(|(n, _)| n.value()).collect::<NumSet>());
-    let given = sample.intersection(&NumSet::range(1, model.uid_next));
-    assert_eq!(view.missing(sample), given.difference(&uids_of(&by_uid)));
+    assert_eq!(view.uids_of_seqs(&seqs), uids_of(&by_seq));
+    assert_eq!(view.existing(&uids), uids_of(&by_uid));
+    assert_eq!(view.seqs_of_uids(&uids), by_uid.iter().map(|(n, _)| n.value()).collect());
+    let given = uids.intersection(&NumSet::range(1, model.uid_next));
+    assert_eq!(view.missing(&uids), given.difference(&uids_of(&by_uid)));
     let unseen = rows.iter().position(|r| !r.flags().contains(FlagSet::SEEN)).map(|i| seq(i + 1));
     assert_eq!(view.first_unseen(), unseen);
     assert_eq!(view.recent() as usize, rows.iter().filter(|r| r.uid() >= model.head().first_recent).count());
@@ -180,7 +183,7 @@ proptest! {
         steps in steps(),
         sample in prop::collection::vec((1u32..400, 0u32..40), 0..12),
     ) {
-        let sample = NumSet::from_ranges(sample.into_iter().map(|(a, n)| (a, a + n)));
+        let sample: Vec<_> = sample.into_iter().map(|(a, n)| (a, a + n)).collect();
         let (mut model, mut view) = (Model::default(), View::default());
         let mut history = vec![(Vec::new(), view.clone())];
         for step in &steps {
@@ -252,7 +255,7 @@ fn shrunken_chunks_are_joined() {
     let mut view = model.step(&View::default(), &Step::Append { rows: 4000, gap: 0, flags: 0 });
     // All but every 40th message go: without joining, every chunk left would hold one row.
     let keep: NumSet = (1..=100).map(|n| n * 40).collect();
-    let expunged = view.all().difference(&keep);
+    let expunged = view.uids_of_seqs(&view.all()).difference(&keep);
     model.rows.retain(|r| keep.contains(r.uid().value()));
     view = view.edited(model.head(), &[], &expunged, &[]);
     check_shape(&view);

@@ -141,7 +141,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
 pub(crate) async fn report_new(
     ctx: &mut Ctx<'_>,
     mut items: Vec<FetchItem>,
-    seqs: &NumSet,
+    seqs: &NumSet<SeqNum>,
 ) -> Result<(), Failure> {
     if !ctx.enabled.uid_only && !items.contains(&FetchItem::Uid) {
         items.insert(0, FetchItem::Uid);
@@ -162,7 +162,7 @@ pub(crate) async fn report_new(
 async fn annotations(
     ctx: &Ctx<'_>,
     items: &mut Vec<FetchItem>,
-    seqs: &NumSet,
+    seqs: &NumSet<SeqNum>,
 ) -> Result<Vec<Rendered>, Failure> {
     if !items.iter().any(|item| matches!(item, FetchItem::Annotation(_))) {
         return Ok(Vec::new());
@@ -209,7 +209,11 @@ async fn vanished(ctx: &mut Ctx<'_>, uids: &UidSet, since: ModSeq) -> Result<(),
 
 /// Reading a body sets `\Seen`. The flags are sent with the body, in one response. RFC 9051 §6.4.5
 /// shows it so, and curl takes the first FETCH response for its answer.
-async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet, items: &mut Vec<FetchItem>) -> Result<(), Failure> {
+async fn mark_seen(
+    ctx: &mut Ctx<'_>,
+    seqs: &NumSet<SeqNum>,
+    items: &mut Vec<FetchItem>,
+) -> Result<(), Failure> {
     let view = &ctx.selected.announced;
     let unseen = seqs.intersection(&view.with_flags(FlagSet::EMPTY, FlagSet::SEEN));
     if unseen.is_empty() {
@@ -246,7 +250,7 @@ async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet, items: &mut Vec<FetchItem>)
 struct Job<'j> {
     plan: &'j Plan,
     view: &'j View,
-    seqs: &'j NumSet,
+    seqs: &'j NumSet<SeqNum>,
     enabled: Enabled,
     service: &'j ImapService,
     account: AccountId,

@@ -249,9 +249,11 @@ pub(super) fn cut(len: u64, partial: Option<Partial>) -> std::ops::Range<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use posthaste_imap_codec::PartPath;
     use std::num::NonZeroU64;
+
+    use posthaste_imap_codec::PartPath;
+
+    use super::*;
 
     fn partial(offset: u64, count: u64) -> Option<Partial> {
         NonZeroU64::new(count).map(|count| Partial { offset, count })

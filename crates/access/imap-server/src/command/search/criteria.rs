@@ -172,7 +172,7 @@ pub(super) enum Criterion {
         without: FlagSet,
     },
     Recent(Arc<NumSet>),
-    Seqs(Arc<NumSet>),
+    Seqs(Arc<NumSet<SeqNum>>),
     Uids(Arc<NumSet>),
     /// Internal date in `from..to`, unix seconds.
     Arrived {
@@ -259,7 +259,7 @@ impl Compiler<'_> {
                 let code = Code::UndefinedFilter(name.clone());
                 return Err(Reply::no(code, "The filter is not defined").into());
             }
-            SearchKey::Seq(set) => self.seqs(set)?,
+            SearchKey::Seq(set) => self.seqs(set),
             SearchKey::Uid(set) => self.uids(set),
             // RFC 9738 §3.2
             SearchKey::UidAfter(uid) => C::Uids(Arc::new(match uid.value().checked_add(1) {
@@ -359,14 +359,14 @@ impl Compiler<'_> {
         self.key(&SearchKey::Header(name.to_owned(), String::new()))
     }
 
-    fn seqs(&mut self, set: &SeqSet) -> Result<Criterion, Failure> {
-        if set.is_saved() {
-            return Ok(Criterion::Uids(self.saved()));
+    fn seqs(&mut self, set: &SeqSet) -> Criterion {
+        match set.resolve(self.selected.announced.exists()) {
+            // A number beyond the mailbox matches nothing: clients rely on it, and RFC 9051 §9
+            // leaves the choice.
+            Some(seqs) => Criterion::Seqs(Arc::new(seqs)),
+            // `$` is kept as UIDs.
+            None => Criterion::Uids(self.saved()),
         }
-        // A number beyond the mailbox matches nothing: clients rely on it, and RFC 9051 §9 leaves
-        // the choice.
-        let seqs = set.resolve(self.selected.announced.exists());
-        Ok(Criterion::Seqs(Arc::new(seqs.unwrap_or_default())))
     }
 
     fn uids(&mut self, set: &UidSet) -> Criterion {
@@ -408,13 +408,14 @@ impl Criterion {
     /// The number of ranges, if the criterion is a set.
     fn ranges(&self) -> Option<usize> {
         match self {
-            Self::Seqs(set) | Self::Uids(set) => Some(set.ranges().len()),
+            Self::Seqs(seqs) => Some(seqs.ranges().len()),
+            Self::Uids(uids) => Some(uids.ranges().len()),
             _ => None,
         }
     }
 
     /// The sequence numbers outside of which nothing matches; `None` if the key names none.
-    pub(super) fn within(&self, selected: &Selected) -> Option<NumSet> {
+    pub(super) fn within(&self, selected: &Selected) -> Option<NumSet<SeqNum>> {
         match self {
             Self::Seqs(seqs) => Some(NumSet::clone(seqs)),
             Self::Uids(uids) => Some(selected.announced.seqs_of_uids(uids)),

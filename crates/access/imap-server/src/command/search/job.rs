@@ -7,7 +7,7 @@ use bytes::Bytes;
 use posthaste_imap_codec::PageRange;
 use posthaste_imap_codec::response::Code;
 use posthaste_indexing::{Collecting, Lent};
-use posthaste_mail_model::{AccountId, FlagSet, NumSet};
+use posthaste_mail_model::{AccountId, FlagSet, NumSet, SeqNum};
 use posthaste_mime_summary::{TextKey, TextSearch};
 use posthaste_store::{View, named_ranges};
 
@@ -26,13 +26,13 @@ const WHOLE_BYTES_MAX: u64 = 128 * 1024;
 /// The result of a search.
 pub(crate) struct Matches {
     /// The sequence numbers of the messages that match.
-    pub(crate) seqs: NumSet,
+    pub(crate) seqs: NumSet<SeqNum>,
     /// How many messages others had expunged when their data was needed.
     pub(crate) expunged: u32,
 }
 
-impl From<NumSet> for Matches {
-    fn from(seqs: NumSet) -> Self {
+impl From<NumSet<SeqNum>> for Matches {
+    fn from(seqs: NumSet<SeqNum>) -> Self {
         Matches { seqs, expunged: 0 }
     }
 }
@@ -45,7 +45,7 @@ pub(crate) struct Job<'j> {
     pub(super) question: Arc<Question>,
     pub(super) pace: Pace,
     /// The sequence numbers of messages that do not match, by the search index.
-    pub(super) excluded: Option<NumSet>,
+    pub(super) excluded: Option<NumSet<SeqNum>>,
     /// The terms that this search adds to the index.
     pub(super) collecting: Option<Collecting>,
 }
@@ -75,7 +75,7 @@ impl<'j> Job<'j> {
     }
 
     /// The messages that sets and flags leave: whole chunks are passed over.
-    pub(super) fn candidates(&self) -> NumSet {
+    pub(super) fn candidates(&self) -> NumSet<SeqNum> {
         let (view, criterion) = (&self.selected.announced, &self.question.criterion);
         let (with, without) = criterion.flags();
         let candidates = match with.union(without) {
@@ -89,7 +89,7 @@ impl<'j> Job<'j> {
     }
 
     /// Those of the candidates that match.
-    pub(crate) async fn matching(&mut self, candidates: &NumSet) -> Result<Matches, Failure> {
+    pub(crate) async fn matching(&mut self, candidates: &NumSet<SeqNum>) -> Result<Matches, Failure> {
         let question = Arc::clone(&self.question);
         let (view, criterion) = (Arc::clone(&self.selected.announced), &question.criterion);
         if let Some(filter) = RowFilter::of(criterion).filter(|filter| filter.decides(&view)) {
@@ -116,7 +116,7 @@ impl<'j> Job<'j> {
         Ok(Matches { seqs, expunged })
     }
 
-    async fn by_summary(&mut self, view: &View, open: &NumSet) -> Result<Matches, Failure> {
+    async fn by_summary(&mut self, view: &View, open: &NumSet<SeqNum>) -> Result<Matches, Failure> {
         let question = Arc::clone(&self.question);
         let mut found = NumSet::new();
         // Matches stay in order: what is found behind a message set aside waits for it.

@@ -5,7 +5,7 @@
 
 use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::{Bound, SequenceSet, SetRange, UidSet};
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::{NumSet, SeqNum};
 
 use super::criteria::Question;
 use crate::message_limit::{MessageLimit, lowest_uid};
@@ -38,7 +38,7 @@ pub(crate) fn refuse(ctx: &mut Ctx<'_>, key: &SearchKey) -> Result<(), Failure> 
 }
 
 /// The messages that a search looks at. `None` where no limit can be exceeded.
-fn searched(ctx: &Ctx<'_>, key: &SearchKey) -> Result<Option<NumSet>, Failure> {
+fn searched(ctx: &Ctx<'_>, key: &SearchKey) -> Result<Option<NumSet<SeqNum>>, Failure> {
     let view = &ctx.selected.announced;
     match ctx.message_limit().process() {
         Some(limit) if view.exists() > limit.get() => {}

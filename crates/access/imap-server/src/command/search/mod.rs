@@ -27,7 +27,7 @@ use std::sync::Arc;
 use posthaste_imap_codec::command::{SearchArgs, SearchKey, SearchReturn};
 use posthaste_imap_codec::response::{Code, Esearch, StatusKind};
 use posthaste_imap_codec::{Numbering, PageRange, Tag, print};
-use posthaste_mail_model::{ModSeq, NumSet};
+use posthaste_mail_model::{ModSeq, NumSet, SeqNum};
 use posthaste_store::View;
 
 use self::criteria::Question;
@@ -66,7 +66,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> R
         None if ctx.enabled.rev2 => SearchReturn { all: true, ..SearchReturn::default() },
         None => {
             let modseq = by_modseq.then(|| highest(&ctx.selected.announced, &found)).flatten();
-            let numbers = numbers(ctx.selected, args.numbering, &found);
+            let numbers = ctx.selected.seqs_in_numbering(&found, args.numbering);
             plain(ctx, "SEARCH", numbers.iter(), modseq).await?;
             return Ok(done(args.numbering, expunged));
         }
@@ -168,7 +168,7 @@ pub(super) fn names_modseq(key: &SearchKey) -> bool {
 }
 
 /// The highest mod-sequence among these messages.
-pub(super) fn highest(view: &View, seqs: &NumSet) -> Option<ModSeq> {
+pub(super) fn highest(view: &View, seqs: &NumSet<SeqNum>) -> Option<ModSeq> {
     view.rows(seqs).map(|(_, row)| row.modseq()).max()
 }
 
@@ -200,13 +200,6 @@ pub(super) async fn plain(
     Ok(())
 }
 
-fn numbers(selected: &Selected, numbering: Numbering, seqs: &NumSet) -> NumSet {
-    match numbering {
-        Numbering::Seq => seqs.clone(),
-        Numbering::Uid => selected.announced.uids_of_seqs(seqs),
-    }
-}
-
 /// The items of an ESEARCH response.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
@@ -225,7 +218,7 @@ pub(super) struct Answer {
     /// Nothing after SAVE alone.
     pub(super) response: Option<Esearch>,
     /// The messages that it names one by one.
-    listed: Option<NumSet>,
+    listed: Option<NumSet<SeqNum>>,
 }
 
 /// `* ESEARCH (TAG "a") UID ALL 2,5`
@@ -234,7 +227,7 @@ async fn esearch(
     tag: &Tag,
     wanted: Wanted,
     scores: Option<Scores>,
-    found: &NumSet,
+    found: &NumSet<SeqNum>,
 ) -> Result<(), Failure> {
     let Answer { saved, response, listed } = answer(ctx.selected, tag, wanted, found);
     if let Some(saved) = saved {
@@ -254,14 +247,14 @@ async fn esearch(
 }
 
 /// The response to a search, and the result that it saves.
-pub(super) fn answer(selected: &Selected, tag: &Tag, wanted: Wanted, found: &NumSet) -> Answer {
+pub(super) fn answer(selected: &Selected, tag: &Tag, wanted: Wanted, found: &NumSet<SeqNum>) -> Answer {
     let Wanted { numbering, mut returns, by_modseq, .. } = wanted;
     let view = &selected.announced;
     let mut saved = None;
     let ends = |low: bool, high: bool| {
         let low = found.first().filter(|_| low);
         let high = found.last().filter(|_| high);
-        low.into_iter().chain(high).collect::<NumSet>()
+        low.into_iter().chain(high).collect::<NumSet<SeqNum>>()
     };
     // If the search stopped behind the page, `found` is that page.
     let on_page = |range: PageRange| if wanted.is_page { found.clone() } else { range.of(found) };
@@ -284,8 +277,9 @@ pub(super) fn answer(selected: &Selected, tag: &Tag, wanted: Wanted, found: &Num
     }
     let reported = if only_some { some() } else { found.clone() };
     let modseq = if by_modseq { highest(view, &reported) } else { None };
-    let partial = page.map(|(range, page)| (range, numbers(selected, numbering, &page).ranges().to_vec()));
-    let numbers = numbers(selected, numbering, found);
+    let partial =
+        page.map(|(range, page)| (range, selected.seqs_in_numbering(&page, numbering).ranges().to_vec()));
+    let numbers = selected.seqs_in_numbering(found, numbering);
     let response = Esearch {
         tag: Some(tag.clone()),
         mailbox: None,

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use posthaste_imap_codec::PageRange;
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::{NumSet, SeqNum};
 
 use super::criteria::Criterion;
 use super::job::{Job, Matches};
@@ -58,7 +58,7 @@ impl Job<'_> {
 }
 
 /// So many messages at the end from which the page counts.
-fn window_of(left: &NumSet, page: PageRange, count: u32) -> NumSet {
+fn window_of(left: &NumSet<SeqNum>, page: PageRange, count: u32) -> NumSet<SeqNum> {
     let count = NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
     let window = match page {
         PageRange::First(..) => PageRange::First(NonZeroU32::MIN, count),

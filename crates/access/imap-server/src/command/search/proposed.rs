@@ -2,7 +2,7 @@
 //! the index does not cover. The text of each decides (RFC 9051 §6.4.4).
 
 use posthaste_indexing::{Answer, Full, Lent, Query, SEGMENT_MESSAGES_MIN, Scope, summary_steps};
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::{NumSet, SeqNum};
 use posthaste_mime_summary::SearchKey as Text;
 
 use super::criteria::{Criterion, Question};
@@ -44,7 +44,7 @@ impl Job<'_> {
     }
 
     /// These messages without those that the index leaves out.
-    pub(super) fn may_match(&self, seqs: NumSet) -> NumSet {
+    pub(super) fn may_match(&self, seqs: NumSet<SeqNum>) -> NumSet<SeqNum> {
         match &self.excluded {
             Some(excluded) => seqs.difference(excluded),
             None => seqs,
@@ -52,7 +52,7 @@ impl Job<'_> {
     }
 
     /// Begins to collect for the index, if the search must read enough messages.
-    pub(super) async fn begin_collecting(&mut self, open: &NumSet) {
+    pub(super) async fn begin_collecting(&mut self, open: &NumSet<SeqNum>) {
         if self.collecting.is_none()
             && !self.question.texts.is_empty()
             && open.count() >= SEGMENT_MESSAGES_MIN as u64

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use posthaste_mail_model::{FlagSet, ModSeq, NumSet};
+use posthaste_mail_model::{FlagSet, ModSeq, NumSet, SeqNum};
 use posthaste_store::{Row, View};
 
 use super::criteria::Criterion;
@@ -77,7 +77,12 @@ impl RowFilter {
     }
 
     /// The candidates that match.
-    pub(super) async fn matching(&self, view: &View, candidates: &NumSet, pace: &mut Pace) -> NumSet {
+    pub(super) async fn matching(
+        &self,
+        view: &View,
+        candidates: &NumSet<SeqNum>,
+        pace: &mut Pace,
+    ) -> NumSet<SeqNum> {
         let mut found = NumSet::new();
         for (seq, rows) in view.runs(candidates) {
             for (seq, row) in (seq.value()..).zip(rows) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::{Tag, print};
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::{NumSet, SeqNum};
 
 use super::criteria::Question;
 use super::fuzzy::{Level, at_level};
@@ -20,8 +20,8 @@ pub(in crate::command) const NUMBERS_PER_RELIEF: usize = 4096;
 
 /// How well the messages of a result match.
 pub(crate) struct Scores {
-    exact: NumSet,
-    words: NumSet,
+    exact: NumSet<SeqNum>,
+    words: NumSet<SeqNum>,
 }
 
 impl Scores {
@@ -63,14 +63,19 @@ pub(crate) async fn scores(
     ctx: &mut Ctx<'_>,
     tag: &Tag,
     key: &SearchKey,
-    found: &NumSet,
+    found: &NumSet<SeqNum>,
 ) -> Result<Scores, Failure> {
     let words = matching(ctx, tag, &at_level(key, Level::Words), found).await?;
     let exact = matching(ctx, tag, &at_level(key, Level::Exact), &words).await?;
     Ok(Scores { exact, words })
 }
 
-async fn matching(ctx: &mut Ctx<'_>, tag: &Tag, key: &SearchKey, within: &NumSet) -> Result<NumSet, Failure> {
+async fn matching(
+    ctx: &mut Ctx<'_>,
+    tag: &Tag,
+    key: &SearchKey,
+    within: &NumSet<SeqNum>,
+) -> Result<NumSet<SeqNum>, Failure> {
     if within.is_empty() {
         return Ok(NumSet::new());
     }

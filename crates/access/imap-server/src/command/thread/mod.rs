@@ -11,7 +11,7 @@ mod references;
 use posthaste_imap_codec::command::{ThreadAlgorithm, ThreadArgs};
 use posthaste_imap_codec::print::ThreadPrinter;
 use posthaste_imap_codec::{Numbering, Tag};
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::{NumSet, SeqNum};
 
 use self::forest::{Forest, NODE_STEPS, NONE, Parents};
 use self::references::{Message, link, merge_subjects};
@@ -78,7 +78,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: ThreadArgs) -> R
 
 async fn threads(
     source: Source<'_>,
-    found: &NumSet,
+    found: &NumSet<SeqNum>,
     algorithm: ThreadAlgorithm,
     pace: &mut Pace,
 ) -> Result<(Gathered, Forest), Failure> {

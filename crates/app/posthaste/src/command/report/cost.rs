@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::cli::CostBy;
-use crate::command::full_name;
+use crate::command::names::full_name;
 use crate::command::serve::metrics::SOCKET;
 use crate::config::Config;
 use crate::failure::{Failure, Result};

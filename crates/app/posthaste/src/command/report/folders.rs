@@ -7,7 +7,7 @@ use std::io::Write;
 use bytesize::ByteSize;
 use serde_json::json;
 
-use crate::command::full_name;
+use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::Result;
 use crate::open::{self, Opened};

@@ -9,7 +9,7 @@ use std::path::Path;
 use posthaste_directory::NewAccount;
 
 use crate::audit::Act;
-use crate::command;
+use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::Result;
 use crate::logging::say;
@@ -24,7 +24,7 @@ pub(super) async fn first_account(opened: &Opened, config: &Config) -> Result<()
     if !opened.directory.accounts(None, 1).await?.is_empty() {
         return Ok(());
     }
-    let name = command::full_name("postmaster", config);
+    let name = full_name("postmaster", config);
     let password = password::generate()?;
     let account = opened.directory.add(&name, &password, NewAccount::default()).await?;
     Act::of_server(format!("serve: first account {}", account.name), config).ended(&Ok(()));

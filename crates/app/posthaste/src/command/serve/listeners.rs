@@ -7,8 +7,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use posthaste_metrics::Registry;
 use posthaste_net::{
-    ConnectionLimits, Drained, Endpoint, Listener, Mode, NetError, Place, Proxies, ServeOptions, Shutdown,
-    ShutdownTrigger, SocketAccess,
+    ConnectionLimits, Drained, Endpoint, Listener, Mode, NetError, Proxies, ServeOptions, Shutdown,
+    ShutdownTrigger, SocketAccess, SocketAddress,
 };
 use tokio::task::JoinHandle;
 
@@ -21,7 +21,7 @@ use crate::memory::Plan;
 /// A listener that is up.
 struct Up {
     asked: Listen,
-    address: Place,
+    address: SocketAddress,
     trigger: ShutdownTrigger,
     task: JoinHandle<Result<Drained, NetError>>,
 }
@@ -163,8 +163,8 @@ impl Listeners {
 /// Binds and listens; connections wait.
 fn bind(asked: &Listen, access: SocketAccess) -> Result<Listener> {
     let address = match &asked.place {
-        Place::Unix(path) => return Ok(Listener::bind_unix(path, access)?),
-        Place::Tcp(address) => *address,
+        SocketAddress::Unix(path) => return Ok(Listener::bind_unix(path, access)?),
+        SocketAddress::Tcp(address) => *address,
     };
     let mode = match asked.protocol {
         Protocol::Imaps | Protocol::Pop3s | Protocol::Submissions | Protocol::Https => Mode::ImplicitTls,
@@ -198,7 +198,7 @@ pub fn configured(config: &Config) -> Vec<Listen> {
         (Protocol::Https, &listen.https),
     ];
     let addresses = by_protocol.into_iter().flat_map(|(protocol, addresses)| {
-        addresses.iter().map(move |address| Listen { protocol, place: Place::Tcp(*address) })
+        addresses.iter().map(move |address| Listen { protocol, place: SocketAddress::Tcp(*address) })
     });
     let lmtp = listen.lmtp.iter().map(|place| Listen { protocol: Protocol::Lmtp, place: place.clone() });
     addresses.chain(lmtp).collect()

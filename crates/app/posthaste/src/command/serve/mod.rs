@@ -28,13 +28,14 @@ use self::outgoing::{Outgoing, first_domain};
 use self::services::{Budgets, Services};
 pub use self::services::{hostname, machine_name};
 use crate::cli::{Common, Listen, Serve};
+use crate::command::configuration::configuration;
 use crate::config::{self, Config};
 use crate::failure::{Failure, Result};
 use crate::logging::{self, Level};
 use crate::memory::{self, Plan};
 use crate::open::{self, Opened};
+use crate::private;
 use crate::privileges::{self, Identity};
-use crate::{command, private};
 
 /// Time between two looks at what other processes changed. Sessions in IDLE then report mail that
 /// is imported beside the server within a tenth of a second. A look reads one number; what costs is
@@ -319,7 +320,7 @@ impl Server {
     }
 
     fn reload_config(&mut self) -> Result<()> {
-        let next = command::configuration(&self.common)?;
+        let next = configuration(&self.common)?;
         // Only the number of connections changes before the next start.
         let plan = Plan { connections: with_files(Plan::of(&next).connections), ..self.plan };
         plan.check().map_err(Failure::Usage)?;

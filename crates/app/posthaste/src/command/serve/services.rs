@@ -15,7 +15,7 @@ use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Places, Shut
 use posthaste_pop3_server::{Pop3Options, Pop3Service};
 use posthaste_reporting::{Reporter, ReportingOptions};
 use posthaste_retention::InboxExpiry;
-use posthaste_screening::{Screening, ScreeningOptions, Seen};
+use posthaste_screening::{HostRecords, Screening, ScreeningOptions};
 use posthaste_smtp_client::Dns;
 use posthaste_smtp_server::{
     IfUnscanned, MailSink, Milters, PlaintextAuth, Role, Scanning, SenderRule, SmtpOptions, SmtpService,
@@ -59,7 +59,7 @@ pub struct Budgets {
     /// Which messages may hold a word.
     pub index: SearchIndex,
     /// The records about other hosts and their senders.
-    pub seen: Seen,
+    pub seen: HostRecords,
     /// The limits of each account.
     pub accounts: Accounts,
     /// The costs of sessions.
@@ -91,7 +91,7 @@ impl Budgets {
             scripts: Places::new(processors_for_work(), 1),
             verifications: Verifications::new(),
             index,
-            seen: Seen::default(),
+            seen: HostRecords::default(),
             accounts,
             metrics,
             reporter: Reporter::new(ReportingOptions {
@@ -350,7 +350,7 @@ fn verification(config: &Config) -> Option<Verification> {
 }
 
 /// Lists are queried if there are name servers. The log says so if there are none.
-fn screening(config: &Config, seen: &Seen) -> Screening {
+fn screening(config: &Config, seen: &HostRecords) -> Screening {
     let settings = &config.screening;
     let options = ScreeningOptions {
         host: hostname(config),

@@ -47,8 +47,9 @@ pub(super) fn bad(mailbox: MailboxId, uid: u32) -> impl FnOnce() -> StoreError {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use posthaste_mail_model::Id;
+
+    use super::*;
 
     #[test]
     fn runs_end_where_a_cursor_would_have_to_jump() {

@@ -10,9 +10,9 @@
 //! check reads in slices, each in a transaction of its own. Between two pages' slices, two packs or
 //! two mailboxes it may begin another; one mailbox is judged within one. Some properties hold at
 //! one moment only: references against holders, and records that belong to no one. They are judged
-//! if all mailboxes were read in one slice, or no commit came between the slices. Until the pages
-//! are known to be in order, LMDB reads nothing: it might not survive. Memory: 24 bytes a body, 28
-//! a message of the largest mailbox, 16 a mailbox.
+//! if all mailboxes were read in one slice, or no commit came between the slices. If not, the
+//! report says so. Until the pages are known to be in order, LMDB reads nothing: it might not
+//! survive. Memory: 24 bytes a body, 28 a message of the largest mailbox, 16 a mailbox.
 
 mod named;
 
@@ -31,7 +31,7 @@ use crate::index::{Index, Reading, chunk, copied, damaged, expunging, heads, lin
 use crate::log::disk::failed;
 use crate::log::reader::ReadFault;
 use crate::log::record::{Form, Kind};
-use crate::log::scan::{Found, Scan, pack_form};
+use crate::log::scan::{LocatedRecord, Scan, pack_form};
 use crate::log::{number_of, path_of};
 use crate::shared::Shared;
 use crate::verify::pages::{Walk, WalkEnd};
@@ -296,7 +296,7 @@ impl Check<'_> {
         }
     }
 
-    fn pack_record(&mut self, number: u32, scan: &Scan<'_>, found: &Found) {
+    fn pack_record(&mut self, number: u32, scan: &Scan<'_>, found: &LocatedRecord) {
         self.report.examined += 1;
         let at = found.offset;
         if let Err(fault) = scan.whole(found) {
@@ -507,9 +507,9 @@ impl Check<'_> {
     /// Records that no mailbox laid claim to.
     fn totals(&mut self) -> Result<()> {
         if self.has_changed {
-            tracing::info!(
-                "the store changed between the slices of the check: references and totals were not compared"
-            );
+            let why = "the store changed between the slices of the check. References of bodies and their holders were \
+                not compared, and records that belong to no mailbox were not looked for";
+            self.report.left_out.push(why.into());
             return Ok(());
         }
         let summaries = summaries::count(self.index, &self.txn)?;

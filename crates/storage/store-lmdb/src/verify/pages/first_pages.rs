@@ -12,7 +12,7 @@ use posthaste_store::{Result, StoreError};
 
 use super::REMEDY;
 use super::file::{PageFile, Snapshot};
-use super::judge::{Order, Place, judge};
+use super::judge::{ExpectedPage, Order, judge};
 use super::layout::{NO_PAGE, Page, Tree, Value};
 use super::walk::{Walk, WalkEnd};
 
@@ -72,7 +72,7 @@ fn top(file: &PageFile, snapshot: &Snapshot) -> Result<Vec<String>> {
             break;
         }
         left -= 1;
-        let place = Place {
+        let place = ExpectedPage {
             number: next.number,
             is_leaf: next.levels <= 1,
             low: next.low.as_deref(),

@@ -26,7 +26,7 @@ impl Order {
 
 /// What a page must be.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'k> {
+pub(super) struct ExpectedPage<'k> {
     pub(super) number: u64,
     pub(super) is_leaf: bool,
     /// Keys are not below this.
@@ -38,7 +38,7 @@ pub(super) struct Place<'k> {
 }
 
 /// The nodes of a page, or its fault.
-pub(super) fn judge<'p>(page: Page<'p>, place: Place<'_>) -> Result<Vec<Node<'p>>, &'static str> {
+pub(super) fn judge<'p>(page: Page<'p>, place: ExpectedPage<'_>) -> Result<Vec<Node<'p>>, &'static str> {
     if page.number() != Some(place.number) {
         return Err("it says that it is another page");
     }
@@ -69,7 +69,7 @@ pub(super) fn judge<'p>(page: Page<'p>, place: Place<'_>) -> Result<Vec<Node<'p>
     if space != used { Err("its nodes do not fill it") } else { Ok(nodes) }
 }
 
-fn key_fault(key: &[u8], before: Option<&[u8]>, place: Place<'_>) -> Option<&'static str> {
+fn key_fault(key: &[u8], before: Option<&[u8]>, place: ExpectedPage<'_>) -> Option<&'static str> {
     if key.is_empty() || key.len() > KEY_MAX || (place.order == Order::Numbers && key.len() != 8) {
         return Some("a key has no possible length");
     }
@@ -81,7 +81,7 @@ fn key_fault(key: &[u8], before: Option<&[u8]>, place: Place<'_>) -> Option<&'st
     (below || above).then_some("a key belongs to another page")
 }
 
-fn value_fault(value: &Value<'_>, place: Place<'_>) -> Option<&'static str> {
+fn value_fault(value: &Value<'_>, place: ExpectedPage<'_>) -> Option<&'static str> {
     let is_page = |number: u64| (2..=place.last_page).contains(&number);
     match value {
         Value::Child(number) if !is_page(*number) => Some("a child is not in the file"),

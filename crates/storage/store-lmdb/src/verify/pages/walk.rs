@@ -9,7 +9,7 @@
 use posthaste_store::Result;
 
 use super::file::{PageFile, Snapshot};
-use super::judge::{Order, Place, judge};
+use super::judge::{ExpectedPage, Order, judge};
 use super::layout::{NO_PAGE, Node, OVERFLOW, PAGE_HEADER, Page, Tree, Value, u64_at};
 
 /// Faults that a walk lists. A ruined file has one for each page.
@@ -158,7 +158,8 @@ impl Slice<'_> {
         }
         let is_leaf = levels <= 1;
         let last_page = self.snapshot.meta.last_page;
-        let place = Place { number, is_leaf, low: keys.0, high: keys.1, order: branch.order, last_page };
+        let place =
+            ExpectedPage { number, is_leaf, low: keys.0, high: keys.1, order: branch.order, last_page };
         let nodes = match judge(Page::new(&bytes), place) {
             Ok(nodes) => nodes,
             Err(why) => {

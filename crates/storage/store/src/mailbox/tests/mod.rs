@@ -288,7 +288,7 @@ async fn a_dropped_client_stops_no_one() {
     assert_eq!(third.await.unwrap().unwrap().uids[0].value(), 4);
     store.wait_for_changes().await;
     assert_eq!(mailbox.view().exists(), 4);
-    let sizes: Vec<u32> = mailbox.view().rows(&set(&[(2, 4)])).map(|(_, r)| r.size()).collect();
+    let sizes: Vec<u32> = mailbox.view().rows_of_uids(&set(&[(2, 4)])).map(|(_, r)| r.size()).collect();
     assert_eq!(sizes, [7, 8, 9]);
 }
 

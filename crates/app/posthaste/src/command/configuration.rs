@@ -1,0 +1,46 @@
+//! The configuration of a command: a file, changed by the command line.
+
+use std::path::Path;
+
+use crate::cli::Common;
+use crate::config::{self, Config};
+use crate::failure::Result;
+use crate::memory;
+use crate::private;
+
+/// The file that is read when none is named.
+const USUAL_FILE: &str = "posthaste.toml";
+
+/// The configuration: the named file, or the usual one if it is there, or the defaults; then the
+/// command line.
+pub fn configuration(common: &Common) -> Result<Config> {
+    let usual = Path::new(USUAL_FILE);
+    let file = match &common.config {
+        Some(file) => Some(file.as_path()),
+        None if usual.exists() => {
+            private::trusted_here(usual)?;
+            Some(usual)
+        }
+        None => None,
+    };
+    let mut config = match file {
+        Some(file) => Config::load(file)?,
+        None => Config::default(),
+    };
+    if let Some(file) = file
+        && config::has_password(&config.engine)
+    {
+        private::tighten_secret("engine", file)?;
+    }
+    if let Some(data) = &common.data {
+        config.data.clone_from(data);
+    }
+    if let Some(engine) = &common.engine {
+        config.engine.clone_from(engine);
+    }
+    if let Some(bodies) = &common.bodies {
+        config.bodies.clone_from(bodies);
+    }
+    memory::set_message_size(&mut config);
+    Ok(config)
+}

@@ -1,0 +1,84 @@
+//! A session over a pipe, whose clock the test advances.
+
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use posthaste_net::{Clock, ClockHand, Connection, Shutdown, ShutdownTrigger, Stream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::task::JoinHandle;
+
+/// Longest that anything may take: only a failure waits for it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The client of such a session. Every method panics where a test fails.
+pub struct Piped {
+    client: DuplexStream,
+    hand: ClockHand,
+    trigger: ShutdownTrigger,
+    session: JoinHandle<()>,
+}
+
+impl fmt::Debug for Piped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Piped").finish_non_exhaustive()
+    }
+}
+
+impl Piped {
+    /// A session that serves a pipe, which holds so many octets each way, as a listener of this
+    /// port would.
+    pub fn begin<S>(octets: usize, port: u16, serve: impl FnOnce(Connection, Shutdown) -> S) -> Self
+    where
+        S: Future<Output = ()> + Send + 'static,
+    {
+        let (client, server) = tokio::io::duplex(octets);
+        let (clock, hand) = Clock::manual();
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let stream = Stream::over(server, address(40_000), address(port));
+        let (trigger, shutdown) = Shutdown::new();
+        let session = tokio::spawn(serve(Connection::with_clock(stream, clock), shutdown));
+        Self { client, hand, trigger, session }
+    }
+
+    /// Sends octets of the client.
+    pub async fn send(&mut self, octets: &[u8]) {
+        let sent = tokio::time::timeout(PATIENCE, self.client.write_all(octets)).await;
+        sent.expect("the session reads").expect("the session goes on");
+    }
+
+    /// What the session says until that is whole.
+    pub async fn hear(&mut self, is_whole: impl Fn(&[u8]) -> bool) -> String {
+        let mut said = Vec::new();
+        while !is_whole(&said) {
+            let read = tokio::time::timeout(PATIENCE, self.client.read_u8()).await;
+            said.push(read.expect("an answer comes").expect("the session goes on"));
+        }
+        String::from_utf8(said).expect("an answer in UTF-8")
+    }
+
+    /// Advances the clock of the session.
+    pub async fn advance(&mut self, by: Duration) {
+        self.hand.advance(by).await;
+    }
+
+    /// Has the server stop.
+    pub fn stop(&self) {
+        self.trigger.request();
+    }
+
+    /// What the session says until it ends.
+    pub async fn rest(mut self) -> String {
+        let mut said = String::new();
+        let read = tokio::time::timeout(PATIENCE, self.client.read_to_string(&mut said)).await;
+        read.expect("the session ends").expect("it ends in order");
+        said
+    }
+
+    /// Waits until the session has ended, though nobody reads what it says.
+    pub async fn ends_unheard(self) {
+        let ended = tokio::time::timeout(PATIENCE, self.session).await;
+        ended.expect("the session ends").expect("it does not panic");
+    }
+}

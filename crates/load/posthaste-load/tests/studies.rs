@@ -1,0 +1,40 @@
+//! `study` refuses what could only be a run of errors, before it fills or writes anything.
+
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+
+use posthaste_load_null_server::{Faults, start};
+
+/// The exit code and the error of a study that is refused, and whether it left a folder.
+fn refused(words: &[&str]) -> (Option<i32>, String, bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let done = Command::new(env!("CARGO_BIN_EXE_posthaste-load"))
+        .arg("study")
+        .args(words)
+        .args(["--out", out.to_str().unwrap()])
+        .output()
+        .unwrap();
+    (done.status.code(), String::from_utf8(done.stderr).unwrap(), out.exists())
+}
+
+#[test]
+fn a_running_server_that_lacks_what_a_study_needs_is_refused() {
+    let at = start(Faults::default()).unwrap();
+    let imap = format!("A=imap://{}", at.imap);
+    let cases = [
+        (vec!["pop3", "--quick", "--server", &imap], "add pop3://HOST:PORT"),
+        (vec!["koka", "--shortest"], "take --quick"),
+        (vec!["compare", "--quick", "--server", "A=imap://127.0.0.1:1,agent=h:1"], "--token-file"),
+    ];
+    for (words, remedy) in cases {
+        let (code, said, wrote) = refused(&words);
+        assert_eq!((code, wrote), (Some(2), false), "{words:?}: {said}");
+        assert!(said.contains(remedy), "{words:?}: {said}");
+    }
+    let smtp = format!("A=imap://{}", at.lmtp);
+    let (code, said, _) = refused(&["compare", "--quick", "--server", &smtp]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("imap"), "{said}");
+}

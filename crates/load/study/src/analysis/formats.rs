@@ -1,0 +1,424 @@
+//! Seed 002's tables: what each form of storing mail costs. A column for each arm and server, and
+//! the article's figures beside ours as ratios to `mime`.
+//!
+//! A cell is the median over the rounds, with the least and the greatest.
+
+use posthaste_load_results::{
+    Analysis, Bar, BarChart, BarRow, Counted, Offered, RunResult, ServerCost, Table,
+};
+
+use super::operations::cpu_us;
+use super::spread::{Spread, shown, spread};
+use super::{Points, figure};
+
+/// The arm that others are compared with: the article's cheapest.
+const CHEAPEST: &str = "mime";
+/// The arm whose mail servers of others get, too.
+const PEERS_MAIL: &str = "only MIME";
+/// The article's mean CPU by arm, in percent of its machine.
+const ARTICLE_CPU: [(&str, f64); 3] = [("mime", 46.5), ("rich", 65.3), ("keep", 63.85)];
+/// The arms with items made at delivery, and the same without. The article: over 10 % less.
+const WITH_ITEMS: [(&str, &str); 2] = [("rich + items", "rich"), ("keep + items", "keep")];
+
+/// A figure of a run.
+type Of<'a> = &'a dyn Fn(&RunResult) -> Option<f64>;
+
+/// All of it.
+pub fn analyse(points: Points) -> Analysis {
+    let mut analysis = Analysis::default();
+    for workload in points.workloads() {
+        let column = Columns { points, workload };
+        analysis.tables.extend([
+            column.transactions(),
+            column.cpu(),
+            column.roles(),
+            column.memory(),
+            column.times(),
+        ]);
+        analysis.charts.extend([column.cpu_chart(), column.roles_chart(), column.times_chart()]);
+        analysis.findings.extend(column.findings());
+    }
+    analysis
+}
+
+/// The servers and arms of one workload.
+#[derive(Clone, Copy)]
+struct Columns<'a> {
+    points: Points<'a>,
+    workload: &'a str,
+}
+
+/// The arm in a server's name: `new: mime` is `mime`.
+fn arm(server: &str) -> &str {
+    server.rsplit_once(": ").map_or(server, |(_, arm)| arm)
+}
+
+/// The server in the arm that a server is compared with: the same build's.
+fn beside(server: &str, arm: &str) -> String {
+    server.rsplit_once(": ").map_or(arm.to_owned(), |(build, _)| format!("{build}: {arm}"))
+}
+
+impl<'a> Columns<'a> {
+    fn servers(self) -> impl Iterator<Item = &'a str> {
+        self.points.servers()
+    }
+
+    fn value(self, server: &str, of: Of) -> Option<Spread> {
+        spread(self.points, server, |p| p.workload == self.workload, of)
+    }
+
+    fn table(self, title: &str, rows: Vec<Vec<String>>) -> Table {
+        let mut head = vec![self.workload.to_owned()];
+        head.extend(self.servers().map(str::to_owned));
+        Table { title: format!("{title}, {}", self.workload), head, rows }
+    }
+
+    fn row(self, name: &str, of: Of) -> Vec<String> {
+        let mut row = vec![name.to_owned()];
+        row.extend(self.servers().map(|server| shown(self.value(server, of))));
+        row
+    }
+
+    /// How a median compares with that of `mime` in the same build.
+    fn ratio(self, server: &str, to: &str, of: Of) -> Option<f64> {
+        let own = self.value(server, of)?;
+        let other = self.value(&beside(server, to), of)?;
+        (other.median > 0.0).then(|| own.median / other.median)
+    }
+
+    fn ratios(self, name: &str, of: Of) -> Vec<String> {
+        let mut row = vec![name.to_owned()];
+        let ratio = |server: &str| match arm(server) == server && server == PEERS_MAIL {
+            // Another mail: its cost is not compared.
+            true => None,
+            false => self.ratio(server, CHEAPEST, of).filter(|_| article_or_items(arm(server))),
+        };
+        row.extend(self.servers().map(|server| ratio(server).map_or("–".into(), figure)));
+        row
+    }
+
+    fn article(self, name: &str, of: fn(f64) -> f64) -> Vec<String> {
+        let mut row = vec![name.to_owned()];
+        let known = |server: &str| ARTICLE_CPU.iter().find(|(name, _)| *name == arm(server));
+        row.extend(
+            self.servers().map(|server| known(server).map_or("–".into(), |(_, cpu)| figure(of(*cpu)))),
+        );
+        row
+    }
+
+    /// Names of the runs' transactions, in order.
+    fn names(self) -> Vec<&'a str> {
+        let mut names: Vec<&str> = Vec::new();
+        for (_, run) in self.points.measured().filter(|(p, _)| p.workload == self.workload) {
+            for transaction in &run.transactions {
+                if !names.contains(&transaction.name.as_str()) {
+                    names.push(&transaction.name);
+                }
+            }
+        }
+        names
+    }
+
+    fn transactions(self) -> Table {
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        for name in self.names() {
+            let shown = match name {
+                "(arrival)" => "mail delivered here",
+                "(routed)" => "mail for the other server",
+                name => name,
+            };
+            rows.push(self.row(shown, &|run| transaction(run, name).map(|t| t.count as f64)));
+        }
+        rows.push(self.row("taken by the other server", &|run| {
+            run.settings.get("messages taken by the other server")?.parse().ok()
+        }));
+        self.table("Transactions and mail routed in the window", rows)
+    }
+
+    fn cpu(self) -> Table {
+        let percent: Of = &|run| Some(run.server.as_ref()?.cpu_percent);
+        let each: Of = &cpu_us;
+        let rows = vec![
+            self.row("CPU of the server, % of the machine", percent),
+            self.ratios("÷ mime", percent),
+            self.row("CPU for each action, µs", each),
+            self.ratios("÷ mime", each),
+            self.article("the article's CPU, %", |cpu| cpu),
+            self.article("the article's ÷ mime", |cpu| cpu / ARTICLE_CPU[0].1),
+            self.row("conversions of rich mail for each action", &|run| {
+                let conversions = counted(run)?.total().conversions;
+                (run.total.count > 0).then(|| conversions as f64 / run.total.count as f64)
+            }),
+            self.row("CPU of the generator ÷ the server's", &|run| run.generator.share_of_server),
+        ];
+        self.table("CPU", rows)
+    }
+
+    /// A row for each arm and server.
+    fn cpu_chart(self) -> BarChart {
+        let row = |server: &str| {
+            let value = self.value(server, &|run| Some(run.server.as_ref()?.cpu_percent))?;
+            let bar = Bar { parts: vec![(0, value.median)], note: format!("{} %", value.show()) };
+            Some(BarRow { name: server.to_owned(), bars: vec![bar] })
+        };
+        BarChart {
+            title: format!("CPU, {}", self.workload),
+            x: "CPU of the server (% of the machine)".into(),
+            series: vec!["CPU".into()],
+            rows: self.servers().filter_map(row).collect(),
+        }
+    }
+
+    /// A row for each arm and server, its parts the roles.
+    fn roles_chart(self) -> BarChart {
+        let series = self.role_names();
+        let row = |server: &str| {
+            let part = |(at, role): (usize, &String)| Some((at, self.minutes(server, role)?.median));
+            let parts: Vec<(usize, f64)> = series.iter().enumerate().filter_map(part).collect();
+            let all = parts.iter().map(|(_, minutes)| minutes).sum();
+            let bar = Bar { note: format!("{} min", figure(all)), parts };
+            (!bar.parts.is_empty()).then(|| BarRow { name: server.to_owned(), bars: vec![bar] })
+        };
+        BarChart {
+            title: format!("CPU minutes by role, {}", self.workload),
+            x: "CPU minutes in the window".into(),
+            rows: self.servers().filter_map(row).collect(),
+            series,
+        }
+    }
+
+    /// A row for each user action, with a bar for each arm and server.
+    fn times_chart(self) -> BarChart {
+        let bar = |name: &str, (at, server): (usize, &str)| {
+            let mean: Of = &|run| transaction(run, name).filter(|t| t.count > 0).map(|t| t.mean_ms);
+            let value = self.value(server, mean)?;
+            Some(Bar { parts: vec![(at, value.median)], note: figure(value.median) })
+        };
+        let row = |name: &str| BarRow {
+            name: name.to_owned(),
+            bars: self.servers().enumerate().filter_map(|column| bar(name, column)).collect(),
+        };
+        BarChart {
+            title: format!("Mean response time of each user action, {}", self.workload),
+            x: "response time (ms)".into(),
+            series: self.servers().map(str::to_owned).collect(),
+            rows: self.names().into_iter().filter(|name| !name.starts_with('(')).map(row).collect(),
+        }
+    }
+
+    fn role_names(self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for (_, run) in self.points.measured().filter(|(p, _)| p.workload == self.workload) {
+            for (name, _) in roles(run).into_iter().filter(|(_, minutes)| *minutes > 0.0) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        names.sort();
+        names
+    }
+
+    /// CPU minutes of a role on a server.
+    fn minutes(self, server: &str, role: &str) -> Option<Spread> {
+        self.value(server, &|run| minutes(run, role))
+    }
+
+    fn roles(self) -> Table {
+        let row = |role: &String| self.row(role, &|run| minutes(run, role));
+        let mut rows: Vec<Vec<String>> = self.role_names().iter().map(row).collect();
+        rows.push(self.row("all, by the system's account", &|run| {
+            run.server.as_ref().map(|s| (s.cpu_user_s + s.cpu_system_s) / 60.0)
+        }));
+        self.table("CPU minutes by role in the window", rows)
+    }
+
+    fn memory(self) -> Table {
+        let row = |name: &str, of: fn(&ServerCost) -> &Offered<u64>| {
+            self.row(name, &move |run| Some(*of(run.server.as_ref()?).value()? as f64 / 1e6))
+        };
+        let rows = vec![
+            row("set size, mean", |s| &s.pss_mean_bytes),
+            row("set size, highest", |s| &s.pss_max_bytes),
+            row("the same without pages of files", |s| &s.pss_own_max_bytes),
+        ];
+        self.table("Memory (MB)", rows)
+    }
+
+    fn times(self) -> Table {
+        let names = self.names().into_iter().filter(|name| !name.starts_with('('));
+        let mut rows: Vec<Vec<String>> = names
+            .map(|name| {
+                self.row(name, &|run| transaction(run, name).filter(|t| t.count > 0).map(|t| t.mean_ms))
+            })
+            .collect();
+        rows.push(self.row("all", &|run| Some(run.total.mean_ms)));
+        self.table("Mean response time of each user action (ms)", rows)
+    }
+
+    fn findings(self) -> Vec<String> {
+        let mut said = Vec::new();
+        let cheapest: Vec<&str> = self.servers().filter(|server| arm(server) == CHEAPEST).collect();
+        for mime in cheapest {
+            let build = |name: &str| beside(mime, name);
+            let mut parts = Vec::new();
+            let mut dearer = true;
+            for (name, cpu) in ARTICLE_CPU.iter().skip(1) {
+                let Some(ratio) = self.ratio(&build(name), CHEAPEST, &cpu_us) else { continue };
+                dearer &= ratio > 1.0;
+                parts.push(format!(
+                    "{} {} × (the article: {} ×)",
+                    build(name),
+                    figure(ratio),
+                    figure(cpu / ARTICLE_CPU[0].1)
+                ));
+            }
+            if !parts.is_empty() {
+                let order = if dearer { "the article's order" } else { "not the article's order" };
+                said.push(format!(
+                    "{}: CPU for each action, {mime} as 1: {}: {order}",
+                    self.workload,
+                    parts.join(", ")
+                ));
+            }
+            for (with, without) in WITH_ITEMS {
+                let Some(ratio) = self.ratio(&build(with), without, &cpu_us) else { continue };
+                let percent = (ratio - 1.0) * 100.0;
+                let (much, how) = (figure(percent.abs()), if percent < 0.0 { "less" } else { "more" });
+                said.push(format!(
+                    "{}: items made at delivery: {} takes {much} % {how} CPU than {without} (the article: over 10 % \
+                     less)",
+                    self.workload,
+                    build(with)
+                ));
+            }
+        }
+        let own = self.servers().find(|server| arm(server) == PEERS_MAIL);
+        if let Some(own) = own.and_then(|own| self.value(own, &cpu_us)).filter(|own| own.median > 0.0) {
+            let is_peer = |server: &&str| arm(server) == *server && !is_arm(server);
+            for peer in self.servers().filter(is_peer) {
+                let Some(other) = self.value(peer, &cpu_us) else { continue };
+                said.push(format!(
+                    "{}: with MIME mail alone {peer} takes {} × the CPU for each action",
+                    self.workload,
+                    figure(other.median / own.median)
+                ));
+            }
+        }
+        said
+    }
+}
+
+fn article_or_items(arm: &str) -> bool {
+    ARTICLE_CPU.iter().any(|(name, _)| *name == arm) || WITH_ITEMS.iter().any(|(name, _)| *name == arm)
+}
+
+fn is_arm(name: &str) -> bool {
+    article_or_items(name) || name == PEERS_MAIL
+}
+
+fn transaction<'r>(run: &'r RunResult, name: &str) -> Option<&'r posthaste_load_results::Summary> {
+    run.transactions.iter().find(|t| t.name == name).map(|t| &t.summary)
+}
+
+fn counted(run: &RunResult) -> Option<&Counted> {
+    run.counted.as_ref()?.value()
+}
+
+/// CPU minutes by role. Posthaste counts them by protocol, and its writing thread works for all.
+/// Other servers have a program for each role.
+fn roles(run: &RunResult) -> Vec<(String, f64)> {
+    let Some(counted) = counted(run) else {
+        let programs = run.server.iter().flat_map(|server| &server.roles);
+        return programs.map(|role| (role.name.clone(), role.cpu_s / 60.0)).collect();
+    };
+    let mut roles: Vec<(String, f64)> = Vec::new();
+    let mut add = |name: String, seconds: f64| match roles.iter_mut().find(|(known, _)| *known == name) {
+        Some((_, minutes)) => *minutes += seconds / 60.0,
+        None => roles.push((name, seconds / 60.0)),
+    };
+    for command in &counted.commands {
+        let name = match command.protocol.as_str() {
+            "imap" | "pop3" => format!("{} sessions", command.protocol.to_uppercase()),
+            "lmtp" | "smtp" | "submission" | "queue" => "router".to_owned(),
+            "index" => "search index".to_owned(),
+            _ => "background".to_owned(),
+        };
+        add(name, command.amounts.cpu_ns as f64 / 1e9);
+    }
+    for thread in counted.threads.iter().filter(|thread| is_of_the_store(&thread.role)) {
+        add(format!("store ({})", thread.role), thread.cpu_s);
+    }
+    roles
+}
+
+/// CPU minutes of one role.
+fn minutes(run: &RunResult, role: &str) -> Option<f64> {
+    let mine = roles(run).into_iter().filter(|(name, _)| name == role).map(|(_, minutes)| minutes);
+    Some(mine.sum::<f64>()).filter(|minutes| *minutes > 0.0)
+}
+
+/// Threads that work for all sessions. The others run sessions, which are counted by command.
+fn is_of_the_store(role: &str) -> bool {
+    role.contains("writer") || role.contains("store") || role.contains("sync")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::operations::tests::run;
+    use posthaste_load_results::{ServerFacts, StudyPoint};
+    use std::collections::BTreeMap;
+
+    fn point(server: &str, round: u32, cpu_s: f64) -> StudyPoint {
+        StudyPoint {
+            server: server.into(),
+            at: BTreeMap::new(),
+            workload: "oe6-busy".into(),
+            round,
+            run: Ok(Box::new(run(cpu_s, 1000))),
+        }
+    }
+
+    #[test]
+    fn arms_are_compared_with_mime_and_with_the_article() {
+        let arms = [
+            ("mime", 1.0),
+            ("rich", 1.5),
+            ("keep", 1.4),
+            ("rich + items", 1.2),
+            ("only MIME", 0.9),
+            ("Dovecot", 1.8),
+        ];
+        let servers: Vec<ServerFacts> = arms
+            .iter()
+            .map(|(name, _)| ServerFacts { name: (*name).into(), ..ServerFacts::default() })
+            .collect();
+        let points: Vec<StudyPoint> = (0..3)
+            .flat_map(|round| {
+                arms.iter().map(move |(name, cpu)| point(name, round, cpu * (1.0 + f64::from(round) / 100.0)))
+            })
+            .collect();
+        let analysis = analyse(Points { servers: &servers, points: &points });
+        let said = analysis.findings.join("\n");
+        assert!(
+            said.contains("rich 1.50 × (the article: 1.40 ×), keep 1.40 × (the article: 1.37 ×)"),
+            "{said}"
+        );
+        assert!(said.contains(": the article's order"), "{said}");
+        assert!(said.contains("rich + items takes 20.0 % less CPU than rich"), "{said}");
+        assert!(said.contains("Dovecot takes 2.00 × the CPU"), "{said}");
+        let cpu = &analysis.tables[1];
+        assert_eq!(cpu.head[1..], arms.map(|(name, _)| name.to_owned()));
+        assert_eq!(cpu.rows[2][1], "1,010 (1,000–1,020)");
+        assert_eq!(cpu.rows[3][1..], ["1.00", "1.50", "1.40", "1.20", "–", "–"].map(str::to_owned));
+        assert_eq!(cpu.rows[5][1..4], ["1.00", "1.40", "1.37"].map(str::to_owned));
+        assert_eq!(analysis.tables[2].rows.last().unwrap()[1], "0.0168 (0.0167–0.0170)");
+    }
+
+    #[test]
+    fn two_builds_are_each_compared_with_their_own_arms() {
+        assert_eq!((arm("new: keep"), beside("new: keep", "mime")), ("keep", "new: mime".to_owned()));
+        assert_eq!((arm("keep"), beside("keep", "mime")), ("keep", "mime".to_owned()));
+    }
+}

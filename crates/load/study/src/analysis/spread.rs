@@ -1,0 +1,121 @@
+//! A value over the rounds of a study: its median, with the least and the greatest.
+
+use posthaste_load_results::{RunResult, StudyPoint};
+
+use super::{Points, figure, median};
+
+/// The value of one thing on one server: least, median and greatest of the rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spread {
+    pub(super) least: f64,
+    pub(super) median: f64,
+    pub(super) greatest: f64,
+}
+
+impl Spread {
+    pub(super) fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.retain(|value| value.is_finite());
+        values.sort_by(f64::total_cmp);
+        let (least, greatest) = (*values.first()?, *values.last()?);
+        Some(Self { least, median: median(&values)?, greatest })
+    }
+
+    pub(super) fn show(self) -> String {
+        let (least, middle, greatest) = (figure(self.least), figure(self.median), figure(self.greatest));
+        match least == greatest {
+            true => middle,
+            false => format!("{middle} ({least}–{greatest})"),
+        }
+    }
+}
+
+/// A cell of a table.
+pub(super) fn shown(value: Option<Spread>) -> String {
+    value.map_or("–".into(), Spread::show)
+}
+
+/// The value over the rounds of one server's points that are wanted.
+pub(super) fn spread(
+    points: Points,
+    server: &str,
+    wanted: impl Fn(&StudyPoint) -> bool,
+    of: impl Fn(&RunResult) -> Option<f64>,
+) -> Option<Spread> {
+    let mine = points.measured().filter(|(p, _)| p.server == server && wanted(p));
+    Spread::of(mine.filter_map(|(_, run)| of(run)).collect())
+}
+
+/// One point on one server, in all rounds.
+#[derive(Clone)]
+pub(super) struct Place<'a> {
+    /// The point, of the first round in which it was measured.
+    pub(super) point: &'a StudyPoint,
+    /// Its runs.
+    pub(super) runs: Vec<&'a RunResult>,
+}
+
+impl Place<'_> {
+    /// The value over the rounds.
+    pub(super) fn value(&self, of: impl Fn(&RunResult) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.runs.iter().filter_map(|run| of(run)).collect())
+    }
+
+    /// The same as a cell of a table.
+    pub(super) fn cell(&self, of: impl Fn(&RunResult) -> Option<f64>) -> String {
+        shown(self.value(of))
+    }
+
+    /// Virtual users: the median, where load was raised in each round.
+    pub(super) fn clients(&self) -> f64 {
+        self.value(|run| Some(f64::from(run.clients))).map_or(0.0, |clients| clients.median)
+    }
+}
+
+impl<'a> Points<'a> {
+    /// The points that were measured, each with all its rounds, in the order of the first round.
+    pub(super) fn places(self) -> Vec<Place<'a>> {
+        let mut places: Vec<Place> = Vec::new();
+        for (point, run) in self.measured() {
+            let same =
+                |p: &StudyPoint| p.server == point.server && p.workload == point.workload && p.at == point.at;
+            match places.iter_mut().find(|place| same(place.point)) {
+                Some(place) => place.runs.push(run),
+                None => places.push(Place { point, runs: vec![run] }),
+            }
+        }
+        places
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::operations::tests::run;
+    use super::*;
+
+    #[test]
+    fn a_cell_is_the_median_with_least_and_greatest() {
+        let shown = |values: &[f64]| shown(Spread::of(values.to_vec()));
+        assert_eq!(shown(&[3.0, 1.0, 2.0]), "2.00 (1.00–3.00)");
+        assert_eq!(shown(&[1.0, 1.0001]), "1.00");
+        assert_eq!(shown(&[f64::NAN]), "–");
+        assert_eq!(shown(&[]), "–");
+    }
+
+    #[test]
+    fn rounds_of_a_point_are_one_place() {
+        let point = |server: &str, round: u32, count: u64| StudyPoint {
+            server: server.into(),
+            at: std::collections::BTreeMap::new(),
+            workload: "w".into(),
+            round,
+            run: Ok(Box::new(run(1.0, count))),
+        };
+        let points = [point("A", 0, 10), point("B", 0, 5), point("B", 1, 6), point("A", 1, 30)];
+        let places = Points { servers: &[], points: &points }.places();
+        let rows: Vec<(&str, String)> = places
+            .iter()
+            .map(|p| (p.point.server.as_str(), p.cell(|run| Some(run.total.count as f64))))
+            .collect();
+        assert_eq!(rows, [("A", "20.0 (10.0–30.0)".to_owned()), ("B", "5.50 (5.00–6.00)".to_owned())]);
+    }
+}

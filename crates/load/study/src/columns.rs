@@ -1,0 +1,54 @@
+//! The columns of a study: each server, and each Posthaste in every arm.
+
+use std::path::PathBuf;
+
+use crate::arms::{Arm, InArm};
+use crate::file::Study;
+use crate::server::Which;
+
+/// The servers of a study: each Posthaste in every arm, others as they are.
+pub fn expand(study: &Study, servers: &[Which]) -> Vec<Which> {
+    if study.arms.is_empty() {
+        return servers.to_vec();
+    }
+    let ours = |which: &&Which| matches!(which, Which::Posthaste | Which::Build(_));
+    let several = servers.iter().filter(ours).count() > 1;
+    let in_arms = |which: &Which, program: Option<PathBuf>| {
+        let name = |arm: &Arm| match several {
+            true => format!("{}: {}", which.name(), arm.name),
+            false => arm.name.clone(),
+        };
+        let arm =
+            |arm: &Arm| Which::Arm(InArm { name: name(arm), program: program.clone(), arm: arm.clone() });
+        study.arms.iter().map(arm).collect::<Vec<_>>()
+    };
+    servers
+        .iter()
+        .flat_map(|which| match which {
+            Which::Posthaste => in_arms(which, None),
+            Which::Build(build) => in_arms(which, Some(build.program.clone())),
+            other => vec![other.clone()],
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Length, load};
+
+    #[test]
+    fn every_posthaste_has_all_arms_and_others_one_column() {
+        let study = load("storage-format", Length::Quick).unwrap();
+        let servers: Vec<Which> = ["posthaste", "dovecot"].iter().map(|name| name.parse().unwrap()).collect();
+        let names = |servers: &[Which]| {
+            expand(&study, servers).iter().map(|w| w.name().to_owned()).collect::<Vec<_>>()
+        };
+        let arms = ["mime", "rich", "keep", "rich + items", "keep + items", "only MIME"];
+        assert_eq!(names(&servers), [&arms[..], &["Dovecot"]].concat());
+        let two: Vec<Which> = ["posthaste", "new=./posthaste"].map(|s| s.parse().unwrap()).into();
+        assert_eq!(names(&two)[6], "new: mime");
+        let koka = load("koka", Length::Quick).unwrap();
+        assert_eq!(expand(&koka, &servers), servers);
+    }
+}

@@ -1,0 +1,183 @@
+//! The filled store is put back before each point: every point of every server begins with the same
+//! mail, and with a server that was just started.
+//!
+//! A server is filled once and stopped, and its folder is set aside. Before each point a copy of
+//! that folder takes the place of the one that was measured in. One server runs at a time, and the
+//! servers take turns at each point, round after round, as in [`super::turns`].
+
+use std::fs;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+
+use posthaste_load_drive::{Accounts, interrupt};
+use posthaste_load_results::ServerFacts;
+
+use super::point::Place;
+use super::work::Work;
+use crate::plan::Stage;
+use crate::server::{Which, output};
+
+/// A server that takes part.
+struct Player<'a> {
+    which: &'a Which,
+    folder: PathBuf,
+    facts: Option<ServerFacts>,
+    /// Why nothing of it can be measured.
+    failed: Option<String>,
+}
+
+impl Player<'_> {
+    /// A server that already runs is measured as it is.
+    fn is_ours_to_stop(&self) -> bool {
+        !matches!(self.which, Which::Running(_))
+    }
+
+    /// Where its filled store is kept.
+    fn filled(&self) -> PathBuf {
+        let mut name = self.folder.file_name().unwrap_or_default().to_owned();
+        name.push(".filled");
+        self.folder.with_file_name(name)
+    }
+}
+
+/// Measures all points on all servers, in turn.
+///
+/// # Errors
+/// The study's accounts cannot be named. What goes wrong with one server is recorded with its
+/// points.
+pub(super) fn one_at_a_time(work: &mut Work) -> Result<Vec<ServerFacts>, String> {
+    let accounts = work.accounts()?;
+    let options = work.options;
+    let plan = work.plan;
+    let mut players: Vec<Player> = options
+        .servers
+        .iter()
+        .enumerate()
+        .map(|(n, which)| Player { which, folder: work.folder(n, which), facts: None, failed: None })
+        .collect();
+    for player in &mut players {
+        work.interrupted |= interrupt::happened();
+        if work.interrupted {
+            break;
+        }
+        if let Err(why) = fill(work, player, &accounts) {
+            let why = format!("{}: {why}", player.which.name());
+            for stage in &plan.stages {
+                work.not_measured(player.which, stage, &why);
+            }
+            player.failed = Some(why);
+        }
+    }
+    for round in 0..work.study.rounds {
+        for stage in &plan.stages {
+            for number in 0..stage.points.len() {
+                let place = Place { stage, number, round };
+                take_turns(work, &players, place, &accounts);
+            }
+        }
+    }
+    let finished = players.into_iter().map(|mut player| {
+        if work.study.simulate.is_some()
+            && player.is_ours_to_stop()
+            && let Err(why) = copy(&player.filled(), &player.folder)
+        {
+            work.say(&why);
+        } else if let Some(facts) = &mut player.facts {
+            facts.simulated = work.simulated(player.which, &player.folder, &accounts);
+        }
+        work.clear(&player.folder);
+        work.clear(&player.filled());
+        let why = player.failed.unwrap_or_default();
+        let name = player.which.name().into();
+        player.facts.unwrap_or(ServerFacts { name, version: why, ..ServerFacts::default() })
+    });
+    Ok(finished.collect())
+}
+
+/// Fills a server, stops it, and sets its folder aside.
+fn fill(work: &mut Work, player: &mut Player, accounts: &[Accounts]) -> Result<(), String> {
+    work.say(&format!("starting {}", player.which.name()));
+    let plain = Stage::default();
+    let instance = work.start(player.which, &player.folder, &plain, accounts)?;
+    work.fill(player.which, &instance, accounts)?;
+    player.facts = Some(instance.facts.clone());
+    drop(instance);
+    if player.is_ours_to_stop() {
+        let filled = player.filled();
+        if filled.exists() {
+            fs::remove_dir_all(&filled).map_err(|e| format!("{}: {e}", filled.display()))?;
+        }
+        fs::rename(&player.folder, &filled).map_err(|e| format!("{}: {e}", filled.display()))?;
+    }
+    Ok(())
+}
+
+/// One point on all servers. Another server begins in each round.
+fn take_turns(work: &mut Work, players: &[Player], place: Place, accounts: &[Accounts]) {
+    let first = place.round as usize;
+    for turn in 0..players.len() {
+        let Some(player) = players.get((first + turn) % players.len()) else { continue };
+        work.interrupted |= interrupt::happened();
+        if work.interrupted {
+            return;
+        }
+        if player.failed.is_some() {
+            continue;
+        }
+        let started = match player.is_ours_to_stop() {
+            true => copy(&player.filled(), &player.folder),
+            false => Ok(()),
+        };
+        let started = started.and_then(|()| work.start(player.which, &player.folder, place.stage, accounts));
+        match started {
+            Ok(instance) => {
+                work.point(player.which, place, &instance, accounts);
+                drop(instance);
+                if player.is_ours_to_stop() {
+                    work.clear(&player.folder);
+                }
+            }
+            Err(why) => {
+                let point = place.stage.points.get(place.number).cloned();
+                let only = Stage { points: point.into_iter().collect(), ..*place.stage };
+                work.not_measured(player.which, &only, &why);
+            }
+        }
+    }
+}
+
+/// Makes a folder a copy of another one, with owners, times and holes, and waits until it is on the
+/// disk. So no server is measured while the copy is written.
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    if to.exists() {
+        fs::remove_dir_all(to).map_err(|e| format!("{}: {e}", to.display()))?;
+    }
+    let [source, target] = [from, to].map(|path| path.display().to_string());
+    output(&["cp", "-a", "--reflink=auto", "--", &source, &target])?;
+    let folder = fs::File::open(to).map_err(|e| format!("{target}: {e}"))?;
+    // SAFETY: a descriptor that is open; nothing in memory is touched.
+    match unsafe { libc::syncfs(folder.as_raw_fd()) } {
+        0 => Ok(()),
+        _ => Err(format!("{target}: {}", std::io::Error::last_os_error())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_the_filled_one_again() {
+        let work = tempfile::tempdir().unwrap();
+        let (filled, folder) = (work.path().join("a.filled"), work.path().join("a"));
+        fs::create_dir_all(filled.join("mail")).unwrap();
+        fs::write(filled.join("mail/1"), "one").unwrap();
+        copy(&filled, &folder).unwrap();
+        fs::write(folder.join("mail/1"), "changed").unwrap();
+        fs::write(folder.join("mail/2"), "more").unwrap();
+        copy(&filled, &folder).unwrap();
+        assert_eq!(fs::read_to_string(folder.join("mail/1")).unwrap(), "one");
+        assert!(!folder.join("mail/2").exists());
+        assert!(copy(&work.path().join("missing"), &folder).is_err());
+    }
+}
