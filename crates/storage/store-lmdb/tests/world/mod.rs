@@ -371,7 +371,7 @@ impl World {
             let uid = commit.head.uid_next;
             commit.head.uid_next = uid.next().unwrap();
             let old = message.row;
-            let row = Row::new(uid, old.size(), old.date(), old.flags(), commit.head.modseq);
+            let row = Row::new(uid, old.stored_size(), old.date(), old.flags(), commit.head.modseq);
             let content = Content::CopyOf { mailbox: from, uid: old.uid() };
             commit.appended.push(NewMessage { row, body: message.body, saved: 1_700_000_002, content });
         }
