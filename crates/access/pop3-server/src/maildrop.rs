@@ -92,7 +92,8 @@ impl Marks {
 }
 
 impl Maildrop {
-    /// An INBOX as it is now.
+    /// An INBOX as it is now. The rows have the sizes that clients see
+    /// ([`posthaste_store::Mailbox::sized`]).
     pub fn new(view: Arc<View>, validity: UidValidity) -> Self {
         Self { view, validity: hex(validity.value()), marks: Marks::default() }
     }
@@ -100,7 +101,7 @@ impl Maildrop {
     /// Messages and octets, without those that are marked (RFC 1939 §5).
     pub fn stat(&self) -> (u32, u64) {
         let counts = self.view.counts();
-        (counts.messages - self.marks.messages, counts.bytes - self.marks.octets)
+        (counts.messages - self.marks.messages, counts.octets() - self.marks.octets)
     }
 
     /// The row of a message that is there and is not marked.

@@ -33,8 +33,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use posthaste_directory::{Format, FormatSettings, Network};
+use posthaste_directory::{Format, FormatSettings, Network, Precompute};
 use posthaste_net::SocketAddress;
+use posthaste_store::Row;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
@@ -156,6 +157,7 @@ pub struct StoreConfig {
     pub index_map: ByteSize,
     pub format: Format,
     pub keep_original: bool,
+    pub precompute: Precompute,
 }
 
 impl StoreConfig {
@@ -324,6 +326,8 @@ impl Config {
             ("search.index", self.search.index != running.search.index),
             ("store.cache", self.store.cache != running.store.cache),
             ("store.index_map", self.store.index_map != running.store.index_map),
+            ("store.format", self.store.format_settings() != running.store.format_settings()),
+            ("store.precompute", self.store.precompute != running.store.precompute),
             ("log.format", self.log.format != running.log.format),
             ("log.long_polls", self.log.long_polls != running.log.long_polls),
         ];
@@ -354,8 +358,8 @@ impl Config {
         self.limits.check_accounts()?;
         // "auto" is no larger than the budgets that are set.
         let size = self.limits.message_len();
-        if size == 0 || size > u64::from(u32::MAX) {
-            return Err("`limits.message_size` must be more than 0 and less than 4 GiB".into());
+        if size == 0 || size >= u64::from(Row::WITHOUT_ITEMS) {
+            return Err("`limits.message_size` must be more than 0 and less than 3.75 GiB".into());
         }
         let limits = &self.limits;
         let is_auto = limits.message_size == Auto::Auto;
@@ -545,6 +549,9 @@ mod tests {
         let slow = error("[limits]\naccount_sent_per_hour = \"1 MiB\"");
         assert!(slow.contains("at least 64 MiB, or 0 for no limit"), "{slow}");
         assert!(error("[s3]\ntimeout = \"1 ms\"").contains("at least 1 s"));
-        assert!(error("[limits]\nmessage_size = \"9 GiB\"").contains("less than 4 GiB"));
+        assert!(error("[limits]\nmessage_size = \"9 GiB\"").contains("less than 3.75 GiB"));
+        assert!(error("[store]\nprecompute = \"always\"").contains("`delivery`, `first-fetch`"));
+        let lazy = parse("[store]\nprecompute = \"first-fetch\"").unwrap().store.precompute;
+        assert_eq!(lazy, Precompute::FirstFetch);
     }
 }

@@ -179,7 +179,7 @@ async fn open(
     let store_options = StoreOptions {
         cache_bytes: cache_bytes - served_bytes,
         served_bytes,
-        serve: Arc::new(Conversions::new(summaries.clone())),
+        serve: Arc::new(Conversions::new(summaries.clone()).with_precompute(config.store.precompute)),
         folder_messages_max: (limits.folder_messages_max > 0).then_some(limits.folder_messages_max),
         ..StoreOptions::default()
     };
@@ -192,6 +192,7 @@ async fn open(
         quota: Quota { bytes: limit(limits.account_size.as_u64()), messages: limit(limits.account_messages) },
         folder_messages_warn: limits.folder_messages_warn,
         format: config.store.format_settings(),
+        precompute: config.store.precompute,
     };
     let delivery = Delivery::new(store.clone(), Arc::clone(&directory), options)
         .with_summaries(summaries)

@@ -140,9 +140,26 @@ fn by_pop3(server: &Server, user: &str) -> (usize, Vec<u8>) {
 /// holds after `kill -9`, after a rebuild of the index, and in another process.
 #[test]
 fn every_protocol_and_process_sees_one_message() {
+    sees_one_message("delivery");
+}
+
+/// The same, where the items of the message are made at the first request, and at each.
+#[test]
+fn every_protocol_and_process_sees_a_message_without_items() {
+    sees_one_message("first-fetch");
+    sees_one_message("never");
+}
+
+/// A server whose items of rich mail are made then.
+fn precomputing(dir: &std::path::Path, precompute: &str) -> ServerBuilder {
+    let settings = format!("[store]\nprecompute = \"{precompute}\"\n");
+    builder().data(dir.join("data")).settings(&dir.join("posthaste.toml"), settings)
+}
+
+fn sees_one_message(precompute: &str) {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let server = builder().data(&data).start();
+    let server = precomputing(dir.path(), precompute).start();
     server.add_account(ANA, PASSWORD);
     send(&server, "lmtp", &[ANA], &samples::mail(&samples::note()));
     let mut first = None;
@@ -172,8 +189,65 @@ fn every_protocol_and_process_sees_one_message() {
         }
         let checked = command(&data, &["check"]);
         assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
-        server = Some(builder().data(&data).start());
+        server = Some(precomputing(dir.path(), precompute).start());
     }
+}
+
+/// `convert --items` beside a server makes each item once. `kill -9` in the middle of it, and of
+/// the server, loses nothing: clients see the same, the store is whole, and the next run goes on.
+#[test]
+fn missing_items_are_made_beside_a_server_and_after_kills() {
+    const MESSAGES: usize = 40;
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = precomputing(dir.path(), "never").start();
+    server.add_account(ANA, PASSWORD);
+    for n in 0..MESSAGES {
+        let note = String::from_utf8(samples::mail(&samples::note())).unwrap();
+        send(&server, "lmtp", &[ANA], format!("X-Number: {n}\r\n{note}").as_bytes());
+    }
+    let items = |args: &[&str]| {
+        let run = command(&data, &[&["convert", ANA, "--items"], args].concat());
+        let said = String::from_utf8_lossy(&run.stdout).into_owned();
+        assert!(run.status.success(), "{said} {}", String::from_utf8_lossy(&run.stderr));
+        let made = said.lines().find_map(|line| line.strip_prefix("items made  ")).unwrap().to_owned();
+        made.split_once(',').unwrap().0.parse::<usize>().unwrap()
+    };
+    assert_eq!(items(&["--dry-run"]), MESSAGES);
+    assert_eq!(items(&["--dry-run", "--mailbox", "Archive"]), 0);
+    let before = server.mail(ANA, PASSWORD, "INBOX", MESSAGES);
+    let modseq = login(&server, ANA).imap("STATUS INBOX (HIGHESTMODSEQ SIZE UIDNEXT)").unwrap().concat();
+    let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_posthaste"))
+        .args(["convert", ANA, "--items", "--rate", "20", "--data"])
+        .arg(&data)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while items(&["--dry-run"]) == MESSAGES {}
+    run.kill().unwrap();
+    run.wait().unwrap();
+    server.kill();
+    let checked = command(&data, &["check"]);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    let server = precomputing(dir.path(), "never").start();
+    let left = items(&["--dry-run"]);
+    assert!(left < MESSAGES, "what was made is kept");
+    assert!(server.mail(ANA, PASSWORD, "INBOX", MESSAGES) == before);
+    assert_eq!((items(&[]), items(&[])), (left, 0));
+    assert!(server.mail(ANA, PASSWORD, "INBOX", MESSAGES) == before);
+    let status = login(&server, ANA).imap("STATUS INBOX (HIGHESTMODSEQ SIZE UIDNEXT)").unwrap().concat();
+    assert_eq!(status, modseq);
+    // They are not in the log: a rebuild makes the index without them.
+    server.kill();
+    let rebuilt = command(&data, &["check", "--rebuild"]);
+    assert!(rebuilt.status.success(), "{}", String::from_utf8_lossy(&rebuilt.stderr));
+    assert_eq!(items(&["--to", "keep"]), MESSAGES);
+    let server = precomputing(dir.path(), "never").start();
+    assert!(server.mail(ANA, PASSWORD, "INBOX", MESSAGES) == before);
+    let copy = dir.path().join("backup");
+    let backup = server.command(&["backup", copy.to_str().unwrap()], "");
+    assert!(backup.status.success(), "{}", String::from_utf8_lossy(&backup.stderr));
 }
 
 fn command(data: &std::path::Path, args: &[&str]) -> std::process::Output {

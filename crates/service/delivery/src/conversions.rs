@@ -5,23 +5,48 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use posthaste_net::{ByteBudget, Holder};
+use posthaste_directory::Precompute;
+use posthaste_mime_summary::{SummaryRef, summary_memory_max};
+use posthaste_net::{ByteBudget, BytePermit, Holder};
 use posthaste_store::form::{Form, FormHeader};
-use posthaste_store::{Serve, StoreError};
+use posthaste_store::{Row, Serve, StoreError};
 use posthaste_tnef::{Outcome, conversion_memory_max, convert, enrich, restore};
 use sha2::{Digest, Sha256};
 
 use crate::memory::{SUMMARY_WITHIN, one_share};
 
+/// The number of what [`convert`] gives for a message. It is in each body that was not converted at
+/// delivery. A program that gives other bytes has another number.
+pub(crate) const CONVERSION: u32 = 1;
+
+/// Octets of a message whose conversion may wait: the room that a row has for them.
+const UNCONVERTED_LEN_MAX: usize = (u32::MAX - Row::WITHOUT_ITEMS) as usize;
+
 /// Converts bodies for the clients of a store. Its memory is that of summaries.
 pub struct Conversions {
     budget: ByteBudget,
+    precompute: Precompute,
 }
 
 impl Conversions {
     /// Conversions that take their memory from a budget that deliveries may share.
     pub fn new(budget: ByteBudget) -> Self {
-        Self { budget: one_share(budget) }
+        Self { budget: one_share(budget), precompute: Precompute::default() }
+    }
+
+    /// The same, with items that are kept or not when they are made for a reader.
+    #[must_use]
+    pub fn with_precompute(self, precompute: Precompute) -> Self {
+        Self { precompute, ..self }
+    }
+
+    /// Waits until there is this much memory.
+    async fn room(&self, wanted: usize) -> Result<BytePermit, StoreError> {
+        let permit = self.budget.begin(Holder::Account([0; 16]));
+        let wanted = wanted.min(self.budget.largest());
+        permit.grow_to_within(wanted, SUMMARY_WITHIN).await.map_err(|_| StoreError::Busy)?;
+        permit.complete();
+        Ok(permit)
     }
 }
 
@@ -31,10 +56,7 @@ impl Serve for Conversions {
         if is_plain(&stored) {
             return Ok(FormHeader::content(&stored));
         }
-        let permit = self.budget.begin(Holder::Account([0; 16]));
-        let wanted = conversion_memory_max(stored.len()).min(self.budget.largest());
-        permit.grow_to_within(wanted, SUMMARY_WITHIN).await.map_err(|_| StoreError::Busy)?;
-        permit.complete();
+        let permit = self.room(conversion_memory_max(stored.len())).await?;
         posthaste_metrics::count(posthaste_metrics::Counter::Conversions, 1);
         let session = posthaste_metrics::current();
         let work = tokio::task::spawn_blocking(move || {
@@ -44,6 +66,24 @@ impl Serve for Conversions {
         let served =
             work.await.map_err(|error| StoreError::Corrupt(format!("a conversion failed: {error}")))?;
         served.map_err(StoreError::Corrupt)
+    }
+
+    async fn summarize(&self, served: Bytes) -> Result<Bytes, StoreError> {
+        let permit = self.room(summary_memory_max(served.len())).await?;
+        let session = posthaste_metrics::current();
+        let work = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            session.run(|| Bytes::from(crate::summarize(&served)))
+        });
+        work.await.map_err(|error| StoreError::Corrupt(format!("a summary was not made: {error}")))
+    }
+
+    fn octets(&self, summary: &[u8]) -> Option<u32> {
+        SummaryRef::new(summary).ok().map(|summary| summary.message_size())
+    }
+
+    fn keeps_summaries(&self) -> bool {
+        self.precompute != Precompute::Never
     }
 }
 
@@ -68,12 +108,45 @@ pub(crate) fn served(stored: &Bytes) -> Result<Bytes, String> {
             Err(why) => return Err(format!("its rich form is damaged: {why}")),
         },
         Form::WithOriginal => content.slice(..content.len().min(header.served_len as usize)),
+        Form::Unconverted => return converted_later(header, content),
         Form::Unknown(number) => return Err(format!("form {number} is unknown to this program")),
     };
     match header_of(header.form, &served) {
         Some(again) if again == header => Ok(served),
         _ => Err("its conversion is not the one that was summarised".to_owned()),
     }
+}
+
+/// The body of a message that may be rich and is converted later; `None` if it is too large for
+/// that. As MIME it has at most `len_max` octets, or is shown as sent: for good, so that clients
+/// always see the same.
+pub(crate) fn unconverted(sent: &[u8], len_max: u64) -> Option<Bytes> {
+    let served_len = u32::try_from(sent.len()).ok().filter(|_| sent.len() <= UNCONVERTED_LEN_MAX)?;
+    let len_max = u32::try_from(len_max).unwrap_or(u32::MAX);
+    let mut digest = [0; 8];
+    let bytes = len_max.to_le_bytes().into_iter().chain(CONVERSION.to_le_bytes());
+    digest.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+    Some(FormHeader { form: Form::Unconverted, served_len, digest }.before(sent))
+}
+
+fn converted_later(header: FormHeader, sent: Bytes) -> Result<Bytes, String> {
+    let [l0, l1, l2, l3, number @ ..] = header.digest;
+    if u32::from_le_bytes(number) != CONVERSION {
+        return Err("an earlier version of this program would convert it otherwise".to_owned());
+    }
+    let len_max = u32::from_le_bytes([l0, l1, l2, l3]);
+    match convert(&sent) {
+        Ok(Outcome::Converted(mime)) if mime.len() as u64 <= u64::from(len_max) => return Ok(mime.into()),
+        Ok(Outcome::Converted(mime)) => {
+            let len = mime.len();
+            tracing::warn!(
+                "rich mail is shown as sent: as MIME it has {len} bytes, and its limit is {len_max}"
+            );
+        }
+        Ok(Outcome::Sealed | Outcome::Ordinary) => {}
+        Err(why) => tracing::warn!(%why, "rich mail is shown as sent: it is damaged"),
+    }
+    Ok(sent)
 }
 
 /// The body of a message with the rich one that it was made of.
@@ -86,7 +159,7 @@ pub(crate) fn original_of(stored: &Bytes) -> Option<Bytes> {
     let header = FormHeader::of(stored)?;
     let content = FormHeader::content(stored);
     match header.form {
-        Form::Rich => Some(content),
+        Form::Rich | Form::Unconverted => Some(content),
         Form::WithOriginal => Some(content.slice(content.len().min(header.served_len as usize)..)),
         _ => None,
     }

@@ -9,6 +9,9 @@
 //! | rich, served as sent (by programs before these forms) | a new message | a new message | a new message |
 //! | rich, and converted otherwise by an earlier program | a new message | a new message | a new message |
 //!
+//! Rich mail that delivery did not convert is rich, as sent. Its items can be made at the same time
+//! ([`Items::Make`]), or alone. A damaged or signed message without items stays as it was sent.
+//!
 //! In all lines but the last two, clients see the same bytes before and after. The body takes
 //! another form, and the message keeps its UID ([`posthaste_store::Engine::recode`]). In the last
 //! two they see other bytes. IMAP's messages never change (RFC 9051 §2.3.1.1), so the message is
@@ -32,7 +35,7 @@ use posthaste_directory::{
 };
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId, NumSet, Uid};
 use posthaste_store::form::{Form, FormHeader};
-use posthaste_store::{CommitOutcome, FlagChange, IncomingMessage, Mailbox, StoreError};
+use posthaste_store::{CommitOutcome, FlagChange, IncomingMessage, Keep, Mailbox, StoreError};
 use posthaste_tnef::might_be_rich;
 use sha2::{Digest, Sha256};
 
@@ -65,11 +68,22 @@ pub enum Loss {
     Allow,
 }
 
+/// Whether items are made that messages lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Items {
+    /// They are left to the readers.
+    Leave,
+    /// They are made and kept, whatever the server has for its readers.
+    Make,
+}
+
 /// How to convert stored mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConvertOptions {
-    /// The form in which this format stores it.
-    pub to: Format,
+    /// The form in which this format stores it; `None` for the one that it has.
+    pub to: Option<Format>,
+    /// Whether items are made.
+    pub items: Items,
     /// Whether it is done.
     pub mode: ConvertMode,
     /// The loss that is allowed.
@@ -86,6 +100,10 @@ pub struct ConvertReport {
     /// Messages that are new ones now: clients see other bytes, or the rich original, which they
     /// lose, is also that of another account's message.
     pub renumbered: u64,
+    /// Messages whose items were made.
+    pub items: u64,
+    /// Octets that these items take.
+    pub items_bytes: u64,
     /// Messages that stay because their rich originals would be lost.
     pub would_lose: u64,
     /// Messages that cannot be read or converted.
@@ -104,6 +122,8 @@ impl ConvertReport {
             examined: self.examined + other.examined,
             converted: self.converted + other.converted,
             renumbered: self.renumbered + other.renumbered,
+            items: self.items + other.items,
+            items_bytes: self.items_bytes + other.items_bytes,
             would_lose: self.would_lose + other.would_lose,
             failed: self.failed + other.failed,
             bytes_before: self.bytes_before + other.bytes_before,
@@ -138,6 +158,7 @@ struct Candidate {
     uid: Uid,
     body: BodyId,
     saved: i64,
+    lacks_items: bool,
 }
 
 /// A mailbox that is being converted, one message after the other.
@@ -248,7 +269,13 @@ impl Converter<'_> {
         self.rest = self.rest.difference(&NumSet::range(first, last));
         let found = &mut self.found;
         let mut visit = |stored: posthaste_store::Stored<'_>| {
-            found.push_back(Candidate { uid: stored.uid, body: stored.body, saved: stored.saved });
+            let lacks_items = stored.summary.is_empty();
+            found.push_back(Candidate {
+                uid: stored.uid,
+                body: stored.body,
+                saved: stored.saved,
+                lacks_items,
+            });
             ControlFlow::Continue(())
         };
         let unreadable = self.mailbox.summaries(&some, &mut visit).await?;
@@ -258,6 +285,30 @@ impl Converter<'_> {
     }
 
     async fn convert(&mut self, found: Candidate) -> Result<(), DeliveryError> {
+        let new_uids = self.report.renumbered;
+        if let Some(to) = self.options.to {
+            self.convert_to(to, found).await?;
+        }
+        // A message that took its place has its items.
+        if found.lacks_items && self.options.items == Items::Make && self.report.renumbered == new_uids {
+            self.make_items(found).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the items of a message. A run before this one, or a reader, may have kept them by now.
+    async fn make_items(&mut self, found: Candidate) -> Result<(), DeliveryError> {
+        let keep = match self.options.mode {
+            ConvertMode::Apply => Keep::Always,
+            ConvertMode::DryRun => Keep::Never,
+        };
+        let summary = self.mailbox.made_summary(found.uid, found.body, keep).await?;
+        self.report.items += 1;
+        self.report.items_bytes += summary.len() as u64;
+        Ok(())
+    }
+
+    async fn convert_to(&mut self, to: Format, found: Candidate) -> Result<(), DeliveryError> {
         let stored = self.delivery.store().engine().read_body(found.body, 0..u64::MAX).await?;
         let before = stored.len() as u64;
         let Some(permit) = self.delivery.room_to_convert(stored.len()).await? else {
@@ -267,7 +318,7 @@ impl Converter<'_> {
         let (account, loss) = (self.account.name.clone(), self.options.loss);
         let server = self.delivery.options();
         let keep_original = self.account.stored_as(server.format).keep_original;
-        let to = FormatSettings { format: self.options.to, keep_original };
+        let to = FormatSettings { format: to, keep_original };
         let len_max = server.message_len_max;
         let work = tokio::task::spawn_blocking(move || {
             let _permit = permit;
@@ -453,11 +504,16 @@ fn step(
     let form = FormHeader::of(stored).map_or(Form::Plain, |header| header.form);
     let seen = match (served(stored), form) {
         (Ok(seen), _) => seen,
-        (Err(why), Form::Rich) => {
+        (Err(why), Form::Rich | Form::Unconverted) => {
             tracing::info!(account, why, "rich mail is converted again and becomes a new message");
             return Ok(Step::Renumber(again(stored, account, to, len_max)));
         }
         (Err(why), _) => return Err(why),
+    };
+    // Of what cannot be converted, clients see what was sent: it has no other form.
+    let form = match form {
+        Form::Unconverted if seen != FormHeader::content(stored) => Form::Rich,
+        form => form,
     };
     if form == Form::Plain
         && might_be_rich(&seen)

@@ -41,7 +41,7 @@ async fn run(delivery: &Delivery, account: &Account, options: ConvertOptions) ->
 }
 
 const fn to(to: Format) -> ConvertOptions {
-    ConvertOptions { to, mode: ConvertMode::Apply, loss: Loss::Refuse }
+    ConvertOptions { to: Some(to), items: Items::Leave, mode: ConvertMode::Apply, loss: Loss::Refuse }
 }
 
 /// The stored forms of the messages, in the order of their UIDs.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
-use posthaste_directory::{Account, Directory, FormatSettings, Recipient, ResolveError};
+use posthaste_directory::{Account, Directory, FormatSettings, Precompute, Recipient, ResolveError};
 use posthaste_mail_model::{AccountId, BodyId, Flag, MailboxId, MailboxName, Uid};
 use posthaste_net::{ByteBudget, BytePermit, Holder, Places, processors_for_work};
 use posthaste_store::form::served_len;
@@ -13,7 +13,7 @@ use posthaste_store::{Appended, Destination, IncomingMessage, MailboxList, Speci
 
 use crate::conversions::as_plain;
 use crate::error::DeliveryError;
-use crate::memory::{FINISHED_BYTES_DEFAULT, SUMMARY_WITHIN, SummaryMemory, one_share};
+use crate::memory::{FINISHED_BYTES_DEFAULT, SUMMARY_WITHIN, one_share};
 use crate::quota::{Quota, Quotas, Room, Usage};
 
 /// Makes a message's summary.
@@ -51,6 +51,8 @@ pub struct DeliveryOptions {
     pub folder_messages_warn: u64,
     /// How messages of accounts are stored that do not say it.
     pub format: FormatSettings,
+    /// When the items of rich mail are made.
+    pub precompute: Precompute,
 }
 
 impl Default for DeliveryOptions {
@@ -62,6 +64,7 @@ impl Default for DeliveryOptions {
             quota: Quota::default(),
             folder_messages_warn: 0,
             format: FormatSettings::default(),
+            precompute: Precompute::default(),
         }
     }
 }
@@ -248,7 +251,7 @@ impl Delivery {
         bytes: Bytes,
         recipients: &[Recipient],
     ) -> Vec<Result<Delivered, DeliveryError>> {
-        let forms = match self.forms(bytes, recipients, SummaryMemory::Counted).await {
+        let forms = match self.forms_to_file(bytes, recipients).await {
             Ok(forms) => forms,
             Err(error) => return recipients.iter().map(|_| Err(error.clone())).collect(),
         };

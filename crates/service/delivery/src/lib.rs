@@ -31,6 +31,8 @@ mod folders;
 mod format;
 mod held;
 pub mod import;
+#[cfg(test)]
+mod items_tests;
 mod memory;
 mod prepared;
 mod quota;
@@ -41,7 +43,7 @@ mod tests;
 
 pub use by_url::{UrlPart, UrlPlace, UrlReader, UrlRefusal, has_parts};
 pub use conversions::{Conversions, summarize_stored};
-pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Loss, Sample};
+pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Loss, Sample};
 pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize};
 pub use error::{DeliveryError, Kind};
 pub use export::{ExportError, ExportForm, ExportReport};

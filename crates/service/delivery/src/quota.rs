@@ -311,7 +311,7 @@ impl Quotas {
         let ids: Vec<MailboxId> = list.entries.iter().map(|entry| entry.id).collect();
         let heads = self.store.status(&ids).await?;
         Ok(heads.iter().flatten().fold(Usage::default(), |sum, head| Usage {
-            bytes: sum.bytes.saturating_add(head.counts.bytes),
+            bytes: sum.bytes.saturating_add(head.counts.octets()),
             messages: sum.messages + u64::from(head.counts.messages),
         }))
     }

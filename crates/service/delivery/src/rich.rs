@@ -11,12 +11,16 @@
 //! converted message. Where it is stored in another form, every reader of the body gets it
 //! converted ([`crate::Conversions`], [`posthaste_store::form`]).
 //!
+//! With [`Precompute::FirstFetch`] and [`Precompute::Never`], a rich message that all its
+//! recipients store as sent is not converted at delivery. Its body has the form
+//! [`Form::Unconverted`], its summary is empty, and its row says so.
+//!
 //! What cannot be converted is stored and served as sent, and the log says why. Mail that is signed
 //! or encrypted is stored and served as sent in every format. APPEND is no delivery: RFC 9051
 //! §6.3.12 stores the very bytes that the client sent.
 
 use bytes::Bytes;
-use posthaste_directory::{Account, Format, FormatSettings, Recipient};
+use posthaste_directory::{Account, Format, FormatSettings, Precompute, Recipient};
 use posthaste_mail_model::Flag;
 use posthaste_metrics::Counter;
 use posthaste_mime_summary::summary_len_max;
@@ -26,7 +30,7 @@ use posthaste_store::form::{Form, FormHeader};
 use posthaste_tnef::{Outcome, conversion_memory_max, convert, says_it_is_rich};
 use tokio::task::JoinHandle;
 
-use crate::conversions::{enriched, header_of, with_original};
+use crate::conversions::{enriched, header_of, unconverted, with_original};
 use crate::deliver::{Delivery, INLINE_LEN_MAX};
 use crate::error::DeliveryError;
 use crate::memory::{SUMMARY_WITHIN, SummaryMemory};
@@ -119,8 +123,66 @@ impl Delivery {
         memory: SummaryMemory,
     ) -> Result<Forms, DeliveryError> {
         self.check_size(bytes.len())?;
-        let account = recipients.first().map_or("", |first| first.account.name.as_str());
-        let rich = self.as_mime(account, &bytes).await?;
+        let rich = match self.may_be_rich(&bytes).await {
+            true => self.as_mime(recipients, &bytes).await?,
+            false => None,
+        };
+        self.forms_of(bytes, rich, recipients, memory).await
+    }
+
+    /// The same for recipients none of whom wants to see the message now. A rich one that they
+    /// store as sent may be converted later.
+    pub(crate) async fn forms_to_file(
+        &self,
+        bytes: Bytes,
+        recipients: &[Recipient],
+    ) -> Result<Forms, DeliveryError> {
+        self.check_size(bytes.len())?;
+        let mut rich = None;
+        if self.may_be_rich(&bytes).await {
+            let accounts = recipients.iter().map(|recipient| &recipient.account);
+            if let Some(first) = self.unconverted(accounts, &bytes, (Vec::new(), None)) {
+                let (default, others) = (self.options().format, Vec::new());
+                return Ok(Forms { served: bytes, is_rich: true, default, first, others, _held: None });
+            }
+            rich = self.as_mime(recipients, &bytes).await?;
+        }
+        self.forms_of(bytes, rich, recipients, SummaryMemory::Counted).await
+    }
+
+    /// A message that may be rich, without its items, if these accounts store it so.
+    fn unconverted<'a>(
+        &self,
+        mut accounts: impl Iterator<Item = &'a Account>,
+        bytes: &Bytes,
+        (flags, date): (Vec<Flag>, Option<u32>),
+    ) -> Option<IncomingMessage> {
+        let options = self.options();
+        let is_as_sent =
+            |account: &Account| Shape::of_rich(account.stored_as(options.format)) == Shape::AsSent;
+        if options.precompute == Precompute::Delivery
+            || conversion_memory_max(bytes.len()) > self.summaries.largest()
+            || !accounts.all(is_as_sent)
+        {
+            return None;
+        }
+        Some(IncomingMessage {
+            bytes: unconverted(bytes, options.message_len_max)?,
+            summary: Bytes::new(),
+            body: self.store().new_body_id(),
+            flags,
+            date: date.unwrap_or_else(|| self.now()),
+            saved: None,
+        })
+    }
+
+    async fn forms_of(
+        &self,
+        bytes: Bytes,
+        rich: Option<Rich>,
+        recipients: &[Recipient],
+        memory: SummaryMemory,
+    ) -> Result<Forms, DeliveryError> {
         let is_rich = rich.is_some();
         let default = self.options().format;
         let shape_of = |r: &Recipient| Shape::wanted(r.account.stored_as(default), is_rich);
@@ -182,18 +244,19 @@ impl Delivery {
         }))
     }
 
-    /// A message as MIME, if it is rich and can be converted.
-    async fn as_mime(&self, account: &str, bytes: &Bytes) -> Result<Option<Rich>, DeliveryError> {
-        // A look at a large message takes milliseconds, so another thread does it.
-        let is_candidate = if bytes.len() <= INLINE_LEN_MAX {
-            says_it_is_rich(bytes)
-        } else {
-            let look = bytes.clone();
-            !matches!(on_another_thread(move || says_it_is_rich(&look)).await, Ok(false))
-        };
-        if !is_candidate {
-            return Ok(None);
+    /// Whether a message says that it is rich.
+    async fn may_be_rich(&self, bytes: &Bytes) -> bool {
+        if bytes.len() <= INLINE_LEN_MAX {
+            return says_it_is_rich(bytes);
         }
+        // A look at a large message takes milliseconds, so another thread does it.
+        let look = bytes.clone();
+        !matches!(on_another_thread(move || says_it_is_rich(&look)).await, Ok(false))
+    }
+
+    /// A message that may be rich as MIME, if it is rich and can be converted.
+    async fn as_mime(&self, to: &[Recipient], bytes: &Bytes) -> Result<Option<Rich>, DeliveryError> {
+        let account = to.first().map_or("", |first| first.account.name.as_str());
         let Some(permit) = self.room_to_convert(bytes.len()).await? else {
             let (wanted, most) = (conversion_memory_max(bytes.len()), self.summaries.largest());
             tracing::warn!(
@@ -225,6 +288,12 @@ impl Delivery {
         date: Option<u32>,
     ) -> Result<IncomingMessage, DeliveryError> {
         self.check_size(bytes.len())?;
+        if self.options().precompute != Precompute::Delivery
+            && says_it_is_rich(&bytes)
+            && let Some(message) = self.unconverted(std::iter::once(account), &bytes, (flags.clone(), date))
+        {
+            return Ok(message);
+        }
         let rich = as_mime_blocking(&account.name, &bytes, self.options().message_len_max);
         let wanted = Shape::wanted(account.stored_as(self.options().format), rich.is_some());
         let served = rich.as_ref().map_or(&bytes, |rich| &rich.mime);

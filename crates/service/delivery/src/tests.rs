@@ -31,7 +31,8 @@ pub(crate) async fn delivery_with(options: DeliveryOptions) -> (Delivery, Accoun
 
 pub(crate) async fn delivery_on(engine: Arc<dyn Engine>, options: DeliveryOptions) -> (Delivery, Account) {
     let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
-    let serve = Arc::new(Conversions::new(ByteBudget::new(256 << 20)));
+    let serve = Conversions::new(ByteBudget::new(256 << 20)).with_precompute(options.precompute);
+    let serve = Arc::new(serve);
     let store = Store::new(engine, StoreOptions { serve, ..StoreOptions::default() });
     let delivery = Delivery::new(store, Arc::new(directory), options);
     let ana = add(&delivery, "ana@example.org").await;

@@ -18,6 +18,20 @@ pub enum Format {
     Keep,
 }
 
+/// When the items of rich mail are made: ENVELOPE, BODYSTRUCTURE, RFC822.SIZE and the rest of the
+/// summary. For mail that is stored as MIME they are always made at delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precompute {
+    /// At delivery, which converts each rich message once.
+    #[default]
+    Delivery,
+    /// At the first request, and then kept.
+    FirstFetch,
+    /// At each request.
+    Never,
+}
+
 /// How messages are stored: what the server has for all accounts, or an account for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FormatSettings {

@@ -37,7 +37,7 @@ impl SearchIndex {
                 if head.counts.messages > 0 {
                     totals.mailboxes += 1;
                     totals.segments += u64::from(head.counts.messages);
-                    totals.bytes += head.counts.bytes;
+                    totals.bytes += head.counts.octets();
                 }
             }
             tokio::task::yield_now().await;

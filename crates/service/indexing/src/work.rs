@@ -301,7 +301,7 @@ impl SearchIndex {
             ControlFlow::Continue(())
         };
         // A message that cannot be read is in no segment: searches say so.
-        let _ = self.shared.store.engine().summaries(mailbox, uids, &mut visit).await?;
+        let _ = self.shared.store.made_summaries(mailbox, uids, &mut visit).await?;
         Ok(found)
     }
 

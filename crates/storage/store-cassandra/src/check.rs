@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use posthaste_mail_model::{BodyId, FlagSet, MailboxId, NumSet, Uid};
-use posthaste_store::form::served_len;
+use posthaste_mail_model::{BodyId, MailboxId, NumSet, Uid};
+use posthaste_store::form::is_body_of;
 use posthaste_store::{Counts, Report, Result, Row, StoreError, Stored};
 use scylla::response::PagingState;
 
@@ -76,11 +76,12 @@ impl Check<'_> {
         }
         let sizes = bodies.into_iter().filter_map(|(uid, body)| {
             let at = rows.binary_search_by_key(&uid, Row::uid).ok()?;
-            Some((uid, body, rows.get(at)?.size()))
+            Some((body, *rows.get(at)?))
         });
-        let read = stream::iter(sizes.collect::<Vec<_>>()).map(|(uid, body, size)| async move {
+        let read = stream::iter(sizes.collect::<Vec<_>>()).map(|(body, row)| async move {
+            let uid = row.uid();
             match self.bodies.range(body, 0..u64::MAX).await {
-                Ok(bytes) if served_len(&bytes) as u64 == u64::from(size) => Ok(None),
+                Ok(bytes) if is_body_of(&bytes, bytes.len() as u64, &row) => Ok(None),
                 Ok(_) => Ok(Some(format!(
                     "mailbox {mailbox}, UID {uid}: body {body} is not as long as its row says"
                 ))),
@@ -101,11 +102,7 @@ impl Check<'_> {
 }
 
 fn counts(rows: &[Row]) -> Counts {
-    let with = |flag| rows.iter().filter(|row| row.flags().contains(flag)).count() as u32;
-    Counts {
-        messages: rows.len() as u32,
-        unseen: rows.len() as u32 - with(FlagSet::SEEN),
-        deleted: with(FlagSet::DELETED),
-        bytes: rows.iter().map(|row| u64::from(row.size())).sum(),
-    }
+    let mut counts = Counts::default();
+    rows.iter().for_each(|row| counts.add(row));
+    counts
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
-    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Unreadable, Visit,
+    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, SummaryOf, Unreadable, Visit,
 };
 
 use crate::bodies::Bodies;
@@ -157,6 +157,10 @@ impl Engine for CassandraEngine {
 
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         self.bodies.range(body, range).await
+    }
+
+    async fn add_summary(&self, message: SummaryOf, summary: Bytes) -> Result<CommitOutcome> {
+        self.mailboxes.add_summary(&message, &summary).await
     }
 
     async fn references(&self, body: BodyId) -> Result<u64> {

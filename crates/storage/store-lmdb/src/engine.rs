@@ -11,10 +11,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
-use posthaste_store::form::FormHeader;
+use posthaste_store::form::{FormHeader, is_body_of};
 use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
-    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Unreadable, Visit,
+    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, SummaryOf, Unreadable, Visit,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -23,6 +23,7 @@ use crate::data_dir::identity;
 use crate::data_dir::lock::EngineLock;
 use crate::data_dir::reserve::{Purpose, Reserve};
 use crate::data_dir::unknown;
+use crate::index::bodies::BodyPlace;
 use crate::index::directory;
 use crate::index::epoch::OwnTransactions;
 use crate::index::lists::{self, Unlisted};
@@ -412,10 +413,10 @@ impl Shared {
         Err(StoreError::Corrupt(format!("body {body}: its pack is missing")))
     }
 
-    /// Whether a body is stored in another form, of which clients see so many octets.
-    pub(crate) fn is_served_as(&self, body: BodyId, size: u32) -> bool {
+    /// Whether a body is that of a row, also in another form.
+    pub(crate) fn is_body_of(&self, body: BodyId, place: BodyPlace, row: &Row) -> bool {
         let begin = self.read_body(body, 0..FormHeader::LEN as u64);
-        begin.is_ok_and(|begin| FormHeader::of(&begin).is_some_and(|header| header.served_len == size))
+        begin.is_ok_and(|begin| is_body_of(&begin, place.len, row))
     }
 }
 
@@ -510,6 +511,10 @@ impl Engine for LmdbEngine {
     async fn recode(&self, body: BodyId, bytes: Bytes) -> Result<CommitOutcome> {
         self.checkpoint_if(self.shared.unindexed.has_body(body)).await?;
         self.change(Change::Recode(body, bytes)).await
+    }
+
+    async fn add_summary(&self, message: SummaryOf, summary: Bytes) -> Result<CommitOutcome> {
+        self.ask(|reply| Job::Summary((message, summary), reply)).await
     }
 
     async fn references(&self, body: BodyId) -> Result<u64> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use posthaste_store::StoreError;
+use posthaste_store::form::lacks_items;
 
 use crate::data_dir::format::Format;
 use crate::data_dir::reserve::Reserve;
@@ -18,6 +19,11 @@ use crate::writer::unindexed::Unindexed;
 
 /// The function by which delivery makes a summary: its bytes to its summary.
 pub type Summarize = fn(&[u8]) -> Vec<u8>;
+
+/// The summary of a stored body, as delivery makes it: empty if it was not converted there.
+pub(crate) fn summary_of(summarize: Summarize, stored: &[u8]) -> Vec<u8> {
+    if lacks_items(stored) { Vec::new() } else { summarize(stored) }
+}
 
 /// The state that reading and writing share.
 pub(crate) struct Shared {

@@ -74,6 +74,48 @@ fn expected(world: &World, mailbox: MailboxId, unreadable: &[u32], made: &[u32])
     .collect()
 }
 
+/// A damaged record of a message that delivery did not convert: with or without the summary that
+/// was added, the body that it names is believed only if the rest fits.
+#[tokio::test]
+async fn a_summary_that_was_added_later_is_made_again() {
+    for added in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+        let mut world = World::new();
+        let inbox = world.create(&engine, "INBOX").await.unwrap();
+        let bodies: Vec<_> = (0..10).map(|n| body(1_000 + n, 900)).collect();
+        world.append_bare(&engine, inbox, &bodies).await.unwrap();
+        if added {
+            assert_eq!(world.add_summaries(&engine, inbox).await.unwrap(), 10);
+        }
+        engine.close();
+        let uids: Vec<u32> = (1..=4).collect();
+        // A flip in the checksum, in the date, and in the body's id.
+        for (uid, at) in [(1, 2), (2, 22), (3, 9)] {
+            edit(dir.path(), inbox, &[uid], |mut record| {
+                record[at] ^= 4;
+                Some(record)
+            });
+        }
+        if added {
+            // And one in the summary itself.
+            edit(dir.path(), inbox, &[4], |mut record| {
+                record[40] ^= 4;
+                Some(record)
+            });
+        }
+        let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+        let (seen, unreadable) = listed(&engine, inbox, &uids.iter().copied().collect()).await;
+        assert_eq!(unreadable, NumSet::range(3, 3), "added: {added}");
+        let whole = expected(&world, inbox, &[3], &[1, 2]);
+        for ((uid, saved, summary), (of, was, made)) in seen.iter().zip(&whole) {
+            let made: &[u8] = if added { made } else { b"" };
+            assert_eq!((uid, saved, &summary[..]), (of, was, made), "added: {added}");
+        }
+        assert_eq!(seen.len(), 3);
+    }
+}
+
 #[tokio::test]
 async fn a_missing_record_is_named() {
     let dir = tempfile::tempdir().unwrap();

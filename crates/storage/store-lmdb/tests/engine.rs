@@ -226,6 +226,44 @@ async fn one_body_many_times_in_one_commit_and_copies_in_any_order() {
     world.verify(&engine).await;
 }
 
+/// Summaries that were added later are there after a restart and a kill, also in copies that link
+/// to them. A rebuild leaves them to be made again.
+#[tokio::test]
+async fn added_summaries_survive_a_kill_and_are_made_again_after_a_rebuild() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::new();
+    let engine = serve(dir.path(), small());
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    let other = world.create(&engine, "other").await.unwrap();
+    let mail: Vec<_> = (0..50).map(|n| body(n, 600)).collect();
+    world.append(&engine, inbox, &mail[..10]).await.unwrap();
+    world.append_bare(&engine, inbox, &mail[10..]).await.unwrap();
+    let uids: Vec<u32> = (1..=50).collect();
+    world.copy(&engine, inbox, &uids, other).await.unwrap();
+    // Beside commits that the index lacks.
+    world.flag(&engine, inbox, &uids[..20], FlagSet::SEEN).await.unwrap();
+    assert_eq!(world.add_summaries(&engine, inbox).await.unwrap(), 40);
+    world.append(&engine, inbox, &mail[..1]).await.unwrap();
+    assert_eq!(world.add_summaries(&engine, other).await.unwrap(), 0, "copies share them");
+    world.verify(&engine).await;
+    engine.kill();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    world.verify(&engine).await;
+    assert_eq!(world.add_summaries(&engine, inbox).await.unwrap(), 0);
+    // Copies get their own when the originals go.
+    world.expunge(&engine, inbox, &uids[..30]).await.unwrap();
+    maintain(&engine).await;
+    world.verify(&engine).await;
+    assert_eq!(world.add_summaries(&engine, other).await.unwrap(), 0);
+    engine.close();
+    rebuild_whole(dir.path(), &small());
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    world.verify(&engine).await;
+    assert_eq!(world.add_summaries(&engine, inbox).await.unwrap(), 20);
+    assert_eq!(world.add_summaries(&engine, other).await.unwrap(), 40);
+    world.verify(&engine).await;
+}
+
 /// A body that took another form is there in one form or the other after a crash, and after a
 /// rebuild; nothing else changes.
 #[tokio::test]

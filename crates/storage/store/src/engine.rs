@@ -1,4 +1,4 @@
-//! The contract of a storage engine: eighteen calls, each for a set or a range.
+//! The contract of a storage engine: nineteen calls, each for a set or a range.
 //!
 //! An engine keeps four kinds of things. **Bodies** are bytes, found by id, never changed.
 //! **Mailboxes** have rows, summaries and a head, and are changed by conditional commits. There is
@@ -52,8 +52,19 @@ pub struct Stored<'a> {
     pub body: BodyId,
     /// SAVEDATE, unix seconds.
     pub saved: i64,
-    /// What delivery wrote.
+    /// What delivery wrote, or [`Engine::add_summary`]. Empty if it was not made yet.
     pub summary: &'a [u8],
+}
+
+/// The message whose summary is added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SummaryOf {
+    /// Its mailbox.
+    pub mailbox: MailboxId,
+    /// Its UID.
+    pub uid: Uid,
+    /// Its body.
+    pub body: BodyId,
 }
 
 /// UIDs of a requested set whose messages exist and whose summaries an engine cannot return. The
@@ -192,6 +203,15 @@ pub trait Engine: Send + Sync + 'static {
     /// Only one process may do this at a time. Otherwise a body read before may have another form.
     async fn recode(&self, _body: BodyId, _bytes: Bytes) -> Result<CommitOutcome> {
         Err(StoreError::Refused("this engine cannot change the form of a stored message"))
+    }
+
+    /// Gives a message the summary that it lacks. `Conflict`, and no change, if it was expunged,
+    /// has another body, or has a summary. Rows, heads and mod-sequences stay. Copies that share
+    /// the summary have it, too.
+    ///
+    /// Unlike a commit, it may be lost again with the index: the message has an empty summary then.
+    async fn add_summary(&self, _message: SummaryOf, _summary: Bytes) -> Result<CommitOutcome> {
+        Err(StoreError::Refused("this engine cannot add the summary of a stored message"))
     }
 
     /// How many messages have this body, in the mailboxes of all accounts. Never too few: a message

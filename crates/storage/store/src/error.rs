@@ -98,6 +98,14 @@ impl StoreError {
         matches!(self, Self::Busy | Self::Full(_) | Self::Unavailable(_))
     }
 
+    /// The same, with the message whose body is damaged.
+    pub(crate) fn of_body(self, uid: Uid, body: BodyId) -> Self {
+        match self {
+            Self::Corrupt(why) => Self::Body { uid, body, why },
+            other => other,
+        }
+    }
+
     /// Whether something in the store is damaged. Other requests may succeed.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Corrupt(_) | Self::Unreadable(_) | Self::Body { .. })

@@ -11,11 +11,18 @@
 //! | 20–23 | octets that clients see (RFC822.SIZE), little-endian |
 //! | 24–31 | the first bytes of the SHA-256 of what clients see |
 //!
-//! What always holds: a row's size and a summary are those of the message that clients see. A
-//! message that begins with [`MAGIC`] by itself is stored with a header ([`Form::Plain`]), so that
-//! no stranger can write one. Engines store and return the bytes with the header.
+//! A body of the form [`Form::Unconverted`] was not converted when its header was written. Bytes
+//! 20–23 are the octets that were sent, and 24–31 say how it is converted.
+//!
+//! What always holds: a row's size and a summary are those of the message that clients see. Where
+//! delivery did not convert a rich message, the row says so ([`crate::Row::lacks_items`]), and the
+//! summary is empty until it is made. A message that begins with [`MAGIC`] by itself is stored with
+//! a header ([`Form::Plain`]), so that no stranger can write one. Engines store and return the
+//! bytes with the header.
 
 use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::row::Row;
 
 /// How a body with a header begins: random bytes. NUL and the bytes above 127 are in no header of a
 /// message (RFC 5322 §2.2), so mail does not begin so.
@@ -33,6 +40,8 @@ pub enum Form {
     Enriched,
     /// The message as clients see it, and behind it the rich message as it was sent.
     WithOriginal,
+    /// A message as it was sent, that may be rich and was not converted at delivery.
+    Unconverted,
     /// A form that this program does not know.
     Unknown(u8),
 }
@@ -44,6 +53,7 @@ impl Form {
             Self::Rich => 1,
             Self::Enriched => 2,
             Self::WithOriginal => 3,
+            Self::Unconverted => 4,
             Self::Unknown(number) => number,
         }
     }
@@ -54,6 +64,7 @@ impl Form {
             1 => Self::Rich,
             2 => Self::Enriched,
             3 => Self::WithOriginal,
+            4 => Self::Unconverted,
             other => Self::Unknown(other),
         }
     }
@@ -64,9 +75,10 @@ impl Form {
 pub struct FormHeader {
     /// What follows.
     pub form: Form,
-    /// Octets that clients see.
+    /// Octets that clients see; of [`Form::Unconverted`], those that were sent.
     pub served_len: u32,
-    /// The first bytes of the SHA-256 of the message that clients see.
+    /// The first bytes of the SHA-256 of the message that clients see; of [`Form::Unconverted`],
+    /// how it is converted.
     pub digest: [u8; 8],
 }
 
@@ -106,14 +118,36 @@ impl FormHeader {
     }
 }
 
-/// Octets that clients see of a stored body: RFC822.SIZE.
+/// Octets that clients see of a stored body: RFC822.SIZE. Of [`Form::Unconverted`], those that were
+/// sent.
 pub fn served_len(stored: &[u8]) -> usize {
     FormHeader::of(stored).map_or(stored.len(), |header| header.served_len as usize)
 }
 
+/// Whether a stored body was not converted at delivery, so that its summary is made later.
+pub fn lacks_items(stored: &[u8]) -> bool {
+    FormHeader::of(stored).is_some_and(|header| header.form == Form::Unconverted)
+}
+
+/// Whether this is the body of a row, by the octets that both name. `begin` is the whole body, or
+/// its first [`FormHeader::LEN`] bytes; `len` are all its bytes. The row of a message without items
+/// cannot say how long another form of it is.
+pub fn is_body_of(begin: &[u8], len: u64, row: &Row) -> bool {
+    let header = FormHeader::of(begin);
+    if row.lacks_items() && header.is_none_or(|header| header.form != Form::Unconverted) {
+        return true;
+    }
+    header.map_or(len, |header| u64::from(header.served_len)) == u64::from(row.size())
+}
+
 /// Whether two stored bodies of one id are the same, or are two forms that clients see alike. Two
-/// forms are compared by their headers only.
+/// forms are compared by their headers only. Of [`Form::Unconverted`], the header does not say what
+/// clients see.
 pub fn show_the_same(one: &[u8], other: &[u8]) -> bool {
+    let (form, other_form) = (FormHeader::of(one).map(|h| h.form), FormHeader::of(other).map(|h| h.form));
+    if form != other_form && (form == Some(Form::Unconverted) || other_form == Some(Form::Unconverted)) {
+        return true;
+    }
     match (FormHeader::of(one), FormHeader::of(other)) {
         (Some(a), Some(b)) if a.form != b.form => (a.served_len, a.digest) == (b.served_len, b.digest),
         (Some(header), None) => header.served_len as usize == other.len(),
@@ -128,7 +162,8 @@ mod tests {
 
     #[test]
     fn a_header_is_its_bytes() {
-        for form in [Form::Plain, Form::Rich, Form::Enriched, Form::WithOriginal, Form::Unknown(200)] {
+        use Form::{Enriched, Plain, Rich, Unconverted, Unknown, WithOriginal};
+        for form in [Plain, Rich, Enriched, WithOriginal, Unconverted, Unknown(200)] {
             let header = FormHeader { form, served_len: 0x0102_0304, digest: [1, 2, 3, 4, 5, 6, 7, 8] };
             let stored = header.before(b"content");
             assert_eq!(stored.len(), FormHeader::LEN + 7);
@@ -153,6 +188,22 @@ mod tests {
             assert_eq!((show_the_same(&rich, &other), show_the_same(&other, &rich)), (same, same));
         }
         assert!(show_the_same(&plain, &plain) && !show_the_same(&plain, b"liam"));
+    }
+
+    #[test]
+    fn a_row_without_items_knows_what_was_sent() {
+        use posthaste_mail_model::{FlagSet, ModSeq, Uid};
+        let row = |size| Row::new(Uid::MIN, size, 1, FlagSet::EMPTY, ModSeq::ZERO);
+        let bare = row(Row::WITHOUT_ITEMS + 4);
+        let stored = |form, served_len| FormHeader { form, served_len, digest: [1; 8] }.before(b"sent");
+        let is_of = |stored: &[u8], row: &Row| is_body_of(stored, stored.len() as u64, row);
+        assert!(is_of(&stored(Form::Unconverted, 4), &bare) && !is_of(&stored(Form::Unconverted, 5), &bare));
+        assert!(is_of(&stored(Form::Rich, 900), &bare) && is_of(b"another form of it", &bare));
+        assert!(is_of(&stored(Form::Rich, 900), &row(900)) && !is_of(&stored(Form::Rich, 900), &row(901)));
+        assert!(is_of(b"sent", &row(4)) && !is_of(b"sent", &row(5)));
+        assert!(lacks_items(&stored(Form::Unconverted, 4)) && !lacks_items(&stored(Form::Rich, 4)));
+        assert!(show_the_same(&stored(Form::Unconverted, 4), b"what clients see"));
+        assert!(!show_the_same(&stored(Form::Unconverted, 4), &stored(Form::Unconverted, 5)));
     }
 
     #[test]

@@ -15,9 +15,13 @@ pub struct Counts {
     pub unseen: u32,
     /// Messages with `\Deleted` (RFC 9051 §6.3.11).
     pub deleted: u32,
-    /// Octets of all messages (RFC 8438).
+    /// The low [`OCTETS_BITS`] bits are [`Counts::octets`], the others [`Counts::without_items`].
     pub bytes: u64,
 }
+
+/// Bits of [`Counts::bytes`] that count octets: 4 TiB. The 22 bits above count up to 4,194,303
+/// messages without items.
+pub const OCTETS_BITS: u32 = 42;
 
 impl Counts {
     /// Counts one more message.
@@ -35,7 +39,19 @@ impl Counts {
         self.messages = self.messages.saturating_add_signed(by);
         add(&mut self.unseen, !row.flags().contains(FlagSet::SEEN));
         add(&mut self.deleted, row.flags().contains(FlagSet::DELETED));
-        self.bytes = self.bytes.saturating_add_signed(i64::from(by) * i64::from(row.size()));
+        let weight = row.weight();
+        self.bytes =
+            if by > 0 { self.bytes.saturating_add(weight) } else { self.bytes.saturating_sub(weight) };
+    }
+
+    /// Octets of all messages (RFC 8438). Of those without items, the octets that were sent.
+    pub const fn octets(&self) -> u64 {
+        self.bytes & ((1 << OCTETS_BITS) - 1)
+    }
+
+    /// Messages whose items delivery did not make ([`Row::lacks_items`]).
+    pub const fn without_items(&self) -> u32 {
+        (self.bytes >> OCTETS_BITS) as u32
     }
 }
 

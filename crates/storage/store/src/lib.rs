@@ -19,6 +19,7 @@ mod error;
 mod follow;
 pub mod form;
 mod head;
+mod items;
 mod list;
 mod mailbox;
 pub mod octets;
@@ -36,12 +37,14 @@ pub use change::{Appended, CommitOutcome, Content, FlagChange, MailboxCommit, Ne
 pub use changed::ChangedMailboxes;
 pub use context::StoreOptions;
 pub use engine::{
-    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, Unreadable, Visit,
+    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, SummaryOf,
+    Unreadable, Visit,
 };
 pub use entry::set_directory_entry;
 pub use error::{Result, StoreError, named_ranges};
 pub use follow::{AccountNews, AccountWatch, MailboxNews, OwnArrivals};
 pub use head::{Counts, MailboxHead};
+pub use items::Keep;
 pub use list::{ListCommit, MailboxEntry, MailboxList, SpecialUse};
 pub use mailbox::{Copied, Destination, Expunged, FlagsStored, IncomingMessage, Mailbox, Moved, Watch};
 pub use oracle::MemoryEngine;

@@ -16,10 +16,11 @@ use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, ModSeq, NumSet
 
 use crate::change::{CommitOutcome, Content, MailboxCommit};
 use crate::engine::{
-    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, Unreadable, Visit,
+    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, SummaryOf,
+    Unreadable, Visit,
 };
 use crate::error::{Result, StoreError};
-use crate::form::served_len;
+use crate::form::is_body_of;
 use crate::head::{Counts, MailboxHead};
 use crate::list::{ListCommit, MailboxList};
 use crate::row::Row;
@@ -216,7 +217,7 @@ fn counts(messages: &BTreeMap<Uid, Message>) -> Counts {
         messages: messages.len() as u32,
         unseen: messages.len() as u32 - with(FlagSet::SEEN),
         deleted: with(FlagSet::DELETED),
-        bytes: messages.values().map(|m| u64::from(m.row.size())).sum(),
+        bytes: messages.values().map(|m| m.row.weight()).sum(),
     }
 }
 
@@ -385,6 +386,17 @@ impl Engine for MemoryEngine {
         Ok(CommitOutcome::Done)
     }
 
+    async fn add_summary(&self, message: SummaryOf, summary: Bytes) -> Result<CommitOutcome> {
+        let mut state = self.state.lock();
+        let held = state.mailboxes.get_mut(&message.mailbox);
+        let found = held.and_then(|held| held.messages.get_mut(&message.uid));
+        let Some(found) = found.filter(|found| found.body == message.body && found.summary.is_empty()) else {
+            return Ok(CommitOutcome::Conflict);
+        };
+        found.summary = summary;
+        Ok(CommitOutcome::Done)
+    }
+
     async fn references(&self, body: BodyId) -> Result<u64> {
         let state = self.state.lock();
         let messages = state.mailboxes.values().flat_map(|held| held.messages.values());
@@ -417,7 +429,7 @@ impl Engine for MemoryEngine {
             for (uid, message) in &held.messages {
                 report.examined += 1;
                 match state.bodies.get(&message.body) {
-                    Some(bytes) if served_len(bytes) as u64 == u64::from(message.row.size()) => {}
+                    Some(bytes) if is_body_of(bytes, bytes.len() as u64, &message.row) => {}
                     _ => {
                         report.faults.push(format!("mailbox {id}, UID {uid}: body {} is amiss", message.body))
                     }

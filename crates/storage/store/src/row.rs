@@ -2,12 +2,14 @@
 
 use posthaste_mail_model::{FlagSet, ModSeq, Uid};
 
+use crate::head::OCTETS_BITS;
+
 /// One message in a view. Rows are in memory and on disk in the same little-endian layout:
 ///
 /// | bytes | field |
 /// | --- | --- |
 /// | 0–3 | UID |
-/// | 4–7 | size in octets (RFC822.SIZE) |
+/// | 4–7 | size in octets (RFC822.SIZE); from [`Row::WITHOUT_ITEMS`] on, a message whose items were not made at delivery: the octets that it was sent with |
 /// | 8–11 | internal date, unix seconds (to the year 2106) |
 /// | 12–19 | flags, two words, low first |
 /// | 20–27 | mod-sequence, two words, low first |
@@ -28,7 +30,11 @@ impl Row {
     /// Bytes of a row.
     pub const LEN: usize = 28;
 
-    /// A row. `date` is in unix seconds.
+    /// The size of a message without items is this, plus the octets that it was sent with. Its
+    /// RFC822.SIZE is in its summary ([`crate::form::Form::Unconverted`]).
+    pub const WITHOUT_ITEMS: u32 = 0xf000_0000;
+
+    /// A row. `date` is in unix seconds, `size` as [`Row::stored_size`] gives it.
     pub const fn new(uid: Uid, size: u32, date: u32, flags: FlagSet, modseq: ModSeq) -> Self {
         Self { uid, size, date, flags: words(flags.bits()), modseq: words(modseq.value()) }
     }
@@ -37,9 +43,28 @@ impl Row {
     pub const fn uid(&self) -> Uid {
         self.uid
     }
-    /// Octets of the whole message.
+    /// Octets of the whole message; if it [lacks its items](Row::lacks_items), of what was sent.
     pub const fn size(&self) -> u32 {
+        if self.lacks_items() { self.size - Self::WITHOUT_ITEMS } else { self.size }
+    }
+    /// The size as rows keep it.
+    pub const fn stored_size(&self) -> u32 {
         self.size
+    }
+    /// Whether delivery did not convert this rich message. Its RFC822.SIZE is in its summary, once
+    /// that was made.
+    pub const fn lacks_items(&self) -> bool {
+        self.size >= Self::WITHOUT_ITEMS
+    }
+    /// What it adds to [`crate::Counts::bytes`].
+    pub(crate) const fn weight(&self) -> u64 {
+        self.size as u64 + if self.lacks_items() { WITHOUT_ITEMS_WEIGHT } else { 0 }
+    }
+    /// The row of a message whose items were made, with its RFC822.SIZE.
+    #[must_use]
+    pub const fn with_size(mut self, size: u32) -> Self {
+        self.size = size;
+        self
     }
     /// Internal date in unix seconds.
     pub const fn date(&self) -> u32 {
@@ -96,6 +121,9 @@ impl Row {
     }
 }
 
+/// What turns the size of a row without items into its weight.
+const WITHOUT_ITEMS_WEIGHT: u64 = (1 << OCTETS_BITS) - Row::WITHOUT_ITEMS as u64;
+
 const fn words(value: u64) -> [u32; 2] {
     [value as u32, (value >> 32) as u32]
 }
@@ -107,6 +135,22 @@ const fn whole(words: [u32; 2]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_without_items_has_the_octets_that_were_sent() {
+        let row = |size| Row::new(Uid::MIN, size, 1, FlagSet::EMPTY, ModSeq::ZERO);
+        let (made, bare) = (row(Row::WITHOUT_ITEMS - 1), row(Row::WITHOUT_ITEMS + 4096));
+        assert_eq!((made.size(), made.lacks_items()), (Row::WITHOUT_ITEMS - 1, false));
+        assert_eq!((bare.size(), bare.lacks_items()), (4096, true));
+        assert_eq!(Row::from_bytes(&bare.to_bytes()), Some(bare));
+        let mut counts = crate::Counts::default();
+        [made, bare, bare].iter().for_each(|row| counts.add(row));
+        assert_eq!((counts.octets(), counts.without_items()), (u64::from(made.size()) + 8192, 2));
+        assert_eq!(crate::view::Totals::of(&[made, bare, bare]).counts(), counts);
+        [bare, made, bare].iter().for_each(|row| counts.remove(row));
+        assert_eq!(counts, crate::Counts { unseen: 0, ..crate::Counts::default() });
+        assert_eq!(bare.with_size(9000).weight(), 9000);
+    }
 
     #[test]
     fn a_row_is_its_bytes() {

@@ -26,11 +26,20 @@ const NOTES_BYTES: usize = 4_096 * 128;
 /// Times that a range is read again because another process committed meanwhile.
 const TRIES_MAX: usize = 4;
 
-/// Makes the message that clients see of a body with a [`FormHeader`].
+/// Makes the message that clients see of a body with a [`FormHeader`], and its items.
 #[async_trait]
 pub trait Serve: Send + Sync {
     /// The message as clients see it.
     async fn serve(&self, stored: Bytes) -> Result<Bytes>;
+
+    /// The summary of a message as clients see it, if delivery made none.
+    async fn summarize(&self, served: Bytes) -> Result<Bytes>;
+
+    /// RFC822.SIZE by a summary.
+    fn octets(&self, summary: &[u8]) -> Option<u32>;
+
+    /// Whether summaries that are made for a reader are stored.
+    fn keeps_summaries(&self) -> bool;
 }
 
 /// For a store without conversions.
@@ -41,11 +50,23 @@ impl Serve for NoForms {
     async fn serve(&self, _: Bytes) -> Result<Bytes> {
         Err(StoreError::Unavailable("a body is in a form that this program does not convert".to_owned()))
     }
+
+    async fn summarize(&self, _: Bytes) -> Result<Bytes> {
+        Err(StoreError::Unavailable("this program makes no summaries of stored messages".to_owned()))
+    }
+
+    fn octets(&self, _: &[u8]) -> Option<u32> {
+        None
+    }
+
+    fn keeps_summaries(&self) -> bool {
+        false
+    }
 }
 
 /// The conversions under way and those that are kept.
 pub(crate) struct Served {
-    serve: Arc<dyn Serve>,
+    pub serve: Arc<dyn Serve>,
     kept: Mutex<Cache<BodyId, Arc<OnceCell<Bytes>>>>,
     /// Which bodies of those read last have a header, and the engine's epoch when that was read.
     /// Another process may change the form of a body.
@@ -135,16 +156,16 @@ impl Served {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use posthaste_mail_model::{AccountId, MailboxId, Uid};
+    use posthaste_mail_model::{AccountId, MailboxId, NumSet, Uid};
 
     use super::*;
     use crate::form::Form;
     use crate::suite::{add_mailbox, new_id};
     use crate::{IncomingMessage, MemoryEngine, Store, StoreOptions};
 
-    /// Doubles the stored body, and counts how often.
+    /// Doubles the stored body, and counts how often. A summary is the length, as a number.
     #[derive(Default)]
-    struct Doubling(AtomicUsize);
+    struct Doubling(AtomicUsize, bool);
 
     #[async_trait]
     impl Serve for Doubling {
@@ -157,6 +178,18 @@ mod tests {
             }
             Ok([&content[..], &content[..]].concat().into())
         }
+
+        async fn summarize(&self, served: Bytes) -> Result<Bytes> {
+            Ok(served.len().to_string().into())
+        }
+
+        fn octets(&self, summary: &[u8]) -> Option<u32> {
+            std::str::from_utf8(summary).ok()?.parse().ok()
+        }
+
+        fn keeps_summaries(&self) -> bool {
+            self.1
+        }
     }
 
     struct World {
@@ -167,10 +200,14 @@ mod tests {
 
     impl World {
         async fn new(budget: usize) -> Self {
+            Self::with(Doubling::default(), budget).await
+        }
+
+        async fn with(serve: Doubling, budget: usize) -> Self {
             let engine = Arc::new(MemoryEngine::default());
             let (account, mailbox) = (AccountId(new_id()), MailboxId(new_id()));
             add_mailbox(&*engine, account, mailbox).await;
-            let serve = Arc::new(Doubling::default());
+            let serve = Arc::new(serve);
             let options = StoreOptions {
                 serve: Arc::clone(&serve) as Arc<dyn Serve>,
                 served_bytes: budget,
@@ -236,6 +273,54 @@ mod tests {
         // The first had to make room.
         read().await.unwrap();
         assert_eq!(world.conversions(), 3);
+    }
+
+    /// A message of which `made` octets are served, between two ordinary ones, and how many
+    /// conversions a size of all took.
+    #[tokio::test]
+    async fn items_are_made_for_a_reader_and_kept_or_not() {
+        for keeps in [true, false] {
+            let world = World::with(Doubling(AtomicUsize::default(), keeps), 0).await;
+            let (first, _) = world.append(b"plain", 5).await;
+            let sent =
+                FormHeader { form: Form::Unconverted, served_len: 6, digest: [0; 8] }.before(b"winter");
+            let body = world.store.new_body_id();
+            let message = IncomingMessage {
+                bytes: sent,
+                summary: Bytes::new(),
+                body,
+                flags: vec![],
+                date: 1,
+                saved: None,
+            };
+            let destination = world.store.destination(world.mailbox);
+            let bare = destination.append(vec![message]).await.unwrap().uids[0];
+            let mailbox = world.store.open(world.mailbox).await.unwrap();
+            let view = mailbox.view();
+            assert_eq!((view.counts().octets(), view.counts().without_items()), (11, 1));
+            let sizes =
+                |view: &crate::View| view.rows(&view.all()).map(|(_, r)| r.size()).collect::<Vec<_>>();
+            assert_eq!(sizes(&mailbox.sized(&view, &NumSet::range(1, 1)).await.unwrap()), [5, 6]);
+            assert_eq!(world.conversions(), 0);
+            for round in 1..=2 {
+                let sized = mailbox.sized(&view, &view.all()).await.unwrap();
+                assert_eq!((sizes(&sized), sized.counts().octets()), (vec![5, 12], 17));
+                assert_eq!(sized.counts().without_items(), 0);
+                // Something else was converted meanwhile, and nothing is cached beside it.
+                let (uid, other) = world.append(b"other", 10).await;
+                mailbox.read_body(uid, other, 0..1).await.unwrap();
+                assert_eq!(world.conversions(), if keeps { 1 + round } else { 2 * round });
+            }
+            let mut seen = Vec::new();
+            let mut visit = |stored: crate::Stored<'_>| {
+                seen.push((stored.uid, stored.body, stored.summary.to_vec()));
+                std::ops::ControlFlow::Continue(())
+            };
+            let uids = NumSet::range(first.value(), bare.value());
+            world.store.made_summaries(world.mailbox, &uids, &mut visit).await.unwrap().refuse().unwrap();
+            assert_eq!(seen[1], (bare, body, b"12".to_vec()));
+            assert_eq!((seen.len(), mailbox.view().row_of_uid(bare)), (2, view.row_of_uid(bare)));
+        }
     }
 
     #[tokio::test]

@@ -159,6 +159,10 @@ pub(crate) async fn values(
     let seqs = view.seqs_of_uids(uids);
     let mut values_of = HashMap::new();
     if keys.iter().all(|key| matches!(key, SortKey::Arrival | SortKey::Size)) {
+        let view = match keys.contains(&SortKey::Size) {
+            true => &Box::pin(source.selected.mailbox.sized(view, &seqs)).await?,
+            false => view,
+        };
         for (_, row) in view.rows(&seqs) {
             let value = |key: &SortKey| match key {
                 SortKey::Size => Value::Number(i64::from(row.size())),

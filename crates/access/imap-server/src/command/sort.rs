@@ -218,7 +218,8 @@ async fn keys(
             }
         }
         (SortKey::Size, _) => {
-            for row in rows() {
+            let sized = Box::pin(selected.mailbox.sized(&selected.announced, &gathered.seqs)).await?;
+            for (_, row) in sized.rows(&gathered.seqs) {
                 keys.push(u64::from(row.size()));
                 if pace.note(KEY_STEPS) {
                     pace.rest().await;

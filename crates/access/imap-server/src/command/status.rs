@@ -50,6 +50,11 @@ pub(super) async fn tell(
         Some(reading) => Box::pin(seen::unseen(&session.service, reading, head.counts.messages)).await?,
         None => head.counts.unseen,
     };
+    let octets = match items.contains(&StatusItem::Size) && head.counts.without_items() > 0 {
+        // Boxed: few mailboxes have such messages.
+        true => Box::pin(octets(session, entry.id)).await?,
+        false => head.counts.octets(),
+    };
     let limit = session.service.options.append_bytes_max;
     let value = |item: &StatusItem| match item {
         StatusItem::Messages => StatusValue::Messages(head.counts.messages),
@@ -59,7 +64,7 @@ pub(super) async fn tell(
         StatusItem::Unseen => StatusValue::Unseen(unseen),
         StatusItem::Deleted => StatusValue::Deleted(head.counts.deleted),
         StatusItem::DeletedStorage => StatusValue::DeletedStorage(reclaimed),
-        StatusItem::Size => StatusValue::Size(head.counts.bytes),
+        StatusItem::Size => StatusValue::Size(octets),
         StatusItem::HighestModSeq => StatusValue::HighestModSeq(reported_modseq(head.modseq)),
         StatusItem::AppendLimit => StatusValue::AppendLimit(Some(limit)),
         StatusItem::MailboxId => StatusValue::MailboxId(entry.id.to_string()),
@@ -77,6 +82,13 @@ async fn recent(session: &Session, mailbox: MailboxId, head: &MailboxHead) -> Re
     let mailbox = session.service.store.open(mailbox).await?;
     let (view, recent) = (mailbox.view(), mailbox.recent());
     Ok(view.runs_of_uids(&recent).map(|(_, rows)| rows.len() as u32).sum())
+}
+
+/// Octets of all messages: RFC 8438 §2. The rows of messages without items do not have them.
+async fn octets(session: &Session, mailbox: MailboxId) -> Result<u64, Failure> {
+    let mailbox = session.service.store.open(mailbox).await?;
+    let view = mailbox.view();
+    Ok(mailbox.sized(&view, &view.all()).await?.counts().octets())
 }
 
 /// Octets of the messages that EXPUNGE would remove: RFC 9208 §4.1.4.

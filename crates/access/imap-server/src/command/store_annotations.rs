@@ -142,7 +142,7 @@ async fn check_parts(ctx: &Ctx<'_>, uids: &NumSet, parts: Vec<Vec<u32>>) -> Resu
             ControlFlow::Break(())
         };
         let batch: NumSet = batch.iter().copied().collect();
-        ctx.selected.mailbox.summaries(&batch, &mut visit).await?.refuse()?;
+        ctx.service.store.made_summaries(ctx.selected.mailbox.id(), &batch, &mut visit).await?.refuse()?;
         pace.worked((octets as u64).min(SLICE_STEPS)).await;
         for structure in structures {
             if !are_parts(ctx, structure, &parts, &mut pace).await? {

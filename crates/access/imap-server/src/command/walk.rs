@@ -8,6 +8,9 @@
 //! The walk can pause at any message, to send a full buffer, and continues after it. Nothing is
 //! allocated per message, and the memory of a walk does not grow with the folder.
 //!
+//! A summary that delivery did not make is made at a pause. The row that a command sees has the
+//! size that clients see, which the row of such a message does not have.
+//!
 //! A message is answered, counted as expunged, or named as unreadable ([`Unanswered`]). None is
 //! omitted without a report.
 
@@ -15,7 +18,7 @@ use std::ops::{ControlFlow, Range};
 
 use posthaste_mail_model::{BodyId, NumSet, SeqNum, Uid};
 use posthaste_mime_summary::SummaryRef;
-use posthaste_store::{Mailbox, Row, Runs, StoreError, Stored, Unreadable, View};
+use posthaste_store::{Keep, Mailbox, Row, Runs, StoreError, Stored, Unreadable, View};
 
 use crate::heavy::{Pace, SLICE_STEPS, STEPS_MAX};
 use crate::reply::Failure;
@@ -169,6 +172,37 @@ struct Next {
     row: Row,
 }
 
+/// A message of the batch whose summary delivery did not make.
+struct Unmade {
+    body: BodyId,
+    saved: i64,
+}
+
+impl Unmade {
+    /// Shows the command the message with the summary that was made. Whether its buffer is full
+    /// does not matter: the walk has paused.
+    fn show<E>(
+        &self,
+        (next, summary): (&Next, &[u8]),
+        (each, pass): (&mut E, &mut Pass),
+        aside: &mut Aside,
+    ) -> Result<(), Failure>
+    where
+        E: FnMut(Visited<'_>, &mut Pass) -> Handled,
+    {
+        let &Self { body, saved } = self;
+        let read = SummaryRef::new(summary);
+        let read = read.map_err(|error| StoreError::Corrupt(format!("a summary that was made: {error}")))?;
+        let row = next.row.with_size(read.message_size());
+        let stored = StoredMessage { body, saved, summary: read };
+        if matches!(each(Visited { seq: next.seq, row: &row, stored }, pass), Handled::Aside) {
+            pass.has_aside = true;
+            aside.push(next.seq, &row, &Stored { uid: row.uid(), body, saved, summary });
+        }
+        Ok(())
+    }
+}
+
 /// Neighbours of the view that are not in a batch yet.
 struct Run<'v> {
     /// The sequence number of the first; `None` once no row is left.
@@ -239,6 +273,7 @@ impl<'v> Walk<'v> {
         aside.clear();
         let Some(batch) = batch.get(*at..) else { return Ok(()) };
         let (mut done, mut missing, mut is_paused) = (0, 0, false);
+        let mut unmade = None;
         let mut uids = NumSet::new();
         batch.iter().for_each(|next| uids.push(next.row.uid().value()));
         let mut pass = Pass::default();
@@ -253,11 +288,26 @@ impl<'v> Walk<'v> {
                     missing += 1;
                     continue;
                 }
-                let handled = match SummaryRef::new(stored.summary) {
+                let sized;
+                let (handled, row) = match SummaryRef::new(stored.summary) {
                     Ok(summary) => {
+                        let row = match row.lacks_items() {
+                            true => {
+                                sized = row.with_size(summary.message_size());
+                                &sized
+                            }
+                            false => row,
+                        };
                         let (body, saved) = (stored.body, stored.saved);
                         let stored = StoredMessage { body, saved, summary };
-                        each(Visited { seq: *seq, row, stored }, &mut pass)
+                        (each(Visited { seq: *seq, row, stored }, &mut pass), row)
+                    }
+                    // Delivery did not make it. This message is the first after the pause.
+                    Err(_) if stored.summary.is_empty() => {
+                        done -= 1;
+                        unmade = Some(Unmade { body: stored.body, saved: stored.saved });
+                        is_paused = true;
+                        return ControlFlow::Break(());
                     }
                     Err(error) => {
                         tracing::error!(uid = %stored.uid, %error, "a stored summary has an unknown format; run `posthaste check`");
@@ -283,6 +333,17 @@ impl<'v> Walk<'v> {
         if !is_paused {
             missing += batch.len() - done;
             done = batch.len();
+        }
+        if let Some(unmade) = unmade
+            && let Some(next) = batch.get(done)
+        {
+            done += 1;
+            // Boxed, so that no other walk needs the memory.
+            let made = Box::pin(mailbox.made_summary(next.row.uid(), unmade.body, Keep::AsSet)).await;
+            if let Some(summary) = faults.note(next.row.uid(), made.map_err(Failure::from))? {
+                let row = unmade.show((next, &summary), (&mut each, &mut pass), aside);
+                faults.note(next.row.uid(), row)?;
+            }
         }
         *at += done;
         if let Some(progress) = pace.progress() {

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste_delivery::{Delivery, DeliveryOptions};
+use posthaste_delivery::{Conversions, Delivery, DeliveryOptions};
 use posthaste_directory::{
-    AccountChange, Client, Directory, Identifier, NewAccount, Policy, Referral, Service,
+    AccountChange, Client, Directory, Identifier, NewAccount, Policy, Precompute, Referral, Service,
 };
 use posthaste_imap_server::{ImapOptions, ImapService, ProgressTimes, RecordOfActs};
 use posthaste_indexing::{Query, Scope, SearchIndex};
@@ -146,6 +146,23 @@ impl Server {
         wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>,
         service: impl FnOnce(Delivery) -> ImapService,
     ) -> Self {
+        Self::start_storing(StoreOptions::default(), wrap, service)
+    }
+
+    /// With conversions of rich mail, whose items are kept or not when a client asks for them.
+    pub fn start_converting(precompute: Precompute) -> Self {
+        let serve = Conversions::new(ByteBudget::new(256 << 20)).with_precompute(precompute);
+        let options = StoreOptions { serve: Arc::new(serve), ..StoreOptions::default() };
+        let service =
+            |delivery| ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(256 << 20));
+        Self::start_storing(options, |engine| engine, service)
+    }
+
+    fn start_storing(
+        options: StoreOptions,
+        wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>,
+        service: impl FnOnce(Delivery) -> ImapService,
+    ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -154,7 +171,7 @@ impl Server {
         let TestEngine { engine, memory } = runtime.block_on(TestEngine::new());
         let engine = TestEngine { engine: wrap(engine), memory };
         let shared = Arc::clone(&engine.engine);
-        let store = Store::new(Arc::clone(&shared), StoreOptions::default());
+        let store = Store::new(Arc::clone(&shared), options);
         let directory = Directory::with_policy(shared, Policy::cheap_for_tests()).expect("a directory");
         let directory = Arc::new(directory);
         runtime
@@ -256,8 +273,13 @@ impl Server {
 
     /// Puts a message into INBOX past IMAP, as LMTP does.
     pub fn deliver(&self, message: &[u8]) {
-        let service =
-            Delivery::new(self.store.clone(), Arc::clone(&self.directory), DeliveryOptions::default());
+        self.deliver_with(message, Precompute::Delivery);
+    }
+
+    /// The same, with the items of rich mail made then or later.
+    pub fn deliver_with(&self, message: &[u8], precompute: Precompute) {
+        let options = DeliveryOptions { precompute, ..DeliveryOptions::default() };
+        let service = Delivery::new(self.store.clone(), Arc::clone(&self.directory), options);
         let message = bytes::Bytes::copy_from_slice(message);
         self.runtime.block_on(async {
             let recipient = service.resolve(USER).await.expect("a recipient");

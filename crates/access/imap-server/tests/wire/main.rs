@@ -48,6 +48,7 @@ mod referrals;
 mod replace;
 mod rev2;
 mod revoked;
+mod rich_items;
 mod search_index;
 mod search_keys;
 mod search_model;

@@ -6,4 +6,5 @@ mod commands;
 mod interplay;
 mod limits;
 mod login;
+mod rich_items;
 mod talk;

@@ -3,11 +3,11 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
-use posthaste_delivery::{Delivery, DeliveryOptions};
-use posthaste_directory::{Directory, NewAccount, Policy};
+use posthaste_delivery::{Conversions, Delivery, DeliveryOptions};
+use posthaste_directory::{Directory, NewAccount, Policy, Precompute};
 use posthaste_mail_model::{MailboxName, NumSet, Secret};
 use posthaste_net::{
-    Accounts, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
+    Accounts, ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
 };
 use posthaste_pop3_server::{Pop3Options, Pop3Service};
 use posthaste_store::{Engine, Mailbox, Store, StoreOptions};
@@ -33,6 +33,8 @@ pub struct Setup {
     pub tls: bool,
     pub options: Pop3Options,
     pub accounts: Accounts,
+    /// When the items of rich mail are made.
+    pub precompute: Precompute,
     /// An engine with accounts and mail of another server.
     pub engine: Option<Arc<dyn Engine>>,
     /// An empty engine for this one.
@@ -47,12 +49,14 @@ impl Setup {
             None => TestEngine::new().await.engine,
         };
         let directory = Arc::new(Directory::with_policy(engine.clone(), Policy::cheap_for_tests()).unwrap());
-        let store = Store::new(engine, StoreOptions::default());
+        let serve = Conversions::new(ByteBudget::new(256 << 20)).with_precompute(self.precompute);
+        let store = Store::new(engine, StoreOptions { serve: Arc::new(serve), ..StoreOptions::default() });
         let password = Secret::new(PASSWORD.to_owned());
         if is_new {
             directory.add(USER, &password, NewAccount::default()).await.unwrap();
         }
-        let delivery = Delivery::new(store, directory, DeliveryOptions::default());
+        let options = DeliveryOptions { precompute: self.precompute, ..DeliveryOptions::default() };
+        let delivery = Delivery::new(store, directory, options);
         let (trigger, token) = Shutdown::new();
         let certificates = Certificates::self_signed_in_memory("mail.example.org").unwrap();
         let service = Pop3Service::new(self.options, delivery.clone(), Some(certificates.clone()))

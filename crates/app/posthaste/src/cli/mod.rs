@@ -118,7 +118,8 @@ pub enum Command {
     /// an earlier version stored, and that clients see as `winmail.dat`. Each of those is replaced
     /// by a new message, which clients see as MIME, with the same flags and date. After an
     /// interruption, run the command again: nothing is lost. The command first examines a sample
-    /// and estimates the time. Exit status 1 if a message cannot be converted.
+    /// and estimates the time. With --items, it makes the data that the server did not make at
+    /// delivery. Exit status 1 if a message cannot be converted.
     Convert(Convert),
     /// Show and change mail that waits to be sent to other domains.
     ///
@@ -322,8 +323,12 @@ pub struct Convert {
     #[arg(long)]
     pub mailbox: Option<String>,
     /// The format.
-    #[arg(long, value_enum)]
-    pub to: Format,
+    #[arg(long, value_enum, required_unless_present = "items")]
+    pub to: Option<Format>,
+    /// Make and keep the items of rich mail that has none: what clients ask for without reading the
+    /// message. Without --to, messages keep their format. See `store.precompute`.
+    #[arg(long)]
+    pub items: bool,
     /// Examine every message and change nothing.
     #[arg(long)]
     pub dry_run: bool,
@@ -333,7 +338,7 @@ pub struct Convert {
     /// Discard rich originals. Without this, a message whose original would be lost stays as it is.
     /// A message that shares its original with other accounts gets a new UID; they keep the
     /// original.
-    #[arg(long)]
+    #[arg(long, requires = "to")]
     pub lossy: bool,
 }
 

@@ -195,7 +195,7 @@ async fn list(opened: &Opened, json: bool) -> Result<()> {
         for account in &page {
             let (_, heads) = mailboxes(opened, account).await?;
             let messages: u64 = heads.iter().map(|h| u64::from(h.counts.messages)).sum();
-            let bytes: u64 = heads.iter().map(|h| h.counts.bytes).sum();
+            let bytes: u64 = heads.iter().map(|h| h.counts.octets()).sum();
             let state = if account.disabled { "disabled" } else { "enabled" };
             if json {
                 let line = json!({"name": account.name, "disabled": account.disabled, "messages": messages,
@@ -234,7 +234,7 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
     let certificates = credentials::certificates(&opened.directory, name).await?;
     if json {
         let boxes = list.entries.iter().zip(&heads).map(|(e, h)| json!({"name": e.name.as_str(),
-            "id": e.id.to_string(), "messages": h.counts.messages, "unseen": h.counts.unseen, "bytes": h.counts.bytes}));
+            "id": e.id.to_string(), "messages": h.counts.messages, "unseen": h.counts.unseen, "bytes": h.counts.octets()}));
         println!(
             "{}",
             json!({"name": account.name, "id": account.id.to_string(), "disabled": account.disabled, "shared": account.shared,
@@ -283,7 +283,7 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
         println!("certificate {certificate}");
     }
     for (entry, head) in list.entries.iter().zip(&heads) {
-        let size = bytesize::ByteSize(head.counts.bytes);
+        let size = bytesize::ByteSize(head.counts.octets());
         println!(
             "mailbox  {:<40} {:>9} messages {:>9} unseen {size:>12}",
             entry.name, head.counts.messages, head.counts.unseen

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytesize::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
-use posthaste_delivery::{ConvertMode, ConvertOptions, ConvertReport, Held, Loss, Sample};
+use posthaste_delivery::{ConvertMode, ConvertOptions, ConvertReport, Held, Items, Loss, Sample};
 use posthaste_directory::{Account, Format};
 use posthaste_store::MailboxEntry;
 
@@ -31,18 +31,19 @@ struct MailboxToConvert {
 
 pub async fn run(config: Config, command: Convert) -> Result<()> {
     let opened = open::existing(&config).await?;
-    if open::cluster(&config)?.is_some() && !command.dry_run {
+    if open::cluster(&config)?.is_some() && command.to.is_some() && !command.dry_run {
         let why = "the engine on a cluster cannot change the form of stored mail; --dry-run shows what would change";
         return Err(Failure::Usage(why.into()));
     }
     let places = places(&opened, &config, &command).await?;
     let _lock = if command.dry_run { None } else { Some(lock(&config.data)?) };
     let options = ConvertOptions {
-        to: match command.to {
+        to: command.to.map(|to| match to {
             cli::Format::Mime => Format::Mime,
             cli::Format::Rich => Format::Rich,
             cli::Format::Keep => Format::Keep,
-        },
+        }),
+        items: if command.items { Items::Make } else { Items::Leave },
         mode: if command.dry_run { ConvertMode::DryRun } else { ConvertMode::Apply },
         loss: if command.lossy { Loss::Allow } else { Loss::Refuse },
     };
@@ -117,14 +118,23 @@ async fn estimate(opened: &Opened, places: &[MailboxToConvert], options: Convert
         sample = sample.plus(*converter.report());
     }
     let share = total as f64 / sample.examined.max(1) as f64;
+    let of_all = |count: u64| (count as f64 * share).round();
     let seconds = (began.elapsed().as_secs_f64() * share).ceil();
     let bytes = |bytes: u64| ByteSize::b((bytes as f64 * share) as u64).display().iec().to_string();
+    let mut about = Vec::new();
+    if options.to.is_some() {
+        let (before, after) = (bytes(sample.bytes_before), bytes(sample.bytes_after));
+        let converted = of_all(sample.converted + sample.renumbered);
+        about.push(format!("about {converted} to convert, {before} stored now and {after} then"));
+    }
+    if options.items == Items::Make {
+        let items = bytes(sample.items_bytes);
+        about.push(format!("items of about {} to make, {items} more", of_all(sample.items)));
+    }
     eprintln!(
-        "{total} messages; by a sample of {}, about {} to convert, {} stored now and {} then, in at least {}",
+        "{total} messages; by a sample of {}, {}, in at least {}",
         sample.examined,
-        ((sample.converted + sample.renumbered) as f64 * share).round(),
-        bytes(sample.bytes_before),
-        bytes(sample.bytes_after),
+        about.join(", "),
         humantime::format_duration(Duration::from_secs_f64(seconds)),
     );
     Ok(total)
@@ -153,9 +163,14 @@ fn print(sum: &ConvertReport, options: ConvertOptions) {
     let ConvertReport { examined, converted, renumbered, would_lose, bytes_before, bytes_after, .. } = *sum;
     let size = |bytes| ByteSize::b(bytes).display().iec().to_string();
     println!("examined    {examined}");
-    println!("converted   {converted}");
-    println!("new UIDs    {renumbered}");
-    println!("octets      {} before, {} after", size(bytes_before), size(bytes_after));
+    if options.to.is_some() {
+        println!("converted   {converted}");
+        println!("new UIDs    {renumbered}");
+        println!("octets      {} before, {} after", size(bytes_before), size(bytes_after));
+    }
+    if options.items == Items::Make {
+        println!("items made  {}, of {}", sum.items, size(sum.items_bytes));
+    }
     if would_lose > 0 {
         println!(
             "unchanged   {would_lose}: their rich originals would be lost. `posthaste account set NAME --keep-original true` \

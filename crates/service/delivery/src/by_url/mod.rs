@@ -162,7 +162,7 @@ impl Delivery {
             ControlFlow::Break(())
         };
         let uids = NumSet::range(uid.value(), uid.value());
-        self.store().engine().summaries(mailbox, &uids, &mut visit).await?.refuse()?;
+        self.store().made_summaries(mailbox, &uids, &mut visit).await?.refuse()?;
         let (printed, section) = (printed?, url.section.unwrap_or_default());
         if section.text != SectionText::Whole {
             return Ok(None);
@@ -294,7 +294,7 @@ impl Delivery {
             ControlFlow::Break(())
         };
         let uids = NumSet::range(uid.value(), uid.value());
-        self.store().engine().summaries(mailbox, &uids, &mut visit).await?.refuse()?;
+        self.store().made_summaries(mailbox, &uids, &mut visit).await?.refuse()?;
         Ok(found?)
     }
 

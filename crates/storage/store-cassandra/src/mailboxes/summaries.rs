@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use posthaste_mail_model::{Id, MailboxId, NumSet, Uid};
-use posthaste_store::{Result, StoreError, Stored, Unreadable, Visit};
+use posthaste_store::{CommitOutcome, Result, StoreError, Stored, SummaryOf, Unreadable, Visit};
 use scylla::response::PagingState;
 use scylla::value::CqlValue;
 
@@ -15,7 +15,7 @@ use crate::mailboxes::Mailboxes;
 use crate::mailboxes::rows::{ChunkRow, chunk_from};
 use crate::stored::chunk::number;
 use crate::stored::impossible;
-use crate::stored::values::summary_from;
+use crate::stored::values::{summary_from, summary_value};
 
 /// UIDs in one partition of `summary`: about 1 MiB at 1 KiB a summary, so that a page of a listing
 /// is one read.
@@ -148,6 +148,38 @@ impl Mailboxes {
             }
         }
         Ok(without)
+    }
+
+    /// Gives a message the summary that it lacks. Two nodes may write the same one.
+    pub(crate) async fn add_summary(&self, message: &SummaryOf, summary: &[u8]) -> Result<CommitOutcome> {
+        let SummaryOf { mailbox, uid, body } = *message;
+        let uid = uid.value();
+        let floor = self.floor(mailbox, uid).await?.filter(|floor| floor.modseq >= 0);
+        let Some(commit) = floor.and_then(|floor| floor.chunk.origin(uid)) else {
+            return Ok(CommitOutcome::Conflict);
+        };
+        let mut saved = None;
+        let mut visit = |stored: Stored<'_>| {
+            saved = Some(stored.saved).filter(|_| stored.body == body && stored.summary.is_empty());
+            ControlFlow::Continue(())
+        };
+        let mut unreadable = NumSet::new();
+        let _ = self.visit_wanted(mailbox, &[(uid, commit)], &mut visit, &mut unreadable).await?;
+        let Some(saved) = saved else { return Ok(CommitOutcome::Conflict) };
+        let values = vec![
+            Some(CqlValue::Blob(summary_value(mailbox, uid, body, saved, summary))),
+            Some(blob(mailbox.0)),
+            Some(CqlValue::Int(bucket(uid))),
+            Some(CqlValue::BigInt(i64::from(uid))),
+            Some(blob(commit)),
+        ];
+        self.cluster.write(&self.cluster.statements.summary.put, values).await?;
+        // A sweep that removes the message from here on finds this record. One before may not have.
+        if self.has_message(mailbox, uid, commit).await? {
+            return Ok(CommitOutcome::Done);
+        }
+        self.delete_summaries(mailbox, bucket(uid), &[SummaryKey { uid, commit }]).await?;
+        Ok(CommitOutcome::Conflict)
     }
 
     /// Whether a mailbox has a message of this UID now.

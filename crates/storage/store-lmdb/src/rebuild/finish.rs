@@ -15,7 +15,7 @@ use crate::index::summaries::record::{Origin, put_summary, summary_from};
 use crate::index::{Index, Indexed, Writing, damaged, summaries};
 use crate::log::reader::PackReader;
 use crate::log::record::{PACK_HEADER, body_record_len};
-use crate::shared::Summarize;
+use crate::shared::{Summarize, summary_of};
 
 /// Bodies, or summaries, of one index transaction.
 const STEP: usize = 5_000;
@@ -150,12 +150,12 @@ impl Summaries<'_> {
     ) -> Result<(BodyPlace, std::result::Result<Vec<u8>, String>)> {
         let read = |copy: BodyPlace| self.reader.read(body, copy, 0..copy.len);
         let first = match read(place) {
-            Ok(bytes) => return Ok((place, Ok((self.summarize)(&bytes)))),
+            Ok(bytes) => return Ok((place, Ok(summary_of(self.summarize, &bytes)))),
             Err(fault) => fault.to_string(),
         };
         let others = self.catalog.copies(body, place)?;
         Ok(match others.into_iter().find_map(|copy| Some((copy, read(copy).ok()?))) {
-            Some((copy, bytes)) => (copy, Ok((self.summarize)(&bytes))),
+            Some((copy, bytes)) => (copy, Ok(summary_of(self.summarize, &bytes))),
             None => (place, Err(first)),
         })
     }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use posthaste_mail_model::{AccountId, FlagSet, MailboxId, ModSeq};
+use posthaste_mail_model::{AccountId, MailboxId, ModSeq};
 use posthaste_store::{Counts, DirectoryChange, ListCommit, MailboxHead, Result, Row, StoreError};
 
 use super::catalog::{Catalog, Entry};
@@ -533,10 +533,7 @@ impl<'a> Replay<'a> {
 fn counts_of(rows: &[Row]) -> Counts {
     let mut counts = Counts::default();
     for row in rows {
-        counts.messages += 1;
-        counts.unseen += u32::from(!row.flags().contains(FlagSet::SEEN));
-        counts.deleted += u32::from(row.flags().contains(FlagSet::DELETED));
-        counts.bytes += u64::from(row.size());
+        counts.add(row);
     }
     counts
 }

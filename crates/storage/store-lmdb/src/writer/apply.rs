@@ -8,7 +8,8 @@ use std::collections::HashMap;
 
 use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq, NumSet};
 use posthaste_store::{
-    Content, DirectoryChange, ListCommit, MailboxCommit, MailboxHead, NewMessage, Result, Row, StoreError,
+    CommitOutcome, Content, DirectoryChange, ListCommit, MailboxCommit, MailboxHead, NewMessage, Result, Row,
+    StoreError, SummaryOf,
 };
 
 use crate::index::bodies::BodyPlace;
@@ -327,6 +328,26 @@ impl Apply<'_, '_> {
         let dead = (place.pack, body_record_len(place.len));
         self.index.add_dead(&mut self.txn, std::iter::once(dead))?;
         Ok(Applied::Done)
+    }
+
+    /// The summary that a message lacks. It goes where an empty one is, so that copies which link
+    /// to it have it, too. A damaged record stays.
+    pub(crate) fn add_summary(&mut self, message: &SummaryOf, summary: &[u8]) -> Result<CommitOutcome> {
+        let read = |(mailbox, uid): Origin| -> Result<_> {
+            let record = summaries::record(self.index, &self.txn, mailbox, uid)?;
+            let record = record.filter(|record| self.index.holds(record));
+            let found = record.and_then(|record| summary_from(seed(mailbox.0), uid, record));
+            Ok(found.filter(|found| found.body == message.body))
+        };
+        let own = (message.mailbox, message.uid.value());
+        let place = read(own)?.map(|found| found.kind.origin().unwrap_or(own));
+        let Some(place @ (mailbox, uid)) = place else { return Ok(CommitOutcome::Conflict) };
+        let Some(SummaryRef { saved, kind: RecordKind::Summary([]), .. }) = read(place)? else {
+            return Ok(CommitOutcome::Conflict);
+        };
+        put_summary(&mut self.scratch.bytes, seed(mailbox.0), uid, message.body, saved, summary);
+        summaries::put(self.index, &mut self.txn, mailbox, uid, &self.scratch.bytes)?;
+        Ok(CommitOutcome::Done)
     }
 
     /// Messages that are copied: many neighbours are linked to where their summaries are, others

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet};
-use posthaste_store::{CommitOutcome, Content, DirectoryChange, ListCommit, MailboxCommit, Report, Result};
+use posthaste_store::{
+    CommitOutcome, Content, DirectoryChange, ListCommit, MailboxCommit, Report, Result, SummaryOf,
+};
 use tokio::sync::oneshot;
 
 use crate::data_dir::reserve::Purpose;
@@ -19,6 +21,8 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
 pub(crate) enum Job {
     /// A change, and where its outcome goes.
     Change(Change, Reply<CommitOutcome>),
+    /// A summary that a message lacks. It is data of the index alone, which no log record has.
+    Summary((SummaryOf, Bytes), Reply<CommitOutcome>),
     /// A round of maintenance, which may write these checkpoints.
     Maintain(Box<Prepared>, Reply<Report>),
     /// Have maintenance empty packs that are marked as damaged; the answer is their number.

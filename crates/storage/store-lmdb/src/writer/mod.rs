@@ -33,7 +33,8 @@ mod wait;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use posthaste_store::{CommitOutcome, Result, StoreError};
+use bytes::Bytes;
+use posthaste_store::{CommitOutcome, Result, StoreError, SummaryOf};
 use tokio::sync::mpsc;
 
 pub(crate) use self::job::{Change, Job, Reply};
@@ -66,7 +67,7 @@ impl Writer<'_> {
                 }
             };
             let (mut maintain, mut checkpoints) = (Vec::new(), Vec::new());
-            let mut accepts = Vec::new();
+            let (mut accepts, mut summaries) = (Vec::new(), Vec::new());
             let mut weight = 0;
             let mut next = Some(job);
             while let Some(job) = next {
@@ -75,19 +76,25 @@ impl Writer<'_> {
                         weight += change.weight();
                         group.push((change, reply));
                     }
+                    Job::Summary(added, reply) => {
+                        weight += added.1.len();
+                        summaries.push((added, reply));
+                    }
                     Job::Maintain(prepared, reply) => maintain.push((prepared, reply)),
                     Job::AcceptLoss(reply) => accepts.push(reply),
                     Job::Checkpoint(reply) => checkpoints.push(reply),
                 }
-                let full = group.len() >= GROUP_MAX || weight >= GROUP_BYTES_MAX;
+                let full = group.len() + summaries.len() >= GROUP_MAX || weight >= GROUP_BYTES_MAX;
                 next = if full { None } else { jobs.try_recv().ok() };
             }
             self.group(&mut group);
             let due = self.open.as_ref().is_some_and(|open| open.is_full() || open.due <= Instant::now());
-            if due || !maintain.is_empty() || !checkpoints.is_empty() || !accepts.is_empty() {
+            let in_index = !summaries.is_empty() || !maintain.is_empty() || !accepts.is_empty();
+            if due || in_index || !checkpoints.is_empty() {
                 let checkpoint = self.checkpoint();
                 checkpoints.drain(..).for_each(|reply| drop(reply.send(checkpoint.clone())));
             }
+            self.add_summaries(summaries);
             for (prepared, reply) in maintain {
                 let round =
                     self.with_reserve(Purpose::Deletion, |writer| maintenance::round(writer, &prepared));
@@ -100,6 +107,33 @@ impl Writer<'_> {
         }
         if !self.shared.killed.load(Ordering::Acquire) {
             let _ = self.checkpoint();
+        }
+    }
+
+    /// Adds summaries to the index, all in one transaction. Each message is new content: it may not
+    /// use the reserve.
+    fn add_summaries(&mut self, summaries: Vec<((SummaryOf, Bytes), Reply<CommitOutcome>)>) {
+        if summaries.is_empty() {
+            return;
+        }
+        self.purpose = Purpose::Content;
+        let added = self.work(|apply| {
+            let added = summaries.iter().map(|(added, _)| added);
+            let added = added.map(|(message, summary)| apply.add_summary(message, summary));
+            let outcomes = added.collect::<Result<Vec<_>>>()?;
+            let is_done = |outcome: &CommitOutcome| *outcome == CommitOutcome::Done;
+            let wrote = if outcomes.iter().any(is_done) { Wrote::Now } else { Wrote::Nothing };
+            Ok((outcomes, wrote))
+        });
+        match added {
+            Ok(outcomes) => {
+                let replies = summaries.into_iter().map(|(_, reply)| reply);
+                replies.zip(outcomes).for_each(|(reply, outcome)| drop(reply.send(Ok(outcome))));
+            }
+            Err(error) => {
+                tracing::error!(%error, summaries = summaries.len(), "summaries were not added");
+                summaries.into_iter().for_each(|(_, reply)| drop(reply.send(Err(error.clone()))));
+            }
         }
     }
 

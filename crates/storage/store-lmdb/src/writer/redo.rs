@@ -35,7 +35,7 @@ use crate::log::pair;
 use crate::log::reader::{PackReader, ReadFault};
 use crate::log::record::{Form, Header, Kind, PACK_HEADER, RECORD_HEADER, body_record_len};
 use crate::log::scan::{LocatedRecord, Scan};
-use crate::shared::Summarize;
+use crate::shared::{Summarize, summary_of};
 use crate::writer::apply::{MailboxChange, put_mailbox};
 
 /// What a logged commit can meet.
@@ -158,7 +158,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         };
         self.index.put_body(self.txn, body, place)?;
         match reader.read(body, place, 0..place.len) {
-            Ok(bytes) => Ok(summarize(&bytes)),
+            Ok(bytes) => Ok(summary_of(summarize, &bytes)),
             Err(fault) => {
                 tracing::error!(%body, pack = place.pack, ?fault, "a body cannot be read");
                 Ok(Vec::new())

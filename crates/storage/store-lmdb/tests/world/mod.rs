@@ -18,7 +18,7 @@ use posthaste_mail_model::{
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{
     CommitOutcome, Content, Counts, DirectoryChange, Engine, ListCommit, MailboxCommit, MailboxEntry,
-    MailboxHead, MailboxList, NewMessage, Result, Row,
+    MailboxHead, MailboxList, NewMessage, Result, Row, SummaryOf,
 };
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 
@@ -213,20 +213,14 @@ impl World {
         held.expunged.extend(commit.expunged.iter().cloned());
         for new in &commit.appended {
             let bytes = match &new.content {
-                Content::New { bytes, .. } => bytes.clone(),
+                Content::New { bytes, .. } => bytes.slice_ref(seen(bytes)),
                 Content::CopyOf { mailbox, uid } => self.boxes[mailbox].messages[&uid.value()].bytes.clone(),
             };
             let message = Message { row: new.row, body: new.body, saved: new.saved, bytes };
             held.messages.insert(new.row.uid().value(), message);
         }
-        let rows = || held.messages.values().map(|m| m.row);
-        let with = |flag| rows().filter(|r| r.flags().contains(flag)).count() as u32;
-        commit.head.counts = Counts {
-            messages: held.messages.len() as u32,
-            unseen: held.messages.len() as u32 - with(FlagSet::SEEN),
-            deleted: with(FlagSet::DELETED),
-            bytes: rows().map(|r| u64::from(r.size())).sum(),
-        };
+        commit.head.counts = Counts::default();
+        held.messages.values().for_each(|message| commit.head.counts.add(&message.row));
         held.head = commit.head.clone();
         held
     }
@@ -261,6 +255,41 @@ impl World {
         let mut commit = self.appending(mailbox, &bodies);
         self.after(&mut commit);
         self.commit(engine, commit).await
+    }
+
+    /// Appends messages that delivery did not convert: they have no summary.
+    pub async fn append_bare(
+        &mut self,
+        engine: &LmdbEngine,
+        mailbox: MailboxId,
+        sent: &[Bytes],
+    ) -> Result<CommitOutcome> {
+        let stored = |sent: &Bytes| {
+            let served_len = sent.len() as u32;
+            FormHeader { form: Form::Unconverted, served_len, digest: [0; 8] }.before(sent)
+        };
+        let bodies: Vec<_> = sent.iter().map(|sent| (self.body_id(), stored(sent))).collect();
+        let mut commit = self.appending(mailbox, &bodies);
+        for (message, sent) in commit.appended.iter_mut().zip(sent) {
+            let (row, size) = (message.row, Row::WITHOUT_ITEMS + sent.len() as u32);
+            message.row = Row::new(row.uid(), size, row.date(), row.flags(), row.modseq());
+            if let Content::New { summary, .. } = &mut message.content {
+                *summary = Bytes::new();
+            }
+        }
+        self.after(&mut commit);
+        self.commit(engine, commit).await
+    }
+
+    /// Adds the summaries that messages of a mailbox may lack; how many did.
+    pub async fn add_summaries(&self, engine: &LmdbEngine, mailbox: MailboxId) -> Result<usize> {
+        let mut added = 0;
+        for message in self.boxes[&mailbox].messages.values().filter(|message| message.row.lacks_items()) {
+            let of = SummaryOf { mailbox, uid: message.row.uid(), body: message.body };
+            let outcome = engine.add_summary(of, summarize(&message.bytes).into()).await?;
+            added += usize::from(outcome == CommitOutcome::Done);
+        }
+        Ok(added)
     }
 
     /// Appends messages with other summaries than [`summarize`] makes.
@@ -342,7 +371,7 @@ impl World {
             let uid = commit.head.uid_next;
             commit.head.uid_next = uid.next().unwrap();
             let old = message.row;
-            let row = Row::new(uid, old.size(), old.date(), old.flags(), commit.head.modseq);
+            let row = Row::new(uid, old.stored_size(), old.date(), old.flags(), commit.head.modseq);
             let content = Content::CopyOf { mailbox: from, uid: old.uid() };
             commit.appended.push(NewMessage { row, body: message.body, saved: 1_700_000_002, content });
         }
@@ -407,7 +436,13 @@ impl World {
         assert_eq!(rows, held.messages.values().map(|m| m.row).collect::<Vec<_>>());
         let mut stored = Vec::new();
         let mut visit = |s: posthaste_store::Stored<'_>| {
-            stored.push((s.uid.value(), s.body, s.saved, s.summary.to_vec()));
+            let message = held.messages.get(&s.uid.value());
+            // One that delivery did not make may be lost again.
+            let summary = match message.filter(|m| m.row.lacks_items() && s.summary.is_empty()) {
+                Some(message) => summarize(&message.bytes),
+                None => s.summary.to_vec(),
+            };
+            stored.push((s.uid.value(), s.body, s.saved, summary));
             ControlFlow::Continue(())
         };
         engine.summaries(id, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap().refuse().unwrap();

@@ -99,7 +99,7 @@ impl Originals {
         for (row, body) in &self.messages {
             source.push(row.uid().value());
             arrivals.push(Arrival {
-                size: row.size(),
+                size: row.stored_size(),
                 date: row.date(),
                 flags: map.map(self.kept.of(row), &mut slots),
                 body: *body,

@@ -13,7 +13,7 @@ use super::base::Base;
 use super::slots::Slots;
 use crate::change::{Content, MailboxCommit, NewMessage};
 use crate::error::{Result, StoreError};
-use crate::form::served_len;
+use crate::form::{lacks_items, served_len};
 use crate::head::MailboxHead;
 use crate::row::Row;
 use crate::view::View;
@@ -228,8 +228,13 @@ fn merged(older: &[Row], newer: &[Row]) -> Vec<Row> {
     out
 }
 
-/// The octets of a message as a row keeps them: those that clients see.
+/// The size of a message as a row keeps it ([`Row::stored_size`]).
 pub(super) fn size_of(bytes: &Bytes) -> Result<u32> {
-    u32::try_from(served_len(bytes))
-        .map_err(|_| StoreError::TooLarge { what: "message in bytes", limit: u64::from(u32::MAX) })
+    let (from, limit) = match lacks_items(bytes) {
+        true => (Row::WITHOUT_ITEMS, u32::MAX - Row::WITHOUT_ITEMS),
+        false => (0, Row::WITHOUT_ITEMS - 1),
+    };
+    let len = u32::try_from(served_len(bytes)).ok().filter(|len| *len <= limit);
+    len.map(|len| from + len)
+        .ok_or(StoreError::TooLarge { what: "message in bytes", limit: u64::from(limit) })
 }

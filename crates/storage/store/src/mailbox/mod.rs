@@ -33,6 +33,7 @@ use posthaste_mail_model::{BodyId, Flag, FlagSet, Keyword, MailboxId, ModSeq, Nu
 use posthaste_metrics::Counter;
 use tokio::sync::watch;
 
+use crate::context::Context;
 use crate::engine::{BodyRange, Unreadable, Visit};
 use crate::error::{Result, StoreError};
 use crate::row::Row;
@@ -178,6 +179,10 @@ impl Mailbox {
         self.state.id
     }
 
+    pub(crate) fn context(&self) -> &Context {
+        &self.state.context
+    }
+
     /// The same mailbox as a destination for messages.
     pub fn destination(&self) -> Destination {
         Destination { state: Arc::clone(&self.state), kept: CarriedFlags::ALL }
@@ -241,10 +246,7 @@ impl Mailbox {
     /// pieces first calls [`Mailbox::body_of`] and then this.
     pub async fn read_body(&self, uid: Uid, body: BodyId, range: BodyRange) -> Result<Bytes> {
         posthaste_metrics::count(Counter::BodyReads, 1);
-        self.state.context.read_body(body, range).await.map_err(|error| match error {
-            StoreError::Corrupt(why) => StoreError::Body { uid, body, why },
-            other => other,
-        })
+        self.state.context.read_body(body, range).await.map_err(|error| error.of_body(uid, body))
     }
 
     /// UIDs expunged after a mod-sequence, and whether the list is complete. If not,

@@ -61,7 +61,7 @@ impl Store {
         Self { shared: Arc::new(shared) }
     }
 
-    fn context(&self) -> &Context {
+    pub(crate) fn context(&self) -> &Context {
         &self.shared.context
     }
 

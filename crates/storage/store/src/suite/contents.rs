@@ -3,13 +3,15 @@
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
-use posthaste_mail_model::{FlagSet, NumSet};
+use posthaste_mail_model::{FlagSet, NumSet, Uid};
 
-use super::folder::contents;
+use super::folder::{Folder, contents};
 use super::{Factory, World, maintain, new_body_id};
 use crate::change::{CommitOutcome, Content};
+use crate::engine::SummaryOf;
 use crate::error::StoreError;
 use crate::form::{Form, FormHeader};
+use crate::row::Row;
 
 /// Summaries of any set, in UID order, until the visitor has enough.
 pub async fn summaries_come_in_uid_order(factory: &dyn Factory) {
@@ -160,6 +162,52 @@ pub async fn a_body_takes_another_form(factory: &dyn Factory) {
     }
     let none = world.engine.recode(new_body_id(), other).await.unwrap();
     assert_eq!(none, CommitOutcome::Conflict);
+    world.check().await;
+}
+
+/// A message gets the summary that it lacks, once, and so do copies that share it. Nothing else
+/// changes. It is there in another process, or is still empty.
+pub async fn a_summary_is_added_later(factory: &dyn Factory) {
+    let world = World::new(factory).await;
+    let (mut a, mut b) = (world.folder().await, world.folder().await);
+    let sent = Bytes::from_static(b"as it was sent");
+    let header = FormHeader { form: Form::Unconverted, served_len: sent.len() as u32, digest: [3; 8] };
+    let bare = |_| {
+        let content = Content::New { bytes: header.before(&sent), summary: Bytes::new() };
+        (new_body_id(), Row::WITHOUT_ITEMS + sent.len() as u32, FlagSet::SEEN, content)
+    };
+    a.commit(a.appending(&[100, 5_000])).await;
+    a.commit(a.adding((0..40).map(bare).collect())).await;
+    a.verify().await;
+    assert_eq!(a.view.counts().without_items(), 40);
+    assert_eq!(a.view.counts().octets(), 5_100 + 40 * sent.len() as u64);
+    b.commit_copies(b.copying(&a, &NumSet::range(2, 42)), &a).await;
+    b.verify().await;
+    let of = |folder: &Folder, uid: u32| {
+        let uid = Uid::new(uid).unwrap();
+        SummaryOf { mailbox: folder.id, uid, body: folder.kept[&uid].body }
+    };
+    let add = async |message: SummaryOf, text: &'static [u8]| {
+        world.engine.add_summary(message, Bytes::from_static(text)).await.unwrap()
+    };
+    let (first, has_one) = (of(&a, 3), of(&a, 1));
+    assert_eq!(add(SummaryOf { body: has_one.body, ..first }, b"other body").await, CommitOutcome::Conflict);
+    assert_eq!(add(has_one, b"a second one").await, CommitOutcome::Conflict);
+    assert_eq!(add(first, b"made of the body").await, CommitOutcome::Done);
+    assert_eq!(add(first, b"made once more").await, CommitOutcome::Conflict);
+    a.kept.get_mut(&first.uid).unwrap().summary = Bytes::from_static(b"made of the body");
+    a.verify().await;
+    a.verify_changes().await;
+    // The copies of it may share it, or have an empty one of their own.
+    let copy = of(&b, 2);
+    add(copy, b"made of the body").await;
+    b.kept.get_mut(&copy.uid).unwrap().summary = Bytes::from_static(b"made of the body");
+    b.verify().await;
+    a.commit(a.expunging(&NumSet::range(3, 3))).await;
+    let expunged = add(SummaryOf { uid: Uid::new(900).unwrap(), ..copy }, b"of no message").await;
+    assert_eq!(expunged, CommitOutcome::Conflict);
+    maintain(&*world.engine).await;
+    (a.verify().await, b.verify().await);
     world.check().await;
 }
 

@@ -101,7 +101,7 @@ impl Folder {
             let content = Content::CopyOf { mailbox: source.id, uid: row.uid() };
             // Keywords mean something else over there.
             let flags = FlagSet::from_bits(row.flags().bits() & 31);
-            (source.kept[&row.uid()].body, row.size(), flags, content)
+            (source.kept[&row.uid()].body, row.stored_size(), flags, content)
         });
         self.adding(copies.collect())
     }

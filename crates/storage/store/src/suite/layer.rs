@@ -6,7 +6,7 @@ use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
 
 use crate::change::{CommitOutcome, MailboxCommit};
 use crate::engine::{
-    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Unreadable, Visit,
+    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, SummaryOf, Unreadable, Visit,
 };
 use crate::error::Result;
 use crate::head::MailboxHead;
@@ -80,6 +80,9 @@ pub trait Layer: Send + Sync + 'static {
     async fn recode(&self, body: BodyId, bytes: Bytes) -> Result<CommitOutcome> {
         self.inner().recode(body, bytes).await
     }
+    async fn add_summary(&self, message: SummaryOf, summary: Bytes) -> Result<CommitOutcome> {
+        self.inner().add_summary(message, summary).await
+    }
     async fn references(&self, body: BodyId) -> Result<u64> {
         self.inner().references(body).await
     }
@@ -145,6 +148,9 @@ impl<L: Layer> Engine for L {
     }
     async fn recode(&self, body: BodyId, bytes: Bytes) -> Result<CommitOutcome> {
         Layer::recode(self, body, bytes).await
+    }
+    async fn add_summary(&self, message: SummaryOf, summary: Bytes) -> Result<CommitOutcome> {
+        Layer::add_summary(self, message, summary).await
     }
     async fn references(&self, body: BodyId) -> Result<u64> {
         Layer::references(self, body).await

@@ -40,7 +40,7 @@ pub use closed::{
 };
 pub use concurrent::{appenders_never_share_a_uid, stores_share_an_engine};
 pub use contents::{
-    a_body_takes_another_form, bodies_are_read_by_range, copies_share_their_body,
+    a_body_takes_another_form, a_summary_is_added_later, bodies_are_read_by_range, copies_share_their_body,
     one_body_for_many_recipients, references_are_counted, summaries_come_in_uid_order,
 };
 pub use folder::Folder;
@@ -86,6 +86,7 @@ pub async fn run_all(factory: &dyn Factory) {
     summaries_come_in_uid_order(factory).await;
     bodies_are_read_by_range(factory).await;
     a_body_takes_another_form(factory).await;
+    a_summary_is_added_later(factory).await;
     references_are_counted(factory).await;
     one_body_for_many_recipients(factory).await;
     copies_share_their_body(factory).await;

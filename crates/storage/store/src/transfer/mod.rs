@@ -456,16 +456,20 @@ impl<'e> Transfer<'e> {
                 Compare::All => {
                     let (here, there) =
                         tokio::try_join!(contents(self.from, id, batch), contents(self.to, place, batch))?;
-                    let same = |(a, b): (&Contents, &Contents)| {
-                        (a.body, a.saved, &a.summary) == (b.body, b.saved, &b.summary)
+                    let same = |((uid, a), (_, b)): ((&u32, &Contents), (&u32, &Contents))| {
+                        (a.body, a.saved) == (b.body, b.saved)
+                            && same_summary(batch, *uid, (&a.summary, &b.summary))
                             && show_the_same(&a.bytes, &b.bytes)
                     };
-                    here.len() != there.len() || !here.values().zip(there.values()).all(same)
+                    here.len() != there.len() || !here.iter().zip(&there).all(same)
                 }
                 Compare::Summaries => {
                     let (here, there) =
                         tokio::try_join!(summaries(self.from, id, batch), summaries(self.to, place, batch))?;
-                    here != there
+                    let same = |((uid, a), (_, b)): ((&u32, &StoredSummary), (&u32, &StoredSummary))| {
+                        (a.0, a.1) == (b.0, b.1) && same_summary(batch, *uid, (&a.2, &b.2))
+                    };
+                    !here.keys().eq(there.keys()) || !here.iter().zip(&there).all(same)
                 }
             };
             if differs {
@@ -535,7 +539,20 @@ fn batches(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
 
 /// Body, date saved and summary of messages, by UID. One that cannot be read ends the transfer,
 /// because a copy must be complete.
-type Summaries = BTreeMap<u32, (BodyId, i64, Bytes)>;
+type Summaries = BTreeMap<u32, StoredSummary>;
+
+/// Body, date saved and summary.
+type StoredSummary = (BodyId, i64, Bytes);
+
+/// Whether the summaries of a message at both ends are the same. One that delivery did not make may
+/// have been made at one end alone.
+fn same_summary(rows: &[Row], uid: u32, (one, other): (&Bytes, &Bytes)) -> bool {
+    let lacks_items = || {
+        let at = rows.binary_search_by_key(&uid, |row| row.uid().value()).ok();
+        at.and_then(|at| rows.get(at)).is_some_and(Row::lacks_items)
+    };
+    one == other || (one.is_empty() || other.is_empty()) && lacks_items()
+}
 
 async fn summaries(engine: &dyn Engine, id: MailboxId, rows: &[Row]) -> Result<Summaries> {
     let uids: NumSet = rows.iter().map(|row| row.uid().value()).collect();

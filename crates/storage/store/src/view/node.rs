@@ -62,7 +62,7 @@ impl Totals {
             let flags = row.flags().bits();
             seen += u32::from(flags & FlagSet::SEEN.bits() != 0);
             deleted += u32::from(flags & FlagSet::DELETED.bits() != 0);
-            bytes += u64::from(row.size());
+            bytes += row.weight();
             modseq_max = modseq_max.max(row.modseq());
             any |= flags;
             all &= flags;

@@ -111,7 +111,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
         service: ctx.service,
         account: ctx.login.id,
     };
-    let Unanswered { expunged, unreadable } = match plan.reads {
+    let Unanswered { expunged, unreadable } = match plan.reads_of(&view) {
         Reads::Rows => job.rows(ctx.wire, ctx.selected).await?,
         // Boxed: no other command needs as much memory, and without the box every command would
         // reserve as much.
@@ -151,7 +151,7 @@ pub(crate) async fn report_new(
     let view = Arc::clone(&ctx.selected.announced);
     let (service, account) = (ctx.service, ctx.login.id);
     let job = Job { plan: &plan, view: &view, seqs, enabled: *ctx.enabled, service, account };
-    match plan.reads {
+    match plan.reads_of(&view) {
         Reads::Rows => job.rows(ctx.wire, ctx.selected).await?,
         Reads::Summaries | Reads::Bodies => Box::pin(job.summaries(ctx.wire, ctx.selected)).await?,
     };

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use posthaste_imap_codec::command::FetchItem;
 use posthaste_imap_codec::{Partial, Section, SectionText, print};
 use posthaste_mime_summary::{self as mime, FieldMask};
+use posthaste_store::View;
 
 use crate::annotate::render::Rendered;
 
@@ -101,6 +102,15 @@ impl Plan {
         });
         let per_field = masks.sum();
         Self { steps, reads, per_field }
+    }
+
+    /// The data that it reads of a view. The row of a message without items does not have its size.
+    pub(super) fn reads_of(&self, view: &View) -> Reads {
+        let has_size = || self.steps.iter().any(|step| matches!(step, Step::Size));
+        match view.counts().without_items() > 0 && has_size() {
+            true => self.reads.max(Reads::Summaries),
+            false => self.reads,
+        }
     }
 
     /// Adds the annotations to print: one for each item that requests them, each item once.

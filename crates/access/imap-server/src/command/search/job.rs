@@ -92,7 +92,7 @@ impl<'j> Job<'j> {
     pub(crate) async fn matching(&mut self, candidates: &NumSet<SeqNum>) -> Result<Matches, Failure> {
         let question = Arc::clone(&self.question);
         let (view, criterion) = (Arc::clone(&self.selected.announced), &question.criterion);
-        if let Some(filter) = RowFilter::of(criterion) {
+        if let Some(filter) = RowFilter::of(criterion).filter(|filter| filter.decides(&view)) {
             return Ok(filter.matching(&view, candidates, &mut self.pace).await.into());
         }
         let (mut found, mut open) = (NumSet::new(), NumSet::new());

@@ -61,6 +61,11 @@ impl RowFilter {
         Some(())
     }
 
+    /// Whether the rows of a view decide: those of messages without items do not have their sizes.
+    pub(super) fn decides(&self, view: &View) -> bool {
+        self.sizes == (0..u64::MAX) || view.counts().without_items() == 0
+    }
+
     #[inline]
     fn has(&self, row: &Row) -> bool {
         let flags = row.flags();

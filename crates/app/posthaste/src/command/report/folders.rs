@@ -101,7 +101,7 @@ async fn offer_all(
         let counts = head.counts;
         largest.offer(Folder {
             messages: counts.messages,
-            bytes: counts.bytes,
+            bytes: counts.octets(),
             account: account.name.clone(),
             name: entry.name.to_string(),
         });

@@ -14,8 +14,10 @@
 
 use std::ops::ControlFlow;
 
+use bytes::Bytes;
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet, Uid};
+use posthaste_store::form::lacks_items;
 use posthaste_store::{Result, Row, StoreError, Stored, Visit};
 
 use crate::index::bodies::BodyPlace;
@@ -26,7 +28,7 @@ use crate::index::summaries::record::{
     summary_parts,
 };
 use crate::index::summaries::table;
-use crate::shared::Shared;
+use crate::shared::{Shared, summary_of};
 
 /// Damaged messages of one call that are logged one by one: twenty show what happened, and a ruined
 /// mailbox does not fill the log.
@@ -161,18 +163,28 @@ impl<'m> Mend<'m> {
             return Ok(lost("too short"));
         };
         let (body, saved) = (BodyId(Id::from_bytes(*id)), i64::from_le_bytes(*saved));
-        let summary = match self.made(txn, body, row) {
-            Ok(summary) => summary,
+        let stored = match self.body(txn, body, row) {
+            Ok(stored) => stored,
             Err(why) => return Ok(lost(&why)),
         };
+        // One that delivery did not make may have been added since.
+        let mut summaries = vec![summary_of(self.shared.summarize, &stored)];
+        if lacks_items(&stored) {
+            summaries.push((self.shared.summarize)(&stored));
+        }
         let mut whole = Vec::with_capacity(record.len());
-        put_summary(&mut whole, seed(self.mailbox.0), row.uid().value(), body, saved, &summary);
-        if whole.get(..4) == header.get(..4) {
-            return Ok(Outcome::Found(Mended { body, saved, summary, is_made: true }));
+        for summary in &summaries {
+            put_summary(&mut whole, seed(self.mailbox.0), row.uid().value(), body, saved, summary);
+            if whole.get(..4) == header.get(..4) {
+                let summary = summary.clone();
+                return Ok(Outcome::Found(Mended { body, saved, summary, is_made: true }));
+            }
         }
         // The checksum itself is damaged, or the date.
         let saved = i64::from(row.date());
-        let is_whole = rest == summary;
+        let at = summaries.iter().position(|summary| rest == summary);
+        let is_whole = at.is_some();
+        let summary = summaries.swap_remove(at.unwrap_or_default());
         let is_link = || -> Result<bool> {
             let Some(origin) = origin_from(rest) else { return Ok(false) };
             Ok(self.summary_at(txn, origin, body)?.is_some())
@@ -199,16 +211,20 @@ impl<'m> Mend<'m> {
         }))
     }
 
-    /// The summary of a body that is as long as the row says; or why there is none.
+    /// The summary of a body, as delivery makes it; or why there is none.
     fn made(&self, txn: &RoTxn, body: BodyId, row: &Row) -> Result<Vec<u8>, String> {
+        Ok(summary_of(self.shared.summarize, &self.body(txn, body, row)?))
+    }
+
+    /// A body that is as long as the row says; or why there is none.
+    fn body(&self, txn: &RoTxn, body: BodyId, row: &Row) -> Result<Bytes, String> {
         let place = self.shared.index.body(txn, body).map_err(|error| error.to_string())?;
         let is_right = |place: BodyPlace| {
-            place.len == u64::from(row.size()) || self.shared.is_served_as(body, row.size())
+            place.len == u64::from(row.stored_size()) || self.shared.is_body_of(body, place, row)
         };
         if !place.is_some_and(is_right) {
             return Err(format!("body {body} is not there, or not of this length"));
         }
-        let bytes = self.shared.read_body(body, 0..u64::MAX).map_err(|error| error.to_string())?;
-        Ok((self.shared.summarize)(&bytes))
+        self.shared.read_body(body, 0..u64::MAX).map_err(|error| error.to_string())
     }
 }

@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use posthaste_mail_model::{BodyId, FlagSet, MailboxId, NumSet};
+use posthaste_mail_model::{BodyId, MailboxId, NumSet};
 use posthaste_store::{Counts, Report, Result, Row, StoreError};
 
 use crate::index::bodies::BodyPlace;
@@ -359,10 +359,7 @@ impl Check<'_> {
         let head = &stored.head;
         let mut counts = Counts::default();
         for row in &rows {
-            counts.messages += 1;
-            counts.unseen += u32::from(!row.flags().contains(FlagSet::SEEN));
-            counts.deleted += u32::from(row.flags().contains(FlagSet::DELETED));
-            counts.bytes += u64::from(row.size());
+            counts.add(row);
             if row.uid() >= head.uid_next || row.modseq() > head.modseq {
                 self.fault(format!("mailbox {mailbox}: UID {} is beyond the head", row.uid()));
             }
@@ -429,8 +426,8 @@ impl Check<'_> {
             }
             match row {
                 Some(row) => match index.body(&self.txn, found.body) {
-                    Ok(Some(place)) if place.len == u64::from(row.size()) => {}
-                    Ok(Some(_)) if self.shared.is_served_as(found.body, row.size()) => {}
+                    Ok(Some(place)) if place.len == u64::from(row.stored_size()) => {}
+                    Ok(Some(place)) if self.shared.is_body_of(found.body, place, row) => {}
                     Ok(Some(place)) => faults.push(format!(
                         "mailbox {mailbox}: UID {uid} says {} octets, its body has {}",
                         row.size(),

@@ -1,0 +1,140 @@
+//! Items of rich messages that delivery did not convert. They are made for the first reader who
+//! needs them and kept, or made for each.
+//!
+//! Such a message has an empty summary, and its row says that it lacks its items
+//! ([`Row::lacks_items`]). The row stays as it is when they are made. So nothing changes that
+//! clients know of the mailbox, and no mod-sequence rises. From then on the summary has its
+//! RFC822.SIZE.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use posthaste_mail_model::{BodyId, MailboxId, NumSet, SeqNum, Uid};
+
+use crate::context::Context;
+use crate::engine::{Stored, SummaryOf, Unreadable, Visit};
+use crate::error::Result;
+use crate::mailbox::Mailbox;
+use crate::row::Row;
+use crate::store::Store;
+use crate::view::View;
+
+/// Messages whose sizes are looked up at a time.
+const AT_ONCE: usize = 128;
+
+/// Whether a summary that was made is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// It is, or the call fails.
+    Always,
+    /// As the store has it for readers. A reader gets it also if it cannot be stored.
+    AsSet,
+    /// It is not.
+    Never,
+}
+
+impl Context {
+    /// The summary of a message whose stored one is empty, made of its body.
+    async fn made_summary(&self, message: SummaryOf, keep: Keep) -> Result<Bytes> {
+        let SummaryOf { mailbox, uid, body } = message;
+        let serve = &self.served.serve;
+        let served = self.read_body(body, 0..u64::MAX).await.map_err(|error| error.of_body(uid, body))?;
+        let summary = serve.summarize(served).await?;
+        if keep == Keep::Never || keep == Keep::AsSet && !serve.keeps_summaries() {
+            return Ok(summary);
+        }
+        match self.engine.add_summary(message, summary.clone()).await {
+            Ok(_) => {}
+            Err(error) if keep == Keep::Always => return Err(error),
+            Err(error) => {
+                tracing::warn!(%mailbox, %uid, %error, "the items of a message were made and cannot be kept");
+            }
+        }
+        Ok(summary)
+    }
+
+    /// As [`crate::Engine::summaries`], with summaries that are made where the stored ones are
+    /// empty.
+    async fn made_summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<Unreadable> {
+        let (mut unreadable, mut rest) = (NumSet::new(), uids.clone());
+        loop {
+            let mut unmade = None;
+            let mut each = |stored: Stored<'_>| {
+                if !stored.summary.is_empty() {
+                    return visit(stored);
+                }
+                unmade = Some((stored.uid, stored.body, stored.saved));
+                ControlFlow::Break(())
+            };
+            let Unreadable(some) = self.engine.summaries(mailbox, &rest, &mut each).await?;
+            unreadable = unreadable.union(&some);
+            let Some((uid, body, saved)) = unmade else { return Ok(Unreadable(unreadable)) };
+            match self.made_summary(SummaryOf { mailbox, uid, body }, Keep::AsSet).await {
+                Ok(summary) => {
+                    if visit(Stored { uid, body, saved, summary: &summary }).is_break() {
+                        return Ok(Unreadable(unreadable));
+                    }
+                }
+                Err(error) if error.is_damage() => {
+                    tracing::error!(%mailbox, %uid, %error, "the items of a message cannot be made");
+                    unreadable = unreadable.union(&NumSet::range(uid.value(), uid.value()));
+                }
+                Err(error) => return Err(error),
+            }
+            rest = rest.difference(&NumSet::range(1, uid.value()));
+        }
+    }
+}
+
+impl Store {
+    /// Visits the summaries of a mailbox as [`Mailbox::summaries`] does. Those that delivery did
+    /// not make are made.
+    pub async fn made_summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<Unreadable> {
+        self.context().made_summaries(mailbox, uids, visit).await
+    }
+}
+
+impl Mailbox {
+    /// The summary of a message whose stored one is empty, made of its body.
+    pub async fn made_summary(&self, uid: Uid, body: BodyId, keep: Keep) -> Result<Bytes> {
+        self.context().made_summary(SummaryOf { mailbox: self.id(), uid, body }, keep).await
+    }
+
+    /// The view with the RFC822.SIZE of these messages in all rows. Most views have it already.
+    ///
+    /// A message that cannot be converted keeps the octets that were sent.
+    pub async fn sized(&self, view: &Arc<View>, seqs: &NumSet<SeqNum>) -> Result<Arc<View>> {
+        if view.counts().without_items() == 0 {
+            return Ok(Arc::clone(view));
+        }
+        let bare: Vec<Row> = view.rows(seqs).map(|(_, row)| *row).filter(Row::lacks_items).collect();
+        let mut sized = Vec::with_capacity(bare.len());
+        for some in bare.chunks(AT_ONCE) {
+            let uids: NumSet = some.iter().map(|row| row.uid().value()).collect();
+            let mut rows = some.iter();
+            let serve = &self.context().served.serve;
+            let mut visit = |stored: Stored<'_>| {
+                let row = rows.by_ref().find(|row| row.uid() >= stored.uid);
+                let row = row.filter(|row| row.uid() == stored.uid);
+                sized.extend(row.zip(serve.octets(stored.summary)).map(|(row, size)| row.with_size(size)));
+                ControlFlow::Continue(())
+            };
+            let Unreadable(left) = self.context().made_summaries(self.id(), &uids, &mut visit).await?;
+            if !left.is_empty() {
+                tracing::error!(mailbox = %self.id(), uids = %left, "the sizes of messages are unknown");
+            }
+        }
+        Ok(Arc::new(view.edited(view.head().clone(), &sized, &NumSet::new(), &[])))
+    }
+}
