@@ -113,7 +113,7 @@ impl Dane {
 #[cfg(test)]
 mod tests {
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, PublicKeyData};
-    use rustls::crypto::ring;
+    use rustls::crypto::aws_lc_rs;
 
     use super::*;
 
@@ -134,7 +134,7 @@ mod tests {
     fn verifies(records: &[Tlsa], leaf: &CertificateDer<'_>, chain: &[CertificateDer<'_>]) -> bool {
         assert!(records.iter().all(Tlsa::is_usable));
         let dane = Dane { records: records.to_vec(), names: vec!["mx.x.test".into(), "x.test".into()] };
-        let algorithms = ring::default_provider().signature_verification_algorithms;
+        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
         dane.fits(Shown { leaf, chain, now: UnixTime::now() }, &algorithms)
     }
 

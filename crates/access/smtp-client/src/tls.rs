@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
+    CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -36,7 +36,7 @@ impl Tls {
     /// Certificates are verified with the authorities of this PEM file. Without one, routes that
     /// require a verified certificate cannot be used.
     pub fn new(authorities: Option<&Path>) -> io::Result<Self> {
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(aws_lc_rs::default_provider());
         let opportunistic = taking(Taken::Any, &provider).map_err(io::Error::other)?;
         let verified = match authorities {
             Some(file) => {

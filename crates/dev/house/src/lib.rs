@@ -5,7 +5,7 @@
 //! | [`layers`] | a crate depends on crates of lower layers only |
 //! | [`imports`] | no file takes part in a circle of imports |
 //! | [`groups`] | imports stand in three groups |
-//! | [`licences`] | the licences, sources and wildcards that `deny.toml` allows |
+//! | [`licences`] | the licences, sources and crates that `deny.toml` allows |
 //! | [`paths`] | every file that a document names exists |
 //! | [`fuzz`] | every fuzz target reaches what it imports |
 //! | [`words`] | comments and documents use plain words |
@@ -67,6 +67,14 @@ pub fn metadata() -> Value {
     let args = ["metadata", "--format-version", "1", "--locked", "--filter-platform", host];
     let text = output(&cargo, &args);
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("cargo metadata: {e}"))
+}
+
+/// Every crate that a build of the workspace compiles, with all features and for any platform: a
+/// line for each, with its name and version.
+pub fn built() -> String {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let args = ["tree", "--workspace", "--all-features", "--locked", "--target", "all"];
+    output(&cargo, &[&args[..], &["--prefix", "none", "--format", "{p}"]].concat())
 }
 
 /// The packages of [`metadata`].

@@ -1,4 +1,4 @@
-//! Licences, sources and wildcards, as `deny.toml` has them.
+//! Licences, sources, wildcards and banned crates, as `deny.toml` has them.
 //!
 //! `cargo deny check` does the same check, and also looks for known vulnerabilities, for which it
 //! needs the network. `scripts/test` runs it where it is installed. This check needs no other
@@ -79,6 +79,17 @@ pub fn faults(metadata: &Value, deny: &Table) -> Vec<String> {
     faults
 }
 
+/// Each crate of a build that `deny.toml` bans. `built` has a line for each crate: name, version.
+///
+/// The lock file also names crates that only a weak feature of another crate could add.
+pub fn banned(built: &str, deny: &Table) -> Vec<String> {
+    let list = deny.get("bans").and_then(|bans| bans.get("deny")).and_then(|list| list.as_array());
+    let names: Vec<&str> =
+        list.into_iter().flatten().filter_map(|entry| entry.get("crate")?.as_str()).collect();
+    let is_banned = |line: &&str| line.split(' ').next().is_some_and(|name| names.contains(&name));
+    built.lines().filter(is_banned).map(|line| format!("{line}: deny.toml bans the crate")).collect()
+}
+
 /// Dependencies on any version, those by path excepted.
 fn wildcards(package: &Value) -> impl Iterator<Item = &Value> {
     let all = package["dependencies"].as_array().into_iter().flatten();
@@ -107,6 +118,21 @@ mod tests {
         for unmet in ["", "GPL-3.0", "MIT AND GPL-3.0", "Apache-2.0", "(MIT", "MIT )", "MIT ISC"] {
             assert!(!is_met(unmet, &allowed), "{unmet}");
         }
+    }
+
+    #[test]
+    fn no_build_has_a_crate_that_deny_toml_bans() {
+        let deny = crate::read("deny.toml").parse().unwrap();
+        let built = crate::built();
+        assert!(built.lines().any(|line| line.starts_with("rustls v")), "the crates of a build");
+        assert_eq!(banned(&built, &deny), [""; 0]);
+    }
+
+    #[test]
+    fn a_banned_crate_is_a_fault() {
+        let deny = "bans = { deny = [{ crate = \"x\" }] }".parse().unwrap();
+        assert_eq!(banned("xy v1.0.0\nx v1.2.3\n", &deny), ["x v1.2.3: deny.toml bans the crate"]);
+        assert_eq!(banned("xy v1.0.0\n", &deny), [""; 0]);
     }
 
     #[test]

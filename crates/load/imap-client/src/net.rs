@@ -68,7 +68,7 @@ pub enum Trust<'a> {
 impl Dialer {
     /// Full handshakes, no resumption: each virtual user is a device of its own.
     pub fn new(trust: Trust<'_>, patience: Duration) -> io::Result<Self> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?;

@@ -20,7 +20,7 @@ use posthaste_net::{
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::ring,
+    crypto::aws_lc_rs,
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 use tokio::{
@@ -153,7 +153,7 @@ fn memory(child: &Child) -> Result<usize, Failure> {
 }
 
 fn trusting() -> Result<ClientConfig, Failure> {
-    Ok(ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    Ok(ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anyone))
@@ -192,6 +192,6 @@ impl ServerCertVerifier for Anyone {
         Ok(HandshakeSignatureValid::assertion())
     }
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        ring::default_provider().signature_verification_algorithms.supported_schemes()
+        aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes()
     }
 }

@@ -14,7 +14,7 @@ use hyper::client::conn::http1;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use posthaste_mail_model::Secret;
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -192,7 +192,7 @@ fn connector(authorities: &Path) -> Result<TlsConnector, String> {
         // A system's file may hold one that this library does not take.
         let _ = roots.add(certificate.map_err(|error| named(&error))?);
     }
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| named(&error))?;
     Ok(TlsConnector::from(Arc::new(builder.with_root_certificates(roots).with_no_client_auth())))
 }

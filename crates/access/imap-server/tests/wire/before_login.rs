@@ -229,7 +229,7 @@ fn starttls() {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(trusted).unwrap();
     let config =
-        rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots)

@@ -7,7 +7,7 @@ use std::{
 
 use rustls::{
     client::verify_server_name,
-    crypto::ring,
+    crypto::aws_lc_rs,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
     server::{ClientHello, ParsedCertificate, ResolvesServerCert},
     sign::CertifiedKey,
@@ -39,7 +39,7 @@ impl Shown {
             .ok_or_else(|| unusable(chain.0, "there is no certificate in it", CHECK_CHAIN))?;
         let secret =
             PrivateKeyDer::from_pem_slice(key.1).map_err(|error| unusable(key.0, error, CHECK_KEY))?;
-        let certified = CertifiedKey::from_der(certificates, secret, &ring::default_provider());
+        let certified = CertifiedKey::from_der(certificates, secret, &aws_lc_rs::default_provider());
         let certified = certified.map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => {
                 unusable(key.0, format!("it is not the key of {}", chain.0.display()), CHECK_PAIR)

@@ -4,7 +4,7 @@ use std::{fs, path::Path, path::PathBuf, sync::Arc};
 
 use rustls::{
     RootCertStore, ServerConfig, SupportedProtocolVersion,
-    crypto::{CryptoProvider, ring},
+    crypto::{CryptoProvider, aws_lc_rs},
     pki_types::{CertificateDer, pem::PemObject},
     server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
     version::{TLS12, TLS13},
@@ -54,7 +54,7 @@ impl TlsSettings {
         let file = shown.first.file.clone();
         let wrong = |error: rustls::Error| unusable(&file, error, CHECK_KEY);
         // The provider is named, so that another crate's choice of a default cannot change it.
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(aws_lc_rs::default_provider());
         let verifier = self.clients.verifier(&provider)?;
         let versions: &[&'static SupportedProtocolVersion] = match self.version_min {
             TlsVersion::Tls12 => &[&TLS13, &TLS12],
@@ -70,7 +70,7 @@ impl TlsSettings {
         // Resumption by tickets alone: they cost the server no memory, and a client that comes back
         // saves us a signature. One for each connection: mail clients open few.
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.ticketer = ring::Ticketer::new().map_err(wrong)?;
+        config.ticketer = aws_lc_rs::Ticketer::new().map_err(wrong)?;
         config.send_tls13_tickets = 1;
         Ok(config)
     }

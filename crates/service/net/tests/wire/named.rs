@@ -8,7 +8,7 @@ use posthaste_net::{
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::{
     ClientConfig, RootCertStore, SupportedProtocolVersion,
-    crypto::ring,
+    crypto::aws_lc_rs,
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName},
     version::{TLS12, TLS13},
 };
@@ -70,7 +70,7 @@ impl<'a> Client<'a> {
     ) -> std::io::Result<tokio_rustls::client::TlsStream<tokio::net::TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.certificate.der().clone()).unwrap();
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_protocol_versions(self.versions)
             .unwrap()
             .with_root_certificates(roots);

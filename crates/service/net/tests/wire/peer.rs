@@ -6,7 +6,7 @@ use posthaste_net::{
     Certificates, Connection, Drained, Endpoint, Listener, Mode, NetError, ServeOptions, Shutdown,
     ShutdownTrigger,
 };
-use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
+use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     net::TcpStream,
@@ -73,7 +73,7 @@ pub async fn handshake_for(
 ) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.leaf()).unwrap();
-    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)

@@ -33,6 +33,15 @@ async fn implicit_tls_carries_bytes_both_ways() {
 }
 
 #[tokio::test]
+async fn keys_are_agreed_on_with_ml_kem_where_the_client_offers_it() {
+    let held = certificates();
+    let server = Server::start(Mode::ImplicitTls, |options| options.certificates = Some(held.clone()), echo);
+    let client = handshake(server.connect().await, &held).await.unwrap();
+    let group = client.get_ref().1.negotiated_key_exchange_group().map(|group| group.name());
+    assert_eq!(group, Some(rustls::NamedGroup::X25519MLKEM768));
+}
+
+#[tokio::test]
 async fn a_client_that_asks_for_another_protocol_is_refused() {
     let held = certificates();
     let imap = held.for_protocol("imap");

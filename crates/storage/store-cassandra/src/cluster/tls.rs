@@ -21,7 +21,7 @@ pub(crate) fn config(tls: &Tls) -> Result<Arc<ClientConfig>> {
     for certificate in certificates(&tls.ca)? {
         roots.add(certificate).map_err(|e| unusable(&tls.ca, &e))?;
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|e| unusable(&tls.ca, &e))?
