@@ -116,6 +116,23 @@ impl<N> NumSet<N> {
         self.ranges.iter().flat_map(|&(low, high)| RangeInclusive::new(low, high))
     }
 
+    /// The set in slices of at most so many numbers, lowest first.
+    pub fn slices(&self, most: u64) -> impl Iterator<Item = Self> + '_ {
+        let (mut ranges, mut begun) = (self.ranges.iter().copied(), None::<(u32, u32)>);
+        std::iter::from_fn(move || {
+            let (mut slice, mut room) = (Self::new(), most.max(1));
+            while room > 0
+                && let Some((low, high)) = begun.take().or_else(|| ranges.next())
+            {
+                let last = high.min(u32::try_from(u64::from(low) + room - 1).unwrap_or(u32::MAX));
+                slice.push_range(low, last);
+                room -= u64::from(last - low) + 1;
+                begun = (last < high).then(|| (last + 1, high));
+            }
+            (!slice.is_empty()).then_some(slice)
+        })
+    }
+
     /// Numbers in both.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
@@ -231,6 +248,18 @@ mod tests {
             prop_assert!(same(x.intersection(&y), &p & &q));
             prop_assert!(same(x.union(&y), &p | &q));
             prop_assert!(same(x.difference(&y), &p - &q));
+        }
+
+        #[test]
+        fn slices_are_the_set_in_order(a in small_ranges(), most in 0u64..20) {
+            let x: NumSet = NumSet::from_ranges(a);
+            let slices: Vec<NumSet> = x.slices(most).collect();
+            let together: Vec<u32> = slices.iter().flat_map(NumSet::iter).collect();
+            prop_assert_eq!(together, x.iter().collect::<Vec<_>>());
+            prop_assert!(slices.iter().rev().skip(1).all(|slice| slice.count() == most.max(1)));
+            prop_assert!(slices.last().is_none_or(|slice| slice.count() <= most.max(1)));
+            let to_the_end: NumSet = NumSet::range(u32::MAX - 3, u32::MAX);
+            prop_assert_eq!(to_the_end.slices(3).count(), 2);
         }
     }
 

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use posthaste_mail_model::BodyId;
 use tokio::sync::watch;
 
+use crate::aside::Places;
 use crate::changed::ChangedMailboxes;
 use crate::engine::{BodyRange, Engine};
 use crate::error::Result;
@@ -78,6 +79,8 @@ pub(crate) struct Context {
     pub followers: Arc<Followers>,
     /// Mailboxes of which messages came or went, for work in the background.
     pub changed: Arc<ChangedMailboxes>,
+    /// For changes of many messages.
+    pub places: Places,
     options: StoreOptions,
     underway: watch::Sender<usize>,
 }
@@ -99,6 +102,7 @@ impl Context {
             served,
             followers: Arc::default(),
             changed: Arc::default(),
+            places: Places::new(),
             options,
             underway: watch::Sender::new(0),
         }

@@ -13,7 +13,8 @@ impl Destination {
     /// Adds messages, all or none, with consecutive UIDs. An empty list changes nothing.
     pub async fn append(&self, messages: Vec<IncomingMessage>) -> Result<Appended> {
         let now = self.state.context.unix_s();
-        self.state.submit_arrivals(move |draft| append(draft, &messages, now)).await
+        let count = messages.len() as u64;
+        self.state.submit_arrivals(count, move |draft| append(draft, &messages, now)).await
     }
 }
 
@@ -34,15 +35,15 @@ impl Mailbox {
         unchanged_since: Option<ModSeq>,
     ) -> Result<FlagsStored> {
         let order = StoreOrder { uids: uids.clone(), change, flags: flags.to_vec(), unchanged_since };
-        let ((modified, changed, modseq), view) =
-            self.state.submit(move |draft, view| order.resolve(draft, view)).await?;
+        let resolve = move |draft: &mut Draft, view: &View| order.resolve(draft, view);
+        let ((modified, changed, modseq), view) = self.state.submit(self.at_most(uids), resolve).await?;
         Ok(FlagsStored { modified, changed, modseq, view })
     }
 
     /// Raises the mod-sequences of those of `uids` that exist: something changed of them that is
     /// kept elsewhere. With `unchanged_since` as in [`Mailbox::store_flags`].
     pub async fn touch(&self, uids: &NumSet, unchanged_since: Option<ModSeq>) -> Result<FlagsStored> {
-        let uids = uids.clone();
+        let (uids, messages) = (uids.clone(), self.at_most(uids));
         let resolve = move |draft: &mut Draft, view: &View| {
             let next = draft.next_modseq();
             let (mut modified, mut changed, mut rows) = (NumSet::new(), NumSet::new(), Vec::new());
@@ -60,15 +61,22 @@ impl Mailbox {
             draft.change(draft.slots(), rows);
             Ok((modified, changed, next))
         };
-        let ((modified, changed, modseq), view) = self.state.submit(resolve).await?;
+        let ((modified, changed, modseq), view) = self.state.submit(messages, resolve).await?;
         Ok(FlagsStored { modified, changed, modseq, view })
+    }
+
+    /// How many of these UIDs exist, at most.
+    fn at_most(&self, uids: &NumSet) -> u64 {
+        uids.count().min(u64::from(self.view().exists()))
     }
 
     /// Removes messages that have `\Deleted`: all of them (RFC 9051 §6.4.3), or those among `uids`
     /// (§6.4.9).
     pub async fn expunge(&self, uids: Option<&NumSet>) -> Result<Expunged> {
         let filter = uids.cloned();
-        self.remove_where(move |view| {
+        let deleted = u64::from(self.view().counts().deleted);
+        let messages = uids.map_or(deleted, |uids| deleted.min(uids.count()));
+        self.remove_where(messages, move |view| {
             let deleted = view.uids_of_seqs(&view.with_flags(FlagSet::DELETED, FlagSet::EMPTY));
             filter.as_ref().map_or_else(|| deleted.clone(), |filter| deleted.intersection(filter))
         })
@@ -77,23 +85,27 @@ impl Mailbox {
 
     /// Removes messages regardless of their flags: retention and MOVE.
     pub async fn remove(&self, uids: &NumSet) -> Result<Expunged> {
-        let uids = uids.clone();
-        self.remove_where(move |view| view.existing(&uids)).await
+        let (uids, messages) = (uids.clone(), self.at_most(uids));
+        self.remove_where(messages, move |view| view.existing(&uids)).await
     }
 
     /// The same for those that did not change after a mod-sequence.
     pub async fn remove_unchanged(&self, uids: &NumSet, since: ModSeq) -> Result<Expunged> {
-        let uids = uids.clone();
-        self.remove_where(move |view| view.unchanged(&uids, since)).await
+        let (uids, messages) = (uids.clone(), self.at_most(uids));
+        self.remove_where(messages, move |view| view.unchanged(&uids, since)).await
     }
 
-    async fn remove_where(&self, choose: impl Fn(&View) -> NumSet + Send + 'static) -> Result<Expunged> {
+    async fn remove_where(
+        &self,
+        messages: u64,
+        choose: impl Fn(&View) -> NumSet + Send + 'static,
+    ) -> Result<Expunged> {
         let resolve = move |draft: &mut Draft, view: &View| {
             let uids = choose(view);
             let modseq = if uids.is_empty() { view.modseq() } else { draft.expunge(&uids) };
             Ok((uids, modseq))
         };
-        let ((uids, modseq), view) = self.state.submit(resolve).await?;
+        let ((uids, modseq), view) = self.state.submit(messages, resolve).await?;
         Ok(Expunged { uids, modseq, view })
     }
 }

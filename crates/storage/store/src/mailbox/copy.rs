@@ -9,7 +9,9 @@ use posthaste_mail_model::{BodyId, Flag, FlagSet, KeywordTable, MailboxId, NumSe
 use super::draft::{Arrival, Draft};
 use super::slots::Slots;
 use super::{CarriedFlags, Copied, Destination, Mailbox, MailboxState};
+use crate::aside::{AT_ONCE, is_large};
 use crate::change::Content;
+use crate::engine::Stored;
 use crate::error::{Result, StoreError};
 use crate::row::Row;
 use crate::view::View;
@@ -25,7 +27,7 @@ impl Destination {
     pub async fn copy_from(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
         let originals =
             Originals::gather(&source.state, &source.view(), uids).await?.keeping(self.kept.clone());
-        match self.state.submit_arrivals(move |draft| originals.resolve(draft)).await {
+        match self.state.submit_arrivals(originals.count(), move |draft| originals.resolve(draft)).await {
             Err(StoreError::Busy) => self.copy_led(source, uids).await,
             outcome => outcome,
         }
@@ -56,7 +58,7 @@ impl Originals {
         let uids = view.existing(uids);
         let mut messages = Vec::with_capacity(usize::try_from(uids.count()).unwrap_or(0));
         let mut rows = view.rows_of_uids(&uids);
-        let mut visit = |stored: crate::Stored<'_>| {
+        let mut visit = |stored: Stored<'_>| {
             // Both rise by UID, so messages that the engine no longer has are skipped.
             if let Some((_, row)) = rows.by_ref().find(|(_, row)| row.uid() >= stored.uid)
                 && row.uid() == stored.uid
@@ -65,8 +67,17 @@ impl Originals {
             }
             ControlFlow::Continue(())
         };
-        // RFC 9051 §6.4.7: all or none.
-        source.context.engine.summaries(source.id(), &uids, &mut visit).await?.refuse()?;
+        let (engine, id) = (&source.context.engine, source.id());
+        // RFC 9051 §6.4.7: all or none. An original that is expunged between two slices is found
+        // missing by the commit.
+        if is_large(uids.count()) {
+            for slice in uids.slices(AT_ONCE) {
+                engine.summaries(id, &slice, &mut visit).await?.refuse()?;
+                tokio::task::yield_now().await;
+            }
+        } else {
+            engine.summaries(id, &uids, &mut visit).await?.refuse()?;
+        }
         let now = source.context.unix_s();
         Ok(Self {
             mailbox: source.id(),
@@ -85,6 +96,10 @@ impl Originals {
 
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
+    }
+
+    pub fn count(&self) -> u64 {
+        self.messages.len() as u64
     }
 
     pub fn resolve(&self, draft: &mut Draft) -> Result<Copied> {

@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 use super::base::{Base, Needs};
 use super::draft::Draft;
 use super::state::{Intent, MailboxState, Role};
+use crate::aside::is_large;
 use crate::change::CommitOutcome;
 use crate::error::{Result, StoreError};
 use crate::view::View;
@@ -54,6 +55,7 @@ type Answer<T> = Result<(T, Base)>;
 struct Waiting<F, T> {
     resolve: F,
     needs: Needs,
+    messages: u64,
     result: Option<Result<T>>,
     answer: oneshot::Sender<Answer<T>>,
 }
@@ -71,6 +73,10 @@ where
         self.needs
     }
 
+    fn messages(&self) -> u64 {
+        self.messages
+    }
+
     fn finish(self: Box<Self>, base: Result<&Base>) {
         let answer = match (base, self.result) {
             (Ok(base), Some(Ok(value))) => Ok((value, base.clone())),
@@ -83,17 +89,22 @@ where
 }
 
 impl MailboxState {
-    /// Queues new messages and waits for the result.
-    pub(super) async fn submit_arrivals<T, F>(self: &Arc<Self>, resolve: F) -> Result<T>
+    /// Queues so many new messages and waits for the result.
+    pub(super) async fn submit_arrivals<T, F>(self: &Arc<Self>, messages: u64, resolve: F) -> Result<T>
     where
         F: FnMut(&mut Draft) -> Result<T> + Send + 'static,
         T: Send + 'static,
     {
-        self.enqueue(resolve, Needs::Head).await.map(|(value, _)| value)
+        self.enqueue(resolve, Needs::Head, messages).await.map(|(value, _)| value)
     }
 
-    /// Queues a change of existing messages and waits for its result and a view that contains it.
-    pub(super) async fn submit<T, F>(self: &Arc<Self>, mut resolve: F) -> Result<(T, Arc<View>)>
+    /// Queues a change of so many existing messages and waits for its result and a view that
+    /// contains it.
+    pub(super) async fn submit<T, F>(
+        self: &Arc<Self>,
+        messages: u64,
+        mut resolve: F,
+    ) -> Result<(T, Arc<View>)>
     where
         F: FnMut(&mut Draft, &View) -> Result<T> + Send + 'static,
         T: Send + 'static,
@@ -102,15 +113,16 @@ impl MailboxState {
             let view = draft.view()?;
             resolve(draft, &view)
         };
-        self.enqueue(with_rows, Needs::Rows).await.and_then(with_view)
+        self.enqueue(with_rows, Needs::Rows, messages).await.and_then(with_view)
     }
 
     /// Waits until the view has been compared with the engine's.
     pub(super) async fn newest(self: &Arc<Self>) -> Result<Arc<View>> {
-        self.enqueue(|_| Ok(()), Needs::NewestRows).await.and_then(with_view).map(|((), view)| view)
+        self.enqueue(|_| Ok(()), Needs::NewestRows, 0).await.and_then(with_view).map(|((), view)| view)
     }
 
-    pub(super) async fn enqueue<T, F>(self: &Arc<Self>, resolve: F, needs: Needs) -> Answer<T>
+    /// Queues a change of so many messages and waits for its result.
+    pub(super) async fn enqueue<T, F>(self: &Arc<Self>, resolve: F, needs: Needs, messages: u64) -> Answer<T>
     where
         F: FnMut(&mut Draft) -> Result<T> + Send + 'static,
         T: Send + 'static,
@@ -122,7 +134,7 @@ impl MailboxState {
             posthaste_metrics::count(Counter::Commits, 1);
         }
         let (answer, result) = oneshot::channel();
-        let waiting = Box::new(Waiting { resolve, needs, result: None, answer });
+        let waiting = Box::new(Waiting { resolve, needs, messages, result: None, answer });
         let leads = {
             let mut queue = self.queue.lock();
             queue.waiting.push(waiting);
@@ -182,12 +194,11 @@ impl MailboxState {
         }
     }
 
-    async fn commit_batch(&self, batch: &mut [Box<dyn Intent>]) -> Result<Base, Failure> {
+    async fn commit_batch(&self, batch: &mut Vec<Box<dyn Intent>>) -> Result<Base, Failure> {
         let needs = batch.iter().map(|intent| intent.needs()).max().unwrap_or(Needs::Head);
         let mut base = self.prepare(needs).await?;
         for attempt in 0..ATTEMPTS_MAX {
-            let mut draft = self.draft(&base);
-            resolve(batch, &mut draft).await;
+            let draft = self.resolved(batch, self.draft(&base)).await?;
             if draft.wants_rows() {
                 base = self.prepare(Needs::Rows).await?;
                 continue;
@@ -208,6 +219,27 @@ impl MailboxState {
             self.pause(attempt).await;
         }
         Err(StoreError::Busy.into())
+    }
+
+    /// Resolves a batch: on another thread if it is of many messages.
+    async fn resolved(&self, batch: &mut Vec<Box<dyn Intent>>, mut draft: Draft) -> Result<Draft> {
+        if is_large(batch.iter().map(|intent| intent.messages()).sum()) {
+            // Boxed: nearly no batch is.
+            return Box::pin(self.resolved_aside(batch, draft)).await;
+        }
+        resolve(batch, &mut draft).await;
+        Ok(draft)
+    }
+
+    async fn resolved_aside(&self, batch: &mut Vec<Box<dyn Intent>>, mut draft: Draft) -> Result<Draft> {
+        let mut intents = std::mem::take(batch);
+        let work = move || {
+            intents.iter_mut().for_each(|intent| intent.resolve(&mut draft));
+            (intents, draft)
+        };
+        let (intents, draft) = self.context.places.run(work).await?;
+        *batch = intents;
+        Ok(draft)
     }
 
     /// Updates the state after a failed commit.
@@ -377,6 +409,7 @@ mod tests {
     use std::task::Waker;
 
     use super::*;
+    use crate::aside::AT_ONCE;
     use crate::mailbox::tests::{filled, store};
 
     #[tokio::test]
@@ -387,7 +420,8 @@ mod tests {
         let mut draft = mailbox.state.draft(&Base::View(mailbox.view()));
         let change = || -> Box<dyn Intent> {
             let resolve = |_: &mut Draft| Ok(());
-            Box::new(Waiting { resolve, needs: Needs::Rows, result: None, answer: oneshot::channel().0 })
+            let answer = oneshot::channel().0;
+            Box::new(Waiting { resolve, needs: Needs::Rows, messages: 0, result: None, answer })
         };
         let mut batch: Vec<_> = (0..CHANGES).map(|_| change()).collect();
         let mut work = pin!(resolve(&mut batch, &mut draft));
@@ -396,5 +430,32 @@ mod tests {
             pauses += 1;
         }
         assert_eq!(pauses, CHANGES * 1000 / ROWS_AT_ONCE, "a pause each 50 changes");
+    }
+    #[tokio::test]
+    async fn a_change_of_many_messages_is_resolved_on_another_thread() {
+        let store = store();
+        let mailbox = filled(&store, 10).await;
+        let here = std::thread::current().id();
+        for (messages, is_elsewhere) in [(AT_ONCE, false), (AT_ONCE + 1, true)] {
+            let (of_rows, _) = mailbox
+                .state
+                .submit(messages, |_, view| Ok((std::thread::current().id(), view.exists())))
+                .await
+                .unwrap();
+            assert_eq!((of_rows.0 != here, of_rows.1), (is_elsewhere, 10));
+            let of_new =
+                mailbox.state.submit_arrivals(messages, |_| Ok(std::thread::current().id())).await.unwrap();
+            assert_eq!(of_new != here, is_elsewhere);
+        }
+    }
+
+    /// The tasks that wait get an error, and the mailbox can be changed afterwards.
+    #[tokio::test]
+    async fn a_panic_on_another_thread_ends_its_own_batch() {
+        let store = store();
+        let mailbox = filled(&store, 10).await;
+        let failed = mailbox.state.submit_arrivals(AT_ONCE + 1, |_| -> Result<()> { panic!("of a test") });
+        assert!(matches!(failed.await, Err(StoreError::Unavailable(_))));
+        assert_eq!(mailbox.state.submit_arrivals(1, |_| Ok(7)).await.unwrap(), 7);
     }
 }

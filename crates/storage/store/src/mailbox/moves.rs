@@ -50,6 +50,7 @@ impl Mailbox {
     pub async fn replace(&self, uid: Uid, target: &Destination, new: IncomingMessage) -> Result<Moved> {
         let now = self.state.context.unix_s();
         let replacement = Replacement { uid, new, now };
+        let replacement = Arc::new(replacement);
         Ends::new(self, target).led(move |ends| async move { ends.replace(&replacement).await }).await
     }
 }
@@ -70,14 +71,20 @@ async fn give_up(leads: [Option<Role>; 2]) {
 }
 
 /// What enters the target.
-trait Enters: Sync {
+trait Enters: Send + Sync + 'static {
     /// Adds it to a draft. Each message is named with the one that leaves for it.
     fn resolve(&self, draft: &mut Draft) -> Result<Copied>;
+    /// How many messages they are.
+    fn count(&self) -> u64;
 }
 
 impl Enters for Originals {
     fn resolve(&self, draft: &mut Draft) -> Result<Copied> {
         Self::resolve(self, draft)
+    }
+
+    fn count(&self) -> u64 {
+        Self::count(self)
     }
 }
 
@@ -95,6 +102,10 @@ impl Enters for Replacement {
         let source = NumSet::range(self.uid.value(), self.uid.value());
         let uids = added.uids.iter().map(|uid| uid.value()).collect();
         Ok(Copied { source, uids, modseq: added.modseq, left_out: added.left_out })
+    }
+
+    fn count(&self) -> u64 {
+        1
     }
 }
 
@@ -170,7 +181,7 @@ impl Ends {
             let source = self.source.prepare(Needs::Rows).await?;
             let Base::View(view) = &source else { return Err(StoreError::Busy) };
             let originals = Originals::gather(&self.source, view, uids).await?.keeping(self.kept.clone());
-            let (enters, copied) = self.entering(&originals).await?;
+            let (enters, copied) = self.entering(Arc::new(originals)).await?;
             let Some((commit, target)) = enters.finish() else { return Ok(copied) };
             match self.target.context.engine.commit(commit).await {
                 Ok(CommitOutcome::Done) => {
@@ -196,7 +207,7 @@ impl Ends {
             if originals.is_empty() {
                 return Ok(nothing(view));
             }
-            if let Some(moved) = self.attempt(&source, &originals).await? {
+            if let Some(moved) = self.attempt(&source, Arc::new(originals)).await? {
                 return Ok(moved);
             }
             self.retry(attempt).await?;
@@ -205,14 +216,15 @@ impl Ends {
     }
 
     /// The same for a message that is replaced.
-    async fn replace(&self, replacement: &Replacement) -> Result<Moved> {
+    async fn replace(&self, replacement: &Arc<Replacement>) -> Result<Moved> {
         for attempt in 0..ATTEMPTS_MAX {
             let source = self.source.prepare(Needs::Rows).await?;
             let Base::View(view) = &source else { return Err(StoreError::Busy) };
             if view.row_of_uid(replacement.uid).is_none() {
                 return Ok(nothing(view));
             }
-            if let Some(moved) = self.attempt(&source, replacement).await? {
+            let enters: Arc<dyn Enters> = Arc::<Replacement>::clone(replacement);
+            if let Some(moved) = self.attempt(&source, enters).await? {
                 return Ok(moved);
             }
             self.retry(attempt).await?;
@@ -221,7 +233,7 @@ impl Ends {
     }
 
     /// Tries it once; `None` if another change came first.
-    async fn attempt(&self, source: &Base, enters: &dyn Enters) -> Result<Option<Moved>> {
+    async fn attempt(&self, source: &Base, enters: Arc<dyn Enters>) -> Result<Option<Moved>> {
         if self.are_one() {
             self.within(source, enters).await
         } else if self.source.context.engine.commits_pairs() {
@@ -240,23 +252,33 @@ impl Ends {
     }
 
     /// Drafts the messages' entry into the target.
-    async fn entering(&self, messages: &dyn Enters) -> Result<(Draft, Copied)> {
-        let target = self.target.prepare(Needs::Head).await?;
-        let mut enters = self.target.draft(&target);
-        let mut copied = messages.resolve(&mut enters);
-        if enters.wants_rows() {
-            let target = self.target.prepare(Needs::Rows).await?;
-            enters = self.target.draft(&target);
-            copied = messages.resolve(&mut enters);
+    async fn entering(&self, messages: Arc<dyn Enters>) -> Result<(Draft, Copied)> {
+        let mut needs = Needs::Head;
+        loop {
+            let target = self.target.prepare(needs).await?;
+            let (mut enters, resolved) = (self.target.draft(&target), Arc::clone(&messages));
+            let work = move || {
+                let copied = resolved.resolve(&mut enters);
+                (enters, copied)
+            };
+            let (enters, copied) = self.target.context.places.run_if_large(messages.count(), work).await?;
+            if !enters.wants_rows() || needs == Needs::Rows {
+                return Ok((enters, copied?));
+            }
+            needs = Needs::Rows;
         }
-        Ok((enters, copied?))
     }
 
     /// From one mailbox to another, in one commit on both; `None` if another change came first.
-    async fn across(&self, source: &Base, messages: &dyn Enters) -> Result<Option<Moved>> {
+    async fn across(&self, source: &Base, messages: Arc<dyn Enters>) -> Result<Option<Moved>> {
+        let count = messages.count();
         let (enters, copied) = self.entering(messages).await?;
         let mut leaves = self.source.draft(source);
-        leaves.expunge(&copied.source);
+        let work = move || {
+            leaves.expunge(&copied.source);
+            (leaves, copied)
+        };
+        let (leaves, copied) = self.source.context.places.run_if_large(count, work).await?;
         let (Some((enters, target)), Some((leaves, source))) = (enters.finish(), leaves.finish()) else {
             return Ok(None);
         };
@@ -270,7 +292,7 @@ impl Ends {
     }
 
     /// From one mailbox to another, in a commit on each; `None` if others changed the target.
-    async fn across_apart(&self, messages: &dyn Enters) -> Result<Option<Moved>> {
+    async fn across_apart(&self, messages: Arc<dyn Enters>) -> Result<Option<Moved>> {
         let (enters, copied) = self.entering(messages).await?;
         let Some((commit, target)) = enters.finish() else { return Ok(None) };
         match self.target.context.engine.commit(commit).await {
@@ -291,10 +313,14 @@ impl Ends {
     }
 
     /// From a mailbox to its end, in one commit; `None` if another change came first.
-    async fn within(&self, source: &Base, messages: &dyn Enters) -> Result<Option<Moved>> {
-        let mut draft = self.source.draft(source);
-        let copied = messages.resolve(&mut draft)?;
-        draft.expunge(&copied.source);
+    async fn within(&self, source: &Base, messages: Arc<dyn Enters>) -> Result<Option<Moved>> {
+        let (mut draft, count) = (self.source.draft(source), messages.count());
+        let work = move || -> Result<_> {
+            let copied = messages.resolve(&mut draft)?;
+            draft.expunge(&copied.source);
+            Ok((draft, copied))
+        };
+        let (draft, copied) = self.source.context.places.run_if_large(count, work).await??;
         let Some((commit, next)) = draft.finish() else { return Ok(None) };
         match self.source.context.engine.commit(commit).await {
             Ok(CommitOutcome::Done) => Ok(self.moved(copied, next)),
@@ -343,12 +369,16 @@ impl MailboxState {
     async fn expunge_led(&self, uids: &NumSet, unchanged_since: Option<ModSeq>) -> Result<Expunged> {
         let mut base = self.prepare(Needs::Rows).await?;
         for attempt in 0..ATTEMPTS_MAX {
-            let mut draft = self.draft(&base);
-            let uids = match unchanged_since {
-                Some(since) => draft.view()?.unchanged(uids, since),
-                None => draft.view()?.existing(uids),
+            let (mut draft, now, chosen) = (self.draft(&base), base.modseq(), uids.clone());
+            let work = move || -> Result<_> {
+                let uids = match unchanged_since {
+                    Some(since) => draft.view()?.unchanged(&chosen, since),
+                    None => draft.view()?.existing(&chosen),
+                };
+                let modseq = if uids.is_empty() { now } else { draft.expunge(&uids) };
+                Ok((draft, uids, modseq))
             };
-            let modseq = if uids.is_empty() { base.modseq() } else { draft.expunge(&uids) };
+            let (draft, uids, modseq) = self.context.places.run_if_large(uids.count(), work).await??;
             let next = match draft.finish() {
                 None => base,
                 Some((commit, next)) => match self.context.engine.commit(commit).await {

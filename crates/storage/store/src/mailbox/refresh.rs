@@ -20,7 +20,7 @@ impl Mailbox {
             mailbox.current().await?;
             return Ok(mailbox);
         }
-        state.enqueue(|_| Ok(()), Needs::Rows).await?;
+        state.enqueue(|_| Ok(()), Needs::Rows, 0).await?;
         // Rows stay in memory once read, so this is never `None`.
         Self::opened(&state).ok_or(StoreError::Busy)
     }

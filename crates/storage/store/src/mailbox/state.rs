@@ -217,6 +217,8 @@ pub(super) trait Intent: Send {
     fn resolve(&mut self, draft: &mut Draft);
     /// What the change needs to know of the mailbox.
     fn needs(&self) -> Needs;
+    /// How many messages it concerns, at most.
+    fn messages(&self) -> u64;
     /// Reports the outcome to the waiting task. With `Ok`, the result of the last
     /// [`Intent::resolve`].
     fn finish(self: Box<Self>, base: Result<&Base>);

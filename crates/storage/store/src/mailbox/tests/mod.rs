@@ -1,6 +1,7 @@
 //! Mailboxes on the oracle, which refuses every commit that does not add up.
 
 mod keywords;
+mod large;
 mod moves;
 
 use std::future::Future;

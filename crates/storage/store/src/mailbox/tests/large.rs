@@ -1,0 +1,132 @@
+//! Changes of very many messages: on another thread, or in slices.
+
+use super::*;
+use crate::aside::AT_ONCE;
+use crate::engine::{Unreadable, Visit};
+
+/// Enough to be large.
+const MANY: u32 = AT_ONCE as u32 * 3 / 2;
+
+/// An engine that notes how many summaries each call is for.
+struct Counting {
+    inner: MemoryEngine,
+    pairs: bool,
+    asked: Mutex<Vec<u64>>,
+}
+
+#[async_trait::async_trait]
+impl Layer for Counting {
+    type Inner = MemoryEngine;
+    fn inner(&self) -> &MemoryEngine {
+        &self.inner
+    }
+    fn commits_pairs(&self) -> bool {
+        self.pairs
+    }
+    async fn summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<Unreadable> {
+        self.asked.lock().push(uids.count());
+        self.inner.summaries(mailbox, uids, visit).await
+    }
+}
+
+/// Whether work waits until there is a place for large changes. It is done then.
+async fn waits_for_a_place(store: &Store, work: impl Future<Output = ()>) -> bool {
+    let held = store.context().places.take_all().unwrap();
+    let mut work = pin!(work);
+    let mut waits = true;
+    // More polls than a small change takes, and fewer than would be needed without a pause.
+    for _ in 0..1000 {
+        waits = work.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending();
+        if !waits {
+            break;
+        }
+    }
+    drop(held);
+    if waits {
+        work.await;
+    }
+    waits
+}
+
+fn stores() -> impl Iterator<Item = (Store, Arc<Counting>)> {
+    [false, true].into_iter().map(|pairs| {
+        let engine = Counting { inner: MemoryEngine::new(), pairs, asked: Mutex::default() };
+        let engine = Arc::new(engine);
+        (Store::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default()), engine)
+    })
+}
+
+#[tokio::test]
+async fn large_changes_have_places_of_their_own_and_small_ones_need_none() {
+    for (store, _) in stores() {
+        for (messages, is_large) in [(10, false), (MANY, true)] {
+            let all = set(&[(1, messages)]);
+            let source = mailbox(&store).await;
+            let new = (0..messages).map(|n| message(n as usize, &[Flag::Deleted])).collect();
+            let appends = async { drop(source.append(new).await.unwrap()) };
+            assert_eq!(waits_for_a_place(&store, appends).await, is_large, "APPEND of {messages}");
+            let stores = async {
+                let stored = source.store_flags(&all, FlagChange::Add, &[Flag::Seen], None).await.unwrap();
+                assert_eq!(stored.changed, all);
+            };
+            assert_eq!(waits_for_a_place(&store, stores).await, is_large, "STORE of {messages}");
+            let target = mailbox(&store).await;
+            let copies = async {
+                let copied = target.copy_from(&source, &all).await.unwrap();
+                assert_eq!((copied.source, copied.uids), (all.clone(), all.clone()));
+            };
+            assert_eq!(waits_for_a_place(&store, copies).await, is_large, "COPY of {messages}");
+            let moves = async {
+                let moved = source.move_to(&all, &target.destination()).await.unwrap();
+                assert_eq!(
+                    (moved.copied.uids.count(), moved.expunged.uids),
+                    (u64::from(messages), all.clone())
+                );
+            };
+            assert_eq!(waits_for_a_place(&store, moves).await, is_large, "MOVE of {messages}");
+            let moves = async {
+                let uids = set(&[(1, messages)]);
+                let moved = target.move_to(&uids, &target.destination()).await.unwrap();
+                assert_eq!(moved.copied.uids, set(&[(2 * messages + 1, 3 * messages)]));
+            };
+            assert_eq!(waits_for_a_place(&store, moves).await, is_large, "MOVE within of {messages}");
+            let expunges = async {
+                assert_eq!(target.expunge(None).await.unwrap().uids.count(), 2 * u64::from(messages));
+            };
+            assert_eq!(waits_for_a_place(&store, expunges).await, is_large, "EXPUNGE of {messages}");
+            assert_eq!((source.view().exists(), target.view().exists()), (0, 0));
+        }
+    }
+}
+
+/// One message that is expunged of very many is a small change.
+#[tokio::test]
+async fn a_small_change_of_a_large_mailbox_waits_for_nobody() {
+    let store = store();
+    let mailbox = filled(&store, MANY as usize).await;
+    let one = set(&[(5, 5)]);
+    let small = async {
+        mailbox.store_flags(&one, FlagChange::Add, &[Flag::Deleted], None).await.unwrap();
+        assert_eq!(mailbox.expunge(None).await.unwrap().uids, one);
+    };
+    assert!(!waits_for_a_place(&store, small).await);
+}
+
+#[tokio::test]
+async fn originals_are_looked_up_in_slices() {
+    for (store, engine) in stores() {
+        let (source, target) = (filled(&store, MANY as usize).await, mailbox(&store).await);
+        let all = set(&[(1, MANY)]);
+        for _ in 0..2 {
+            target.copy_from(&source, &all).await.unwrap();
+            assert_eq!(std::mem::take(&mut *engine.asked.lock()), [AT_ONCE, u64::from(MANY) - AT_ONCE]);
+        }
+        target.copy_from(&source, &set(&[(3, 9)])).await.unwrap();
+        assert_eq!(std::mem::take(&mut *engine.asked.lock()), [7]);
+    }
+}
