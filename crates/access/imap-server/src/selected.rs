@@ -102,13 +102,12 @@ impl Selected {
     /// (RFC 9051 §9, seq-number).
     pub(crate) fn seqs_of(&self, set: &SeqSet) -> Result<NumSet<SeqNum>, Failure> {
         let view = &self.announced;
-        let Some(seqs) = set.resolve(view.exists()) else {
-            return Ok(view.seqs_of_uids(&self.saved_search));
-        };
+        let seqs = set.resolve(view.exists());
         match seqs.last() {
             Some(last) if last > view.exists() => {
                 Err(Reply::bad(format!("There is no message {last}")).into())
             }
+            _ if set.0.has_saved() => Ok(seqs.union(&view.seqs_of_uids(&self.saved_search))),
             _ => Ok(seqs),
         }
     }

@@ -197,7 +197,8 @@ fn may_name_numbers(key: &SearchKey) -> bool {
 /// Whether a search names messages by sequence number.
 pub(crate) fn names_numbers(key: &SearchKey) -> bool {
     match key {
-        SearchKey::Seq(set) => !set.is_saved(),
+        // `$` names messages in whichever numbering (RFC 5182 §2.1).
+        SearchKey::Seq(set) => !set.0.ranges().is_empty(),
         SearchKey::And(keys) => keys.iter().any(names_numbers),
         SearchKey::Or(a, b) => names_numbers(a) || names_numbers(b),
         SearchKey::Not(key) | SearchKey::Fuzzy(key) => names_numbers(key),

@@ -109,11 +109,6 @@ fn angus_mail_does_a_full_round() {
     if !client_tests_wanted() {
         return;
     }
-    // Its IDLE ends with the first news, and on a cluster news comes one by one.
-    if std::env::var_os("POSTHASTE_TEST_ENGINE").is_some() {
-        println!("SKIPPED: Angus Mail is tried on the embedded engine only");
-        return;
-    }
     let Some(library) = library("angus-2.0.3", "javac") else { return };
     let server = server();
     let mut java = Command::new("java");

@@ -48,14 +48,15 @@ pub struct SetRange {
     pub to: Bound,
 }
 
-/// `sequence-set` of RFC 9051 §9, or `$` of RFC 5182 §2.1: the grammar that sequence numbers
+/// `sequence-set` of RFC 9051 §9, `$` of RFC 5182 §2.1 included: the grammar that sequence numbers
 /// ([`SeqSet`]) and UIDs ([`UidSet`]) have in common.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum SequenceSet {
     /// Ranges as written, in any order. Never empty.
     Ranges(Vec<SetRange>),
-    /// `$`: the result that a `SEARCH RETURN (SAVE)` kept.
-    Saved,
+    /// `$`: the result that a `SEARCH RETURN (SAVE)` kept. The ranges that the set also has
+    /// (`sequence-set =/ seq-last-command`), mostly none.
+    Saved(Vec<SetRange>),
 }
 
 impl SequenceSet {
@@ -66,20 +67,31 @@ impl SequenceSet {
 
     /// `sequence-set`, `$` included.
     pub(crate) fn parse(c: &mut Cursor<'_>) -> Parsed<Self> {
-        if c.eat(b'$') {
-            return Ok(Self::Saved);
-        }
-        let mut ranges = Vec::new();
-        loop {
-            if ranges.len() == SET_RANGES_MAX {
-                return c.limit("The set has too many ranges");
+        let (mut ranges, mut has_saved) = (Vec::new(), false);
+        for _ in 0..SET_RANGES_MAX {
+            if c.eat(b'$') {
+                has_saved = true;
+            } else {
+                let from = bound(c, "a message number, * or $")?;
+                let to = if c.eat(b':') { bound(c, "a message number or *")? } else { from };
+                ranges.push(SetRange { from, to });
             }
-            let from = bound(c, "a message number, * or $")?;
-            let to = if c.eat(b':') { bound(c, "a message number or *")? } else { from };
-            ranges.push(SetRange { from, to });
             if !c.eat(b',') {
-                return Ok(Self::Ranges(ranges));
+                return Ok(if has_saved { Self::Saved(ranges) } else { Self::Ranges(ranges) });
             }
+        }
+        c.limit("The set has too many ranges")
+    }
+
+    /// Whether `$` is in it.
+    pub fn has_saved(&self) -> bool {
+        matches!(self, Self::Saved(_))
+    }
+
+    /// The ranges, without `$`.
+    pub fn ranges(&self) -> &[SetRange] {
+        match self {
+            Self::Ranges(ranges) | Self::Saved(ranges) => ranges,
         }
     }
 
@@ -93,16 +105,13 @@ impl SequenceSet {
     }
 
     /// The numbers of the ranges, where `*` is `largest` (0: the mailbox is empty, and `*` names
-    /// nothing); `None` for `$`. `5:*` holds the largest even where that is below 5 (RFC 9051 §9,
-    /// seq-range). Numbers above `largest` stay in.
-    fn numbers<N>(&self, largest: u32) -> Option<NumSet<N>> {
-        let Self::Ranges(ranges) = self else { return None };
+    /// nothing). `5:*` holds the largest even where that is below 5 (RFC 9051 §9, seq-range).
+    /// Numbers above `largest` stay in. `$` adds none.
+    fn numbers<N>(&self, largest: u32) -> NumSet<N> {
         let named =
             |range: &&SetRange| largest > 0 || (range.from != Bound::Largest && range.to != Bound::Largest);
-        let ranges = ranges.iter().filter(named);
-        Some(NumSet::from_ranges(
-            ranges.map(|range| (range.from.resolve(largest), range.to.resolve(largest))),
-        ))
+        let ranges = self.ranges().iter().filter(named);
+        NumSet::from_ranges(ranges.map(|range| (range.from.resolve(largest), range.to.resolve(largest))))
     }
 }
 
@@ -123,14 +132,9 @@ fn bound(c: &mut Cursor<'_>, expected: &'static str) -> Parsed<Bound> {
 pub struct SeqSet(pub SequenceSet);
 
 impl SeqSet {
-    /// Whether it is `$`.
-    pub fn is_saved(&self) -> bool {
-        self.0 == SequenceSet::Saved
-    }
-
     /// The sequence numbers in a mailbox of this many messages. Numbers above that stay in: a
-    /// server refuses them (RFC 9051 §9, seq-number). `None` for `$`, which is kept as UIDs.
-    pub fn resolve(&self, exists: u32) -> Option<NumSet<SeqNum>> {
+    /// server refuses them (RFC 9051 §9, seq-number). Without `$`, which is kept as UIDs.
+    pub fn resolve(&self, exists: u32) -> NumSet<SeqNum> {
         self.0.numbers(exists)
     }
 }
@@ -143,7 +147,8 @@ impl UidSet {
     /// The UIDs in a mailbox whose last UID is `last`, and whose saved search result is `saved`.
     /// UIDs above `last` stay in: a server passes over those that do not exist (RFC 9051 §6.4.9).
     pub fn resolve(&self, last: Option<Uid>, saved: &NumSet) -> NumSet {
-        self.0.numbers(last.map_or(0, Uid::value)).unwrap_or_else(|| saved.clone())
+        let numbers = self.0.numbers(last.map_or(0, Uid::value));
+        if self.0.has_saved() { numbers.union(saved) } else { numbers }
     }
 }
 
@@ -234,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_star_is_the_largest_whichever_side_it_stands() {
-        let seqs = |set: SequenceSet, exists| SeqSet(set).resolve(exists).unwrap().to_string();
+        let seqs = |set: SequenceSet, exists| SeqSet(set).resolve(exists).to_string();
         assert_eq!(seqs(SequenceSet::all(), 5), "1:5");
         assert_eq!(seqs(set(&[(9, 0)]), 5), "5:9");
         assert_eq!(seqs(set(&[(0, 2), (7, 7), (0, 0)]), 4), "2:4,7");
@@ -247,9 +252,12 @@ mod tests {
     #[test]
     fn the_saved_result_is_uids_in_either_numbering() {
         let saved = NumSet::range(2, 3);
-        assert_eq!(UidSet(SequenceSet::Saved).resolve(Uid::new(4), &saved), saved);
-        assert_eq!(SeqSet(SequenceSet::Saved).resolve(4), None);
-        assert!(SeqSet(SequenceSet::Saved).is_saved() && !SeqSet(SequenceSet::all()).is_saved());
+        assert_eq!(UidSet(SequenceSet::Saved(Vec::new())).resolve(Uid::new(4), &saved), saved);
+        assert!(SeqSet(SequenceSet::Saved(Vec::new())).resolve(4).is_empty());
+        let SequenceSet::Ranges(ranges) = set(&[(7, 7), (0, 0)]) else { panic!("ranges") };
+        let both = SequenceSet::Saved(ranges);
+        assert_eq!(UidSet(both.clone()).resolve(Uid::new(9), &saved).to_string(), "2:3,7,9");
+        assert_eq!(SeqSet(both).resolve(9).to_string(), "7,9");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The preview of a message: the beginning of its text for people, HTML without its tags. RFC 8970.
 
+use mail_parser::decoders::html::add_html_token;
+
 use crate::charset::CharsetReader;
 use crate::in_bounds::InBounds;
 use crate::media::{Disposition, Media, TextKind};
@@ -14,6 +16,13 @@ const PLAIN_READ_MAX: usize = 1024;
 const HTML_READ_MAX: usize = 16 * 1024;
 /// How many parts are tried.
 const PARTS_TRIED_MAX: usize = 50;
+/// Longest entity, in bytes: `&CounterClockwiseContourIntegral;`.
+const ENTITY_LEN_MAX: usize = 33;
+/// Elements within a word: their tags are no blanks.
+const WITHIN_WORDS: [&str; 28] = [
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "del", "dfn", "em", "font", "i", "ins",
+    "kbd", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "u", "wbr",
+];
 
 /// The preview: of the first plain text that is no attachment, else of the first HTML.
 pub(crate) fn preview(message: &[u8], structure: &Structure) -> String {
@@ -106,13 +115,21 @@ impl Html<'_> {
         self.rest = at.and_then(|at| self.rest.get(at + end.len()..)).unwrap_or_default();
     }
 
-    /// At `<`: skips the tag, and the content of elements that show nothing.
-    fn tag(&mut self) {
+    /// At `<`: skips the tag, and the content of elements that show nothing. Returns what is shown
+    /// for it: a blank, or nothing visible.
+    fn tag(&mut self) -> char {
+        const NOTHING: char = '\u{200b}';
         let starts_with =
             |name: &str| self.rest.get(1..=name.len()).is_some_and(|head| head.eq_ignore_ascii_case(name));
         if self.rest.starts_with("<!--") {
-            return self.skip_past("-->");
+            self.skip_past("-->");
+            return NOTHING;
         }
+        let name = self.rest.trim_start_matches(['<', '/']);
+        let name = name.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+        // Words of neighbouring elements do not run together.
+        let is_within = WITHIN_WORDS.iter().any(|within| name.eq_ignore_ascii_case(within));
+        let shown = if is_within { NOTHING } else { ' ' };
         let hidden = ["style", "script", "title"].into_iter().find(|name| starts_with(name));
         self.skip_past(">");
         if let Some(name) = hidden {
@@ -120,40 +137,23 @@ impl Html<'_> {
                 self.skip_past("</");
                 let closes = self.rest.get(..name.len()).is_some_and(|head| head.eq_ignore_ascii_case(name));
                 if closes || self.rest.is_empty() {
-                    return self.skip_past(">");
+                    self.skip_past(">");
+                    return shown;
                 }
             }
         }
+        shown
     }
 
-    /// At `&`: the character that an entity names, if it is one of the usual.
+    /// At `&`: the character that an entity names, by its name in HTML or its number.
     fn entity(&mut self) -> Option<char> {
-        let name = self.rest.get(1..)?;
-        let len = name.bytes().take(10).position(|b| b == b';')?;
-        let name = name.get(..len)?;
-        let c = match name {
-            "amp" => '&',
-            "lt" => '<',
-            "gt" => '>',
-            "quot" => '"',
-            "apos" => '\'',
-            "nbsp" => ' ',
-            "zwnj" => '\u{200c}',
-            "shy" => '\u{ad}',
-            "ndash" => '–',
-            "mdash" => '—',
-            "rsquo" => '’',
-            "hellip" => '…',
-            _ => {
-                let number = name.strip_prefix('#')?;
-                let code = match number.strip_prefix(['x', 'X']) {
-                    Some(hex) => u32::from_str_radix(hex, 16).ok()?,
-                    None => number.parse().ok()?,
-                };
-                char::from_u32(code)?
-            }
-        };
-        self.rest = self.rest.in_bounds(len + 2..);
+        let len = self.rest.bytes().take(ENTITY_LEN_MAX).position(|b| b == b';')? + 1;
+        let mut named = String::new();
+        // What it does not know it appends as it is: three characters or more.
+        add_html_token(&mut named, self.rest.get(..len)?.as_bytes(), false);
+        let mut chars = named.chars();
+        let c = chars.next().filter(|_| chars.next().is_none())?;
+        self.rest = self.rest.in_bounds(len..);
         Some(c)
     }
 }
@@ -164,11 +164,7 @@ impl Iterator for Html<'_> {
     fn next(&mut self) -> Option<char> {
         let c = self.rest.chars().next()?;
         match c {
-            '<' => {
-                self.tag();
-                // Words of neighbouring elements do not run together.
-                Some(' ')
-            }
+            '<' => Some(self.tag()),
             '&' => match self.entity() {
                 Some(c) => Some(c),
                 None => {

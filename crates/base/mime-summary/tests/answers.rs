@@ -175,6 +175,11 @@ fn previews() {
             "Content-Type: text/html\n\n<html><head><title>T</title><style>p {}</style></head><p>One</p>&amp;&nbsp;two<!-- x -->",
             "One & two",
         ),
+        // Tags within a word are no blanks; entities have many names.
+        (
+            "Content-Type: text/html\n\n<p>M&uuml;n<b class=x>ch</B>e<!-- x -->n</p>a<br>b<SPAN>&#8364;</span>&none;&",
+            "München a b€&none;&",
+        ),
         (
             "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/html\n\n<p>html\n--b\n\
              Content-Disposition: attachment\n\nnot this\n--b\n\nbut this\n--b--\n",

@@ -41,7 +41,7 @@ mod summarize;
 #[cfg(test)]
 mod tests;
 
-pub use by_url::{UrlPart, UrlPlace, UrlReader, UrlRefusal, has_parts};
+pub use by_url::{Decoded, UrlPart, UrlPlace, UrlReader, UrlRefusal, has_parts, structure_of_decoded};
 pub use conversions::{Conversions, summarize_stored};
 pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Loss, Sample};
 pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize};

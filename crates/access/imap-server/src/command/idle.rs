@@ -30,8 +30,10 @@ enum Event {
 }
 
 pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
+    // What is news already comes behind the continuation. Some clients wait for a response from
+    // there on, and would not end their IDLE for one that came before.
+    session.wire.say_continue("idling");
     announce::all(session, Numbers::Free).await?;
-    session.wire.ask("idling").await?;
     let mut watch = watch_of(session);
     let mut shared = session.is_in_mailbox_of_others().then(|| Box::new(session.service.shared.watch()));
     loop {

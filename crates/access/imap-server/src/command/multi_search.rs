@@ -270,7 +270,7 @@ impl Search<'_> {
 /// Whether criteria make sense in the selected mailbox alone.
 fn names_selected(key: &SearchKey) -> bool {
     match key {
-        SearchKey::Seq(_) | SearchKey::Uid(UidSet(SequenceSet::Saved)) => true,
+        SearchKey::Seq(_) | SearchKey::Uid(UidSet(SequenceSet::Saved(_))) => true,
         SearchKey::And(keys) => keys.iter().any(names_selected),
         SearchKey::Or(a, b) => names_selected(a) || names_selected(b),
         SearchKey::Not(key) | SearchKey::Fuzzy(key) => names_selected(key),

@@ -172,8 +172,8 @@ async fn vanished(ctx: &Ctx<'_>, known: &Qresync, client_has: &NumSet) -> Result
     }
     let missing = view.missing(client_has);
     let Some(SeqMatch { seqs, uids }) = &known.seq_match else { return Ok(missing) };
-    // The grammar admits no `$` here, so there are sequence numbers.
-    let Some(seqs) = seqs.resolve(0) else { return Ok(missing) };
+    // The grammar admits neither `$` nor `*` here.
+    let seqs = seqs.resolve(0);
     let uids = uids.resolve(None, &NumSet::new());
     // The client's n-th message had this UID. While ours has the same one, no message below it is
     // missing.

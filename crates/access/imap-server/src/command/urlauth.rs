@@ -4,10 +4,10 @@
 //! The mechanism is INTERNAL: the proof is a hash of the URL with a key that the directory keeps
 //! for each mailbox. `posthaste_delivery` checks it, for these commands and for BURL at submission.
 
-use posthaste_delivery::{UrlPart, UrlPlace, UrlReader, UrlRefusal};
+use posthaste_delivery::{Decoded, UrlPart, UrlPlace, UrlReader, UrlRefusal, structure_of_decoded};
 use posthaste_imap_codec::command::{UrlFetchItem, UrlFetchParam};
 use posthaste_imap_codec::response::Code;
-use posthaste_imap_codec::{ImapUrl, MailboxArg, print};
+use posthaste_imap_codec::{ImapUrl, MailboxArg, SectionText, print};
 use posthaste_net::BytePermit;
 use posthaste_store::StoreError;
 
@@ -124,6 +124,7 @@ async fn answer(session: &mut Session, item: &UrlFetchItem) -> Result<(), Failur
             values.push((*param, value(session, url, part, *param, &mut paid).await?));
         }
     }
+    describe_decoded(url, &mut values).await;
     let out = session.wire.out();
     out.extend_from_slice(b"* URLFETCH ");
     print::string(out, url.as_bytes());
@@ -204,6 +205,32 @@ async fn value(
             found.flatten().map_or(Value::Nil, Value::Printed)
         }
     })
+}
+
+/// RFC 5524 §3: beside BINARY, the structure describes the bytes that are sent. Those of a
+/// composite part or of a whole message are sent as they are.
+async fn describe_decoded(url: &str, values: &mut [(UrlFetchParam, Value)]) {
+    let is_whole_part = ImapUrl::parse(url).is_ok_and(|url| {
+        let section = url.section.unwrap_or_default();
+        url.partial.is_none() && section.text == SectionText::Whole && !section.part.0.is_empty()
+    });
+    let sent = values.iter().find_map(|(_, value)| match value {
+        Value::Literal8(bytes) => Some(bytes),
+        _ => None,
+    });
+    let Some(sent) = sent.filter(|_| is_whole_part) else { return };
+    let (mut decoded, mut pace) = (Decoded::default(), Pace::default());
+    for piece in sent.chunks(PIECE_BYTES) {
+        decoded.look_at(piece);
+        pace.worked(piece.len() as u64).await;
+    }
+    for (_, value) in values {
+        if let Value::Printed(printed) = value
+            && let Some(described) = structure_of_decoded(printed, decoded)
+        {
+            *printed = described;
+        }
+    }
 }
 
 /// Replaces each NUL, in pieces.

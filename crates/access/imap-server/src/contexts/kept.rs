@@ -40,16 +40,16 @@ fn of(key: &SearchKey, selected: &Selected) -> Result<SearchKey, &'static str> {
         K::Or(a, b) => K::Or(boxed(a)?, boxed(b)?),
         K::Not(key) => K::Not(boxed(key)?),
         K::Fuzzy(key) => K::Fuzzy(boxed(key)?),
-        K::Seq(set) => match set.resolve(selected.announced.exists()) {
-            Some(seqs) => named(&selected.announced.uids_of_seqs(&seqs)),
-            None => named(&selected.saved_search),
-        },
-        K::Uid(UidSet(SequenceSet::Saved)) => named(&selected.saved_search),
-        K::Uid(UidSet(SequenceSet::Ranges(ranges))) => {
-            if ranges.iter().any(|range| range.from == Bound::Largest || range.to == Bound::Largest) {
+        K::Seq(set) => {
+            let uids = selected.announced.uids_of_seqs(&set.resolve(selected.announced.exists()));
+            named(&if set.0.has_saved() { uids.union(&selected.saved_search) } else { uids })
+        }
+        K::Uid(set) => {
+            let is_open = |range: &SetRange| range.from == Bound::Largest || range.to == Bound::Largest;
+            if set.0.ranges().iter().any(is_open) {
                 return Err("A range of UIDs that ends in * is not kept up to date");
             }
-            key.clone()
+            if set.0.has_saved() { named(&selected.uids_of(set)) } else { key.clone() }
         }
         K::Younger(_) | K::Older(_) => return Err("YOUNGER and OLDER change with the clock"),
         K::Annotation(_) => return Err("Searches for annotations are not kept up to date"),

@@ -264,7 +264,8 @@ fn report_status(to: &mut Listener<'_>, group: &Group, state: &State<'_>) {
     if group.flags {
         items.push(StatusValue::Unseen(state.counts.unseen));
     }
-    if to.enabled.condstore {
+    // RFC 5465 §3.1 wants it with FlagChange, from every server that has CONDSTORE.
+    if group.flags || to.enabled.condstore {
         items.push(StatusValue::HighestModSeq(reported_modseq(state.modseq)));
     }
     to.wire.say(Untagged::Status { mailbox: MailboxArg::from(&state.entry.name), items });

@@ -18,6 +18,27 @@ fn news_come_by_themselves() {
     idle.run("C: DONE\nS: i OK IDLE completed\nC: j NOOP\nS: j OK …");
 }
 
+/// Angus Mail's `idle(true)` returns at the first response behind the continuation.
+#[test]
+fn what_is_news_already_comes_behind_the_continuation() {
+    let server = Server::start();
+    server.with_messages(3);
+    let (mut idle, mut other) = (server.select("INBOX"), server.select("INBOX"));
+    other.run("C: a STORE 1 +FLAGS (\\Deleted)\nS~ a OK …\nC: b EXPUNGE\nS~ b OK …");
+    server.with_messages(1);
+    idle.run(
+        r#"
+        C: i IDLE
+        S: + idling
+        S: * 1 EXPUNGE
+        S: * 3 EXISTS
+        S: * 3 RECENT
+        C: DONE
+        S: i OK IDLE completed
+        "#,
+    );
+}
+
 #[test]
 fn idle_without_a_mailbox_and_how_it_ends() {
     let server = Server::start();

@@ -320,6 +320,53 @@ fn annotations() {
     }
 }
 
+/// RFC 5182 §2.1: what vanishes leaves the saved result, too.
+#[test]
+fn saved_results_and_what_is_fetched_of_them() {
+    for extension in BOTH {
+        let server = server();
+        let mut wire = with(&server, extension);
+        let name = if extension == "UIDONLY" { "UIDFETCH" } else { "FETCH" };
+        wire.run("C: c UID SEARCH RETURN (SAVE) ALL\nS: c OK …");
+        vanishes(&server, &mut wire, 3);
+        wire.run(&format!(
+            r#"
+            C: d UID FETCH $ (EMAILID SAVEDATE PREVIEW)
+            S: * … {name} (…EMAILID (…) SAVEDATE "…" PREVIEW "body two")
+            S: * … {name} (…EMAILID (…) SAVEDATE "…" PREVIEW "body four")
+            S: d OK …
+            C: e UID COPY $ Archive
+            S: e OK [COPYUID … 2,4 1:2] …
+            C: f UID MOVE $ Archive
+            S: * OK [COPYUID … 2,4 3:4] …
+            S: * VANISHED 2,4
+            S: f OK …
+            C: g UID SEARCH RETURN (COUNT) $
+            S: * ESEARCH (TAG "g") UID COUNT 0
+            S: g OK …
+            "#
+        ));
+    }
+}
+
+#[test]
+fn idle() {
+    for extension in BOTH {
+        let server = server();
+        let mut wire = with(&server, extension);
+        let name = if extension == "UIDONLY" { "UIDFETCH" } else { "FETCH" };
+        wire.run("C: c IDLE\nS: + idling");
+        server.select("INBOX").run("C: a UID STORE 3 +FLAGS.SILENT (\\Seen)\nS~ a OK …");
+        wire.run(&format!("S: * … {name} (…FLAGS (…\\Seen)…)"));
+        server.expunge_elsewhere("INBOX", 2);
+        wire.run("S: * VANISHED 2");
+        // What came before the command comes behind the continuation.
+        wire.run("C: DONE\nS: c OK …");
+        server.expunge_elsewhere("INBOX", 3);
+        wire.run("C: d IDLE\nS: + idling\nS: * VANISHED 3\nC: DONE\nS: d OK …");
+    }
+}
+
 /// A report of progress has no sequence numbers, and no untagged response is in its way.
 #[test]
 fn progress() {

@@ -13,6 +13,7 @@ mod annotate_races;
 mod annotate_shared;
 mod bad_input;
 mod before_login;
+mod capabilities;
 mod catenate;
 mod condstore;
 mod contexts;

@@ -72,6 +72,17 @@ fn flags_are_reported_by_status_and_by_fetch() {
     wire.expect("* STATUS Archive (UIDVALIDITY … UNSEEN 0 HIGHESTMODSEQ 2)");
     server.put("Archive", MESSAGE);
     wire.expect("* STATUS Archive (UIDVALIDITY … UIDNEXT 3 MESSAGES 2 UNSEEN 1 HIGHESTMODSEQ 3)");
+    // RFC 5465 §3.1: with FlagChange also to clients that have not enabled it.
+    server.login().run(
+        r#"
+        C: a NOTIFY SET STATUS (MAILBOXES Archive (MessageNew MessageExpunge FlagChange))
+        S: * STATUS Archive (UIDVALIDITY … UIDNEXT 3 MESSAGES 2 UNSEEN 1 HIGHESTMODSEQ 3)
+        S: a OK …
+        C: b NOTIFY SET STATUS (MAILBOXES Archive (MessageNew MessageExpunge))
+        S: * STATUS Archive (UIDVALIDITY … UIDNEXT 3 MESSAGES 2)
+        S: b OK …
+        "#,
+    );
 }
 
 #[test]

@@ -53,6 +53,62 @@ fn the_results_that_are_wanted_are_reported() {
     );
 }
 
+/// RFC 9051 §9: `sequence-set =/ seq-last-command`. So `$` may be one of several ranges.
+#[test]
+fn a_saved_result_among_ranges() {
+    let server = Server::start();
+    server.with_messages(8);
+    server.expunge_elsewhere("INBOX", 1);
+    let mut wire = server.select("INBOX");
+    wire.run(
+        r#"
+        C: a SEARCH RETURN (SAVE) UID 3:4
+        S: a OK …
+        C: b FETCH 1,$ UID
+        S: * 1 FETCH (UID 2)
+        S: * 2 FETCH (UID 3)
+        S: * 3 FETCH (UID 4)
+        S: b OK …
+        C: c UID FETCH $,8:* UID
+        S: * 2 FETCH (UID 3)
+        S: * 3 FETCH (UID 4)
+        S: * 7 FETCH (UID 8)
+        S: c OK …
+        C: d SEARCH 7,$
+        S: * SEARCH 2 3 7
+        S: d OK …
+        C: e UID SEARCH NOT UID $,7:8
+        S: * SEARCH 2 5 6
+        S: e OK …
+        C: f STORE $,9 +FLAGS (\Seen)
+        S: f BAD …
+        C: g UID SEARCH RETURN (ALL UPDATE) OR UID $,5 1,$
+        S: * ESEARCH (TAG "g") UID ALL 2:5
+        S: g OK …
+        C: h FETCH 1:$ UID
+        S: h BAD …
+        "#,
+    );
+    server.expunge_elsewhere("INBOX", 3);
+    wire.run(
+        r#"
+        C: i NOOP
+        S: * ESEARCH (TAG "g") UID REMOVEFROM (0 3)
+        S: * 2 EXPUNGE
+        S: i OK …
+        C: j ENABLE UIDONLY
+        S~ j OK …
+        C: k UID COPY $,2 Archive
+        S: k OK [COPYUID … 2,4 1:2] …
+        C: l UID SEARCH 1,$
+        S: l BAD [UIDREQUIRED] …
+        C: m UID SEARCH $
+        S: * SEARCH 4
+        S: m OK …
+        "#,
+    );
+}
+
 #[test]
 fn a_saved_result() {
     let server = Server::start();
@@ -154,6 +210,13 @@ fn while_another_expunges() {
         C: a SEARCH UID 3:4
         S: * SEARCH 3 4
         S: a OK …
+        # Its EXPUNGE is held back: message 2 matches by its flags, and is no more.
+        C: a2 SEARCH UNSEEN
+        S: * SEARCH 1 2 3 4
+        S: a2 OK [EXPUNGEISSUED] …
+        C: a3 SEARCH RETURN (MAX) UNSEEN 1:2
+        S: * ESEARCH (TAG "a3") MAX 2
+        S: a3 OK [EXPUNGEISSUED] …
         # RFC 2180 §4.3, RFC 5530 §3: message 2 could not be looked at.
         C: b SEARCH SUBJECT number
         S: * SEARCH 1 3 4

@@ -245,7 +245,7 @@ fn reports_and_live_results_count_the_readers_own() {
     let mut bo = bo_in(&server);
     bo.run("C: a UID SEARCH RETURN (ALL UPDATE) UNSEEN\nS: * ESEARCH (TAG \"a\") UID ALL 1:2\nS: a OK …");
     ana_in(&server).run("C: a STORE 1 +FLAGS.SILENT (\\Seen)\nS: a OK …");
-    notified.run(&format!("S: * STATUS {SHARED} (UIDVALIDITY … UNSEEN 2)"));
+    notified.run(&format!("S: * STATUS {SHARED} (UIDVALIDITY … UNSEEN 2 HIGHESTMODSEQ …)"));
     bo.run(
         r#"
         C: b NOOP
@@ -256,7 +256,7 @@ fn reports_and_live_results_count_the_readers_own() {
         S: c OK …
         "#,
     );
-    notified.run(&format!("S: * STATUS {SHARED} (UIDVALIDITY … UNSEEN 1)"));
+    notified.run(&format!("S: * STATUS {SHARED} (UIDVALIDITY … UNSEEN 1 HIGHESTMODSEQ …)"));
 }
 
 /// In a mailbox of a shared account, and after its rights were taken and given again.

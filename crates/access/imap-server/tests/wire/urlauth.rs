@@ -143,10 +143,15 @@ fn decoded_and_with_the_structure_of_the_part() {
         --b\n\nplain\n--b\nContent-Type: image/png\nContent-Transfer-Encoding: base64\n\nAAEC\n--b--\n";
     let mut ana = server.with_message(message);
     let url = authorise(&mut ana, &format!("{ANA}/INBOX/;UID=1/;SECTION=2;URLAUTH=authuser"));
-    // RFC 5524 §3: the structure, and the bytes decoded, or as they are.
+    // RFC 5524 §3: the structure of the bytes as they are sent, decoded or not.
+    ana.run(&format!(
+        "C: 0 URLFETCH (\"{url}\" BODYPARTSTRUCTURE)\n\
+         S: * URLFETCH \"{url}\" (BODYPARTSTRUCTURE (\"image\" \"png\" NIL NIL NIL \"base64\" 4 NIL NIL NIL NIL))\n\
+         S: 0 OK …"
+    ));
     ana.send(format!("a URLFETCH (\"{url}\" BODYPARTSTRUCTURE BINARY)\r\n").as_bytes());
     let mut expected = format!(
-        "* URLFETCH \"{url}\" (BODYPARTSTRUCTURE (\"image\" \"png\" NIL NIL NIL \"base64\" 4 NIL NIL NIL NIL)) (BINARY ~{{3}}\r\n"
+        "* URLFETCH \"{url}\" (BODYPARTSTRUCTURE (\"image\" \"png\" NIL NIL NIL \"binary\" 3 NIL NIL NIL NIL)) (BINARY ~{{3}}\r\n"
     )
     .into_bytes();
     expected.extend_from_slice(b"\0\x01\x02)\r\n");

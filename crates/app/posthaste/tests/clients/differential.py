@@ -188,13 +188,18 @@ def meaning(kind, wanted, untagged, tagged):
 WORDS = "hello world Report numbers invoice münchen Ärger ship price anchor lorem ipsum".split()
 NAMES = ["Ana Alt", '"Bob, B."', "=?utf-8?Q?J=C3=BCrgen?=", "", '"Carl \\"C\\" Cäsar"']
 HOSTS = ["x.test", "mail.example.org", "y.test"]
+# Of messages within: nothing that is looked for (row 9).
+INNER_WORDS = "inside within österlich".split()
+INNER_NAMES = ["Inga Inn", '"Ina, I."', "=?utf-8?Q?J=C3=B6rg?=", "", '"Ida \\"I\\" Öst"']
 ENCODINGS = ["7bit", "quoted-printable", "base64", "8bit", None]
 
-def words(r, least=1, most=8):
-    return " ".join(r.choice(WORDS) for _ in range(r.randint(least, most)))
+def words(r, least=1, most=8, among=WORDS):
+    return " ".join(r.choice(among) for _ in range(r.randint(least, most)))
 
-def address(r):
+def address(r, is_inner=False):
     name, spec = r.choice(NAMES), f"{r.choice('abcde')}{r.randint(1, 9)}@{r.choice(HOSTS)}"
+    if is_inner:
+        name, spec = r.choice(INNER_NAMES), f"{r.choice('fgh')}{r.randint(1, 9)}@q.example"
     return f"{name} <{spec}>" if name else spec
 
 def content(r, text, encoding):
@@ -223,9 +228,11 @@ def leaf(r, is_text):
     if r.random() < 0.3:
         header += r.choice(["Content-Disposition: inline\r\n", 'Content-Disposition: attachment; filename="x.bin"; size=5\r\n'])
     if r.random() < 0.2:
-        header += r.choice(["Content-ID: <part@x.test>\r\n", "Content-Description: a part\r\n", "Content-Language: en, de\r\n",
-                            "Content-MD5: Q2hlY2sgSW50ZWdyaXR5IQ==\r\n", "Content-Location: http://x.test/\r\n"])
+        header += r.choice(["Content-ID: <part@q.example>\r\n", "Content-Description: a part\r\n", "Content-Language: en, de\r\n",
+                            "Content-MD5: Q2hlY2sgSW50ZWdyaXR5IQ==\r\n", "Content-Location: http://q.example/\r\n"])
     text = "\r\n".join(words(r) for _ in range(r.randint(0, 6)))
+    # A phrase may have a line end in it (row 23).
+    text = text.replace("hello\r\nworld", "hello\r\nship world")
     return header.encode(), content(r, text + ("\r\n" if text else ""), encoding)
 
 def part(r, depth, is_text=False, is_root=False):
@@ -250,16 +257,18 @@ def part(r, depth, is_text=False, is_root=False):
     return f'Content-Type: multipart/{kind}; boundary="{boundary}"\r\n'.encode(), made
 
 def message(r, depth=0):
-    fields = [f"Subject: {words(r)}", f"From: {address(r)}",
-              "To: " + ", ".join(address(r) for _ in range(r.randint(1, 3))),
+    among, host = (INNER_WORDS, "q.example") if depth else (WORDS, "x.test")
+    someone = lambda: address(r, is_inner=depth > 0)
+    fields = [f"Subject: {words(r, among=among)}", f"From: {someone()}",
+              "To: " + ", ".join(someone() for _ in range(r.randint(1, 3))),
               f"Date: {r.choice(['Mon, ', ''])}{r.randint(1, 28)} Mar {r.choice(['2020', '1999'])} {r.randint(0, 23):02}:10:11 {r.choice(['+0000', '-0500', 'GMT'])}",
-              f"Message-ID: <{r.randint(1, 999)}@x.test>"]
-    for field, chance in [(f"Cc: {address(r)}", 0.4), (f"Bcc: {address(r)}", 0.2), (f"Sender: {address(r)}", 0.2),
-                          (f"Reply-To: {address(r)}", 0.2), ("In-Reply-To: <1@x.test>", 0.3), ("X-Test: " + words(r), 0.4),
-                          ("Subject: =?utf-8?B?w4RyZ2Vy?=\r\n =?utf-8?Q?_w=C3=B6rld?=", 0), ("To: a group: ana@x.test, Ben <b@y.test>;", 0)]:
+              f"Message-ID: <{r.randint(1, 999)}@{host}>"]
+    for field, chance in [(f"Cc: {someone()}", 0.4), (f"Bcc: {someone()}", 0.2), (f"Sender: {someone()}", 0.2),
+                          (f"Reply-To: {someone()}", 0.2), (f"In-Reply-To: <1@{host}>", 0.3),
+                          ("X-Test: " + words(r, among=among), 0.4)]:
         if r.random() < chance:
             fields.append(field)
-    if r.random() < 0.15:
+    if r.random() < 0.15 and not depth:
         fields[0] = "Subject: =?utf-8?B?w4RyZ2Vy?=\r\n =?utf-8?Q?_w=C3=B6rld?="
     if r.random() < 0.1:
         # Not Date, the fourth (row 7).

@@ -153,9 +153,11 @@ impl CommandPrinter {
     }
 
     pub(super) fn set(&mut self, set: &SequenceSet) {
-        let SequenceSet::Ranges(ranges) = set else { return self.put("$") };
-        for (i, &SetRange { from, to }) in ranges.iter().enumerate() {
-            if i > 0 {
+        if set.has_saved() {
+            self.put("$");
+        }
+        for (i, &SetRange { from, to }) in set.ranges().iter().enumerate() {
+            if i > 0 || set.has_saved() {
                 self.put(",");
             }
             self.bound(from);

@@ -259,6 +259,7 @@ fn status_value() -> BoxedStrategy<StatusValue> {
         any::<u32>().prop_map(StatusValue::Unseen),
         any::<u32>().prop_map(StatusValue::Deleted),
         number64().prop_map(StatusValue::Size),
+        number64().prop_map(StatusValue::DeletedStorage),
         mod_seq().prop_map(StatusValue::HighestModSeq),
         option::of(number64()).prop_map(StatusValue::AppendLimit),
         object_id().prop_map(StatusValue::MailboxId),

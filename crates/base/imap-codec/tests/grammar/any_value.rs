@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use posthaste_imap_codec::{
-    Annotation, Bound, Capability, Date, DateTime, EntryName, EntryPattern, ImapUrl, MailboxArg, MessageSet,
-    NameEncoding, Numbering, PageRange, PartPath, Partial, Section, SectionText, SequenceSet, SetRange, Tag,
-    UidRanges, UrlAccess, UrlAuth, UrlMailbox, UrlPartial, UrlProof, UrlServer, ValueChange, ValueScope,
+    Annotation, Bound, Capability, Date, DateTime, EntryName, EntryPattern, ImapUrl, MailboxArg, MailboxUrl,
+    MessageSet, NameEncoding, Numbering, PageRange, PartPath, Partial, Section, SectionText, SequenceSet,
+    SetRange, Tag, UidRanges, UrlAccess, UrlAuth, UrlMailbox, UrlPartial, UrlProof, UrlServer, ValueChange,
+    ValueScope,
 };
 use posthaste_mail_model::{Flag, Keyword, ModSeq, NumSet, Rights, SeqNum, Uid, UidValidity};
 use proptest::collection::vec;
@@ -150,7 +151,8 @@ pub fn sequence_set() -> BoxedStrategy<SequenceSet> {
             .prop_map(|(from, to)| SetRange { from, to }),
         1..6,
     );
-    prop_oneof![8 => ranges.prop_map(SequenceSet::Ranges), 1 => Just(SequenceSet::Saved)].boxed()
+    let beside = prop_oneof![Just(Vec::new()), ranges.clone()];
+    prop_oneof![8 => ranges.prop_map(SequenceSet::Ranges), 1 => beside.prop_map(SequenceSet::Saved)].boxed()
 }
 
 pub fn message_set() -> BoxedStrategy<MessageSet> {
@@ -213,11 +215,25 @@ pub fn page_range() -> BoxedStrategy<Option<PageRange>> {
         .boxed()
 }
 
+fn name_in_url() -> impl Strategy<Value = String> {
+    prop_oneof![3 => "[a-zA-Z0-9]{1,8}", 1 => "[^\0-\x1f\x7f]{1,8}"]
+}
+
+fn url_server() -> impl Strategy<Value = UrlServer> {
+    let (user, mechanism) = (option::of(name_in_url()), option::of("[A-Z0-9-]{1,8}"));
+    (user, mechanism, "[a-z0-9.-]{1,12}", option::of(any::<u16>()))
+        .prop_map(|(user, mechanism, host, port)| UrlServer { user, mechanism, host, port })
+}
+
+/// RFC 5092 §6, as referrals name mailboxes (RFC 2193). A slash at an end of the name would belong
+/// to the URL.
+pub fn mailbox_url() -> BoxedStrategy<MailboxUrl> {
+    let name = name_in_url().prop_filter("a slash at an end", |name| name.trim_matches('/') == name);
+    (url_server(), name).prop_map(|(server, mailbox)| MailboxUrl { server, mailbox }).boxed()
+}
+
 pub fn imap_url() -> BoxedStrategy<ImapUrl> {
-    let name = || prop_oneof![3 => "[a-zA-Z0-9]{1,8}", 1 => "[^\0-\x1f\x7f]{1,8}"];
-    let server =
-        (option::of(name()), option::of("[A-Z0-9-]{1,8}"), "[a-z0-9.-]{1,12}", option::of(any::<u16>()))
-            .prop_map(|(user, mechanism, host, port)| UrlServer { user, mechanism, host, port });
+    let (name, server) = (name_in_url, url_server());
     // A name may not end in a slash: it would belong to what follows.
     let name_of_mailbox = prop_oneof![3 => "[a-z]{1,8}(/[a-z]{1,4})?", 1 => "[^\0-\x1f\x7f/]{1,8}"];
     let mailbox = (name_of_mailbox, option::of(uid_validity()))

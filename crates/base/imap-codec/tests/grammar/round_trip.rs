@@ -5,7 +5,7 @@ use posthaste_imap_codec::framing::{
     CommandFrame, CommandFramer, LiteralSync, ResponseFrame, ResponseFramer,
 };
 use posthaste_imap_codec::print::LiteralStyle;
-use posthaste_imap_codec::{ImapUrl, parse_command, parse_response, print};
+use posthaste_imap_codec::{ImapUrl, MailboxUrl, parse_command, parse_response, print};
 use proptest::prelude::*;
 
 use crate::{any_command, any_response, any_value};
@@ -60,6 +60,13 @@ proptest! {
         let text = url.to_string();
         prop_assert!(text.bytes().all(|b| b.is_ascii_graphic()));
         prop_assert_eq!(ImapUrl::parse(&text), Ok(url), "{}", text);
+    }
+
+    #[test]
+    fn urls_of_mailboxes(url in any_value::mailbox_url()) {
+        let text = url.to_string();
+        prop_assert!(text.bytes().all(|b| b.is_ascii_graphic()));
+        prop_assert_eq!(MailboxUrl::parse(&text), Ok(url), "{}", text);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 mod structure;
 
-pub use structure::has_parts;
+pub use structure::{Decoded, has_parts, structure_of_decoded};
 
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;

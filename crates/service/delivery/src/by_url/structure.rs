@@ -1,5 +1,7 @@
 //! The structure of one part, out of that of its message: RFC 5524 §3.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use posthaste_imap_codec::response::{BodyStructure, FetchValue, PartKind, Untagged};
 use posthaste_imap_codec::{NameEncoding, Response, parse_response, print};
@@ -20,6 +22,58 @@ pub(super) fn of_part(printed: &[u8], path: &[u32]) -> Option<Vec<u8>> {
     with_structure(printed, |whole| {
         let mut out = Vec::new();
         print::body_structure(&mut out, in_message(whole, path)?);
+        Some(out)
+    })?
+}
+
+/// What the decoded bytes of a part are like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Decoded {
+    /// How many.
+    pub octets: u64,
+    /// How many of them are LF.
+    pub lines: u64,
+    /// Whether one of them is NUL.
+    pub has_nul: bool,
+    /// Whether one of them is not ASCII.
+    pub has_eight_bit: bool,
+}
+
+impl Decoded {
+    /// Takes the next bytes into account.
+    pub fn look_at(&mut self, bytes: &[u8]) {
+        self.octets += bytes.len() as u64;
+        self.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.has_nul |= bytes.contains(&0);
+        self.has_eight_bit |= !bytes.is_ascii();
+    }
+
+    fn encoding(&self) -> &'static [u8] {
+        match (self.has_nul, self.has_eight_bit) {
+            (true, _) => b"binary",
+            (false, true) => b"8bit",
+            (false, false) => b"7bit",
+        }
+    }
+}
+
+/// The structure of a part whose bytes are sent decoded: it describes these (RFC 5524 §3). `None`
+/// if it describes them already, because nothing was decoded.
+pub fn structure_of_decoded(printed: &[u8], decoded: Decoded) -> Option<Vec<u8>> {
+    with_structure(printed, |whole| {
+        let BodyStructure::Single(single) = whole else { return None };
+        let was = &single.basic.encoding;
+        if !["base64", "quoted-printable"].iter().any(|name| was.eq_ignore_ascii_case(name.as_bytes())) {
+            return None;
+        }
+        let mut single = single.clone();
+        single.basic.encoding = Cow::Borrowed(decoded.encoding());
+        single.basic.size = decoded.octets;
+        if let PartKind::Text { lines } = &mut single.kind {
+            *lines = decoded.lines;
+        }
+        let mut out = Vec::new();
+        print::body_structure(&mut out, &BodyStructure::Single(single));
         Some(out)
     })?
 }
@@ -84,5 +138,31 @@ mod tests {
         }
         assert_eq!(of_part(plain.as_bytes(), &[1]).as_deref(), Some(plain.as_bytes()));
         assert_eq!(of_part(plain.as_bytes(), &[2]), None);
+    }
+
+    #[test]
+    fn a_decoded_part_is_described_as_it_is_sent() {
+        let described = |printed: &str, sent: &[u8]| {
+            let mut decoded = Decoded::default();
+            sent.chunks(2).for_each(|piece| decoded.look_at(piece));
+            structure_of_decoded(printed.as_bytes(), decoded).map(|text| String::from_utf8(text).unwrap())
+        };
+        let text = r#"("TEXT" "PLAIN" NIL NIL NIL "quoted-printable" 9 1 NIL NIL NIL NIL)"#;
+        for (sent, encoding, lines) in
+            [("a\r\nb\r\n", "7bit", 2), ("gr\u{fc}n", "8bit", 0), ("\0\u{fc}\n", "binary", 1)]
+        {
+            let expected = format!(
+                r#"("TEXT" "PLAIN" NIL NIL NIL "{encoding}" {} {lines} NIL NIL NIL NIL)"#,
+                sent.len()
+            );
+            assert_eq!(described(text, sent.as_bytes()), Some(expected));
+        }
+        let image = r#"("IMAGE" "PNG" NIL NIL NIL "BASE64" 9 NIL NIL NIL NIL)"#;
+        assert_eq!(
+            described(image, b"\0").unwrap(),
+            r#"("IMAGE" "PNG" NIL NIL NIL "binary" 1 NIL NIL NIL NIL)"#
+        );
+        assert_eq!(described(r#"("IMAGE" "PNG" NIL NIL NIL "8bit" 1 NIL NIL NIL NIL)"#, b"a"), None);
+        assert_eq!(described(&format!(r#"({image} "MIXED" NIL NIL NIL NIL)"#), b"a"), None);
     }
 }

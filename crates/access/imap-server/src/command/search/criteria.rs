@@ -360,19 +360,24 @@ impl Compiler<'_> {
     }
 
     fn seqs(&mut self, set: &SeqSet) -> Criterion {
-        match set.resolve(self.selected.announced.exists()) {
-            // A number beyond the mailbox matches nothing: clients rely on it, and RFC 9051 §9
-            // leaves the choice.
-            Some(seqs) => Criterion::Seqs(Arc::new(seqs)),
-            // `$` is kept as UIDs.
-            None => Criterion::Uids(self.saved()),
+        // A number beyond the mailbox matches nothing: clients rely on it, and RFC 9051 §9
+        // leaves the choice.
+        let seqs = set.resolve(self.selected.announced.exists());
+        // `$` is kept as UIDs.
+        match (set.0.has_saved(), seqs.is_empty()) {
+            (false, _) => Criterion::Seqs(Arc::new(seqs)),
+            (true, true) => Criterion::Uids(self.saved()),
+            (true, false) => {
+                let uids = self.selected.announced.uids_of_seqs(&seqs);
+                Criterion::Uids(Arc::new(uids.union(&self.selected.saved_search)))
+            }
         }
     }
 
     fn uids(&mut self, set: &UidSet) -> Criterion {
         Criterion::Uids(match &set.0 {
-            SequenceSet::Saved => self.saved(),
-            SequenceSet::Ranges(_) => Arc::new(self.selected.uids_of(set)),
+            SequenceSet::Saved(ranges) if ranges.is_empty() => self.saved(),
+            _ => Arc::new(self.selected.uids_of(set)),
         })
     }
 }

@@ -142,11 +142,19 @@ pub(super) async fn find(
     let mut job = Job::new(source, question, Pace::reporting(Arc::clone(&progress)));
     // Boxed: no other command needs as much memory, and without the box every command would reserve
     // as much.
-    Box::pin(ctx.wire.while_reporting(reports, job.find(page))).await?
+    let mut found: Matches = Box::pin(ctx.wire.while_reporting(reports, job.find(page))).await??;
+    if ctx.selected.held_since.is_some() {
+        // Some matched by what the session still knows of them.
+        let uids = ctx.selected.announced.uids_of_seqs(&found.seqs);
+        let expunged = ctx.selected.mailbox.view().missing(&uids).count();
+        found.expunged = found.expunged.saturating_add(u32::try_from(expunged).unwrap_or(u32::MAX));
+    }
+    Ok(found)
 }
 
-/// The reply. An expunged message whose data the search needs does not match (RFC 2180 §4.3). The
-/// code says so (RFC 5530 §3). UID SEARCH reports the EXPUNGE right away.
+/// The reply. An expunged message whose data the search needs does not match (RFC 2180 §4.3). One
+/// that matches all the same is in the answer, because its EXPUNGE is held back. The code says so
+/// (RFC 5530 §3). UID SEARCH reports the EXPUNGE right away.
 pub(super) fn done(numbering: Numbering, expunged: u32) -> Reply {
     match numbering {
         Numbering::Seq if expunged > 0 => {
