@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 type Hashes = BTreeMap<String, u64>;
 
 /// The annotations that the client knows.
-pub(crate) struct Known {
+pub(crate) struct ReportedMetadata {
     hashing: RandomState,
     /// The count of changes up to which it knows all.
     changes: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Known {
     woken: watch::Receiver<()>,
 }
 
-impl Known {
+impl ReportedMetadata {
     /// The present annotations.
     pub(crate) async fn read(service: &ImapService, account: AccountId) -> Result<Self, Failure> {
         let woken = service.annotated.subscribe();

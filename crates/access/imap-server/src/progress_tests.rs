@@ -1,4 +1,4 @@
-//! Work that changes mailboxes is done to its end, and reported meanwhile.
+//! Work that changes mailboxes is finished, and its progress is reported.
 
 #![allow(clippy::unwrap_used)]
 

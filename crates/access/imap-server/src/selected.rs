@@ -11,7 +11,7 @@ use posthaste_imap_codec::{MessageSet, Numbering, PageRange, SeqSet, UidSet};
 use posthaste_mail_model::{ModSeq, NumSet, ResponseNum, Rights, SeqNum, Uid};
 use posthaste_store::{Mailbox, View};
 
-use crate::annotate::known::Known;
+use crate::annotate::reported::ReportedAnnotations;
 use crate::contexts::Contexts;
 use crate::layer::Layer;
 use crate::reply::{Failure, Reply};
@@ -37,7 +37,7 @@ pub(crate) struct Selected {
     /// Opened by EXAMINE.
     pub(crate) examined: bool,
     /// After SELECT (ANNOTATE): the annotations that the client knows.
-    pub(crate) annotations: Option<Box<Known>>,
+    pub(crate) annotations: Option<Box<ReportedAnnotations>>,
     /// While an EXPUNGE is held back: the mod-sequence up to which everything was reported
     /// (RFC 7162 §3.2).
     pub(crate) held_since: Option<ModSeq>,

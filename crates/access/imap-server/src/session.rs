@@ -15,7 +15,7 @@ use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
 use posthaste_net::{BytePermit, Clock, Connection, Shutdown};
 
-use crate::annotations::Known;
+use crate::annotations::ReportedMetadata;
 use crate::contexts::update::Searcher;
 use crate::enabled::Enabled;
 use crate::notify::Notify;
@@ -66,7 +66,7 @@ pub(crate) struct Session {
     pub(crate) selected: Option<Selected>,
     pub(crate) enabled: Enabled,
     /// After ENABLE METADATA: the annotations that were reported to the client.
-    pub(crate) annotations: Option<Box<Known>>,
+    pub(crate) annotations: Option<Box<ReportedMetadata>>,
     /// After NOTIFY SET: what is reported to the client.
     pub(crate) notify: Option<Box<Notify>>,
     /// Bad commands since the last successful command that resets the count.

@@ -95,7 +95,7 @@ impl Talk {
         Self::over(4096).await
     }
 
-    /// The same over a pipe that holds so many bytes.
+    /// The same over a pipe of this many bytes.
     async fn over(bytes: usize) -> Self {
         Self::with(bytes, |server, clock| {
             let peer = Peer { id: 1, address: ENDS[0], is_encrypted: false };

@@ -34,7 +34,7 @@ pub(crate) struct Asker<'s> {
 }
 
 /// Where a name leads.
-pub(crate) struct Place {
+pub(crate) struct ResolvedName {
     /// Whose list of mailboxes.
     pub(crate) owner: AccountId,
     /// The name in that list.
@@ -51,14 +51,14 @@ pub(crate) struct Others {
 }
 
 /// A mailbox that exists, and that the command may use.
-pub(crate) struct Found {
-    pub(crate) place: Place,
+pub(crate) struct ExistingMailbox {
+    pub(crate) resolved: ResolvedName,
     /// As it is in its owner's list.
     pub(crate) entry: MailboxEntry,
     pub(crate) rights: Rights,
 }
 
-impl Place {
+impl ResolvedName {
     /// The rights in one of the mailboxes of that list.
     pub(crate) fn rights(&self, mailbox: MailboxId) -> Rights {
         match &self.others {
@@ -86,9 +86,9 @@ impl Place {
 impl<'s> Asker<'s> {
     /// Where a name leads. For an account of which the asker sees nothing, the answer is the one
     /// for a mailbox that does not exist. A mailbox of another server is answered with its URL.
-    pub(crate) async fn place(self, name: MailboxName) -> Result<Place, Failure> {
+    pub(crate) async fn resolve(self, name: MailboxName) -> Result<ResolvedName, Failure> {
         referred::check(self.login, &name)?;
-        let own = |name| Place { owner: self.login.id, name, others: None };
+        let own = |name| ResolvedName { owner: self.login.id, name, others: None };
         let Some(shown) = Namespace::split(&name) else { return Ok(own(name)) };
         let top = shown.namespace.top(shown.owner);
         // An account may have mailboxes of such names from the time before namespaces. It keeps
@@ -100,30 +100,32 @@ impl<'s> Asker<'s> {
         let visible = self.service.shared.visible_to(self.login).await?;
         let owner = visible.owner(&shown).map(|owner| owner.account.id);
         match (owner, shown.name) {
-            (Some(owner), Some(name)) => Ok(Place { owner, name, others: Some(Others { visible, top }) }),
+            (Some(owner), Some(name)) => {
+                Ok(ResolvedName { owner, name, others: Some(Others { visible, top }) })
+            }
             _ => Err(StoreError::NoSuchName.into()),
         }
     }
 
     /// The mailbox of a name, if the asker may do that with it.
-    pub(crate) async fn find(self, mailbox: &MailboxArg, act: Act) -> Result<Found, Failure> {
+    pub(crate) async fn find(self, mailbox: &MailboxArg, act: Act) -> Result<ExistingMailbox, Failure> {
         let found = self.look(mailbox).await?;
         found.permit(act)?;
         Ok(found)
     }
 
     /// The mailbox of a name, whatever the rights in it are: the caller checks them.
-    pub(crate) async fn look(self, mailbox: &MailboxArg) -> Result<Found, Failure> {
-        let place = self.place(mailbox.name()?).await?;
-        let list = self.service.store.list(place.owner).await?;
-        let entry = list.find(&place.name).cloned().ok_or(StoreError::NoSuchName)?;
-        let rights = place.rights(entry.id);
-        Ok(Found { place, entry, rights })
+    pub(crate) async fn look(self, mailbox: &MailboxArg) -> Result<ExistingMailbox, Failure> {
+        let resolved = self.resolve(mailbox.name()?).await?;
+        let list = self.service.store.list(resolved.owner).await?;
+        let entry = list.find(&resolved.name).cloned().ok_or(StoreError::NoSuchName)?;
+        let rights = resolved.rights(entry.id);
+        Ok(ExistingMailbox { resolved, entry, rights })
     }
 
     /// The account that a mailbox counts for, as it is now.
-    pub(crate) async fn owner(self, place: &Place) -> Result<Account, Failure> {
-        let Some(owner) = place.account() else { return Ok(self.login.clone()) };
+    pub(crate) async fn owner(self, resolved: &ResolvedName) -> Result<Account, Failure> {
+        let Some(owner) = resolved.account() else { return Ok(self.login.clone()) };
         let now = self.service.directory.account(&owner.name).await?;
         now.filter(|now| now.id == owner.id).ok_or_else(|| StoreError::NoSuchName.into())
     }
@@ -193,7 +195,7 @@ pub(crate) struct Listed {
     pub(crate) visible: Arc<Visible>,
 }
 
-impl Found {
+impl ExistingMailbox {
     /// Whether the asker may do that with it. RFC 4314 §6: without `l`, a refusal would say that
     /// the mailbox exists.
     pub(crate) fn permit(&self, act: Act) -> Result<(), Failure> {

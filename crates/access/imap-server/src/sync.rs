@@ -122,16 +122,8 @@ pub(crate) async fn announce(
         return Ok(());
     }
     let old = Arc::clone(&selected.announced);
-    let mut diff = newest.difference_from(&old);
-    let mut new = newest;
     let was_held = selected.held_since;
-    if numbers == Numbers::Held && !diff.expunged.is_empty() {
-        new = old.holding_expunged(&new, &diff);
-        diff = new.difference_from(&old);
-        selected.held_since = was_held.or(Some(old.modseq()));
-    } else {
-        selected.held_since = None;
-    }
+    let (new, diff) = next_view(selected, newest, numbers);
     selected.announced = Arc::clone(&new);
     if !diff.expunged.is_empty() && !selected.contexts.is_empty() {
         // RFC 5267 §4.3.4: before EXPUNGE.
@@ -166,6 +158,21 @@ pub(crate) async fn announce(
         report_modseq(wire, selected);
     }
     Ok(())
+}
+
+/// The view that the client knows after this report, and the difference. A command with sequence
+/// numbers holds expunged messages back.
+fn next_view(selected: &mut Selected, newest: Arc<View>, numbers: Numbers) -> (Arc<View>, Difference) {
+    let old = Arc::clone(&selected.announced);
+    let diff = newest.difference_from(&old);
+    if numbers != Numbers::Held || diff.expunged.is_empty() {
+        selected.held_since = None;
+        return (newest, diff);
+    }
+    let held = old.holding_expunged(&newest, &diff);
+    selected.held_since = selected.held_since.or(Some(old.modseq()));
+    let diff = held.difference_from(&old);
+    (held, diff)
 }
 
 /// Sends EXPUNGE or VANISHED.

@@ -23,7 +23,7 @@ pub(crate) type Io<'t, T> = Pin<Box<dyn Future<Output = Result<T, NetError>> + S
 /// What a read waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
-    /// Bytes: at most so many, for at most this time.
+    /// At most this many bytes, for at most this time.
     Input { most: usize, within: Duration },
     /// The same, for the rest of something that has begun to arrive. The client may hold it back
     /// until the beginning is acknowledged.

@@ -9,7 +9,7 @@ use posthaste_sharing::SharedMailboxes;
 use posthaste_store::{StoreError, Watch};
 use tokio::sync::watch;
 
-use crate::annotations::Known;
+use crate::annotations::ReportedMetadata;
 use crate::announce;
 use crate::notify::Notify;
 use crate::reply::Failure;
@@ -74,23 +74,16 @@ pub(crate) async fn for_command(
             true => Box::pin(next_event_after_failure(session, room, left)).await,
             false => next_event(session, (watch.as_mut(), shared.as_mut()), room, left).await,
         };
-        match event {
-            Event::News => {}
+        let why = match event {
+            Event::News => continue,
             Event::Input(Ok(_)) => return Ok(Next::Command),
-            Event::Input(Err(NetError::TimedOut(_))) => {
-                session.wire.say_bye("Idle for too long");
-                return Ok(Next::Close);
-            }
+            Event::Input(Err(NetError::TimedOut(_))) => "Idle for too long",
             Event::Input(Err(error)) => return Err(error),
-            Event::Shutdown => {
-                session.wire.say_bye("The server is shutting down");
-                return Ok(Next::Close);
-            }
-            Event::Revoked => {
-                session.wire.say_bye(REVOKED);
-                return Ok(Next::Close);
-            }
-        }
+            Event::Shutdown => "The server is shutting down",
+            Event::Revoked => REVOKED,
+        };
+        session.wire.say_bye(why);
+        return Ok(Next::Close);
     }
 }
 
@@ -112,7 +105,7 @@ pub(crate) enum Besides {
 
 /// Waits for one of these events.
 pub(crate) async fn besides(
-    annotations: Option<&mut Known>,
+    annotations: Option<&mut ReportedMetadata>,
     notify: Option<&mut Notify>,
     shared: Option<&mut watch::Receiver<()>>,
 ) -> Besides {

@@ -202,7 +202,7 @@ impl Wire {
         self.transport.read(&mut self.input, wait).await
     }
 
-    /// How many bytes fit the input, if it may hold so many.
+    /// How many bytes the input takes until it holds this many.
     fn most(&self, input_max: usize) -> Result<usize, NetError> {
         let most = input_max.saturating_sub(self.input.len());
         if most > 0 { Ok(most) } else { Err(NetError::InputFull { max: input_max }) }

@@ -27,7 +27,7 @@ struct Talk {
 }
 
 impl Talk {
-    /// A session behind its login, over a pipe that holds so many bytes each way.
+    /// A session after its login, over a pipe of this many bytes each way.
     async fn over(bytes: usize, service: &Arc<ImapService>) -> Self {
         let (client, server) = tokio::io::duplex(bytes);
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));

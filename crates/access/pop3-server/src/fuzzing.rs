@@ -123,7 +123,7 @@ fn follow(line: &[u8], is_logged_in: bool, marked: &mut BTreeSet<u32>, session: 
     }
 }
 
-/// Each answer is whole lines, the first of which says `+OK` or `-ERR`.
+/// Each answer is whole lines. The first one says `+OK` or `-ERR`.
 fn check(out: &[u8]) {
     assert!(out.starts_with(b"+OK") || out.starts_with(b"-ERR"), "{}", out.escape_ascii());
     assert!(out.ends_with(b"\r\n"));

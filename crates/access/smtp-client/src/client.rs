@@ -474,7 +474,7 @@ impl Client {
         self.stream.write(block, within).await.map_err(|e| lost(&self.host, &e))
     }
 
-    /// Ends a transaction that came to nothing; whether the connection can be used for another.
+    /// Ends a transaction that failed. Returns whether the connection can be used for another.
     async fn reset(&mut self) -> bool {
         self.command("RSET", REPLY_WITHIN).await.is_ok_and(|reply| reply.is_positive())
     }

@@ -120,7 +120,7 @@ impl Dns {
     async fn mx_records(&self, domain: &str) -> Result<(Vec<Record>, bool), Failure> {
         if let Some(validated) = &self.validated {
             let answer = validated.lookup(domain, RecordType::MX).await;
-            // RFC 7672 §2.1.1: an answer that is proven to be forged is none.
+            // RFC 7672 §2.1.1: an answer that is proven to be forged counts as no answer.
             let answer = answer.map_err(|why| Failure::temporary("4.4.3", why))?;
             return match answer.is_nowhere {
                 true => Err(nowhere(domain)),

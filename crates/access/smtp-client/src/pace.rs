@@ -17,7 +17,7 @@ impl Pace {
     /// MiB takes four and a half hours then.
     const OCTETS_PER_SECOND: u64 = 4096;
 
-    /// For a message of so many octets.
+    /// For a message of this many octets.
     pub fn of(len: usize, now: Instant) -> Self {
         Self(now + BLOCK_WITHIN + Duration::from_secs(len as u64 / Self::OCTETS_PER_SECOND))
     }

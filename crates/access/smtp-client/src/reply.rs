@@ -25,7 +25,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Reads a line without its CRLF; `None` if it is none of a reply.
+    /// Reads a line without its CRLF; `None` if it is not a line of a reply.
     pub fn parse(line: &[u8]) -> Option<Self> {
         let (code, rest) = line.split_at_checked(3)?;
         let code: u16 =

@@ -37,7 +37,7 @@ impl Tls {
     /// require a verified certificate cannot be used.
     pub fn new(authorities: Option<&Path>) -> io::Result<Self> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let opportunistic = taking(Taken::Any, &provider).map_err(io::Error::other)?;
+        let opportunistic = accepting(Accepted::Any, &provider).map_err(io::Error::other)?;
         let verified = match authorities {
             Some(file) => {
                 let mut roots = RootCertStore::empty();
@@ -56,7 +56,7 @@ impl Tls {
 
     /// TLS with a host whose certificate must fit records of DANE.
     pub(crate) fn dane(&self, dane: &Arc<Dane>) -> Result<TlsConnector, rustls::Error> {
-        taking(Taken::Dane(Arc::clone(dane)), &self.provider)
+        accepting(Accepted::Dane(Arc::clone(dane)), &self.provider)
     }
 }
 
@@ -67,15 +67,15 @@ fn builder(provider: &Arc<CryptoProvider>) -> Result<Builder, rustls::Error> {
 }
 
 /// TLS with hosts whose certificate is taken.
-fn taking(taken: Taken, provider: &Arc<CryptoProvider>) -> Result<TlsConnector, rustls::Error> {
-    let verifier = Verifier { taken, algorithms: provider.signature_verification_algorithms };
+fn accepting(accepted: Accepted, provider: &Arc<CryptoProvider>) -> Result<TlsConnector, rustls::Error> {
+    let verifier = Verifier { accepted, algorithms: provider.signature_verification_algorithms };
     let builder = builder(provider)?.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     Ok(TlsConnector::from(Arc::new(builder.with_no_client_auth())))
 }
 
 /// Which certificates are taken.
 #[derive(Debug)]
-enum Taken {
+enum Accepted {
     /// Any: opportunistic TLS (RFC 7435 §3) keeps off those who listen, and no more.
     Any,
     /// Those that fit records of DANE.
@@ -85,7 +85,7 @@ enum Taken {
 /// Verifies without authorities that everybody knows. The handshake itself is checked.
 #[derive(Debug)]
 struct Verifier {
-    taken: Taken,
+    accepted: Accepted,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -98,11 +98,11 @@ impl ServerCertVerifier for Verifier {
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let is_taken = match &self.taken {
-            Taken::Any => true,
-            Taken::Dane(dane) => dane.fits(Shown { leaf, chain, now }, &self.algorithms),
+        let is_accepted = match &self.accepted {
+            Accepted::Any => true,
+            Accepted::Dane(dane) => dane.fits(Shown { leaf, chain, now }, &self.algorithms),
         };
-        match is_taken {
+        match is_accepted {
             true => Ok(ServerCertVerified::assertion()),
             false => Err(CertificateError::ApplicationVerificationFailure.into()),
         }

@@ -34,7 +34,7 @@ pub(crate) struct Validated {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub records: Vec<Record>,
-    /// Whether the resolver says that DNSSEC proves it, also that there is nothing.
+    /// Whether the resolver reports that DNSSEC proves the answer, also an empty one.
     pub is_secure: bool,
     /// Whether the name does not exist.
     pub is_nowhere: bool,

@@ -142,7 +142,7 @@ mod tests {
             ("...a\r\n.\r\n", "..a\r\n"),
             ("a\r\n..b\r\nc.\r\n.\r\n", "a\r\n.b\r\nc.\r\n"),
             (".a\r\n.\r\n", "a\r\n"),
-            // What others have taken for an end, and is none.
+            // Sequences that other servers took for the end, and that are not.
             ("a\n.\nb\r\n.\r\n", "a\n.\nb\r\n"),
             ("a\n.\r\nb\r\n.\r\n", "a\n.\r\nb\r\n"),
             ("a\r.\rb\r\n.\r\n", "a\r.\rb\r\n"),

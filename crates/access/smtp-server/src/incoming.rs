@@ -152,7 +152,7 @@ impl Incoming {
         self.refused.is_some()
     }
 
-    /// Whether the dropped bytes are so many that the connection should be closed.
+    /// Whether too many bytes were dropped, so that the connection should be closed.
     pub fn is_hopeless(&self) -> bool {
         self.discarded > DRAIN_MAX
     }

@@ -123,7 +123,7 @@ pub(crate) const READ_AHEAD: usize = 64 * 1024;
 /// hundred hosts send at once, everybody else waits for a round of all of them.
 pub(crate) const SLICE_BYTES: usize = 256 * 1024;
 
-/// A command counts as so many octets, so that pipelined ones give way, too.
+/// The octets that a command counts as, so that pipelined commands yield, too.
 pub(crate) const COMMAND_OCTETS: usize = SLICE_BYTES / 64;
 
 /// Octets of replies gathered before they are sent although more commands wait.

@@ -125,7 +125,7 @@ pub fn object_store(config: &S3Config) -> Result<S3> {
     })
 }
 
-/// How the embedded engine is opened, by whichever command.
+/// How every command opens the embedded engine.
 pub fn embedded(config: &Config) -> Options {
     Options {
         on_dead_index: end_process,

@@ -82,7 +82,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl World {
-    /// Sends a message to ana and returns the reply to its end.
+    /// Sends a message to ana, and returns the reply to it.
     fn send(&self, listener: &str, from: &str, message: &[u8]) -> String {
         let mut client = LineClient::connect(self.server.address(listener)).unwrap();
         client.reply().unwrap();

@@ -90,7 +90,7 @@ fn login(server: &Server) -> LineClient {
     client
 }
 
-/// Lines of text, so many bytes.
+/// Lines of text of this many bytes.
 fn large(len: usize) -> Vec<u8> {
     let mut message = b"Subject: large\r\n\r\n".to_vec();
     while message.len() < len {
@@ -116,7 +116,7 @@ fn append(client: &mut LineClient, message: &[u8]) -> String {
     }
 }
 
-/// A message that is nothing but parts: its summary is many times as long.
+/// A message of empty parts: its summary is many times as long.
 fn parts(len: usize) -> Vec<u8> {
     let mut message = b"Content-Type: multipart/mixed; boundary=b\r\n\r\n".to_vec();
     while message.len() < len {
@@ -125,7 +125,7 @@ fn parts(len: usize) -> Vec<u8> {
     message
 }
 
-/// One APPEND of so many messages; the tagged answer.
+/// One APPEND of this many messages. Returns the tagged answer.
 fn append_many(client: &mut LineClient, message: &[u8], count: usize) -> String {
     client.send(b"t APPEND INBOX").unwrap();
     for _ in 0..count {

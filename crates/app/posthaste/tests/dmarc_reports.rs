@@ -8,7 +8,7 @@ use posthaste_testkit::{DnsRecord, DnsServer, LineClient, Server, ServerBuilder,
 const USER: &str = "ana@example.org";
 const PASSWORD: &str = "correct horse";
 
-/// Sends a message to ana, and returns the reply to its end.
+/// Sends a message to ana, and returns the reply to it.
 fn send(server: &Server, from: &str, author: &str) -> String {
     let mut client = LineClient::connect(server.address("smtp")).unwrap();
     client.reply().unwrap();

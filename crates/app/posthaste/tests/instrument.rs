@@ -70,7 +70,7 @@ fn fill(server: &Server, workload: &Workload) {
     assert_eq!(done.unwrap().failed, 0);
 }
 
-/// A run of so many seconds.
+/// A run of this many seconds.
 fn options(server: &Server, workload: &Workload, protocol: &str, seconds: u64) -> RunOptions {
     RunOptions {
         workload: workload.clone(),
@@ -269,18 +269,7 @@ fn two_builds_take_turns_and_are_judged() {
     let build = |name: &str| {
         Which::Build(Build { name: name.into(), program: env!("CARGO_BIN_EXE_posthaste").into() })
     };
-    let options = Options {
-        servers: vec![build("old"), build("new")],
-        folder: folder.path().join("work"),
-        keep: false,
-        posthaste: None,
-        server_cpus: None,
-        agent_token: None,
-        command: Vec::new(),
-        threads: 1,
-        seed: 1,
-        live: false,
-    };
+    let options = Options::new(vec![build("old"), build("new")], folder.path().join("work"));
     let result = conduct(&study, &options).unwrap();
     let order: Vec<(&str, u32)> = result.points.iter().map(|p| (p.server.as_str(), p.round)).collect();
     assert_eq!(order, [("old", 0), ("new", 0), ("new", 1), ("old", 1)]);

@@ -1,4 +1,4 @@
-//! LMTP on a Unix socket: mail comes in, others are kept out, and the file comes and goes with the
+//! LMTP on a Unix socket: mail comes in, others cannot connect, and the file exists as long as the
 //! server.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -83,16 +83,16 @@ impl Host {
         let address = listener.local_addr().unwrap();
         let ((refuse, refused), (stop, stopped), (give, got)) = (channel(), channel(), channel());
         std::thread::spawn(move || {
-            let mut place = Place { stop_at, has_refused: false, refuse, stop, give };
+            let mut interruption = Interruption { stop_at, has_refused: false, refuse, stop, give };
             for connection in listener.incoming().map_while(Result::ok) {
-                let _ = place.serve(connection);
+                let _ = interruption.serve(connection);
             }
         });
         Self { address, refused, stopped, got }
     }
 }
 
-struct Place {
+struct Interruption {
     stop_at: Option<&'static str>,
     /// From then on a connection may be the one that brings the report.
     has_refused: bool,
@@ -101,7 +101,7 @@ struct Place {
     give: Sender<(String, String)>,
 }
 
-impl Place {
+impl Interruption {
     fn pass(&mut self, here: &str, lines: &mut BufReader<TcpStream>) -> std::io::Result<()> {
         if self.has_refused && self.stop_at.is_some_and(|step| step == here) {
             self.stop_at = None;

@@ -17,7 +17,7 @@ fn start(dir: &Path) -> Server {
         .start()
 }
 
-/// An account with 300 messages, of which each has a word of its own.
+/// An account with 300 messages. Each has a word of its own.
 fn with_mail(server: &Server, dir: &Path, account: &str) {
     server.add_account(account, PASSWORD);
     let mail = dir.join(format!("{account}.mbox"));

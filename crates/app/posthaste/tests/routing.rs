@@ -161,7 +161,7 @@ fn a_route_names_all_that_a_delivery_does() {
         "bo@a.test is an account: filed by the Sieve scripts 'before/spam', 'after/late'\n"
     );
     let postmaster = world.run(&["route", "postmaster@mail.a.test"]);
-    assert!(postmaster.contains(" stands for postmaster@"), "{postmaster}");
+    assert!(postmaster.contains(" means postmaster@"), "{postmaster}");
     let literal = world.run(&["route", "bo@[192.0.2.1]"]);
     assert!(literal.contains("is at an address: sent to 192.0.2.1 for users"), "{literal}");
     assert!(literal.contains("it is bo@a.test"), "{literal}");

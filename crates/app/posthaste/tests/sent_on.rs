@@ -62,7 +62,7 @@ impl World {
         client.reply().unwrap()
     }
 
-    /// Three messages for ana from other domains, all of which are taken.
+    /// Three messages for ana from other domains. The server accepts them all.
     fn three_for_ana(&self) {
         for from in ["a@far.test", "b@far.test", "c@far.test"] {
             let reply = self.send("lmtp", from, &[ANA]);

@@ -27,12 +27,12 @@ fn done(output: &Output) -> String {
 }
 
 /// A data directory with its configuration beside it.
-struct Place {
+struct Site {
     data: PathBuf,
     config: PathBuf,
 }
 
-impl Place {
+impl Site {
     fn new(dir: &Path, domain: &str) -> Self {
         let place =
             Self { data: dir.join(domain).join("data"), config: dir.join(domain).join("posthaste.toml") };
@@ -88,7 +88,7 @@ fn address(name: &str) -> (String, DnsRecord) {
 struct World {
     a: Server,
     b: Server,
-    place: Place,
+    place: Site,
     /// What `domain add` printed for both, and the addresses of both hosts.
     zone: Vec<(String, DnsRecord)>,
     _dns: DnsServer,
@@ -97,7 +97,7 @@ struct World {
 
 fn world() -> World {
     let dir = tempfile::tempdir().unwrap();
-    let (place, other) = (Place::new(dir.path(), "a.test"), Place::new(dir.path(), "b.test"));
+    let (place, other) = (Site::new(dir.path(), "a.test"), Site::new(dir.path(), "b.test"));
     let printed = done(&place.run(&["domain", "add", "A.Test"]));
     let printed = printed + &done(&other.run(&["domain", "add", "b.test"]));
     let mut zone = zone(&printed);
@@ -260,7 +260,7 @@ fn submitted_mail_is_signed_and_others_verify_it() {
 #[test]
 fn a_server_that_runs_sends_once_a_domain_is_set_up() {
     let dir = tempfile::tempdir().unwrap();
-    let place = Place::new(dir.path(), "a.test");
+    let place = Site::new(dir.path(), "a.test");
     let server = place.serve(free_port());
     server.add_account("ana@a.test", PASSWORD);
     let elsewhere = |client: &mut LineClient| {
@@ -406,7 +406,7 @@ fn mail_that_cannot_be_signed_is_refused_for_now() {
 #[test]
 fn keys_are_rotated_in_two_steps() {
     let dir = tempfile::tempdir().unwrap();
-    let place = Place::new(dir.path(), "a.test");
+    let place = Site::new(dir.path(), "a.test");
     let mut published = zone(&done(&place.run(&["domain", "add", "a.test"])));
     published.push(address("mail.a.test"));
     let set = |published: &[(String, DnsRecord)]| {
@@ -444,7 +444,7 @@ fn keys_are_rotated_in_two_steps() {
 #[test]
 fn keys_go_with_backups_and_copies() {
     let dir = tempfile::tempdir().unwrap();
-    let place = Place::new(dir.path(), "a.test");
+    let place = Site::new(dir.path(), "a.test");
     done(&place.run(&["domain", "add", "a.test"]));
     let shown = done(&place.run(&["domain", "show", "a.test"]));
     assert!(place.run(&["domain", "add", "a.test"]).status.code() == Some(2));
@@ -456,13 +456,13 @@ fn keys_go_with_backups_and_copies() {
     done(&place.run(&["backup", backup.to_str().unwrap()]));
     let rotated = done(&place.run(&["domain", "show", "a.test"]));
     assert_ne!(shown, rotated);
-    let other = Place { data: dir.path().join("other"), config: place.config.clone() };
+    let other = Site { data: dir.path().join("other"), config: place.config.clone() };
     done(&other.run(&["restore", backup.to_str().unwrap()]));
     assert_eq!(done(&other.run(&["domain", "show", "a.test"])), rotated);
     let copy = dir.path().join("copy");
     let (from, to) = (place.data.to_str().unwrap(), copy.to_str().unwrap());
     done(&place.run(&["copy-store", "--from", from, "--to", to]));
-    let copy = Place { data: copy.clone(), config: place.config.clone() };
+    let copy = Site { data: copy.clone(), config: place.config.clone() };
     assert_eq!(done(&copy.run(&["domain", "show", "a.test"])), rotated);
     done(&copy.run(&["domain", "remove", "a.test", "--yes"]));
     assert_eq!(copy.run(&["domain", "show", "a.test"]).status.code(), Some(2));

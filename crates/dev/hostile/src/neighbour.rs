@@ -83,7 +83,7 @@ impl Neighbour {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Waits until it got so many answers from now on. Or returns its fault.
+    /// Waits until it has this many more answers, or returns its fault.
     pub fn wait_for(&self, answers: usize) -> std::result::Result<(), String> {
         let until = self.shared.answered.load(Ordering::Relaxed) + answers;
         let began = Instant::now();

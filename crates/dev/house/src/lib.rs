@@ -6,10 +6,10 @@
 //! | [`imports`] | no file takes part in a circle of imports |
 //! | [`groups`] | imports stand in three groups |
 //! | [`licences`] | the licences, sources and crates that `deny.toml` allows |
-//! | [`paths`] | every file that a document names exists |
+//! | [`paths`] | every file and every test that a document names exists |
 //! | [`fuzz`] | every fuzz target reaches what it imports |
 //! | [`words`] | comments and documents use plain words |
-//! | [`shape`] | no file is too long or beside its folder, and no new function takes a bool |
+//! | [`shape`] | no file or function is too long, no module is beside its folder, no new function takes a bool |
 //!
 //! Each check is a function from texts to a list of faults. One test runs it on the project and
 //! expects no fault; others run it on wrong input and expect the fault.

@@ -3,6 +3,10 @@
 //! A name in backquotes, or the target of a link, may be a path. It counts as one if it begins with
 //! a folder of the project or has the ending of its files. Two forms are left out: what a reader's
 //! own machine has (`./posthaste-data`), and names with a placeholder (`NAME`, `*`).
+//!
+//! So does every test that a document names: a name in backquotes of four words or more.
+
+use std::collections::HashSet;
 
 /// The documents that are checked.
 pub const DOCUMENTS: [&str; 4] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"];
@@ -71,9 +75,50 @@ fn joined(folder: &str, target: &str) -> String {
     parts.join("/")
 }
 
+/// Names of tests that a document names and the sources lack. `words` has all names of the sources.
+pub fn unknown_tests(document: &str, text: &str, words: &HashSet<&str>) -> Vec<String> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let is_test = |name: &str| {
+        // Metrics begin with the program's name, and their suffixes are no words of the sources.
+        name.matches('_').count() >= 3 && name.chars().all(plain) && !name.starts_with("posthaste_")
+    };
+    let mut faults = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let names = quoted(line).filter_map(|word| word.rsplit("::").next());
+        for name in names.filter(|name| is_test(name) && !words.contains(name)) {
+            faults.push(format!("{document}:{}: there is no test {name}", number + 1));
+        }
+    }
+    faults
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_test_that_a_document_names_exists() {
+        let files = crate::files();
+        let sources = files.iter().filter(|file| {
+            let is_source = [".rs", ".py", ".toml"].iter().any(|ending| file.ends_with(ending));
+            is_source || file.starts_with("scripts/")
+        });
+        let texts: Vec<String> = sources.map(crate::read).collect();
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let words = texts.iter().flat_map(|text| text.split(|c| !is_word(c))).collect();
+        let documents = files.iter().filter(|file| file.ends_with(".md"));
+        let faults: Vec<String> =
+            documents.flat_map(|file| unknown_tests(file, &crate::read(file), &words)).collect();
+        assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+    }
+
+    #[test]
+    fn a_test_that_is_not_there_is_a_fault() {
+        let words = HashSet::from(["a_test_with_words"]);
+        let of = |text: &str| unknown_tests("x.md", text, &words);
+        assert_eq!(of("`wire::a_test_with_words`, `too_short`, `posthaste_a_b_c`, a_b_c_d"), [""; 0]);
+        assert_eq!(of("x\n`wire::a_test_without_words`"), ["x.md:2: there is no test a_test_without_words"]);
+    }
 
     #[test]
     fn every_path_that_a_document_names_exists() {

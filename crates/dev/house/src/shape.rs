@@ -1,4 +1,5 @@
-//! The shape of files and functions: a file has one idea, and a call shows what its arguments mean.
+//! The shape of files and functions: a file and a function have one idea, and a call shows what its
+//! arguments mean.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,6 +52,71 @@ pub fn bool_takers(file: &str, code: &str) -> BTreeSet<String> {
         }
     }
     found
+}
+
+/// Lines of code in a function: a screen. A longer one mixes ideas, as a rule.
+const FUNCTION_LINES_MAX: usize = 60;
+
+/// Functions that are too long, each as `path: name` with its lines of code. `code` is formatted
+/// and has no comments and tests. Empty lines do not count.
+pub fn long_functions(file: &str, code: &str) -> BTreeMap<String, usize> {
+    let mut found = BTreeMap::new();
+    let lines: Vec<&str> = code.lines().collect();
+    for (at, line) in lines.iter().enumerate() {
+        let Some((name, indent)) = begins_function(line) else { continue };
+        // The formatter puts the closing brace where the line of the `fn` begins.
+        let close = format!("{indent}}}");
+        let body = lines[at..].iter().take_while(|line| line.trim_end() != close);
+        let count = body.filter(|line| !line.trim().is_empty()).count() + 1;
+        let is_declared = line.ends_with('}') || line.ends_with(';');
+        if count > FUNCTION_LINES_MAX && !is_declared {
+            found.insert(format!("{file}: {name}"), count);
+        }
+    }
+    found
+}
+
+/// The name of a function that begins on this line, and the spaces before it.
+fn begins_function(line: &str) -> Option<(&str, &str)> {
+    let begin = line.trim_start();
+    let (qualifiers, rest) = begin.split_once("fn ")?;
+    let is_function = qualifiers.split_whitespace().all(|word| {
+        let known = ["const", "async", "unsafe", "extern", "\"C\"", "pub"];
+        known.contains(&word) || word.starts_with("pub(") || word.ends_with(')')
+    });
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_')?;
+    let name = Some(&rest[..end]).filter(|name| is_function && !name.is_empty())?;
+    Some((name, &line[..line.len() - begin.len()]))
+}
+
+/// Long functions that the list does not have, or that have grown. Also lines of the list without a
+/// reason, and lines of functions that are no longer long.
+pub fn length_faults(found: &BTreeMap<String, usize>, may: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut listed = BTreeSet::new();
+    for line in may.lines().filter(|line| !line.starts_with('#')) {
+        let mut parts = line.splitn(3, " | ");
+        let (name, most) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        if parts.next().is_none_or(|reason| reason.trim().is_empty()) {
+            faults.push(format!("{name}: the list has no reason for it"));
+        }
+        match (found.get(name), most.parse::<usize>()) {
+            (Some(lines), Ok(most)) if *lines > most => {
+                faults.push(format!("{name}: {lines} lines, over {most}: split it by idea"));
+            }
+            (Some(_), Ok(_)) => {}
+            (Some(_), Err(_)) => faults.push(format!("{name}: the list has no number of lines")),
+            (None, _) => faults.push(format!("{name} is not long: take its line out of the list")),
+        }
+        listed.insert(name);
+    }
+    let new = found.iter().filter(|(name, _)| !listed.contains(name.as_str()));
+    faults.extend(
+        new.map(|(name, lines)| {
+            format!("{name}: {lines} lines, over {FUNCTION_LINES_MAX}: split it by idea")
+        }),
+    );
+    faults
 }
 
 /// The name of a function, and its parameters on one line.
@@ -137,6 +203,46 @@ mod tests {
         let remedy =
             "where the call shows what it means, add the line to crates/dev/house/bools.txt with a reason";
         assert!(faults.is_empty(), "\n{}\n{remedy}\n", faults.join("\n"));
+    }
+
+    #[test]
+    fn no_new_function_is_too_long() {
+        let mut found = BTreeMap::new();
+        for (krate, sources) in crate::sources() {
+            for (file, code) in crate::imports::shipped(&sources) {
+                found.extend(long_functions(&format!("{krate}/src/{file}"), &code));
+            }
+        }
+        let faults = length_faults(&found, &crate::read("crates/dev/house/long.txt"));
+        let remedy = "where one screen more shows it best, add the line to crates/dev/house/long.txt";
+        assert!(faults.is_empty(), "\n{}\n{remedy} with a reason\n", faults.join("\n"));
+    }
+
+    #[test]
+    fn the_lines_of_a_function_are_counted() {
+        let of = |lines: usize| format!("    x();\n\n{}", "    x();\n".repeat(lines - 3));
+        for head in ["fn a() {", "pub(crate) const fn a(", "pub async fn a<T>() -> T {"] {
+            let at_most = format!("{head}\n{}}}\nfn b() {{}}\n", of(FUNCTION_LINES_MAX));
+            assert_eq!(long_functions("a.rs", &at_most), BTreeMap::new());
+            let longer = format!("{head}\n{}}}\nfn b() {{}}\n", of(FUNCTION_LINES_MAX + 1));
+            let expected = BTreeMap::from([("a.rs: a".to_owned(), FUNCTION_LINES_MAX + 1)]);
+            assert_eq!(long_functions("a.rs", &longer), expected);
+        }
+        let inner = format!("impl A {{\n    fn a() {{\n{}    }}\n}}\n", of(FUNCTION_LINES_MAX + 1));
+        assert_eq!(long_functions("a.rs", &inner).len(), 1);
+        let others = format!("let f: fn (u8) = a;\nfn b();\nfn c() {{}}\n{}", of(FUNCTION_LINES_MAX + 1));
+        assert_eq!(long_functions("a.rs", &others), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_long_function_needs_a_line_with_its_length_and_a_reason() {
+        let found = BTreeMap::from([("a.rs: a".to_owned(), 70)]);
+        assert_eq!(length_faults(&found, "# why\na.rs: a | 70 | one table\n"), [""; 0]);
+        for list in ["", "a.rs: a | 69 | one table", "a.rs: a | 70", "a.rs: a | 70 | ", "a.rs: a | x | y"] {
+            assert_eq!(length_faults(&found, list).len(), 1, "{list}");
+        }
+        let old = length_faults(&found, "a.rs: a | 70 | x\na.rs: b | 70 | x");
+        assert_eq!(old, ["a.rs: b is not long: take its line out of the list"]);
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Passing {
         u32::try_from(self.now).unwrap_or(u32::MAX)
     }
 
-    /// When it is saved, if it is saved so many seconds later.
+    /// When it is saved, if that is this many seconds later.
     pub(crate) fn saved(&self, after: i64) -> i64 {
         i64::from(self.date()) + after
     }

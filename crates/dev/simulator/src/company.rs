@@ -25,7 +25,7 @@ pub(crate) struct Copied {
     way: Way,
     start: usize,
     end: usize,
-    /// Nothing if it did not come to its end.
+    /// `None` if it did not finish.
     copy: Option<Arc<Copy>>,
 }
 

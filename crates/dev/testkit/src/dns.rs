@@ -164,7 +164,7 @@ impl DnsServer {
     }
 }
 
-/// The answer to a query (RFC 1035 §4.1); `None` if it is none.
+/// The answer to a query (RFC 1035 §4.1); `None` if it is not a query.
 fn answer(query: &[u8], zone: &Zone) -> Option<Vec<u8>> {
     let (name, after) = name_at(query, 12)?;
     let kind = u16::from_be_bytes(query.get(after..after + 2)?.try_into().ok()?);

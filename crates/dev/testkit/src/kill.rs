@@ -96,7 +96,7 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 mod tests {
     use super::*;
 
-    /// Waits for two acknowledgements of which a client sends one, and then this.
+    /// Waits for two acknowledgements: a client sends the first, and then this.
     fn after_one(last: Report) -> Option<String> {
         let (sender, reports) = mpsc::channel();
         Acknowledged(sender.clone()).count();

@@ -27,7 +27,7 @@ impl fmt::Debug for Piped {
 }
 
 impl Piped {
-    /// A session that serves a pipe, which holds so many octets each way, as a listener of this
+    /// A session that serves a pipe of this many octets each way, as a listener of this
     /// port would.
     pub fn begin<S>(octets: usize, port: u16, serve: impl FnOnce(Connection, Shutdown) -> S) -> Self
     where

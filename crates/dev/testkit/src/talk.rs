@@ -20,7 +20,7 @@ pub struct Talk<T> {
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Talk<T> {
-    /// Over a connection of which nothing was read.
+    /// Over a connection from which nothing was read.
     pub fn new(stream: T) -> Self {
         Self { stream, input: Vec::new() }
     }

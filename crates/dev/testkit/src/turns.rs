@@ -56,7 +56,7 @@ impl Turns {
         }
     }
 
-    /// Bytes that came to the server's socket and were not read.
+    /// Unread bytes of the server's socket.
     fn unread(&self) -> usize {
         let mut bytes = [0; 4096];
         match self.server.peek(&mut bytes) {

@@ -5,7 +5,7 @@
 //! C- abc                       sends the bytes without a line end
 //! S: * … EXISTS                the next line; `…` matches any text, also none
 //! S~ a1 OK …                   passes over lines up to one that is like this
-//! S# 16                        passes over so many bytes, such as a literal
+//! S# 16                        skips this many bytes, such as a literal
 //! # a remark
 //! ```
 //!

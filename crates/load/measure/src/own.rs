@@ -9,7 +9,7 @@ pub struct Own {
     pub system_s: f64,
     /// Highest resident size.
     pub rss_max_bytes: u64,
-    /// CPU that anybody on this machine has used, and its host instead of it; `None` if the kernel
+    /// CPU that all programs of this machine used, and CPU that its host took; `None` if the kernel
     /// does not report it.
     pub machine_busy_s: Option<f64>,
 }

@@ -49,8 +49,8 @@ pub struct StudyArgs {
     /// --plan names, all with the password `measured`.
     #[arg(long = "server", value_name = "SERVER", default_value = "posthaste", value_delimiter = ' ')]
     servers: Vec<Which>,
-    /// Keep servers to so many processors, and the instrument to the others. CPU in percent is then
-    /// of the server's own.
+    /// Keep servers to this many processors, and the instrument to the others. CPU in percent is
+    /// then of the server's own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     server_cpus: Option<u32>,
     /// File with the token that the agents of --server know.
@@ -197,7 +197,7 @@ fn refuse(study: &Study, args: &StudyArgs, token: Option<&str>) -> Result<(), St
 /// Longest wait for a greeting's connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether the disk has room for so many bytes of mail.
+/// Whether the disk has room for this many bytes of mail.
 pub fn room(needed: u64, folder: &Path) -> Result<(), String> {
     let Some(free) = machine::free_bytes(folder) else { return Ok(()) };
     if free >= needed {

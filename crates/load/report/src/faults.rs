@@ -53,7 +53,7 @@ fn line(good: bool, says: &str, out: &mut Markup) {
     out.element("p", &[("class", &class)], &format!("{mark}{says}"));
 }
 
-/// A caveat, and what it is said of: (name, caveat).
+/// A caveat, and the name of its run: (name, caveat).
 type Said = (String, String);
 
 /// Every caveat to read before the figures. One that several runs share is printed once; where only

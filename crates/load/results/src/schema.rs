@@ -495,8 +495,8 @@ pub struct Simulated {
     pub counts: Offered<SimulatedCounts>,
 }
 
-/// Counts of a simulated processor, user mode alone: those of so many transactions, without start,
-/// logins and end.
+/// Counts of a simulated processor, user mode alone: those of this many transactions, without
+/// start, logins and end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SimulatedCounts {
     /// Transactions.

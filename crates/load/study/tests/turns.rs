@@ -50,18 +50,7 @@ fn study(folder: &Path) -> StudyResult {
         let at = start(Faults::default()).unwrap();
         format!("{name}=imap://{},lmtp://{}", at.imap, at.lmtp).parse().unwrap()
     };
-    let options = Options {
-        servers: vec![server("A"), server("B")],
-        folder: folder.join("work"),
-        keep: false,
-        posthaste: None,
-        server_cpus: None,
-        agent_token: None,
-        command: Vec::new(),
-        threads: 1,
-        seed: 1,
-        live: false,
-    };
+    let options = Options::new(vec![server("A"), server("B")], folder.join("work"));
     conduct(&study, &options).unwrap()
 }
 

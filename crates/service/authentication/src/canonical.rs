@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn ends_of_bodies() {
-        // RFC 6376 §3.4.4: a body of nothing but empty lines is empty.
+        // RFC 6376 §3.4.4: a body of empty lines alone is empty.
         for empty in ["", "\r\n", " \t\r\n\r\n"] {
             assert_eq!(body(empty), "");
         }

@@ -113,7 +113,7 @@ pub(crate) fn served(stored: &Bytes) -> Result<Bytes, String> {
     };
     match header_of(header.form, &served) {
         Some(again) if again == header => Ok(served),
-        _ => Err("its conversion is not the one that was summarised".to_owned()),
+        _ => Err("its conversion differs from the one in its summary".to_owned()),
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn unconverted(sent: &[u8], len_max: u64) -> Option<Bytes> {
 fn converted_later(header: FormHeader, sent: Bytes) -> Result<Bytes, String> {
     let [l0, l1, l2, l3, number @ ..] = header.digest;
     if u32::from_le_bytes(number) != CONVERSION {
-        return Err("an earlier version of this program would convert it otherwise".to_owned());
+        return Err("it needs the conversion of another version of this program".to_owned());
     }
     let len_max = u32::from_le_bytes([l0, l1, l2, l3]);
     match convert(&sent) {
@@ -187,7 +187,7 @@ pub(crate) fn header_of(form: Form, served: &[u8]) -> Option<FormHeader> {
     Some(FormHeader { form, served_len: u32::try_from(served.len()).ok()?, digest })
 }
 
-/// The summary of a stored body, in whichever form. Engines call it where a summary was lost. A
+/// The summary of a stored body, in any form. Engines call it where a summary was lost. A
 /// body that cannot be shown has an empty one.
 pub fn summarize_stored(stored: &[u8]) -> Vec<u8> {
     if FormHeader::of(stored).is_none() {

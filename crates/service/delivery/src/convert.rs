@@ -202,7 +202,7 @@ impl Delivery {
     }
 }
 
-/// Every so many-th message, counted on over several mailboxes.
+/// Every n-th message, counted over several mailboxes.
 #[derive(Debug)]
 pub struct Sample {
     every: u64,
@@ -210,7 +210,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// About this many messages of so many.
+    /// About this many of all messages.
     #[must_use]
     pub fn new(wanted: u64, of: u64) -> Self {
         Self { every: of.div_ceil(wanted.max(1)).max(1), passed: 0 }

@@ -50,7 +50,7 @@ async fn with(precompute: Precompute, mail: &[Vec<u8>]) -> (Delivery, Account) {
     (delivery, ana)
 }
 
-/// The stored summaries of a mailbox, empty where there is none yet.
+/// The stored summaries of a mailbox; an empty one if it is not made yet.
 async fn stored(delivery: &Delivery, account: &Account) -> Vec<Vec<u8>> {
     let inbox = open(delivery, account, "INBOX").await;
     let mut summaries = Vec::new();

@@ -78,7 +78,7 @@ impl Delivery {
         Ok(Prepared { messages: ready, held })
     }
 
-    /// Waits until there is memory for summaries of so many bytes. Who asks holds none yet.
+    /// Waits until there is memory for summaries of this many bytes. The caller holds none yet.
     pub(crate) async fn room_for_finished(&self, bytes: usize) -> Result<SummariesHeld, DeliveryError> {
         let permit = self.finished.begin(Holder::Account([0; 16]));
         // On a small machine the longest summary takes all of it, and no other one is made beside

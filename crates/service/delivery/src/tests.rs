@@ -248,7 +248,7 @@ async fn a_large_message_waits_for_memory() {
     assert_eq!((refused.kind(), refused.is_temporary()), (Kind::Unavailable, true));
 }
 
-/// A message of this size that is nothing but parts, whose summary is many times as long.
+/// A message of this size with empty parts. Its summary is many times as long.
 fn parts(len: usize) -> Bytes {
     let mut text = b"Content-Type: multipart/mixed; boundary=b\r\n\r\n".to_vec();
     while text.len() < len {

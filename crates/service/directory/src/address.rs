@@ -160,7 +160,7 @@ pub fn registered_domain(domain: &str) -> &str {
 /// A domain in lower-case A-labels (RFC 5890 §2.3.2.1): `Bücher.Example` is
 /// `xn--bcher-kva.example`.
 pub fn normal_domain(domain: &str) -> Result<String, AddressError> {
-    // Nearly all domains are plain ASCII, and need no more than lower case.
+    // Nearly all domains are plain ASCII, and need lower case alone.
     let ascii = if domain.is_ascii() && !domain.to_ascii_lowercase().contains("xn--") {
         domain.to_ascii_lowercase()
     } else {

@@ -15,10 +15,10 @@ pub(crate) type Keeping = (AccountId, AccountId, MailboxId);
 
 /// How long a message is missing before a record of it is removed: longer than any command takes.
 const AFTER: Duration = Duration::from_secs(600);
-/// Mailboxes and keepers of which something is remembered, and messages of each.
+/// Mailboxes and keepers with remembered values, and messages of each.
 const KEEPINGS_MAX: usize = 256;
 const MESSAGES_MAX: u64 = 1000;
-/// Mailboxes of which one change finds out whether they are still there.
+/// Mailboxes that one change looks up: whether they still exist.
 const MAILBOXES_AT_ONCE: usize = 4;
 
 /// What was seen, and when.

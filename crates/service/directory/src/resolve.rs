@@ -32,7 +32,7 @@ pub enum ResolveError {
     /// No address at all: 501 5.1.3.
     #[error("not a valid address: {0}")]
     Invalid(#[from] AddressError),
-    /// A domain of which we have nothing: 550 5.1.2.
+    /// A domain that is not ours: 550 5.1.2.
     #[error("this server does not receive mail for that domain")]
     NotLocal,
     /// Ours, but nobody has it: 550 5.1.1.

@@ -6,7 +6,7 @@ use posthaste_delivery::SummaryMemory;
 use posthaste_directory::Account;
 use posthaste_queue::{LeaseEnd, TlsWish};
 
-use crate::asked::Asked;
+use crate::dsn_request::DsnRequest;
 use crate::form::Form;
 
 /// Where a message is kept if no script files it elsewhere.
@@ -48,7 +48,7 @@ pub(crate) struct Chain<'c> {
     /// The form of the message.
     pub(crate) form: Form,
     /// What its sender wants to be reported.
-    pub(crate) asked: Asked<'c>,
+    pub(crate) asked: DsnRequest<'c>,
     /// The account that had logged in and brought it, by its name. The copies that groups make
     /// count for it, whatever the message goes through.
     pub(crate) submitter: Option<&'c str>,
@@ -93,14 +93,14 @@ impl<'c> Chain<'c> {
     }
 
     /// With what its sender wants to be reported.
-    pub(crate) fn asked(self, asked: Asked<'c>) -> Self {
+    pub(crate) fn asked(self, asked: DsnRequest<'c>) -> Self {
         Self { asked, ..self }
     }
 
     /// For a message of this form that is made here because of this one. Its sender asks for
     /// nothing, and nobody has submitted it.
     pub(crate) fn for_own(self, form: Form) -> Self {
-        Self { form, asked: Asked::default(), submitter: None, ..self }
+        Self { form, asked: DsnRequest::default(), submitter: None, ..self }
     }
 
     /// One script further, and no account's message yet.

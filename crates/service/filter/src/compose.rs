@@ -7,7 +7,7 @@ use posthaste_mime_summary::{HeaderFields, Span, decode_words};
 use posthaste_queue::date_time;
 use posthaste_sieve::{Notification, VacationReply};
 
-use crate::asked::Asked;
+use crate::dsn_request::DsnRequest;
 use crate::form::Form;
 
 /// Octets of the refused message's header that a report returns at most.
@@ -106,7 +106,7 @@ pub(crate) fn refusal(
     frame: &Frame<'_>,
     to: &str,
     words: &str,
-    (asked, refused): (Asked<'_>, &[Refused<'_>]),
+    (asked, refused): (DsnRequest<'_>, &[Refused<'_>]),
     (message, form): (&[u8], Form),
 ) -> Vec<u8> {
     let postmaster = format!("Mail Delivery System <postmaster@{}>", frame.host);
@@ -298,7 +298,7 @@ mod tests {
     fn a_refusal_has_the_parts_of_a_report() {
         let message = b"Return-Path: <bo@x>\r\nSubject: hi\r\n\r\nbody";
         let (envid, orcpt) = (EnvelopeId::parse("id+2B1"), OriginalRecipient::parse("rfc822;x@y"));
-        let asked = Asked { envid: envid.as_ref(), orcpt: orcpt.as_ref(), ..Asked::default() };
+        let asked = DsnRequest { envid: envid.as_ref(), orcpt: orcpt.as_ref(), ..DsnRequest::default() };
         let all = [refused("ana@example.org", "go\r\naway"), refused("cy@example.org", "grüße")];
         let text = refusal(&frame(), "bo@x", "go away", (asked, &all), (message, Form::default()));
         assert_eq!(subtypes(&text), ["report", "plain", "delivery-status", "rfc822-headers"]);
@@ -320,7 +320,7 @@ mod tests {
         {
             for recipient in ["ana@x", "jörg@x"] {
                 let refused = [refused(recipient, "no")];
-                let about = (Asked::default(), &refused[..]);
+                let about = (DsnRequest::default(), &refused[..]);
                 let text = refusal(&frame(), "bo@x", "no", about, (message, Form::default()));
                 let text = String::from_utf8(text).unwrap();
                 assert_eq!(text.is_ascii() && !text.contains("global"), recipient.is_ascii(), "{text}");
@@ -340,7 +340,7 @@ mod tests {
                 &frame(),
                 "bo@x",
                 "go away",
-                (Asked::default(), &[refused(recipient, "nö")]),
+                (DsnRequest::default(), &[refused(recipient, "nö")]),
                 (message, Form { smtputf8: !message.is_ascii(), binary: false }),
             );
             let types = ["report", "plain", "global-delivery-status", "global-headers"];

@@ -15,8 +15,8 @@ use posthaste_sieve::{Effect, Outcome};
 use posthaste_store::MailboxList;
 use tokio::runtime::Handle;
 
-use crate::asked::Asked;
 use crate::chain::{Chain, Home};
+use crate::dsn_request::DsnRequest;
 use crate::file::Filing;
 use crate::form::Form;
 use crate::mail::{Came, Mail, RemoteClient};
@@ -80,7 +80,7 @@ pub struct Envelope<'e> {
     /// What a host must understand where it is sent on.
     pub form: Form,
     /// What is reported about each recipient, in their order; empty if nothing is asked for.
-    pub asked: &'e [Asked<'e>],
+    pub asked: &'e [DsnRequest<'e>],
     /// When another server may deliver the same message, if the queue brings it.
     pub lease_end: Option<&'e LeaseEnd>,
 }
@@ -291,13 +291,7 @@ impl Filter {
         let work: Vec<_> =
             groups.iter().map(|group| self.serve(group, recipients, mail(group.account))).collect();
         let served: Vec<Vec<Done>> = stream::iter(work).buffered(PARALLEL).collect().await;
-        let lost = || Done::Failed(DeliveryError::Interrupted("no answer for this recipient".into()));
-        let mut outcomes: Vec<Done> = recipients.iter().map(|_| lost()).collect();
-        for (group, served) in groups.iter().zip(served) {
-            for (member, done) in group.members.iter().zip(served) {
-                outcomes[*member] = done;
-            }
-        }
+        let outcomes = in_order(recipients.len(), &groups, served);
         let is_kept = |done: &Done| matches!(done, Done::Kept(_));
         let needs_report = |(place, done): (usize, &Done)| match (done, recipients.get(place)) {
             (Done::Rejected(refusal), Some(recipient)) => {
@@ -397,19 +391,19 @@ impl Filter {
         }
         let account = recipient.account.name.as_str();
         let Some(room) = self.room_to_run(recipient, mail.served.len()).await else {
-            tracing::warn!(account, script = active, "too many Sieve scripts run: the message is put off");
+            tracing::warn!(account, script = active, "too many Sieve scripts run: the message is deferred");
             return Done::Failed(DeliveryError::Busy);
         };
         let mut outcome = self.run(recipient, active, &filing.list, (mail, &room)).await;
         if let Err(NoOutcome::Later(error)) = outcome {
-            tracing::warn!(account, script = active, %error, "a Sieve script cannot be read now: the message is put off");
+            tracing::warn!(account, script = active, %error, "a Sieve script cannot be read now: the message is deferred");
             return Done::Failed(error);
         }
         if let Err(error) = &outcome
             && active.is_some()
             && has_site
         {
-            tracing::warn!(account, script = active, %error, "a Sieve script failed: those of the administrator run alone");
+            tracing::warn!(account, script = active, %error, "a Sieve script failed: only the scripts of the administrator run");
             outcome = self.run(recipient, None, &filing.list, (mail, &room)).await;
         }
         // What the script sends may meet the script of the same account.
@@ -422,7 +416,7 @@ impl Filter {
             }
         };
         for note in &outcome.notes {
-            tracing::debug!(account, script = active, note, "a Sieve script left something undone");
+            tracing::debug!(account, script = active, note, "a Sieve script skipped an action");
         }
         // The script may have waited for its turn.
         if mail.chain.is_over() {
@@ -542,6 +536,18 @@ fn by_account(recipients: &[Recipient]) -> Vec<Group<'_>> {
         }
     }
     groups
+}
+
+/// The outcomes of all groups, in the order of the recipients.
+fn in_order(count: usize, groups: &[Group<'_>], served: Vec<Vec<Done>>) -> Vec<Done> {
+    let lost = || Done::Failed(DeliveryError::Interrupted("no answer for this recipient".into()));
+    let mut outcomes: Vec<Done> = (0..count).map(|_| lost()).collect();
+    for (group, served) in groups.iter().zip(served) {
+        for (member, done) in group.members.iter().zip(served) {
+            outcomes[*member] = done;
+        }
+    }
+    outcomes
 }
 
 /// What the queue hears of a recipient that it no longer may deliver to.

@@ -11,9 +11,9 @@ use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveEr
 use posthaste_net::Copier;
 use posthaste_queue::{self as queue, Failure, Here, Missed, QueueError, Refusal, Success};
 
-use crate::asked::Asked;
 use crate::chain::Chain;
 use crate::compose::{self, Refused};
+use crate::dsn_request::DsnRequest;
 use crate::filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
 use crate::mail::RemoteClient;
 use crate::send::{NotSent, REDIRECTED};
@@ -50,7 +50,7 @@ impl Filter {
             QueueError::Store(error) => DirectoryError::Store(error).into(),
             QueueError::Record { record, why } => DirectoryError::Record { record, why }.into(),
             error => {
-                tracing::error!(%error, address, "it cannot be verified who sent the message on");
+                tracing::error!(%error, address, "the original sender of forwarded mail cannot be looked up");
                 ResolveError::NoSuchUser
             }
         })?;
@@ -83,7 +83,7 @@ impl Filter {
             Target::Account(recipient) => Some((recipient.clone(), asked_of(place))),
             Target::Group(_) => None,
         });
-        let (accounts, asked): (Vec<Recipient>, Vec<Asked<'_>>) = of_accounts.unzip();
+        let (accounts, asked): (Vec<Recipient>, Vec<DsnRequest<'_>>) = of_accounts.unzip();
         // Beside a group no script can refuse for all.
         let refusals = match envelope.refusals {
             Refusals::Together if accounts.len() < targets.len() => Refusals::Never,
@@ -129,12 +129,7 @@ impl Filter {
     ) -> Delivered {
         admit(message, envelope, group)?;
         let expansion = self.delivery.directory().expand(group).await.map_err(unexpanded)?;
-        let (from, asked) = match &group.owner {
-            // RFC 5321 §4.5.5: mail without a sender gets none. RFC 3461 §5.2.7.3: the sender of a
-            // list has asked for nothing.
-            Some(owner) if !envelope.from.is_empty() => (owner.as_str(), Asked::default()),
-            _ => (envelope.from, chain.asked),
-        };
+        let (from, asked) = sender_of(group, envelope.from, chain.asked);
         let mail = GroupMail {
             group,
             text: self.group_text(group, message),
@@ -176,18 +171,11 @@ impl Filter {
                 failed = Some(error.into());
             }
         }
-        tracing::info!(
-            group = group.address,
-            from = envelope.from,
-            count,
-            refused = refused.len(),
-            "expanded"
-        );
+        let refusals = refused.len();
+        tracing::info!(group = group.address, from = envelope.from, count, refused = refusals, "expanded");
         // Nobody has it: the sender's host keeps the message, or reports it.
         if got == 0 {
-            let why = refused.first().map(|(member, why)| format!(": {member}: {why}")).unwrap_or_default();
-            let nobody = format!("nobody of the group {} takes the message{why}", group.address);
-            return Err(failed.unwrap_or(Undelivered::Rejected(nobody)));
+            return Err(failed.unwrap_or_else(|| nobody_took(group, &refused)));
         }
         self.report_members(&mail, message, refused).await;
         // RFC 3461 §5.2.7.3: what a list does is no part of the delivery to it.
@@ -396,6 +384,22 @@ fn temporary(error: NotSent) -> Option<Undelivered> {
 
 fn is_over_quota(error: &DeliveryError) -> bool {
     matches!(error.kind(), posthaste_delivery::Kind::OverQuota)
+}
+
+/// The sender for the members, and the reports that it has requested.
+fn sender_of<'m>(group: &'m Group, from: &'m str, requested: DsnRequest<'m>) -> (&'m str, DsnRequest<'m>) {
+    match &group.owner {
+        // RFC 5321 §4.5.5: mail without a sender gets none. RFC 3461 §5.2.7.3: the sender of a
+        // list has requested nothing.
+        Some(owner) if !from.is_empty() => (owner.as_str(), DsnRequest::default()),
+        _ => (from, requested),
+    }
+}
+
+/// No member has the message. The first refusal gives the reason.
+fn nobody_took(group: &Group, refused: &[(String, String)]) -> Undelivered {
+    let why = refused.first().map(|(member, why)| format!(": {member}: {why}")).unwrap_or_default();
+    Undelivered::Rejected(format!("no member of the group {} accepts the message{why}", group.address))
 }
 
 fn interrupted() -> Undelivered {

@@ -10,8 +10,8 @@ use posthaste_queue::{
     Body, Channel, Destination, Failure, Here, Item, Sent, Success, TlsWish, Transport, Unreachable,
 };
 
-use crate::asked::Asked;
 use crate::compose;
+use crate::dsn_request::DsnRequest;
 use crate::filter::{Envelope, Filter, Refusals, Undelivered};
 use crate::form::Form;
 use crate::mail::RemoteClient;
@@ -85,7 +85,7 @@ impl Channel for Mailboxes {
                 Ok(target) => {
                     targets.push(target);
                     let (ret, envid, notify) = (item.ret, item.envid.as_ref(), recipient.notify);
-                    asked.push(Asked { ret, envid, notify, orcpt: recipient.orcpt.as_ref() });
+                    asked.push(DsnRequest { ret, envid, notify, orcpt: recipient.orcpt.as_ref() });
                     Ok(())
                 }
                 Err(error) => Err(unresolved(&error)),
@@ -105,7 +105,7 @@ impl Mailboxes {
         &self,
         item: &Item,
         message: &Body,
-        (targets, asked): (&[Target], &[Asked<'_>]),
+        (targets, asked): (&[Target], &[DsnRequest<'_>]),
     ) -> Vec<Result<Option<Success>, Failure>> {
         if targets.is_empty() {
             return Vec::new();

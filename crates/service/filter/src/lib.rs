@@ -15,9 +15,9 @@
 //!
 //! Not in here: the language (`posthaste-sieve`), the scripts' records (`posthaste-directory`).
 
-mod asked;
 mod chain;
 mod compose;
+mod dsn_request;
 mod event;
 mod file;
 mod filter;
@@ -34,7 +34,7 @@ mod site;
 mod tests;
 mod world;
 
-pub use asked::Asked;
+pub use dsn_request::DsnRequest;
 pub use event::Event;
 pub use filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
 pub use form::Form;

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use posthaste_store::IncomingMessage;
 
-use crate::asked::Asked;
 use crate::chain::Chain;
+use crate::dsn_request::DsnRequest;
 
 /// The SMTP, LMTP or submission client that brought a message. Of one that comes from the queue,
 /// only the account is known. Nothing is known of one that this server sends on.
@@ -42,7 +42,7 @@ pub(crate) struct Mail<'m> {
     pub(crate) came: Came,
     pub(crate) chain: Chain<'m>,
     /// What is reported about each recipient; empty if the chain says it.
-    pub(crate) asked: &'m [Asked<'m>],
+    pub(crate) asked: &'m [DsnRequest<'m>],
     pub(crate) client: RemoteClient<'m>,
 }
 

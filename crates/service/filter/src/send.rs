@@ -386,7 +386,7 @@ impl Filter {
             }
             None => tracing::info!(
                 account = account.name,
-                "a script refuses a message whose sender cannot get a report: it is kept"
+                "a script refuses a message, but its sender cannot get a report: the message is kept"
             ),
         }
         let list = self.delivery.mailboxes(account.id).await?;

@@ -60,7 +60,7 @@ impl Draft {
         self.insert(self.fields.len(), name, value);
     }
 
-    /// Adds a field at a place. Nothing is added that is none (RFC 5322 §2.2).
+    /// Adds a field at a place, if it is one (RFC 5322 §2.2).
     pub fn insert(&mut self, at: usize, name: &str, value: &[u8]) {
         if let Some(field) = field(name, value)
             && self.added < ADDED_MAX

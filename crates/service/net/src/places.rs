@@ -41,7 +41,7 @@ struct Entry<K: Eq + Hash + Clone> {
 }
 
 impl<K: Eq + Hash + Clone> Places<K> {
-    /// So many places in all, and so many for each.
+    /// The places in all, and the places for each.
     pub fn new(all: usize, each: usize) -> Self {
         Self(Arc::new(Inner { all: Arc::new(Semaphore::new(all)), each, by_key: Mutex::default() }))
     }

@@ -65,7 +65,7 @@ enum Medium {
     Other(Box<dyn ByteStream>),
 }
 
-/// Calls a method on the medium, whichever it is.
+/// Calls a method on any kind of medium.
 macro_rules! on_medium {
     ($socket:expr, $medium:ident => $call:expr) => {
         match &mut $socket.medium {

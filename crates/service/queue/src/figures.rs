@@ -107,7 +107,7 @@ impl Counts {
         }
     }
 
-    /// A recipient has the message, after so many seconds.
+    /// A recipient has the message, after this many seconds.
     pub fn sent(&self, waited: i64) {
         self.recipients(Done::Sent, 1);
         let class = WAITS.iter().position(|end| waited <= *end).unwrap_or(WAITS.len());

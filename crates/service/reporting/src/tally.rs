@@ -140,7 +140,7 @@ pub(crate) struct Ended<T> {
 }
 
 impl<T: Tally> Tallies<T> {
-    /// Counts for periods of so many seconds, in records whose names begin with `prefix`.
+    /// Counts for periods of this many seconds, in records whose names begin with `prefix`.
     pub fn new(prefix: &'static str, period: i64) -> Self {
         Self { prefix, period: period.max(1), open: Mutex::default() }
     }

@@ -18,7 +18,7 @@ impl std::fmt::Debug for Claims {
 
 /// The claims that a token must have to be accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RequiredClaims {
     /// Who made it; empty for every issuer whose keys are trusted.
     pub issuer: String,
     /// Whom it is for: one of these. Empty for anybody.
@@ -94,7 +94,7 @@ impl Claims {
     }
 }
 
-impl Wanted {
+impl RequiredClaims {
     /// The account that a token names, and when it expires. Its time is judged last: a token that
     /// was never valid must not be reported as expired.
     pub fn judge(&self, claims: &Claims, now: u64) -> Result<(String, Option<u64>), TokenError> {
@@ -140,13 +140,13 @@ fn is_false(value: &Value) -> bool {
 mod tests {
     use super::*;
 
-    fn judged(json: &str, wanted: &Wanted) -> Result<(String, Option<u64>), TokenError> {
+    fn judged(json: &str, wanted: &RequiredClaims) -> Result<(String, Option<u64>), TokenError> {
         wanted.judge(&Claims(serde_json::from_str(json).unwrap()), 1000)
     }
 
     #[test]
     fn each_claim_is_judged() {
-        let wanted = Wanted {
+        let wanted = RequiredClaims {
             issuer: "https://id.example".into(),
             audiences: vec!["mail".into(), "imap".into()],
             scope: "mail.read".into(),

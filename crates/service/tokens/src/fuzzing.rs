@@ -8,7 +8,7 @@ use std::time::Duration;
 use posthaste_directory::TokenError;
 
 use crate::algorithm::Algorithm;
-use crate::claims::{Claims, Wanted};
+use crate::claims::{Claims, RequiredClaims};
 use crate::keys::{self, KeyStore};
 use crate::{introspection, jwt};
 
@@ -54,7 +54,7 @@ pub fn tokens(data: &[u8]) {
 
 /// The end of a token that lets somebody in.
 fn judge(claims: &Claims) -> Option<Option<u64>> {
-    let wanted = Wanted {
+    let wanted = RequiredClaims {
         issuer: "https://id.example".to_owned(),
         audiences: vec!["mail".to_owned()],
         scope: "imap".to_owned(),

@@ -30,7 +30,7 @@ use async_trait::async_trait;
 use posthaste_directory::{Granted, TokenCheck, TokenError, normal_domain};
 use posthaste_mail_model::Secret;
 
-use crate::claims::{Claims, Wanted};
+use crate::claims::{Claims, RequiredClaims};
 use crate::introspection::Introspection;
 use crate::keys::KeyStore;
 
@@ -59,7 +59,7 @@ pub enum SessionEnd {
 /// Checks tokens.
 pub struct Tokens {
     judge: Judge,
-    wanted: Wanted,
+    wanted: RequiredClaims,
     /// For names without one.
     domain: String,
     /// Those whose accounts tokens may name, in normal form; empty for all.
@@ -76,7 +76,7 @@ impl std::fmt::Debug for Tokens {
 
 impl Tokens {
     /// `domain` is that of accounts whose claim has none.
-    pub fn new(judge: Judge, wanted: Wanted, domain: String, session_end: SessionEnd) -> Self {
+    pub fn new(judge: Judge, wanted: RequiredClaims, domain: String, session_end: SessionEnd) -> Self {
         // OpenID Connect Discovery 1.0 §4: below the issuer.
         let discovery = wanted
             .issuer

@@ -18,7 +18,7 @@ use posthaste_directory::{Granted, TokenCheck, TokenError};
 use posthaste_mail_model::Secret;
 use posthaste_testkit::HttpServer;
 use posthaste_tokens::algorithm::Algorithm;
-use posthaste_tokens::claims::Wanted;
+use posthaste_tokens::claims::RequiredClaims;
 use posthaste_tokens::http::Http;
 use posthaste_tokens::introspection::Introspection;
 use posthaste_tokens::keys::{KeySource, KeyStore, READ_AGAIN_AFTER};
@@ -108,8 +108,8 @@ fn claims(expires: u64) -> String {
     )
 }
 
-fn wanted() -> Wanted {
-    Wanted {
+fn wanted() -> RequiredClaims {
+    RequiredClaims {
         issuer: "https://id.example".into(),
         audiences: vec!["mail".into()],
         scope: "mail".into(),
@@ -342,7 +342,7 @@ async fn names_without_a_domain_get_one_and_sessions_may_outlive_tokens() {
     let (dir, signer) = (tempdir(), Signer::ed25519());
     let keys = KeyStore::new(set_file(&dir, &[signer.jwk("k")]), READ_AGAIN_AFTER);
     let judge = Judge::Keys { keys, algorithms: ALL.to_vec() };
-    let wanted = Wanted { claim: "sub".into(), ..wanted() };
+    let wanted = RequiredClaims { claim: "sub".into(), ..wanted() };
     let tokens = Tokens::new(judge, wanted, "example.org".into(), SessionEnd::Never);
     let token = signer
         .sign("k", &claims(now() + 600).replace("\"email\"", "\"sub\"").replace("ana@example.org", "ana"));

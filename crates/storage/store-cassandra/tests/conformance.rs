@@ -39,7 +39,7 @@ async fn the_contract_holds() {
     versions(&host, &options).await;
     let cluster = Keyspace(options);
     suite::run_all(&cluster).await;
-    // Last: every test ends with a check of all there is.
+    // At the end, every test checks the whole store.
     suite::mail_moves(Arc::new(MemoryEngine::new()), cluster.open().await).await;
     suite::mail_moves(cluster.open().await, Arc::new(MemoryEngine::new())).await;
 }

@@ -275,7 +275,7 @@ async fn directory(bench: &mut Bench, dir: &Path) {
     figure("log of 5,000 records", length(&dir.join("packs")) / 1024.0, "KiB");
 }
 
-/// Summaries of which a page of the index holds two or three, then lists of them.
+/// Summaries of a half or a third of a page of the index, then lists of them.
 async fn pages(bench: &mut Bench, dir: &Path) {
     for len in [500, 700, 1_000, 1_400, 1_900] {
         let (bytes, summary) = (Bytes::from(vec![b'x'; 300]), Bytes::from(vec![b's'; len]));

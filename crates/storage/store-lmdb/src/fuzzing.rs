@@ -46,7 +46,7 @@ pub fn heads(data: &[u8]) {
 /// Contents of the log's records.
 pub fn entries(data: &[u8]) {
     let logged = entry::mailbox_from(data);
-    // Sets of many UIDs are many rows; no commit has so many.
+    // A set of many UIDs makes many rows, more than any commit has.
     let count = |set: &NumSet| set.ranges().iter().map(|(low, high)| u64::from(high - low) + 1).sum::<u64>();
     if let Some(logged) =
         logged.filter(|l| l.changed.iter().map(|(_, _, set)| count(set)).sum::<u64>() < 10_000)

@@ -360,7 +360,7 @@ async fn a_removal_that_was_refused_is_no_fault_for_a_rebuild() {
     verify(dir.path(), &world).await;
 }
 
-/// The same, and the packs are all there is.
+/// The same, with the packs alone.
 #[tokio::test]
 async fn a_removal_that_was_refused_costs_no_mail_where_the_index_is_lost() {
     let dir = tempfile::tempdir().unwrap();

@@ -374,7 +374,7 @@ async fn all_cuts(trouble: Trouble, opening: Opening, room: Option<u64>) {
     let count = |op| whole.iter().filter(|o| **o == op).count();
     assert!(count(Op::Sync) > 15 && count(Op::Create) > 2 && count(Op::Remove) > 0, "{whole:?}");
     if room.is_some() {
-        // Each pack but the last is cut to its end when it is followed by another one.
+        // Each pack but the last is truncated to its end when another one follows.
         assert!(
             count(Op::Truncate) > count(Op::Create),
             "no pack was cut: {} files were cut, {} made",

@@ -183,7 +183,7 @@ fn large() -> Options {
     Options { map_bytes: 1 << 30, ..Options { summarize: long, ..small() } }
 }
 
-/// A large store, of which an opening judges the top pages only, with damage in a leaf.
+/// A large store with damage in a leaf. An opening examines its top pages only.
 async fn large_store(dir: &Path) {
     let engine = LmdbEngine::open(dir, large()).unwrap();
     let mut world = World::new();

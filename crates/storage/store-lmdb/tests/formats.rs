@@ -258,7 +258,7 @@ async fn the_present_version_can_be_kept() {
     }
 }
 
-/// The versions of which there is a store.
+/// The versions that have a fixture.
 fn versions() -> Vec<u32> {
     let names = std::fs::read_dir(fixtures()).unwrap().map(|e| e.unwrap().file_name());
     let mut versions: Vec<u32> = names.map(|name| name.to_str().unwrap().parse().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! A mailbox list of which a record is missing is an error, and not a shorter list.
+//! A mailbox list without one of its records is an error, not a shorter list.
 
 #![allow(clippy::unwrap_used)]
 

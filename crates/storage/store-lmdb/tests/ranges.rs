@@ -25,7 +25,7 @@ fn options() -> Options {
     Options { pack_bytes: 64 << 10, checkpoint_from: 16, ..small() }
 }
 
-/// Writes a directory of this many records, of which nothing is removed.
+/// Writes a directory of this many records, and removes none.
 async fn many_names(world: &mut World, engine: &LmdbEngine, count: u32) {
     for n in 0..count {
         let name = format!("account/{n:04}@example.org");

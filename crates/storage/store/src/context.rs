@@ -77,7 +77,7 @@ pub(crate) struct Context {
     pub served: Served,
     /// Accounts whose changes sessions want to know.
     pub followers: Arc<Followers>,
-    /// Mailboxes of which messages came or went, for work in the background.
+    /// Mailboxes whose messages changed, for work in the background.
     pub changed: Arc<ChangedMailboxes>,
     /// For changes of many messages.
     pub places: Places,

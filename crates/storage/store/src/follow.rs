@@ -376,7 +376,7 @@ impl Followers {
         slot.followed.news.send_replace(());
     }
 
-    /// The accounts followed after this one, in order, at most so many.
+    /// The accounts followed after this one, in order, at most this many.
     pub fn accounts_after(&self, after: Option<AccountId>, max: usize) -> Vec<(AccountId, Vec<MailboxId>)> {
         let known = self.known.read();
         let range = known.accounts.iter().filter(|(account, _)| after.is_none_or(|after| **account > after));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use posthaste_mail_model::{FlagSet, KeywordTable, ModSeq, Uid};
 
-use crate::row::Row;
+use crate::row::{OCTETS_BITS, Row};
 
 /// The counts that STATUS reports of a mailbox without loading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,10 +18,6 @@ pub struct Counts {
     /// The low [`OCTETS_BITS`] bits are [`Counts::octets`], the others [`Counts::without_items`].
     pub bytes: u64,
 }
-
-/// Bits of [`Counts::bytes`] that count octets: 4 TiB. The 22 bits above count up to 4,194,303
-/// messages without items.
-pub const OCTETS_BITS: u32 = 42;
 
 impl Counts {
     /// Counts one more message.

@@ -2,8 +2,6 @@
 
 use posthaste_mail_model::{FlagSet, ModSeq, Uid};
 
-use crate::head::OCTETS_BITS;
-
 /// One message in a view. Rows are in memory and on disk in the same little-endian layout:
 ///
 /// | bytes | field |
@@ -120,6 +118,10 @@ impl Row {
         })
     }
 }
+
+/// Bits of `Counts::bytes` that count octets: 4 TiB. The 22 bits above count up to 4,194,303
+/// messages without items.
+pub(crate) const OCTETS_BITS: u32 = 42;
 
 /// What turns the size of a row without items into its weight.
 const WITHOUT_ITEMS_WEIGHT: u64 = (1 << OCTETS_BITS) - Row::WITHOUT_ITEMS as u64;

@@ -16,10 +16,10 @@
 //! Copies get their annotations before the originals lose theirs.
 
 pub(crate) mod carry;
-pub(crate) mod known;
 pub(crate) mod reader;
 pub(crate) mod render;
 pub(crate) mod report;
+pub(crate) mod reported;
 pub(crate) mod search;
 
 use posthaste_directory::MESSAGE_ANNOTATION_BYTES_MAX;

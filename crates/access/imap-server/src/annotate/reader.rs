@@ -53,7 +53,7 @@ pub(crate) struct Reader<'s> {
     pub(crate) mailbox: MailboxId,
 }
 
-/// A change of messages that is within all limits, and what it is made on.
+/// A change of messages within all limits, and the state that it is based on.
 pub(crate) struct Planned<'s> {
     reader: Reader<'s>,
     /// For each account that keeps some of the values.

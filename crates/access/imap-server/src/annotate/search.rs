@@ -71,7 +71,7 @@ fn collect<'k>(key: &'k mut SearchKey, into: &mut Vec<&'k mut SearchKey>) {
 
 /// The UIDs of the messages that match.
 async fn matching(all: &ByUid, key: &AnnotationKey, pace: &mut Pace) -> NumSet {
-    let (wanted, mut found) = (Wanted::of(&key.text), NumSet::new());
+    let (wanted, mut found) = (SoughtValue::of(&key.text), NumSet::new());
     let scope = key.scope.map(scope_of);
     for (uid, annotations) in all {
         for (of, entry, value) in annotations.iter() {
@@ -88,14 +88,14 @@ async fn matching(all: &ByUid, key: &AnnotationKey, pace: &mut Pace) -> NumSet {
 }
 
 /// What a value is to contain.
-enum Wanted<'k> {
+enum SoughtValue<'k> {
     /// RFC 5257 §7: as in other texts, without regard to case.
     Text(Vec<u8>),
     /// Octets of a literal8 that are no text.
     Octets(&'k [u8]),
 }
 
-impl<'k> Wanted<'k> {
+impl<'k> SoughtValue<'k> {
     fn of(octets: &'k [u8]) -> Self {
         match std::str::from_utf8(octets) {
             Ok(text) => Self::Text(folded(text)),

@@ -14,7 +14,7 @@ use super::DONE;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, TO_ASK};
 use crate::session::Session;
-use crate::sharing::Found;
+use crate::sharing::ExistingMailbox;
 
 pub(super) async fn run(session: &mut Session, command: AclCommand) -> Result<Reply, Failure> {
     match command {
@@ -31,10 +31,13 @@ pub(super) async fn run(session: &mut Session, command: AclCommand) -> Result<Re
 }
 
 /// A mailbox whose access control list the user may see and change, and whose it is.
-async fn administered(session: &Session, mailbox: &MailboxArg) -> Result<(Found, Account), Failure> {
+async fn administered(
+    session: &Session,
+    mailbox: &MailboxArg,
+) -> Result<(ExistingMailbox, Account), Failure> {
     let asker = session.asker()?;
     let found = asker.find(mailbox, Act::Administer).await?;
-    let owner = asker.owner(&found.place).await?;
+    let owner = asker.owner(&found.resolved).await?;
     Ok((found, owner))
 }
 

@@ -24,7 +24,7 @@ use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted};
 use crate::seen;
 use crate::session::Session;
-use crate::sharing::Found;
+use crate::sharing::ExistingMailbox;
 
 pub(super) async fn run(
     session: &mut Session,
@@ -40,10 +40,10 @@ pub(super) async fn run(
         MessageLimit::refuse(limit, messages.len() as u64, None)?;
     }
     let found = session.asker()?.find(mailbox, Act::Insert).await.map_err(Failure::try_create)?;
-    let Found { place, entry, rights } = found;
+    let ExistingMailbox { resolved, entry, rights } = found;
     let target = session.service.store.destination(entry.id);
     let mut new = Vec::with_capacity(messages.len());
-    let reading = seen::reading(session.login()?, place.account(), entry.id);
+    let reading = seen::reading(session.login()?, resolved.account(), entry.id);
     let mut seen_ones = Vec::with_capacity(messages.len());
     let mut assembly = Assembly::new();
     let mut values = Vec::with_capacity(messages.len());
@@ -55,7 +55,7 @@ pub(super) async fn run(
     }
     let Prepared { messages: incoming, held: _held } = session.service.delivery.incoming_all(new).await?;
     // The messages count for the owner of the mailbox.
-    let account = session.asker()?.owner(&place).await?;
+    let account = session.asker()?.owner(&resolved).await?;
     let (service, login) = (&session.service, session.login()?.id);
     let reader = Reader { service, login, owner: account.id, mailbox: entry.id };
     Box::pin(reader.check_new(&values)).await?;

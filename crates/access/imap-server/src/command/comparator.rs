@@ -9,7 +9,7 @@ use crate::wire::Wire;
 /// The comparator of all texts: RFC 5051, which RFC 5255 §4.4 wants as the default.
 const COMPARATOR: &str = "i;unicode-casemap";
 
-/// Says which comparator is in use; with names, whether one of them is it.
+/// Reports the comparator in use. With names, whether it is one of them.
 pub(super) fn run(wire: &mut Wire, wanted: &[String]) -> Result<Reply, Failure> {
     if !wanted.is_empty() && !wanted.iter().any(|wanted| is_it(wanted)) {
         let text = format!("The only comparator is {COMPARATOR}");

@@ -18,7 +18,7 @@ use crate::reply::{Failure, Reply};
 use crate::rights::{Act, changeable};
 use crate::seen;
 use crate::session::Ctx;
-use crate::sharing::Found;
+use crate::sharing::ExistingMailbox;
 use crate::table::Numbers;
 
 pub(super) async fn copy(
@@ -169,10 +169,10 @@ pub(super) struct Target {
 /// RFC 4314 §4: messages take along the flags that could be set there.
 pub(super) async fn target_of(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<Target, Failure> {
     let asker = ctx.asker();
-    let Found { place, entry, rights } = asker.find(target, Act::Insert).await?;
+    let ExistingMailbox { resolved, entry, rights } = asker.find(target, Act::Insert).await?;
     let target = ctx.service.store.destination(entry.id).keeping(changeable(rights));
-    let reading = seen::reading(ctx.login, place.account(), entry.id);
-    let owner = asker.owner(&place).await?;
+    let reading = seen::reading(ctx.login, resolved.account(), entry.id);
+    let owner = asker.owner(&resolved).await?;
     Ok(Target { target, validity: entry.uid_validity, rights, owner, reading })
 }
 

@@ -10,7 +10,7 @@ use super::{DONE, list};
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
 use crate::session::Session;
-use crate::sharing::{Asker, Place, check_new, not_there};
+use crate::sharing::{Asker, ResolvedName, check_new, not_there};
 use crate::special_use;
 
 pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg, uses: &[Use]) -> Result<Reply, Failure> {
@@ -22,16 +22,16 @@ pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg, uses: &[Use
         _ => return Err(no_use("A mailbox has at most one special use").into()),
     };
     let asker = session.asker()?;
-    let place = target(asker, name).await?;
-    if place.others.is_some() && special_use.is_some() {
+    let resolved = target(asker, name).await?;
+    if resolved.others.is_some() && special_use.is_some() {
         return Err(no_use("Mailboxes of others have no special use").into());
     }
-    let before = asker.service.store.list(place.owner).await?;
-    permit_below(&place, &before)?;
-    check_room(asker, &place, &before, Some(place.name.clone())).await?;
-    let entry = asker.service.store.create(place.owner, &place.name, special_use).await?;
-    inherit(asker, &place, &before, Some(place.name.clone())).await?;
-    let shown = place.shown(&entry.name)?;
+    let before = asker.service.store.list(resolved.owner).await?;
+    permit_below(&resolved, &before)?;
+    check_room(asker, &resolved, &before, Some(resolved.name.clone())).await?;
+    let entry = asker.service.store.create(resolved.owner, &resolved.name, special_use).await?;
+    inherit(asker, &resolved, &before, Some(resolved.name.clone())).await?;
+    let shown = resolved.shown(&entry.name)?;
     if mailbox.text() != Ok(shown.as_str()) {
         list::report_name(session, &shown, mailbox).await?;
     }
@@ -44,19 +44,19 @@ fn no_use(text: &'static str) -> Reply {
 }
 
 /// Where a new name leads. Whether the account above it exists shows in no answer.
-pub(super) async fn target(asker: Asker<'_>, name: MailboxName) -> Result<Place, Failure> {
-    asker.place(name).await.map_err(|failure| match failure {
+pub(super) async fn target(asker: Asker<'_>, name: MailboxName) -> Result<ResolvedName, Failure> {
+    asker.resolve(name).await.map_err(|failure| match failure {
         Failure::Store(StoreError::NoSuchName) => not_there(),
         other => other,
     })
 }
 
 /// RFC 4314 §4: the nearest level above a new mailbox that exists must grant `k`.
-pub(super) fn permit_below(place: &Place, list: &MailboxList) -> Result<(), Failure> {
-    if place.others.is_none() {
+pub(super) fn permit_below(resolved: &ResolvedName, list: &MailboxList) -> Result<(), Failure> {
+    if resolved.others.is_none() {
         return Ok(());
     }
-    let rights = nearest(list, &place.name).map_or(Rights::NONE, |above| place.rights(above.id));
+    let rights = nearest(list, &resolved.name).map_or(Rights::NONE, |above| resolved.rights(above.id));
     if rights.contains(Act::CreateBelow.needs()) { Ok(()) } else { Err(not_there()) }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn permit_below(place: &Place, list: &MailboxList) -> Result<(), Fail
 /// are missing are made. Two sessions at once may exceed the limit by what each makes.
 pub(super) async fn check_room(
     asker: Asker<'_>,
-    place: &Place,
+    resolved: &ResolvedName,
     list: &MailboxList,
     lowest: Option<MailboxName>,
 ) -> Result<(), Failure> {
@@ -73,7 +73,7 @@ pub(super) async fn check_room(
     if new == 0 {
         return Ok(());
     }
-    let Some(limit) = asker.owner(place).await?.quota_mailboxes else { return Ok(()) };
+    let Some(limit) = asker.owner(resolved).await?.quota_mailboxes else { return Ok(()) };
     if (list.entries.len() + new) as u64 > limit {
         let text = format!("The account may have {limit} mailboxes at most");
         return Err(Reply::no(Code::OverQuota, text).into());
@@ -85,18 +85,18 @@ pub(super) async fn check_room(
 /// level `lowest` and those above it that did not exist before.
 pub(super) async fn inherit(
     asker: Asker<'_>,
-    place: &Place,
+    resolved: &ResolvedName,
     before: &MailboxList,
     lowest: Option<MailboxName>,
 ) -> Result<(), Failure> {
-    let Some(above) = nearest(before, &place.name) else { return Ok(()) };
+    let Some(above) = nearest(before, &resolved.name) else { return Ok(()) };
     let directory = &asker.service.directory;
-    let acl = directory.acl(place.owner, above.id).await?;
+    let acl = directory.acl(resolved.owner, above.id).await?;
     if acl.is_empty() {
         return Ok(());
     }
-    let owner = asker.owner(place).await?;
-    let after = asker.service.store.list(place.owner).await?;
+    let owner = asker.owner(resolved).await?;
+    let after = asker.service.store.list(resolved.owner).await?;
     let levels = std::iter::successors(lowest, MailboxName::parent);
     for name in levels.take_while(|name| *name != above.name) {
         if let Some(new) = after.find(&name).filter(|new| before.find(&new.name).is_none()) {

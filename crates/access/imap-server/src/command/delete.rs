@@ -12,19 +12,19 @@ use crate::session::Session;
 /// A mailbox that is selected in this session is unselected first.
 pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg) -> Result<Reply, Failure> {
     let asker = session.asker()?;
-    let place = asker.place(mailbox.name()?).await?;
-    if place.others.is_some() {
+    let resolved = asker.resolve(mailbox.name()?).await?;
+    if resolved.others.is_some() {
         asker.find(mailbox, Act::Delete).await?;
     }
-    let list = session.service.store.list(place.owner).await?;
-    let id = list.find(&place.name).map(|entry| entry.id);
-    if id.is_none() && list.has_children(&place.name) {
+    let list = session.service.store.list(resolved.owner).await?;
+    let id = list.find(&resolved.name).map(|entry| entry.id);
+    if id.is_none() && list.has_children(&resolved.name) {
         // RFC 9051 §6.3.5: a parent level disappears with the last mailbox below it, not earlier.
         return Err(Reply::no(Code::HasChildren, "The name has mailboxes below it: delete them first").into());
     }
-    session.service.store.delete(place.owner, &place.name).await?;
+    session.service.store.delete(resolved.owner, &resolved.name).await?;
     if let Some(id) = id {
-        forget(session, place.owner, id).await;
+        forget(session, resolved.owner, id).await;
     }
     if session.selected.as_ref().is_some_and(|selected| Some(selected.mailbox.id()) == id) {
         session.selected = None;

@@ -4,7 +4,7 @@ use posthaste_imap_codec::Capability;
 use posthaste_imap_codec::response::Untagged;
 
 use super::DONE;
-use crate::annotations::Known;
+use crate::annotations::ReportedMetadata;
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
@@ -34,7 +34,7 @@ pub(super) async fn run(session: &mut Session, names: &[Capability]) -> Result<R
             }
             // RFC 5464 §4.1. METADATA-SERVER is for servers that do not offer METADATA.
             () if name == "METADATA" && session.annotations.is_none() => {
-                let known = Known::read(&session.service, session.login()?.id).await?;
+                let known = ReportedMetadata::read(&session.service, session.login()?.id).await?;
                 session.annotations = Some(Box::new(known));
                 true
             }

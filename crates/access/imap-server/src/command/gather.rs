@@ -32,7 +32,7 @@ const MESSAGE_STEPS: u64 = 100;
 
 /// The keys that a command compares.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct KeysWanted {
     /// The Date field.
     pub(super) sent: bool,
     /// Texts, each once.
@@ -68,7 +68,7 @@ pub(crate) struct Source<'s> {
 pub(super) async fn gather(
     source: Source<'_>,
     found: &NumSet<SeqNum>,
-    wanted: &Wanted,
+    wanted: &KeysWanted,
     pace: &mut Pace,
 ) -> Result<Gathered, Failure> {
     let Source { service, account, selected } = source;
@@ -218,7 +218,7 @@ struct Missing {
 }
 
 impl Missing {
-    async fn of(table: &Table, uids: &[u32], wanted: &Wanted, pace: &mut Pace) -> Self {
+    async fn of(table: &Table, uids: &[u32], wanted: &KeysWanted, pace: &mut Pace) -> Self {
         let mut missing = Self::default();
         if wanted.sent {
             missing.sent = without(table.sent.of(uids), uids, pace).await;
@@ -284,12 +284,7 @@ impl Missing {
             };
             walk.visit(pace, each).await?;
         }
-        let Unanswered { unreadable, .. } = walk.end();
-        if !unreadable.is_empty() {
-            let named = named_ranges(&unreadable);
-            let text = format!("Stored data of UID {named} is damaged; search without them");
-            return Err(Reply::no(Code::Corruption, text).into());
-        }
+        refuse_damaged(&walk.end())?;
         if self.sent.count() > 0 {
             Arc::make_mut(&mut table.sent).add(&sent.uids, &sent.values);
         }
@@ -304,6 +299,16 @@ impl Missing {
         }
         Ok(self.uids.difference(&read))
     }
+}
+
+/// An order without some of the messages would be wrong.
+fn refuse_damaged(unanswered: &Unanswered) -> Result<(), Failure> {
+    if unanswered.unreadable.is_empty() {
+        return Ok(());
+    }
+    let named = named_ranges(&unanswered.unreadable);
+    let text = format!("Stored data of UID {named} is damaged; search without them");
+    Err(Reply::no(Code::Corruption, text).into())
 }
 
 /// The UIDs that have no value.

@@ -202,7 +202,7 @@ struct ListLine<'l> {
 
 /// The facts about a name.
 #[derive(Default)]
-struct Known {
+struct NameFacts {
     /// Its place in the list, if it is a mailbox.
     entry: Option<usize>,
     subscribed: bool,
@@ -288,7 +288,7 @@ struct Selector {
     want: ListSelection,
     patterns: Patterns,
     /// Names with at least one entry in `Known`, in order.
-    names: Vec<(MailboxName, Known)>,
+    names: Vec<(MailboxName, NameFacts)>,
     /// The next name to be matched. After the last one: the next name whose parents are marked.
     at: usize,
 }
@@ -339,7 +339,7 @@ impl Selector {
     /// RFC 5258 §3.3. A level that is not a mailbox is shown only in place of mailboxes that match
     /// no pattern themselves. So `%` shows it and `*` does not, as in the examples of
     /// RFC 3501 §6.3.4.
-    fn line(&self, name: &MailboxName, known: &Known, args: &ListArgs) -> Option<ListLine<'_>> {
+    fn line(&self, name: &MailboxName, known: &NameFacts, args: &ListArgs) -> Option<ListLine<'_>> {
         if !known.matches {
             return None;
         }
@@ -378,7 +378,7 @@ impl Stepwise for Selector {
 
 /// Whether a name matches the selection options: RFC 5258 §3.1. Without options, every name that
 /// exists matches.
-fn is_selected(list: &MailboxList, known: &Known, want: ListSelection) -> bool {
+fn is_selected(list: &MailboxList, known: &NameFacts, want: ListSelection) -> bool {
     if !want.subscribed && !want.special_use {
         return known.entry.is_some() || known.remote;
     }
@@ -395,8 +395,8 @@ fn known_names(
     want: ListSelection,
     has_all: bool,
     remote: &[MailboxName],
-) -> Result<BTreeMap<MailboxName, Known>, Failure> {
-    let mut names: BTreeMap<MailboxName, Known> = BTreeMap::new();
+) -> Result<BTreeMap<MailboxName, NameFacts>, Failure> {
+    let mut names: BTreeMap<MailboxName, NameFacts> = BTreeMap::new();
     for (place, entry) in list.entries.iter().enumerate() {
         names.entry(entry.name.clone()).or_default().entry = Some(place);
     }
@@ -409,13 +409,13 @@ fn known_names(
     let most = names.len() + DERIVED_MAX;
     let missing = if has_all { Missing::LeftOut } else { Missing::Added };
     for name in list.entries.iter().map(|entry| &entry.name).chain(remote) {
-        let above = |known: &mut Known| std::mem::replace(&mut known.has_children, true);
+        let above = |known: &mut NameFacts| std::mem::replace(&mut known.has_children, true);
         mark_above(&mut names, name, missing, most, above)?;
     }
     // RFC 5258 §3.5: only RECURSIVEMATCH reports levels above subscriptions.
     if want.subscribed && want.recursive_match && !has_all {
         for name in &list.subscribed {
-            let above = |known: &mut Known| std::mem::replace(&mut known.above_subscription, true);
+            let above = |known: &mut NameFacts| std::mem::replace(&mut known.above_subscription, true);
             mark_above(&mut names, name, Missing::Added, most, above)?;
         }
     }
@@ -432,11 +432,11 @@ enum Missing {
 /// Marks the levels above a name. It stops at the first level that is marked already, because all
 /// levels above that one are marked too.
 fn mark_above(
-    names: &mut BTreeMap<MailboxName, Known>,
+    names: &mut BTreeMap<MailboxName, NameFacts>,
     name: &MailboxName,
     missing: Missing,
     most: usize,
-    mark: impl Fn(&mut Known) -> bool,
+    mark: impl Fn(&mut NameFacts) -> bool,
 ) -> Result<(), Failure> {
     for parent in parents(name) {
         if let Some(known) = names.get_mut(&parent) {
@@ -470,7 +470,7 @@ pub(super) fn parents(name: &MailboxName) -> impl Iterator<Item = MailboxName> {
 fn described(
     name: &MailboxName,
     entry: Option<&MailboxEntry>,
-    known: &Known,
+    known: &NameFacts,
     subscriptions: bool,
     absent: ListAttribute,
 ) -> ListData {

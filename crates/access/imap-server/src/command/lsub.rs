@@ -100,7 +100,7 @@ impl Subscribed {
         }
     }
 
-    /// At most so many steps does a name take.
+    /// The most steps that a name takes.
     fn steps(&self, name: &MailboxName) -> u64 {
         let levels = 1 + name.as_str().matches(SEPARATOR).count() as u64;
         (NAME_STEPS + name.as_str().len() as u64 * self.words) * levels

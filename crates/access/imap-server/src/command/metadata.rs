@@ -22,7 +22,7 @@ use crate::reply::{Failure, Reply};
 use crate::rights::Act;
 use crate::service::ImapService;
 use crate::session::Session;
-use crate::sharing::{Asker, Found};
+use crate::sharing::{Asker, ExistingMailbox};
 use crate::special_use;
 
 /// RFC 5464 §3.2.1.1
@@ -78,7 +78,7 @@ pub(super) async fn set(
     };
     let target = find(session, mailbox, act).await?;
     if let Some(found) = &target
-        && found.place.others.is_some()
+        && found.resolved.others.is_some()
     {
         return set_of_others(session, found, entries).await;
     }
@@ -123,7 +123,7 @@ pub(super) async fn set(
 /// are the user's, and are kept in the user's account.
 async fn set_of_others(
     session: &mut Session,
-    found: &Found,
+    found: &ExistingMailbox,
     entries: &[Annotation],
 ) -> Result<Reply, Failure> {
     if entries.iter().any(|entry| is(&entry.name, special_use::ENTRY)) {
@@ -136,11 +136,11 @@ async fn set_of_others(
         entries.map(|entry| (entry.name.as_str(), entry.value.clone())).collect::<Vec<_>>()
     };
     let private = Change { account, of, values: changes("/private/") };
-    let shared = Change { account: found.place.owner, of, values: changes("/shared/") };
+    let shared = Change { account: found.resolved.owner, of, values: changes("/shared/") };
     // The user's own first: nobody else has seen them if they have to be taken back.
     let undo = private.make(service).await?;
     undo.unless(shared.make(service).await.map(drop), service).await?;
-    forget_if_deleted(service, found.place.owner, found.entry.id).await?;
+    forget_if_deleted(service, found.resolved.owner, found.entry.id).await?;
     service.annotated.send_replace(());
     Ok(DONE)
 }
@@ -223,7 +223,7 @@ pub(super) fn check_wanted(wanted: &[EntryName]) -> Result<(), Failure> {
 }
 
 /// The mailbox of that name; `None` is the server.
-async fn find(session: &Session, mailbox: &MailboxArg, act: Act) -> Result<Option<Found>, Failure> {
+async fn find(session: &Session, mailbox: &MailboxArg, act: Act) -> Result<Option<ExistingMailbox>, Failure> {
     if mailbox.text() == Ok("") {
         return Ok(None);
     }
@@ -239,11 +239,11 @@ async fn of_server(service: &ImapService, account: AccountId) -> Result<Annotati
     Ok(all)
 }
 
-async fn of_mailbox(asker: Asker<'_>, found: &Found) -> Result<Annotations, Failure> {
+async fn of_mailbox(asker: Asker<'_>, found: &ExistingMailbox) -> Result<Annotations, Failure> {
     let of = Annotated::Mailbox(found.entry.id);
     let mut all = asker.service.directory.annotations(asker.login.id, of).await?;
-    match found.place.others.is_some() {
-        true => add_shared(asker, &mut all, found.place.owner, found.entry.id).await?,
+    match found.resolved.others.is_some() {
+        true => add_shared(asker, &mut all, found.resolved.owner, found.entry.id).await?,
         false => compute(&mut all, &found.entry),
     }
     Ok(all)

@@ -16,7 +16,7 @@ use super::DONE;
 use super::gather::Source;
 use super::search::criteria::Question;
 use super::search::job::Job;
-use super::search::{Wanted, answer, filters, names_modseq};
+use super::search::{EsearchItems, answer, filters, names_modseq};
 use crate::annotate::search::names_annotations;
 use crate::annotate::{self, reader_of};
 use crate::heavy::Pace;
@@ -58,10 +58,7 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs)
     if let Some(returns) = &mut returns
         && std::mem::take(&mut returns.update)
     {
-        // RFC 5267 §4.3.1: without the context, the search itself succeeds.
-        let text = "The results of ESEARCH are not kept up to date".to_owned();
-        let code = Some(Code::NoUpdate(tag.clone()));
-        session.wire.say_status(Status { tag: None, kind: StatusKind::No, code, text });
+        refuse_update(session, tag);
     }
     if returns.is_some_and(|returns| returns.relevancy) {
         let text = "RELEVANCY is for SEARCH in the selected mailbox";
@@ -78,7 +75,7 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs)
     let search = Search {
         tag,
         key: &key,
-        wanted: Wanted { numbering, returns, by_modseq, is_page: page.is_some() },
+        wanted: EsearchItems { numbering, returns, by_modseq, is_page: page.is_some() },
         now: (session.service.store.unix_ms() / 1000) as i64,
         progress: Arc::new(Progress::in_parts()),
     };
@@ -95,6 +92,13 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: MultiSearchArgs)
         session.wire.relieve().await?;
     }
     Ok(DONE)
+}
+
+/// RFC 5267 §4.3.1: without the context, the search itself succeeds.
+fn refuse_update(session: &mut Session, tag: &Tag) {
+    let text = "The results of ESEARCH are not kept up to date".to_owned();
+    let code = Some(Code::NoUpdate(tag.clone()));
+    session.wire.say_status(Status { tag: None, kind: StatusKind::No, code, text });
 }
 
 /// A mailbox to be searched, with the name by which the user knows it.
@@ -194,7 +198,7 @@ async fn of_others(asker: Asker<'_>, mailbox: MailboxId) -> Result<Option<Target
 struct Search<'s> {
     tag: &'s Tag,
     key: &'s SearchKey,
-    wanted: Wanted,
+    wanted: EsearchItems,
     now: i64,
     progress: Arc<Progress>,
 }

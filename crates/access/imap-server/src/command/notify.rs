@@ -1,6 +1,6 @@
 //! NOTIFY: RFC 5465 §3.
 
-use posthaste_imap_codec::command::{FetchItem, Notify as Asked};
+use posthaste_imap_codec::command::{FetchItem, Notify as NotifyCommand};
 
 use super::DONE;
 use crate::announce::selected_state;
@@ -9,14 +9,14 @@ use crate::notify::{Notify, Wish};
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
-/// Replaces the events of which the client is notified.
-pub(super) async fn run(session: &mut Session, asked: Asked) -> Result<Reply, Failure> {
+/// Replaces the events that are reported to the client.
+pub(super) async fn run(session: &mut Session, asked: NotifyCommand) -> Result<Reply, Failure> {
     let (with_status, groups) = match asked {
-        Asked::None => {
+        NotifyCommand::None => {
             session.notify = None;
             return Ok(DONE);
         }
-        Asked::Set { status, groups } => (status, groups),
+        NotifyCommand::Set { status, groups } => (status, groups),
     };
     let wish = Wish::of(groups)?;
     if wish.fetches(&FetchItem::ModSeq) {

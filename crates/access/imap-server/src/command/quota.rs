@@ -41,13 +41,13 @@ pub(super) async fn get(session: &mut Session, root: &str) -> Result<Reply, Fail
 /// RFC 9208 §4.1.2. The mailbox need not exist: a client may query it before it makes one.
 pub(super) async fn get_root(session: &mut Session, mailbox: &MailboxArg) -> Result<Reply, Failure> {
     let asker = session.asker()?;
-    let place = asker.place(mailbox.name()?).await?;
-    if place.others.is_some() {
+    let resolved = asker.resolve(mailbox.name()?).await?;
+    if resolved.others.is_some() {
         // RFC 4314 §4
         asker.find(mailbox, Act::ReadQuota).await?;
     }
-    let account = asker.owner(&place).await?;
-    let root = place.others.map_or_else(|| ROOT.to_owned(), |others| others.top);
+    let account = asker.owner(&resolved).await?;
+    let root = resolved.others.map_or_else(|| ROOT.to_owned(), |others| others.top);
     let limits = limits(session, &account);
     let roots = limits.iter().map(|_| root.clone()).collect();
     session.wire.say(Untagged::QuotaRoot { mailbox: mailbox.clone(), roots });

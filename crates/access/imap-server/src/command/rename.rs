@@ -15,7 +15,7 @@ use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};
 use crate::session::Session;
-use crate::sharing::{Asker, Place, check_new};
+use crate::sharing::{Asker, ResolvedName, check_new};
 
 /// Renaming INBOX moves its messages and leaves INBOX empty. A mailbox takes its access control
 /// list along; INBOX keeps its own, and the new mailbox has none. New levels above the new name are
@@ -33,7 +33,7 @@ pub(super) async fn run(
     // The session sends reports meanwhile.
     let (service, login) = (Arc::clone(&session.service), session.login()?.clone());
     let asker = Asker { service: &service, login: &login };
-    let source = asker.place(from_name).await?;
+    let source = asker.resolve(from_name).await?;
     if source.others.is_some() {
         // RFC 4314 §4: `x` for the mailbox. It is checked before anything is reported of the new
         // name.
@@ -66,7 +66,11 @@ pub(super) async fn run(
 
 /// Renames, if the rights suffice in the very list that is changed. Another session may have moved
 /// a mailbox to a name below the source meanwhile.
-async fn rename(asker: Asker<'_>, source: &Place, target: &Place) -> Result<Option<Moved>, Failure> {
+async fn rename(
+    asker: Asker<'_>,
+    source: &ResolvedName,
+    target: &ResolvedName,
+) -> Result<Option<Moved>, Failure> {
     let mut refusal = None;
     let permit = |list: &MailboxList| {
         permit_all(source, target, list).map_err(|failure| {
@@ -82,7 +86,7 @@ async fn rename(asker: Asker<'_>, source: &Place, target: &Place) -> Result<Opti
 async fn keep_annotations(
     asker: Asker<'_>,
     before: &MailboxList,
-    target: &Place,
+    target: &ResolvedName,
     moved: &Moved,
 ) -> Result<(), Failure> {
     if !asker.service.options.annotations {
@@ -99,7 +103,7 @@ async fn keep_annotations(
 
 /// RFC 4314 §4: `x` for each mailbox that gets another name, and `k` for the level above the new
 /// one. A mailbox below the source that may not be renamed keeps all of them where they are.
-fn permit_all(source: &Place, target: &Place, list: &MailboxList) -> Result<(), Failure> {
+fn permit_all(source: &ResolvedName, target: &ResolvedName, list: &MailboxList) -> Result<(), Failure> {
     if source.others.is_none() {
         return Ok(());
     }
@@ -115,7 +119,7 @@ fn permit_all(source: &Place, target: &Place, list: &MailboxList) -> Result<(), 
     create::permit_below(target, list)
 }
 
-fn check_ends(source: &Place, target: &Place) -> Result<(), Failure> {
+fn check_ends(source: &ResolvedName, target: &ResolvedName) -> Result<(), Failure> {
     let cannot = |text| Err(Reply::no(Code::Cannot, text).into());
     if source.owner != target.owner {
         return cannot("A mailbox stays in its account: move its messages instead");

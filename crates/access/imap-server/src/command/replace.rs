@@ -8,7 +8,7 @@ use posthaste_filter::Cause;
 use posthaste_imap_codec::command::AppendMessage;
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, UidRanges};
-use posthaste_mail_model::Uid;
+use posthaste_mail_model::{AccountId, Uid};
 
 use super::append::{annotations_of, done_without, is_empty, whole};
 use super::catenate::Assembly;
@@ -19,7 +19,7 @@ use crate::annotate::reader::Reader;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted};
 use crate::seen;
-use crate::session::Session;
+use crate::session::{Ctx, Session};
 use crate::table::Numbers;
 
 pub(super) async fn run(
@@ -50,13 +50,7 @@ pub(super) async fn run(
     let missing = || Reply::no(Code::ServerBug, "The prepared message is missing");
     let new = messages.into_iter().next().ok_or_else(missing)?;
     let mut ctx = session.ctx()?;
-    // RFC 8508 §3.5: the old message makes room for the new one.
-    let old = ctx.selected.announced.row_of_uid(uid).map_or(0, |(_, row)| u64::from(row.size()));
-    let bytes = new.bytes.len() as u64;
-    let more = match owner.id == ctx.selected_owner() {
-        true => Usage { bytes: bytes.saturating_sub(old), messages: 0 },
-        false => Usage { bytes, messages: 1 },
-    };
+    let more = growth(&ctx, uid, owner.id, new.bytes.len() as u64);
     // An account that is over its quota may still make a message smaller.
     let _room = match more == Usage::default() {
         true => None,
@@ -90,4 +84,13 @@ pub(super) async fn run(
         return Ok(reply.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
     }
     Ok(reply)
+}
+
+/// RFC 8508 §3.5: how much the owner's usage grows. The old message makes room for the new one.
+fn growth(ctx: &Ctx<'_>, uid: Uid, owner: AccountId, bytes: u64) -> Usage {
+    let old = ctx.selected.announced.row_of_uid(uid).map_or(0, |(_, row)| u64::from(row.size()));
+    match owner == ctx.selected_owner() {
+        true => Usage { bytes: bytes.saturating_sub(old), messages: 0 },
+        false => Usage { bytes, messages: 1 },
+    }
 }

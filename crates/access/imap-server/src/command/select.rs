@@ -10,7 +10,7 @@ use posthaste_imap_codec::{MailboxArg, print};
 use posthaste_mail_model::NumSet;
 use posthaste_store::MailboxEntry;
 
-use crate::annotate::known::Known;
+use crate::annotate::reported::ReportedAnnotations;
 use crate::annotate::{self, reader_of};
 use crate::listed::data_of;
 use crate::reply::{Failure, Reply};
@@ -18,7 +18,7 @@ use crate::rights::{Act, TO_CHANGE};
 use crate::seen;
 use crate::selected::Selected;
 use crate::session::{Ctx, Session};
-use crate::sharing::Found;
+use crate::sharing::ExistingMailbox;
 use crate::sync;
 
 pub(super) async fn run(
@@ -37,8 +37,8 @@ pub(super) async fn run(
         session.wire.say_code(Code::Closed, "Previous mailbox is closed");
     }
     let asker = session.asker()?;
-    let Found { place, entry, rights } = asker.find(mailbox, Act::Read).await?;
-    let shown = MailboxEntry { name: place.shown(&entry.name)?, ..entry.clone() };
+    let ExistingMailbox { resolved, entry, rights } = asker.find(mailbox, Act::Read).await?;
+    let shown = MailboxEntry { name: resolved.shown(&entry.name)?, ..entry.clone() };
     let opened = session.service.store.open(entry.id).await?;
     session.service.delivery.folder_opened(&Opening {
         account: &session.login()?.name,
@@ -47,7 +47,7 @@ pub(super) async fn run(
         client: session.wire.peer().address.ip(),
         protocol: "imap",
     });
-    let owner = place.account().cloned().map(Box::new);
+    let owner = resolved.account().cloned().map(Box::new);
     let mut list_data = None;
     if session.enabled.rev2 {
         let list = asker.list_with(&shown.name).await?;
@@ -61,29 +61,11 @@ pub(super) async fn run(
         read_only: access == Access::ReadOnly || !rights.intersects(TO_CHANGE),
         ..Selected::of(opened)
     });
-    if let (Some(selected), Some(login)) = (&mut session.selected, &session.login)
-        && let Some(reading) = seen::reading(login, selected.owner.as_deref(), entry.id)
-    {
-        // Boxed: few sessions open mailboxes of others.
-        let laid = Box::pin(seen::lay_over(&session.service, reading, selected)).await;
-        if let Err(error) = laid {
-            session.selected = None;
-            return Err(error);
-        }
+    if let Err(error) = read_of_user(session, &entry, &params).await {
+        session.selected = None;
+        return Err(error);
     }
     let mut ctx = session.ctx()?;
-    if params.annotate {
-        // RFC 5257 §4.2. Boxed: few sessions want it.
-        let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
-        let known = Box::pin(Known::read(reader)).await;
-        match known {
-            Ok(known) => ctx.selected.annotations = known,
-            Err(error) => {
-                session.selected = None;
-                return Err(error);
-            }
-        }
-    }
     describe(&mut ctx, &entry, list_data);
     if let Some(known) = &params.qresync
         && known.uid_validity == entry.uid_validity
@@ -96,6 +78,29 @@ pub(super) async fn run(
         Access::ReadWrite => Reply::ok("SELECT completed").with(Code::ReadWrite),
         Access::ReadOnly => Reply::ok("EXAMINE completed").with(Code::ReadOnly),
     })
+}
+
+/// Reads what the user alone has in this mailbox: \\Seen flags in a mailbox of others, and the
+/// annotations that the session reports.
+async fn read_of_user(
+    session: &mut Session,
+    entry: &MailboxEntry,
+    params: &SelectParams,
+) -> Result<(), Failure> {
+    if let (Some(selected), Some(login)) = (&mut session.selected, &session.login)
+        && let Some(reading) = seen::reading(login, selected.owner.as_deref(), entry.id)
+    {
+        // Boxed: few sessions open mailboxes of others.
+        Box::pin(seen::lay_over(&session.service, reading, selected)).await?;
+    }
+    if params.annotate {
+        let ctx = session.ctx()?;
+        // RFC 5257 §4.2. Boxed: few sessions want it.
+        let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
+        let known = Box::pin(ReportedAnnotations::read(reader)).await?;
+        ctx.selected.annotations = known;
+    }
+    Ok(())
 }
 
 /// The responses that every client gets when it opens a mailbox.

@@ -4,6 +4,7 @@
 //! SEARCH finds the messages. Their keys become numbers, and the order is one stable sort by each
 //! key. The answer is streamed: it is as long as the result.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use posthaste_imap_codec::command::{SearchReturn, SortArgs, SortCriterion, SortKey};
@@ -11,13 +12,13 @@ use posthaste_imap_codec::response::Esearch;
 use posthaste_imap_codec::{Numbering, PageRange, Tag, print};
 use posthaste_mail_model::{NumSet, SeqNum};
 
-use super::gather::{Gathered, Source, Wanted, dates, gather, text_key};
+use super::gather::{Gathered, KeysWanted, Source, dates, gather, text_key};
 use super::search;
 use super::search::fuzzy;
 use super::search::scores::{self, Scores};
 use crate::annotate::search::Ranks;
 use crate::annotate::{self, reader_of};
-use crate::contexts::open::{Asked, InitialResult};
+use crate::contexts::open::{InitialResult, RequestedContext};
 use crate::contexts::update::Searcher;
 use crate::heavy::Pace;
 use crate::keys::{Direction, Order, without_key};
@@ -40,7 +41,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
     let scored = by_relevancy || args.returns.is_some_and(|r| r.relevancy);
     fuzzy::check_relevancy(scored, &args.key)?;
     search::limit::refuse(ctx, &args.key)?;
-    let asked = Asked::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
+    let context = RequestedContext::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
     let saving = args.returns.is_some_and(|r| r.save);
     let found = search::find_saving(ctx, tag, &args.key, saving, None).await?;
     let scores = match scored {
@@ -75,27 +76,33 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Res
             search::plain(ctx, "SORT", sorted.numbers(args.numbering), modseq.flatten()).await?;
         }
     }
-    if let Some(asked) = asked {
-        if by_annotations {
-            asked.refuse(ctx.wire, search::NOT_KEPT);
-            return Ok(search::done(args.numbering, found.expunged + sorted.gathered.expunged));
-        }
-        if by_relevancy {
+    if let Some(context) = context {
+        match (by_annotations, by_relevancy) {
+            (true, _) => context.refuse(ctx.wire, search::NOT_KEPT),
             // A message that changes would have to be compared with the words of all others.
-            asked.refuse(ctx.wire, "An order by relevancy is not kept up to date");
-            return Ok(search::done(args.numbering, found.expunged + sorted.gathered.expunged));
+            (_, true) => context.refuse(ctx.wire, "An order by relevancy is not kept up to date"),
+            _ => open_context(ctx, context, args.criteria, &sorted).await,
         }
-        let uids = ctx.selected.announced.uids_of_seqs(&sorted.gathered.seqs);
-        let (mut in_order, mut pace) = (Vec::with_capacity(sorted.gathered.uids.len()), Pace::default());
-        for uid in sorted.numbers(Numbering::Uid) {
-            in_order.push(uid);
-            pace.worked(KEY_STEPS).await;
-        }
-        let found = InitialResult { uids, order: Some((args.criteria, in_order)) };
-        let by = Searcher { service: ctx.service, account: ctx.login.id };
-        asked.open(ctx.wire, ctx.selected, by, found).await;
     }
     Ok(search::done(args.numbering, found.expunged + sorted.gathered.expunged))
+}
+
+/// Keeps the result up to date: RFC 5267 §4.3.
+async fn open_context(
+    ctx: &mut Ctx<'_>,
+    context: RequestedContext,
+    criteria: Vec<SortCriterion>,
+    sorted: &Sorted,
+) {
+    let uids = ctx.selected.announced.uids_of_seqs(&sorted.gathered.seqs);
+    let (mut in_order, mut pace) = (Vec::with_capacity(sorted.gathered.uids.len()), Pace::default());
+    for uid in sorted.numbers(Numbering::Uid) {
+        in_order.push(uid);
+        pace.worked(KEY_STEPS).await;
+    }
+    let initial = InitialResult { uids, order: Some((criteria, in_order)) };
+    let by = Searcher { service: ctx.service, account: ctx.login.id };
+    context.open(ctx.wire, ctx.selected, by, initial).await;
 }
 
 /// Messages in order.
@@ -109,6 +116,22 @@ struct Sorted {
 }
 
 impl Sorted {
+    /// RFC 5182 §2.4, RFC 9394 §3.2: the messages of MIN, MAX and PARTIAL, or all.
+    fn reported(&self, returns: SearchReturn, page: Option<&Range<usize>>) -> NumSet<SeqNum> {
+        if returns.all || returns.count || !(returns.min || returns.max || page.is_some()) {
+            return self.gathered.seqs.clone();
+        }
+        let mut numbers: Vec<u32> = Vec::new();
+        let seqs = || self.numbers(Numbering::Seq);
+        numbers.extend(seqs().next().filter(|_| returns.min));
+        numbers.extend(seqs().next_back().filter(|_| returns.max));
+        if let Some(page) = page {
+            numbers.extend(seqs().skip(page.start).take(page.len()));
+        }
+        numbers.sort_unstable();
+        numbers.into_iter().collect()
+    }
+
     /// The number of a message, by its place in the mailbox.
     fn number(&self, numbering: Numbering, place: usize) -> u32 {
         let numbers = match numbering {
@@ -134,7 +157,7 @@ async fn sort(
     pace: &mut Pace,
 ) -> Result<Sorted, Failure> {
     let criteria = once_each(criteria);
-    let mut wanted = Wanted::default();
+    let mut wanted = KeysWanted::default();
     for criterion in &criteria {
         match text_key(criterion.key) {
             Some(key) => wanted.texts.push(key),
@@ -253,24 +276,9 @@ async fn esearch(
     let scores = sorted.scores.as_ref().filter(|_| returns.relevancy);
     let count = sorted.order.places().len();
     let page = returns.partial.map(|range| (range, places_of(range, count)));
-    let only_some = (returns.min || returns.max || page.is_some()) && !returns.all && !returns.count;
-    // RFC 5182 §2.4, RFC 9394 §3.2: the messages of MIN, MAX and PARTIAL, or all.
-    let reported = || {
-        let mut numbers: Vec<u32> = Vec::new();
-        let seqs = || sorted.numbers(Numbering::Seq);
-        numbers.extend(seqs().next().filter(|_| returns.min));
-        numbers.extend(seqs().next_back().filter(|_| returns.max));
-        if let Some((_, page)) = &page {
-            numbers.extend(seqs().skip(page.start).take(page.len()));
-        }
-        numbers.sort_unstable();
-        match only_some {
-            true => numbers.into_iter().collect(),
-            false => sorted.gathered.seqs.clone(),
-        }
-    };
+    let places = page.as_ref().map(|(_, places)| places);
     if returns.save {
-        ctx.selected.saved_search = view.uids_of_seqs(&reported());
+        ctx.selected.saved_search = view.uids_of_seqs(&sorted.reported(returns, places));
         if !(returns.min || returns.max || returns.all || returns.count || page.is_some()) {
             // RFC 5182 §2.1: SAVE alone returns nothing.
             return Ok(());
@@ -287,7 +295,7 @@ async fn esearch(
         count: returns.count.then_some(count as u32),
         all: None,
         partial: None,
-        modseq: if by_modseq { search::highest(&view, &reported()) } else { None },
+        modseq: if by_modseq { search::highest(&view, &sorted.reported(returns, places)) } else { None },
         relevancy: None,
         updates: Vec::new(),
     };
@@ -299,18 +307,7 @@ async fn esearch(
         ranges(ctx, sorted.numbers(numbering)).await?;
     }
     if let Some((range, page)) = page {
-        let out = ctx.wire.out();
-        out.extend_from_slice(b" PARTIAL (");
-        print::page_range(out, range);
-        out.push(b' ');
-        match page.is_empty() {
-            true => out.extend_from_slice(b"NIL"),
-            false => {
-                let numbers = sorted.numbers(numbering).skip(page.start).take(page.len());
-                ranges(ctx, numbers).await?;
-            }
-        }
-        ctx.wire.out().push(b')');
+        print_page(ctx, range, sorted.numbers(numbering).skip(page.start).take(page.len())).await?;
         if let Some(scores) = scores {
             scores.print(ctx, sorted.numbers(Numbering::Seq).skip(page.start).take(page.len())).await?;
         }
@@ -324,8 +321,26 @@ async fn esearch(
     Ok(())
 }
 
+/// ` PARTIAL (1:100 5,3:4)`: RFC 9394 §3.1.
+async fn print_page(
+    ctx: &mut Ctx<'_>,
+    range: PageRange,
+    numbers: impl ExactSizeIterator<Item = u32>,
+) -> Result<(), Failure> {
+    let out = ctx.wire.out();
+    out.extend_from_slice(b" PARTIAL (");
+    print::page_range(out, range);
+    out.push(b' ');
+    match numbers.len() {
+        0 => out.extend_from_slice(b"NIL"),
+        _ => ranges(ctx, numbers).await?,
+    }
+    ctx.wire.out().push(b')');
+    Ok(())
+}
+
 /// The places of a page among this many.
-fn places_of(range: PageRange, count: usize) -> std::ops::Range<usize> {
+fn places_of(range: PageRange, count: usize) -> Range<usize> {
     let (low, high) = range.places();
     let (low, high) = (low as usize - 1, (high as usize).min(count));
     match range {

@@ -12,7 +12,7 @@ use crate::reply::{Failure, Reply};
 use crate::rights::Act;
 use crate::seen;
 use crate::session::Session;
-use crate::sharing::Found;
+use crate::sharing::ExistingMailbox;
 use crate::sync::reported_modseq;
 
 pub(super) async fn run(
@@ -20,11 +20,11 @@ pub(super) async fn run(
     mailbox: &MailboxArg,
     items: &[StatusItem],
 ) -> Result<Reply, Failure> {
-    let Found { place, entry, .. } = session.asker()?.find(mailbox, Act::Read).await?;
+    let ExistingMailbox { resolved, entry, .. } = session.asker()?.find(mailbox, Act::Read).await?;
     let head = session.service.store.status(&[entry.id]).await?.pop().flatten();
     let head = head.ok_or(StoreError::NoMailbox(entry.id))?;
-    let entry = MailboxEntry { name: place.shown(&entry.name)?, ..entry };
-    let reading = seen::reading(session.login()?, place.account(), entry.id);
+    let entry = MailboxEntry { name: resolved.shown(&entry.name)?, ..entry };
+    let reading = seen::reading(session.login()?, resolved.account(), entry.id);
     tell(session, (&entry, reading), &head, items).await?;
     Ok(DONE)
 }

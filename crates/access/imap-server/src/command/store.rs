@@ -42,34 +42,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
     if uids.is_empty() {
         return Ok(DONE);
     }
-    let change = match command.action {
-        StoreAction::Replace => FlagChange::Replace,
-        StoreAction::Add => FlagChange::Add,
-        StoreAction::Remove => FlagChange::Remove,
-    };
-    let unchanged_since = command.unchanged_since;
-    let stored = match instead {
-        Instead::Nothing => {
-            let order = FlagOrder { uids: &uids, change, flags: &command.flags, unchanged_since };
-            let reports = Reports::uncounted(tag, ctx.service.options.progress);
-            let storing = Box::pin(seen::store_flags(ctx.service, ctx.selected, order));
-            ctx.wire.reporting(reports, storing).await?
-        }
-        Instead::RemoveFirst => {
-            let flags = &*others_than(&command.flags, ctx.selected);
-            let order = FlagOrder { uids: &uids, change: FlagChange::Remove, flags, unchanged_since };
-            let removed = seen::store_flags(ctx.service, ctx.selected, order).await?;
-            let rest = uids.difference(&removed.modified);
-            let (change, flags) = (FlagChange::Add, &*command.flags);
-            let order = FlagOrder { uids: &rest, change, flags, unchanged_since: None };
-            let added = seen::store_flags(ctx.service, ctx.selected, order).await?;
-            FlagsStored {
-                changed: removed.changed.union(&added.changed),
-                modified: removed.modified,
-                ..added
-            }
-        }
-    };
+    let stored = store(ctx, tag, &command, instead, &uids).await?;
     let event = Event {
         owner: ctx.selected.owner.as_deref().unwrap_or(ctx.login),
         user: ctx.login,
@@ -90,7 +63,8 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
     let same = uids.difference(&stored.changed).difference(&stored.modified).difference(&expunged);
     match command.answer {
         StoreAnswer::Silent => {
-            let own = OwnChange { uids: &stored.changed, change, flags: &command.flags, with_modseq: true };
+            let (change, flags) = (change_of(command.action), &*command.flags);
+            let own = OwnChange { uids: &stored.changed, change, flags, with_modseq: true };
             ctx.announce(numbers, Some(&own)).await?;
             if command.unchanged_since.is_some() {
                 // RFC 7162 §3.1.3: each message that passes the test gets a response, also with
@@ -108,21 +82,68 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
     }
     let modified = (!stored.modified.is_empty())
         .then(|| Code::Modified(ctx.selected.in_numbering(&stored.modified, command.set.numbering())));
+    Ok(reply(command.answer, modified, &expunged))
+}
+
+/// Changes the flags, in one step or in two.
+async fn store(
+    ctx: &mut Ctx<'_>,
+    tag: &Tag,
+    command: &StoreCommand,
+    instead: Instead,
+    uids: &NumSet,
+) -> Result<FlagsStored, Failure> {
+    let unchanged_since = command.unchanged_since;
+    match instead {
+        Instead::Nothing => {
+            let (change, flags) = (change_of(command.action), &*command.flags);
+            let order = FlagOrder { uids, change, flags, unchanged_since };
+            let reports = Reports::uncounted(tag, ctx.service.options.progress);
+            let storing = Box::pin(seen::store_flags(ctx.service, ctx.selected, order));
+            ctx.wire.reporting(reports, storing).await
+        }
+        Instead::RemoveFirst => {
+            let flags = &*others_than(&command.flags, ctx.selected);
+            let order = FlagOrder { uids, change: FlagChange::Remove, flags, unchanged_since };
+            let removed = seen::store_flags(ctx.service, ctx.selected, order).await?;
+            let rest = uids.difference(&removed.modified);
+            let (change, flags) = (FlagChange::Add, &*command.flags);
+            let order = FlagOrder { uids: &rest, change, flags, unchanged_since: None };
+            let added = seen::store_flags(ctx.service, ctx.selected, order).await?;
+            Ok(FlagsStored {
+                changed: removed.changed.union(&added.changed),
+                modified: removed.modified,
+                ..added
+            })
+        }
+    }
+}
+
+fn change_of(action: StoreAction) -> FlagChange {
+    match action {
+        StoreAction::Replace => FlagChange::Replace,
+        StoreAction::Add => FlagChange::Add,
+        StoreAction::Remove => FlagChange::Remove,
+    }
+}
+
+/// The reply when others changed or expunged some of the messages.
+fn reply(answer: StoreAnswer, modified: Option<Code>, expunged: &NumSet) -> Reply {
     if !expunged.is_empty() {
         let code = modified.unwrap_or(Code::ExpungeIssued);
         const WHY: &str = "Some of the messages were expunged";
-        return Ok(match command.answer {
+        return match answer {
             // RFC 2180 §4.2.1: the client does not want to hear of single messages.
             StoreAnswer::Silent => Reply::ok(WHY).with(code),
             // RFC 2180 §4.2.2, RFC 7162 §3.1.3 (example 11). The messages that exist were
             // changed; OK would claim that all of them were.
             StoreAnswer::Flags => Reply::no(code, WHY),
-        });
+        };
     }
-    Ok(match modified {
+    match modified {
         Some(code) => Reply::ok("Some messages were changed by others").with(code),
         None => DONE,
-    })
+    }
 }
 
 /// How a change is made with few rights.

@@ -12,9 +12,11 @@ use posthaste_mime_summary::SummaryRef;
 use posthaste_store::{FlagChange, Stored};
 
 use super::DONE;
+use crate::annotate::reader::Reader;
 use crate::annotate::{self, reader_of};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
+use crate::selected::Selected;
 use crate::session::Ctx;
 use crate::sync::OwnChange;
 use crate::table::Numbers;
@@ -86,12 +88,7 @@ pub(super) async fn run(
     }
     drop(planned);
     let touched = touched.map(|touched| touched.changed).unwrap_or_default();
-    if let Some(known) = &mut ctx.selected.annotations
-        && let Err(error) = known.note_own(reader, &there).await
-    {
-        tracing::warn!(%error, "a session no longer gets reports of annotation changes");
-        ctx.selected.annotations = None;
-    }
+    note_own(ctx.selected, reader, &there).await;
     let (numbers, expunged) = match set.numbering() {
         Numbering::Seq => (Numbers::Held, uids.difference(&there)),
         // RFC 9051 §6.4.9: a UID that does not exist is no error.
@@ -101,10 +98,23 @@ pub(super) async fn run(
     let own = OwnChange { uids: &touched, change: FlagChange::Add, flags: &[], with_modseq: true };
     ctx.announce(numbers, Some(&own)).await?;
     written?;
-    let code = match modified.is_empty() {
-        true => None,
-        false => Some(Code::Modified(ctx.selected.in_numbering(&modified, set.numbering()))),
-    };
+    let code =
+        (!modified.is_empty()).then(|| Code::Modified(ctx.selected.in_numbering(&modified, set.numbering())));
+    reply(code, &gone, &expunged)
+}
+
+/// Notes that the client knows the values that it has set.
+async fn note_own(selected: &mut Selected, reader: Reader<'_>, uids: &NumSet) {
+    if let Some(known) = &mut selected.annotations
+        && let Err(error) = known.note_own(reader, uids).await
+    {
+        tracing::warn!(%error, "a session no longer gets reports of annotation changes");
+        selected.annotations = None;
+    }
+}
+
+/// The reply. `gone` were expunged before they had their values, `expunged` before the command.
+fn reply(code: Option<Code>, gone: &NumSet, expunged: &NumSet) -> Result<Reply, Failure> {
     if !gone.is_empty() {
         // RFC 2180 §4.2.2
         const WHY: &str = "Some of the messages were expunged before they had their annotations";

@@ -109,7 +109,7 @@ pub(super) async fn fetch(session: &mut Session, items: &[UrlFetchItem]) -> Resu
 /// (…))`.
 async fn answer(session: &mut Session, item: &UrlFetchItem) -> Result<(), Failure> {
     let UrlFetchItem { url, params } = item;
-    // RFC 4467 §9, url-full: without authorisation it is none.
+    // RFC 4467 §9, url-full: without authorisation it is not one.
     let is_full = ImapUrl::parse(url).is_ok_and(|url| url.auth.is_some());
     let found = match is_full {
         true => session.service.delivery.find_url(reader(session)?, url).await,

@@ -87,11 +87,11 @@ impl Unanswered {
 /// Messages that were set aside.
 #[derive(Default)]
 pub(super) struct Aside {
-    places: Vec<Place>,
+    messages: Vec<AsideMessage>,
     summaries: Vec<u8>,
 }
 
-struct Place {
+struct AsideMessage {
     seq: SeqNum,
     row: Row,
     body: BodyId,
@@ -124,8 +124,8 @@ impl<'a> SetAside<'a> {
 impl Aside {
     /// The messages in their order.
     pub(super) fn iter(&self) -> impl Iterator<Item = SetAside<'_>> {
-        self.places.iter().map(|place| {
-            let &Place { seq, ref row, body, saved, ref summary } = place;
+        self.messages.iter().map(|message| {
+            let &AsideMessage { seq, ref row, body, saved, ref summary } = message;
             let copy = self.summaries.get(summary.clone());
             debug_assert!(copy.is_some(), "a message was set aside without its summary");
             // An empty summary does not parse, so the message counts as unreadable.
@@ -134,7 +134,7 @@ impl Aside {
     }
 
     fn clear(&mut self) {
-        self.places.clear();
+        self.messages.clear();
         self.summaries.clear();
     }
 
@@ -142,7 +142,7 @@ impl Aside {
         let start = self.summaries.len();
         self.summaries.extend_from_slice(stored.summary);
         let summary = start..self.summaries.len();
-        self.places.push(Place { seq, row: *row, body: stored.body, saved: stored.saved, summary });
+        self.messages.push(AsideMessage { seq, row: *row, body: stored.body, saved: stored.saved, summary });
     }
 }
 
@@ -348,7 +348,7 @@ impl<'v> Walk<'v> {
         *at += done;
         if let Some(progress) = pace.progress() {
             // What was set aside is still to be read.
-            progress.advance((done - aside.places.len()) as u64);
+            progress.advance((done - aside.messages.len()) as u64);
         }
         // A message that was neither shown nor unreadable no longer has a row.
         *expunged += (missing as u32).saturating_sub(unreadable.count() as u32);

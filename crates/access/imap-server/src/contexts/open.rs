@@ -24,13 +24,13 @@ pub(crate) struct InitialResult {
 
 /// A context that a command requests. Its criteria keep the meaning that they had when the command
 /// came: `$` may be another one once it has ended.
-pub(crate) struct Asked {
+pub(crate) struct RequestedContext {
     tag: Tag,
     numbering: Numbering,
     key: Result<(SearchKey, usize), &'static str>,
 }
 
-impl Asked {
+impl RequestedContext {
     /// What a command requests; `None` without UPDATE. CONTEXT is a hint (RFC 5267 §4.2), and the
     /// search index is there without it.
     pub(crate) fn of(

@@ -66,7 +66,7 @@ impl<'q> Reader<'q> {
         depth: usize,
         meaning: Meaning<'_>,
     ) -> Result<Option<SearchKey>, String> {
-        // Terms that must all hold; of each, those of which one must hold.
+        // All terms must hold. A term holds if one of its alternatives holds.
         let mut all: Vec<Vec<SearchKey>> = Vec::new();
         let mut is_or = false;
         loop {

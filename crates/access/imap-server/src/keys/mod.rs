@@ -126,7 +126,7 @@ pub(crate) struct TextColumn {
 /// The keys of a mailbox. A column that no command requested has no messages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    /// The Date field, unix seconds; `None` if there is none that can be read.
+    /// The Date field, unix seconds; `None` if it is missing or unreadable.
     pub(crate) sent: Arc<Column<Option<i64>>>,
     texts: [Arc<TextColumn>; TEXT_KEYS],
     /// The messages to which messages refer.

@@ -26,7 +26,7 @@ use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use posthaste_store::{AccountWatch, MailboxList, OwnArrivals};
 
-use crate::annotations::Known;
+use crate::annotations::ReportedMetadata;
 use crate::reply::Failure;
 use crate::sharing::Asker;
 use crate::wire::Wire;
@@ -49,7 +49,7 @@ pub(crate) struct Notify {
     /// of others.
     list: Arc<MailboxList>,
     /// The annotations that were reported to it, if it wants to know of annotations.
-    annotations: Option<Box<Known>>,
+    annotations: Option<Box<ReportedMetadata>>,
     /// The messages that this session added since the last report.
     own: Vec<OwnArrivals>,
     /// The UIDs of what it added to the selected mailbox.
@@ -84,7 +84,7 @@ impl Notify {
             None => Arc::clone(&own_list),
         };
         let annotations = match wish.annotations() {
-            true => Some(Box::new(Known::read(service, account).await?)),
+            true => Some(Box::new(ReportedMetadata::read(service, account).await?)),
             false => None,
         };
         let (own, own_uids) = (Vec::new(), NumSet::new());

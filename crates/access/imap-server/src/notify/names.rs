@@ -80,6 +80,17 @@ impl Differences<'_> {
                 lines.push(data_of(self.new, entry, &MailboxArg::from(&parent)));
             }
         }
+        self.add_subscriptions(&mut lines, &mut reported, pace).await;
+        (lines.len() <= max).then_some(lines)
+    }
+
+    /// Adds the names whose subscription has changed.
+    async fn add_subscriptions(
+        &self,
+        lines: &mut Vec<ListData>,
+        reported: &mut BTreeSet<MailboxName>,
+        pace: &mut Pace,
+    ) {
         for name in self.old.subscribed.symmetric_difference(&self.new.subscribed) {
             pace.worked(2 * self.groups_steps()).await;
             let group =
@@ -91,7 +102,6 @@ impl Differences<'_> {
                 });
             }
         }
-        (lines.len() <= max).then_some(lines)
     }
 
     /// Entries that only the old list has, and those that only the new one has. Both lists are

@@ -30,7 +30,7 @@ pub(super) struct Others {
     rights: watch::Receiver<()>,
     /// Whether it is time to look for those of other processes.
     look: bool,
-    /// The list that was made last, and of which it was made.
+    /// The last list, and the input that it was made from.
     listed: Option<Listed>,
 }
 

@@ -12,7 +12,7 @@ use super::group::{Group, group_of};
 use super::names::Differences;
 use super::others::Others;
 use super::{Notify, overflow};
-use crate::annotations::Known;
+use crate::annotations::ReportedMetadata;
 use crate::enabled::Enabled;
 use crate::heavy::Pace;
 use crate::mailbox_filter::FILTER_STEPS;
@@ -241,7 +241,7 @@ impl Notify {
     }
 
     /// The annotations that were reported to the client.
-    pub(crate) fn annotations(&mut self) -> Option<&mut Known> {
+    pub(crate) fn annotations(&mut self) -> Option<&mut ReportedMetadata> {
         self.annotations.as_deref_mut()
     }
 

@@ -33,7 +33,7 @@ impl Wish {
         let mut wish = Self { groups: Vec::new(), selected: SelectedWish::default(), server_metadata: false };
         let mut has_selected = None;
         for EventGroup { mailboxes, events } in groups {
-            let asked = Asked::of(events)?;
+            let asked = GroupEvents::of(events)?;
             wish.server_metadata |= asked.server_metadata;
             if let Some(filter) = Filter::of(&mailboxes) {
                 wish.groups.push(asked.of_others(filter)?);
@@ -71,7 +71,7 @@ impl Wish {
 
 /// The events of one group.
 #[derive(Default)]
-struct Asked {
+struct GroupEvents {
     items: Option<Vec<FetchItem>>,
     expunge: bool,
     flags: bool,
@@ -81,7 +81,7 @@ struct Asked {
     server_metadata: bool,
 }
 
-impl Asked {
+impl GroupEvents {
     fn of(events: Vec<Event>) -> Result<Self, Reply> {
         let mut asked = Self::default();
         for event in events {

@@ -124,7 +124,7 @@ fn a_url_that_names_nothing_is_named_and_nothing_comes() {
         S: i OK …
         "#,
     );
-    // Without a selected mailbox there is nothing that a URL could be relative to.
+    // Without a selected mailbox, a relative URL has no base.
     server.login().run("C: a APPEND Drafts CATENATE (URL ;UID=1)\nS: a NO [BADURL ;UID=1] …");
 }
 

@@ -60,14 +60,14 @@ fn numbers(set: &str) -> Vec<u32> {
 }
 
 /// A result as a client has it.
-struct Kept {
+struct ClientResult {
     by_uid: bool,
     command: &'static str,
     criteria: &'static str,
     list: Vec<u32>,
 }
 
-impl Kept {
+impl ClientResult {
     fn is_sorted(&self) -> bool {
         self.command.ends_with("SORT")
     }
@@ -104,7 +104,7 @@ impl Kept {
 /// A client that keeps results.
 struct Client {
     wire: Wire,
-    results: Vec<Kept>,
+    results: Vec<ClientResult>,
     exists: u32,
     updates: u32,
 }
@@ -158,7 +158,7 @@ impl Client {
     fn keep(&mut self, result: (bool, &'static str, &'static str)) {
         let ((by_uid, command, criteria), nth) = (result, self.results.len());
         let list = self.fresh(command, criteria);
-        self.results.push(Kept { by_uid, command, criteria, list });
+        self.results.push(ClientResult { by_uid, command, criteria, list });
         self.wire.send(format!("k{nth} {command} RETURN (UPDATE COUNT) {criteria}\r\n").as_bytes());
         self.wire.expect("* ESEARCH …");
         self.wire.skip_to(&format!("k{nth} OK …"));

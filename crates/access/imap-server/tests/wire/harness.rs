@@ -315,7 +315,7 @@ impl Server {
         })
     }
 
-    /// Runs something to its end.
+    /// Runs a future until it is ready.
     pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }
@@ -497,7 +497,7 @@ pub fn search(wire: &mut Wire, keys: &str) -> String {
     }
 }
 
-/// Searches and compares: keys on the left, numbers on the right. Fails with all that is not so.
+/// Searches and compares: keys on the left, numbers on the right. Fails with all differences.
 pub fn searches(wire: &mut Wire, rows: &[(&str, &str)]) {
     let mut wrong = Vec::new();
     for (keys, numbers) in rows {

@@ -109,7 +109,7 @@ fn an_account_that_shares_nothing_is_one_that_does_not_exist() {
     let (there, not_there) = ("Other Users/cy@example.org", "Other Users/xy@example.org");
     cannot_tell(&server(), &format!("{there}/INBOX"), &format!("{not_there}/INBOX"));
     cannot_tell(&server(), there, not_there);
-    // One's own account is none of others, and a user's is not a shared one.
+    // The user's own account is not one of the others, and another user's is not a shared one.
     cannot_tell(&server(), &format!("Other Users/{BO}/INBOX"), &format!("{not_there}/INBOX"));
     cannot_tell(&server(), "Shared/ana@example.org/Open", "Shared/xya@example.org/Open");
 }

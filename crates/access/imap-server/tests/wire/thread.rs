@@ -149,7 +149,7 @@ fn identifiers() {
 #[test]
 fn threads_of_one_subject_are_merged() {
     let same = "REFERENCES UTF-8 ALL";
-    // A reply goes below the message that is none, whatever comes first.
+    // A reply goes below the message that is not a reply, in any order.
     threads(&[(1, "a", "", "Re: x"), (2, "b", "", "x"), (3, "c", "", "Fwd: x")], &[(same, "(2 (1)(3))")]);
     // Two replies, or two messages that are none, get a common parent that no message is.
     threads(&[(1, "a", "", "Re: x"), (2, "b", "", "RE: x")], &[(same, "((1)(2))")]);

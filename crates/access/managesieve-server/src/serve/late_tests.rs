@@ -11,7 +11,7 @@ use super::*;
 
 const LOGIN_WITHIN: Duration = Duration::from_secs(180);
 
-/// A session over a pipe that holds so many octets each way. The greeting was read.
+/// A session over a pipe of this many octets each way. The greeting was read.
 async fn session_over(octets: usize) -> Piped {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let directory = Arc::new(Directory::with_policy(engine, Policy::cheap_for_tests()).unwrap());

@@ -11,7 +11,7 @@ use posthaste_testkit::Piped;
 use super::*;
 use crate::Pop3Options;
 
-/// A session over a pipe that holds so many octets each way. The greeting was read.
+/// A session over a pipe of this many octets each way. The greeting was read.
 async fn session_over(octets: usize) -> Piped {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let store = Store::new(Arc::clone(&engine), StoreOptions::default());

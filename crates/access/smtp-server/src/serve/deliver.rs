@@ -1,10 +1,12 @@
 //! Delivers a complete message to local mailboxes and to the queue, and makes reports about it.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use posthaste_authentication::has_bare_cr;
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
-use posthaste_filter::{Asked, Delivered, Envelope, Form, Refusals, RemoteClient};
+use posthaste_filter::{Delivered, DsnRequest, Envelope, Form, Refusals, RemoteClient};
 use posthaste_mime_summary::is_header_bounded;
 use posthaste_queue::{Envelope as Outgoing, Here, Missed, Notify, Return, Success, TlsWish, To};
 
@@ -18,6 +20,8 @@ use crate::session::{Addressee, Transaction, replies};
 use crate::sink::{RelayOrigin, RelayRefusal};
 use crate::trace;
 use crate::verification::Verified;
+
+const NOT_QUEUED: &str = "the message cannot be queued for recipients that did not get it";
 
 impl Driver {
     /// Once the sink has begun, nothing interrupts it. The client gets the outcome, or, if it has
@@ -37,28 +41,17 @@ impl Driver {
         let account = self.session.account().map(|account| account.name.as_str());
         let envelope = Outgoing { account: account.map(str::to_owned), ..outgoing(&from, &parameters) };
         let (here, mut local, mut outgoing) = parted(envelope, recipients);
-        let refusals = match self.service.role {
-            Role::Lmtp => Refusals::Each,
-            _ if outgoing.to.is_empty() => Refusals::Together,
-            _ => Refusals::Never,
-        };
-        let peer = self.connection.peer();
-        let client = RemoteClient {
-            // A Unix socket has no port.
-            ip: (peer.port() != 0).then(|| peer.ip().to_canonical()),
-            host: client_name.as_deref(),
-            account,
-        };
+        let refusals = self.refusals(&outgoing);
+        let client = RemoteClient { ip: self.remote_address(), host: client_name.as_deref(), account };
         if self.session.account().is_none() {
-            for envelope in [&mut local, &mut outgoing] {
-                return_headers(envelope);
-            }
+            return_headers(&mut local);
+            return_headers(&mut outgoing);
         }
         if is_quarantined {
             report_nothing(&mut outgoing);
         }
         let form = Form { binary: outgoing.binary, smtputf8: outgoing.smtputf8 };
-        let (asked, tls) = (Asked::all(&local), outgoing.tls);
+        let (asked, tls) = (DsnRequest::all(&local), outgoing.tls);
         let envelope = Envelope {
             from: from.as_str(),
             refusals,
@@ -69,14 +62,13 @@ impl Driver {
             client,
             lease_end: None,
         };
-        let mut queued = None;
-        if !outgoing.to.is_empty() {
-            let reply = self.relay(id, &message, &outgoing).await;
-            if reply.is_refusal() {
-                // Nobody has the message yet.
-                return self.session.refused(count, reply);
-            }
-            queued = Some(reply);
+        let queued = match outgoing.to.is_empty() {
+            true => None,
+            false => Some(self.relay(id, &message, &outgoing).await),
+        };
+        if let Some(refusal) = queued.clone().filter(Reply::is_refusal) {
+            // Nobody has the message yet.
+            return self.session.refused(count, refusal);
         }
         let outcomes = self.deliver_here(id, &message, envelope, &here).await;
         let is_delivered = queued.is_some() || outcomes.iter().any(Result::is_ok);
@@ -90,9 +82,7 @@ impl Driver {
             match self.take_over(id, &message, (&sender, is_quarantined), missed).await {
                 Ok(()) => replies.retain(|reply| !reply.is_refusal()),
                 // The client sends it again, to those who have it as well: twice, not never.
-                Err(error) => {
-                    tracing::error!(id, %error, "the message cannot be queued for recipients that did not get it")
-                }
+                Err(error) => tracing::error!(id, %error, "{NOT_QUEUED}"),
             }
         }
         // Reports of success go out once the client will not send the message again.
@@ -101,6 +91,21 @@ impl Driver {
             self.report_success(&message, &sender, reached).await;
         }
         self.session.delivered(replies)
+    }
+
+    /// The client's address; none on a Unix socket, which has no port.
+    fn remote_address(&self) -> Option<IpAddr> {
+        let peer = self.connection.peer();
+        (peer.port() != 0).then(|| peer.ip().to_canonical())
+    }
+
+    /// How a script's refusal reaches the sender.
+    fn refusals(&self, outgoing: &Outgoing) -> Refusals {
+        match self.service.role {
+            Role::Lmtp => Refusals::Each,
+            _ if outgoing.to.is_empty() => Refusals::Together,
+            _ => Refusals::Never,
+        }
     }
 
     /// The message after all checks, or why it is refused. The received part begins behind our own

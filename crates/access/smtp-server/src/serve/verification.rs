@@ -44,7 +44,7 @@ impl Driver {
         let helo = self.session.client_name().to_owned();
         let client = Client { address, helo, from: from.as_str().to_owned() };
         let verified = verifier.verify(&client, &message, trace_len).await.map_err(|busy| {
-            tracing::warn!(id, client = %address, from = from.as_str(), error = %busy, "put off");
+            tracing::warn!(id, client = %address, from = from.as_str(), error = %busy, "deferred: verification is busy");
             replies::unverified()
         })?;
         let posthaste_authentication::Verified { message, verdict, memory } = verified;

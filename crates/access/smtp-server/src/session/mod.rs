@@ -496,7 +496,7 @@ fn is_http(line: &[u8]) -> bool {
     version.starts_with(b"HTTP/") && words.next().is_some_and(|before| before.contains(&b' '))
 }
 
-/// Whether the directory's failure is one of the store's, for logs.
+/// Whether the directory failed because of the store, for logs.
 pub(crate) fn store_failure(error: &ResolveError) -> Option<&StoreError> {
     match error {
         ResolveError::Directory(posthaste_directory::DirectoryError::Store(error)) => Some(error),

@@ -103,11 +103,7 @@ fn delivered(id: &str) -> Reply {
 /// RFC 7372 §3.2, and RFC 7489 §10.3: the policy is the author's.
 pub(crate) fn refused_by_author(author: &str) -> Reply {
     let plain: String = author.chars().filter(char::is_ascii_graphic).take(255).collect();
-    reply(
-        550,
-        (5, 7, 26),
-        format!("Neither SPF nor DKIM passes for {plain}, whose DMARC policy is to reject"),
-    )
+    reply(550, (5, 7, 26), format!("SPF and DKIM do not pass for {plain}, and its DMARC policy is reject"))
 }
 pub(crate) fn queued(id: &str) -> Reply {
     reply(250, (2, 0, 0), format!("Queued, id {id}"))

@@ -2,6 +2,7 @@
 //! sees it at once.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use posthaste_directory::{
     Account, AccountChange, CommandLimits, Format, FormatSettings, Forward, NewAccount,
@@ -177,10 +178,7 @@ async fn remove(opened: &Opened, name: &str, yes: bool) -> Result<()> {
 }
 
 /// An account's mailboxes with their heads.
-async fn mailboxes(
-    opened: &Opened,
-    account: &Account,
-) -> Result<(std::sync::Arc<MailboxList>, Vec<MailboxHead>)> {
+async fn mailboxes(opened: &Opened, account: &Account) -> Result<(Arc<MailboxList>, Vec<MailboxHead>)> {
     let list = opened.store.list(account.id).await?;
     let ids: Vec<_> = list.entries.iter().map(|e| e.id).collect();
     let heads = opened.store.status(&ids).await?;
@@ -232,8 +230,27 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
     let aliases = aliases_of(opened, &account).await?;
     let (list, heads) = mailboxes(opened, &account).await?;
     let certificates = credentials::certificates(&opened.directory, name).await?;
-    if json {
-        let boxes = list.entries.iter().zip(&heads).map(|(e, h)| json!({"name": e.name.as_str(),
+    let shown = Shown { account, aliases, list, heads, certificates };
+    match json {
+        true => shown.print_json(),
+        false => shown.print_text(opened.delivery.options().format),
+    }
+    Ok(())
+}
+
+/// What `account show` prints.
+struct Shown {
+    account: Account,
+    aliases: Vec<String>,
+    list: Arc<MailboxList>,
+    heads: Vec<MailboxHead>,
+    certificates: Vec<String>,
+}
+
+impl Shown {
+    fn print_json(&self) {
+        let Self { account, aliases, list, heads, certificates } = self;
+        let boxes = list.entries.iter().zip(heads).map(|(e, h)| json!({"name": e.name.as_str(),
             "id": e.id.to_string(), "messages": h.counts.messages, "unseen": h.counts.unseen, "bytes": h.counts.octets()}));
         println!(
             "{}",
@@ -243,51 +260,58 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
                    "aliases": aliases, "forward": account.forward, "referral": account.referral, "mailbox_referrals": account.mailbox_referrals, "sets_quotas": account.sets_quotas, "certificates": certificates,
                    "mailboxes": boxes.collect::<Vec<_>>()})
         );
-        return Ok(());
     }
-    println!("name     {}", account.name);
-    println!("id       {}", account.id);
-    let shared = if account.shared { ", shared" } else { "" };
-    println!("state    {}{shared}", if account.disabled { "disabled" } else { "enabled" });
-    println!("quota    {}", account.quota_bytes.map_or("none".into(), |q| bytesize::ByteSize(q).to_string()));
-    println!("messages {}", account.quota_messages.map_or("no limit".into(), |q| format!("at most {q}")));
-    let limits = account.command_limits;
-    for (name, limit) in [("process", limits.process), ("save", limits.save)] {
-        if let Some(limit) = limit {
-            let limit = if limit == 0 { "no limit".to_owned() } else { format!("at most {limit} messages") };
-            println!("{name:<8} {limit} in one IMAP command");
+
+    /// `default` is for accounts without a setting of their own.
+    fn print_text(&self, default: FormatSettings) {
+        let Self { account, aliases, list, heads, certificates } = self;
+        println!("name     {}", account.name);
+        println!("id       {}", account.id);
+        let shared = if account.shared { ", shared" } else { "" };
+        println!("state    {}{shared}", if account.disabled { "disabled" } else { "enabled" });
+        println!(
+            "quota    {}",
+            account.quota_bytes.map_or("none".into(), |q| bytesize::ByteSize(q).to_string())
+        );
+        println!("messages {}", account.quota_messages.map_or("no limit".into(), |q| format!("at most {q}")));
+        let limits = account.command_limits;
+        for (name, limit) in [("process", limits.process), ("save", limits.save)] {
+            if let Some(limit) = limit {
+                let limit =
+                    if limit == 0 { "no limit".to_owned() } else { format!("at most {limit} messages") };
+                println!("{name:<8} {limit} in one IMAP command");
+            }
+        }
+        if let Some(most) = account.quota_mailboxes {
+            println!("mailboxes at most {most}");
+        }
+        let FormatSettings { format, keep_original } = account.stored_as(default);
+        let original = if keep_original { ", with the rich original" } else { "" };
+        let whose = if account.format.is_none() { " (the server's)" } else { "" };
+        println!("format   {}{original}{whose}", json!(format).as_str().unwrap_or_default());
+        println!("aliases  {}", if aliases.is_empty() { "none".into() } else { aliases.join(", ") });
+        if let Some(forward) = &account.forward {
+            let copy = if forward.keep { "a copy stays" } else { "no copy stays" };
+            println!("forward  {} ({copy})", forward.to.join(", "));
+        }
+        if let Some(referral) = &account.referral {
+            println!("referral {}", referral::words(referral));
+        }
+        for referral in &account.mailbox_referrals {
+            println!("elsewhere {}", mailbox_referral::words(referral));
+        }
+        if account.sets_quotas {
+            println!("sets     the quotas of its domain by IMAP");
+        }
+        for certificate in certificates {
+            println!("certificate {certificate}");
+        }
+        for (entry, head) in list.entries.iter().zip(heads) {
+            let size = bytesize::ByteSize(head.counts.octets());
+            println!(
+                "mailbox  {:<40} {:>9} messages {:>9} unseen {size:>12}",
+                entry.name, head.counts.messages, head.counts.unseen
+            );
         }
     }
-    if let Some(most) = account.quota_mailboxes {
-        println!("mailboxes at most {most}");
-    }
-    let FormatSettings { format, keep_original } = account.stored_as(opened.delivery.options().format);
-    let original = if keep_original { ", with the rich original" } else { "" };
-    let whose = if account.format.is_none() { " (the server's)" } else { "" };
-    println!("format   {}{original}{whose}", json!(format).as_str().unwrap_or_default());
-    println!("aliases  {}", if aliases.is_empty() { "none".into() } else { aliases.join(", ") });
-    if let Some(forward) = &account.forward {
-        let copy = if forward.keep { "a copy stays" } else { "no copy stays" };
-        println!("forward  {} ({copy})", forward.to.join(", "));
-    }
-    if let Some(referral) = &account.referral {
-        println!("referral {}", referral::words(referral));
-    }
-    for referral in &account.mailbox_referrals {
-        println!("elsewhere {}", mailbox_referral::words(referral));
-    }
-    if account.sets_quotas {
-        println!("sets     the quotas of its domain by IMAP");
-    }
-    for certificate in &certificates {
-        println!("certificate {certificate}");
-    }
-    for (entry, head) in list.entries.iter().zip(&heads) {
-        let size = bytesize::ByteSize(head.counts.octets());
-        println!(
-            "mailbox  {:<40} {:>9} messages {:>9} unseen {size:>12}",
-            entry.name, head.counts.messages, head.counts.unseen
-        );
-    }
-    Ok(())
 }

@@ -62,7 +62,7 @@ pub struct Run {
 
 /// `backup/account/<name>`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taken {
+pub struct AccountRecord {
     /// The account's id.
     pub id: String,
     /// Unix milliseconds; 0 if no run copied it whole.
@@ -73,7 +73,7 @@ pub struct Taken {
     pub run: Option<u64>,
 }
 
-impl Taken {
+impl AccountRecord {
     /// The last run that it was part of copied it whole.
     pub fn is_whole(&self) -> bool {
         self.run.is_none_or(|run| run == self.taken)
@@ -184,7 +184,7 @@ pub async fn last_whole_run(engine: &dyn Engine) -> Result<Option<WholeRun>> {
 }
 
 /// The record of an account in a backup; `None` for one that no run took.
-pub async fn taken(engine: &dyn Engine, account: &str) -> Result<Option<Taken>> {
+pub async fn taken(engine: &dyn Engine, account: &str) -> Result<Option<AccountRecord>> {
     let name = taken_name(account);
     match engine.directory_entry(&name).await? {
         Some(record) => parse(&name, &record.value).map(Some),
@@ -237,10 +237,20 @@ struct Job<'o> {
     lacks: Option<StoreError>,
 }
 
+/// What a run copied, and what it found.
+#[derive(Default)]
+struct Copied {
+    /// The accounts of which nothing is left out.
+    whole_accounts: Vec<Account>,
+    damaged: Vec<String>,
+    /// Differences from the store.
+    faults: Vec<String>,
+}
+
 impl Job<'_> {
     async fn run(&self, config: &Config) -> Result<()> {
         let named: Vec<String> = self.options.account.iter().map(|name| full_name(name, config)).collect();
-        let whole = named.is_empty();
+        let whole = self.is_of_all();
         let accounts = self.ends.accounts(&named).await?;
         let total = self.ends.messages(&accounts).await?;
         let of_all = last_whole_run(&*self.ends.to).await?;
@@ -258,26 +268,8 @@ impl Job<'_> {
             of_all.marked = true;
             write(&*self.ends.to, WHOLE, &of_all).await?;
         }
-        self.ends.copy_records("secret/").await?;
-        self.ends.copy_records("domain/").await?;
-        self.ends.mirror_records("dkim/").await?;
-        if whole {
-            self.ends.mirror_records("group/").await?;
-            // A backup is one state, so accounts that were removed from the store are removed.
-            self.ends.drop_records("group/").await?;
-            self.ends.drop_records("dkim/").await?;
-        }
-        let (mut whole_accounts, mut damaged, mut faults) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..self.looks {
-            (whole_accounts, damaged) = self.copy(&accounts, total).await?;
-            faults = self.compare(&whole_accounts, total, &mut damaged).await?;
-            if whole {
-                self.queue(&mut damaged, &mut faults).await?;
-            }
-            if faults.is_empty() {
-                break;
-            }
-        }
+        self.copy_settings().await?;
+        let Copied { whole_accounts, mut damaged, faults } = self.copy_until_equal(&accounts, total).await?;
         damaged.extend(self.lacks.iter().map(|why| {
             format!(
                 "damaged: the store: {why}. Mail that was acknowledged last may be missing from this backup"
@@ -286,7 +278,7 @@ impl Job<'_> {
         if faults.is_empty() && self.lacks.is_none() {
             for account in &whole_accounts {
                 let id = account.id.to_string();
-                let taken = Taken { id, taken: self.begun, run: Some(self.begun) };
+                let taken = AccountRecord { id, taken: self.begun, run: Some(self.begun) };
                 write(&*self.ends.to, &taken_name(&account.name), &taken).await?;
             }
         }
@@ -302,6 +294,41 @@ impl Job<'_> {
         if whole { self.name_removed(&accounts).await } else { Ok(()) }
     }
 
+    /// Whether all accounts of the store are copied.
+    fn is_of_all(&self) -> bool {
+        self.options.account.is_empty()
+    }
+
+    /// Copies the records of the directory beside the accounts.
+    async fn copy_settings(&self) -> Result<()> {
+        self.ends.copy_records("secret/").await?;
+        self.ends.copy_records("domain/").await?;
+        self.ends.mirror_records("dkim/").await?;
+        if self.is_of_all() {
+            self.ends.mirror_records("group/").await?;
+            // A backup is one state, so accounts that were removed from the store are removed.
+            self.ends.drop_records("group/").await?;
+            self.ends.drop_records("dkim/").await?;
+        }
+        Ok(())
+    }
+
+    /// Copies and compares, again while the store changes meanwhile, up to a limit.
+    async fn copy_until_equal(&self, accounts: &[Account], total: u64) -> Result<Copied> {
+        let mut copied = Copied::default();
+        for _ in 0..self.looks {
+            (copied.whole_accounts, copied.damaged) = self.copy(accounts, total).await?;
+            copied.faults = self.compare(&copied.whole_accounts, total, &mut copied.damaged).await?;
+            if self.is_of_all() {
+                self.queue(&mut copied.damaged, &mut copied.faults).await?;
+            }
+            if copied.faults.is_empty() {
+                break;
+            }
+        }
+        Ok(copied)
+    }
+
     /// Notes which accounts this run copies, before it does. It changes nothing of those that it
     /// leaves out.
     async fn mark(&self, accounts: &[Account]) -> Result<()> {
@@ -312,7 +339,7 @@ impl Job<'_> {
             let known = taken(&*self.ends.to, &account.name).await?;
             let (id, taken) =
                 known.map_or_else(|| (account.id.to_string(), 0), |known| (known.id, known.taken));
-            let marked = Taken { id, taken, run: Some(self.begun) };
+            let marked = AccountRecord { id, taken, run: Some(self.begun) };
             write(&*self.ends.to, &taken_name(&account.name), &marked).await?;
         }
         Ok(())

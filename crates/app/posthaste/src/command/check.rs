@@ -64,7 +64,7 @@ pub async fn run(config: Config, options: Check) -> Result<()> {
 fn embedded(config: &Config, flag: &str) -> Result<LmdbEngine> {
     if config.engine != "embedded" {
         return Err(Failure::Usage(format!(
-            "{flag} is for the embedded engine: on a cluster the sweep does what it is for"
+            "{flag} is for the embedded engine. On a cluster, the sweep does this work"
         )));
     }
     if !config.data.join("format").is_file() {

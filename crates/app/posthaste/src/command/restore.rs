@@ -135,7 +135,7 @@ fn is_damage(error: &Failure) -> bool {
 }
 
 /// An account of the backup on its way into the store.
-struct Wanted {
+struct AccountToRestore {
     account: Account,
     /// Its name in the store.
     name: String,
@@ -201,7 +201,7 @@ impl Job {
         account: Account,
         name: String,
         damaged: &mut Vec<String>,
-    ) -> Result<Option<Wanted>> {
+    ) -> Result<Option<AccountToRestore>> {
         let taken = taken(&*self.ends.from, &account.name).await?;
         let instant = taken.map_or(0, |taken| taken.run.unwrap_or(taken.taken));
         let source = format!("{}@{instant}", account.id);
@@ -224,7 +224,7 @@ impl Job {
                     damaged.extend(chosen.left_out);
                     return Ok(None);
                 }
-                Ok(Some(Wanted { account, name, source, chosen: Some(chosen), visible: true }))
+                Ok(Some(AccountToRestore { account, name, source, chosen: Some(chosen), visible: true }))
             }
             (Some(_), _) => Err(Failure::Usage(format!(
                 "account {name} is in the store, and restore overwrites nothing: restore it under another name with \
@@ -234,14 +234,14 @@ impl Job {
             (None, chosen) => {
                 // An account that was restored and then removed comes back as if it never was here.
                 let chosen = chosen.filter(|chosen| !chosen.done);
-                Ok(Some(Wanted { account, name, source, chosen, visible: false }))
+                Ok(Some(AccountToRestore { account, name, source, chosen, visible: false }))
             }
         }
     }
 
     /// Restores accounts. Returns the mail that the backup cannot read: one damaged message is no
     /// reason to leave out everybody else.
-    async fn restore(&self, wanted: &[Wanted], backup: &Path) -> Result<Vec<String>> {
+    async fn restore(&self, wanted: &[AccountToRestore], backup: &Path) -> Result<Vec<String>> {
         let accounts: Vec<Account> = wanted.iter().map(|wanted| wanted.account.clone()).collect();
         let total = self.ends.messages(&accounts).await?;
         self.ends.copy_records("secret/").await?;
@@ -313,7 +313,7 @@ impl Job {
 
     /// Restores an account. Returns the messages that the backup cannot read, a line for each
     /// mailbox.
-    async fn restore_account(&self, wanted: &Wanted, bar: &ProgressBar) -> Result<Vec<String>> {
+    async fn restore_account(&self, wanted: &AccountToRestore, bar: &ProgressBar) -> Result<Vec<String>> {
         let mut underway = self.begin(wanted).await?;
         if !wanted.visible {
             self.bring(wanted, &mut underway, bar).await?;
@@ -328,7 +328,12 @@ impl Job {
 
     /// Brings an account's mail, compares it, and makes the account visible. Messages that the
     /// backup cannot read are left out and noted: there is no other place to copy them from.
-    async fn bring(&self, wanted: &Wanted, underway: &mut Underway, bar: &ProgressBar) -> Result<()> {
+    async fn bring(
+        &self,
+        wanted: &AccountToRestore,
+        underway: &mut Underway,
+        bar: &ProgressBar,
+    ) -> Result<()> {
         let account = Id::parse(&underway.account).map(AccountId);
         let account = account.ok_or_else(|| Failure::Incomplete("the id of a restore is damaged".into()))?;
         let places = self.places(wanted.account.id, account, underway).await?;
@@ -361,7 +366,7 @@ impl Job {
     }
 
     /// Names the certificates that another account has by now.
-    async fn name_certificates(&self, wanted: &Wanted) -> Result<()> {
+    async fn name_certificates(&self, wanted: &AccountToRestore) -> Result<()> {
         let Ends { here, there, .. } = &self.ends;
         let (listed, has) =
             (here.certificates(&wanted.account.name).await?, there.certificates(&wanted.name).await?);
@@ -384,7 +389,7 @@ impl Job {
     }
 
     /// Chooses the account's id and notes it, unless that was done.
-    async fn begin(&self, wanted: &Wanted) -> Result<Underway> {
+    async fn begin(&self, wanted: &AccountToRestore) -> Result<Underway> {
         if let Some(chosen) = &wanted.chosen {
             if chosen.source == wanted.source {
                 let keeps = chosen.uid_validity.is_none();

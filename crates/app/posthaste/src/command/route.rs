@@ -148,7 +148,7 @@ impl Ways<'_> {
                 Ok(Target::Account(recipient)) => {
                     let what = account(&recipient, site);
                     push(match postmaster {
-                        Some(postmaster) => format!("stands for {postmaster}, which {what}"),
+                        Some(postmaster) => format!("means {postmaster}, which {what}"),
                         None => what,
                     });
                     let forward = recipient.account.forward.map(|forward| forward.to).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use posthaste_directory::{TokenCheck, normal_domain};
 use posthaste_mail_model::Secret;
 use posthaste_tokens::algorithm::Algorithm;
-use posthaste_tokens::claims::Wanted;
+use posthaste_tokens::claims::RequiredClaims;
 use posthaste_tokens::http::{Http, Url};
 use posthaste_tokens::introspection::Introspection;
 use posthaste_tokens::keys::{KeySource, KeyStore, READ_AGAIN_AFTER};
@@ -72,7 +72,7 @@ impl Oauth {
         } else {
             return Ok(None);
         };
-        let wanted = Wanted {
+        let wanted = RequiredClaims {
             issuer: self.issuer.clone(),
             audiences: self.audience.clone(),
             scope: self.scope.clone(),

@@ -7,17 +7,15 @@ fn accounts_come_back_beside_an_import_maintenance_and_another_restore() {
     if skips_cluster(EMBEDDED) {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    let server = lived_in(dir.path());
-    let target = dir.path().join("backup");
-    let target = target.to_str().unwrap();
-    done(&server.command(&["backup", target], ""));
-    let before = served(Path::new(target));
+    let (dir, server) = lived();
+    let target = path_in(&dir, "backup");
+    done(&server.command(&["backup", &target], ""));
+    let before = served(Path::new(&target));
     // The server's maintenance removes all that the account had.
     done(&server.command(&["account", "remove", ANA, "--yes"], ""));
-    let mbox = dir.path().join("mail.mbox");
-    let import = ["import", mbox.to_str().unwrap(), "--account", BEN, "--mailbox", "Later"];
-    let restore = ["restore", target, "--keep-uidvalidity", "--account", ANA];
+    let mbox = path_in(&dir, "mail.mbox");
+    let import = import(&mbox, BEN, "Later");
+    let restore = ["restore", &target, "--keep-uidvalidity", "--account", ANA];
     let aside = [&restore[..], &["--as", "old@example.org"]].concat();
     let running = [&import[..], &restore, &aside].map(|args| on_store_of(&server, args).spawn().unwrap());
     let [imported, restored, aside] = running.map(|child| done(&child.wait_with_output().unwrap()));

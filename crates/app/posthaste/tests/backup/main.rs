@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use posthaste_testkit::{Mbox, Server, ServerBuilder, engine_of, skips_cluster};
+use tempfile::TempDir;
 
 use seen::{PASSWORD, count, deliver_until, login, seen, serials};
 
@@ -66,6 +67,35 @@ fn lived_in(dir: &Path) -> Server {
         assert!(client.imap(command).unwrap().last().unwrap().starts_with("t OK"), "{command}");
     }
     server
+}
+
+/// A server as [`lived_in`], in a directory of its own.
+fn lived() -> (TempDir, Server) {
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    (dir, server)
+}
+
+fn path_in(dir: &TempDir, name: &str) -> String {
+    dir.path().join(name).to_str().unwrap().to_owned()
+}
+
+/// The command that imports mail once more, into one mailbox.
+fn import<'a>(mbox: &'a str, account: &'a str, mailbox: &'a str) -> [&'a str; 6] {
+    ["import", mbox, "--account", account, "--mailbox", mailbox]
+}
+
+/// `account show` lists this mailbox with all imported messages.
+fn has_all(shown: &str, mailbox: &str) {
+    let messages = format!("{COUNT} messages");
+    assert!(shown.lines().any(|line| line.contains(mailbox) && line.contains(&messages)), "{shown}");
+}
+
+/// A run that leaves ana out, with this reason.
+fn leaves_out_ana(output: &Output, why: &str) {
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains(&format!("left out: {ANA}: ")) && said.contains(why), "{said}");
 }
 
 fn done(output: &Output) -> String {
@@ -263,7 +293,7 @@ fn a_backup_and_a_restore_that_are_killed_are_run_again() {
     let server = lived_in(dir.path());
     let (target, data) = (dir.path().join("backup"), dir.path().join("restored"));
     let (target_text, data_text) = (target.to_str().unwrap(), data.to_str().unwrap());
-    // Each run is killed a little later than the one before, until one comes to its end.
+    // Each run is killed a little later than the one before, until one finishes.
     let killed = |command: &mut Command, after: Duration| {
         let mut child = command.spawn().unwrap();
         std::thread::sleep(after);

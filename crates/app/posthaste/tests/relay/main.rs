@@ -223,7 +223,7 @@ fn nobody_but_users_relays() {
     assert!(client.ask("RCPT TO:<nobody@a.test>").unwrap().starts_with("550 5.1.1"));
 }
 
-/// Where the other host stops, in the order in which it comes to these places.
+/// The steps at which the other host stops, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Connected,
@@ -247,7 +247,7 @@ struct Host {
     got: mpsc::Receiver<Vec<u8>>,
 }
 
-/// Serves connections one after the other. The first that comes to the step stops there.
+/// Serves connections one after the other. The first one that reaches the step stops there.
 fn host(step: Step) -> Host {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

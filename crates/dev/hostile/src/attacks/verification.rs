@@ -1,5 +1,5 @@
 //! Mail from an unknown host, which is verified. Signatures name as many fields as a header holds,
-//! and headers have as many. Other headers are nothing but fields.
+//! and headers have as many. Other headers have empty fields alone.
 
 use std::io::Write;
 use std::net::TcpStream;

@@ -77,7 +77,7 @@ impl Sight {
     }
 }
 
-/// A number for all that is seen in a mailbox.
+/// A hash of everything that is seen in a mailbox.
 pub(super) fn fingerprint(held: &ModelMailbox) -> u64 {
     let mut hasher = DefaultHasher::new();
     format!("{:?} {:?}", held.head, held.expunged).hash(&mut hasher);

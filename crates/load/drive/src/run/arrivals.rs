@@ -9,7 +9,7 @@ use posthaste_load_workload::Random;
 use super::failure::Failure;
 use super::open_loop::{Lane, Outgoing};
 use super::options::SendBy;
-use super::recorder::{ARRIVAL, ROUTED};
+use super::recorder::{ARRIVAL, ROUTED, Recorder};
 use super::shared::Shared;
 
 /// Who mail from outside is from.
@@ -53,13 +53,12 @@ pub async fn arrive(shared: &Shared, lane: &Lane, number: usize, lanes: usize) {
         };
         let sent = lane.send(shared, target, message).await;
         let now = Instant::now();
-        if let (Some(ledger), Ok(_)) = (ledger, &sent) {
-            ledger.added(account, serial);
-        }
-        if let (Some(ledger), Err(Failure::Mail(error))) = (ledger, &sent)
-            && error.is_refusal()
-        {
-            ledger.not_added(account, serial);
+        match (ledger, &sent) {
+            (Some(ledger), Ok(_)) => ledger.added(account, serial),
+            (Some(ledger), Err(Failure::Mail(error))) if error.is_refusal() => {
+                ledger.not_added(account, serial)
+            }
+            _ => {}
         }
         lane.with(|r| {
             let tally = r.transactions.get_mut(row).filter(|_| shared.phase.counts(now));
@@ -73,16 +72,19 @@ pub async fn arrive(shared: &Shared, lane: &Lane, number: usize, lanes: usize) {
                 _ => {}
             }
             if let Err(failure) = &sent {
-                let at_s = shared.phase.seconds(now);
-                r.second(at_s).errors += 1;
-                r.error(failure.kind(), || ErrorSample {
-                    at_s,
-                    user: address.clone(),
-                    transaction: "(arrival)".into(),
-                    what: failure.to_string(),
-                    transcript: String::new(),
-                });
+                note_failure(r, shared.phase.seconds(now), &address, failure);
             }
         });
     }
+}
+
+fn note_failure(recorder: &mut Recorder, at_s: f64, address: &str, failure: &Failure) {
+    recorder.second(at_s).errors += 1;
+    recorder.error(failure.kind(), || ErrorSample {
+        at_s,
+        user: address.to_owned(),
+        transaction: "(arrival)".into(),
+        what: failure.to_string(),
+        transcript: String::new(),
+    });
 }

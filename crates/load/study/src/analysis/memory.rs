@@ -7,7 +7,7 @@ use super::points::{Points, figure, plot};
 /// How much slower than with the most memory a server may be up to the knee.
 const KNEE_FACTOR: f64 = 1.2;
 
-/// The least memory with which a server (and with all that is more) is about as fast as with the
+/// The least memory at which, and above which, a server is about as fast as with the
 /// most.
 fn knee(times: &Curve) -> Option<String> {
     let (most, best) = *times.points.last()?;

@@ -4,6 +4,7 @@
 //! there, and the study continues. Ctrl-C ends the current point and then the study; the measured
 //! points are kept.
 
+mod player;
 mod point;
 mod processors;
 mod put_back;
@@ -72,32 +73,7 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
         }
     }
     let mut caveats = plan.caveats.clone();
-    caveats.push(match options.server_cpus {
-        None => format!(
-            "servers and generator share the {} processors of one machine: throughput is what both together reach",
-            machine.cpus
-        ),
-        Some(cpus) => format!(
-            "servers have {cpus} of the machine's {} processors, and the generator has the others; CPU in percent is of \
-             the server's own",
-            machine.cpus
-        ),
-    });
-    if plan.stages.iter().any(|stage| stage.memory_mb.is_some()) {
-        caveats.push(
-            "memory is the limit of each server's control group, the system's cache of its files included; the caches of \
-             files are emptied before each start"
-                .into(),
-        );
-    }
-    match study.length {
-        Length::Full => {}
-        Length::Quick => caveats
-            .push("quick: fewer points, smaller messages and shorter windows than the study defines".into()),
-        Length::Shortest => {
-            caveats.push("shortest: this shows that the study works, and measures nothing".into())
-        }
-    }
+    caveats.extend(conditions(study, options, &plan, machine.cpus));
     if work.interrupted {
         caveats.push("interrupted: points are missing".into());
     }
@@ -117,6 +93,35 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
         points,
         caveats,
     })
+}
+
+/// The conditions of the measurement that a reader of the figures must know.
+fn conditions(study: &Study, options: &Options, plan: &Plan, cpus: u32) -> Vec<String> {
+    let mut caveats = vec![match options.server_cpus {
+        None => format!(
+            "servers and generator share the {cpus} processors of one machine: throughput is what both together reach"
+        ),
+        Some(of_servers) => format!(
+            "servers have {of_servers} of the machine's {cpus} processors, and the generator has the others; CPU in percent \
+             is of the server's own"
+        ),
+    }];
+    if plan.stages.iter().any(|stage| stage.memory_mb.is_some()) {
+        caveats.push(
+            "memory is the limit of each server's control group, the system's cache of its files included; the caches of \
+             files are emptied before each start"
+                .into(),
+        );
+    }
+    match study.length {
+        Length::Full => {}
+        Length::Quick => caveats
+            .push("quick: fewer points, smaller messages and shorter windows than the study defines".into()),
+        Length::Shortest => {
+            caveats.push("shortest: this shows that the study works, and measures nothing".into())
+        }
+    }
+    caveats
 }
 
 impl Work<'_> {

@@ -9,7 +9,7 @@ use posthaste_load_drive::run::{ClusterOptions, Outside, Pools, RunOptions, Send
 use posthaste_load_measure::{self as measure, WatchTarget};
 use posthaste_load_results::{HotFunction, Offered, RunResult, StudyPoint};
 use posthaste_load_text::quantity::show_duration;
-use posthaste_load_workload::{Protocol, Think};
+use posthaste_load_workload::{Protocol, Think, Workload};
 
 use super::processors::of_its_own;
 use super::work::Work;
@@ -136,6 +136,35 @@ impl Work<'_> {
         Ok(result)
     }
 
+    /// The settings of a point that a report shows.
+    fn settings(
+        &self,
+        point: &PlannedPoint,
+        workload: &Workload,
+        send: Option<&SendBy>,
+    ) -> BTreeMap<String, String> {
+        let mut settings: BTreeMap<String, String> =
+            point.at.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
+        let population = &self.plan.populations[point.population];
+        let times = &self.study.times;
+        for (name, value) in [
+            ("accounts", population.accounts.clone()),
+            ("messages in each", population.wish.messages().to_string()),
+            ("ramp", show_duration(times.ramp)),
+            ("warmup", show_duration(times.warmup)),
+            ("measure", show_duration(times.measure)),
+            ("tls", workload.tls.to_string()),
+        ] {
+            settings.insert(name.to_owned(), value);
+        }
+        match send {
+            Some(SendBy::Mail(target)) => settings.insert("mail by".into(), format!("{:?}", target.scheme)),
+            Some(SendBy::Append) => settings.insert("mail by".into(), "append".into()),
+            None => None,
+        };
+        settings
+    }
+
     pub(super) fn run_options(
         &self,
         which: &Which,
@@ -165,27 +194,10 @@ impl Work<'_> {
             None => Some(SendBy::Append),
         };
         let times = &self.study.times;
-        let mut settings: BTreeMap<String, String> =
-            point.at.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
-        let population = &self.plan.populations[point.population];
-        for (name, value) in [
-            ("accounts", population.accounts.clone()),
-            ("messages in each", population.wish.messages().to_string()),
-            ("ramp", show_duration(times.ramp)),
-            ("warmup", show_duration(times.warmup)),
-            ("measure", show_duration(times.measure)),
-            ("tls", workload.tls.to_string()),
-        ] {
-            settings.insert(name.to_owned(), value);
-        }
+        let mut settings = self.settings(point, &workload, send.as_ref());
         if let Some(cpus) = self.cpus(which, stage) {
             settings.insert("server's processors".into(), cpus.to_string());
         }
-        match &send {
-            Some(SendBy::Mail(target)) => settings.insert("mail by".into(), format!("{:?}", target.scheme)),
-            Some(SendBy::Append) => settings.insert("mail by".into(), "append".into()),
-            None => None,
-        };
         let server = match (workload.protocol, workload.tls) {
             (Protocol::Imap, true) => instance.imaps.clone(),
             (Protocol::Imap, false) => instance.imap.clone(),

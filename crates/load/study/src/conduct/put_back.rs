@@ -12,19 +12,11 @@ use std::path::{Path, PathBuf};
 use posthaste_load_drive::{Accounts, interrupt};
 use posthaste_load_results::ServerFacts;
 
+use super::player::Player;
 use super::point::StudyPosition;
 use super::work::Work;
 use crate::plan::Stage;
 use crate::server::{Which, output};
-
-/// A server that takes part.
-struct Player<'a> {
-    which: &'a Which,
-    folder: PathBuf,
-    facts: Option<ServerFacts>,
-    /// Why nothing of it can be measured.
-    failed: Option<String>,
-}
 
 impl Player<'_> {
     /// A server that already runs is measured as it is.
@@ -47,14 +39,8 @@ impl Player<'_> {
 /// points.
 pub(super) fn one_at_a_time(work: &mut Work) -> Result<Vec<ServerFacts>, String> {
     let accounts = work.accounts()?;
-    let options = work.options;
     let plan = work.plan;
-    let mut players: Vec<Player> = options
-        .servers
-        .iter()
-        .enumerate()
-        .map(|(n, which)| Player { which, folder: work.folder(n, which), facts: None, failed: None })
-        .collect();
+    let mut players = Player::all(work);
     for player in &mut players {
         work.interrupted |= interrupt::happened();
         if work.interrupted {
@@ -87,9 +73,7 @@ pub(super) fn one_at_a_time(work: &mut Work) -> Result<Vec<ServerFacts>, String>
         }
         work.clear(&player.folder);
         work.clear(&player.filled());
-        let why = player.failed.unwrap_or_default();
-        let name = player.which.name().into();
-        player.facts.unwrap_or(ServerFacts { name, version: why, ..ServerFacts::default() })
+        player.into_facts()
     });
     Ok(finished.collect())
 }

@@ -4,24 +4,14 @@
 //! machines; servers that take turns within seconds get the same one. The server that begins
 //! changes from round to round, so that no server always follows the same one.
 
-use std::path::PathBuf;
-
 use posthaste_load_drive::{Accounts, interrupt};
 use posthaste_load_results::ServerFacts;
 
+use super::player::Player;
 use super::point::StudyPosition;
 use super::work::Work;
 use crate::plan::Stage;
-use crate::server::{Instance, Which};
-
-/// A server that takes part.
-struct Player<'a> {
-    which: &'a Which,
-    folder: PathBuf,
-    facts: Option<ServerFacts>,
-    /// Why nothing of it can be measured.
-    failed: Option<String>,
-}
+use crate::server::Instance;
 
 /// Measures all points on all servers, in turn.
 ///
@@ -30,13 +20,7 @@ struct Player<'a> {
 /// points.
 pub(super) fn side_by_side(work: &mut Work) -> Result<Vec<ServerFacts>, String> {
     let accounts = work.accounts()?;
-    let options = work.options;
-    let mut players: Vec<Player> = options
-        .servers
-        .iter()
-        .enumerate()
-        .map(|(n, which)| Player { which, folder: work.folder(n, which), facts: None, failed: None })
-        .collect();
+    let mut players = Player::all(work);
     let plan = work.plan;
     for stage in &plan.stages {
         let instances: Vec<Option<Instance>> =
@@ -52,9 +36,7 @@ pub(super) fn side_by_side(work: &mut Work) -> Result<Vec<ServerFacts>, String> 
         .into_iter()
         .map(|player| {
             work.clear(&player.folder);
-            let why = player.failed.unwrap_or_default();
-            let name = player.which.name().into();
-            player.facts.unwrap_or(ServerFacts { name, version: why, ..ServerFacts::default() })
+            player.into_facts()
         })
         .collect())
 }

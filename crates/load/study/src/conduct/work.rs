@@ -37,6 +37,24 @@ pub struct Options {
     pub live: bool,
 }
 
+impl Options {
+    /// Measures these servers with one thread, and shows no progress.
+    pub fn new(servers: Vec<Which>, folder: PathBuf) -> Self {
+        Self {
+            servers,
+            folder,
+            keep: false,
+            posthaste: None,
+            server_cpus: None,
+            agent_token: None,
+            command: Vec::new(),
+            threads: 1,
+            seed: 1,
+            live: false,
+        }
+    }
+}
+
 /// A study under way.
 pub(super) struct Work<'a> {
     pub(super) study: &'a Study,

@@ -81,7 +81,7 @@ pub(super) async fn is_there(
     Err(StoreError::Busy)
 }
 
-/// A commit that changes nothing but the mod-sequence.
+/// A commit that changes the mod-sequence alone.
 async fn fence(
     engine: &dyn Engine,
     mailbox: MailboxId,

@@ -15,7 +15,7 @@ const START_LEN: u64 = 16 * 1024;
 /// The kind of file, by its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Looks {
-    /// Nothing in it, or nothing but empty lines.
+    /// It is empty, or has empty lines alone.
     Empty,
     /// It begins with a `From ` line.
     Mbox,

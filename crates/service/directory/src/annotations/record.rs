@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// Names of which some are the same in another spelling.
+    /// Names, some of them the same in another spelling.
     fn name() -> impl Strategy<Value = String> {
         prop_oneof!["/private/[a-cA-C]{1,2}", "/shared/[!-~]{0,300}"]
     }

@@ -11,7 +11,7 @@ use super::keepers::{mailbox_of, name_of, of_owner, parse, print, remove_all};
 use super::{Keeping, scan, uid_of};
 use crate::error::Result;
 
-/// Which accounts keep values of which mailboxes.
+/// The accounts that keep values, for each mailbox.
 type Keepers = BTreeMap<MailboxId, Vec<AccountId>>;
 
 async fn keepers(engine: &dyn Engine, owner: AccountId) -> Result<Keepers> {

@@ -12,7 +12,7 @@ use posthaste_queue::{EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay,
 use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
 use posthaste_testkit::FaultyDirectory;
 
-use crate::{Asked, Delivered, Envelope, Filter, Form, Refusals, RemoteClient, Undelivered};
+use crate::{Delivered, DsnRequest, Envelope, Filter, Form, Refusals, RemoteClient, Undelivered};
 
 mod copies;
 mod groups;
@@ -57,14 +57,14 @@ impl World {
 
     /// Delivers a message from `bo@b.test` to an address here.
     async fn deliver(&self, message: &'static [u8], form: Form, to: &str) -> Delivered {
-        self.deliver_asked(message, (form, Asked::default()), to).await
+        self.deliver_asked(message, (form, DsnRequest::default()), to).await
     }
 
     /// The same for a sender who wants this to be reported.
     async fn deliver_asked(
         &self,
         message: &'static [u8],
-        (form, asked): (Form, Asked<'_>),
+        (form, asked): (Form, DsnRequest<'_>),
         to: &str,
     ) -> Delivered {
         let target = self.filter.target(to).await.unwrap();
@@ -205,7 +205,7 @@ async fn what_the_sender_asked_for_goes_with_what_is_sent_on() {
     world.use_script("redirect \"z@c.test\";").await;
     let (envid, orcpt) = (EnvelopeId::parse("id"), OriginalRecipient::parse("rfc822;q@c.test"));
     let notify = Notify::parse("SUCCESS,DELAY");
-    let asked = Asked { ret: Some(Return::Full), envid: envid.as_ref(), notify, orcpt: orcpt.as_ref() };
+    let asked = DsnRequest { ret: Some(Return::Full), envid: envid.as_ref(), notify, orcpt: orcpt.as_ref() };
     for (to, count) in [("fo@example.org", 1), (ANA, 1), ("alias@example.org", 2), ("list@example.org", 2)] {
         world.deliver_asked(MESSAGE, (Form::default(), asked), to).await.unwrap();
         let items = world.queued().await;
@@ -224,11 +224,11 @@ async fn what_the_sender_asked_for_goes_with_what_is_sent_on() {
     }
     // Refusals are reports, too.
     world.use_script("require \"reject\"; reject \"no\";").await;
-    let never = Asked { notify: Some(Notify::NEVER), ..asked };
+    let never = DsnRequest { notify: Some(Notify::NEVER), ..asked };
     // What is refused is no success, whether a report is made or not.
     assert_eq!(world.deliver_asked(MESSAGE, (Form::default(), never), ANA).await.unwrap(), None);
     assert_eq!((world.queued().await.len(), world.inbox().await), (0, 0));
-    let failure = Asked { notify: Notify::parse("FAILURE"), ..asked };
+    let failure = DsnRequest { notify: Notify::parse("FAILURE"), ..asked };
     assert_eq!(world.deliver_asked(MESSAGE, (Form::default(), failure), ANA).await.unwrap(), None);
     let report = world.queue.message(&world.queued().await[0]).await.unwrap();
     let report = String::from_utf8(report.to_vec()).unwrap();

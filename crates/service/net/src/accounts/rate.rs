@@ -35,7 +35,7 @@ impl Rate {
         if self.count == 0 { empty_at } else { empty_at.max(now).saturating_add(self.cost(amount)) }
     }
 
-    /// How long until the bucket holds no more than it may. `None` if that is so now.
+    /// How long until the bucket is below its limit; `None` if it is now.
     pub fn wait(self, empty_at: u64, now: u64) -> Option<Duration> {
         let over = empty_at.saturating_sub(now.saturating_add(self.period));
         (self.count > 0 && over > 0).then(|| Duration::from_nanos(over))
@@ -52,7 +52,7 @@ impl Rate {
 pub(super) struct Bucket(AtomicU64);
 
 impl Bucket {
-    /// Pours, and says how long to wait until the bucket holds no more than it may.
+    /// Pours, and returns how long to wait until the bucket is below its limit.
     pub fn pour(&self, rate: Rate, amount: u64, now: u64) -> Option<Duration> {
         if rate.count == 0 {
             return None;

@@ -39,7 +39,7 @@ pub enum ClientCertificates {
     Required(PathBuf),
 }
 
-/// How handshakes are done, whichever certificate is shown.
+/// How handshakes are done, with any certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
     /// The least version.

@@ -398,7 +398,7 @@ impl Item {
         self.recipients.iter_mut().filter(is_unwanted).for_each(Recipient::reported);
     }
 
-    /// Whether reports are owed, or nothing but reports is left to do.
+    /// Whether reports are owed, or only reports are left to do.
     pub(crate) fn has_only_reports(&self) -> bool {
         !self.owed.is_empty() || self.is_done()
     }

@@ -94,7 +94,7 @@ struct StoreState {
 /// Why a node stops to send.
 enum Ended {
     /// The runner stops.
-    Asked,
+    StopRequested,
     /// Another node may send now.
     LeaseLost,
 }
@@ -163,7 +163,7 @@ impl Runner {
         });
         loop {
             let wait = match self.run_once(lease.as_mut(), stop.as_mut()).await {
-                Ok(Ended::Asked) => break,
+                Ok(Ended::StopRequested) => break,
                 Ok(Ended::LeaseLost) => {
                     tracing::warn!("another server now sends the mail of the queue");
                     continue;
@@ -192,7 +192,7 @@ impl Runner {
         if let Some(lease) = &mut lease
             && !self.obtain(lease, stop.as_mut()).await
         {
-            return Ok(Ended::Asked);
+            return Ok(Ended::StopRequested);
         }
         let mut visits = JoinSet::new();
         // Beside all else: a long queue in a slow store takes longer to read than a lease lasts.
@@ -227,7 +227,7 @@ impl Runner {
                 self.clear_forgotten(visits);
             }
             tokio::select! {
-                () = stop.as_mut() => return Ok(Ended::Asked),
+                () = stop.as_mut() => return Ok(Ended::StopRequested),
                 () = self.sleep_until_due() => {}
                 () = self.changed.notified() => {}
                 arrived = self.queue().arrived() => self.put(arrived, &mut seen.front),

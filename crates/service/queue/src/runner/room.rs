@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Messages of up to so many KiB have a part of the memory of their own, which large ones to slow
 /// hosts cannot take.
 const SMALL_KIB: u32 = 256;
-/// That part: one in so many.
+/// The share of that part: one in this many.
 const SMALL_SHARE: u32 = 8;
 
 /// The memory, counted in KiB.
@@ -36,7 +36,7 @@ impl Room {
         (Arc::clone(if kib <= SMALL_KIB { &self.small } else { &self.large }), kib)
     }
 
-    /// Takes memory for a message of so many octets, if there is any.
+    /// Takes memory for a message of this many octets, if it is free.
     pub fn try_take(&self, size: u64) -> Option<OwnedSemaphorePermit> {
         let (part, kib) = self.of(size);
         part.try_acquire_many_owned(kib).ok()

@@ -52,12 +52,12 @@ impl Transactions {
 }
 
 /// An item that a visit has taken.
-struct Taken<'r> {
+struct ClaimedItem<'r> {
     runner: &'r Runner,
     id: ItemId,
 }
 
-impl Drop for Taken<'_> {
+impl Drop for ClaimedItem<'_> {
     fn drop(&mut self) {
         self.runner.schedule.lock().give_back(self.id);
     }
@@ -113,7 +113,7 @@ impl Runner {
                 break;
             }
             let taken = self.schedule.lock().take_next(destination, self.now());
-            let Some(taken) = taken.map(|id| Taken { runner: self, id }) else { break };
+            let Some(taken) = taken.map(|id| ClaimedItem { runner: self, id }) else { break };
             let line = self.send(taken.id, &mut *channel).await?;
             match line {
                 Line::Unused => continue,
@@ -144,8 +144,8 @@ impl Runner {
     }
 
     /// Takes an item until the answer is dropped, unless another visit has it.
-    fn take(&self, id: ItemId) -> Option<Taken<'_>> {
-        self.schedule.lock().take(id).then_some(Taken { runner: self, id })
+    fn take(&self, id: ItemId) -> Option<ClaimedItem<'_>> {
+        self.schedule.lock().take(id).then_some(ClaimedItem { runner: self, id })
     }
 
     /// An item as it is in the queue; `None` if it left it, or cannot be read.

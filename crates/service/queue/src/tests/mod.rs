@@ -171,7 +171,7 @@ impl World {
         Self::with_folders_of(None).await
     }
 
-    /// A folder may have so many messages.
+    /// A folder may have this many messages.
     async fn with_folders_of(messages_max: Option<u32>) -> Self {
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
         let options = StoreOptions { folder_messages_max: messages_max, ..StoreOptions::default() };

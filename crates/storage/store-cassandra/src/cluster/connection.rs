@@ -186,7 +186,7 @@ impl Connection {
         tokio::time::sleep(Duration::from_millis(self.ids.random() % most.max(1))).await;
     }
 
-    /// Sends a request of so many statements until it is answered, some times at most.
+    /// Sends a request of this many statements until it is answered, up to a limit of attempts.
     async fn repeatedly<T, F>(&self, statements: usize, mut act: impl FnMut() -> F) -> Result<T>
     where
         F: Future<Output = std::result::Result<T, ExecutionError>>,

@@ -52,7 +52,7 @@ pub struct Options {
     /// written again, if a sweep came between. The deletion of a body alone relies on clocks: they
     /// must differ by less than half of this.
     pub sweep_after: Duration,
-    /// A sweep begins at most this often, on whichever node. It reads all keys.
+    /// The least time between two sweeps of all nodes together. A sweep reads all keys.
     pub sweep_every: Duration,
     /// The node that sweeps has the right to for this long, and renews it; whole seconds, at least
     /// one. After it has died another takes over. Far above what one piece of a sweep takes.

@@ -174,7 +174,7 @@ fn tls(
     Ok(Some(Tls { ca, client }))
 }
 
-/// Undoes percent-encoding; `None` if it is none, or not UTF-8.
+/// Undoes percent-encoding; `None` if it is wrong, or not UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -21,7 +21,7 @@ async fn read(connection: &Connection, keyspace: &str, name: &str) -> Result<Opt
     connection.value(&format!("SELECT value FROM {keyspace}.setting WHERE name = '{name}'")).await
 }
 
-/// Names and values are our own words, ids and places, none of which can hold a quote.
+/// Names and values are our own words, ids and places. None of them can hold a quote.
 async fn write(connection: &Connection, keyspace: &str, name: &str, value: &str) -> Result<()> {
     connection
         .define(&format!("INSERT INTO {keyspace}.setting (name, value) VALUES ('{name}', '{value}')"))

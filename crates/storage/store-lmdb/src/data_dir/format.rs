@@ -130,7 +130,7 @@ pub(crate) fn lock(dir: &Path, file: &File, access: Access) -> Result<()> {
     }
 }
 
-/// Refuses a store of which the index or the packs are missing.
+/// Refuses a store whose index or packs are missing.
 pub(crate) fn require_parts(dir: &Path) -> Result<()> {
     let missing = |what: &str, then: &str| {
         StoreError::Corrupt(format!("{}: {what} is missing though the store was made. {then}", dir.display()))

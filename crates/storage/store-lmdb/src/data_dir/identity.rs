@@ -38,7 +38,7 @@ fn ids(packs: &Path) -> Result<impl Iterator<Item = Id>> {
     }))
 }
 
-/// Refuses a store of which no pack has the id, though others are there.
+/// Refuses a store if packs are there and none has its id.
 pub(crate) fn require(dir: &Path, id: Id) -> Result<()> {
     let mut other = None;
     for found in ids(&dir.join("packs"))? {

@@ -41,7 +41,7 @@ pub enum LockError {
     },
 }
 
-/// For so many milliseconds, another process may still be making the store of a locked directory.
+/// How long, in milliseconds, another process may take to make the store of a locked directory.
 /// It has the lock until the names are synced. More would keep an administrator waiting who starts
 /// a second server after somebody removed the lock file.
 const MAKING: u64 = 1_000;

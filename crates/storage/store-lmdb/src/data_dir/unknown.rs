@@ -10,7 +10,7 @@ use crate::data_dir::format::REMEDY;
 use crate::log::{number_of, path_of};
 use crate::shared::Shared;
 
-/// Refuses packs that the index does not know, and an index of which no pack is there.
+/// Refuses packs that the index does not know, and an index without any of its packs.
 pub(crate) fn refuse_foreign_packs(shared: &Shared) -> Result<()> {
     let unavailable = |e| StoreError::Unavailable(format!("{}: {e}", shared.packs.display()));
     // The files first: one that is seen here with records was in the index before.

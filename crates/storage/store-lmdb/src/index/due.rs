@@ -1,4 +1,4 @@
-//! The table `due`: mailboxes of which the log wants a checkpoint.
+//! The table `due`: mailboxes that need a checkpoint record in the log.
 //!
 //! Key: mailbox (16). Value: nothing.
 

@@ -237,7 +237,7 @@ pub(crate) fn put_list(index: &Index, txn: &mut Writing, list: &MailboxList) -> 
     apply(index, txn, &commit)
 }
 
-/// Gives mailboxes of an account new UIDVALIDITYs, none of which was given before.
+/// Gives mailboxes of an account new UIDVALIDITYs that were never used before.
 pub(crate) fn renew_uid_validity(
     index: &Index,
     txn: &mut Writing,

@@ -33,7 +33,7 @@ fn require_readable(path: &Path) -> Result<()> {
     }
 }
 
-/// Takes the room for `readers` slots in the index of `dir`. `Full` if there is none. Where the
+/// Allocates `readers` slots in the lock file of `dir`. `Full` if the disk is full. Where the
 /// file system cannot, it does nothing. A file that the disk cannot read is refused, and so is a
 /// link in its place: LMDB would write where the link leads.
 pub(crate) fn allocate(dir: &Path, readers: u32) -> Result<()> {
@@ -67,7 +67,7 @@ pub(crate) fn allocate(dir: &Path, readers: u32) -> Result<()> {
         }
         // A directory that may not be written is LMDB's to refuse.
         Err(e) if e.kind() != ErrorKind::Unsupported => {
-            tracing::debug!(path = %path.display(), error = %e, "room for the lock file was not taken");
+            tracing::debug!(path = %path.display(), error = %e, "the lock file could not be allocated");
             Ok(())
         }
         _ => Ok(()),

@@ -146,7 +146,7 @@ impl Index {
     /// format 5 or older.
     pub(crate) fn passes(&self, txn: &RoTxn) -> Result<Passes> {
         let Some(value) = self.main.get(txn, &PASSES_KEY).indexed()? else { return Ok(Passes::default()) };
-        Passes::from_value(value).ok_or_else(damaged("what the log holds of lists and directory"))
+        Passes::from_value(value).ok_or_else(damaged("the record of the checkpoint passes in the log"))
     }
 
     /// Sets it.

@@ -58,7 +58,7 @@ impl<'e> Writing<'e> {
         self.demand
     }
 
-    /// Counts records with so many bytes of keys and values.
+    /// Counts records with this many bytes of keys and values.
     fn count(&mut self, records: usize, bytes: usize) {
         self.demand += records as u64 * BESIDE_RECORD + bytes as u64;
     }

@@ -32,7 +32,7 @@ pub(crate) struct Checkpoint {
     pub(crate) messages: Vec<(Row, BodyId, i64)>,
 }
 
-/// Begins a content: all but the messages, of which as many must follow as the head counts.
+/// Begins a content: all but the messages. As many must follow as the head counts.
 pub(crate) fn begin(
     upto: u64,
     forgotten: ModSeq,

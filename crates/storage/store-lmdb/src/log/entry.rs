@@ -93,7 +93,7 @@ pub(crate) fn mailbox_from(content: &[u8]) -> Option<LoggedMailbox> {
 }
 
 impl LoggedMailbox {
-    /// The changes as rows of which only UID, flags and mod-sequence count.
+    /// The changes as rows. Only UID, flags and mod-sequence are valid in them.
     pub(crate) fn changed_rows(&self) -> Option<Vec<Row>> {
         let mut rows = Vec::new();
         for (flags, modseq, set) in &self.changed {

@@ -242,7 +242,7 @@ pub(crate) fn form_from(bytes: &[u8], number: u32, store: Id) -> Option<Form> {
         .find(|form| bytes.starts_with(&pack_header(number, *form, store)))
 }
 
-/// The store of which these bytes are the head of pack `number`.
+/// The id of the store, from the head of its pack `number`.
 pub(crate) fn store_of_head(bytes: &[u8; PACK_HEADER], number: u32) -> Option<Id> {
     let store = Id::from_bytes(*bytes[16..].first_chunk()?);
     form_from(bytes, number, store).map(|_| store)

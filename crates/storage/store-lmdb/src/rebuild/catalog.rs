@@ -28,7 +28,7 @@ impl Entry {
         self.found.header.seq
     }
 
-    /// Whether both are the same record, of which maintenance made a copy.
+    /// Whether both are the same record: maintenance copies records.
     pub(crate) fn is_copy_of(&self, other: &Self) -> bool {
         self.found.header.is_copy_of(&other.found.header)
     }

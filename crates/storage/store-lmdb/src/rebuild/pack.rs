@@ -1,4 +1,4 @@
-//! A pack of which a rebuild uses the records.
+//! A pack whose records a rebuild uses.
 
 use std::sync::Arc;
 

@@ -183,7 +183,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Looks at the record of one sequence number, of which there may be copies.
+    /// Looks at the record of one sequence number, and at its copies.
     fn look_at(&mut self, same: &[Entry]) {
         let Some(entry) = self.chosen(same) else { return };
         for copy in same.iter().filter(|other| other.is_copy_of(&entry)) {
@@ -212,7 +212,7 @@ impl<'a> Replay<'a> {
         pack.content(&entry.found)
     }
 
-    /// Redoes the record of one sequence number, of which there may be copies.
+    /// Redoes the record of one sequence number, from any of its copies.
     fn one(&mut self, txn: &mut Writing, same: &[Entry], scratch: &mut Scratch) -> Result<()> {
         let Some(entry) = self.choose(same) else { return Ok(()) };
         self.next_seq = self.next_seq.max(entry.seq() + 1);

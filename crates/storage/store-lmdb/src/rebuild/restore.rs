@@ -1,4 +1,4 @@
-//! Puts the mailboxes of which the log has a checkpoint into the new index.
+//! Puts mailboxes into the new index from their checkpoint records.
 
 use posthaste_mail_model::MailboxId;
 use posthaste_store::Result;

@@ -1,4 +1,4 @@
-//! Puts the tables of which the log has checkpoints by range into the new index.
+//! Puts tables into the new index from the checkpoint records of their ranges.
 
 use posthaste_mail_model::{AccountId, MailboxId, ModSeq};
 use posthaste_store::{DirectoryEntry, ListCommit, MailboxList, Result};

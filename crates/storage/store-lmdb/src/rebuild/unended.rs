@@ -1,4 +1,4 @@
-//! Packs of which no index says where they end, and the bodies that they end with.
+//! Packs whose end no index knows, and their last bodies.
 //!
 //! A batch has its bodies before its commits. So bodies at the end of a pack belong to a batch that
 //! a crash cut off, or maintenance moved them there.
@@ -35,7 +35,7 @@ impl LastBodies {
     }
 }
 
-/// The bodies with which packs end of which no old index says where they do.
+/// The last bodies of the packs whose end no old index knows.
 #[derive(Default)]
 pub(super) struct Unended {
     /// Bodies of the last pack that something was written to.

@@ -94,7 +94,7 @@ fn filling_order(count: usize, longest: usize) -> impl Iterator<Item = usize> {
 
 /// One transaction under way.
 pub(crate) struct Apply<'a, 'e> {
-    /// For bodies of which summaries are made again.
+    /// For bodies whose summaries are made again.
     pub(crate) shared: &'a Shared,
     pub(crate) index: &'a Index,
     pub(crate) txn: Writing<'e>,

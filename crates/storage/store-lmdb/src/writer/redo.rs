@@ -263,7 +263,7 @@ pub(crate) struct Tail<'a, 't, 'e> {
     seq: u64,
 }
 
-/// Where redoing a tail came to.
+/// Where the redo of a tail ended.
 pub(crate) struct TailEnd {
     /// Bytes below this are in the index.
     pub(crate) end: u64,

@@ -57,7 +57,7 @@ pub(super) struct Published {
 }
 
 impl MailboxState {
-    /// The state of a mailbox of which nothing was read yet.
+    /// The state of a mailbox before its first read.
     pub fn new(context: Arc<Context>, id: MailboxId) -> Self {
         Self {
             id,

@@ -70,7 +70,7 @@ impl Store {
         &self.shared.context.engine
     }
 
-    /// The mailboxes of which messages came or went.
+    /// The mailboxes whose messages changed.
     pub fn changed(&self) -> &Arc<ChangedMailboxes> {
         &self.context().changed
     }

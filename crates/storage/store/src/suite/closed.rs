@@ -22,7 +22,7 @@ use crate::row::Row;
 use crate::store::Store;
 use crate::view::View;
 
-/// An engine that notes of which mailboxes rows were read.
+/// An engine that notes the mailboxes whose rows were read.
 struct Counted {
     inner: Arc<dyn Engine>,
     /// Each call of `load` and `changes_since`.

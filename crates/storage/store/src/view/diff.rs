@@ -136,7 +136,7 @@ impl<'v> Cursor<'v> {
         }
     }
 
-    /// Goes on at the first of `chunks`, or in the next group where there is none.
+    /// Continues at the first of `chunks`, or in the next group if there is none.
     fn go_on_at(&mut self, chunks: &'v [Chunk]) {
         (self.chunks, self.row, self.group_rows) = (chunks, 0, 0);
         self.enter_group();

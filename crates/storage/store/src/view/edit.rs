@@ -115,7 +115,7 @@ impl Pending<'_> {
         }
     }
 
-    /// Drops the changes below this UID, of which no message exists.
+    /// Drops the changes below this UID, where no message exists.
     fn skip_to(&mut self, uid: u32) {
         if uid > 0 {
             self.done_to(uid - 1);

@@ -121,7 +121,7 @@ impl<T> Node<T> {
 }
 
 impl Chunk {
-    /// A chunk of rows, of which there is at least one.
+    /// A chunk of rows, at least one.
     pub fn of(rows: &[Row]) -> Self {
         let last_uid = rows.last().map_or(0, |r| r.uid().value());
         Self { item: Arc::from(rows), totals: Totals::of(rows), start: 0, last_uid }
@@ -129,7 +129,7 @@ impl Chunk {
 }
 
 impl Group {
-    /// A group of chunks, of which there is at least one.
+    /// A group of chunks, at least one.
     pub fn of(mut chunks: Vec<Chunk>) -> Self {
         let totals = number(&mut chunks);
         let last_uid = chunks.last().map_or(0, |c| c.last_uid);

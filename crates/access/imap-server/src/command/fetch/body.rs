@@ -44,7 +44,7 @@ enum StepValue {
 }
 
 /// Where a step has to look for its data.
-enum Place {
+enum DataSource {
     AtHand,
     Nothing,
     Raw(Range<u64>),
@@ -123,75 +123,75 @@ async fn find_all(
     summary: &SummaryRef<'_>,
     pace: &mut Pace,
 ) -> Result<Vec<StepValue>, Failure> {
-    let places: Vec<Place> = plan.steps.iter().map(|step| place(step, summary)).collect();
+    let sources: Vec<DataSource> = plan.steps.iter().map(|step| source_of(step, summary)).collect();
     if reader.is_large() {
-        let held = places.iter().filter_map(|place| match place {
-            Place::Encoded(range, _) | Place::Header(range) => Some(range.clone()),
+        let held = sources.iter().filter_map(|source| match source {
+            DataSource::Encoded(range, _) | DataSource::Header(range) => Some(range.clone()),
             _ => None,
         });
         reader.pay(held.collect()).await?;
     }
-    let mut found = Vec::with_capacity(places.len());
-    for (step, place) in plan.steps.iter().zip(places) {
-        found.push(find(step, place, reader, pace).await?);
+    let mut found = Vec::with_capacity(sources.len());
+    for (step, source) in plan.steps.iter().zip(sources) {
+        found.push(find(step, source, reader, pace).await?);
     }
     Ok(found)
 }
 
-fn place(step: &Step, summary: &SummaryRef<'_>) -> Place {
+fn source_of(step: &Step, summary: &SummaryRef<'_>) -> DataSource {
     if !line::step_needs_body(step, summary) {
-        return Place::AtHand;
+        return DataSource::AtHand;
     }
     match step {
         Step::Fields(fields) | Step::NestedFields(fields) => {
             let header = summary.locate(&fields.path, Section::Header);
-            header.map_or(Place::Nothing, |header| Place::Header(span(header.span)))
+            header.map_or(DataSource::Nothing, |header| DataSource::Header(span(header.span)))
         }
         Step::Bytes(bytes) => {
             let located = summary.locate(&bytes.path, bytes.section);
-            located.map_or(Place::Nothing, |located| Place::Raw(span(located.span)))
+            located.map_or(DataSource::Nothing, |located| DataSource::Raw(span(located.span)))
         }
         Step::Decoded(bytes) | Step::DecodedSize(bytes) => of_part(bytes, summary),
-        _ => Place::AtHand,
+        _ => DataSource::AtHand,
     }
 }
 
-fn of_part(bytes: &plan::Bytes, summary: &SummaryRef<'_>) -> Place {
-    let Some(located) = summary.locate(&bytes.path, Section::Body) else { return Place::Nothing };
+fn of_part(bytes: &plan::Bytes, summary: &SummaryRef<'_>) -> DataSource {
+    let Some(located) = summary.locate(&bytes.path, Section::Body) else { return DataSource::Nothing };
     // A multipart has no encoding of its own (RFC 2045 §6.4).
     match located.encoding.is_identity() || located.kind == Kind::Multipart {
-        true => Place::Raw(span(located.span)),
-        false => Place::Encoded(span(located.span), located.encoding),
+        true => DataSource::Raw(span(located.span)),
+        false => DataSource::Encoded(span(located.span), located.encoding),
     }
 }
 
 async fn find(
     step: &Step,
-    place: Place,
+    source: DataSource,
     reader: &mut Reader<'_>,
     pace: &mut Pace,
 ) -> Result<StepValue, Failure> {
-    Ok(match (step, place) {
-        (_, Place::AtHand) => StepValue::AtHand,
+    Ok(match (step, source) {
+        (_, DataSource::AtHand) => StepValue::AtHand,
         // RFC 3516 §4.3 has no NIL here; a missing part has no bytes.
-        (Step::DecodedSize(_), Place::Nothing) => StepValue::Number(0),
-        (_, Place::Nothing) => StepValue::Nothing,
-        (_, Place::Header(range)) => {
+        (Step::DecodedSize(_), DataSource::Nothing) => StepValue::Number(0),
+        (_, DataSource::Nothing) => StepValue::Nothing,
+        (_, DataSource::Header(range)) => {
             reader.header(&range).await?;
             StepValue::Fields(range)
         }
-        (Step::DecodedSize(_), Place::Raw(range)) => StepValue::Number(range.end - range.start),
-        (Step::DecodedSize(_), Place::Encoded(range, encoding)) => {
+        (Step::DecodedSize(_), DataSource::Raw(range)) => StepValue::Number(range.end - range.start),
+        (Step::DecodedSize(_), DataSource::Encoded(range, encoding)) => {
             StepValue::Number(reader.decoded(&range, encoding, pace).await?.len() as u64)
         }
-        (Step::Bytes(bytes) | Step::Decoded(bytes), Place::Raw(whole)) => {
+        (Step::Bytes(bytes) | Step::Decoded(bytes), DataSource::Raw(whole)) => {
             let part = cut(whole.end - whole.start, bytes.partial);
             let range = whole.start + part.start..whole.start + part.end;
             let first = reader.first(&range).await?;
             let has_nul = matches!(step, Step::Decoded(_)) && reader.has_nul(&range, pace).await?;
             StepValue::Raw { range, first, has_nul }
         }
-        (Step::Decoded(bytes), Place::Encoded(range, encoding)) => {
+        (Step::Decoded(bytes), DataSource::Encoded(range, encoding)) => {
             let part = reader.decoded(&range, encoding, pace).await?;
             let cut = cut(part.len() as u64, bytes.partial);
             StepValue::Decoded { part, cut }

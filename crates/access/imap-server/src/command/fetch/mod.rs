@@ -59,18 +59,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
         return Err(Reply::bad("Enable QRESYNC first").into());
     }
     modifiers.changed_since = modifiers.changed_since.map(since_modseq);
-    // RFC 9051 §6.4.9. UIDFETCH has the UID before the items (RFC 9586 §3.3).
-    if numbering == Numbering::Uid && !ctx.enabled.uid_only && !items.contains(&FetchItem::Uid) {
-        items.insert(0, FetchItem::Uid);
-    }
-    if modifiers.changed_since.is_some() && !items.contains(&FetchItem::ModSeq) {
-        // RFC 7162 §3.1.4.1
-        items.push(FetchItem::ModSeq);
-    }
-    if items.contains(&FetchItem::ModSeq) {
-        // RFC 7162 §3.1
-        ctx.enable_condstore();
-    }
+    add_implied(ctx, &mut items, numbering, &modifiers);
     if modifiers.vanished {
         // RFC 7162 §3.2.6. The grammar refuses it, too.
         let (MessageSet::Uid(uids), Some(since)) = (&set, modifiers.changed_since) else {
@@ -78,22 +67,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
         };
         vanished(ctx, uids, since).await?;
     }
-    let mut seqs = match (modifiers.partial, &set) {
-        (Some(page), MessageSet::Uid(uids)) => ctx.selected.page_of_uids(uids, page),
-        _ => ctx.selected.seqs(&set)?,
-    };
-    if let Some(since) = modifiers.changed_since {
-        seqs = match modifiers.partial {
-            // RFC 9394 §3.3. The page is cut first: only its own rows are looked at.
-            Some(_) => sync::changed_among(&ctx.selected.announced, &seqs, since),
-            None => seqs.intersection(&ctx.selected.announced.changed_since(since)),
-        };
-    }
-    if let (Some(limit), Some(page)) = (ctx.message_limit().process(), modifiers.partial) {
-        // RFC 9738 §3.1: a page is refused before anything is done.
-        let (first, last) = page.places();
-        MessageLimit::refuse(limit, u64::from(last - first) + 1, None)?;
-    }
+    let mut seqs = selected_messages(ctx, &set, &modifiers)?;
     ctx.limit_seqs(&mut seqs);
     // RFC 4314 §4: without the right, \Seen stays as it is.
     let may_set_seen = !ctx.selected.read_only && ctx.selected.rights.contains(Rights::SEEN);
@@ -123,17 +97,63 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     if !unreadable.is_empty() {
         return Ok(cannot_be_read(&unreadable));
     }
-    let asked = seqs.count() as u32;
+    let requested = seqs.count() as u32;
     if expunged > 0 && numbering == Numbering::Seq {
         // RFC 2180 §4.1.2: OK as long as one of them is there; the code says the rest
         // (RFC 5530 §3). A UID that does not exist is no error (RFC 9051 §6.4.9), and its EXPUNGE
         // is reported next.
-        return Ok(match expunged < asked {
+        return Ok(match expunged < requested {
             true => Reply::ok("Some of the messages were expunged").with(Code::ExpungeIssued),
             false => Reply::no(Code::ExpungeIssued, "All of the messages were expunged"),
         });
     }
     Ok(Reply::ok(""))
+}
+
+/// Adds the items that follow from the form of the command and from its modifiers.
+fn add_implied(
+    ctx: &mut Ctx<'_>,
+    items: &mut Vec<FetchItem>,
+    numbering: Numbering,
+    modifiers: &FetchModifiers,
+) {
+    // RFC 9051 §6.4.9. UIDFETCH has the UID before the items (RFC 9586 §3.3).
+    if numbering == Numbering::Uid && !ctx.enabled.uid_only && !items.contains(&FetchItem::Uid) {
+        items.insert(0, FetchItem::Uid);
+    }
+    if modifiers.changed_since.is_some() && !items.contains(&FetchItem::ModSeq) {
+        // RFC 7162 §3.1.4.1
+        items.push(FetchItem::ModSeq);
+    }
+    if items.contains(&FetchItem::ModSeq) {
+        // RFC 7162 §3.1
+        ctx.enable_condstore();
+    }
+}
+
+/// The messages of the set, after PARTIAL and CHANGEDSINCE.
+fn selected_messages(
+    ctx: &Ctx<'_>,
+    set: &MessageSet,
+    modifiers: &FetchModifiers,
+) -> Result<NumSet<SeqNum>, Failure> {
+    let mut seqs = match (modifiers.partial, set) {
+        (Some(page), MessageSet::Uid(uids)) => ctx.selected.page_of_uids(uids, page),
+        _ => ctx.selected.seqs(set)?,
+    };
+    if let Some(since) = modifiers.changed_since {
+        seqs = match modifiers.partial {
+            // RFC 9394 §3.3. The page is cut first: only its own rows are looked at.
+            Some(_) => sync::changed_among(&ctx.selected.announced, &seqs, since),
+            None => seqs.intersection(&ctx.selected.announced.changed_since(since)),
+        };
+    }
+    if let (Some(limit), Some(page)) = (ctx.message_limit().process(), modifiers.partial) {
+        // RFC 9738 §3.1: a page is refused before anything is done.
+        let (first, last) = page.places();
+        MessageLimit::refuse(limit, u64::from(last - first) + 1, None)?;
+    }
+    Ok(seqs)
 }
 
 /// FETCH of new messages for a client that is notified of them (RFC 5465 §5.2). Sets no `\\Seen`.

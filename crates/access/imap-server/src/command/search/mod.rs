@@ -36,7 +36,7 @@ pub(super) use self::scores::NUMBERS_PER_RELIEF;
 use self::scores::Scores;
 use super::gather::Source;
 use crate::annotate::{self, reader_of};
-use crate::contexts::open::{self, Asked};
+use crate::contexts::open::{self, RequestedContext};
 use crate::contexts::update::Searcher;
 use crate::heavy::Pace;
 use crate::progress::{Progress, Reports};
@@ -54,7 +54,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> R
     let by_annotations = annotations(ctx, &mut args.key).await?;
     fuzzy::check_relevancy(args.returns.is_some_and(|r| r.relevancy), &args.key)?;
     limit::apply(ctx, &mut args.key)?;
-    let asked = Asked::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
+    let asked = RequestedContext::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
     let by_modseq = names_modseq(&args.key);
     let saving = args.returns.is_some_and(|r| r.save);
     // A page can be found without the rest only if nothing else of the result is wanted.
@@ -76,7 +76,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> R
         true => Some(scores::scores(ctx, tag, &args.key, &found).await?),
         false => None,
     };
-    let wanted = Wanted { numbering, returns, by_modseq, is_page: page.is_some() };
+    let wanted = EsearchItems { numbering, returns, by_modseq, is_page: page.is_some() };
     esearch(ctx, tag, wanted, scores, &found).await?;
     if let Some(asked) = asked {
         if by_annotations {
@@ -210,7 +210,7 @@ pub(super) async fn plain(
 
 /// The items of an ESEARCH response.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct EsearchItems {
     pub(super) numbering: Numbering,
     pub(super) returns: SearchReturn,
     /// Whether the search named a mod-sequence: then the response has one, too (RFC 7162 §3.1.10).
@@ -233,7 +233,7 @@ pub(super) struct Answer {
 async fn esearch(
     ctx: &mut Ctx<'_>,
     tag: &Tag,
-    wanted: Wanted,
+    wanted: EsearchItems,
     scores: Option<Scores>,
     found: &NumSet<SeqNum>,
 ) -> Result<(), Failure> {
@@ -255,8 +255,8 @@ async fn esearch(
 }
 
 /// The response to a search, and the result that it saves.
-pub(super) fn answer(selected: &Selected, tag: &Tag, wanted: Wanted, found: &NumSet<SeqNum>) -> Answer {
-    let Wanted { numbering, mut returns, by_modseq, .. } = wanted;
+pub(super) fn answer(selected: &Selected, tag: &Tag, wanted: EsearchItems, found: &NumSet<SeqNum>) -> Answer {
+    let EsearchItems { numbering, mut returns, by_modseq, .. } = wanted;
     let view = &selected.announced;
     let mut saved = None;
     let ends = |low: bool, high: bool| {

@@ -15,7 +15,7 @@ use posthaste_mail_model::{NumSet, SeqNum};
 
 use self::forest::{Forest, NODE_STEPS, NONE, Parents};
 use self::references::{Message, link, merge_subjects};
-use super::gather::{Gathered, Source, Wanted, dates, gather};
+use super::gather::{Gathered, KeysWanted, Source, dates, gather};
 use super::search;
 use crate::heavy::Pace;
 use crate::keys::{Direction, Order, TextKey, without_key};
@@ -84,7 +84,7 @@ async fn threads(
 ) -> Result<(Gathered, Forest), Failure> {
     let texts = if algorithm == ThreadAlgorithm::Refs { Vec::new() } else { vec![TextKey::Subject] };
     let links = algorithm != ThreadAlgorithm::OrderedSubject;
-    let wanted = Wanted { sent: true, texts, links };
+    let wanted = KeysWanted { sent: true, texts, links };
     let gathered = gather(source, found, &wanted, pace).await?;
     let ordered = by_date(&dates(&gathered, source.selected, pace).await, pace).await;
     let subjects = gathered.table.text(TextKey::Subject);

@@ -200,44 +200,10 @@ pub(super) async fn merge_subjects(
     pace: &mut Pace,
 ) {
     let count = messages.len();
-    let message = |node: u32| messages.get(node as usize);
-    let is_reply = |node: u32| message(node).is_some_and(|message| message.link.is_reply);
+    let is_reply = |node: u32| messages.get(node as usize).is_some_and(|message| message.link.is_reply);
     let is_dummy = |node: u32| node as usize >= count;
-    // The threads, each with its subject: that of its first message.
-    let mut threads = Vec::new();
-    let mut is_seen = vec![false; parents.dummies];
-    for node in ordered {
-        let parent = parents.of.get(*node as usize).copied().unwrap_or(NONE);
-        if pace.note(NODE_STEPS) {
-            pace.rest().await;
-        }
-        let root = match is_seen.get_mut((parent as usize).wrapping_sub(count)) {
-            Some(seen) if *seen => continue,
-            Some(seen) => {
-                *seen = true;
-                parent
-            }
-            None if parent == NONE => *node,
-            None => continue,
-        };
-        let subject = message(*node).map_or(0, |message| message.subject);
-        if !texts.text(subject).is_empty() {
-            threads.push((root, subject as usize));
-        }
-    }
-    // 5 (B)
-    let mut table = vec![NONE; texts.len()];
-    for (root, subject) in &threads {
-        let Some(first) = table.get_mut(*subject) else { continue };
-        let replaces = *first == NONE
-            || (!is_dummy(*first) && (is_dummy(*root) || (is_reply(*first) && !is_reply(*root))));
-        if replaces {
-            *first = *root;
-        }
-        if pace.note(NODE_STEPS) {
-            pace.rest().await;
-        }
-    }
+    let threads = with_subjects(parents, messages, texts, ordered, pace).await;
+    let mut table = first_of_subjects(&threads, messages, texts.len(), pace).await;
     // 5 (C). The children of a dummy that is merged into another are moved at the end.
     let mut merged = vec![NONE; parents.dummies];
     for (root, subject) in &threads {
@@ -281,11 +247,67 @@ pub(super) async fn merge_subjects(
     }
 }
 
+/// The roots of the threads with a subject, each with the subject of its first message.
+async fn with_subjects(
+    parents: &Parents,
+    messages: &[Message],
+    texts: &Texts,
+    ordered: &[u32],
+    pace: &mut Pace,
+) -> Vec<(u32, usize)> {
+    let mut threads = Vec::new();
+    let mut is_seen = vec![false; parents.dummies];
+    for node in ordered {
+        let parent = parents.of.get(*node as usize).copied().unwrap_or(NONE);
+        if pace.note(NODE_STEPS) {
+            pace.rest().await;
+        }
+        let root = match is_seen.get_mut((parent as usize).wrapping_sub(messages.len())) {
+            Some(seen) if *seen => continue,
+            Some(seen) => {
+                *seen = true;
+                parent
+            }
+            None if parent == NONE => *node,
+            None => continue,
+        };
+        let subject = messages.get(*node as usize).map_or(0, |message| message.subject);
+        if !texts.text(subject).is_empty() {
+            threads.push((root, subject as usize));
+        }
+    }
+    threads
+}
+
+/// 5 (B): the thread that others with its subject join, by subject.
+async fn first_of_subjects(
+    threads: &[(u32, usize)],
+    messages: &[Message],
+    subjects: usize,
+    pace: &mut Pace,
+) -> Vec<u32> {
+    let is_reply = |node: u32| messages.get(node as usize).is_some_and(|message| message.link.is_reply);
+    let is_dummy = |node: u32| node as usize >= messages.len();
+    let mut table = vec![NONE; subjects];
+    for (root, subject) in threads {
+        let Some(first) = table.get_mut(*subject) else { continue };
+        let replaces = *first == NONE
+            || (!is_dummy(*first) && (is_dummy(*root) || (is_reply(*first) && !is_reply(*root))));
+        if replaces {
+            *first = *root;
+        }
+        if pace.note(NODE_STEPS) {
+            pace.rest().await;
+        }
+    }
+    table
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A chain of so many nodes, each below the one before it.
+    /// A chain of this many nodes, each below the one before it.
     fn chain(count: u32, steps: u64) -> Links {
         let parents = (0..count).map(|node| node.checked_sub(1).unwrap_or(NONE)).collect();
         Links { parents, had_child: vec![true; count as usize], steps }

@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::failure::{Failure, Result};
 
 /// The options of the command line.
-pub struct Asked {
+pub struct CostOptions {
     pub by: CostBy,
     pub top: usize,
     pub account: Option<String>,
@@ -64,7 +64,7 @@ struct OfAccount {
     folders: Vec<OfFolder>,
 }
 
-pub async fn run(config: &Config, asked: Asked) -> Result<()> {
+pub async fn run(config: &Config, asked: CostOptions) -> Result<()> {
     let text = read(&config.data).await?;
     let wrong = |error: serde_json::Error| {
         Failure::Usage(format!("the answer of the server cannot be parsed: {error}"))

@@ -11,7 +11,7 @@ pub async fn run(config: Config, command: cli::Report) -> Result<()> {
     match command {
         cli::Report::Folders { account, top, json } => folders::run(config, account, top, json).await,
         cli::Report::Cost { by, top, account, cut, json } => {
-            cost::run(&config, cost::Asked { by, top, account, cut, json }).await
+            cost::run(&config, cost::CostOptions { by, top, account, cut, json }).await
         }
     }
 }

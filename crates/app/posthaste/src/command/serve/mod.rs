@@ -105,7 +105,7 @@ fn watch_sessions(asked: Duration) {
     });
 }
 
-/// Asks the system for as many open files as so many connections may need. Returns how many
+/// Asks the system for the open files that this many connections may need. Returns how many
 /// connections there may be: fewer if the files are not available, because the store needs some of
 /// its own.
 fn with_files(connections: u64) -> u64 {
@@ -183,13 +183,13 @@ async fn serve(
     loop {
         tokio::select! {
             asked = signals.next() => match asked {
-                Asked::Reload => {
+                SignalRequest::Reload => {
                     server.reload(&mut listeners);
                     if let Some(outgoing) = &outgoing {
                         outgoing.set_filter(&server.filter);
                     }
                 }
-                Asked::Stop => break,
+                SignalRequest::Stop => break,
             },
             () = &mut domain, if waits_for_domain => {
                 waits_for_domain = false;
@@ -442,7 +442,7 @@ fn before_first_run(every: Duration) -> Duration {
     every.min(FIRST_RUN_AFTER)
 }
 
-enum Asked {
+enum SignalRequest {
     Reload,
     Stop,
 }
@@ -463,11 +463,11 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Asked {
+    async fn next(&mut self) -> SignalRequest {
         tokio::select! {
-            _ = self.hangup.recv() => Asked::Reload,
-            _ = self.terminate.recv() => Asked::Stop,
-            _ = self.interrupt.recv() => Asked::Stop,
+            _ = self.hangup.recv() => SignalRequest::Reload,
+            _ = self.terminate.recv() => SignalRequest::Stop,
+            _ = self.interrupt.recv() => SignalRequest::Stop,
         }
     }
 }

@@ -59,7 +59,7 @@ impl Outgoing {
         let filter = filter.clone().with_relay(Some(relay.clone()));
         let current = CurrentFilter::new(filter.clone());
         let transport = ToMailboxes::beside(Arc::new(transport), current.clone());
-        // The embedded engine has one server; a cluster has several, of which one sends.
+        // The embedded engine has one server. A cluster has several, and one of them sends.
         let is_cluster = opened.store.engine().epoch().is_none();
         let lease_times = is_cluster.then(LeaseTimes::default);
         let options = RunnerOptions {

@@ -10,7 +10,7 @@ pub struct Request<'h> {
 }
 
 impl<'h> Request<'h> {
-    /// Reads the head of a request (RFC 9112 §3); `None` if it is none.
+    /// Reads the head of a request (RFC 9112 §3); `None` if it is not one.
     pub fn parse(head: &'h str) -> Option<Self> {
         // RFC 9112 §2.2: a CR alone makes it invalid.
         if head.lines().any(|line| line.contains('\r')) {

@@ -130,24 +130,7 @@ impl Services {
         budgets: &Budgets,
     ) -> Result<Self, String> {
         let budget = &budgets.incoming;
-        let imap = ImapService::new(
-            imap_options(config),
-            opened.delivery.clone(),
-            Some(certificates.for_protocol(IMAP_ALPN)),
-            budget.clone(),
-        )
-        .with_reads(budgets.reading.clone())
-        .with_keys(budgets.keys.clone())
-        .with_contexts(budgets.contexts.clone())
-        .with_heavy(budgets.heavy.clone())
-        .with_index(budgets.index.clone())
-        .with_accounts(budgets.accounts.clone())
-        .with_record_of_acts(audit::of_clients(config));
-        // RFC 6785: only with a place where scripts can be stored.
-        let imap = match sieve_url(config) {
-            Some(url) => imap.with_scripts(filter.clone(), url),
-            None => imap,
-        };
+        let imap = imap_service(config, opened, filter, certificates, budgets);
         let pop3_certificates = Some(certificates.for_protocol(POP3_ALPN));
         let pop3 = Pop3Service::new(pop3_options(config), opened.delivery.clone(), pop3_certificates)
             .with_accounts(budgets.accounts.clone());
@@ -211,6 +194,33 @@ impl Services {
             Protocol::Sieve => Arc::clone(&self.sieve).serve(connection, shutdown).await,
             Protocol::Https => self.policies.serve(connection, shutdown).await,
         }
+    }
+}
+
+fn imap_service(
+    config: &Config,
+    opened: &Opened,
+    filter: &Filter,
+    certificates: &Certificates,
+    budgets: &Budgets,
+) -> ImapService {
+    let service = ImapService::new(
+        imap_options(config),
+        opened.delivery.clone(),
+        Some(certificates.for_protocol(IMAP_ALPN)),
+        budgets.incoming.clone(),
+    )
+    .with_reads(budgets.reading.clone())
+    .with_keys(budgets.keys.clone())
+    .with_contexts(budgets.contexts.clone())
+    .with_heavy(budgets.heavy.clone())
+    .with_index(budgets.index.clone())
+    .with_accounts(budgets.accounts.clone())
+    .with_record_of_acts(audit::of_clients(config));
+    // RFC 6785: only with a place where scripts can be stored.
+    match sieve_url(config) {
+        Some(url) => service.with_scripts(filter.clone(), url),
+        None => service,
     }
 }
 

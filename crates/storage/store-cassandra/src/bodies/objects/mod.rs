@@ -153,7 +153,7 @@ impl Objects {
         Ok(read.slice((start - from) as usize..(end - from) as usize))
     }
 
-    /// Removes the object that a commit wrote of a body. It is no error if there is nothing.
+    /// Removes the object that a commit wrote for a body. A missing object is no error.
     pub(crate) async fn delete(&self, body: BodyId, commit: Id) -> Result<()> {
         match self.store.delete(&self.name(body, commit)).await {
             Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
@@ -208,7 +208,7 @@ impl Objects {
                 Err(self.unavailable(&error))
             }
             Err(error) => {
-                tracing::warn!(place = %self.place, %error, "the store of bodies does not answer; messages cannot be read or taken in until it does");
+                tracing::warn!(place = %self.place, %error, "the object store does not answer: messages cannot be read or stored until it does");
                 Ok(())
             }
         }

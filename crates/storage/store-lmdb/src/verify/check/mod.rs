@@ -144,9 +144,8 @@ fn pages(index: &Index, slice: u64, report: &mut Report) -> Result<bool> {
     let is_good = walk.faults.is_empty();
     report.faults = walk.faults;
     if !is_good {
-        report
-            .faults
-            .push("the packs, and what the index holds, were not examined: its pages come first".into());
+        let why = "the packs and the records of the index were not examined, because pages of the index are damaged";
+        report.faults.push(why.into());
     }
     Ok(is_good)
 }

@@ -133,7 +133,7 @@ pub(crate) struct MetaHead {
 }
 
 impl MetaHead {
-    /// Reads the head of the meta page of this number, or says why it is none.
+    /// Reads the head of the meta page of this number, or says why it is invalid.
     pub(super) fn read(bytes: &[u8], number: u64) -> Result<Self, &'static str> {
         const SHORT: &str = "it is too short";
         if u64_at(bytes, 0) != Some(number) || u16_at(bytes, 10) != Some(META) {
@@ -152,7 +152,7 @@ impl MetaHead {
 }
 
 impl Meta {
-    /// Reads the meta page of this number, or says why it is none.
+    /// Reads the meta page of this number, or says why it is invalid.
     pub(super) fn read(bytes: &[u8], number: u64) -> Result<Self, &'static str> {
         const SHORT: &str = "it is too short";
         let MetaHead { page_size, transaction } = MetaHead::read(bytes, number)?;

@@ -21,13 +21,13 @@ const HASHES_MAX: usize = 10_000;
 type Hashes = BTreeMap<(Scope, Box<str>), u64>;
 
 /// The values that were reported to the client, or that it has set.
-pub(crate) struct Known {
+pub(crate) struct ReportedAnnotations {
     hashing: RandomState,
     by_uid: BTreeMap<u32, Hashes>,
     count: usize,
 }
 
-impl Known {
+impl ReportedAnnotations {
     /// The present values; `None` if there are too many.
     pub(crate) async fn read(reader: Reader<'_>) -> Result<Option<Box<Self>>, Failure> {
         let all = reader.read_all().await?.by_uid;

@@ -5,7 +5,7 @@ use posthaste_queue::{self as queue, EnvelopeId, Notify, OriginalRecipient, Retu
 
 /// What the sender wants to be reported about one recipient.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Asked<'e> {
+pub struct DsnRequest<'e> {
     /// How much of the message a report about a failure returns.
     pub ret: Option<Return>,
     /// The sender's name for the transaction.
@@ -16,7 +16,7 @@ pub struct Asked<'e> {
     pub orcpt: Option<&'e OriginalRecipient>,
 }
 
-impl<'e> Asked<'e> {
+impl<'e> DsnRequest<'e> {
     /// For each recipient of an envelope, in their order.
     pub fn all(envelope: &'e queue::Envelope) -> Vec<Self> {
         let queue::Envelope { ret, envid, to, .. } = envelope;
