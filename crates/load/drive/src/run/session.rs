@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use posthaste_imap_client::fetch::Enough;
 use posthaste_imap_client::listing::Listed;
 use posthaste_imap_client::{Client, Completion};
 use posthaste_load_workload::{Mailbox, Step, Track};
@@ -42,6 +43,8 @@ pub struct Asking {
     pub expunging: bool,
     /// Whole messages are fetched: foreign ones in place of ours are wrong.
     pub bodies: bool,
+    /// The items of its FETCH responses that are read; all of them without it.
+    pub enough: Option<Enough>,
 }
 
 impl User {
@@ -121,6 +124,7 @@ impl User {
         let client = self.link.client.as_mut().ok_or(Failure::Stopped)?;
         let book = self.shared.ledger.as_ref().map(|ledger| (ledger, self.who.account));
         let mailbox = if tracked { self.model.current() } else { None };
+        follow.enough = asking.enough;
         let before = mailbox.as_ref().and_then(|m| m.exists);
         let mut follow = Follow::mailbox(mailbox).wanting(asking.wanted);
         follow.expunging = asking.expunging;
@@ -176,12 +180,12 @@ impl User {
 
 /// OK and true, or whose fault it is.
 pub fn conclude(line: &str, completion: Completion, follow: Follow<'_>) -> Result<Outcome, Failure> {
-    let shown: String = line.chars().take(120).collect();
+    let shown = || line.chars().take(120).collect::<String>();
     if let Some(wrong) = follow.wrong {
-        return Err(Failure::Wrong(format!("{shown}: {wrong}")));
+        return Err(Failure::Wrong(format!("{}: {wrong}", shown())));
     }
     if !completion.is_ok() {
-        return Err(Failure::Refused { command: shown, text: completion.text });
+        return Err(Failure::Refused { command: shown(), text: completion.text });
     }
     Ok(Outcome {
         completion,
