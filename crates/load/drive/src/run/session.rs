@@ -9,7 +9,7 @@ use posthaste_load_workload::{Mailbox, Step, Track};
 
 use super::failure::Failure;
 use super::follow::{Follow, Wanted};
-use super::model::{FOLDER_PREFIX, Message};
+use super::model::{Message, is_ours};
 use super::user::User;
 
 /// The results of an answered command, beside those that went into the model.
@@ -94,10 +94,8 @@ impl User {
             return Ok(());
         }
         if self.model.mailboxes.is_empty() {
-            let ours = names.iter().any(|n| n.starts_with(FOLDER_PREFIX));
-            let used = names
-                .iter()
-                .filter(|n| !ours || n.starts_with(FOLDER_PREFIX) || n.eq_ignore_ascii_case("INBOX"));
+            let ours = names.iter().any(|n| is_ours(n));
+            let used = names.iter().filter(|n| !ours || is_ours(n) || n.eq_ignore_ascii_case("INBOX"));
             self.model.listed(used.copied());
             return Ok(());
         }
@@ -106,9 +104,7 @@ impl User {
         }
         let missing =
             self.model.mailboxes.iter().find(|m| !m.is_inbox() && !names.contains(&m.name.as_str()));
-        let extra = names
-            .iter()
-            .find(|n| n.starts_with(FOLDER_PREFIX) && !self.model.mailboxes.iter().any(|m| m.name == **n));
+        let extra = names.iter().find(|n| is_ours(n) && !self.model.mailboxes.iter().any(|m| m.name == **n));
         match (missing, extra) {
             (Some(m), _) => Err(Failure::Wrong(format!("LIST leaves out {}", m.name))),
             (_, Some(name)) if !self.model.uncertain_names => {
@@ -124,11 +120,11 @@ impl User {
         let client = self.link.client.as_mut().ok_or(Failure::Stopped)?;
         let book = self.shared.ledger.as_ref().map(|ledger| (ledger, self.who.account));
         let mailbox = if tracked { self.model.current() } else { None };
-        follow.enough = asking.enough;
         let before = mailbox.as_ref().and_then(|m| m.exists);
         let mut follow = Follow::mailbox(mailbox).wanting(asking.wanted);
         follow.expunging = asking.expunging;
         follow.bodies = asking.bodies;
+        follow.enough = asking.enough;
         follow.book = book;
         let completion = client.command(line, &mut follow).await?;
         self.used.fetched += follow.fetched;
