@@ -41,16 +41,14 @@ impl<'a> Iterator for Items<'a> {
 
 /// Length of an item's name: to its space, brackets closed (`BODY[HEADER.FIELDS (A B)]<0>`).
 fn name_length(text: &[u8]) -> Option<usize> {
-    let mut inside = false;
-    for (at, byte) in text.iter().enumerate() {
-        match byte {
-            b'[' => inside = true,
-            b']' => inside = false,
-            b' ' if !inside => return (at > 0).then_some(at),
-            _ => {}
+    let mut at = 0;
+    loop {
+        at += memchr::memchr2(b'[', b' ', text.get(at..)?)?;
+        if text.get(at) == Some(&b' ') {
+            return (at > 0).then_some(at);
         }
+        at += memchr::memchr(b']', text.get(at..)?)?;
     }
-    None
 }
 
 /// One value and what follows it. Used by LIST and STATUS too.
@@ -89,14 +87,13 @@ fn literal(text: &[u8]) -> Option<(Value<'_>, &[u8])> {
 /// Length of a quoted string with both quotes.
 fn quoted_length(text: &[u8]) -> Option<usize> {
     let mut at = 1;
-    while let Some(byte) = text.get(at) {
-        match byte {
-            b'"' => return Some(at + 1),
-            b'\\' => at += 2,
-            _ => at += 1,
+    loop {
+        at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
+        if text.get(at) == Some(&b'"') {
+            return Some(at + 1);
         }
+        at += 2;
     }
-    None
 }
 
 /// Length of a parenthesised list with its parentheses, strings and literals inside skipped.
@@ -143,9 +140,37 @@ pub struct Summary<'a> {
     pub body: Option<(&'a [u8], Value<'a>)>,
 }
 
+/// The items that a reader waits for. What follows the last of them is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enough {
+    /// `UID`.
+    Uid,
+    /// `UID` and `FLAGS`.
+    UidAndFlags,
+    /// All there is.
+    Everything,
+}
+
+impl Enough {
+    /// Whether the summary has all of them.
+    fn is_in(self, summary: &Summary<'_>) -> bool {
+        match self {
+            Self::Uid => summary.uid.is_some(),
+            Self::UidAndFlags => summary.uid.is_some() && summary.flags.is_some(),
+            Self::Everything => false,
+        }
+    }
+}
+
 impl<'a> Summary<'a> {
     /// Reads the known items and skips the rest.
     pub fn of(bytes: &'a [u8]) -> Self {
+        Self::until(bytes, Enough::Everything)
+    }
+
+    /// Reads the known items until there are enough of them. Envelopes and bodies behind those are
+    /// not looked at.
+    pub fn until(bytes: &'a [u8], enough: Enough) -> Self {
         let mut summary = Self::default();
         for (name, value) in items(bytes) {
             match (name, value) {
@@ -158,6 +183,9 @@ impl<'a> Summary<'a> {
                     summary.body.get_or_insert((name, value));
                 }
                 _ => {}
+            }
+            if enough.is_in(&summary) {
+                break;
             }
         }
         summary
@@ -180,6 +208,18 @@ mod tests {
         assert_eq!(all[4], (&b"BODY[]<0>"[..], Value::Streamed(9999)));
         let summary = Summary::of(text);
         assert_eq!((summary.uid, summary.size), (Some(7), Some(12)));
+    }
+
+    #[test]
+    fn what_follows_enough_items_is_not_read() {
+        let text = b"UID 7 FLAGS (\\Seen) RFC822.SIZE 12 ENVELOPE (broken";
+        let read = |enough| {
+            let s = Summary::until(text, enough);
+            (s.uid, s.flags.is_some(), s.size)
+        };
+        assert_eq!(read(Enough::Uid), (Some(7), false, None));
+        assert_eq!(read(Enough::UidAndFlags), (Some(7), true, None));
+        assert_eq!(read(Enough::Everything), (Some(7), true, Some(12)));
     }
 
     #[test]

@@ -47,6 +47,13 @@ pub fn status(text: &[u8]) -> Option<(String, Vec<(String, u64)>)> {
     Some((text_of(name)?, pairs))
 }
 
+/// Of the text after `* NAMESPACE ` (RFC 2342 §5), how the names of a user's own mailboxes begin.
+pub fn personal_prefix(text: &[u8]) -> Option<String> {
+    let (Value::List(personal), _) = value(text)? else { return None };
+    let (Value::List(first), _) = value(personal)? else { return None };
+    text_of(value(first)?.0)
+}
+
 fn text_of(value: Value<'_>) -> Option<String> {
     match value {
         Value::String(s) if s.contains(&b'\\') => Some(unescape(s)),
@@ -124,6 +131,16 @@ mod tests {
     fn status_lines() {
         let (name, items) = status(b"INBOX (MESSAGES 4 UIDNEXT 9)").unwrap();
         assert_eq!((name.as_str(), items[1].1), ("INBOX", 9));
+    }
+
+    #[test]
+    fn the_prefix_of_own_mailboxes() {
+        let prefix = |text: &[u8]| personal_prefix(text);
+        let courier = br##"(("INBOX." ".")) NIL (("#shared." ".")("shared." "."))"##;
+        assert_eq!(prefix(courier).as_deref(), Some("INBOX."));
+        assert_eq!(prefix(br#"(("" "/")) NIL NIL"#).as_deref(), Some(""));
+        assert_eq!(prefix(b"NIL NIL NIL"), None);
+        assert_eq!(prefix(b""), None);
     }
 
     #[test]

@@ -42,6 +42,9 @@ pub struct Endpoint {
     pub security: Security,
 }
 
+/// A read of so many bytes is part of a flow.
+const FLOW_BYTES: usize = 32 * 1024;
+
 /// How to connect: shared by all connections of a run.
 #[derive(Clone)]
 pub struct Dialer {
@@ -102,6 +105,7 @@ impl Dialer {
             stream: Stream::Plain(tcp),
             quick_ack: self.quick_ack,
             pace: self.pace,
+            in_a_flow: false,
             bytes_in: 0,
             bytes_out: 0,
         };
@@ -159,6 +163,9 @@ pub struct Wire {
     stream: Stream,
     quick_ack: bool,
     pace: Option<u32>,
+    /// The last read brought much. Every second full segment of a flow is acknowledged at once
+    /// (RFC 9293 §3.8.6.3), so nobody waits for it.
+    in_a_flow: bool,
     /// Bytes read.
     pub bytes_in: u64,
     /// Bytes written.
@@ -181,7 +188,7 @@ impl Wire {
 
     /// Appends what has arrived to `buffer`; 0 at the end of the stream.
     pub async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        if self.quick_ack {
+        if self.quick_ack && !self.in_a_flow {
             self.acknowledge_quickly();
         }
         let got = match &mut self.stream {
@@ -189,6 +196,7 @@ impl Wire {
             Stream::Tls(s) => s.read_buf(buffer).await?,
         };
         self.bytes_in += got as u64;
+        self.in_a_flow = got >= FLOW_BYTES;
         if let Some(pace) = self.pace.filter(|pace| *pace > 0) {
             tokio::time::sleep(Duration::from_secs_f64(got as f64 / f64::from(pace))).await;
         }

@@ -1,9 +1,9 @@
 //! Bytes to responses, without sockets.
 //!
-//! The scanner gets bytes as they arrive and calls a [`Handler`] once per complete response. A line
-//! that is complete in the input is passed without a copy. Only lines that a read splits, and lines
-//! with literals, are copied. Every byte is looked at once (one `memchr` per line), so the cost of
-//! a listing is that of its bytes.
+//! The scanner gets bytes as they arrive and calls a [`Handler`] once per complete response. A
+//! response that is complete in the input is passed without a copy, with its literals. Only those
+//! that a read splits are copied. Every byte of a line is looked at once (one `memchr` per line),
+//! and those of a literal are skipped.
 //!
 //! Literals of up to [`INLINE_LIMIT`] bytes stay in their response. Longer ones stream to
 //! [`Handler::literal`] and are left out of it. So a message of 40 MB is never in memory.
@@ -123,6 +123,8 @@ pub struct NotImap {
 #[derive(Default)]
 pub struct Scanner {
     partial: Vec<u8>,
+    /// Where the last line of `partial` begins: after its last literal.
+    line_start: usize,
     literal_left: u64,
     streaming: bool,
 }
@@ -148,22 +150,25 @@ impl Scanner {
                     continue;
                 }
             }
+            if self.partial.is_empty()
+                && let Some(bytes) = whole(rest)
+            {
+                at += bytes;
+                let stop = dispatch(rest.get(..bytes).unwrap_or(rest), handler)?;
+                if stop.is_some() {
+                    return Ok((at, stop));
+                }
+                continue;
+            }
             let Some(newline) = memchr(b'\n', rest) else {
                 self.keep(rest)?;
                 return Ok((input.len(), None));
             };
             let piece = &rest[..=newline];
             at += piece.len();
-            let announced = if self.partial.is_empty() {
-                trailing_literal(piece, piece)
-            } else {
-                self.keep(piece)?;
-                trailing_literal(&self.partial, &self.partial)
-            };
-            if let Some(bytes) = announced {
-                if self.partial.is_empty() {
-                    self.keep(piece)?;
-                }
+            self.keep(piece)?;
+            let line = self.partial.get(self.line_start..).unwrap_or_default();
+            if let Some(bytes) = trailing_literal(line, &self.partial) {
                 self.literal_left = bytes;
                 self.streaming = bytes > INLINE_LIMIT;
                 if self.streaming {
@@ -171,14 +176,11 @@ impl Scanner {
                 }
                 continue;
             }
-            let stop = if self.partial.is_empty() {
-                dispatch(piece, handler)?
-            } else {
-                let stop = dispatch(&self.partial, handler);
-                self.partial.clear();
-                self.partial.shrink_to(KEEP_BYTES);
-                stop?
-            };
+            let stop = dispatch(&self.partial, handler);
+            self.partial.clear();
+            self.partial.shrink_to(KEEP_BYTES);
+            self.line_start = 0;
+            let stop = stop?;
             if stop.is_some() {
                 return Ok((at, stop));
             }
@@ -195,6 +197,9 @@ impl Scanner {
             self.keep(chunk)?;
         }
         self.literal_left -= take as u64;
+        if self.literal_left == 0 {
+            self.line_start = self.partial.len();
+        }
         Ok(take)
     }
 
@@ -204,6 +209,21 @@ impl Scanner {
         }
         self.partial.extend_from_slice(bytes);
         Ok(())
+    }
+}
+
+/// The length of the response at the start of the input, if all of it is there and none of its
+/// literals streams.
+fn whole(input: &[u8]) -> Option<usize> {
+    let mut line_start = 0;
+    loop {
+        let end = line_start + memchr(b'\n', input.get(line_start..)?)? + 1;
+        let (line, all) = (input.get(line_start..end)?, input.get(..end)?);
+        match trailing_literal(line, all) {
+            None => return Some(end),
+            Some(bytes) if bytes > INLINE_LIMIT => return None,
+            Some(bytes) => line_start = end.checked_add(usize::try_from(bytes).ok()?)?,
+        }
     }
 }
 
@@ -453,6 +473,27 @@ mod tests {
         assert_eq!(seen.1.len(), 9000);
         assert_eq!(stops[0], Stop::Continue("idling".into()));
         assert_eq!(stops[1], Stop::Tagged(12, Status::Ok, "[READ-WRITE] done".into()));
+    }
+
+    #[test]
+    fn a_literal_that_ends_like_an_announcement_announces_nothing() {
+        // The literal ends with `{3`, and the line after it is `}`.
+        let input = b"* 1 FETCH (X {2}\r\n{3}\r\n* 2 EXISTS\r\n";
+        let (seen, _) = scan_in_pieces(input, input.len());
+        assert_eq!(seen.0.last().map(String::as_str), Some("Exists(2)"), "{seen:?}");
+        for piece in 1..input.len() {
+            assert_eq!(scan_in_pieces(input, piece).0, seen, "in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn a_response_that_is_there_whole_is_measured_with_its_literals() {
+        assert_eq!(whole(b"* 1 FETCH (B {4}\r\na\r\nb C {1}\r\n\n)\r\n* 2"), Some(34));
+        for cut in [&b"* 1 FETCH (B {4}\r\na\r\n"[..], b"* 1 FETCH (B {4}\r\na\r\nb)", b"* 1", b""] {
+            assert_eq!(whole(cut), None);
+        }
+        assert_eq!(whole(b"* 1 FETCH (B {9000}\r\n..."), None);
+        assert_eq!(whole(b"* OK text {5}\r\nnext"), Some(15));
     }
 
     #[test]

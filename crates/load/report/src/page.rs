@@ -5,7 +5,7 @@ use posthaste_load_text::figure::{date, whole};
 
 use crate::markup::Markup;
 use crate::studies::{self, point_name};
-use crate::{compare, faults, runs};
+use crate::{compare, faults, headline, runs};
 
 /// The report of one or several results: a whole HTML file.
 pub fn html(results: &[Results]) -> String {
@@ -32,6 +32,9 @@ pub fn html(results: &[Results]) -> String {
     }
     out.element("h1", &[], &title);
     out.element("p", &[("class", &"quiet")], &subtitle(&all_runs, &all_studies));
+    for study in &all_studies {
+        headline::of_study(study, all_studies.len() > 1, &mut out);
+    }
     faults::caveats(&said(&named, &all_studies), &mut out);
     if all_studies.len() > 1 {
         contents(&all_studies, &mut out);

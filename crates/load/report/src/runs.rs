@@ -1,6 +1,6 @@
 //! The part of a report that is about runs: one with everything, or several laid over each other.
 
-use posthaste_load_results::{NamedSummary, Offered, RunResult, ServerCost, Summary};
+use posthaste_load_results::{NamedSummary, Offered, RunResult, ServerCost, Summary, UserKindResult};
 use posthaste_load_text::figure::{bytes, figure, percent, whole};
 
 use crate::markup::Markup;
@@ -76,6 +76,7 @@ fn tiles(run: &RunResult, out: &mut Markup) {
 pub fn details(run: &RunResult, out: &mut Markup) {
     faults::errors(&run.errors, out);
     faults::audit(run.audit.as_ref(), out);
+    kinds(&run.kinds, out);
     out.element("h3", &[], "Transactions in the measured window");
     transactions(run, out);
     if !run.commands.is_empty() {
@@ -96,6 +97,41 @@ const TIMES: [&str; 12] = [
     "count", "per s", "mean ms", "50 %", "90 %", "95 %", "99 %", "99.9 %", "longest", "errors", "received",
     "sent",
 ];
+
+/// A column for each kind of users: how they fared beside each other.
+fn kinds(kinds: &[UserKindResult], out: &mut Markup) {
+    if kinds.is_empty() {
+        return;
+    }
+    out.element("h3", &[], "Kinds of users");
+    let mut table = Table { head: vec![String::new()], ..Table::default() };
+    table.head.extend(kinds.iter().map(|kind| kind.workload.clone()));
+    let mut row = |name: &str, of: &dyn Fn(&UserKindResult) -> Cell| {
+        let cells = [Cell::from(name.to_owned())].into_iter().chain(kinds.iter().map(of));
+        table.rows.push(cells.collect());
+    };
+    row("users", &|kind| whole(u64::from(kind.clients)).into());
+    row("transactions", &|kind| whole(kind.total.count).into());
+    row("per second", &|kind| figure(kind.total.rate_per_s).into());
+    type Time = (&'static str, fn(&Summary) -> f64);
+    let times: [Time; 5] = [
+        ("mean (ms)", |s| s.mean_ms),
+        ("50 % (ms)", |s| s.p50_ms),
+        ("95 % (ms)", |s| s.p95_ms),
+        ("99 % (ms)", |s| s.p99_ms),
+        ("longest (ms)", |s| s.max_ms),
+    ];
+    for (name, of) in times {
+        row(name, &|kind| match kind.total.count {
+            0 => Cell::from("–".to_owned()),
+            _ => Cell::from(figure(of(&kind.total))),
+        });
+    }
+    row("errors", &|kind| faults_cell(kind.total.errors));
+    row("received", &|kind| bytes(kind.total.bytes_in).into());
+    row("sent", &|kind| bytes(kind.total.bytes_out).into());
+    table.draw(out);
+}
 
 fn transactions(run: &RunResult, out: &mut Markup) {
     let mut head = vec!["Transaction", "asked", "realised"];
@@ -229,4 +265,31 @@ fn generator(run: &RunResult, out: &mut Markup) {
         rows.push(("Late by itself, 99 %".into(), format!("{} ms", figure(late))));
     }
     Table::words(rows).draw(out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_users_has_a_column() {
+        let kind = |name: &str, clients, p50_ms| UserKindResult {
+            workload: name.into(),
+            clients,
+            total: Summary { count: 5, p50_ms, ..Summary::default() },
+            commands: Vec::new(),
+        };
+        let mut out = Markup::new();
+        kinds(&[kind("browse", 75, 1.5), kind("sync", 25, 9.25)], &mut out);
+        let page = out.into_string();
+        let row = |name: &str| {
+            page.split(name).nth(1).unwrap_or_default().split("</tr>").next().unwrap_or("").to_owned()
+        };
+        assert!(page.contains("browse") && page.contains("sync"), "{page}");
+        assert!(row(">users</").contains("75") && row(">users</").contains("25"), "{page}");
+        assert!(row(">50 % (ms)<").contains("1.50") && row(">50 % (ms)<").contains("9.25"), "{page}");
+        let mut none = Markup::new();
+        kinds(&[], &mut none);
+        assert_eq!(none.into_string(), "");
+    }
 }

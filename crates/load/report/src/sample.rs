@@ -88,6 +88,7 @@ pub fn run(label: &str, clients: u32, slow: f64) -> RunResult {
             .map(|name| NamedSummary { name: name.into(), summary: summary(&mut random, 500, slow) })
             .to_vec(),
         transactions,
+        kinds: Vec::new(),
         errors: Vec::new(),
         slowest: vec![Slow {
             ms: 140.2 * slow,
@@ -268,6 +269,7 @@ pub fn item_count(servers: &[&str]) -> StudyResult {
         study: "item-count".into(),
         description: "What a session costs as the folder it opens grows.".into(),
         after: "seed 000, Exchange 2007".into(),
+        published: String::new(),
         toml: String::new(),
         quick: true,
         machine: machine(),
@@ -297,6 +299,7 @@ pub fn item_count(servers: &[&str]) -> StudyResult {
                 }],
             }],
             tables: Vec::new(),
+            headline: None,
         },
         caveats: vec!["quick: fewer points and shorter windows than the study defines".into()],
     }

@@ -68,37 +68,39 @@ pub fn section(study: &StudyResult, out: &mut Markup) {
 
 fn plots(plots: &[Plot], out: &mut Markup) {
     out.raw("<div class=\"plots\">\n");
-    for plot in plots {
-        if let Some(figure) = Figure::of(&Chart::from(plot.clone()), "") {
-            figure.draw(out);
-        }
-    }
+    plots.iter().for_each(|one| plot(one, out));
     out.raw("</div>\n");
+}
+
+/// One of them.
+pub fn plot(plot: &Plot, out: &mut Markup) {
+    if let Some(figure) = Figure::of(&Chart::from(plot.clone()), "") {
+        figure.draw(out);
+    }
 }
 
 fn charts(charts: &[BarChart], out: &mut Markup) {
     out.raw("<div class=\"plots\">\n");
-    for chart in charts.iter().filter(|chart| !chart.rows.is_empty()) {
-        let part = |(series, value): &(usize, f64)| Part { value: *value, look: Look::Fill(*series) };
-        let row = |row: &posthaste_load_results::BarRow| Row {
-            name: row.name.clone(),
-            bars: row
-                .bars
-                .iter()
-                .map(|bar| (bar.parts.iter().map(part).collect(), bar.note.clone()))
-                .collect(),
-        };
-        // One colour needs no legend: the rows are named.
-        let named = chart.series.iter().enumerate().filter(|_| chart.series.len() > 1);
-        let bars = Bars {
-            title: chart.title.clone(),
-            x: chart.x.clone(),
-            legend: named.map(|(at, name)| (name.clone(), Look::Fill(at))).collect(),
-            rows: chart.rows.iter().map(row).collect(),
-        };
-        Figure { caption: chart.title.clone(), note: String::new(), svg: bars.draw() }.draw(out);
-    }
+    charts.iter().filter(|chart| !chart.rows.is_empty()).for_each(|one| chart(one, out));
     out.raw("</div>\n");
+}
+
+/// One chart of bars.
+pub fn chart(chart: &BarChart, out: &mut Markup) {
+    let part = |(series, value): &(usize, f64)| Part { value: *value, look: Look::Fill(*series) };
+    let row = |row: &posthaste_load_results::BarRow| Row {
+        name: row.name.clone(),
+        bars: row.bars.iter().map(|bar| (bar.parts.iter().map(part).collect(), bar.note.clone())).collect(),
+    };
+    // One colour needs no legend: the rows are named.
+    let named = chart.series.iter().enumerate().filter(|_| chart.series.len() > 1);
+    let bars = Bars {
+        title: chart.title.clone(),
+        x: chart.x.clone(),
+        legend: named.map(|(at, name)| (name.clone(), Look::Fill(at))).collect(),
+        rows: chart.rows.iter().map(row).collect(),
+    };
+    Figure { caption: chart.title.clone(), note: String::new(), svg: bars.draw() }.draw(out);
 }
 
 /// A point in words: `Dovecot, koka-browse, clients 30`.

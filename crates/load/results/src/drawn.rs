@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// The analysis of a study's points.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Analysis {
+    /// What a reader sees first, if several servers were measured.
+    #[serde(default)]
+    pub headline: Option<Headline>,
     /// Sentences.
     pub findings: Vec<String>,
     /// Curves to plot.
@@ -14,6 +17,15 @@ pub struct Analysis {
     pub charts: Vec<BarChart>,
     /// Tables to print.
     pub tables: Vec<Table>,
+}
+
+/// A study in a sentence and a picture.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Headline {
+    /// The sentence.
+    pub sentence: String,
+    /// The picture.
+    pub chart: BarChart,
 }
 
 /// A plot: what `report` draws.

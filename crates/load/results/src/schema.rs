@@ -82,6 +82,9 @@ pub struct RunResult {
     pub total: Summary,
     /// Each transaction.
     pub transactions: Vec<Transaction>,
+    /// Each kind of users, if there were several.
+    #[serde(default)]
+    pub kinds: Vec<UserKindResult>,
     /// Each protocol command.
     pub commands: Vec<NamedSummary>,
     /// Per second, from the start of the ramp.
@@ -99,6 +102,19 @@ pub struct RunResult {
     pub generator: GeneratorCost,
     /// The findings of the audit, if requested.
     pub audit: Option<AuditResult>,
+}
+
+/// One of several kinds of users that were at work together.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct UserKindResult {
+    /// Their workload.
+    pub workload: String,
+    /// How many.
+    pub clients: u32,
+    /// All their transactions together.
+    pub total: Summary,
+    /// Each of their commands.
+    pub commands: Vec<NamedSummary>,
 }
 
 /// The workload as it was run.
@@ -456,6 +472,9 @@ pub struct StudyResult {
     pub description: String,
     /// Which article it repeats.
     pub after: String,
+    /// The article's result in a sentence.
+    #[serde(default)]
+    pub published: String,
     /// The study's file, whole.
     pub toml: String,
     /// Whether this was the shortened version.

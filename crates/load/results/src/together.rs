@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{ErrorCount, Latency, NamedSummary, Offered, RunResult, Summary};
+use crate::{ErrorCount, Latency, NamedSummary, Offered, RunResult, Summary, UserKindResult};
 
 /// Slowest transactions kept.
 const SLOWEST_MAX: usize = 20;
@@ -25,6 +25,15 @@ pub fn together(runs: Vec<RunResult>) -> Option<RunResult> {
     all.total = merged(&runs.iter().map(|r| &r.total).collect::<Vec<_>>(), seconds);
     all.transactions = transactions(&runs);
     all.commands = commands(&runs, seconds);
+    all.kinds = runs
+        .iter()
+        .map(|run| UserKindResult {
+            workload: run.workload.name.clone(),
+            clients: run.clients,
+            total: run.total.clone(),
+            commands: run.commands.clone(),
+        })
+        .collect();
     all.errors = errors(&runs);
     all.slowest = runs.iter().flat_map(|r| r.slowest.iter().cloned()).collect();
     all.slowest.sort_by(|a, b| b.ms.total_cmp(&a.ms));
@@ -206,6 +215,9 @@ mod tests {
         assert_eq!((all.commands.len(), all.commands[0].summary.count), (1, 4));
         assert_eq!((all.series.done[0], all.series.mean_ms[0]), (4, 30.0));
         assert_eq!(all.workload.name, "browse and sync");
+        let kinds: Vec<(&str, u32, u64)> =
+            all.kinds.iter().map(|k| (k.workload.as_str(), k.clients, k.total.count)).collect();
+        assert_eq!(kinds, [("browse", 3, 3), ("sync", 3, 1)]);
         assert_eq!(all.outcome.headline, "browse: fine; sync: fine");
         assert_eq!((all.caveats.len(), all.outcome.errors), (2, 2));
     }

@@ -110,6 +110,8 @@ pub struct Study {
     pub description: String,
     /// Which article it repeats.
     pub after: String,
+    /// The result of the article in a sentence.
+    pub published: String,
     /// What is made of the points.
     pub analysis: Analysis,
     /// Its workloads.
@@ -152,6 +154,8 @@ struct Raw {
     description: String,
     #[serde(default)]
     after: String,
+    #[serde(default)]
+    published: String,
     analysis: Spanned<String>,
     workloads: Spanned<Vec<String>>,
     think: Option<Spanned<String>>,
@@ -262,6 +266,7 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
         name: raw.name.get_ref().clone(),
         description: raw.description,
         after: raw.after,
+        published: raw.published,
         analysis: source.word(&raw.analysis, ANALYSES)?,
         workloads: workloads(source, &short.workloads.unwrap_or(raw.workloads))?,
         think: short.think.or(raw.think).map(|text| duration(source, &text)).transpose()?,
@@ -371,7 +376,7 @@ mod tests {
         };
         assert!(said("\nitems =", "\nitms =").contains("items"), "{}", said("\nitems =", "\nitms ="));
         assert!(
-            said("inbox-sync", "inbox-snyc").starts_with("x.toml:6:"),
+            said("inbox-sync", "inbox-snyc").starts_with("x.toml:7:"),
             "{}",
             said("inbox-sync", "inbox-snyc")
         );

@@ -23,6 +23,8 @@ pub struct Filler<'a> {
     client: Client,
     /// Names that exist.
     names: Vec<String>,
+    /// How the names of folders begin here.
+    prefix: String,
     batch: Vec<u8>,
 }
 
@@ -30,6 +32,7 @@ pub struct Filler<'a> {
 struct Collect {
     names: Vec<String>,
     messages: Option<u64>,
+    prefix: Option<String>,
 }
 
 impl Handler for Collect {
@@ -39,6 +42,10 @@ impl Handler for Collect {
             Response::Status(text) => {
                 let items = listing::status(text).map(|s| s.1).unwrap_or_default();
                 self.messages = items.iter().find(|i| i.0 == "MESSAGES").map(|i| i.1);
+            }
+            Response::Other(text) => {
+                let prefix = text.strip_prefix(b"NAMESPACE ").and_then(listing::personal_prefix);
+                self.prefix = prefix.or(self.prefix.take());
             }
             _ => {}
         }
@@ -58,14 +65,24 @@ impl<'a> Filler<'a> {
         client.learn_capabilities().await?;
         let mut collect = Collect::default();
         client.command("LIST \"\" \"*\"", &mut collect).await?;
-        Ok(Self { work, account, client, names: collect.names, batch: Vec::new() })
+        if client.capabilities().has("NAMESPACE") {
+            client.command("NAMESPACE", &mut collect).await?;
+        }
+        let prefix = collect.prefix.unwrap_or_default();
+        Ok(Self { work, account, client, names: collect.names, prefix, batch: Vec::new() })
+    }
+
+    /// The name of a mailbox on this server.
+    fn named(&self, name: &str) -> String {
+        if name == "INBOX" { name.to_owned() } else { format!("{}{name}", self.prefix) }
     }
 
     /// Makes a mailbox if it is not there; how many messages it has.
     pub async fn prepare(&mut self, name: &str) -> Result<u32, Failure> {
-        let exists = name == "INBOX" || self.names.iter().any(|n| n == name);
+        let name = self.named(name);
+        let exists = name == "INBOX" || self.names.contains(&name);
         if !exists {
-            let line = format!("CREATE {}", quoted(name));
+            let line = format!("CREATE {}", quoted(&name));
             let done = self.client.command(&line, &mut ()).await?;
             if !done.is_ok() {
                 return Err(refused(&line, done.text));
@@ -73,7 +90,7 @@ impl<'a> Filler<'a> {
             return Ok(0);
         }
         let mut collect = Collect::default();
-        let line = format!("STATUS {} (MESSAGES)", quoted(name));
+        let line = format!("STATUS {} (MESSAGES)", quoted(&name));
         let done = self.client.command(&line, &mut collect).await?;
         match collect.messages.filter(|_| done.is_ok()) {
             Some(messages) => Ok(u32::try_from(messages).unwrap_or(u32::MAX)),
@@ -83,12 +100,13 @@ impl<'a> Filler<'a> {
 
     /// Puts in messages of these numbers.
     pub async fn append(&mut self, name: &str, folder: u32, numbers: Range<u32>) -> Result<(), Failure> {
+        let name = self.named(name);
         let has = |word| self.client.capabilities().has(word);
         let (many, at_once) = (has("MULTIAPPEND"), has("LITERAL+"));
         let mut next = numbers.start;
         let mut sizes = std::collections::VecDeque::new();
         while next < numbers.end && !self.work.stop.load(Ordering::Relaxed) {
-            let line = format!("APPEND {}", quoted(name));
+            let line = format!("APPEND {}", quoted(&name));
             self.client.begin();
             self.client.piece(line.as_bytes());
             self.client.note(&line);

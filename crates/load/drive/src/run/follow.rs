@@ -1,12 +1,23 @@
 //! Every response is checked here against the model, as a client that keeps a copy would notice it.
 
-use posthaste_imap_client::fetch::{Summary, Value};
+use posthaste_imap_client::fetch::{Enough, Summary, Value};
 use posthaste_imap_client::listing::{self, Listed};
 use posthaste_imap_client::{Handler, Response, Status, scan};
 use posthaste_load_workload::corpus::{Serial, Verdict, Verifier, serial_in_header, serial_token};
 
 use super::ledger::Ledger;
 use super::model::{DELETED, MailboxModel, Message, SEEN};
+
+/// The items of a FETCH that the model knows: flags, and what says which message it is. With
+/// neither in the command, an answer is read up to its UID.
+pub fn enough_of(items: &str) -> Enough {
+    let names = |word| items.contains(word);
+    match (names("UID"), names("FLAGS"), names("[") || names("RFC822 ") || items.ends_with("RFC822")) {
+        (true, _, true) | (false, ..) => Enough::Everything,
+        (true, true, false) => Enough::UidAndFlags,
+        (true, false, false) => Enough::Uid,
+    }
+}
 
 /// The system flags a client follows, as bits; keywords and `\Recent` are left out.
 pub fn flag_bits(flags: &[u8]) -> u8 {
@@ -64,6 +75,8 @@ pub struct Follow<'a> {
     pub expunged: Vec<Message>,
     /// What a whole message's literal must be; set by a FETCH of bodies.
     pub bodies: bool,
+    /// The items of FETCH responses that are compared with the model. Others are not read.
+    pub enough: Option<Enough>,
     /// EXISTS as last announced.
     pub exists: Option<u32>,
     /// UIDVALIDITY as announced by SELECT.
@@ -286,12 +299,13 @@ fn compare(
     if let Some(uid) = uid.filter(|u| *u != message.uid) {
         return Some(format!("had UID {} and now has {uid}", message.uid));
     }
-    let token = serial_token(message.serial);
     if message.serial != 0 && foreign {
+        let token = serial_token(message.serial);
         return Some(format!("(UID {}) was {token} and is now another message", message.uid));
     }
     if let Some(serial) = serial.filter(|s| message.serial != 0 && *s != message.serial) {
-        return Some(format!("(UID {}) was {token} and is now {}", message.uid, serial_token(serial)));
+        let (was, is) = (serial_token(message.serial), serial_token(serial));
+        return Some(format!("(UID {}) was {was} and is now {is}", message.uid));
     }
     match (message.flags, flags) {
         (Some(known), Some(now)) if known & !SEEN != now & !SEEN || known & SEEN > now & SEEN => {
@@ -326,7 +340,10 @@ impl Sum {
 impl Handler for Follow<'_> {
     fn response(&mut self, response: Response<'_>) {
         match response {
-            Response::Fetch(sequence, items) => self.fetch(sequence, Summary::of(items)),
+            Response::Fetch(sequence, items) => {
+                let enough = self.enough.unwrap_or(Enough::Everything);
+                self.fetch(sequence, Summary::until(items, enough));
+            }
             Response::Exists(n) => self.exists(n),
             Response::Expunge(n) => self.expunge(n),
             Response::Vanished(set) if !set.starts_with(b"(EARLIER)") => self.vanished(set),
@@ -415,6 +432,21 @@ mod tests {
             let fault = fault(&mut mailbox(), responses).unwrap_or_default();
             assert!(fault.contains(what), "{responses:?}: {fault}");
         }
+    }
+
+    #[test]
+    fn only_what_is_compared_is_read() {
+        assert_eq!(enough_of("UID ENVELOPE"), Enough::Uid);
+        assert_eq!(enough_of("UID FLAGS RFC822.SIZE"), Enough::UidAndFlags);
+        for items in ["FLAGS", "UID BODY.PEEK[]", "UID RFC822", "RFC822 UID", "UID FLAGS BODY.PEEK[HEADER]"] {
+            assert_eq!(enough_of(items), Enough::Everything, "{items}");
+        }
+        let mut mailbox = mailbox();
+        let mut follow = Follow::mailbox(Some(&mut mailbox)).wanting(Wanted::From(1));
+        follow.enough = Some(Enough::Uid);
+        follow.response(Response::Fetch(1, b"UID 5 ENVELOPE (broken"));
+        follow.response(Response::Fetch(2, b"UID 8 ENVELOPE (broken"));
+        assert!(follow.wrong.unwrap_or_default().contains("had UID 7"));
     }
 
     #[test]

@@ -4,7 +4,17 @@ use posthaste_load_workload::Random;
 use posthaste_load_workload::corpus::Serial;
 
 /// Names of folders the instrument makes begin so; only these are renamed and deleted.
-pub const FOLDER_PREFIX: &str = "phl-";
+const FOLDER_PREFIX: &str = "phl-";
+
+/// Whether a mailbox is one that the instrument made.
+pub fn is_ours(name: &str) -> bool {
+    without_prefix(name).starts_with(FOLDER_PREFIX)
+}
+
+/// A name without the prefix of a server on which all folders are below INBOX (RFC 2342): Courier.
+fn without_prefix(name: &str) -> &str {
+    name.strip_prefix("INBOX").and_then(|rest| rest.get(1..)).unwrap_or(name)
+}
 
 /// The name of folder `n` (from 1) that `populate` fills.
 pub fn folder_name(n: u32) -> String {
@@ -119,6 +129,8 @@ pub struct AccountModel {
     pub last_sent: Serial,
     /// Number of the mailbox created last.
     created: u32,
+    /// How the names of folders begin on this server.
+    prefix: String,
 }
 
 /// How names of mailboxes that steps create begin; a number follows.
@@ -138,8 +150,13 @@ impl AccountModel {
     /// Takes these for its mailboxes, INBOX beside them.
     pub fn listed<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         self.mailboxes = names.map(MailboxModel::named).collect();
-        let numbers = self.mailboxes.iter().filter_map(|m| m.name.strip_prefix(NEW_PREFIX)?.parse().ok());
+        let names = || self.mailboxes.iter().map(|m| m.name.as_str());
+        let numbers = names().filter_map(|name| without_prefix(name).strip_prefix(NEW_PREFIX)?.parse().ok());
         self.created = numbers.chain([self.created]).max().unwrap_or_default();
+        if let Some(ours) = names().find(|name| is_ours(name)) {
+            let prefix = ours.strip_suffix(without_prefix(ours)).unwrap_or_default();
+            self.prefix = prefix.to_owned();
+        }
         self.inbox();
     }
 
@@ -147,7 +164,7 @@ impl AccountModel {
     /// name within a second (Cyrus renames what is deleted after name and second).
     pub fn new_name(&mut self) -> String {
         self.created += 1;
-        format!("{NEW_PREFIX}{}", self.created)
+        format!("{}{NEW_PREFIX}{}", self.prefix, self.created)
     }
 
     /// INBOX, made known if it was not.
@@ -183,8 +200,7 @@ impl AccountModel {
 
     /// A random mailbox that may be renamed or deleted.
     pub fn expendable(&self, random: &mut Random) -> Option<usize> {
-        let fits =
-            |(at, m): &(usize, &MailboxModel)| Some(*at) != self.current && m.name.starts_with(FOLDER_PREFIX);
+        let fits = |(at, m): &(usize, &MailboxModel)| Some(*at) != self.current && is_ours(&m.name);
         let candidates: Vec<usize> =
             self.mailboxes.iter().enumerate().filter(fits).map(|(at, _)| at).collect();
         random.pick(&candidates).copied()
@@ -218,6 +234,16 @@ mod tests {
         assert_eq!(account.new_name(), "phl-new-13");
         account.listed(["phl-new-7"].into_iter());
         assert_eq!(account.new_name(), "phl-new-14");
+    }
+
+    #[test]
+    fn folders_below_inbox_are_ours_and_so_are_new_ones() {
+        let mut account = AccountModel::default();
+        account.listed(["INBOX", "INBOX.Trash", "INBOX.phl-folder-1", "INBOX.phl-new-3"].into_iter());
+        assert_eq!(account.new_name(), "INBOX.phl-new-4");
+        assert!(is_ours("phl-folder-1") && is_ours("INBOX/phl-new-1"));
+        assert!(!is_ours("INBOX") && !is_ours("INBOX.Trash") && !is_ours("INBOXphl"));
+        assert_eq!(account.expendable(&mut Random::new(1, 1)).map(|at| at >= 2), Some(true));
     }
 
     #[test]

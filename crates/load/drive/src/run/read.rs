@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use posthaste_imap_client::command::quoted;
+use posthaste_imap_client::fetch::Enough;
 use posthaste_load_workload::corpus::serial_token;
 use posthaste_load_workload::{Criterion, Mailbox, Messages, Track};
 use posthaste_mail_model::NumSet;
 
 use super::failure::Failure;
-use super::follow::{Sum, Wanted};
+use super::follow::{Sum, Wanted, enough_of};
 use super::model::{DELETED, SEEN};
 use super::session::Asking;
 use super::user::User;
@@ -105,7 +106,8 @@ impl User {
             if exists < first {
                 return Ok(());
             }
-            let asking = Asking { wanted: Wanted::From(first), bodies, ..Asking::default() };
+            let enough = Some(enough_of(items));
+            let asking = Asking { wanted: Wanted::From(first), bodies, enough, ..Asking::default() };
             self.ask(&format!("FETCH {first}:* ({items})"), asking).await?;
             if let Some(mailbox) = self.model.current() {
                 mailbox.shown = mailbox.messages.len();
@@ -116,7 +118,8 @@ impl User {
                 return Ok(());
             }
             let set = uids.iter().copied().collect::<NumSet>();
-            let asking = Asking { wanted: Wanted::Uids(uids.clone()), bodies, ..Asking::default() };
+            let enough = Some(enough_of(items));
+            let asking = Asking { wanted: Wanted::Uids(uids.clone()), bodies, enough, ..Asking::default() };
             self.ask(&format!("UID FETCH {set} ({items})"), asking).await?;
             // RFC 9051 §6.4.5: BODY[] sets \Seen, BODY.PEEK[] does not.
             if items.contains("BODY[") && !self.model.read_only {
@@ -137,7 +140,9 @@ impl User {
         if exists == 0 {
             return Ok(());
         }
-        let asking = Asking { wanted: Wanted::Count(Sum::default()), ..Asking::default() };
+        // A sum is of UIDs and flags.
+        let enough = Some(Enough::UidAndFlags);
+        let asking = Asking { wanted: Wanted::Count(Sum::default()), enough, ..Asking::default() };
         let outcome = self.ask(&format!("FETCH 1:* ({items})"), asking).await?;
         let now = outcome.sum.unwrap_or_default();
         if now.0 != exists {

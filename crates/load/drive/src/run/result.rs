@@ -57,6 +57,7 @@ impl Ending<'_> {
             caveats: Vec::new(),
             window: window(&series, start_s, end_s),
             transactions: transactions(options, record, seconds),
+            kinds: Vec::new(),
             commands: commands(record, seconds),
             series,
             errors: record.errors.values().cloned().collect(),

@@ -2,13 +2,14 @@
 
 use std::time::Instant;
 
+use posthaste_imap_client::fetch::Enough;
 use posthaste_imap_client::listing::Listed;
 use posthaste_imap_client::{Client, Completion};
 use posthaste_load_workload::{Mailbox, Step, Track};
 
 use super::failure::Failure;
 use super::follow::{Follow, Wanted};
-use super::model::{FOLDER_PREFIX, Message};
+use super::model::{Message, is_ours};
 use super::user::User;
 
 /// The results of an answered command, beside those that went into the model.
@@ -42,6 +43,8 @@ pub struct Asking {
     pub expunging: bool,
     /// Whole messages are fetched: foreign ones in place of ours are wrong.
     pub bodies: bool,
+    /// The items of its FETCH responses that are read; all of them without it.
+    pub enough: Option<Enough>,
 }
 
 impl User {
@@ -91,10 +94,8 @@ impl User {
             return Ok(());
         }
         if self.model.mailboxes.is_empty() {
-            let ours = names.iter().any(|n| n.starts_with(FOLDER_PREFIX));
-            let used = names
-                .iter()
-                .filter(|n| !ours || n.starts_with(FOLDER_PREFIX) || n.eq_ignore_ascii_case("INBOX"));
+            let ours = names.iter().any(|n| is_ours(n));
+            let used = names.iter().filter(|n| !ours || is_ours(n) || n.eq_ignore_ascii_case("INBOX"));
             self.model.listed(used.copied());
             return Ok(());
         }
@@ -103,9 +104,7 @@ impl User {
         }
         let missing =
             self.model.mailboxes.iter().find(|m| !m.is_inbox() && !names.contains(&m.name.as_str()));
-        let extra = names
-            .iter()
-            .find(|n| n.starts_with(FOLDER_PREFIX) && !self.model.mailboxes.iter().any(|m| m.name == **n));
+        let extra = names.iter().find(|n| is_ours(n) && !self.model.mailboxes.iter().any(|m| m.name == **n));
         match (missing, extra) {
             (Some(m), _) => Err(Failure::Wrong(format!("LIST leaves out {}", m.name))),
             (_, Some(name)) if !self.model.uncertain_names => {
@@ -125,6 +124,7 @@ impl User {
         let mut follow = Follow::mailbox(mailbox).wanting(asking.wanted);
         follow.expunging = asking.expunging;
         follow.bodies = asking.bodies;
+        follow.enough = asking.enough;
         follow.book = book;
         let completion = client.command(line, &mut follow).await?;
         self.used.fetched += follow.fetched;
@@ -176,12 +176,12 @@ impl User {
 
 /// OK and true, or whose fault it is.
 pub fn conclude(line: &str, completion: Completion, follow: Follow<'_>) -> Result<Outcome, Failure> {
-    let shown: String = line.chars().take(120).collect();
+    let shown = || line.chars().take(120).collect::<String>();
     if let Some(wrong) = follow.wrong {
-        return Err(Failure::Wrong(format!("{shown}: {wrong}")));
+        return Err(Failure::Wrong(format!("{}: {wrong}", shown())));
     }
     if !completion.is_ok() {
-        return Err(Failure::Refused { command: shown, text: completion.text });
+        return Err(Failure::Refused { command: shown(), text: completion.text });
     }
     Ok(Outcome {
         completion,

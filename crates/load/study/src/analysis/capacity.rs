@@ -70,13 +70,13 @@ pub fn analyse(points: Points) -> Analysis {
     let table = Table { title: "Capacity".into(), head: head.map(str::to_owned).to_vec(), rows };
     Analysis {
         findings,
-        charts: Vec::new(),
         plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(),
         tables: if points.servers().count() > 1 {
             std::iter::once(table).chain(versions::tables(points)).collect()
         } else {
             vec![table]
         },
+        ..Analysis::default()
     }
 }
 

@@ -66,13 +66,13 @@ pub fn analyse(points: Points) -> Analysis {
     load.log_x = true;
     Analysis {
         findings,
-        charts: Vec::new(),
         plots: vec![per_session, per_message, per_message_log, rate, listing, load],
         tables: vec![
             columns(points),
             table(points, "Megacycles per session", |r| r.server.as_ref()?.megacycles_per_session),
             table(points, "Megacycles per message", |r| r.server.as_ref()?.megacycles_per_message),
         ],
+        ..Analysis::default()
     }
 }
 

@@ -100,8 +100,8 @@ pub fn analyse(points: Points) -> Analysis {
     Analysis {
         findings,
         plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(),
-        charts: Vec::new(),
         tables,
+        ..Analysis::default()
     }
 }
 

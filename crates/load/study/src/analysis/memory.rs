@@ -26,7 +26,7 @@ fn knee(times: &Curve) -> Option<String> {
 }
 
 /// The transaction whose time the article has: of a workload with others, it alone.
-fn send_mail(run: &RunResult) -> &Summary {
+pub(super) fn send_mail(run: &RunResult) -> &Summary {
     run.transactions.iter().find(|t| t.name == "SendMail").map_or(&run.total, |t| &t.summary)
 }
 
@@ -95,8 +95,8 @@ pub fn analyse(points: Points) -> Analysis {
     Analysis {
         findings,
         plots,
-        charts: Vec::new(),
         tables: vec![Table { title: "CPU by role".into(), head, rows }],
+        ..Analysis::default()
     }
 }
 

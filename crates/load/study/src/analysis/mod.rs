@@ -4,6 +4,7 @@ mod bottleneck;
 mod capacity;
 mod compare;
 mod formats;
+mod headline;
 mod items;
 mod koka;
 mod memory;
@@ -25,7 +26,7 @@ use points::Points;
 /// The whole analysis of these points.
 pub fn analyse(which: file::Analysis, servers: &[ServerFacts], points: &[StudyPoint]) -> Analysis {
     let points = Points { servers, points };
-    match which {
+    let mut analysis = match which {
         file::Analysis::ItemCount => items::analyse(points),
         file::Analysis::MailboxSize => capacity::analyse(points),
         file::Analysis::Koka => koka::analyse(points),
@@ -35,7 +36,9 @@ pub fn analyse(which: file::Analysis, servers: &[ServerFacts], points: &[StudyPo
         file::Analysis::Operations => operations::analyse(points),
         file::Analysis::Regress => regress::analyse(points),
         file::Analysis::StorageFormat => formats::analyse(points),
-    }
+    };
+    analysis.headline = headline::headline(which, points);
+    analysis
 }
 
 /// Whether the second server of a study costs more than the first. `None` if too little was

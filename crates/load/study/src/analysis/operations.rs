@@ -3,7 +3,10 @@
 //! A cell is the median over the rounds, with the least and the greatest. Ratios are of medians, to
 //! the first server.
 
-use posthaste_load_results::{Analysis, RunResult, StudyPoint, Table};
+use std::collections::BTreeMap;
+
+use posthaste_load_results::{Analysis, Offered, RunResult, StudyPoint, Table};
+use posthaste_load_text::figure::percent;
 
 use super::points::{Points, figure, whole};
 use super::spread::{shown, spread};
@@ -86,18 +89,39 @@ fn dearer_than_a_peer(points: Points, items: Option<f64>) -> Vec<String> {
             if other.median > 0.0 && other.median < own.median {
                 let place = items.map_or_else(String::new, |n| format!(" at {} messages", whole(n)));
                 let times = figure(own.median / other.median);
-                said.push(format!("{operation}{place}: {first} costs {times} × what {peer} does"));
+                let why = in_the_background(points, first, wanted)
+                    .map_or_else(String::new, |why| format!(" ({why})"));
+                said.push(format!("{operation}{place}: {first} costs {times} × what {peer} does{why}"));
             }
         }
     }
     said
 }
 
+/// Share of a server's CPU from which work in the background is named.
+const BACKGROUND_MIN: f64 = 0.25;
+
+/// The work beside commands that took most of a server's CPU at these points, by its own counts.
+fn in_the_background(points: Points, server: &str, wanted: impl Fn(&StudyPoint) -> bool) -> Option<String> {
+    let mut work = BTreeMap::<&str, f64>::new();
+    let mut all = 0.0;
+    for (_, run) in points.measured().filter(|(p, _)| p.server == server && wanted(p)) {
+        let (Some(cost), Some(counted)) = (&run.server, run.counted.as_ref().and_then(Offered::value)) else {
+            continue;
+        };
+        all += cost.cpu_user_s + cost.cpu_system_s;
+        for part in counted.commands.iter().filter(|part| part.command == "background") {
+            *work.entry(&part.protocol).or_default() += part.amounts.cpu_ns as f64 / 1e9;
+        }
+    }
+    let (name, cpu_s) = work.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (all > 0.0 && cpu_s / all >= BACKGROUND_MIN)
+        .then(|| format!("{} of it is its work `{name}`, behind the commands", percent(cpu_s / all)))
+}
+
 #[cfg(test)]
 pub(super) mod tests {
-    use std::collections::BTreeMap;
-
-    use posthaste_load_results::{Offered, ServerCost, ServerFacts, Summary};
+    use posthaste_load_results::{Amounts, Counted, CountedCommand, ServerCost, ServerFacts, Summary};
 
     use super::*;
 
@@ -155,6 +179,22 @@ pub(super) mod tests {
         assert_eq!(analysis.tables[0].head, ["operation", "A", "B", "÷ A"]);
         assert_eq!(analysis.tables[0].rows, [["STORE", "20.0 (10.0–30.0)", "10.0 (10.0–40.0)", "0.500"]]);
         assert_eq!(analysis.findings, ["STORE at 100 messages: A costs 2.00 × what B does"]);
+        let mut points = points;
+        for (point, share) in points.iter_mut().filter(|p| p.server == "A").zip([0.8, 0.8, 0.8]) {
+            let run = point.run.as_mut().unwrap();
+            let cpu_s = run.server.as_ref().unwrap().cpu_user_s;
+            let amounts = Amounts { cpu_ns: (cpu_s * share * 1e9) as u64, ..Amounts::default() };
+            let (protocol, command) = ("index".to_owned(), "background".to_owned());
+            let part = CountedCommand { protocol, command, folder: "none".into(), amounts };
+            run.counted = Some(Offered::Value(Counted { commands: vec![part], ..Counted::default() }));
+        }
+        let analysis = analyse(Points { servers: &servers, points: &points });
+        assert_eq!(
+            analysis.findings,
+            [
+                "STORE at 100 messages: A costs 2.00 × what B does (80.0 % of it is its work `index`, behind the commands)"
+            ]
+        );
         let alone = analyse(Points { servers: &servers[..1], points: &points });
         assert!(alone.findings.is_empty());
     }

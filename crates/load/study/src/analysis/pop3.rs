@@ -40,7 +40,7 @@ pub fn analyse(points: Points) -> Analysis {
     ];
     plots.retain(|p| !p.curves.is_empty());
     plots.iter_mut().for_each(|p| p.log_x = true);
-    Analysis { findings: findings(points), plots, charts: Vec::new(), tables: vec![table(points)] }
+    Analysis { findings: findings(points), plots, tables: vec![table(points)], ..Analysis::default() }
 }
 
 /// The cost of a POP3 transaction beside one of the first IMAP mix, at the highest speed of both.

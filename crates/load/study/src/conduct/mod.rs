@@ -85,6 +85,7 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
         study: study.name.clone(),
         description: study.description.clone(),
         after: study.after.clone(),
+        published: study.published.clone(),
         toml: study.source.clone(),
         quick: study.length != Length::Full,
         machine,

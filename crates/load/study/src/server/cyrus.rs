@@ -4,13 +4,13 @@
 //! Settings that differ from the defaults are those printed here.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use posthaste_load_results::ServerFacts;
 
 use super::dovecot::{certificate, number_of};
 use super::folder::open_to_all;
 use super::instance::{Instance, Setting, loopback, pinned};
+use super::packages::{self, Wanted};
 use super::process::{Child, free_port, output};
 
 /// The user and group it runs as.
@@ -161,11 +161,17 @@ impl Programs {
         if installed.join("imapd").exists() && installed.join("master").exists() {
             return Self::of(installed.to_owned(), String::new());
         }
-        let packages = folder.join("packages");
-        let root = packages.join("root");
+        let root = folder.join("packages/root");
         let bin = root.join("usr/lib/cyrus/bin");
         if !bin.join("imapd").exists() {
-            unpack(&packages, &root)?;
+            packages::unpack(Wanted { name: "cyrus-imapd", kind: "cyrus-", beside: &[] }, &root).map_err(
+                |e| {
+                    format!(
+                        "Cyrus is not installed and cannot be unpacked from Debian's packages ({e}); start it yourself and \
+                         name it by --server Cyrus=imap://HOST:PORT,lmtp://HOST:PORT,pid=N"
+                    )
+                },
+            )?;
         }
         let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
         let libraries = ["usr/lib", "lib"].map(|l| root.join(l).join(&triplet).display().to_string());
@@ -180,63 +186,9 @@ impl Programs {
     }
 }
 
-/// Gets the packages that installing Cyrus would bring and that programs are linked with, and
-/// unpacks them; nothing of the system changes.
-fn unpack(packages: &Path, root: &Path) -> Result<(), String> {
-    let remedy = |e: String| {
-        format!(
-            "Cyrus is not installed and cannot be unpacked from Debian's packages ({e}); start it yourself and name it by \
-             --server Cyrus=imap://HOST:PORT,lmtp://HOST:PORT,pid=N"
-        )
-    };
-    std::fs::create_dir_all(root).map_err(|e| format!("{}: {e}", root.display()))?;
-    let would =
-        output(&["apt-get", "-s", "install", "--no-install-recommends", "cyrus-imapd"]).map_err(remedy)?;
-    let names = wanted(&would);
-    if !names.contains(&"cyrus-imapd") {
-        return Err(remedy("apt-get does not find cyrus-imapd: run apt-get update".into()));
-    }
-    // A user of its own would have to be let into this folder.
-    let done = Command::new("apt-get")
-        .args(["-qq", "-o", "APT::Sandbox::User=root", "download"])
-        .args(&names)
-        .current_dir(packages)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| remedy(e.to_string()))?;
-    if !done.status.success() {
-        return Err(remedy(String::from_utf8_lossy(&done.stderr).trim().to_owned()));
-    }
-    for entry in std::fs::read_dir(packages).map_err(|e| e.to_string())?.flatten() {
-        let package = entry.path();
-        if package.extension().is_some_and(|e| e == "deb") {
-            output(&["dpkg", "-x", &package.display().to_string(), &root.display().to_string()])
-                .map_err(remedy)?;
-        }
-    }
-    Ok(())
-}
-
-/// Of what `apt-get -s install` says it would do, the packages with Cyrus' programs and with
-/// libraries.
-fn wanted(simulation: &str) -> Vec<&str> {
-    simulation
-        .lines()
-        .filter_map(|line| line.strip_prefix("Inst ")?.split(' ').next())
-        .filter(|name| name.starts_with("cyrus-") || name.starts_with("lib"))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn programs_and_libraries_are_wanted_and_nothing_else() {
-        let said = "Remv dovecot-imapd [1:2.3.19]\nInst exim4-base (4.96-15)\nInst libpcre3 (2:8.39-15)\n\
-                    Inst cyrus-common (3.6.1)\nInst cyrus-imapd (3.6.1)\nConf libpcre3 (2:8.39-15)\n";
-        assert_eq!(wanted(said), ["libpcre3", "cyrus-common", "cyrus-imapd"]);
-    }
 
     #[test]
     fn every_program_gets_its_configuration() {

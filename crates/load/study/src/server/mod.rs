@@ -1,12 +1,14 @@
 //! Servers under test: started on loopback with settings that are printed, stopped when dropped; or
 //! already running.
 
+mod courier;
 mod cyrus;
 mod dovecot;
 mod flavour;
 mod folder;
 mod group;
 mod instance;
+mod packages;
 mod posthaste;
 mod process;
 
@@ -31,6 +33,8 @@ pub enum Which {
     Dovecot(Flavour),
     /// Debian's Cyrus.
     Cyrus,
+    /// Debian's Courier IMAP.
+    Courier,
     /// A build of ours: its name and its binary.
     Build(Build),
     /// Ours, in one arm of a study.
@@ -77,13 +81,14 @@ impl Running {
 impl FromStr for Which {
     type Err = String;
 
-    /// `posthaste`, `dovecot`, `dovecot-FORM`, `cyrus`, `NAME=/path/to/posthaste`, or
+    /// `posthaste`, `dovecot`, `dovecot-FORM`, `cyrus`, `courier`, `NAME=/path/to/posthaste`, or
     /// `NAME=imap://HOST:PORT[,imap://NODE:PORT…][,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N]
     /// [,agent=HOST:PORT]`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "posthaste" => return Ok(Self::Posthaste),
             "cyrus" => return Ok(Self::Cyrus),
+            "courier" => return Ok(Self::Courier),
             _ => {}
         }
         if let Some(flavour) = Flavour::named(text) {
@@ -91,7 +96,7 @@ impl FromStr for Which {
         }
         let wrong = || {
             format!(
-                "`{text}` is not posthaste, {}, cyrus, NAME=/path/to/posthaste or \
+                "`{text}` is not posthaste, {}, cyrus, courier, NAME=/path/to/posthaste or \
                  NAME=imap://HOST:PORT[,imap://NODE:PORT][,pop3://HOST:PORT][,lmtp://HOST:PORT][,pid=N][,agent=HOST:PORT]",
                 Flavour::words().collect::<Vec<_>>().join(", ")
             )
@@ -143,6 +148,7 @@ impl Which {
             Self::Posthaste => "Posthaste",
             Self::Dovecot(flavour) => flavour.name(),
             Self::Cyrus => "Cyrus",
+            Self::Courier => "Courier",
             Self::Build(build) => &build.name,
             Self::Arm(arm) => &arm.name,
             Self::Running(running) => &running.name,
@@ -174,6 +180,7 @@ pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
         Which::Posthaste => posthaste::start(setting, ""),
         Which::Dovecot(flavour) => with_other_ports(|| dovecot::start(setting, *flavour)),
         Which::Cyrus => with_other_ports(|| cyrus::start(setting)),
+        Which::Courier => with_other_ports(|| courier::start(setting)),
         Which::Build(build) => {
             let setting = Setting { posthaste: Some(build.program.clone()), ..setting.clone() };
             let mut instance = posthaste::start(&setting, "")?;
@@ -269,6 +276,7 @@ mod tests {
     #[test]
     fn servers_by_name() {
         assert_eq!("dovecot".parse::<Which>(), Ok(Which::Dovecot(Flavour::Sdbox)));
+        assert_eq!("courier".parse::<Which>().map(|which| which.name().to_owned()), Ok("Courier".to_owned()));
         assert_eq!("dovecot-maildir".parse::<Which>().unwrap().name(), "Dovecot Maildir");
         let Which::Running(r) = "mine=imaps://mail:993,pop3://mail,lmtp://mail:24,pid=7".parse().unwrap()
         else {
