@@ -7,6 +7,7 @@
 mod any_command;
 mod any_response;
 mod any_value;
+mod every_variant;
 mod garbage;
 mod known_commands;
 mod known_responses;
