@@ -517,3 +517,32 @@ async fn mail_into_a_closed_mailbox_costs_the_same_at_any_size() {
     engine.load(folder.id, &mut |_| {}).await.unwrap();
     assert_eq!(engine.mailboxes.cluster.counters.so_far().since(before).rows, 1 + 1_000_u64.div_ceil(128));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_does_not_stop_the_sweep() {
+    let Some(keyspace) = Keyspace::new("damaged").await else { return };
+    let sweeper = keyspace.engine().await;
+    let session = keyspace.session().await;
+    let world = World::new(&keyspace).await;
+    let (mut damaged, mut other) = (world.folder().await, world.folder().await);
+    damaged.commit(damaged.appending(&[100, 200])).await;
+    damaged.commit(damaged.expunging(&NumSet::range(1, 1))).await;
+    other.commit(other.appending(&[100, 200, 300])).await;
+    other.commit(other.expunging(&NumSet::range(1, 2))).await;
+    let name = &keyspace.0.keyspace;
+    let read = format!("SELECT value FROM {name}.mailbox WHERE mailbox = ? AND kind = 0 AND low = 0");
+    let key = (blob(damaged.id.0),);
+    let good = rows(session.query_unpaged(read, &key).await.unwrap()).remove(0).remove(0);
+    let put = format!("UPDATE {name}.mailbox SET value = ? WHERE mailbox = ? AND kind = 0 AND low = 0");
+    let bad = Some(CqlValue::Blob(vec![0; 9]));
+    session.query_unpaged(put.as_str(), (&bad, &key.0)).await.unwrap();
+    suite::maintain(&sweeper).await;
+    // The other mailbox was swept, and of the damaged one nothing was removed.
+    assert_eq!(keyspace.contents().await, [3, 3, 3]);
+    session.query_unpaged(put.as_str(), (&good, &key.0)).await.unwrap();
+    damaged.verify().await;
+    other.verify().await;
+    suite::maintain(&sweeper).await;
+    assert_eq!(keyspace.contents().await, [2, 2, 2]);
+    world.check().await;
+}

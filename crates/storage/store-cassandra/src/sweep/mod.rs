@@ -18,13 +18,16 @@
 //! A later write has a newer timestamp, and stays. The last reference of a body is never older than
 //! the body ([`crate::commits::contents`]), so no body is left without one.
 //!
+//! Damage does not stop the sweep. What a damaged mailbox or body may refer to stays, and the rest
+//! of the round goes on.
+//!
 //! The summary of a dead reference is deleted before the reference. It may lie where the first part
 //! of the round does not look: in a mailbox that was erased, or above all its UIDs.
 
 pub(crate) mod lease;
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -163,27 +166,37 @@ impl Sweep {
             .await?;
         report.examined += page.len() as u64;
         let one = |(mailbox, account, modseq): Columns| async move {
-            let id = MailboxId(id_of(&mailbox)?);
-            match modseq {
-                // Erased since, or being made.
-                None => Ok(()),
-                Some(closed) if closed < 0 => self.mailboxes.erase_mailbox(id).await,
-                Some(_) => {
-                    let unowned = || StoreError::Corrupt(format!("mailbox {id} names no account"));
-                    let account = AccountId(id_of(&account.ok_or_else(unowned)?)?);
-                    if !self.is_young(&id.0) && !self.is_listed(account, id).await? {
-                        if self.lists.close_unlisted(account, id).await? {
-                            self.mailboxes.erase_mailbox(id).await?;
-                        }
-                        return Ok(());
-                    }
-                    self.sweep_summaries(id).await
-                }
-            }
+            let swept = self.sweep_mailbox(MailboxId(id_of(&mailbox)?), account, modseq).await;
+            unless_damaged(swept, ())
         };
         let swept = stream::iter(page).map(Ok);
         swept.try_for_each_concurrent(AT_ONCE / 4, one).await?;
         Ok(next)
+    }
+
+    /// Erases a mailbox that is closed or that no list names; removes dead summaries of another.
+    async fn sweep_mailbox(
+        &self,
+        id: MailboxId,
+        account: Option<Vec<u8>>,
+        modseq: Option<i64>,
+    ) -> Result<()> {
+        match modseq {
+            // Erased since, or being made.
+            None => Ok(()),
+            Some(closed) if closed < 0 => self.mailboxes.erase_mailbox(id).await,
+            Some(_) => {
+                let unowned = || StoreError::Corrupt(format!("mailbox {id} names no account"));
+                let account = AccountId(id_of(&account.ok_or_else(unowned)?)?);
+                if !self.is_young(&id.0) && !self.is_listed(account, id).await? {
+                    if self.lists.close_unlisted(account, id).await? {
+                        self.mailboxes.erase_mailbox(id).await?;
+                    }
+                    return Ok(());
+                }
+                self.sweep_summaries(id).await
+            }
+        }
     }
 
     /// Whether an account's list names a mailbox, by a plain read.
@@ -278,7 +291,9 @@ impl Sweep {
         let mut bodies = BTreeMap::new();
         for body in dead.iter().map(|reference| reference.body) {
             if let std::collections::btree_map::Entry::Vacant(entry) = bodies.entry(body) {
-                entry.insert(self.owners(body).await?);
+                if let Some(owners) = unless_damaged(self.owners(body).await.map(Some), None)? {
+                    entry.insert(owners);
+                }
             }
         }
         Ok(bodies)
@@ -311,25 +326,40 @@ impl Sweep {
     /// Those of the references that are permanently dead: each was read before the fence of its
     /// mailbox was replaced.
     pub(crate) async fn dead_references(&self, references: Vec<Reference>) -> Result<BTreeSet<Reference>> {
-        let mut known = ReadRows::new();
+        let (mut known, mut damaged) = (ReadRows::new(), HashSet::new());
         let mut candidates: BTreeMap<MailboxId, Vec<Reference>> = BTreeMap::new();
         for reference in references {
-            if !self.is_young(&reference.commit) && !self.is_alive(&mut known, &reference).await? {
-                candidates.entry(reference.mailbox).or_default().push(reference);
+            let mailbox = reference.mailbox;
+            if self.is_young(&reference.commit) || damaged.contains(&mailbox) {
+                continue;
+            }
+            match unless_damaged(self.is_alive(&mut known, &reference).await.map(Some), None)? {
+                Some(true) => {}
+                Some(false) => candidates.entry(mailbox).or_default().push(reference),
+                None => drop(damaged.insert(mailbox)),
             }
         }
         drop(known);
-        let checked = stream::iter(candidates).map(|(mailbox, mut candidates)| async move {
-            if self.fence_for_sweep(mailbox).await? {
-                let uids = || candidates.iter().map(|reference| reference.uid);
-                let (Some(first), Some(last)) = (uids().min(), uids().max()) else { return Ok(candidates) };
-                let (chunks, _) = self.mailboxes.chunks_between(mailbox, (first, last)).await?;
-                candidates.retain(|reference| !refers(&chunks, reference.uid, reference.commit));
-            }
-            Ok::<_, StoreError>(candidates)
+        let checked = stream::iter(candidates).map(|(mailbox, candidates)| async move {
+            unless_damaged(self.permanently_dead(mailbox, candidates).await, Vec::new())
         });
         let dead: Vec<Vec<Reference>> = checked.buffer_unordered(AT_ONCE / 4).try_collect().await?;
         Ok(dead.into_iter().flatten().collect())
+    }
+
+    /// Those of a mailbox's references that are dead after its fence was replaced.
+    async fn permanently_dead(
+        &self,
+        mailbox: MailboxId,
+        mut references: Vec<Reference>,
+    ) -> Result<Vec<Reference>> {
+        if self.fence_for_sweep(mailbox).await? {
+            let uids = || references.iter().map(|reference| reference.uid);
+            let (Some(first), Some(last)) = (uids().min(), uids().max()) else { return Ok(references) };
+            let (chunks, _) = self.mailboxes.chunks_between(mailbox, (first, last)).await?;
+            references.retain(|reference| !refers(&chunks, reference.uid, reference.commit));
+        }
+        Ok(references)
     }
 
     /// Whether the message that a reference names exists, by a plain read.
@@ -391,6 +421,17 @@ impl Sweep {
         let values = (&body[..], &mailbox[..], i64::from(dead.uid), &commit[..]);
         cluster.write(&statements.delete, values).await?;
         Ok(0)
+    }
+}
+
+/// Logs damage, and goes on with `otherwise`, which must remove nothing.
+fn unless_damaged<T>(found: Result<T>, otherwise: T) -> Result<T> {
+    match found {
+        Err(StoreError::Corrupt(why)) => {
+            tracing::error!(%why, "the sweep leaves alone what damage may refer to");
+            Ok(otherwise)
+        }
+        found => found,
     }
 }
 
