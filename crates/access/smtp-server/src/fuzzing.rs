@@ -201,6 +201,7 @@ pub(crate) fn account(number: u128) -> Account {
         quota_messages: None,
         command_limits: posthaste_directory::CommandLimits::default(),
         quota_mailboxes: None,
+        folder_limits: posthaste_directory::FolderLimits::default(),
         password_changes: 0,
         shared: false,
         forward: None,

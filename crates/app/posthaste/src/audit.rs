@@ -252,7 +252,14 @@ fn of_settings(settings: &Settings) -> String {
     let counts = limit("--messages", settings.messages) + &limit("--mailboxes", settings.mailboxes);
     let original = settings.keep_original.map(|keep| format!(" --keep-original {keep}")).unwrap_or_default();
     let setter = settings.sets_quotas.map(|sets| format!(" --sets-quotas {sets}")).unwrap_or_default();
-    limit("--quota", settings.quota) + &counts + &format + &original + &setter
+    let folder = |name: &str, limit: Option<crate::cli::FolderLimit>| match limit {
+        Some(crate::cli::FolderLimit(Some(most))) => format!(" {name} {most}"),
+        Some(crate::cli::FolderLimit(None)) => format!(" {name} none"),
+        None => String::new(),
+    };
+    let folders = folder("--folder-messages", settings.folder_messages)
+        + &folder("--folder-warn", settings.folder_warn);
+    limit("--quota", settings.quota) + &counts + &folders + &format + &original + &setter
 }
 
 #[cfg(test)]

@@ -126,3 +126,59 @@ fn over_one_limit_a_line_is_logged_and_over_the_other_nothing_comes_in() {
     let said = report(&["--account", USER, "--top", "1", "--json"]);
     assert!(said.contains("\"messages\":4") && said.lines().count() == 1, "{said}");
 }
+
+#[test]
+fn an_account_has_thresholds_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("posthaste.toml");
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+        .settings(&config, "[limits]\nfolder_messages_warn = 100\nfolder_messages_max = 2\n")
+        .listen("imap=127.0.0.1:0")
+        .listen("lmtp=127.0.0.1:0")
+        .listen("smtp=127.0.0.1:0")
+        .start();
+    server.add_account(USER, PASSWORD);
+    let set = |args: &[&str]| {
+        let output = server.command(&[&["account", "set", USER], args].concat(), "");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    set(&["--folder-messages", "3", "--folder-warn", "1"]);
+    for serial in 0..3 {
+        let said = deliver(&server, serial);
+        assert!(said.starts_with("250 "), "its own limit is above the server's: {said}");
+    }
+    let said = deliver(&server, 3);
+    assert!(said.starts_with("452 4.2.2 "), "{said}");
+    let mut host = LineClient::connect(server.address("smtp")).unwrap();
+    host.reply().unwrap();
+    for command in ["EHLO host.example.net", "MAIL FROM:<bob@example.net>"] {
+        assert!(host.ask(command).unwrap().starts_with("250"));
+    }
+    let said = host.ask(&format!("RCPT TO:<{USER}>")).unwrap();
+    assert!(said.starts_with("452 4.2.2 "), "{said}");
+    let mut client = imap(&server);
+    client.imap("SELECT INBOX").unwrap();
+    for command in ["COPY 1 INBOX", "COPY 1:3 Archive", "COPY 1 Archive"] {
+        let said = client.imap(command).unwrap();
+        let is_refused = last(&said).starts_with("t NO [LIMIT]");
+        assert_eq!(is_refused, command != "COPY 1:3 Archive", "{command}: {said:?}");
+    }
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while server.logged("was opened").is_empty() {
+        assert!(Instant::now() < deadline, "the opening is not in the log");
+        std::thread::yield_now();
+    }
+    let line = &server.logged("was opened")[0];
+    assert!(line.contains("limit=1") && line.contains("items=3"), "{line}");
+
+    let shown = server.command(&["account", "show", USER], "");
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("at most 3 messages") && shown.contains("over 1 messages"), "{shown}");
+    // Without limits of its own it has those of the server, and 0 is no limit.
+    set(&["--folder-messages", "none", "--folder-warn", "none"]);
+    let said = deliver(&server, 4);
+    assert!(said.starts_with("452 4.2.2 "), "{said}");
+    set(&["--folder-messages", "0"]);
+    let said = deliver(&server, 5);
+    assert!(said.starts_with("250 "), "{said}");
+}

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use posthaste_load_drive::Scheme;
 use posthaste_load_drive::populate::{PopulateOptions, Wish, populate};
 use posthaste_load_drive::run::refuse_wrong_protocols;
+use posthaste_load_drive::{Accounts, Scheme};
 use posthaste_load_text::quantity::{show_bytes, show_duration};
-use posthaste_load_workload as workload;
 use posthaste_load_workload::corpus::{Sizes, UserMail};
+use posthaste_load_workload::{self as workload, Mix, Workload};
 
 use crate::server::{AccountArgs, ConnectionArgs, target};
 use crate::trouble::Trouble;
@@ -29,7 +29,8 @@ pub struct PopulateArgs {
     send: Option<String>,
     #[command(flatten)]
     accounts: AccountArgs,
-    /// Fill accounts as this workload defines.
+    /// Fill accounts as this workload defines. For a mix of users, each kind's accounts as its
+    /// workload defines.
     #[arg(long, value_name = "NAME-OR-FILE")]
     workload: Option<String>,
     /// Messages in INBOX.
@@ -63,26 +64,34 @@ pub struct PopulateArgs {
 
 /// Populates.
 pub fn main(args: PopulateArgs) -> Result<(), Trouble> {
-    let wish = wish(&args)?;
+    let mix = args.workload.as_deref().map(workload::load_mix).transpose().map_err(Trouble::usage)?;
+    let parts = parts(&args, mix.as_ref())?;
     let mail = args.mail.as_deref().map(UserMail::open).transpose().map_err(Trouble::usage)?;
     let senders = [Scheme::Smtp, Scheme::Lmtp];
-    let accounts = args.accounts.accounts()?;
-    let (per_account, count) = (wish.messages(), accounts.count());
     let imap = target(&args.imap, &[Scheme::Imap], "--imap")?;
     let lmtp = args.send.as_deref().map(|url| target(url, &senders, "--send")).transpose()?;
     let dialer = args.connection.dialer([&imap].into_iter().chain(&lmtp))?;
     refuse_wrong_protocols(&dialer, [&imap].into_iter().chain(&lmtp)).map_err(Trouble::usage)?;
-    let options = PopulateOptions {
-        imap,
-        lmtp,
-        accounts,
-        wish,
-        seed: args.seed,
-        mail,
-        parallel: args.parallel,
-        dialer,
-        live: !args.quiet,
-    };
+    let mut mail = mail;
+    for (accounts, wish) in parts {
+        fill(PopulateOptions {
+            imap: imap.clone(),
+            lmtp: lmtp.clone(),
+            accounts,
+            wish,
+            seed: args.seed,
+            mail: mail.take(),
+            parallel: args.parallel,
+            dialer: dialer.clone(),
+            live: !args.quiet,
+        })?;
+    }
+    Ok(())
+}
+
+/// Fills accounts that hold the same.
+fn fill(options: PopulateOptions) -> Result<(), Trouble> {
+    let (per_account, count) = (options.wish.messages(), options.accounts.count());
     let start = Instant::now();
     let done = populate(options).map_err(Trouble::failed)?;
     println!(
@@ -101,10 +110,31 @@ pub fn main(args: PopulateArgs) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn wish(args: &PopulateArgs) -> Result<Wish, Trouble> {
-    let workload = args.workload.as_deref().map(workload::load).transpose().map_err(Trouble::usage)?;
-    let rich = workload.as_ref().map_or(0.0, |w| w.rich);
-    let fill = workload.map(|w| w.fill);
+/// The accounts that hold the same, and what: one part, or one for each kind of users of a mix.
+fn parts(args: &PopulateArgs, mix: Option<&Mix>) -> Result<Vec<(Accounts, Wish)>, Trouble> {
+    let accounts = args.accounts.accounts()?;
+    let Some(mix) = mix else { return Ok(vec![(accounts, wish(args, None)?)]) };
+    if args.mail.is_some() && mix.kinds.len() > 1 {
+        return Err(Trouble::usage("a mix of users is filled with generated mail: leave --mail out"));
+    }
+    let split = mix.split(accounts.count()).ok_or_else(|| {
+        Trouble::usage(format!("{} has {} kinds of users: name as many accounts", mix.name, mix.kinds.len()))
+    })?;
+    let mut from = 0;
+    mix.kinds
+        .iter()
+        .zip(split)
+        .map(|(kind, count)| {
+            let part = accounts.part(from, count);
+            from += count;
+            Ok((part, wish(args, Some(&kind.workload))?))
+        })
+        .collect()
+}
+
+fn wish(args: &PopulateArgs, workload: Option<&Workload>) -> Result<Wish, Trouble> {
+    let rich = workload.map_or(0.0, |w| w.rich);
+    let fill = workload.map(|w| w.fill.clone());
     let wish = Wish::new(
         args.inbox.or(fill.as_ref().map(|f| f.inbox)).unwrap_or(0),
         args.folders.or(fill.as_ref().map(|f| f.folders)).unwrap_or(0),

@@ -13,7 +13,7 @@ use posthaste_load_drive::run::{
 use posthaste_load_report::files;
 use posthaste_load_results::{Results, RunResult, together};
 use posthaste_load_text::quantity;
-use posthaste_load_workload::{self as workload, Protocol, Think, Track, Workload};
+use posthaste_load_workload::{self as workload, Mix, Protocol, Think, Track, Workload};
 
 use crate::command_line::command_line;
 use crate::server::{AccountArgs, ConnectionArgs, WatchArgs, target};
@@ -22,7 +22,8 @@ use crate::trouble::Trouble;
 /// Flags of `run`.
 #[derive(Args)]
 pub struct RunArgs {
-    /// A built-in workload (see `workload list`) or a file.
+    /// A built-in workload or mix of users (see `workload list`), or a file. In a mix --clients are
+    /// split by its shares.
     #[arg(long, value_name = "NAME-OR-FILE")]
     pub workload: String,
     /// Another workload at the same time, and its virtual users: imaptest:25. Repeated for more.
@@ -160,11 +161,12 @@ pub fn main(args: RunArgs) -> Result<(), Trouble> {
     if let Some(out) = &args.out {
         files::prepare(out, args.force).map_err(Trouble::failed)?;
     }
-    let (options, audit_options) = options(&args)?;
+    let mix = workload::load_mix(&args.workload).map_err(Trouble::usage)?;
+    let (options, audit_options) = options(&args, &mix)?;
     let quiet = args.quiet;
-    let result = match args.beside.is_empty() {
+    let result = match args.beside.is_empty() && mix.kinds.len() == 1 {
         true => run_audited(options, audit_options.filter(|_| args.audit))?,
-        false => run_several(&args, options)?,
+        false => run_several(&args, &mix, options)?,
     };
     if !quiet {
         print!("{}", files::summary(&result));
@@ -208,11 +210,20 @@ pub fn run_audited(options: RunOptions, audit_options: Option<AuditOptions>) -> 
 }
 
 /// All workloads at once, each with accounts of its own.
-fn run_several(args: &RunArgs, first: RunOptions) -> Result<RunResult, Trouble> {
-    let mut all = vec![RunOptions { accounts: first.accounts.part(0, first.clients), ..first.clone() }];
-    let mut taken = first.clients;
+fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions) -> Result<RunResult, Trouble> {
+    if mix.kinds.len() > 1 && (args.audit || first.arrivals.is_some()) {
+        return Err(Trouble::usage("a mix of users has no --audit, --arrivals and --day"));
+    }
+    let split = mix.split(first.clients).ok_or_else(|| {
+        Trouble::usage(format!("{} has {} kinds of users: give as many --clients", mix.name, mix.kinds.len()))
+    })?;
+    let mut kinds: Vec<(Workload, u32)> =
+        mix.kinds.iter().map(|kind| kind.workload.clone()).zip(split).collect();
     for beside in &args.beside {
-        let workload = workload::load(&beside.name).map_err(Trouble::usage)?;
+        kinds.push((workload::load(&beside.name).map_err(Trouble::usage)?, beside.clients));
+    }
+    let (mut all, mut taken): (Vec<RunOptions>, u32) = (Vec::new(), 0);
+    for (workload, clients) in kinds {
         if workload.protocol != first.workload.protocol {
             return Err(Trouble::usage(format!(
                 "{}: all workloads of a run must have one protocol",
@@ -222,16 +233,18 @@ fn run_several(args: &RunArgs, first: RunOptions) -> Result<RunResult, Trouble> 
         if workload.sends() && first.send.is_none() {
             return Err(Trouble::usage(format!("{} sends mail: give --send", workload.name)));
         }
-        let accounts = first.accounts.part(taken, beside.clients);
-        if accounts.count() < beside.clients {
+        let accounts = first.accounts.part(taken, clients);
+        if accounts.count() < clients {
             let what = format!(
                 "--users names {} accounts, and all workloads together have more users",
                 first.accounts.count()
             );
             return Err(Trouble::usage(what));
         }
-        taken += beside.clients;
-        all.push(RunOptions { workload, accounts, clients: beside.clients, live: false, ..first.clone() });
+        taken += clients;
+        // One of them shows how far the run is.
+        let live = first.live && all.is_empty();
+        all.push(RunOptions { workload, accounts, clients, live, ..first.clone() });
     }
     let results: Vec<_> = std::thread::scope(|scope| {
         let running: Vec<_> =
@@ -249,8 +262,10 @@ fn run_several(args: &RunArgs, first: RunOptions) -> Result<RunResult, Trouble> 
     together(runs).ok_or_else(|| Trouble::failed("nothing was run"))
 }
 
-fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble> {
-    let workload = workload::load(&args.workload).map_err(Trouble::usage)?;
+/// The options of a run of the first kind of users, all of them counted.
+fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions>), Trouble> {
+    let workload = mix.kinds.first().map(|kind| kind.workload.clone());
+    let workload = workload.ok_or_else(|| Trouble::usage("a mix needs a kind of users"))?;
     let imaps = args.imap.iter().map(|url| target(url, &[Scheme::Imap], "--imap"));
     let imaps: Vec<_> = imaps.collect::<Result<_, _>>()?;
     let (imap, others) = match imaps.split_first() {

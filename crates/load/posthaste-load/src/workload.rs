@@ -1,7 +1,7 @@
 //! `posthaste-load workload`.
 
 use clap::{Args, Subcommand};
-use posthaste_load_workload::{BUILTIN, load, parse};
+use posthaste_load_workload::{BUILTIN, MIXES, load_mix};
 
 use crate::trouble::Trouble;
 
@@ -27,12 +27,12 @@ enum What {
 pub fn main(args: &WorkloadArgs) -> Result<(), Trouble> {
     match &args.what {
         What::List => {
-            for (name, text) in BUILTIN {
-                let workload = parse(text, name).map_err(Trouble::failed)?;
-                println!("{name:<26}{}", workload.description);
+            for (name, _) in BUILTIN.iter().chain(MIXES) {
+                let mix = load_mix(name).map_err(Trouble::failed)?;
+                println!("{name:<26}{}", mix.description);
             }
         }
-        What::Show { name } => print!("{}", load(name).map_err(Trouble::usage)?.source),
+        What::Show { name } => print!("{}", load_mix(name).map_err(Trouble::usage)?.source),
     }
     Ok(())
 }

@@ -1,4 +1,9 @@
-//! The workloads shipped in the binary.
+//! The workloads and mixes shipped in the binary, and files by name.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use posthaste_load_text::{Mistake, suggestion};
 
 /// Name and file of each.
 pub const BUILTIN: &[(&str, &str)] = &[
@@ -19,9 +24,35 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("imaptest", include_str!("../workloads/imaptest.toml")),
 ];
 
-/// The file of one.
+/// Name and file of each mix of several kinds of users.
+pub const MIXES: &[(&str, &str)] =
+    &[("online-and-cached", include_str!("../workloads/online-and-cached.toml"))];
+
+/// The file of a workload or mix.
 pub fn builtin(name: &str) -> Option<&'static str> {
-    BUILTIN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    BUILTIN.iter().chain(MIXES).find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// The file of a built-in workload or mix by name, or a file by path.
+pub(crate) fn text_of(name: &str) -> Result<Cow<'static, str>, Mistake> {
+    if let Some(text) = builtin(name) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let path = Path::new(name);
+    if !path.exists() && !name.contains('/') && !name.ends_with(".toml") {
+        let known = BUILTIN.iter().chain(MIXES).map(|(name, _)| *name);
+        let hint = suggestion(name, known);
+        return Err(Mistake::bare(format!(
+            "no workload is called `{name}`{hint}; a file is given by its path"
+        )));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| Mistake::bare(format!("{name}: {e}")))?;
+    Ok(Cow::Owned(text))
+}
+
+/// Whether the file names kinds of users.
+pub(crate) fn is_mix(text: &str) -> bool {
+    text.lines().any(|line| line.trim() == "[[users]]")
 }
 
 #[cfg(test)]

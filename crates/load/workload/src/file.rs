@@ -1,17 +1,17 @@
 //! Reading a workload file: every mistake is named with file, line and the nearest known word.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use posthaste_load_text::{Mistake, Source, suggestion};
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::builtin::{is_mix, text_of};
 use crate::corpus::Sizes;
 use crate::step::{MAILBOX_WORDS, MESSAGES_WORDS, RECIPIENT_WORDS};
 use crate::{
-    BUILTIN, Between, Choice, Criterion, Fill, Mailbox, Messages, Modem, Protocol, Recipient, SessionKind,
-    Step, Think, Track, Transaction, Workload, builtin,
+    Between, Choice, Criterion, Fill, Mailbox, Messages, Modem, Protocol, Recipient, SessionKind, Step,
+    Think, Track, Transaction, Workload,
 };
 
 #[derive(Deserialize)]
@@ -124,18 +124,12 @@ struct RawStep {
 
 /// A built-in workload by name, or a file by path.
 pub fn load(name: &str) -> Result<Workload, Mistake> {
-    if let Some(text) = builtin(name) {
-        return parse(text, name);
-    }
-    let path = Path::new(name);
-    if !path.exists() && !name.contains('/') && !name.ends_with(".toml") {
-        let known = BUILTIN.iter().map(|(name, _)| *name);
-        let hint = suggestion(name, known);
+    let text = text_of(name)?;
+    if is_mix(&text) {
         return Err(Mistake::bare(format!(
-            "no workload is called `{name}`{hint}; a file is given by its path"
+            "`{name}` is a mix of users, and one workload is needed: `run` and `populate` take mixes"
         )));
     }
-    let text = std::fs::read_to_string(path).map_err(|e| Mistake::bare(format!("{name}: {e}")))?;
     parse(&text, name)
 }
 

@@ -13,14 +13,16 @@ pub mod corpus;
 mod file;
 pub mod learned;
 mod markov;
+mod mix;
 mod random;
 mod step;
 mod think;
 
 use crate::corpus::Sizes;
-pub use builtin::{BUILTIN, builtin};
+pub use builtin::{BUILTIN, MIXES, builtin};
 pub use choose::{Choice, Chooser};
 pub use file::{load, parse};
+pub use mix::{Mix, UserKind, load_mix, parse_mix};
 pub use random::Random;
 pub use step::{Criterion, Mailbox, Messages, Recipient, Step};
 pub use think::Think;

@@ -296,6 +296,7 @@ impl Delivery {
     ) -> Result<Appended, DeliveryError> {
         let bytes = messages.iter().map(|m| served_len(&m.bytes) as u64).sum();
         let _room = self.room(account, Usage { bytes, messages: messages.len() as u64 }).await?;
+        mailbox.set_limit(account.folder_limits.max);
         Ok(mailbox.append(messages).await?)
     }
 
@@ -308,7 +309,11 @@ impl Delivery {
     pub async fn has_room(&self, account: &Account, octets: u64) -> Result<(), DeliveryError> {
         let more = Usage { bytes: octets, messages: 1 };
         self.quotas.objection(account, self.options.quota, more).await?;
-        let Some(limit) = self.store.folder_messages_max() else { return Ok(()) };
+        let limit = match account.folder_limits.max {
+            Some(own) => Some(own).filter(|own| *own > 0),
+            None => self.store.folder_messages_max(),
+        };
+        let Some(limit) = limit else { return Ok(()) };
         let list = self.mailboxes(account.id).await?;
         let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id;
         let heads = self.store.status(&[inbox]).await?;

@@ -24,6 +24,8 @@ pub struct Opening<'a> {
     pub client: IpAddr,
     /// `imap`, `pop3`.
     pub protocol: &'static str,
+    /// The own limit of the account that has the folder, if it has one.
+    pub warn: Option<u32>,
 }
 
 impl Opening<'_> {
@@ -34,12 +36,13 @@ impl Opening<'_> {
 }
 
 impl Delivery {
-    /// Logs a line if the folder has more messages than `folder_messages_warn` of the options.
+    /// Logs a line if the folder has more messages than its account's own limit, or than
+    /// `folder_messages_warn` of the options where it has none.
     pub fn folder_opened(&self, opening: &Opening<'_>) {
-        let limit = self.options().folder_messages_warn;
+        let limit = opening.warn.map_or(self.options().folder_messages_warn, u64::from);
         if opening.is_over(limit) {
             posthaste_metrics::count(Counter::LargeFolders, 1);
-            let Opening { account, folder, items, client, protocol } = *opening;
+            let Opening { account, folder, items, client, protocol, warn: _ } = *opening;
             let client = client.to_canonical();
             tracing::warn!(
                 target: "posthaste::folders", %client, %protocol, items, limit, account, folder = folder.as_str(),
@@ -62,6 +65,7 @@ mod tests {
             items,
             client: IpAddr::from([192, 0, 2, 1]),
             protocol: "imap",
+            warn: None,
         };
         assert!(opening(11).is_over(10) && !opening(10).is_over(10));
         assert!(!opening(u32::MAX).is_over(0));

@@ -79,6 +79,25 @@ impl CommandLimits {
     }
 }
 
+/// How many messages each folder of an account may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FolderLimits {
+    /// Opening a folder with more is logged. 0 is never, `None` what the server has for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warn: Option<u32>,
+    /// A folder with so many takes no more. 0 is no limit, `None` what the server has for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<u32>,
+}
+
+impl FolderLimits {
+    /// Whether the account has none of its own.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Where mail for an account goes beside or instead of its mailboxes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -136,6 +155,8 @@ pub struct Account {
     pub command_limits: CommandLimits,
     /// Mailboxes it may have; `None` for no limit of its own.
     pub quota_mailboxes: Option<u64>,
+    /// How many messages each of its folders may have.
+    pub folder_limits: FolderLimits,
     /// How its messages are stored; `None` for what the server has for all.
     pub format: Option<Format>,
     /// Whether [`Format::Mime`] keeps the rich message beside what was made of it; also where the
@@ -194,6 +215,8 @@ pub struct NewAccount {
     pub command_limits: CommandLimits,
     /// Mailboxes it may have; `None` for no limit of its own.
     pub quota_mailboxes: Option<u64>,
+    /// How many messages each of its folders may have.
+    pub folder_limits: FolderLimits,
     /// How its messages are stored; `None` for what the server has for all.
     pub format: Option<Format>,
     /// Whether [`Format::Mime`] keeps the rich message beside what was made of it.
@@ -217,6 +240,10 @@ pub struct AccountChange {
     pub save_limit: Option<Option<u32>>,
     /// The same for mailboxes.
     pub quota_mailboxes: Option<Option<u64>>,
+    /// Messages in a folder whose opening is logged; `Some(None)` is what the server has for all.
+    pub folder_warn: Option<Option<u32>>,
+    /// Messages that a folder may have; `Some(None)` is what the server has for all.
+    pub folder_max: Option<Option<u32>>,
     /// A new format; `Some(None)` is what the server has for all.
     pub format: Option<Option<Format>>,
     /// Whether [`Format::Mime`] keeps the rich message beside what was made of it.

@@ -24,6 +24,8 @@ const DISABLE: AccountChange = AccountChange {
     quota_bytes: None,
     quota_messages: None,
     quota_mailboxes: None,
+    folder_warn: None,
+    folder_max: None,
     command_limit: None,
     save_limit: None,
     format: None,

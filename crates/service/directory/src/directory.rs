@@ -144,6 +144,7 @@ impl Directory {
                 quota_messages: new.quota_messages,
                 command_limits: new.command_limits,
                 quota_mailboxes: new.quota_mailboxes,
+                folder_limits: new.folder_limits,
                 format: new.format,
                 keep_original: new.keep_original,
                 disabled: false,
@@ -216,6 +217,9 @@ impl Directory {
             limits.process = change.command_limit.unwrap_or(limits.process);
             limits.save = change.save_limit.unwrap_or(limits.save);
             account.quota_mailboxes = change.quota_mailboxes.unwrap_or(account.quota_mailboxes);
+            let folders = &mut account.folder_limits;
+            folders.warn = change.folder_warn.unwrap_or(folders.warn);
+            folders.max = change.folder_max.unwrap_or(folders.max);
             account.format = change.format.unwrap_or(account.format);
             account.keep_original = change.keep_original.unwrap_or(account.keep_original);
             account.disabled = change.disabled.unwrap_or(account.disabled);

@@ -78,8 +78,9 @@ mod url_keys;
 mod verified;
 
 pub use account::{
-    Account, AccountChange, CommandLimits, Format, FormatSettings, Forward, MAILBOX_REFERRAL_BYTES_MAX,
-    MAILBOX_REFERRALS_MAX, MailboxReferral, NewAccount, Precompute, Referral, ScriptState,
+    Account, AccountChange, CommandLimits, FolderLimits, Format, FormatSettings, Forward,
+    MAILBOX_REFERRAL_BYTES_MAX, MAILBOX_REFERRALS_MAX, MailboxReferral, NewAccount, Precompute, Referral,
+    ScriptState,
 };
 pub use acl::{
     ACCOUNT_ENTRIES_MAX, ACL_ENTRIES_MAX, Acl, AclError, Identifier, SHARING_ACCOUNTS_MAX, Sharer, Sharing,

@@ -10,7 +10,9 @@ use posthaste_mail_model::{AccountId, Id};
 use posthaste_store::{DirectoryEntry, Engine};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::account::{Account, CommandLimits, Format, Forward, MailboxReferral, Referral, ScriptState};
+use crate::account::{
+    Account, CommandLimits, FolderLimits, Format, Forward, MailboxReferral, Referral, ScriptState,
+};
 use crate::credential::{AppPassword, Verifier};
 use crate::error::{DirectoryError, Result};
 use crate::grant::{AppPasswordId, Fingerprint, Service};
@@ -67,6 +69,8 @@ struct AccountRecord {
     command_limits: CommandLimits,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     quota_mailboxes: Option<u64>,
+    #[serde(default, skip_serializing_if = "FolderLimits::is_default")]
+    folder_limits: FolderLimits,
     /// Did nothing in programs that know no `stored_as`, whatever it said, and they want it.
     format: Format,
     /// How messages are stored; absent for what the server has for all.
@@ -220,6 +224,7 @@ impl Stored {
                 quota_messages: record.quota_messages,
                 command_limits: record.command_limits,
                 quota_mailboxes: record.quota_mailboxes,
+                folder_limits: record.folder_limits,
                 format: record.stored_as,
                 keep_original: record.keep_original,
                 disabled: record.disabled,
@@ -250,6 +255,7 @@ impl Stored {
             quota_messages: a.quota_messages,
             command_limits: a.command_limits,
             quota_mailboxes: a.quota_mailboxes,
+            folder_limits: a.folder_limits,
             format: a.format.unwrap_or_default(),
             stored_as: a.format,
             keep_original: a.keep_original,
@@ -395,6 +401,7 @@ mod tests {
                 format: Some(Format::Rich),
                 keep_original: true,
                 quota_mailboxes: None,
+                folder_limits: FolderLimits { warn: Some(300), max: Some(0) },
                 command_limits: CommandLimits { process: Some(100), save: Some(200) },
                 shared: true,
                 disabled: true,

@@ -40,8 +40,10 @@ pub(super) async fn run(
     let ExistingMailbox { resolved, entry, rights } = asker.find(mailbox, Act::Read).await?;
     let shown = MailboxEntry { name: resolved.shown(&entry.name)?, ..entry.clone() };
     let opened = session.service.store.open(entry.id).await?;
+    let login = session.login()?;
     session.service.delivery.folder_opened(&Opening {
-        account: &session.login()?.name,
+        account: &login.name,
+        warn: resolved.account().unwrap_or(login).folder_limits.warn,
         folder: &shown.name,
         items: opened.view().exists(),
         client: session.wire.peer().address.ip(),

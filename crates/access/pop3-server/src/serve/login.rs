@@ -139,6 +139,7 @@ impl Driver {
             items: maildrop.stat().0,
             client: self.connection.peer().ip(),
             protocol: "pop3",
+            warn: account.folder_limits.warn,
         });
         self.inbox = Some(Inbox { owner: account.id, mailbox: Arc::clone(&mailbox) });
         Ok(maildrop)

@@ -146,6 +146,14 @@ pub struct Settings {
     /// The largest number of mailboxes; `none`: only the server's limit applies.
     #[arg(long, value_name = "COUNT", value_parser = messages)]
     pub mailboxes: Option<Quota>,
+    /// The largest number of messages in each of its folders; 0: no limit; `none`: the
+    /// configuration's `limits.folder_messages_max`.
+    #[arg(long, value_name = "COUNT", value_parser = folder_limit)]
+    pub folder_messages: Option<FolderLimit>,
+    /// Log each opening of a folder with more messages; 0: never; `none`: the configuration's
+    /// `limits.folder_messages_warn`.
+    #[arg(long, value_name = "COUNT", value_parser = folder_limit)]
+    pub folder_warn: Option<FolderLimit>,
     /// Whether it may set the quotas of all accounts of its domain by IMAP (SETQUOTA).
     #[arg(long, value_name = "BOOL")]
     pub sets_quotas: Option<bool>,
@@ -163,6 +171,18 @@ fn command_limit(text: &str) -> Result<CommandLimit, String> {
         Ok(count) if count == 0 || count >= COMMAND_LIMIT_MIN => Ok(CommandLimit(Some(count))),
         _ => Err(format!("`{text}` is not a limit; write {COMMAND_LIMIT_MIN} or more, 0 or none")),
     }
+}
+
+/// A limit of messages in a folder, or none of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FolderLimit(pub Option<u32>);
+
+fn folder_limit(text: &str) -> Result<FolderLimit, String> {
+    if text.eq_ignore_ascii_case("none") {
+        return Ok(FolderLimit(None));
+    }
+    let wrong = |_| format!("`{text}` is not a limit; write for example 10000, 0 or none");
+    text.parse().map(|count| FolderLimit(Some(count))).map_err(wrong)
 }
 
 /// A quota, or none.
@@ -241,6 +261,12 @@ mod tests {
         assert_eq!(command_limit("1000"), Ok(CommandLimit(Some(1000))));
         assert_eq!(command_limit("0"), Ok(CommandLimit(Some(0))));
         assert_eq!(command_limit("none"), Ok(CommandLimit(None)));
+        assert_eq!(folder_limit("10000"), Ok(FolderLimit(Some(10_000))));
+        assert_eq!(
+            (folder_limit("0"), folder_limit("None")),
+            (Ok(FolderLimit(Some(0))), Ok(FolderLimit(None)))
+        );
+        assert!(folder_limit("many").is_err() && folder_limit("-1").is_err());
         assert!(command_limit("999").is_err() && command_limit("-1").is_err());
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use posthaste_directory::{
-    Account, AccountChange, CommandLimits, Format, FormatSettings, Forward, NewAccount,
+    Account, AccountChange, CommandLimits, FolderLimits, Format, FormatSettings, Forward, NewAccount,
 };
 use posthaste_store::{MailboxHead, MailboxList};
 use serde_json::json;
@@ -115,6 +115,10 @@ fn new_account(settings: &cli::Settings) -> NewAccount {
             save: settings.save_limit.and_then(|limit| limit.0),
         },
         quota_mailboxes: settings.mailboxes.and_then(|q| q.0),
+        folder_limits: FolderLimits {
+            warn: settings.folder_warn.and_then(|limit| limit.0),
+            max: settings.folder_messages.and_then(|limit| limit.0),
+        },
         format: settings.format.and_then(format),
         keep_original: settings.keep_original.unwrap_or_default(),
         sets_quotas: settings.sets_quotas.unwrap_or_default(),
@@ -130,6 +134,8 @@ fn account_change(settings: &cli::Settings) -> AccountChange {
         command_limit: settings.message_limit.map(|limit| limit.0),
         save_limit: settings.save_limit.map(|limit| limit.0),
         quota_mailboxes: settings.mailboxes.map(|q| q.0),
+        folder_warn: settings.folder_warn.map(|limit| limit.0),
+        folder_max: settings.folder_messages.map(|limit| limit.0),
         format: settings.format.map(format),
         keep_original: settings.keep_original,
         sets_quotas: settings.sets_quotas,
@@ -256,7 +262,7 @@ impl Shown {
             "{}",
             json!({"name": account.name, "id": account.id.to_string(), "disabled": account.disabled, "shared": account.shared,
                    "quota_bytes": account.quota_bytes, "quota_messages": account.quota_messages,
-                   "quota_mailboxes": account.quota_mailboxes, "command_limits": account.command_limits, "format": account.format, "keep_original": account.keep_original, "created": account.created,
+                   "quota_mailboxes": account.quota_mailboxes, "command_limits": account.command_limits, "folder_limits": account.folder_limits, "format": account.format, "keep_original": account.keep_original, "created": account.created,
                    "aliases": aliases, "forward": account.forward, "referral": account.referral, "mailbox_referrals": account.mailbox_referrals, "sets_quotas": account.sets_quotas, "certificates": certificates,
                    "mailboxes": boxes.collect::<Vec<_>>()})
         );
@@ -280,6 +286,17 @@ impl Shown {
                 let limit =
                     if limit == 0 { "no limit".to_owned() } else { format!("at most {limit} messages") };
                 println!("{name:<8} {limit} in one IMAP command");
+            }
+        }
+        let FolderLimits { warn, max } = account.folder_limits;
+        for (what, limit) in [("a line in the log over", warn), ("at most", max)] {
+            if let Some(limit) = limit {
+                let limit = if limit == 0 {
+                    format!("no limit ({what})")
+                } else {
+                    format!("{what} {limit} messages")
+                };
+                println!("folders  {limit}");
             }
         }
         if let Some(most) = account.quota_mailboxes {

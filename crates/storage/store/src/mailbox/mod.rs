@@ -288,6 +288,12 @@ impl Destination {
         self
     }
 
+    /// Sets its owner's own limit of messages in a folder; 0 is no limit. Without one the store's
+    /// `folder_messages_max` counts.
+    pub fn set_limit(&self, own: Option<u32>) {
+        self.state.own_limit.store(own.map_or(0, |limit| u64::from(limit) + 1), Ordering::Relaxed);
+    }
+
     /// Its id.
     pub fn id(&self) -> MailboxId {
         self.state.id

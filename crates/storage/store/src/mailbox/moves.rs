@@ -400,8 +400,17 @@ impl MailboxState {
     /// A draft against the known state.
     pub(super) fn draft(&self, base: &Base) -> Draft {
         let watermark = self.recent_watermark(base.head().first_recent);
-        let limited = !self.unlimited.load(Ordering::Relaxed);
-        let messages_max = self.context.folder_messages_max().filter(|_| limited);
-        Draft::new(self.id, base.clone(), watermark, messages_max)
+        Draft::new(self.id, base.clone(), watermark, self.messages_max())
+    }
+
+    /// How many messages it may have: its owner's limit, or the store's where the owner has none.
+    fn messages_max(&self) -> Option<u32> {
+        if self.unlimited.load(Ordering::Relaxed) {
+            return None;
+        }
+        match self.own_limit.load(Ordering::Relaxed).checked_sub(1) {
+            None => self.context.folder_messages_max(),
+            Some(limit) => u32::try_from(limit).ok().filter(|limit| *limit > 0),
+        }
     }
 }

@@ -46,6 +46,9 @@ pub(crate) struct MailboxState {
     pub(super) suspect: AtomicBool,
     /// The store's limit of messages in a folder does not count here.
     pub(super) unlimited: AtomicBool,
+    /// The owner's own limit of messages in a folder, plus one: 1 is no limit. 0: the owner has no
+    /// limit of its own.
+    pub(super) own_limit: AtomicU64,
     deleted: AtomicBool,
 }
 
@@ -69,6 +72,7 @@ impl MailboxState {
             checked: AtomicU64::new(0),
             suspect: AtomicBool::new(false),
             unlimited: AtomicBool::new(false),
+            own_limit: AtomicU64::new(0),
             deleted: AtomicBool::new(false),
         }
     }

@@ -251,6 +251,31 @@ async fn a_folder_takes_as_many_as_it_may_and_no_more() {
     assert_eq!(open.view().exists(), 11);
 }
 
+#[tokio::test]
+async fn an_owner_has_another_limit_of_messages_in_a_folder() {
+    let options = StoreOptions { folder_messages_max: Some(2), ..StoreOptions::default() };
+    let (store, account) = store_with(options);
+    let folder = store.create(account, &name("folder"), None).await.unwrap();
+    let target = store.destination(folder.id);
+    let take = |limit: Option<u32>| {
+        let (store, target) = (store.clone(), target.clone());
+        async move {
+            target.set_limit(limit);
+            let body = store.new_body_id();
+            let (bytes, summary) = (vec![1].into(), Bytes::new());
+            let message = IncomingMessage { bytes, summary, body, flags: Vec::new(), date: 1, saved: None };
+            target.append(vec![message]).await
+        }
+    };
+    take(None).await.unwrap();
+    assert!(matches!(take(Some(1)).await, Err(StoreError::FolderFull { limit: 1 })));
+    take(None).await.unwrap();
+    assert!(matches!(take(None).await, Err(StoreError::FolderFull { limit: 2 })));
+    take(Some(3)).await.unwrap();
+    assert!(matches!(take(Some(3)).await, Err(StoreError::FolderFull { limit: 3 })));
+    take(Some(0)).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn list_changes_at_once_all_take_effect() {
     let (store, account) = store();
