@@ -23,6 +23,7 @@ use crate::contexts::update::{self, Searcher, Step};
 use crate::enabled::Enabled;
 use crate::fetch_head::begin_fetch;
 use crate::flag_names::FlagNames;
+use crate::heavy::Pace;
 use crate::reply::Failure;
 use crate::selected::Selected;
 use crate::table::Numbers;
@@ -30,6 +31,12 @@ use crate::wire::Wire;
 
 /// Rows printed between two checks of the output buffer.
 const ROWS_PER_RELIEF: usize = 512;
+
+/// Rows compared between two pauses: some 2 ms.
+const ROWS_COMPARED: u64 = 400_000;
+
+/// Steps of looking at a changed row, whether it is printed or not.
+const ROW_STEPS: u64 = 100;
 
 /// HIGHESTMODSEQ as reported. A mailbox that never changed reports 1, because 0 would mean that
 /// there are no mod-sequences (RFC 7162 §3.1.2.1, §7).
@@ -122,12 +129,12 @@ pub(crate) async fn announce(
         return Ok(());
     }
     let old = Arc::clone(&selected.announced);
-    let mut diff = newest.difference_from(&old);
+    let mut diff = difference(&newest, &old).await;
     let mut new = newest;
     let was_held = selected.held_since;
     if numbers == Numbers::Held && !diff.expunged.is_empty() {
         new = old.holding_expunged(&new, &diff);
-        diff = new.difference_from(&old);
+        diff = difference(&new, &old).await;
         selected.held_since = was_held.or(Some(old.modseq()));
     } else {
         selected.held_since = None;
@@ -166,6 +173,15 @@ pub(crate) async fn announce(
         report_modseq(wire, selected);
     }
     Ok(())
+}
+
+/// The changes to report, found in pieces: another session may have changed very many rows at once.
+async fn difference(new: &View, old: &View) -> Difference {
+    let mut comparison = new.compared_with(old);
+    while !comparison.go_on(ROWS_COMPARED) {
+        tokio::task::yield_now().await;
+    }
+    comparison.difference()
 }
 
 /// Sends EXPUNGE or VANISHED.
@@ -286,7 +302,7 @@ async fn report_changed(
     if changed.is_empty() {
         return Ok(());
     }
-    let mut names = FlagNames::new(&context.new.head().keywords);
+    let (mut names, mut pace) = (FlagNames::new(&context.new.head().keywords), Pace::default());
     for (seq, rows) in context.new.runs(changed) {
         for (part, rows) in rows.chunks(ROWS_PER_RELIEF).enumerate() {
             let first = seq.value() + (part * ROWS_PER_RELIEF) as u32;
@@ -303,6 +319,7 @@ async fn report_changed(
             if wire.is_full() {
                 wire.relieve().await?;
             }
+            pace.worked(rows.len() as u64 * ROW_STEPS).await;
         }
     }
     Ok(())
