@@ -419,6 +419,10 @@ async fn the_first_commands_before_a_login_do_not_wait() {
         talk.hear(&format!("n{n} OK")).await;
     }
     talk.say("a LOGIN ana@example.org \"correct horse\"\r\n").await;
+    // The session has read it, and waits.
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
     talk.hand.advance(Duration::from_millis(50)).await;
     talk.hear("a OK").await;
     talk.say(&(1..=99).map(|n| format!("n{n} NOOP\r\n")).collect::<String>()).await;

@@ -161,7 +161,8 @@ async fn the_first_commands_without_a_message_do_not_wait() {
             talk.ask(&format!("RCPT TO:<ana+{n}@example.org>"), "250 ").await;
         }
         for _ in 0..10 {
-            talk.ask("BDAT 3\r\na: ", "250 ").await;
+            talk.0.send(b"BDAT 3\r\na: ").await;
+            talk.expect("250 ").await;
         }
         talk.0.send(b"BDAT 7 LAST\r\nb\r\n\r\nc\r\n").await;
         talk.expect("250 ").await;
