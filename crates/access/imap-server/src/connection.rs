@@ -15,7 +15,7 @@ use posthaste_directory::{ANNOTATION_BYTES_MAX, revoked};
 use posthaste_imap_codec::framing::{CommandFrame, LiteralSync, LiteralWanted};
 use posthaste_imap_codec::limits::{LINE_BYTES_MAX, TEXT_LITERAL_BYTES_MAX};
 use posthaste_imap_codec::response::{Code, StatusKind};
-use posthaste_imap_codec::{ParseError, ParseErrorKind, Tag, parse_command};
+use posthaste_imap_codec::{Command, NameEncoding, ParseError, ParseErrorKind, Tag, parse_command};
 use posthaste_net::{BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, SessionFuture, Shutdown};
 
 use crate::annotate;
@@ -31,6 +31,9 @@ use crate::wire::InputBytes;
 
 /// Bytes of one literal before login: names and passwords, and SASL's largest response in base64.
 const LITERAL_BEFORE_LOGIN_MAX: u64 = 16 * 1024;
+
+/// Bytes of a command that is parsed by the session's own task: less than 1 ms.
+const PARSED_HERE_MAX: usize = 4 << 20;
 
 /// Bytes of a command and its text literals together, messages aside.
 const COMMAND_BYTES_MAX: u64 = 4 * LINE_BYTES_MAX as u64;
@@ -86,6 +89,11 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
                 if session.wire.count_command() && Box::pin(hold_back(session)).await? == Next::Close {
                     return session.wire.flush().await;
                 }
+                if session.state() == State::NotAuthenticated
+                    && let Some(wait) = session.before_login.count()
+                {
+                    Box::pin(slow_down(session, wait)).await?;
+                }
                 // Boxed: the session should not hold a command's memory while it waits.
                 let next = Box::pin(one_command(session, bytes)).await?;
                 session.give_back_memory();
@@ -128,9 +136,33 @@ async fn hold_back(session: &mut Session) -> Result<Next, NetError> {
     Ok(Next::Close)
 }
 
+/// Waits before a command of a client that gives many without a login.
+async fn slow_down(session: &mut Session, wait: Duration) -> Result<(), NetError> {
+    // Commands before this one are answered first.
+    session.wire.flush().await?;
+    session.wire.clock().sleep(wait).await;
+    Ok(())
+}
+
+/// Parses a command. All octets of a literal are looked at, so long ones are parsed on another
+/// thread.
+async fn parsed(bytes: Bytes, names: NameEncoding) -> Result<Command, ParseError> {
+    if bytes.len() <= PARSED_HERE_MAX {
+        return parse_command(&bytes, names);
+    }
+    let metered = posthaste_metrics::current();
+    let work = tokio::task::spawn_blocking(move || metered.run(|| parse_command(&bytes, names)));
+    // Boxed: nearly no command is long.
+    Box::pin(work).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a command could not be parsed");
+        let expected = "a command that can be parsed";
+        Err(ParseError { tag: None, kind: ParseErrorKind::Limit, offset: 0, expected })
+    })
+}
+
 /// Parses and executes a command, and answers it.
 pub(crate) async fn one_command(session: &mut Session, bytes: Bytes) -> Result<Next, NetError> {
-    let command = match parse_command(&bytes, session.wire.names) {
+    let command = match parsed(bytes, session.wire.names).await {
         Ok(command) => command,
         Err(error) => {
             if error.kind == (ParseErrorKind::BadCharset { saving: true })
@@ -144,7 +176,6 @@ pub(crate) async fn one_command(session: &mut Session, bytes: Bytes) -> Result<N
             return Ok(Next::Command);
         }
     };
-    drop(bytes);
     command::dispatch(session, command).await
 }
 
@@ -321,6 +352,8 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
             Ok(bytes) => {
                 if let Some(permit) = permit {
                     permit.came(bytes);
+                    // A fast sender always has more.
+                    session.wire.came(bytes).await;
                 }
                 Ok(Next::Command)
             }
@@ -351,4 +384,44 @@ fn patience(session: &Session, mid_command: bool) -> Duration {
 fn room(session: &mut Session) -> usize {
     let InputBytes { held, missing } = session.wire.input_bytes();
     held.saturating_add(missing.max(1)).saturating_add(2 * LINE_BYTES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::{Context, Waker};
+
+    use posthaste_imap_codec::CommandBody;
+
+    use super::*;
+
+    fn append_of(len: usize) -> Bytes {
+        let mut command = format!("a APPEND INBOX {{{len}+}}\r\n").into_bytes();
+        command.resize(command.len() + len, b'x');
+        command.extend_from_slice(b"\r\n");
+        command.into()
+    }
+
+    /// There is one other thread here, and it is busy: what needs it waits.
+    #[test]
+    fn a_long_command_is_parsed_on_another_thread() {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let (go, wait) = mpsc::channel::<()>();
+        runtime.block_on(async {
+            let busy = tokio::task::spawn_blocking(move || wait.recv().unwrap());
+            for (len, is_long) in [(1000, false), (PARSED_HERE_MAX - 100, false), (PARSED_HERE_MAX, true)] {
+                let mut work = pin!(parsed(append_of(len), NameEncoding::Utf7));
+                let polled = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert_eq!(polled.is_pending(), is_long, "{len} octets");
+                if is_long {
+                    go.send(()).unwrap();
+                    assert!(matches!(work.await.unwrap().body, CommandBody::Append { .. }));
+                }
+            }
+            busy.await.unwrap();
+        });
+    }
 }

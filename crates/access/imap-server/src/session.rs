@@ -13,7 +13,7 @@ use posthaste_directory::{Account, Client, Lease, Service, Source};
 use posthaste_imap_codec::NameEncoding;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
-use posthaste_net::{BytePermit, Clock, Connection, Shutdown};
+use posthaste_net::{BytePermit, Clock, CommandsBeforeLogin, Connection, Shutdown};
 
 use crate::annotations::ReportedMetadata;
 use crate::contexts::update::Searcher;
@@ -71,6 +71,8 @@ pub(crate) struct Session {
     pub(crate) notify: Option<Box<Notify>>,
     /// Bad commands since the last successful command that resets the count.
     pub(crate) bad_commands: u32,
+    /// Commands before the login.
+    pub(crate) before_login: CommandsBeforeLogin,
     /// The value of `bad_commands` at the login.
     pub(crate) bad_before_login: u32,
     /// The reserved memory of the APPEND in progress.
@@ -121,6 +123,7 @@ impl Session {
             annotations: None,
             notify: None,
             bad_commands: 0,
+            before_login: CommandsBeforeLogin::default(),
             bad_before_login: 0,
             permit: None,
         }

@@ -405,3 +405,26 @@ async fn shutdown_ends_a_waiting_session() {
     talk.trigger.request();
     talk.ends_with("* BYE The server is shutting down").await;
 }
+
+/// Later ones wait, each for itself, so that others have their turn.
+#[tokio::test]
+async fn the_first_commands_before_a_login_do_not_wait() {
+    let mut talk = Talk::begin().await;
+    talk.say(&(1..=52).map(|n| format!("n{n} NOOP\r\n")).collect::<String>()).await;
+    talk.hear("n50 OK").await;
+    for n in 51..=52 {
+        // The answers to all commands that did not wait came together.
+        assert_eq!(talk.heard, "");
+        talk.hand.advance(Duration::from_millis(50)).await;
+        talk.hear(&format!("n{n} OK")).await;
+    }
+    talk.say("a LOGIN ana@example.org \"correct horse\"\r\n").await;
+    // The session has read it, and waits.
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    talk.hand.advance(Duration::from_millis(50)).await;
+    talk.hear("a OK").await;
+    talk.say(&(1..=99).map(|n| format!("n{n} NOOP\r\n")).collect::<String>()).await;
+    talk.hear("n99 OK").await;
+}

@@ -23,6 +23,7 @@ use crate::contexts::update::{self, Searcher, Step};
 use crate::enabled::Enabled;
 use crate::fetch_head::begin_fetch;
 use crate::flag_names::FlagNames;
+use crate::heavy::Pace;
 use crate::reply::Failure;
 use crate::selected::Selected;
 use crate::table::Numbers;
@@ -30,6 +31,12 @@ use crate::wire::Wire;
 
 /// Rows printed between two checks of the output buffer.
 const ROWS_PER_RELIEF: usize = 512;
+
+/// Rows compared between two pauses: some 2 ms.
+const ROWS_COMPARED: u64 = 400_000;
+
+/// Steps of looking at a changed row, whether it is printed or not.
+const ROW_STEPS: u64 = 100;
 
 /// HIGHESTMODSEQ as reported. A mailbox that never changed reports 1, because 0 would mean that
 /// there are no mod-sequences (RFC 7162 §3.1.2.1, §7).
@@ -123,7 +130,7 @@ pub(crate) async fn announce(
     }
     let old = Arc::clone(&selected.announced);
     let was_held = selected.held_since;
-    let (new, diff) = next_view(selected, newest, numbers);
+    let (new, diff) = next_view(selected, newest, numbers).await;
     selected.announced = Arc::clone(&new);
     if !diff.expunged.is_empty() && !selected.contexts.is_empty() {
         // RFC 5267 §4.3.4: before EXPUNGE.
@@ -162,17 +169,26 @@ pub(crate) async fn announce(
 
 /// The view that the client knows after this report, and the difference. A command with sequence
 /// numbers holds expunged messages back.
-fn next_view(selected: &mut Selected, newest: Arc<View>, numbers: Numbers) -> (Arc<View>, Difference) {
+async fn next_view(selected: &mut Selected, newest: Arc<View>, numbers: Numbers) -> (Arc<View>, Difference) {
     let old = Arc::clone(&selected.announced);
-    let diff = newest.difference_from(&old);
+    let diff = difference(&newest, &old).await;
     if numbers != Numbers::Held || diff.expunged.is_empty() {
         selected.held_since = None;
         return (newest, diff);
     }
     let held = old.holding_expunged(&newest, &diff);
     selected.held_since = selected.held_since.or(Some(old.modseq()));
-    let diff = held.difference_from(&old);
+    let diff = difference(&held, &old).await;
     (held, diff)
+}
+
+/// The changes to report, found in pieces: another session may have changed very many rows at once.
+async fn difference(new: &View, old: &View) -> Difference {
+    let mut comparison = new.compared_with(old);
+    while !comparison.go_on(ROWS_COMPARED) {
+        tokio::task::yield_now().await;
+    }
+    comparison.difference()
 }
 
 /// Sends EXPUNGE or VANISHED.
@@ -293,7 +309,7 @@ async fn report_changed(
     if changed.is_empty() {
         return Ok(());
     }
-    let mut names = FlagNames::new(&context.new.head().keywords);
+    let (mut names, mut pace) = (FlagNames::new(&context.new.head().keywords), Pace::default());
     for (seq, rows) in context.new.runs(changed) {
         for (part, rows) in rows.chunks(ROWS_PER_RELIEF).enumerate() {
             let first = seq.value() + (part * ROWS_PER_RELIEF) as u32;
@@ -310,6 +326,7 @@ async fn report_changed(
             if wire.is_full() {
                 wire.relieve().await?;
             }
+            pace.worked(rows.len() as u64 * ROW_STEPS).await;
         }
     }
     Ok(())

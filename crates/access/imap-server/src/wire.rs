@@ -57,6 +57,9 @@ pub(crate) struct Wire {
     is_broken: bool,
 }
 
+/// Steps of receiving a byte: it is copied twice, to memory that was not used before.
+const RECEIVED_STEPS: u64 = 2;
+
 /// How long a client that has not logged in may take to read the last words.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
@@ -200,6 +203,11 @@ impl Wire {
     pub(crate) async fn fill_rest(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
         let wait = Wait::Rest { most: self.most(input_max)?, within };
         self.transport.read(&mut self.input, wait).await
+    }
+
+    /// Bytes of a message came: other sessions have their turn now and then.
+    pub(crate) async fn came(&mut self, bytes: usize) {
+        self.pace.worked(bytes as u64 * RECEIVED_STEPS).await;
     }
 
     /// How many bytes the input takes until it holds this many.

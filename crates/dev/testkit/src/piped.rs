@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::task::Poll;
 use std::time::Duration;
 
 use posthaste_net::{Clock, ClockHand, Connection, Shutdown, ShutdownTrigger, Stream};
@@ -46,6 +47,28 @@ impl Piped {
     pub async fn send(&mut self, octets: &[u8]) {
         let sent = tokio::time::timeout(PATIENCE, self.client.write_all(octets)).await;
         sent.expect("the session reads").expect("the session goes on");
+    }
+
+    /// What the session has said once it waits for something. On a runtime of one thread only.
+    pub async fn said(&mut self) -> String {
+        // More than enough: the session is the only other task, and most waits are over at once.
+        for _ in 0..10_000 {
+            tokio::task::yield_now().await;
+        }
+        let mut said = vec![0; 1 << 16];
+        let count = {
+            let mut read = std::pin::pin!(tokio::task::unconstrained(self.client.read(&mut said)));
+            std::future::poll_fn(|cx| {
+                let count = match read.as_mut().poll(cx) {
+                    Poll::Ready(count) => count.expect("the session goes on"),
+                    Poll::Pending => 0,
+                };
+                Poll::Ready(count)
+            })
+            .await
+        };
+        said.truncate(count);
+        String::from_utf8(said).expect("an answer in UTF-8")
     }
 
     /// What the session says until that is whole.

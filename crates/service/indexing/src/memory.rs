@@ -209,7 +209,7 @@ mod tests {
             collector.add(Scope::Texts, b"some words of a message");
             memory.latest.change(mailbox, |latest| {
                 let recent = Arc::make_mut(&mut latest.recent);
-                recent.add(uid, collector.finish());
+                recent.add(uid, Arc::new(collector.finish()));
                 recent.scanned.push(uid);
             });
         }

@@ -17,9 +17,9 @@ pub(crate) struct Recent {
 
 impl Recent {
     /// Adds a message. Those of one look at a mailbox come in the order of their UIDs.
-    pub(crate) fn add(&mut self, uid: u32, terms: Terms) {
+    pub(crate) fn add(&mut self, uid: u32, terms: Arc<Terms>) {
         self.terms += terms.count();
-        self.messages.push((uid, Arc::new(terms)));
+        self.messages.push((uid, terms));
     }
 
     /// Adds the messages of a later look.

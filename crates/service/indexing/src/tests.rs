@@ -114,6 +114,25 @@ async fn messages_are_known_at_once_and_stored_once_they_are_enough() {
     assert_eq!(world.ask(&index, "needle").await, 3);
 }
 
+/// A client may double a mailbox by each COPY.
+#[tokio::test]
+async fn the_body_of_copies_is_read_once() {
+    let mut world = World::new().await;
+    let index = world.index();
+    world.add(texts(0..100)).await;
+    for _ in 0..2 {
+        let mailbox = Arc::clone(&world.mailbox);
+        let all = NumSet::range(1, world.texts.len() as u32);
+        mailbox.copy_from(&mailbox, &all).await.unwrap();
+        world.texts.extend_from_within(..);
+    }
+    index.update(world.id()).await.unwrap();
+    assert_eq!(index.reads().messages, 100);
+    assert_eq!(world.stored().await, (1, 400));
+    assert_eq!(world.ask(&index, "needle").await, 4);
+    assert_eq!(world.ask(&world.index(), "word5x").await, 4);
+}
+
 #[tokio::test]
 async fn segments_are_merged_and_lose_expunged_messages() {
     let mut world = World::new().await;

@@ -1,6 +1,6 @@
 //! The task in the background: new messages are read, and their terms become segments.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use posthaste_mail_model::{BodyId, MailboxId, NumSet, Uid};
 use posthaste_mime_summary::{SummaryRef, TextSearch};
 use posthaste_net::Holder;
-use posthaste_search_index::{Builder, Segment};
+use posthaste_search_index::{Builder, Segment, Terms};
 use posthaste_store::{Result, StoreError, Stored};
 use tokio::time::Instant;
 
@@ -53,6 +53,9 @@ const SLICE_STEPS: u64 = 2_000_000;
 /// Steps that reading a message counts for, however small it is: some 40 µs.
 const MESSAGE_STEPS: u64 = 50_000;
 
+/// The same of a message whose body was read in this turn.
+const COPY_STEPS: u64 = 2_000;
+
 /// Whether a mailbox is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -80,6 +83,8 @@ struct Reader {
     steps: u64,
     /// The first message that found no memory. No other one waits for it in this turn.
     left: Option<u32>,
+    /// The terms of the bodies that were read: copies have the same.
+    known: HashMap<BodyId, Arc<Terms>>,
 }
 
 /// A message to read.
@@ -263,8 +268,17 @@ impl SearchIndex {
             let until = NumSet::range(1, until);
             let mut scanned = todo.intersection(&until);
             for message in found {
+                if let Some(terms) = reader.known.get(&message.body) {
+                    recent.add(message.uid, Arc::clone(terms));
+                    rest(&mut reader.steps, COPY_STEPS).await;
+                    continue;
+                }
                 match self.read_one(&message, &mut reader).await {
-                    Ok(()) => recent.add(message.uid, reader.lent.finish()),
+                    Ok(()) => {
+                        let terms = Arc::new(reader.lent.finish());
+                        reader.known.insert(message.body, Arc::clone(&terms));
+                        recent.add(message.uid, terms);
+                    }
                     // The others have no need to wait for it.
                     Err(StoreError::Busy | StoreError::Unavailable(_)) => {
                         drop(reader.lent.finish());
@@ -327,7 +341,7 @@ impl SearchIndex {
         };
         self.shared.messages_read.fetch_add(1, Ordering::Relaxed);
         rest(&mut reader.steps, MESSAGE_STEPS).await;
-        let message = self.shared.store.read_body(found.body, 0..u64::MAX).await?;
+        let message = self.shared.store.read_body(found.body, 0..size).await?;
         if size > WHOLE_BYTES_MAX || summary_steps(&summary) > SLICE_STEPS {
             let lent = std::mem::take(&mut reader.lent);
             reader.lent = elsewhere(lent, message, found.summary.clone()).await?;

@@ -25,6 +25,7 @@
 //! * the use of one account over all its connections is bounded, too ([`Accounts`]).
 
 mod accounts;
+mod before_login;
 mod budget;
 mod certificates;
 mod channel_binding;
@@ -52,6 +53,7 @@ mod unix;
 
 pub use accounts::rate::{HOUR, Rate};
 pub use accounts::{AccountLimit, AccountLimits, AccountShare, Accounts, Copier, SubmissionRefused};
+pub use before_login::CommandsBeforeLogin;
 pub use budget::{ByteBudget, BytePermit, Holder, MESSAGE_WITHIN};
 pub use certificates::{Certificates, ClientCertificates, Expiry, Pair, TlsSettings, TlsVersion};
 pub use channel_binding::ChannelBinding;

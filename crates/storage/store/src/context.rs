@@ -15,6 +15,13 @@ use crate::error::Result;
 use crate::follow::Followers;
 use crate::served::{NoForms, Serve, Served};
 
+/// Bytes of a body that are read without a pause: 2 ms at most. Memory that is used for the first
+/// time takes most of it.
+const PIECE_BYTES: u64 = if cfg!(test) { 1000 } else { 1 << 20 };
+
+/// Memory that is taken at once for a body, by what the caller expects of it.
+const EXPECTED_MAX: usize = 128 << 20;
+
 /// The settings of a store. `StoreOptions::default()` suits a server.
 #[derive(Clone)]
 pub struct StoreOptions {
@@ -108,9 +115,36 @@ impl Context {
         }
     }
 
-    /// A range of a body as clients see it.
+    /// A range of a body as clients see it. A long one is read in pieces, with a pause after each.
     pub async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
-        self.served.read(&*self.engine, body, range).await
+        let end = range.end.min(range.start.saturating_add(PIECE_BYTES));
+        let first = self.served.read(&*self.engine, body, range.start..end).await?;
+        if end == range.end || (first.len() as u64) < PIECE_BYTES {
+            return Ok(first);
+        }
+        // Boxed: most bodies are short.
+        Box::pin(self.read_long(body, range, first)).await
+    }
+
+    async fn read_long(&self, body: BodyId, range: BodyRange, first: Bytes) -> Result<Bytes> {
+        if self.served.is_in_another_form(&*self.engine, body).await? {
+            // It is converted as a whole, and kept for a while: each piece might convert it again.
+            return self.served.read(&*self.engine, body, range).await;
+        }
+        let expected = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        let mut whole = Vec::with_capacity(if expected <= EXPECTED_MAX { expected } else { 2 * first.len() });
+        whole.extend_from_slice(&first);
+        drop(first);
+        loop {
+            tokio::task::yield_now().await;
+            let from = range.start + whole.len() as u64;
+            let end = range.end.min(from.saturating_add(PIECE_BYTES));
+            let piece = self.served.read(&*self.engine, body, from..end).await?;
+            whole.extend_from_slice(&piece);
+            if end == range.end || (piece.len() as u64) < PIECE_BYTES {
+                return Ok(Bytes::from(whole));
+            }
+        }
     }
 
     pub fn underway(&self) -> Underway {
@@ -145,5 +179,53 @@ impl Context {
         let mut underway = self.underway.subscribe();
         // Cannot fail: the sender is in `self`.
         let _ = underway.wait_for(|n| *n == 0).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::oracle::MemoryEngine;
+    use crate::suite::layer::Layer;
+    use crate::suite::new_body_id;
+
+    /// An engine that has one body, and notes the ranges that are read of it.
+    struct Noting {
+        inner: MemoryEngine,
+        bytes: Bytes,
+        read: Mutex<Vec<BodyRange>>,
+    }
+
+    #[async_trait::async_trait]
+    impl Layer for Noting {
+        type Inner = MemoryEngine;
+        fn inner(&self) -> &MemoryEngine {
+            &self.inner
+        }
+        async fn read_body(&self, _: BodyId, range: BodyRange) -> Result<Bytes> {
+            self.read.lock().push(range.clone());
+            let at = |place: u64| usize::try_from(place).unwrap_or(usize::MAX).min(self.bytes.len());
+            Ok(self.bytes.slice(at(range.start)..at(range.end)))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_body_is_read_in_pieces() {
+        for len in [0, 10, 999, 1000, 1001, 2000, 4321] {
+            let bytes: Bytes = (0..len).map(|n| (n % 251) as u8).collect();
+            let engine = Noting { inner: MemoryEngine::new(), bytes: bytes.clone(), read: Mutex::default() };
+            let engine = Arc::new(engine);
+            let context = Context::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
+            let body = new_body_id();
+            for (start, end) in [(0, u64::MAX), (0, len as u64), (7, u64::MAX), (500, 1700), (3, 5)] {
+                let at = |place: u64| usize::try_from(place).unwrap_or(usize::MAX).min(len);
+                let wanted = bytes.slice(at(start).min(at(end))..at(end));
+                assert_eq!(context.read_body(body, start..end).await.unwrap(), wanted, "{start}..{end}");
+            }
+            let longest = engine.read.lock().iter().map(|range| range.end - range.start).max();
+            assert_eq!(longest, Some(PIECE_BYTES), "of {len}");
+        }
     }
 }

@@ -54,4 +54,4 @@ pub use row::Row;
 pub use served::Serve;
 pub use store::{ListDraft, Store};
 pub use transfer::{Compare, LeftOut, Places, Progress, Transfer};
-pub use view::{CHUNK_ROWS, Difference, Part, Rows, Runs, Totals, View, ViewBuilder};
+pub use view::{CHUNK_ROWS, Comparison, Difference, Part, Rows, Runs, Totals, View, ViewBuilder};

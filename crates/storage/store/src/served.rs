@@ -109,6 +109,11 @@ impl Served {
         self.converted(engine, body, range).await
     }
 
+    /// Whether clients see other bytes than those that are stored.
+    pub async fn is_in_another_form(&self, engine: &dyn Engine, body: BodyId) -> Result<bool> {
+        self.has_header(engine, body, engine.epoch()).await
+    }
+
     async fn has_header(&self, engine: &dyn Engine, body: BodyId, epoch: Epoch) -> Result<bool> {
         if let Some((has_header, read_at)) = self.notes.lock().get(&body)
             && *read_at == epoch

@@ -51,3 +51,18 @@ async fn a_client_that_reads_nothing_has_no_more_time_to_log_in() {
     client.advance(LOGIN_WITHIN).await;
     client.ends_unheard().await;
 }
+
+/// Later ones wait, each for itself, so that others have their turn.
+#[tokio::test]
+async fn the_first_commands_before_a_login_do_not_wait() {
+    let mut client = session_over(1 << 16).await;
+    let answers = |said: String| said.lines().count();
+    client.send(&b"NOOP\r\n".repeat(52)).await;
+    assert_eq!(answers(client.said().await), 50);
+    for _ in 0..2 {
+        client.advance(Duration::from_millis(49)).await;
+        assert_eq!(client.said().await, "");
+        client.advance(Duration::from_millis(1)).await;
+        assert_eq!(answers(client.said().await), 1);
+    }
+}

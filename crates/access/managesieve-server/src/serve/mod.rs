@@ -10,8 +10,8 @@ use posthaste_directory::{
     sasl::{self, Channel, Exchange, Plaintext, Step},
 };
 use posthaste_net::{
-    AccountLimit, Accounts, Certificates, Connection, NetError, Places, SessionFuture, Shutdown, WorkPlace,
-    processors_for_work,
+    AccountLimit, Accounts, Certificates, CommandsBeforeLogin, Connection, NetError, Places, SessionFuture,
+    Shutdown, WorkPlace, processors_for_work,
 };
 
 use crate::reply::{Reply, literal, string};
@@ -144,6 +144,7 @@ struct Driver {
     login_due: Instant,
     output: String,
     shutdown: Shutdown,
+    before_login: CommandsBeforeLogin,
 }
 
 impl Driver {
@@ -154,7 +155,17 @@ impl Driver {
             ..Session::default()
         };
         let login_due = connection.clock().now() + service.options.login_within;
-        Self { service, connection, session, lease: None, login_due, output: String::new(), shutdown }
+        let before_login = CommandsBeforeLogin::default();
+        Self {
+            service,
+            connection,
+            session,
+            lease: None,
+            login_due,
+            output: String::new(),
+            shutdown,
+            before_login,
+        }
     }
 
     async fn run(&mut self) -> Result<(), NetError> {
@@ -481,6 +492,13 @@ impl Driver {
 
     /// Counts a command and waits until the account may give it; what ends the session meanwhile.
     async fn held_back(&mut self) -> Result<Option<&'static str>, NetError> {
+        if self.session.account.is_none() {
+            if let Some(wait) = self.before_login.count() {
+                self.flush().await?;
+                self.connection.clock().sleep(wait).await;
+            }
+            return Ok(None);
+        }
         if !self.connection.count_command() {
             return Ok(None);
         }

@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use posthaste_directory::{Lease, revoked, sasl};
 use posthaste_mail_model::{AccountId, NumSet};
-use posthaste_net::{AccountLimit, Connection, LineReader, NetError, SessionFuture, Shutdown, TakenLine};
+use posthaste_net::{
+    AccountLimit, CommandsBeforeLogin, Connection, LineReader, NetError, SessionFuture, Shutdown, TakenLine,
+};
 use posthaste_store::Mailbox;
 
 use crate::command::SyntaxError;
@@ -85,6 +87,7 @@ struct Driver {
     sent: usize,
     shutdown: Shutdown,
     login_deadline: Instant,
+    before_login: CommandsBeforeLogin,
 }
 
 impl Driver {
@@ -101,6 +104,7 @@ impl Driver {
             sent: 0,
             shutdown,
             login_deadline,
+            before_login: CommandsBeforeLogin::default(),
         }
     }
 
@@ -200,6 +204,13 @@ impl Driver {
 
     /// Counts a command and waits until the account may give it; what ends the session meanwhile.
     async fn held_back(&mut self) -> Result<Option<Refusal>, NetError> {
+        if !self.session.is_logged_in() {
+            if let Some(wait) = self.before_login.count() {
+                self.flush().await?;
+                self.connection.clock().sleep(wait).await;
+            }
+            return Ok(None);
+        }
         if !self.connection.count_command() {
             return Ok(None);
         }

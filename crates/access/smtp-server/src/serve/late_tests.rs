@@ -137,3 +137,34 @@ async fn a_message_without_an_end_has_a_deadline() {
     talk.ask("DATA", "354 ").await;
     talk.expect("421 4.4.2 ").await;
 }
+
+/// Later ones wait, each for itself, so that others have their turn. Recipients, chunks and
+/// messages do not.
+#[tokio::test]
+async fn the_first_commands_without_a_message_do_not_wait() {
+    for role in [Role::Lmtp, Role::Submission, Role::Smtp] {
+        let mut talk = Talk::begin(role).await;
+        talk.0.send(&b"NOOP\r\n".repeat(52)).await;
+        assert_eq!(talk.0.said().await.lines().count(), 50);
+        for _ in 0..2 {
+            talk.0.advance(Duration::from_millis(49)).await;
+            assert_eq!(talk.0.said().await, "");
+            talk.0.advance(Duration::from_millis(1)).await;
+            talk.expect("250 ").await;
+        }
+    }
+    let mut talk = Talk::begin(Role::Lmtp).await;
+    talk.ask("LHLO client.example", "250 ").await;
+    for _ in 0..20 {
+        talk.ask("MAIL FROM:<>", "250 ").await;
+        for n in 0..10 {
+            talk.ask(&format!("RCPT TO:<ana+{n}@example.org>"), "250 ").await;
+        }
+        for _ in 0..10 {
+            talk.0.send(b"BDAT 3\r\na: ").await;
+            talk.expect("250 ").await;
+        }
+        talk.0.send(b"BDAT 7 LAST\r\nb\r\n\r\nc\r\n").await;
+        talk.expect("250 ").await;
+    }
+}

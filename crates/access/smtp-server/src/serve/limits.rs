@@ -1,7 +1,9 @@
 //! The limits of the account that logged in: commands wait, submissions are refused.
 
+use std::time::Duration;
+
 use posthaste_directory::revoked;
-use posthaste_net::{AccountLimit, NetError};
+use posthaste_net::{AccountLimit, CommandsBeforeLogin, NetError};
 
 use super::{Driver, REVOKED, STOPS, closing, displaced};
 use crate::{
@@ -9,7 +11,40 @@ use crate::{
     session::{Action, replies},
 };
 
+/// Commands of a client that has not logged in, since its last message.
+#[derive(Default)]
+pub(super) struct WithoutMessage {
+    recipients: usize,
+    others: CommandsBeforeLogin,
+}
+
+impl WithoutMessage {
+    /// Counts a command. How long it has to wait, if it has to. The recipients of one message do
+    /// not count, and neither do the later chunks of one.
+    fn count(&mut self, verb: &str, recipients_max: usize) -> Option<Duration> {
+        if verb == "RCPT" && self.recipients < recipients_max {
+            self.recipients += 1;
+            return None;
+        }
+        self.others.count()
+    }
+}
+
 impl Driver {
+    /// Waits before a command of a client that gives many without a message or a login.
+    pub(super) async fn slow_down(&mut self, verb: &str) -> Result<(), NetError> {
+        let is_later_chunk = verb == "BDAT" && self.session.is_receiving();
+        if self.session.account().is_some() || is_later_chunk {
+            return Ok(());
+        }
+        if let Some(wait) = self.without_message.count(verb, self.service.options.recipients_max) {
+            // Commands before this one are answered first.
+            self.flush().await?;
+            self.connection.clock().sleep(wait).await;
+        }
+        Ok(())
+    }
+
     /// Counts a command and waits until the account may give it; what ends the session meanwhile.
     pub(super) async fn held_back(&mut self) -> Result<Option<Action>, NetError> {
         if !self.connection.count_command() {

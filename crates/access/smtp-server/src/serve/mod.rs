@@ -34,6 +34,7 @@ use posthaste_net::{
 use posthaste_screening::Standing;
 use time::OffsetDateTime;
 
+use self::limits::WithoutMessage;
 use crate::{
     Role,
     dots::DotReader,
@@ -118,6 +119,7 @@ struct Driver {
     message_due: Instant,
     /// Octets of messages since the last yield to other sessions.
     came: usize,
+    without_message: WithoutMessage,
     shutdown: Shutdown,
 }
 
@@ -144,6 +146,7 @@ impl Driver {
             replies: Vec::new(),
             message_due,
             came: 0,
+            without_message: WithoutMessage::default(),
             shutdown,
         }
     }
@@ -177,7 +180,9 @@ impl Driver {
     /// A command begins. The end of the session if its account may give none now.
     async fn command_begins(&mut self, line: &[u8]) -> Result<Option<Action>, NetError> {
         posthaste_metrics::command_ended();
-        posthaste_metrics::command(posthaste_metrics::verb(line, VERBS), None);
+        let verb = posthaste_metrics::verb(line, VERBS);
+        posthaste_metrics::command(verb, None);
+        self.slow_down(verb).await?;
         self.held_back().await
     }
 
@@ -370,6 +375,7 @@ impl Driver {
             self.say(reply);
         }
         self.message_due = self.connection.clock().now() + self.service.options.begin_within;
+        self.without_message = WithoutMessage::default();
         Ok(Next::Command)
     }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::lines::PLAIN;
 use super::outcome::{Outcome, text};
-use crate::stage::{ATTACKER, PROTOCOLS, Stage, push};
+use crate::stage::{ATTACKER, PASSWORD, PROTOCOLS, Stage, push};
 
 /// Descriptors that this process keeps for all else.
 const KEPT: u64 = 64;
@@ -72,6 +72,9 @@ pub fn never_read(stage: &Stage) -> Outcome {
 
 pub fn noops(stage: &Stage) -> Outcome {
     let mut socket = stage.socket("imap").map_err(text)?;
+    // Before a login most of them would wait.
+    let login = format!("l LOGIN {ATTACKER} \"{PASSWORD}\"\r\n");
+    socket.write_all(login.as_bytes()).map_err(text)?;
     let mut left = stage.of(20_000, 300_000) / 1000;
     let sent = push(stage, &mut socket, || {
         left = left.checked_sub(1)?;

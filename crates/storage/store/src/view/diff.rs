@@ -30,29 +30,59 @@ pub struct Difference {
     pub new_keywords: bool,
 }
 
+/// A comparison of two views, in pieces: very many rows may have changed at once.
+pub struct Comparison<'v> {
+    difference: Difference,
+    old: Cursor<'v>,
+    new: Cursor<'v>,
+}
+
+impl<'v> Comparison<'v> {
+    pub(super) fn new(old: &'v View, new: &'v View) -> Self {
+        let difference = Difference {
+            exists: new.exists(),
+            new_keywords: old.head.keywords != new.head.keywords,
+            ..Difference::default()
+        };
+        Self { difference, old: Cursor::new(old), new: Cursor::new(new) }
+    }
+
+    /// Compares so many rows that the views do not share, and some more. Returns whether that was
+    /// all.
+    pub fn go_on(&mut self, rows: u64) -> bool {
+        let Self { difference, old, new } = self;
+        let mut compared = 0;
+        while compared < rows {
+            if old.skip_same(new) {
+                continue;
+            }
+            let before = old.position() + new.position();
+            match (old.rows(), new.rows()) {
+                ([], []) => return true,
+                (expunged, []) => difference.note_expunged(old, expunged),
+                ([], came) => {
+                    difference.arrived.push_range(new.index + 1, new.index + came.len() as u32);
+                    new.advance(came.len());
+                }
+                (x, y) => difference.compare(old, new, x, y),
+            }
+            compared += old.position() + new.position() - before;
+        }
+        false
+    }
+
+    /// The difference, as far as it was compared.
+    pub fn difference(self) -> Difference {
+        self.difference
+    }
+}
+
 impl Difference {
     /// The difference of `new` from `old`.
     pub fn between(old: &View, new: &View) -> Self {
-        let mut diff = Self {
-            exists: new.exists(),
-            new_keywords: old.head.keywords != new.head.keywords,
-            ..Self::default()
-        };
-        let (mut a, mut b) = (Cursor::new(old), Cursor::new(new));
-        loop {
-            if a.skip_same(&mut b) {
-                continue;
-            }
-            match (a.rows(), b.rows()) {
-                ([], []) => return diff,
-                (expunged, []) => diff.note_expunged(&mut a, expunged),
-                ([], came) => {
-                    diff.arrived.push_range(b.index + 1, b.index + came.len() as u32);
-                    b.advance(came.len());
-                }
-                (x, y) => diff.compare(&mut a, &mut b, x, y),
-            }
-        }
+        let mut comparison = Comparison::new(old, new);
+        while !comparison.go_on(u64::from(u32::MAX)) {}
+        comparison.difference
     }
 
     /// Whether there is nothing to report.
@@ -120,6 +150,11 @@ impl<'v> Cursor<'v> {
         {
             (self.chunks, self.groups, self.group_rows) = (&first.item, rest, first.totals.messages);
         }
+    }
+
+    /// How many rows were passed.
+    fn position(&self) -> u64 {
+        u64::from(self.index)
     }
 
     /// The rest of the current chunk; empty at the end of the view.

@@ -22,7 +22,7 @@ use posthaste_mail_model::{FlagSet, ModSeq, NumSet, SeqNum, Uid};
 use crate::head::{Counts, MailboxHead};
 use crate::row::Row;
 pub use build::ViewBuilder;
-pub use diff::Difference;
+pub use diff::{Comparison, Difference};
 use node::Group;
 pub use node::{CHUNK_ROWS, Totals};
 pub use runs::{Rows, Runs};
@@ -267,6 +267,11 @@ impl View {
     /// The changes to report to a session that knows `old`.
     pub fn difference_from(&self, old: &Self) -> Difference {
         Difference::between(old, self)
+    }
+
+    /// The same, in pieces.
+    pub fn compared_with<'v>(&'v self, old: &'v Self) -> Comparison<'v> {
+        Comparison::new(old, self)
     }
 
     /// Bytes of memory this view would take if it shared nothing. Looks at the list of groups only.

@@ -209,6 +209,15 @@ proptest! {
             view = model.step(&view, step);
             let newer = Arc::new(view.clone());
             let diff = newer.difference_from(&known);
+            let mut comparison = newer.compared_with(&known);
+            let mut pieces = 1;
+            while !comparison.go_on(3) {
+                pieces += 1;
+            }
+            prop_assert_eq!(&comparison.difference(), &diff);
+            // Each piece but the last compares three rows at least.
+            let most = 1 + (newer.exists() + known.exists()) as usize / 3;
+            prop_assert!(pieces <= most, "{} pieces", pieces);
             let next = if hold { known.holding_expunged(&newer, &diff) } else { newer };
             check_shape(&next);
             let step = next.difference_from(&known);
