@@ -12,6 +12,7 @@
 mod cache;
 mod change;
 mod changed;
+pub mod compressed;
 mod context;
 mod engine;
 mod entry;
