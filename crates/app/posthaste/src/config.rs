@@ -36,6 +36,7 @@ use bytesize::ByteSize;
 use posthaste_directory::{Format, FormatSettings, Network, Precompute};
 use posthaste_net::SocketAddress;
 use posthaste_store::Row;
+use posthaste_store::compressed::Compression;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
@@ -158,6 +159,15 @@ pub struct StoreConfig {
     pub format: Format,
     pub keep_original: bool,
     pub precompute: Precompute,
+    pub compress: Compress,
+}
+
+/// How new messages are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compress {
+    None,
+    Zstd,
 }
 
 impl StoreConfig {
@@ -174,6 +184,14 @@ impl StoreConfig {
         match self.index_map.as_u64() >= Self::INDEX_MAP_MIN {
             true => Ok(()),
             false => Err("`store.index_map` must be at least 64 MiB: it bounds the index".into()),
+        }
+    }
+
+    /// How new messages are stored that need no other form.
+    pub fn compression(&self) -> Compression {
+        match self.compress {
+            Compress::None => Compression::None,
+            Compress::Zstd => Compression::Zstd,
         }
     }
 
@@ -328,6 +346,7 @@ impl Config {
             ("store.index_map", self.store.index_map != running.store.index_map),
             ("store.format", self.store.format_settings() != running.store.format_settings()),
             ("store.precompute", self.store.precompute != running.store.precompute),
+            ("store.compress", self.store.compress != running.store.compress),
             ("log.format", self.log.format != running.log.format),
             ("log.long_polls", self.log.long_polls != running.log.long_polls),
         ];
@@ -551,6 +570,9 @@ mod tests {
         assert!(error("[s3]\ntimeout = \"1 ms\"").contains("at least 1 s"));
         assert!(error("[limits]\nmessage_size = \"9 GiB\"").contains("less than 3.75 GiB"));
         assert!(error("[store]\nprecompute = \"always\"").contains("`delivery`, `first-fetch`"));
+        assert_eq!(parse("").unwrap().store.compression(), Compression::None);
+        assert_eq!(parse("[store]\ncompress = \"zstd\"").unwrap().store.compression(), Compression::Zstd);
+        assert!(error("[store]\ncompress = \"gzip\"").contains("`none`"));
         let lazy = parse("[store]\nprecompute = \"first-fetch\"").unwrap().store.precompute;
         assert_eq!(lazy, Precompute::FirstFetch);
     }

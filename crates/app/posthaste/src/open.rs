@@ -193,6 +193,7 @@ async fn open(
         folder_messages_warn: limits.folder_messages_warn,
         format: config.store.format_settings(),
         precompute: config.store.precompute,
+        compress: config.store.compression(),
     };
     let delivery = Delivery::new(store.clone(), Arc::clone(&directory), options)
         .with_summaries(summaries)

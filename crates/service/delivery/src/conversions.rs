@@ -8,6 +8,7 @@ use bytes::Bytes;
 use posthaste_directory::Precompute;
 use posthaste_mime_summary::{SummaryRef, summary_memory_max};
 use posthaste_net::{ByteBudget, BytePermit, Holder};
+use posthaste_store::compressed::{self, Compression};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{Row, Serve, StoreError};
 use posthaste_tnef::{Outcome, conversion_memory_max, convert, enrich, restore};
@@ -108,6 +109,7 @@ pub(crate) fn served(stored: &Bytes) -> Result<Bytes, String> {
             Err(why) => return Err(format!("its rich form is damaged: {why}")),
         },
         Form::WithOriginal => content.slice(..content.len().min(header.served_len as usize)),
+        Form::Compressed => return Ok(compressed::decompress(stored)?.into()),
         Form::Unconverted => return converted_later(header, content),
         Form::Unknown(number) => return Err(format!("form {number} is unknown to this program")),
     };
@@ -180,6 +182,27 @@ pub(crate) fn as_plain(served: Bytes) -> Bytes {
     }
 }
 
+/// A message as it is stored where its form need not say more than what clients see.
+pub(crate) fn stored_plainly(served: Bytes, compress: Compression) -> Bytes {
+    match compress {
+        Compression::None => as_plain(served),
+        Compression::Zstd => compressed::compress(&served).unwrap_or_else(|| as_plain(served)),
+    }
+}
+
+/// A stored body compressed, or decompressed; `None` if it is as it should be, or in a form that is
+/// never compressed.
+pub(crate) fn recompressed(stored: &Bytes, compress: Compression) -> Option<Bytes> {
+    match (FormHeader::of(stored).map_or(Form::Plain, |header| header.form), compress) {
+        (Form::Compressed, Compression::None) => served(stored).ok().map(as_plain),
+        (Form::Plain, Compression::Zstd) => {
+            let seen = served(stored).ok()?;
+            compressed::compress(&seen).filter(|new| served(new).is_ok_and(|again| again == seen))
+        }
+        _ => None,
+    }
+}
+
 /// The header for a body in another form, of which clients see these bytes; `None` over 4 GiB.
 pub(crate) fn header_of(form: Form, served: &[u8]) -> Option<FormHeader> {
     let mut digest = [0; 8];
@@ -201,3 +224,7 @@ pub fn summarize_stored(stored: &[u8]) -> Vec<u8> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "compress_tests.rs"]
+mod tests;

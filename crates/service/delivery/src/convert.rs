@@ -9,6 +9,9 @@
 //! | rich, served as sent (by programs before these forms) | a new message | a new message | a new message |
 //! | rich, and converted otherwise by an earlier program | a new message | a new message | a new message |
 //!
+//! What stays as MIME, or becomes it, is compressed or not as the server stores new mail
+//! ([`crate::DeliveryOptions::compress`]).
+//!
 //! Rich mail that delivery did not convert is rich, as sent. Its items can be made at the same time
 //! ([`Items::Make`]), or alone. A damaged or signed message without items stays as it was sent.
 //!
@@ -34,12 +37,13 @@ use posthaste_directory::{
     Account, AnnotationError, Copies, DirectoryError, Format, FormatSettings, Relocated, Scope,
 };
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId, NumSet, Uid};
-use posthaste_store::form::{Form, FormHeader};
+use posthaste_store::compressed::Compression;
+use posthaste_store::form::{Form, FormHeader, served_len};
 use posthaste_store::{CommitOutcome, FlagChange, IncomingMessage, Keep, Mailbox, StoreError};
 use posthaste_tnef::might_be_rich;
 use sha2::{Digest, Sha256};
 
-use crate::conversions::{as_plain, enriched, header_of, original_of, served, with_original};
+use crate::conversions::{as_plain, enriched, header_of, original_of, recompressed, served, with_original};
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 use crate::held::Held;
@@ -311,7 +315,8 @@ impl Converter<'_> {
     async fn convert_to(&mut self, to: Format, found: Candidate) -> Result<(), DeliveryError> {
         let stored = self.delivery.store().engine().read_body(found.body, 0..u64::MAX).await?;
         let before = stored.len() as u64;
-        let Some(permit) = self.delivery.room_to_convert(stored.len()).await? else {
+        let largest = stored.len().max(served_len(&stored));
+        let Some(permit) = self.delivery.room_to_convert(largest).await? else {
             let why = "its conversion may take more memory than `limits.summary_bytes` allows";
             return Err(DeliveryError::Interrupted(why.to_owned()));
         };
@@ -319,10 +324,11 @@ impl Converter<'_> {
         let server = self.delivery.options();
         let keep_original = self.account.stored_as(server.format).keep_original;
         let to = FormatSettings { format: to, keep_original };
-        let len_max = server.message_len_max;
+        let (len_max, compress) = (server.message_len_max, server.compress);
         let work = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            step(&stored, &account, (to, loss), len_max)
+            let step = step(&stored, &account, (to, loss), len_max)?;
+            Ok::<_, String>(step.compressed(&stored, compress))
         });
         let step = work.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))?;
         let step = match step.map_err(DeliveryError::Interrupted)? {
@@ -494,6 +500,21 @@ fn twin_of(body: BodyId, place: MessageLocation, shape: Shape) -> BodyId {
     BodyId(Id::from_bytes(id))
 }
 
+impl Step {
+    /// The same, with the bodies compressed or not as the server stores new ones.
+    fn compressed(self, stored: &Bytes, compress: Compression) -> Self {
+        let with = |stored: Bytes| recompressed(&stored, compress).unwrap_or(stored);
+        let twin = |twin: Twin| Twin { stored: with(twin.stored), ..twin };
+        match self {
+            Self::Stays => recompressed(stored, compress).map_or(Self::Stays, Self::Recode),
+            Self::WouldLose => Self::WouldLose,
+            Self::Recode(new) => Self::Recode(with(new)),
+            Self::GiveUp(new) => Self::GiveUp(twin(new)),
+            Self::Renumber(new) => Self::Renumber(twin(new)),
+        }
+    }
+}
+
 /// How a stored body of this account changes.
 fn step(
     stored: &Bytes,
@@ -512,6 +533,7 @@ fn step(
     };
     // Of what cannot be converted, clients see what was sent: it has no other form.
     let form = match form {
+        Form::Compressed => Form::Plain,
         Form::Unconverted if seen != FormHeader::content(stored) => Form::Rich,
         form => form,
     };

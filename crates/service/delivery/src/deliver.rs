@@ -8,10 +8,11 @@ use futures_util::stream::{self, StreamExt};
 use posthaste_directory::{Account, Directory, FormatSettings, Precompute, Recipient, ResolveError};
 use posthaste_mail_model::{AccountId, BodyId, Flag, MailboxId, MailboxName, Uid};
 use posthaste_net::{ByteBudget, BytePermit, Holder, Places, processors_for_work};
+use posthaste_store::compressed::Compression;
 use posthaste_store::form::served_len;
 use posthaste_store::{Appended, Destination, IncomingMessage, MailboxList, SpecialUse, Store, StoreError};
 
-use crate::conversions::as_plain;
+use crate::conversions::stored_plainly;
 use crate::error::DeliveryError;
 use crate::memory::{FINISHED_BYTES_DEFAULT, SUMMARY_WITHIN, one_share};
 use crate::quota::{Quota, Quotas, Room, Usage};
@@ -53,6 +54,8 @@ pub struct DeliveryOptions {
     pub format: FormatSettings,
     /// When the items of rich mail are made.
     pub precompute: Precompute,
+    /// How new messages are stored that need no other form.
+    pub compress: Compression,
 }
 
 impl Default for DeliveryOptions {
@@ -65,6 +68,7 @@ impl Default for DeliveryOptions {
             folder_messages_warn: 0,
             format: FormatSettings::default(),
             precompute: Precompute::default(),
+            compress: Compression::None,
         }
     }
 }
@@ -184,22 +188,22 @@ impl Delivery {
         date: Option<u32>,
     ) -> Result<IncomingMessage, DeliveryError> {
         self.check_size(bytes.len())?;
-        let summarize = self.summarize;
-        let summary = if bytes.len() <= INLINE_LEN_MAX {
-            summarize(&bytes)
+        let (summarize, compress) = (self.summarize, self.options.compress);
+        let prepare = move |bytes: Bytes| (summarize(&bytes), stored_plainly(bytes, compress));
+        let (summary, stored) = if bytes.len() <= INLINE_LEN_MAX {
+            prepare(bytes)
         } else {
             let permit = self.room_for_summary(bytes.len()).await?;
-            let bytes = bytes.clone();
             let session = posthaste_metrics::current();
             let work = tokio::task::spawn_blocking(move || {
                 // The work holds the memory, not the task that waits for it: the work continues if
                 // a session ends.
                 let _permit = permit;
-                session.run(|| summarize(&bytes))
+                session.run(|| prepare(bytes))
             });
             work.await.map_err(|e| DeliveryError::Interrupted(e.to_string()))?
         };
-        Ok(self.with_summary(bytes, summary, flags, date))
+        Ok(self.with_summary(stored, summary, flags, date))
     }
 
     /// Waits until there is memory to summarise a message of this size.
@@ -223,18 +227,18 @@ impl Delivery {
         date: Option<u32>,
     ) -> IncomingMessage {
         let summary = (self.summarize)(&bytes);
-        self.with_summary(bytes, summary, flags, date)
+        self.with_summary(stored_plainly(bytes, self.options.compress), summary, flags, date)
     }
 
     fn with_summary(
         &self,
-        bytes: Bytes,
+        stored: Bytes,
         summary: Vec<u8>,
         flags: Vec<Flag>,
         date: Option<u32>,
     ) -> IncomingMessage {
         IncomingMessage {
-            bytes: as_plain(bytes),
+            bytes: stored,
             summary: Bytes::from(summary),
             body: self.store.new_body_id(),
             flags,

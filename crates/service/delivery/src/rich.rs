@@ -7,6 +7,8 @@
 //! | `mime` | as MIME; with `keep_original`, the rich message behind it | as sent |
 //! | `rich` | as sent, with a header | as TNEF that gives back what was sent |
 //!
+//! What is stored as clients see it may be compressed ([`posthaste_store::compressed`]).
+//!
 //! Rich mail is converted once, before it is summarised: its row and summary are those of the
 //! converted message. Where it is stored in another form, every reader of the body gets it
 //! converted ([`crate::Conversions`], [`posthaste_store::form`]).
@@ -26,6 +28,7 @@ use posthaste_metrics::Counter;
 use posthaste_mime_summary::summary_len_max;
 use posthaste_net::{BytePermit, Holder};
 use posthaste_store::IncomingMessage;
+use posthaste_store::compressed::Compression;
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_tnef::{Outcome, conversion_memory_max, convert, says_it_is_rich};
 use tokio::task::JoinHandle;
@@ -188,12 +191,18 @@ impl Delivery {
         let shape_of = |r: &Recipient| Shape::wanted(r.account.stored_as(default), is_rich);
         let wanted = |shape: Shape| recipients.iter().any(|r| shape_of(r) == shape);
         let mut others = Vec::new();
-        let summary = summary_len_max(rich.as_ref().map_or(&bytes, |rich| &rich.mime).len());
+        let seen = rich.as_ref().map_or(&bytes, |rich| &rich.mime).len();
+        // A compressed body is in memory beside the message.
+        let is_twice = self.options().compress == Compression::Zstd;
+        let summary = summary_len_max(seen) + if is_twice { seen } else { 0 };
         let held = match memory {
             SummaryMemory::Counted => Some(self.room_for_finished(summary).await?),
             SummaryMemory::BesideOthers => None,
         };
-        let take = |first: &IncomingMessage| held.iter().for_each(|held| held.take(first.summary.len()));
+        let take = |first: &IncomingMessage| {
+            let stored = if is_twice { first.bytes.len() } else { 0 };
+            held.iter().for_each(|held| held.take(first.summary.len() + stored));
+        };
         let Some(rich) = rich else {
             let first = self.incoming(bytes.clone(), Vec::new(), None).await?;
             if wanted(Shape::Enriched)

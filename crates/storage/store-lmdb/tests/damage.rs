@@ -8,8 +8,9 @@ mod world;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use posthaste_mail_model::{MailboxId, NumSet};
-use posthaste_store::{Engine, StoreError, Stored};
+use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet};
+use posthaste_store::compressed::compress;
+use posthaste_store::{CommitOutcome, Engine, Row, StoreError, Stored};
 use posthaste_store_lmdb::LmdbEngine;
 
 use world::{World, body, small, summarize};
@@ -53,6 +54,39 @@ async fn mend(dir: &Path, world: &World) {
     world::rebuild_whole(dir, &small());
     let engine = LmdbEngine::open(dir, small()).unwrap();
     world.verify(&engine).await;
+}
+
+/// A compressed body whose record is as it was written, and which gives no message: a check says
+/// so. Of an intact one it says nothing.
+#[tokio::test]
+async fn a_body_that_cannot_be_decompressed() {
+    let served = body(7, 300_000);
+    let stored = compress(&served).unwrap();
+    let mut damaged = stored.to_vec();
+    *damaged.last_mut().unwrap() ^= 1;
+    for (stored, expected) in [(stored, None), (damaged.into(), Some("a compressed frame is damaged"))] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut world = World::new();
+        let engine = world::serve(dir.path(), small());
+        let inbox = world.create(&engine, "INBOX").await.unwrap();
+        let mut commit = world.appending(inbox, &[(BodyId(Id::new(77, 1)), stored.clone())]);
+        let message = &mut commit.appended[0];
+        let row = message.row;
+        message.row = Row::new(row.uid(), served.len() as u32, row.date(), row.flags(), row.modseq());
+        (commit.head.counts.messages, commit.head.counts.unseen) = (1, 1);
+        commit.head.counts.bytes = served.len() as u64;
+        assert_eq!(engine.commit(commit).await.unwrap(), CommitOutcome::Done);
+        engine.kill();
+        for _ in 0..2 {
+            let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+            assert!(engine.read_body(BodyId(Id::new(77, 1)), 0..u64::MAX).await.unwrap() == stored);
+            let faults = faults(&engine).await;
+            assert_eq!(faults.len(), usize::from(expected.is_some()), "{faults:?}");
+            assert!(expected.is_none_or(|expected| faults[0].ends_with(expected)), "{faults:?}");
+            engine.close();
+            world::rebuild_whole(dir.path(), &small());
+        }
+    }
 }
 
 #[tokio::test]

@@ -127,7 +127,7 @@ impl Context {
     }
 
     async fn read_long(&self, body: BodyId, range: BodyRange, first: Bytes) -> Result<Bytes> {
-        if self.served.is_in_another_form(&*self.engine, body).await? {
+        if self.served.is_converted_whole(&*self.engine, body).await? {
             // It is converted as a whole, and kept for a while: each piece might convert it again.
             return self.served.read(&*self.engine, body, range).await;
         }

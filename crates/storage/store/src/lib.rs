@@ -13,6 +13,7 @@ mod aside;
 mod cache;
 mod change;
 mod changed;
+pub mod compressed;
 mod context;
 mod engine;
 mod entry;

@@ -3,7 +3,7 @@
 //! Text, so that a person who finds the directory can identify it:
 //!
 //! ```text
-//! posthaste-store 8
+//! posthaste-store 9
 //! id 0123456789abcdefghijklmnop
 //! ```
 //!
@@ -17,8 +17,9 @@
 //! place, no commits on two mailboxes, and did not log which packs were retired. Version 3 had no
 //! packs that were cut. Version 4 had no checkpoints of mailboxes. Version 5 had no
 //! checkpoints of ranges. Some programs of version 6 know no bodies in another form and no segments
-//! of a search index. Version 7 had no messages without items. A store of any of them becomes one
-//! of version 8 when it is opened. Older programs refuse it then.
+//! of a search index. Version 7 had no messages without items, and version 8 no compressed
+//! bodies. A store of any of them becomes one of version 9 when it is opened. Older programs refuse
+//! it then.
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
@@ -33,7 +34,7 @@ use crate::log::disk::failed;
 use crate::log::number_of;
 
 /// The version of everything below the data directory.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 /// The first version that this program reads.
 const OLDEST: u32 = 1;
 

@@ -21,6 +21,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use posthaste_mail_model::{BodyId, MailboxId, NumSet};
+use posthaste_store::compressed;
 use posthaste_store::{Counts, Report, Result, Row, StoreError};
 
 use crate::index::bodies::BodyPlace;
@@ -298,11 +299,17 @@ impl Check<'_> {
     fn pack_record(&mut self, number: u32, scan: &Scan<'_>, found: &LocatedRecord) {
         self.report.examined += 1;
         let at = found.offset;
-        if let Err(fault) = scan.whole(found) {
+        let is_body = found.header.kind == Kind::Body;
+        let fault = match scan.content(found) {
+            Err(fault) => Some(said(&fault)),
+            Ok(content) if is_body => compressed::verify(&content).err().map(str::to_owned),
+            Ok(_) => None,
+        };
+        if let Some(fault) = fault {
             let what = format!("{:?} record {}", found.header.kind, found.header.id);
-            self.fault(format!("pack {number} at byte {at}: {what}: {}", said(&fault)));
+            self.fault(format!("pack {number} at byte {at}: {what}: {fault}"));
         }
-        if found.header.kind == Kind::Body {
+        if is_body {
             let body = BodyId(found.header.id);
             let place = self.index.body(&self.txn, body).ok().flatten();
             if place.is_some_and(|p| (p.pack, p.offset, p.len) == (number, at, found.header.len)) {
