@@ -44,10 +44,10 @@ mod tests {
         let names = |servers: &[Which]| {
             expand(&study, servers).iter().map(|w| w.name().to_owned()).collect::<Vec<_>>()
         };
-        let arms = ["mime", "rich", "keep", "rich + items", "keep + items", "only MIME"];
+        let arms = ["mime", "rich", "keep", "rich + items", "keep + items", "only MIME", "only MIME, zstd"];
         assert_eq!(names(&servers), [&arms[..], &["Dovecot"]].concat());
         let two: Vec<Which> = ["posthaste", "new=./posthaste"].map(|s| s.parse().unwrap()).into();
-        assert_eq!(names(&two)[6], "new: mime");
+        assert_eq!(names(&two)[7], "new: mime");
         let koka = load("koka", Length::Quick).unwrap();
         assert_eq!(expand(&koka, &servers), servers);
     }

@@ -26,7 +26,7 @@ use crate::form::{Form, FormHeader};
 pub const FRAME_LEN: usize = 128 << 10;
 /// The binary logarithm of [`FRAME_LEN`], which each body names.
 const FRAME_BITS: u8 = FRAME_LEN.ilog2() as u8;
-/// Level 3 saves 1 to 2 % more for a third to a half more CPU: `docs/at-rest.md`.
+/// Level 3 saves 1 to 2 % more for up to 60 % more CPU: `docs/at-rest.md`.
 const LEVEL: i32 = 1;
 /// Messages below this are not worth a try: a record's own bytes weigh more than what is saved.
 const LEN_MIN: usize = 512;

@@ -15,6 +15,8 @@ use super::spread::{Spread, shown, spread};
 const CHEAPEST: &str = "mime";
 /// The arm whose mail servers of others get, too.
 const PEERS_MAIL: &str = "only MIME";
+/// The same mail, compressed on the disk.
+const COMPRESSED: &str = "only MIME, zstd";
 /// The article's mean CPU by arm, in percent of its machine.
 const ARTICLE_CPU: [(&str, f64); 3] = [("mime", 46.5), ("rich", 65.3), ("keep", 63.85)];
 /// The arms with items made at delivery, and the same without. The article: over 10 % less.
@@ -22,6 +24,11 @@ const WITH_ITEMS: [(&str, &str); 2] = [("rich + items", "rich"), ("keep + items"
 
 /// A figure of a run.
 type Of<'a> = &'a dyn Fn(&RunResult) -> Option<f64>;
+
+/// What the filled store takes on the disk.
+fn disk_mb(run: &RunResult) -> Option<f64> {
+    Some(run.settings.get("bytes of the filled store")?.parse::<f64>().ok()? / 1e6)
+}
 
 /// All of it.
 pub fn analyse(points: Points) -> Analysis {
@@ -241,8 +248,9 @@ impl<'a> Columns<'a> {
             row("set size, mean", |s| &s.pss_mean_bytes),
             row("set size, highest", |s| &s.pss_max_bytes),
             row("the same without pages of files", |s| &s.pss_own_max_bytes),
+            self.row("the filled store on the disk", &disk_mb),
         ];
-        self.table("Memory (MB)", rows)
+        self.table("Memory and disk (MB)", rows)
     }
 
     fn times(self) -> Table {
@@ -293,6 +301,18 @@ impl<'a> Columns<'a> {
                 ));
             }
         }
+        for plain in self.servers().filter(|server| arm(server) == PEERS_MAIL) {
+            let compressed = beside(plain, COMPRESSED);
+            let ratio = |of: Of| self.ratio(&compressed, PEERS_MAIL, of);
+            if let (Some(cpu), Some(disk)) = (ratio(&cpu_us), ratio(&disk_mb)) {
+                said.push(format!(
+                    "{}: {compressed} takes {} × the disk of {plain} and {} × the CPU for each action",
+                    self.workload,
+                    figure(disk),
+                    figure(cpu)
+                ));
+            }
+        }
         let own = self.servers().find(|server| arm(server) == PEERS_MAIL);
         if let Some(own) = own.and_then(|own| self.value(own, &cpu_us)).filter(|own| own.median > 0.0) {
             let is_peer = |server: &&str| arm(server) == *server && !is_arm(server);
@@ -314,7 +334,7 @@ fn article_or_items(arm: &str) -> bool {
 }
 
 fn is_arm(name: &str) -> bool {
-    article_or_items(name) || name == PEERS_MAIL
+    article_or_items(name) || [PEERS_MAIL, COMPRESSED].contains(&name)
 }
 
 fn transaction<'r>(run: &'r RunResult, name: &str) -> Option<&'r posthaste_load_results::Summary> {

@@ -47,7 +47,8 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
     let options = &Options { servers: expand(study, &options.servers), ..options.clone() };
     let other = OtherServer::for_study(&options.servers)?;
     let points = Vec::new();
-    let mut work = Work { study, options, plan: &plan, dialer, points, interrupted: false, other };
+    let mut work =
+        Work { study, options, plan: &plan, dialer, points, interrupted: false, other, filled_bytes: None };
     let mut servers = Vec::new();
     let in_turn = study.rounds > 1 || study.put_back;
     if study.put_back {

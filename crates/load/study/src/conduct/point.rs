@@ -65,6 +65,9 @@ impl Work<'_> {
         if let Ok(run) = &mut run {
             self.say(&summary(run));
             self.note_taken(before, run);
+            if let Some(bytes) = self.filled_bytes {
+                run.settings.insert("bytes of the filled store".into(), bytes.to_string());
+            }
             if let (Some(length), Some(server), Ok(options), false) =
                 (point.profile.filter(|_| round == 0), &mut run.server, options, self.interrupted)
             {

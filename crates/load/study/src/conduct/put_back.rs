@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use posthaste_load_drive::{Accounts, interrupt};
@@ -115,6 +116,7 @@ fn take_turns(work: &mut Work, players: &[Player], place: StudyPosition, account
         let started = started.and_then(|()| work.start(player.which, &player.folder, place.stage, accounts));
         match started {
             Ok(instance) => {
+                work.filled_bytes = player.is_ours_to_stop().then(|| allocated(&player.filled()));
                 work.point(player.which, place, &instance, accounts);
                 drop(instance);
                 if player.is_ours_to_stop() {
@@ -144,6 +146,14 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
         0 => Ok(()),
         _ => Err(format!("{target}: {}", std::io::Error::last_os_error())),
     }
+}
+
+/// Bytes that the files of a folder take on the disk: holes are none. A file that cannot be looked at
+/// counts as none, too.
+fn allocated(path: &Path) -> u64 {
+    let Ok(found) = fs::symlink_metadata(path) else { return 0 };
+    let within = fs::read_dir(path).into_iter().flatten().flatten();
+    found.blocks() * 512 + within.map(|entry| allocated(&entry.path())).sum::<u64>()
 }
 
 #[cfg(test)]

@@ -65,6 +65,8 @@ pub(super) struct Work<'a> {
     pub(super) interrupted: bool,
     /// The server that takes mail for other domains, if a study has such mail.
     pub(super) other: Option<OtherServer>,
+    /// What the filled store of the server under test takes on the disk, where it is put back.
+    pub(super) filled_bytes: Option<u64>,
 }
 
 /// A server of another domain: it takes mail and keeps none.
