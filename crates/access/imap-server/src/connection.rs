@@ -300,6 +300,15 @@ fn abandon(session: &mut Session) {
     session.wire.say_status(no_room().status(tag));
 }
 
+/// Counts bytes that came, if they are of a message.
+async fn count_received(session: &mut Session, bytes: usize) {
+    if let Some(permit) = &mut session.permit {
+        permit.came(bytes);
+        // A fast sender always has more.
+        session.wire.came(bytes).await;
+    }
+}
+
 /// Sends the printed responses and waits for the client. `Close` if the server ends the session.
 async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     flush(session).await?;
@@ -350,11 +359,7 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
         }
         filled = filled => match filled {
             Ok(bytes) => {
-                if let Some(permit) = permit {
-                    permit.came(bytes);
-                    // A fast sender always has more.
-                    session.wire.came(bytes).await;
-                }
+                count_received(session, bytes).await;
                 Ok(Next::Command)
             }
             Err(NetError::TimedOut(_)) => {

@@ -264,10 +264,10 @@ fn run_several(args: &RunArgs, mix: &Mix, first: RunOptions) -> Result<RunResult
 
 /// The options of a run of the first kind of users, all of them counted.
 fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions>), Trouble> {
-    let workload = mix.kinds.first().map(|kind| kind.workload.clone());
-    let workload = workload.ok_or_else(|| Trouble::usage("a mix needs a kind of users"))?;
-    let imaps = args.imap.iter().map(|url| target(url, &[Scheme::Imap], "--imap"));
-    let imaps: Vec<_> = imaps.collect::<Result<_, _>>()?;
+    let first = mix.kinds.first().ok_or_else(|| Trouble::usage("a mix needs a kind of users"))?;
+    let workload = first.workload.clone();
+    let imaps =
+        args.imap.iter().map(|url| target(url, &[Scheme::Imap], "--imap")).collect::<Result<Vec<_>, _>>()?;
     let (imap, others) = match imaps.split_first() {
         Some((first, others)) => (Some(first.clone()), others.to_vec()),
         None => (None, Vec::new()),
@@ -289,10 +289,7 @@ fn options(args: &RunArgs, mix: &Mix) -> Result<(RunOptions, Option<AuditOptions
         )));
     }
     let arrivals = arrivals(args, clients)?;
-    let mail = match &send {
-        Some(SendBy::Mail(target)) => Some(target),
-        Some(SendBy::Append) | None => None,
-    };
+    let mail = if let Some(SendBy::Mail(target)) = &send { Some(target) } else { None };
     let all = || [&server].into_iter().chain(&imap).chain(&others).chain(mail);
     let dialer = args.connection.dialer(all())?;
     refuse_wrong_protocols(&dialer, all()).map_err(Trouble::usage)?;

@@ -5,8 +5,8 @@ use posthaste_load_results::StudyResult;
 use crate::markup::Markup;
 use crate::studies;
 
-/// One study's.
-pub fn of_study(study: &StudyResult, several: bool, out: &mut Markup) {
+/// One study's, below its title if the page has several.
+pub fn of_study(study: &StudyResult, title: Option<&str>, out: &mut Markup) {
     let analysis = &study.analysis;
     let (sentence, findings) = match (&analysis.headline, analysis.findings.as_slice()) {
         (Some(headline), findings) => (headline.sentence.as_str(), findings),
@@ -14,8 +14,8 @@ pub fn of_study(study: &StudyResult, several: bool, out: &mut Markup) {
         (None, []) => return,
     };
     out.raw("<section class=\"headline\">");
-    if several {
-        out.element("p", &[("class", &"quiet small")], &format!("Study {}", study.study));
+    if let Some(title) = title {
+        out.element("p", &[("class", &"quiet small")], title);
     }
     out.element("p", &[("class", &"sentence")], sentence);
     match (&analysis.headline, analysis.plots.first()) {
@@ -47,7 +47,7 @@ mod tests {
 
     fn drawn(study: &StudyResult) -> String {
         let mut out = Markup::new();
-        of_study(study, false, &mut out);
+        of_study(study, None, &mut out);
         out.into_string()
     }
 

@@ -33,7 +33,8 @@ pub fn html(results: &[Results]) -> String {
     out.element("h1", &[], &title);
     out.element("p", &[("class", &"quiet")], &subtitle(&all_runs, &all_studies));
     for study in &all_studies {
-        headline::of_study(study, all_studies.len() > 1, &mut out);
+        let title = (all_studies.len() > 1).then(|| format!("Study {}", study.study));
+        headline::of_study(study, title.as_deref(), &mut out);
     }
     faults::caveats(&said(&named, &all_studies), &mut out);
     if all_studies.len() > 1 {

@@ -98,8 +98,8 @@ impl From<Workload> for Mix {
 }
 
 impl Mix {
-    /// Of so many users, how many are of each kind: as the shares say, at least one of each, and all
-    /// of them together. `None` if there are fewer users than kinds.
+    /// The number of users of each kind, by the shares: at least one of each kind, and `users` in
+    /// all. `None` if there are fewer users than kinds.
     pub fn split(&self, users: u32) -> Option<Vec<u32>> {
         let sum: f64 = self.kinds.iter().map(|kind| kind.share).sum();
         let kinds = u32::try_from(self.kinds.len()).ok()?;

@@ -1,34 +1,13 @@
 //! The limits of the account that logged in: commands wait, submissions are refused.
 
-use std::time::Duration;
-
 use posthaste_directory::revoked;
-use posthaste_net::{AccountLimit, CommandsBeforeLogin, NetError};
+use posthaste_net::{AccountLimit, NetError};
 
 use super::{Driver, REVOKED, STOPS, closing, displaced};
 use crate::{
     reply::Reply,
     session::{Action, replies},
 };
-
-/// Commands of a client that has not logged in, since its last message.
-#[derive(Default)]
-pub(super) struct WithoutMessage {
-    recipients: usize,
-    others: CommandsBeforeLogin,
-}
-
-impl WithoutMessage {
-    /// Counts a command. How long it has to wait, if it has to. The recipients of one message do
-    /// not count, and neither do the later chunks of one.
-    fn count(&mut self, verb: &str, recipients_max: usize) -> Option<Duration> {
-        if verb == "RCPT" && self.recipients < recipients_max {
-            self.recipients += 1;
-            return None;
-        }
-        self.others.count()
-    }
-}
 
 impl Driver {
     /// Waits before a command of a client that gives many without a message or a login.

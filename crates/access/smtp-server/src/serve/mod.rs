@@ -15,6 +15,7 @@ mod scanning;
 mod screening;
 mod url;
 mod verification;
+mod without_message;
 
 use std::{
     future::pending,
@@ -34,7 +35,7 @@ use posthaste_net::{
 use posthaste_screening::Standing;
 use time::OffsetDateTime;
 
-use self::limits::WithoutMessage;
+use self::without_message::WithoutMessage;
 use crate::{
     Role,
     dots::DotReader,

@@ -288,17 +288,7 @@ impl Shown {
                 println!("{name:<8} {limit} in one IMAP command");
             }
         }
-        let FolderLimits { warn, max } = account.folder_limits;
-        for (what, limit) in [("a line in the log over", warn), ("at most", max)] {
-            if let Some(limit) = limit {
-                let limit = if limit == 0 {
-                    format!("no limit ({what})")
-                } else {
-                    format!("{what} {limit} messages")
-                };
-                println!("folders  {limit}");
-            }
-        }
+        print_folder_limits(account.folder_limits);
         if let Some(most) = account.quota_mailboxes {
             println!("mailboxes at most {most}");
         }
@@ -329,6 +319,17 @@ impl Shown {
                 "mailbox  {:<40} {:>9} messages {:>9} unseen {size:>12}",
                 entry.name, head.counts.messages, head.counts.unseen
             );
+        }
+    }
+}
+
+/// The account's own limits of a folder, if it has any.
+fn print_folder_limits(FolderLimits { warn, max }: FolderLimits) {
+    for (what, limit) in [("a line in the log over", warn), ("at most", max)] {
+        match limit {
+            None => {}
+            Some(0) => println!("folders  no limit ({what})"),
+            Some(limit) => println!("folders  {what} {limit} messages"),
         }
     }
 }

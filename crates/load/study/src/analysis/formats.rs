@@ -264,6 +264,24 @@ impl<'a> Columns<'a> {
         self.table("Mean response time of each user action (ms)", rows)
     }
 
+    /// What compressed bodies save and cost, for each build.
+    fn compression(self) -> Vec<String> {
+        let mut said = Vec::new();
+        for plain in self.servers().filter(|server| arm(server) == PEERS_MAIL) {
+            let compressed = beside(plain, COMPRESSED);
+            let ratio = |of: Of| self.ratio(&compressed, PEERS_MAIL, of);
+            if let (Some(cpu), Some(disk)) = (ratio(&cpu_us), ratio(&disk_mb)) {
+                said.push(format!(
+                    "{}: {compressed} takes {} × the disk of {plain} and {} × the CPU for each action",
+                    self.workload,
+                    figure(disk),
+                    figure(cpu)
+                ));
+            }
+        }
+        said
+    }
+
     fn findings(self) -> Vec<String> {
         let mut said = Vec::new();
         let cheapest: Vec<&str> = self.servers().filter(|server| arm(server) == CHEAPEST).collect();
@@ -301,18 +319,7 @@ impl<'a> Columns<'a> {
                 ));
             }
         }
-        for plain in self.servers().filter(|server| arm(server) == PEERS_MAIL) {
-            let compressed = beside(plain, COMPRESSED);
-            let ratio = |of: Of| self.ratio(&compressed, PEERS_MAIL, of);
-            if let (Some(cpu), Some(disk)) = (ratio(&cpu_us), ratio(&disk_mb)) {
-                said.push(format!(
-                    "{}: {compressed} takes {} × the disk of {plain} and {} × the CPU for each action",
-                    self.workload,
-                    figure(disk),
-                    figure(cpu)
-                ));
-            }
-        }
+        said.extend(self.compression());
         let own = self.servers().find(|server| arm(server) == PEERS_MAIL);
         if let Some(own) = own.and_then(|own| self.value(own, &cpu_us)).filter(|own| own.median > 0.0) {
             let is_peer = |server: &&str| arm(server) == *server && !is_arm(server);

@@ -148,8 +148,8 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
     }
 }
 
-/// Bytes that the files of a folder take on the disk: holes are none. A file that cannot be looked at
-/// counts as none, too.
+/// Bytes that the files of a folder take on the disk, without holes. A file that cannot be read
+/// counts as none.
 fn allocated(path: &Path) -> u64 {
     let Ok(found) = fs::symlink_metadata(path) else { return 0 };
     let within = fs::read_dir(path).into_iter().flatten().flatten();

@@ -28,29 +28,7 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         return Err("Courier is started by root only: its processes change users".into());
     }
     let folder = setting.folder;
-    let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
-    std::fs::create_dir_all(folder).map_err(fail)?;
-    open_to_all(folder)?;
-    let root = folder.join("packages/root");
-    if !root.join("usr/bin/imapd").exists() {
-        packages::unpack(packages::Wanted { name: "courier-imap", kind: "courier-", beside: BESIDE }, &root)
-            .map_err(|e| {
-                format!(
-                    "Courier cannot be unpacked from Debian's packages ({e}); start it yourself and name it by --server \
-                     Courier=imap://HOST:PORT,pid=N"
-                )
-            })?;
-    }
-    let owner = (number_of("-u", USER)?, number_of("-g", USER)?);
-    setting.accounts.iter().try_for_each(|accounts| maildirs(folder, accounts, owner)).map_err(fail)?;
-    certificate(folder)?;
-    let etc = folder.join("etc/courier");
-    std::fs::create_dir_all(&etc).map_err(fail)?;
-    let both = ["cert.pem", "key.pem"].map(|name| std::fs::read_to_string(folder.join(name)));
-    let [certificate, key] = both;
-    write(&etc.join("both.pem"), &format!("{}{}", certificate.map_err(fail)?, key.map_err(fail)?), 0o600)?;
-    write(&etc.join("authdaemonrc"), AUTHDAEMONRC, 0o644)?;
-    write(&etc.join("authProg"), &accounts_program(folder, owner), 0o755)?;
+    let root = prepare(setting)?;
     let ports = [free_port()?, free_port()?];
     let script = script(folder, ports);
     write(&folder.join("courier.sh"), &script, 0o644)?;
@@ -92,6 +70,35 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         },
         _child: Some(child),
     })
+}
+
+/// Unpacks Courier, makes the accounts' folders and writes its files. The folder of its packages.
+fn prepare(setting: &Setting) -> Result<PathBuf, String> {
+    let folder = setting.folder;
+    let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
+    std::fs::create_dir_all(folder).map_err(fail)?;
+    open_to_all(folder)?;
+    let root = folder.join("packages/root");
+    if !root.join("usr/bin/imapd").exists() {
+        packages::unpack(packages::Wanted { name: "courier-imap", kind: "courier-", beside: BESIDE }, &root)
+            .map_err(|e| {
+                format!(
+                    "Courier cannot be unpacked from Debian's packages ({e}); start it yourself and name it by --server \
+                     Courier=imap://HOST:PORT,pid=N"
+                )
+            })?;
+    }
+    let owner = (number_of("-u", USER)?, number_of("-g", USER)?);
+    setting.accounts.iter().try_for_each(|accounts| maildirs(folder, accounts, owner)).map_err(fail)?;
+    certificate(folder)?;
+    let etc = folder.join("etc/courier");
+    std::fs::create_dir_all(&etc).map_err(fail)?;
+    let both = ["cert.pem", "key.pem"].map(|name| std::fs::read_to_string(folder.join(name)));
+    let [certificate, key] = both;
+    write(&etc.join("both.pem"), &format!("{}{}", certificate.map_err(fail)?, key.map_err(fail)?), 0o600)?;
+    write(&etc.join("authdaemonrc"), AUTHDAEMONRC, 0o644)?;
+    write(&etc.join("authProg"), &accounts_program(folder, owner), 0o755)?;
+    Ok(root)
 }
 
 /// Accounts are looked up by a program, so that any of them exists.

@@ -1,0 +1,261 @@
+//! Bodies in other forms, as readers get them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use posthaste_mail_model::{AccountId, MailboxId, NumSet, Uid};
+
+use super::*;
+use crate::suite::{add_mailbox, new_id};
+use crate::{IncomingMessage, MemoryEngine, Store, StoreOptions};
+
+/// Doubles the stored body, and counts how often. A summary is the length, as a number.
+#[derive(Default)]
+struct Doubling(AtomicUsize, bool);
+
+#[async_trait]
+impl Serve for Doubling {
+    async fn serve(&self, stored: Bytes) -> Result<Bytes> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        tokio::task::yield_now().await;
+        let content = FormHeader::content(&stored);
+        if content.is_empty() {
+            return Err(StoreError::Corrupt("nothing to double".to_owned()));
+        }
+        Ok([&content[..], &content[..]].concat().into())
+    }
+
+    async fn summarize(&self, served: Bytes) -> Result<Bytes> {
+        Ok(served.len().to_string().into())
+    }
+
+    fn octets(&self, summary: &[u8]) -> Option<u32> {
+        std::str::from_utf8(summary).ok()?.parse().ok()
+    }
+
+    fn keeps_summaries(&self) -> bool {
+        self.1
+    }
+}
+
+struct World {
+    store: Store,
+    serve: Arc<Doubling>,
+    mailbox: MailboxId,
+}
+
+impl World {
+    async fn new(budget: usize) -> Self {
+        Self::with(Doubling::default(), budget).await
+    }
+
+    async fn with(serve: Doubling, budget: usize) -> Self {
+        let engine = Arc::new(MemoryEngine::default());
+        let (account, mailbox) = (AccountId(new_id()), MailboxId(new_id()));
+        add_mailbox(&*engine, account, mailbox).await;
+        let serve = Arc::new(serve);
+        let options = StoreOptions {
+            serve: Arc::clone(&serve) as Arc<dyn Serve>,
+            served_bytes: budget,
+            ..StoreOptions::default()
+        };
+        Self { store: Store::new(engine, options), serve, mailbox }
+    }
+
+    async fn append(&self, content: &[u8], served_len: usize) -> (Uid, BodyId) {
+        let header = FormHeader { form: Form::Rich, served_len: served_len as u32, digest: [0; 8] };
+        let is_served = served_len == content.len();
+        let bytes = if is_served { Bytes::copy_from_slice(content) } else { header.before(content) };
+        let body = self.store.new_body_id();
+        let summary = Bytes::from_static(b"summary");
+        let message = IncomingMessage { bytes, summary, body, flags: vec![], date: 1, saved: None };
+        let appended = self.store.destination(self.mailbox).append(vec![message]).await.unwrap();
+        (appended.uids[0], body)
+    }
+
+    fn conversions(&self) -> usize {
+        self.serve.0.load(Ordering::Relaxed)
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_reads_in_pieces_pays_once() {
+    let world = World::new(1 << 20).await;
+    let content: Vec<u8> = (0..150_000u32).map(|n| (n % 251) as u8).collect();
+    let (rich, body) = world.append(&content, 300_000).await;
+    let (plain, plain_body) = world.append(&content, 150_000).await;
+    let mailbox = world.store.open(world.mailbox).await.unwrap();
+    let sizes: Vec<_> = mailbox.view().rows(&mailbox.view().all()).map(|(_, r)| r.size()).collect();
+    assert_eq!(sizes, [300_000, 150_000]);
+    let whole = [&content[..], &content[..]].concat();
+    for start in (0..300_500).step_by(4096) {
+        let read = mailbox.read_body(rich, body, start..start + 4096).await.unwrap();
+        let (start, end) = (start as usize, (start as usize + 4096).min(300_000));
+        assert_eq!(read, &whole[start..end]);
+    }
+    assert_eq!(world.conversions(), 1);
+    assert_eq!(mailbox.read_body(rich, body, 0..u64::MAX).await.unwrap(), whole);
+    assert_eq!(mailbox.read_body(rich, body, 0..4).await.unwrap(), whole[..4]);
+    for range in [0..u64::MAX, 0..4, 7..9, 149_990..200_000, 200_000..200_001] {
+        let read = mailbox.read_body(plain, plain_body, range.clone()).await.unwrap();
+        let at = |n: u64| (n as usize).min(content.len());
+        assert_eq!(read, content[at(range.start)..at(range.end)]);
+    }
+    assert_eq!(world.conversions(), 1);
+}
+
+#[tokio::test]
+async fn who_reads_at_the_same_time_pays_together_and_the_budget_holds() {
+    let world = World::new(1_000).await;
+    let (first, body) = world.append(&[b'a'; 400], 800).await;
+    let mailbox = world.store.open(world.mailbox).await.unwrap();
+    let read = || mailbox.read_body(first, body, 10..20);
+    let (one, other) = tokio::join!(read(), read());
+    assert_eq!((one.unwrap(), other.unwrap()), (vec![b'a'; 10].into(), vec![b'a'; 10].into()));
+    assert_eq!(world.conversions(), 1);
+    let (second, other) = world.append(&[b'b'; 300], 600).await;
+    assert_eq!(mailbox.read_body(second, other, 0..600).await.unwrap(), vec![b'b'; 600]);
+    assert_eq!(world.conversions(), 2);
+    // The first had to make room.
+    read().await.unwrap();
+    assert_eq!(world.conversions(), 3);
+}
+
+/// A message of which `made` octets are served, between two ordinary ones, and how many
+/// conversions a size of all took.
+#[tokio::test]
+async fn items_are_made_for_a_reader_and_kept_or_not() {
+    for keeps in [true, false] {
+        let world = World::with(Doubling(AtomicUsize::default(), keeps), 0).await;
+        let (first, _) = world.append(b"plain", 5).await;
+        let sent = FormHeader { form: Form::Unconverted, served_len: 6, digest: [0; 8] }.before(b"winter");
+        let body = world.store.new_body_id();
+        let message =
+            IncomingMessage { bytes: sent, summary: Bytes::new(), body, flags: vec![], date: 1, saved: None };
+        let destination = world.store.destination(world.mailbox);
+        let bare = destination.append(vec![message]).await.unwrap().uids[0];
+        let mailbox = world.store.open(world.mailbox).await.unwrap();
+        let view = mailbox.view();
+        assert_eq!((view.counts().octets(), view.counts().without_items()), (11, 1));
+        let sizes = |view: &crate::View| view.rows(&view.all()).map(|(_, r)| r.size()).collect::<Vec<_>>();
+        assert_eq!(sizes(&mailbox.sized(&view, &NumSet::range(1, 1)).await.unwrap()), [5, 6]);
+        assert_eq!(world.conversions(), 0);
+        for round in 1..=2 {
+            let sized = mailbox.sized(&view, &view.all()).await.unwrap();
+            assert_eq!((sizes(&sized), sized.counts().octets()), (vec![5, 12], 17));
+            assert_eq!(sized.counts().without_items(), 0);
+            // Something else was converted meanwhile, and nothing is cached beside it.
+            let (uid, other) = world.append(b"other", 10).await;
+            mailbox.read_body(uid, other, 0..1).await.unwrap();
+            assert_eq!(world.conversions(), if keeps { 1 + round } else { 2 * round });
+        }
+        let mut seen = Vec::new();
+        let mut visit = |stored: crate::Stored<'_>| {
+            seen.push((stored.uid, stored.body, stored.summary.to_vec()));
+            std::ops::ControlFlow::Continue(())
+        };
+        let uids = NumSet::range(first.value(), bare.value());
+        world.store.made_summaries(world.mailbox, &uids, &mut visit).await.unwrap().refuse().unwrap();
+        assert_eq!(seen[1], (bare, body, b"12".to_vec()));
+        assert_eq!((seen.len(), mailbox.view().row_of_uid(bare)), (2, view.row_of_uid(bare)));
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_converted_is_an_error_each_time() {
+    let world = World::new(1_000).await;
+    let (uid, body) = world.append(&[], 9).await;
+    let mailbox = world.store.open(world.mailbox).await.unwrap();
+    for _ in 0..2 {
+        let error = mailbox.read_body(uid, body, 0..9).await.unwrap_err();
+        assert!(error.is_damage(), "{error}");
+    }
+    assert_eq!(world.conversions(), 2);
+}
+
+/// A store with one compressed message among others.
+async fn with_compressed(budget: usize, len: usize) -> (World, Vec<u8>, Uid, BodyId) {
+    let world = World::new(budget).await;
+    world.append(b"another", 7).await;
+    let mut state = 9u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        b'a' + (state >> 24) as u8 % 16
+    };
+    let served: Vec<u8> = (0..len).map(|_| next()).collect();
+    let body = world.store.new_body_id();
+    let bytes = compressed::compress(&served).unwrap();
+    let summary = Bytes::from_static(b"summary");
+    let message = IncomingMessage { bytes, summary, body, flags: vec![], date: 1, saved: None };
+    let appended = world.store.destination(world.mailbox).append(vec![message]).await.unwrap();
+    (world, served, appended.uids[0], body)
+}
+
+fn decompressed(world: &World) -> usize {
+    world.store.context().served.decompressed.load(Ordering::Relaxed)
+}
+
+#[tokio::test]
+async fn a_compressed_body_is_read_by_its_frames() {
+    for len in [700, 100_000, FRAME_LEN, FRAME_LEN + 1, 1_000_000] {
+        let (world, served, uid, body) = with_compressed(1 << 20, len).await;
+        let mailbox = world.store.open(world.mailbox).await.unwrap();
+        let view = mailbox.view();
+        assert_eq!(view.row_of_uid(uid).unwrap().1.size() as usize, len);
+        let frames = len.div_ceil(FRAME_LEN);
+        for start in (0..len + 5_000).step_by(4096) {
+            let read = mailbox.read_body(uid, body, start as u64..start as u64 + 4096).await.unwrap();
+            assert!(read == served[start.min(len)..(start + 4096).min(len)], "{len} {start}");
+        }
+        assert_eq!(decompressed(&world), frames, "{len}: a client that reads pieces pays once");
+        let max = u64::MAX;
+        for range in
+            [0..max, 0..len as u64, 1..max, 0..1, 131_000..131_500, 131_072..262_144, 500_000..700_001]
+        {
+            let at = |n: u64| (n as usize).min(len);
+            let read = mailbox.read_body(uid, body, range.clone()).await.unwrap();
+            assert!(read == served[at(range.start)..at(range.end)], "{len} {range:?}");
+        }
+        assert_eq!(world.conversions(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_range_costs_its_frames_alone() {
+    let (world, served, uid, body) = with_compressed(1 << 20, 1_000_000).await;
+    let mailbox = world.store.open(world.mailbox).await.unwrap();
+    assert!(mailbox.read_body(uid, body, 0..4096).await.unwrap() == served[..4096]);
+    assert!(mailbox.read_body(uid, body, 700_000..700_010).await.unwrap() == served[700_000..700_010]);
+    assert_eq!(decompressed(&world), 2);
+}
+
+#[tokio::test]
+async fn a_body_that_takes_another_form_is_read_as_it_is_then() {
+    let (world, served, uid, body) = with_compressed(1 << 20, 500_000).await;
+    let engine = world.store.engine().clone();
+    let mailbox = world.store.open(world.mailbox).await.unwrap();
+    let plain = Bytes::from(served.clone());
+    let packed = compressed::compress(&served).unwrap();
+    for form in [&packed, &plain, &packed, &plain] {
+        engine.recode(body, form.clone()).await.unwrap();
+        for range in [400_000..400_100, 0..100, 0..u64::MAX, 100..u64::MAX] {
+            let at = |n: u64| (n as usize).min(served.len());
+            let read = mailbox.read_body(uid, body, range.clone()).await.unwrap();
+            assert!(read == served[at(range.start)..at(range.end)], "{range:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_frame_is_an_error_and_the_others_are_read() {
+    let (world, served, uid, body) = with_compressed(1 << 20, 500_000).await;
+    let mut stored = compressed::compress(&served).unwrap().to_vec();
+    let last = stored.len() - 10;
+    stored[last] ^= 1;
+    world.store.engine().recode(body, stored.into()).await.unwrap();
+    let mailbox = world.store.open(world.mailbox).await.unwrap();
+    assert!(mailbox.read_body(uid, body, 0..4096).await.unwrap() == served[..4096]);
+    for range in [0..u64::MAX, 499_000..500_000] {
+        let error = mailbox.read_body(uid, body, range).await.unwrap_err();
+        assert!(error.is_damage() && error.to_string().contains("damaged"), "{error}");
+    }
+}
