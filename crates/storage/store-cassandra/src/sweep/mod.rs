@@ -290,10 +290,10 @@ impl Sweep {
     pub(crate) async fn owners_of(&self, dead: &BTreeSet<Reference>) -> Result<BTreeMap<BodyId, Owners>> {
         let mut bodies = BTreeMap::new();
         for body in dead.iter().map(|reference| reference.body) {
-            if let std::collections::btree_map::Entry::Vacant(entry) = bodies.entry(body) {
-                if let Some(owners) = unless_damaged(self.owners(body).await.map(Some), None)? {
-                    entry.insert(owners);
-                }
+            if let std::collections::btree_map::Entry::Vacant(entry) = bodies.entry(body)
+                && let Some(owners) = unless_damaged(self.owners(body).await.map(Some), None)?
+            {
+                entry.insert(owners);
             }
         }
         Ok(bodies)
