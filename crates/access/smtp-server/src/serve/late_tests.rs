@@ -164,7 +164,7 @@ async fn the_first_commands_without_a_message_do_not_wait() {
             talk.0.send(b"BDAT 3\r\na: ").await;
             talk.expect("250 ").await;
         }
-        talk.0.send(b"BDAT 7 LAST\r\nb\r\n\r\nc\r\n").await;
+        talk.0.send(b"BDAT 8 LAST\r\nb\r\n\r\nc\r\n").await;
         talk.expect("250 ").await;
     }
 }
