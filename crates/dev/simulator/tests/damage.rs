@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use posthaste_simulator::damage::{Damage, Kind, Sample, Sweep, intact};
 use posthaste_simulator::run::Settings;
 
-/// One test starts processes, and until these run their program they hold all locks of this one. The
-/// other opens a store again at once. So one runs at a time.
+/// One test starts processes, and until these run their program they hold all locks of this one.
+/// The other opens a store again at once. So one runs at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// Flips, zeroes and unreadable sectors in all files: an open store answers right or with an error,
