@@ -43,6 +43,17 @@ fn last(lines: &[String]) -> &str {
     lines.last().unwrap()
 }
 
+/// Another host is refused before it sends the message.
+fn host_is_refused_at_rcpt(server: &Server) {
+    let mut host = LineClient::connect(server.address("smtp")).unwrap();
+    host.reply().unwrap();
+    for command in ["EHLO host.example.net", "MAIL FROM:<bob@example.net>"] {
+        assert!(host.ask(command).unwrap().starts_with("250"));
+    }
+    let said = host.ask(&format!("RCPT TO:<{USER}>")).unwrap();
+    assert!(said.starts_with("452 4.2.2 "), "{said}");
+}
+
 #[test]
 fn over_one_limit_a_line_is_logged_and_over_the_other_nothing_comes_in() {
     let dir = tempfile::tempdir().unwrap();
@@ -64,13 +75,7 @@ fn over_one_limit_a_line_is_logged_and_over_the_other_nothing_comes_in() {
     let said = deliver(&server, 4);
     assert!(said.starts_with("452 4.2.2 "), "{said}");
     // A host is refused before it sends the message, so that the other recipients get it once.
-    let mut host = LineClient::connect(server.address("smtp")).unwrap();
-    host.reply().unwrap();
-    for command in ["EHLO host.example.net", "MAIL FROM:<bob@example.net>"] {
-        assert!(host.ask(command).unwrap().starts_with("250"));
-    }
-    let said = host.ask(&format!("RCPT TO:<{USER}>")).unwrap();
-    assert!(said.starts_with("452 4.2.2 "), "{said}");
+    host_is_refused_at_rcpt(&server);
     let mut client = imap(&server);
     let said = append(&mut client, "INBOX");
     assert!(said.starts_with("t NO [LIMIT] ") && said.contains('4'), "{said}");
@@ -149,13 +154,7 @@ fn an_account_has_thresholds_of_its_own() {
     }
     let said = deliver(&server, 3);
     assert!(said.starts_with("452 4.2.2 "), "{said}");
-    let mut host = LineClient::connect(server.address("smtp")).unwrap();
-    host.reply().unwrap();
-    for command in ["EHLO host.example.net", "MAIL FROM:<bob@example.net>"] {
-        assert!(host.ask(command).unwrap().starts_with("250"));
-    }
-    let said = host.ask(&format!("RCPT TO:<{USER}>")).unwrap();
-    assert!(said.starts_with("452 4.2.2 "), "{said}");
+    host_is_refused_at_rcpt(&server);
     let mut client = imap(&server);
     client.imap("SELECT INBOX").unwrap();
     for command in ["COPY 1 INBOX", "COPY 1:3 Archive", "COPY 1 Archive"] {

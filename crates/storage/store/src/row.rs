@@ -7,7 +7,7 @@ use posthaste_mail_model::{FlagSet, ModSeq, Uid};
 /// | bytes | field |
 /// | --- | --- |
 /// | 0–3 | UID |
-/// | 4–7 | size in octets (RFC822.SIZE); from [`Row::WITHOUT_ITEMS`] on, a message whose items were not made at delivery: the octets that it was sent with |
+/// | 4–7 | size in octets (RFC822.SIZE), or what [`Row::WITHOUT_ITEMS`] says |
 /// | 8–11 | internal date, unix seconds (to the year 2106) |
 /// | 12–19 | flags, two words, low first |
 /// | 20–27 | mod-sequence, two words, low first |

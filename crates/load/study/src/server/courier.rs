@@ -36,13 +36,7 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     words.extend(["unshare", "-m", "sh"].map(str::to_owned));
     words.push(folder.join("courier.sh").display().to_string());
     let log = folder.join("courier.out");
-    let mut child = Child::spawn(&words, &log, setting.memory_mb)?;
-    if setting.memory_mb.is_some() && !child.is_memory_limited() {
-        return Err(
-            "Courier has no memory budget of its own, and control groups that limit memory are not offered here"
-                .into(),
-        );
-    }
+    let mut child = Child::within("Courier", &words, &log, setting.memory_mb)?;
     let [imap, imaps] = ports;
     let why = |e: String| format!("courier: {e}; see {}", log.display());
     child.wait_for(imap).map_err(why)?;

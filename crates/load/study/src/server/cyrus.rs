@@ -64,13 +64,7 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     words.extend(["-M".to_owned(), master.display().to_string()]);
     words.extend(["-p".to_owned(), folder.join("master.pid").display().to_string()]);
     let log = folder.join("cyrus.out");
-    let mut child = Child::spawn(&words, &log, setting.memory_mb)?;
-    if setting.memory_mb.is_some() && !child.is_memory_limited() {
-        return Err(
-            "Cyrus has no memory budget of its own, and control groups that limit memory are not offered here"
-                .into(),
-        );
-    }
+    let mut child = Child::within("Cyrus", &words, &log, setting.memory_mb)?;
     let [imap, imaps, lmtp] = ports;
     let why = |e: String| format!("cyrus: {e}; see {} (its other messages are in syslog)", log.display());
     child.wait_for(imap).map_err(why)?;

@@ -47,10 +47,7 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
     words.extend(["dovecot", "-F", "-c"].map(str::to_owned));
     words.push(config.display().to_string());
     let log = folder.join("dovecot.out");
-    let mut child = Child::spawn(&words, &log, setting.memory_mb)?;
-    if setting.memory_mb.is_some() && !child.is_memory_limited() {
-        return Err("Dovecot has no memory budget of its own, and control groups that limit memory are not offered here".into());
-    }
+    let mut child = Child::within("Dovecot", &words, &log, setting.memory_mb)?;
     child
         .wait_for(imap)
         .map_err(|e| format!("dovecot: {e}; see {} and dovecot.log beside it", log.display()))?;

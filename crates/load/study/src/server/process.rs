@@ -24,6 +24,23 @@ pub struct Child {
 }
 
 impl Child {
+    /// Starts a server that has no memory budget of its own: with a limit, a control group must
+    /// hold it.
+    pub fn within(
+        name: &str,
+        words: &[String],
+        log: &std::path::Path,
+        memory_mb: Option<u32>,
+    ) -> Result<Self, String> {
+        let child = Self::spawn(words, log, memory_mb)?;
+        if memory_mb.is_some() && !child.is_memory_limited() {
+            return Err(format!(
+                "{name} has no memory budget of its own, and control groups that limit memory are not offered here"
+            ));
+        }
+        Ok(child)
+    }
+
     /// Starts the words of a command; its standard output can be read from [`Child::stdout`].
     ///
     /// Where this machine lets us make a control group, the child lives in one of its own. Its CPU
