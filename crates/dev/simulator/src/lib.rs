@@ -24,6 +24,9 @@ pub mod record;
 pub mod report;
 pub mod run;
 mod syscalls;
+mod turn;
 mod unreadable;
 mod verify;
 mod wire;
+
+pub use turn::turn;

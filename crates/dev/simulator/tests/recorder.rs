@@ -1,5 +1,4 @@
-//! The recorder and the seeds, in one process that starts no other. A new process has a copy of its
-//! parent's files for a moment, and so the locks of the stores in them.
+//! The recorder and the seeds, in one process that starts no other.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,10 +11,12 @@ use posthaste_simulator::op::Op;
 use posthaste_simulator::random::Random;
 use posthaste_simulator::record::Recorder;
 use posthaste_simulator::run::{Settings, run};
+use posthaste_simulator::turn;
 
 /// The record equals the directory: the recorder misses no write.
 #[test]
 fn the_log_makes_the_directory_again() {
+    let _turn = turn();
     let base = Settings::all().base;
     for seed in 1..6 {
         let dir = tempfile::tempdir_in(&base).unwrap();
@@ -58,6 +59,7 @@ fn count(dir: &std::path::Path) -> usize {
 /// A state is the same whenever it is made: a failure can be repeated.
 #[test]
 fn a_seed_always_gives_the_same_states() {
+    let _turn = turn();
     let settings = Settings { faults: false, ..Settings::all() };
     let first = run(7, &settings, None).unwrap();
     let second = run(7, &settings, None).unwrap();
