@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 use posthaste_queue::{Body, Failure, Item, LeaseEnd, Notify, Recipient, Sent, Success, TlsWish};
@@ -92,6 +93,7 @@ impl From<Failure> for Trouble {
 impl Client {
     /// Connects to an address of a route and makes the connection ready for mail. `our_name` is
     /// what EHLO says.
+    #[boxed]
     pub async fn connect(
         route: &Route,
         security: &Security,
@@ -245,6 +247,7 @@ impl Client {
     }
 
     /// Sends a message to the recipients of an item at some places.
+    #[boxed]
     pub async fn send(&mut self, item: &Item, to: &[usize], message: Body) -> Sent {
         let to: Vec<&Recipient> = item.at(to).collect();
         let reports = self.extensions.dsn;
@@ -480,6 +483,7 @@ impl Client {
     }
 
     /// Says goodbye (RFC 5321 §4.1.1.10).
+    #[boxed]
     pub async fn quit(mut self) {
         let _ = self.command("QUIT", QUIT_WITHIN).await;
     }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use posthaste_queue::{Failure, TlsWish};
 use posthaste_reporting::{AppliedPolicy, PolicyKind, TlsFailure, TlsFault, TlsReports};
 
@@ -50,6 +51,7 @@ pub(crate) struct Plans<'a> {
 
 impl<'a> Plans<'a> {
     /// Asks for the domain's policy, unless the sender wants none to count.
+    #[boxed]
     pub async fn of(
         dns: &'a Dns,
         (domain, wish): (&'a str, TlsWish),
@@ -78,6 +80,7 @@ impl<'a> Plans<'a> {
     }
 
     /// How one host is connected to; an error if it must not be.
+    #[boxed]
     pub async fn host(&self, host: &str) -> Result<Plan, Failure> {
         let route =
             Route { host: host.to_owned(), port: self.dns.port, tls: TlsRule::Opportunistic, login: None };

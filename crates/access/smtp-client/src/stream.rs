@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -45,6 +46,7 @@ impl Stream {
     }
 
     /// Writes all of it.
+    #[boxed]
     pub async fn write(&mut self, bytes: &[u8], within: Duration) -> io::Result<()> {
         let write = async {
             match &mut self.bytes {
@@ -59,6 +61,7 @@ impl Stream {
     }
 
     /// Reads a reply.
+    #[boxed]
     pub async fn reply(&mut self, within: Duration) -> io::Result<Reply> {
         timeout(within, self.read_reply()).await.map_err(|_| late("does not answer"))?
     }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use async_trait::async_trait;
 use posthaste_queue::{
     Body, Channel, Destination, Failure, Item, Sent, TlsWish, Transport, Unreachable, address_of,
@@ -38,6 +39,7 @@ impl SmtpTransport {
 
     /// Follows the policies of domains (MTA-STS), which are fetched at this port of HTTPS and kept
     /// in the engine. Without authorities for certificates none can be fetched.
+    #[boxed]
     pub async fn with_sts(
         mut self,
         port: u16,

@@ -5,6 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use hickory_resolver::proto::op::{Edns, Message, Query, ResponseCode};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -46,6 +47,7 @@ impl Validated {
     }
 
     /// The answer to a question. An error also if the answer is proven to be forged (SERVFAIL).
+    #[boxed]
     pub async fn lookup(&self, name: &str, kind: RecordType) -> Result<Answer, String> {
         let mut last = "no name server is set: name them in `relay.dns`".to_owned();
         for _ in 0..TRIES {
@@ -62,6 +64,7 @@ impl Validated {
 
     /// The TLSA records of a host's port, or those of the name that it is an alias of; with the
     /// name that they are of. `None` if DNSSEC does not vouch for any (RFC 7672 §2.2).
+    #[boxed]
     pub async fn tlsa(&self, host: &str, port: u16) -> Result<Option<(String, Vec<Tlsa>)>, String> {
         let addresses = self.lookup(host, RecordType::A).await?;
         if !addresses.is_secure {

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use async_recursion::async_recursion as boxed;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::net::NetError;
 use hickory_resolver::proto::rr::RData;
@@ -135,6 +136,7 @@ impl Record {
     }
 
     /// Its state on the name servers.
+    #[boxed]
     pub async fn check(&self, resolver: &TokioResolver) -> Finding {
         let name = format!("{}.", self.name);
         match &self.data {

@@ -9,6 +9,7 @@
 //! private part is removed then, and its selector stays for as long as receivers may look it up.
 //! Private parts are never printed nor logged.
 
+use async_recursion::async_recursion as boxed;
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
@@ -253,12 +254,14 @@ impl DomainKeys {
     }
 
     /// A domain's keys; `None` for a domain that this server does not send for.
+    #[boxed]
     pub async fn find(engine: &dyn Engine, domain: &str) -> Result<Option<Self>, KeyError> {
         let entry = engine.directory_entry(&name_of(domain)).await?;
         entry.as_ref().map(Self::read).transpose()
     }
 
     /// Domains by name, those after `after`, at most `limit`.
+    #[boxed]
     pub async fn list(engine: &dyn Engine, after: Option<&str>, limit: usize) -> Result<Vec<Self>, KeyError> {
         let after = after.map(name_of);
         let entries = engine.directory_scan(PREFIX, after.as_deref(), limit).await?;
@@ -266,11 +269,13 @@ impl DomainKeys {
     }
 
     /// Whether this server sends for any domain.
+    #[boxed]
     pub async fn any(engine: &dyn Engine) -> Result<bool, KeyError> {
         Ok(!engine.directory_scan(PREFIX, None, 1).await?.is_empty())
     }
 
     /// Writes the record, if nobody else has changed it.
+    #[boxed]
     pub async fn save(&mut self, engine: &dyn Engine) -> Result<(), KeyError> {
         let value = Some(self.write()?);
         self.commit(engine, value).await?;
@@ -279,6 +284,7 @@ impl DomainKeys {
     }
 
     /// Removes the record. The private keys are lost.
+    #[boxed]
     pub async fn remove(self, engine: &dyn Engine) -> Result<(), KeyError> {
         self.commit(engine, None).await
     }

@@ -9,6 +9,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use async_recursion::async_recursion as boxed;
 use aws_lc_rs::rand;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -51,6 +52,7 @@ impl Senders {
 
     /// The sender under which a domain of ours sends a message on. None if `from` cannot be
     /// written so. `now` is in unix seconds.
+    #[boxed]
     pub async fn rewrite(&self, from: &str, ours: &str, now: u64) -> Result<Option<String>, KeyError> {
         if self.find().await?.is_none() {
             self.make().await?;
@@ -59,6 +61,7 @@ impl Senders {
     }
 
     /// Whose a sender was that this store made. None if it did not, or too long ago.
+    #[boxed]
     pub async fn original(&self, address: &str, now: u64) -> Result<Option<String>, KeyError> {
         if !is_rewritten(address) {
             return Ok(None);

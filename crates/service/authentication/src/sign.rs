@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use async_recursion::async_recursion as boxed;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
@@ -85,6 +86,7 @@ impl Signer {
 
     /// A message with its signatures in front, or as it is if nothing signs it. An error means that
     /// it is not to be sent: it would leave unsigned.
+    #[boxed]
     pub async fn sign(&self, message: Bytes, origin: Origin<'_>) -> Result<Bytes, KeyError> {
         let domain = match origin {
             Origin::User { sender } => {

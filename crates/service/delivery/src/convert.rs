@@ -32,6 +32,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_directory::{
     Account, AnnotationError, Copies, DirectoryError, Format, FormatSettings, Relocated, Scope,
@@ -183,6 +184,7 @@ pub struct Converter<'d> {
 impl Delivery {
     /// Begins to convert the messages that a mailbox of an account has at this moment. `held` is
     /// the same for all mailboxes of the account.
+    #[boxed]
     pub async fn converter<'d>(
         &'d self,
         account: &Account,
@@ -247,6 +249,7 @@ impl Converter<'_> {
 
     /// Looks at the next message, and converts it; `false` if there is none left. What cannot be
     /// converted is counted and logged. An error is one of the store, and may end by itself.
+    #[boxed]
     pub async fn advance(&mut self) -> Result<bool, DeliveryError> {
         if self.found.is_empty() && !self.look_up().await? {
             return Ok(false);

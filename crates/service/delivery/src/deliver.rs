@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use posthaste_directory::{Account, Directory, FormatSettings, Precompute, Recipient, ResolveError};
@@ -164,12 +165,14 @@ impl Delivery {
     }
 
     /// The account that receives mail for an address.
+    #[boxed]
     pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
         self.directory.resolve(address).await
     }
 
     /// An account's mailboxes. An account without any first gets INBOX and the defaults: at its
     /// first mail or its first login.
+    #[boxed]
     pub async fn mailboxes(&self, account: AccountId) -> Result<Arc<MailboxList>, DeliveryError> {
         static DEFAULTS: OnceLock<Vec<(MailboxName, SpecialUse)>> = OnceLock::new();
         let defaults = DEFAULTS.get_or_init(|| {
@@ -181,6 +184,7 @@ impl Delivery {
 
     /// A message ready for a mailbox: its size is checked and its summary is made. `date` is
     /// INTERNALDATE in unix seconds; without one, it is now.
+    #[boxed]
     pub async fn incoming(
         &self,
         bytes: Bytes,
@@ -250,6 +254,7 @@ impl Delivery {
     /// Delivers one message to the INBOX of each recipient and returns one result for each, in
     /// their order. Recipients that share an account get one copy and one result. RFC 2033 §4.2:
     /// each result is independent.
+    #[boxed]
     pub async fn deliver(
         &self,
         bytes: Bytes,
@@ -292,6 +297,7 @@ impl Delivery {
 
     /// Appends messages to a mailbox of an account, all or none, within the account's quota: see
     /// [`Delivery::room`].
+    #[boxed]
     pub async fn append(
         &self,
         account: &Account,
@@ -305,11 +311,13 @@ impl Delivery {
     }
 
     /// Keeps room in an account for messages that are about to come, within its limits.
+    #[boxed]
     pub async fn room(&self, account: &Account, more: Usage) -> Result<Room, DeliveryError> {
         self.quotas.room(account, self.options.quota, more).await
     }
 
     /// Whether an account and its INBOX have room for a message that has not come yet.
+    #[boxed]
     pub async fn has_room(&self, account: &Account, octets: u64) -> Result<(), DeliveryError> {
         let more = Usage { bytes: octets, messages: 1 };
         self.quotas.objection(account, self.options.quota, more).await?;
@@ -333,6 +341,7 @@ impl Delivery {
     }
 
     /// The usage of an account, from the counts of its mailboxes. It loads none of them.
+    #[boxed]
     pub async fn usage(&self, account: AccountId) -> Result<Usage, DeliveryError> {
         self.quotas.usage(account).await
     }

@@ -1,5 +1,6 @@
 //! The messages of one command, and the memory that their summaries take until they are stored.
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_mail_model::Flag;
 use posthaste_mime_summary::{SUMMARY_LEN_MAX, summary_len_max};
@@ -50,6 +51,7 @@ impl SummariesHeld {
 impl Delivery {
     /// The messages of one command, ready for a mailbox: see [`Delivery::incoming`]. Their
     /// summaries together have a bound.
+    #[boxed]
     pub async fn incoming_all(&self, messages: Vec<NewMessage>) -> Result<Prepared, DeliveryError> {
         let mut most = 0;
         for message in &messages {

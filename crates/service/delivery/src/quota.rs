@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use async_recursion::async_recursion as boxed;
 use posthaste_directory::Account;
 use posthaste_mail_model::{AccountId, MailboxId};
 use posthaste_mime_summary::{SUMMARY_SHARE, summary_len_max};
@@ -237,6 +238,7 @@ struct Full {
 impl Quotas {
     /// Keeps room in an account for messages that are about to come, within its own limits, and
     /// `default` where it has none.
+    #[boxed]
     pub async fn room(&self, account: &Account, default: Quota, more: Usage) -> Result<Room, DeliveryError> {
         let limit = default.of(account);
         if limit.is_none() {
@@ -270,6 +272,7 @@ impl Quotas {
     }
 
     /// Why a message that has not come yet would find no room. Keeps none.
+    #[boxed]
     pub async fn objection(
         &self,
         account: &Account,
@@ -306,6 +309,7 @@ impl Quotas {
     }
 
     /// The usage of an account, from the counts of its mailboxes. It loads none of them.
+    #[boxed]
     pub async fn usage(&self, account: AccountId) -> Result<Usage, DeliveryError> {
         let list = self.store.list(account).await?;
         let ids: Vec<MailboxId> = list.entries.iter().map(|entry| entry.id).collect();

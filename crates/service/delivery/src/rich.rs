@@ -21,6 +21,7 @@
 //! or encrypted is stored and served as sent in every format. APPEND is no delivery: RFC 9051
 //! §6.3.12 stores the very bytes that the client sent.
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_directory::{Account, Format, FormatSettings, Precompute, Recipient};
 use posthaste_mail_model::Flag;
@@ -119,6 +120,7 @@ impl Rich {
 
 impl Delivery {
     /// A message ready for the mailboxes of these recipients: see [`Delivery::incoming`].
+    #[boxed]
     pub async fn forms(
         &self,
         bytes: Bytes,

@@ -11,6 +11,7 @@
 //! the last use is in a record of its own, `used/<account id>/<id>`, written at most once a day. In
 //! the account's record, each change would make every cache read it again.
 
+use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::{AccountId, Secret};
 use posthaste_store::CommitOutcome;
 use sha2::{Digest, Sha256};
@@ -40,6 +41,7 @@ const PAGE: usize = 256;
 
 impl Directory {
     /// Makes an app password, which is shown this once.
+    #[boxed]
     pub async fn add_app_password(
         &self,
         account: &str,
@@ -69,11 +71,13 @@ impl Directory {
     }
 
     /// The app passwords of an account.
+    #[boxed]
     pub async fn app_passwords(&self, account: &str) -> Result<Vec<AppPassword>> {
         Ok(self.existing_stored(account).await?.app_passwords)
     }
 
     /// Removes one, by its label or its id. Sessions that were begun with it end.
+    #[boxed]
     pub async fn remove_app_password(&self, account: &str, which: &str) -> Result<AppPassword> {
         let of = |stored: &Stored| {
             let all = &stored.app_passwords;
@@ -97,6 +101,7 @@ impl Directory {
     }
 
     /// When one was used last, unix seconds: to a day.
+    #[boxed]
     pub async fn last_use(&self, account: &Account, id: AppPasswordId) -> Result<Option<u64>> {
         let entry = self.engine.directory_entry(&record::used_key(account.id, id)).await?;
         entry.as_ref().map(record::read_used).transpose()

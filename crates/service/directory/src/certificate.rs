@@ -7,6 +7,7 @@
 
 use std::time::UNIX_EPOCH;
 
+use async_recursion::async_recursion as boxed;
 use posthaste_net::ClientCertificate;
 use posthaste_store::CommitOutcome;
 
@@ -41,6 +42,7 @@ pub fn print_fingerprint(fingerprint: &Fingerprint) -> String {
 
 impl Directory {
     /// Adds a certificate to those of an account. From the first one on it takes no other.
+    #[boxed]
     pub async fn add_certificate(&self, account: &str, fingerprint: Fingerprint) -> Result<Account> {
         let name = self.existing_name(account).await?;
         if let Some(owner) = self.certificate_owner(&fingerprint).await?.filter(|owner| *owner != name) {
@@ -62,6 +64,7 @@ impl Directory {
     }
 
     /// Takes a certificate from an account. Sessions that were begun with it end.
+    #[boxed]
     pub async fn remove_certificate(&self, account: &str, fingerprint: Fingerprint) -> Result<Account> {
         let account = self
             .try_update(account, |stored| {
@@ -76,6 +79,7 @@ impl Directory {
     }
 
     /// The certificates that an account lists.
+    #[boxed]
     pub async fn certificates(&self, account: &str) -> Result<Vec<Fingerprint>> {
         Ok(self.existing_stored(account).await?.certificates)
     }
@@ -94,6 +98,7 @@ impl Directory {
     /// Lets the certificates be found that are an account's in another directory, for a copy of
     /// that account under the same name. Call it before the copy's record is written: without that
     /// record a noted certificate lets nobody in. Nothing else may write to this directory.
+    #[boxed]
     pub async fn mirror_certificates(&self, from: &Self, account: &str) -> Result<()> {
         let owned = from.owned_certificates(account).await?;
         for fingerprint in &owned {
@@ -109,6 +114,7 @@ impl Directory {
 
     /// Whether each certificate that is an account's in another directory is found here as that of
     /// the account of the same name.
+    #[boxed]
     pub async fn has_certificates_of(&self, from: &Self, account: &str) -> Result<bool> {
         let here = self.owned_certificates(account).await?;
         Ok(from.owned_certificates(account).await?.iter().all(|fingerprint| here.contains(fingerprint)))

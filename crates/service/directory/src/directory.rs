@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use posthaste_mail_model::{AccountId, Id, Secret};
@@ -123,6 +124,7 @@ impl Directory {
     }
 
     /// Makes an account.
+    #[boxed]
     pub async fn add(&self, name: &str, password: &Secret<String>, new: NewAccount) -> Result<Account> {
         let address = parse(name)?;
         if let Some(account) = self.alias_target(address.as_str()).await? {
@@ -169,6 +171,7 @@ impl Directory {
     /// Makes an account of one in another directory, password, settings and Sieve scripts included,
     /// under a name and an id of its own. A certificate that another account lists by now stays
     /// with that one.
+    #[boxed]
     pub async fn adopt(&self, from: &Self, account: &str, name: &str, id: AccountId) -> Result<Account> {
         let (account, address) = (parse(account)?, parse(name)?);
         let mut stored = from.existing(account.as_str()).await?;
@@ -195,12 +198,14 @@ impl Directory {
 
     /// The account of exactly this name (in any spelling); aliases and sub-addresses are not
     /// followed.
+    #[boxed]
     pub async fn account(&self, name: &str) -> Result<Option<Account>> {
         let address = parse(name)?;
         Ok(self.stored(address.as_str()).await?.map(|stored| stored.account))
     }
 
     /// Accounts by name, those after `after`, at most `limit`.
+    #[boxed]
     pub async fn accounts(&self, after: Option<&str>, limit: usize) -> Result<Vec<Account>> {
         let after = after.map(record::account_key);
         let entries = self.engine.directory_scan(record::ACCOUNT_PREFIX, after.as_deref(), limit).await?;
@@ -208,6 +213,7 @@ impl Directory {
     }
 
     /// Changes an account's settings.
+    #[boxed]
     pub async fn set(&self, name: &str, change: AccountChange) -> Result<Account> {
         self.update(name, |stored| {
             let account = &mut stored.account;
@@ -230,6 +236,7 @@ impl Directory {
 
     /// Gives an account a new password. The old one is refused from then on, in every process, and
     /// sessions that were begun with it end: see [`Directory::lease`].
+    #[boxed]
     pub async fn set_password(&self, name: &str, password: &Secret<String>) -> Result<Account> {
         let credentials = self.credentials(password).await?;
         self.update(name, |stored| {
@@ -241,6 +248,7 @@ impl Directory {
 
     /// Removes an account, its aliases, scripts, annotations and rights, and returns its last
     /// record. Its mailboxes are the caller's to remove.
+    #[boxed]
     pub async fn remove(&self, name: &str) -> Result<Account> {
         let address = parse(name)?;
         let stored = self.existing(address.as_str()).await?;
@@ -280,6 +288,7 @@ impl Directory {
     }
 
     /// Makes an address belong to an account.
+    #[boxed]
     pub async fn add_alias(&self, alias: &str, account: &str) -> Result<Alias> {
         let (address, account) = (parse(alias)?, parse(account)?);
         self.existing(account.as_str()).await?;
@@ -302,6 +311,7 @@ impl Directory {
     }
 
     /// Ends an alias.
+    #[boxed]
     pub async fn remove_alias(&self, alias: &str) -> Result<()> {
         let address = parse(alias)?;
         let key = record::alias_key(address.as_str());
@@ -316,6 +326,7 @@ impl Directory {
     }
 
     /// Aliases by address, those after `after`, at most `limit`.
+    #[boxed]
     pub async fn aliases(&self, after: Option<&str>, limit: usize) -> Result<Vec<Alias>> {
         let after = after.map(record::alias_key);
         let entries = self.engine.directory_scan(record::ALIAS_PREFIX, after.as_deref(), limit).await?;
@@ -334,6 +345,7 @@ impl Directory {
 
     /// Ends the leases of accounts that changed, for as long as it runs, with a pause between two
     /// rounds.
+    #[boxed]
     pub async fn watch_accounts(&self, pause: Duration) {
         self.leases.watch(pause).await;
     }
@@ -396,6 +408,7 @@ impl Directory {
     }
 
     /// Makes a domain (in normal form) ours, also before it has an address.
+    #[boxed]
     pub async fn add_domain(&self, domain: &str) -> Result<()> {
         let value = record::write_domain(domain)?;
         // A conflict says that it is there already.

@@ -1,5 +1,6 @@
 //! The targets of an account's forwarded mail, referred logins and referred mailboxes.
 
+use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::MailboxName;
 
 use crate::account::{
@@ -13,6 +14,7 @@ use crate::record::Stored;
 
 impl Directory {
     /// Sends an account's mail on from now on, or no longer.
+    #[boxed]
     pub async fn set_forward(&self, name: &str, forward: Option<Forward>) -> Result<Account> {
         let forward = match forward {
             None => None,
@@ -28,12 +30,14 @@ impl Directory {
     }
 
     /// Refers IMAP logins of an account to another server from now on, or no longer.
+    #[boxed]
     pub async fn set_referral(&self, name: &str, referral: Option<Referral>) -> Result<Account> {
         let referral = referral.map(Box::new);
         self.update(name, |stored| stored.account.referral.clone_from(&referral)).await
     }
 
     /// Refers clients for a mailbox, and for all below it, to another server (`url`), or no longer.
+    #[boxed]
     pub async fn set_mailbox_referral(
         &self,
         name: &str,

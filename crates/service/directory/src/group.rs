@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use posthaste_store::CommitOutcome;
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +82,7 @@ struct GroupRecord {
 impl Directory {
     /// Makes a group, or replaces its members and owner. Refused for the address of an account or
     /// an alias, for members that are no addresses, and for a group that would hold itself.
+    #[boxed]
     pub async fn set_group(&self, address: &str, members: &[String], owner: Option<&str>) -> Result<Group> {
         let (address, domain) = parse(address)?;
         if !address.starts_with('@') {
@@ -142,6 +144,7 @@ impl Directory {
     }
 
     /// Removes a group. Its members stay.
+    #[boxed]
     pub async fn remove_group(&self, address: &str) -> Result<()> {
         let (address, _) = parse(address)?;
         let key = key(&address);
@@ -164,6 +167,7 @@ impl Directory {
     }
 
     /// Groups by address, those after `after`, at most `limit`.
+    #[boxed]
     pub async fn groups(&self, after: Option<&str>, limit: usize) -> Result<Vec<Group>> {
         let entries = self.engine.directory_scan(PREFIX, after.map(key).as_deref(), limit).await?;
         let group = |entry: &posthaste_store::DirectoryEntry| match entry.name.strip_prefix(PREFIX) {
@@ -180,6 +184,7 @@ impl Directory {
     /// Where mail for an address goes. One to four reads of a record for an account, up to three
     /// more for a group. `NotLocal` also for an unknown recipient of a domain that is shared
     /// ([`Directory::share_domains`]).
+    #[boxed]
     pub async fn target(&self, address: &str) -> Result<Target, ResolveError> {
         match self.resolve(address).await {
             Ok(recipient) => Ok(Target::Account(recipient)),
@@ -205,6 +210,7 @@ impl Directory {
 
     /// All members of a group. A group that is met twice is expanded once, so there is no
     /// loop. The group need not be stored yet. `Invalid` if there are more than [`EXPANSION_MAX`].
+    #[boxed]
     pub async fn expand(&self, group: &Group) -> Result<Expansion, ResolveError> {
         let mut found = Expansion::default();
         let (mut accounts, mut met) = (HashSet::new(), HashSet::new());

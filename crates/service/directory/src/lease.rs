@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use parking_lot::{Mutex, RwLock};
 use posthaste_mail_model::AccountId;
 use posthaste_store::Engine;
@@ -106,6 +107,7 @@ impl Lease {
     }
 
     /// Returns once that is so. May be dropped and called again at any time.
+    #[boxed]
     pub async fn ended(&mut self) {
         // The sender lives as long as this lease, so there is no error to see.
         let _ = self.ended.wait_for(|ended| *ended).await;
@@ -113,6 +115,7 @@ impl Lease {
 }
 
 /// Returns once a session's lease ends. Without a lease it never returns.
+#[boxed]
 pub async fn revoked(lease: &mut Option<Lease>) {
     match lease {
         Some(lease) => lease.ended().await,
@@ -183,6 +186,7 @@ impl Leases {
 
     /// Ends the leases of accounts that changed, for as long as it runs, with a pause between two
     /// rounds.
+    #[boxed]
     pub async fn watch(&self, pause: Duration) {
         let mut seen = None;
         loop {
@@ -204,6 +208,7 @@ impl Leases {
 
     /// Compares leases with the records: all of them, also if some records cannot be read. The
     /// error is the first of those reads.
+    #[boxed]
     pub async fn compare(&self, which: Compared) -> Result<()> {
         let (now, mut outcome) = (now(), Ok(()));
         for (key, grant) in self.held() {

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::Secret;
 use posthaste_store::CommitOutcome;
 
@@ -91,6 +92,7 @@ impl Directory {
     /// Takes as long for an unknown name as for a wrong password. The error says how long its
     /// answer must be delayed. The caller waits, so that it can stop waiting when the client
     /// goes.
+    #[boxed]
     pub async fn login(
         &self,
         name: &str,

@@ -3,6 +3,7 @@
 //! A record of a later version, or with a field that this program does not know, is refused. To
 //! rewrite it would lose that field. Octets are in base 64.
 
+use async_recursion::async_recursion as boxed;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -188,6 +189,7 @@ impl Stored {
     }
 
     /// An account's record, by its normal name.
+    #[boxed]
     pub async fn find(engine: &dyn Engine, name: &str) -> Result<Option<Self>> {
         let entry = engine.directory_entry(&account_key(name)).await?;
         entry.as_ref().map(Self::read).transpose()

@@ -1,5 +1,6 @@
 //! Resolves an address: to an account, then an alias, then the same without its detail.
 
+use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::AccountId;
 
 use crate::account::Account;
@@ -48,6 +49,7 @@ pub enum ResolveError {
 
 impl Directory {
     /// Where mail for an address goes. One to four reads of a record.
+    #[boxed]
     pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
         let address = Address::parse(address)?;
         if let Some(account) = self.owner(address.as_str()).await? {
@@ -66,6 +68,7 @@ impl Directory {
     }
 
     /// Whether mail for some address of this domain (in normal form) is or was taken here.
+    #[boxed]
     pub async fn is_local_domain(&self, domain: &str) -> Result<bool, DirectoryError> {
         Ok(self.engine.directory_entry(&record::domain_key(domain)).await?.is_some())
     }

@@ -11,6 +11,7 @@
 
 use std::fmt::Write as _;
 
+use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::AccountId;
 use posthaste_store::{CommitOutcome, DirectoryPages};
 use serde::de::IgnoredAny;
@@ -133,6 +134,7 @@ fn check_name(name: &str) -> Result<(), ScriptError> {
 
 impl Directory {
     /// All scripts of an account, in no order of their names.
+    #[boxed]
     pub async fn scripts(&self, account: AccountId) -> Result<Vec<Script>, ScriptError> {
         let (mut scripts, mut pages) = (Vec::new(), self.records(prefix(account)));
         while let Some(page) = pages.next().await? {
@@ -149,6 +151,7 @@ impl Directory {
     }
 
     /// The names of all scripts of an account, sorted. Their texts are passed over.
+    #[boxed]
     pub async fn script_names(&self, account: AccountId) -> Result<Vec<String>, ScriptError> {
         let (mut names, mut pages) = (Vec::new(), self.records(prefix(account)));
         while let Some(page) = pages.next().await? {
@@ -168,6 +171,7 @@ impl Directory {
     }
 
     /// The text of one script.
+    #[boxed]
     pub async fn script(&self, account: AccountId, name: &str) -> Result<String, ScriptError> {
         let entry = self.engine.directory_entry(&key(account, name)).await?;
         let entry = entry.ok_or_else(|| ScriptError::NoScript(name.to_owned()))?;
@@ -175,6 +179,7 @@ impl Directory {
     }
 
     /// Whether a script of this name and size could be stored: the limits alone.
+    #[boxed]
     pub async fn has_room_for_script(
         &self,
         account: AccountId,
@@ -195,6 +200,7 @@ impl Directory {
 
     /// Stores a script under a name, in place of the one that had it. Its text is the caller's to
     /// check.
+    #[boxed]
     pub async fn put_script(&self, account: &Account, name: &str, text: &str) -> Result<(), ScriptError> {
         self.has_room_for_script(account.id, name, text.len() as u64).await?;
         let (key, script) = (key(account.id, name), Some((name, text)));
@@ -203,6 +209,7 @@ impl Directory {
     }
 
     /// Removes a script that is not active.
+    #[boxed]
     pub async fn remove_script(&self, account: &Account, name: &str) -> Result<(), ScriptError> {
         let text = self.script(account.id, name).await?;
         if self.is_active(account, name).await? {
@@ -222,6 +229,7 @@ impl Directory {
     }
 
     /// Gives a script another name. It stays active if it is.
+    #[boxed]
     pub async fn rename_script(&self, account: &Account, from: &str, to: &str) -> Result<(), ScriptError> {
         check_name(to)?;
         let text = self.script(account.id, from).await?;
@@ -245,6 +253,7 @@ impl Directory {
     }
 
     /// Makes a script the active one; `None`: none is.
+    #[boxed]
     pub async fn activate_script(&self, account: &Account, name: Option<&str>) -> Result<(), ScriptError> {
         let Some(name) = name else { return self.count_change(account, |active| *active = None).await };
         self.script(account.id, name).await?;
@@ -287,6 +296,7 @@ impl Directory {
     }
 
     /// The name of the active script, as it is now.
+    #[boxed]
     pub async fn active_script(&self, account: &Account) -> Result<Option<String>, ScriptError> {
         let stored = self.stored(&account.name).await?;
         Ok(stored.and_then(|stored| stored.account.scripts.active))
@@ -340,6 +350,7 @@ impl Directory {
     }
 
     /// Makes the scripts of an account the same as in another directory, where it has the same id.
+    #[boxed]
     pub async fn mirror_scripts(&self, from: &Self, account: AccountId) -> Result<(), DirectoryError> {
         let (wanted, there) = (from.sorted_scripts(account).await?, self.sorted_scripts(account).await?);
         for script in wanted.iter().filter(|script| !there.contains(script)) {
@@ -352,6 +363,7 @@ impl Directory {
     }
 
     /// Whether an account has the same scripts in another directory, where it has the same id.
+    #[boxed]
     pub async fn has_scripts_of(&self, from: &Self, account: AccountId) -> Result<bool, DirectoryError> {
         Ok(self.sorted_scripts(account).await? == from.sorted_scripts(account).await?)
     }

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
 use posthaste_store::{
@@ -109,6 +110,7 @@ fn blocks(uids: &NumSet) -> BTreeMap<u32, NumSet> {
 
 impl Directory {
     /// UIDs of all messages that a reader has seen.
+    #[boxed]
     pub async fn all_seen(&self, reading: Reading) -> Result<NumSet> {
         let (prefix, mut seen) = (reading.prefix(), NumSet::new());
         let mut pages = DirectoryPages::new(&*self.engine, prefix.clone(), PAGE);
@@ -123,6 +125,7 @@ impl Directory {
     }
 
     /// Those of these UIDs whose messages a reader has seen. Reads a record for each 4,096 UIDs.
+    #[boxed]
     pub async fn seen_among(&self, reading: Reading, uids: &NumSet) -> Result<NumSet> {
         let mut seen = NumSet::new();
         for block in blocks(uids).keys() {
@@ -134,6 +137,7 @@ impl Directory {
     }
 
     /// Remembers that a reader has seen messages, or has not.
+    #[boxed]
     pub async fn set_seen(&self, reading: Reading, uids: &NumSet, is_seen: bool) -> Result<()> {
         for (block, uids) in blocks(uids) {
             self.set_seen_in(&reading.record(block), block, &uids, is_seen).await?;
@@ -159,6 +163,7 @@ impl Directory {
     }
 
     /// Forgets what readers have seen in a mailbox that was deleted.
+    #[boxed]
     pub async fn forget_seen(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
         self.forget_all(&of_mailbox(owner, mailbox)).await
     }
@@ -185,6 +190,7 @@ impl Directory {
 
 /// Makes what readers have seen in an account's mailboxes the same in another store, where these
 /// are at these places. Readers have the same ids there.
+#[boxed]
 pub async fn copy_seen(from: &dyn Engine, owner: AccountId, to: &dyn Engine, places: &Places) -> Result<()> {
     let mut pages = DirectoryPages::new(from, of_owner(owner), PAGE);
     while let Some(page) = pages.next().await? {

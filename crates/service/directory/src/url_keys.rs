@@ -11,6 +11,7 @@
 
 use std::fmt::Write as _;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use hmac::{Hmac, Mac as _};
 use posthaste_mail_model::{AccountId, MailboxId};
@@ -79,6 +80,7 @@ fn read(name: &str, value: &[u8]) -> Result<UrlKey> {
 
 impl Directory {
     /// The key of a mailbox; `None` if no URL of it was authorised.
+    #[boxed]
     pub async fn url_key(&self, account: AccountId, mailbox: MailboxId) -> Result<Option<UrlKey>> {
         let name = record(account, mailbox);
         let entry = self.engine.directory_entry(&name).await?;
@@ -86,6 +88,7 @@ impl Directory {
     }
 
     /// The key of a mailbox, which is made if there is none.
+    #[boxed]
     pub async fn url_key_or_new(&self, account: AccountId, mailbox: MailboxId) -> Result<UrlKey> {
         for _ in 0..TRIES {
             if let Some(key) = self.url_key(account, mailbox).await? {
@@ -102,6 +105,7 @@ impl Directory {
     }
 
     /// Forgets the key of a mailbox, and with it all URLs that were authorised.
+    #[boxed]
     pub async fn forget_url_key(&self, account: AccountId, mailbox: MailboxId) -> Result<()> {
         let name = record(account, mailbox);
         for _ in 0..TRIES {
@@ -114,6 +118,7 @@ impl Directory {
     }
 
     /// Forgets all keys of an account.
+    #[boxed]
     pub async fn forget_url_keys(&self, account: AccountId) -> Result<()> {
         loop {
             let page = self.engine.directory_scan(&prefix(account), None, PAGE).await?;

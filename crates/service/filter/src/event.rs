@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Account, Address, Annotated, DirectoryError, Recipient};
@@ -70,6 +71,7 @@ struct EventMessage {
 impl Filter {
     /// Runs the script of a mailbox, if it has one, for each message of an event. A failure is
     /// logged and changes nothing: the command was done.
+    #[boxed]
     pub async fn on_event(&self, event: Event<'_>) {
         if event.uids.is_empty() {
             return;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
 use parking_lot::Mutex;
@@ -219,6 +220,7 @@ impl Filter {
     }
 
     /// Whose an address is.
+    #[boxed]
     pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
         match &self.relay {
             Some(relay) => relay.resolve(address).await,
@@ -241,6 +243,7 @@ impl Filter {
     /// Delivers one message to each recipient as their scripts want it, and returns one result for
     /// each, in their order. What succeeded is on disk. Into one mailbox a message comes once, also
     /// if an account is named by several addresses; a script runs for each address.
+    #[boxed]
     pub async fn deliver(
         &self,
         message: Bytes,

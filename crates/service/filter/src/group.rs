@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_authentication::{Origin, results, srs};
 use posthaste_delivery::DeliveryError;
@@ -32,6 +33,7 @@ struct GroupMail<'m> {
 
 impl Filter {
     /// Whom mail for an address is for.
+    #[boxed]
     pub async fn target(&self, address: &str) -> Result<Target, ResolveError> {
         match self.resolve(address).await {
             Ok(recipient) => Ok(Target::Account(recipient)),
@@ -61,6 +63,7 @@ impl Filter {
     /// Delivers one message to each recipient, accounts and groups, and returns one result for
     /// each, in their order. What succeeded is on disk. A group gets it once, whatever addresses
     /// lead to it.
+    #[boxed]
     pub async fn deliver_to(
         &self,
         message: Bytes,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use async_recursion::async_recursion as boxed;
 use parking_lot::Mutex;
 use posthaste_mail_model::{BodyId, MailboxId, NumSet, Uid};
 use posthaste_net::ByteBudget;
@@ -142,6 +143,7 @@ impl SearchIndex {
 
     /// Which messages of a mailbox may match queries. `None` if the index knows none of its
     /// messages.
+    #[boxed]
     pub async fn ask(&self, mailbox: MailboxId, queries: &[Query]) -> Option<Answer> {
         if !self.shared.is_on || queries.is_empty() {
             return None;
@@ -195,6 +197,7 @@ impl SearchIndex {
     }
 
     /// Begins to collect a mailbox. `None` if another search does it.
+    #[boxed]
     pub async fn collect(&self, mailbox: MailboxId) -> Option<Collecting> {
         if !self.shared.is_on {
             return None;
@@ -314,6 +317,7 @@ impl SearchIndex {
     }
 
     /// The mailboxes that have segments, and what these take: those after `after`, in order.
+    #[boxed]
     pub async fn sizes(&self, after: Option<MailboxId>) -> Result<Vec<(MailboxId, Size)>> {
         let mut sizes = Vec::new();
         for mailbox in stored::marked(&self.shared.store, after, PAGE).await? {

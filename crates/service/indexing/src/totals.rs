@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use async_recursion::async_recursion as boxed;
 use posthaste_store::Result;
 
 use crate::index::{SearchIndex, Totals};
@@ -14,6 +15,7 @@ const PAGE: usize = 256;
 impl SearchIndex {
     /// The size of all segments, counted at most so long ago. A count reads one head for each
     /// mailbox that has segments. Callers at the same time wait for one count.
+    #[boxed]
     pub async fn totals(&self, age_max: Duration) -> Result<Totals> {
         let mut counted = self.shared.counted.lock().await;
         if let Some((at, totals)) = *counted

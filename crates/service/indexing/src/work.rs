@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, MailboxId, NumSet, Uid};
 use posthaste_mime_summary::{SummaryRef, TextSearch};
@@ -97,6 +98,7 @@ struct PendingMessage {
 impl SearchIndex {
     /// Keeps the index up to date with the mailboxes that change in this process. Never returns:
     /// spawn it, and drop it to end it.
+    #[boxed]
     pub async fn run(self) {
         if !self.shared.is_on {
             return std::future::pending().await;
@@ -133,6 +135,7 @@ impl SearchIndex {
 
     /// Brings the index of a mailbox up to date: all that waits, in as many turns as it takes. For
     /// commands beside the server.
+    #[boxed]
     pub async fn update(&self, mailbox: MailboxId) -> Result<()> {
         loop {
             match self.work(mailbox, Uid::MIN).await? {
@@ -144,6 +147,7 @@ impl SearchIndex {
     }
 
     /// Removes the segments of a mailbox and makes them again.
+    #[boxed]
     pub async fn rebuild(&self, mailbox: MailboxId) -> Result<()> {
         let store = &self.shared.store;
         if store.status(&[places::of(mailbox)]).await?.into_iter().flatten().next().is_some() {

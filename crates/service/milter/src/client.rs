@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use posthaste_net::SocketAddress;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -137,6 +138,7 @@ impl Milter {
 
     /// Shows a message to the filter and makes the changes that it wants. After an error the draft
     /// may be changed in part: it must not be used.
+    #[boxed]
     pub async fn ask(&self, envelope: &Envelope<'_>, draft: &mut Draft) -> Result<Outcome, MilterError> {
         self.converse(self.connect().await?, envelope, draft).await
     }

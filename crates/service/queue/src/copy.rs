@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_store::{Compare, DirectoryEntry, Engine, StoreError, Transfer, set_directory_entry};
 
@@ -52,6 +53,7 @@ async fn records(engine: &dyn Engine) -> Result<BTreeMap<String, DirectoryEntry>
 ///
 /// # Errors
 /// If a store cannot be read.
+#[boxed]
 pub async fn has_other_items(from: &dyn Engine, to: &dyn Engine) -> Result<bool, QueueError> {
     let there = records(to).await?;
     let (list, known) = (from.load_list(QUEUE_ACCOUNT).await?, to.load_list(QUEUE_ACCOUNT).await?);
@@ -65,6 +67,7 @@ pub async fn has_other_items(from: &dyn Engine, to: &dyn Engine) -> Result<bool,
 /// # Errors
 /// If a store cannot be read or written. If a message is damaged, all others are copied first. If
 /// `from` is at an earlier state than the one that was copied: nothing is changed then.
+#[boxed]
 pub async fn copy_queue(from: &dyn Engine, to: &dyn Engine, arrive: Arrive) -> Result<usize, QueueError> {
     let before = records(from).await?;
     if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
@@ -98,6 +101,7 @@ pub async fn copy_queue(from: &dyn Engine, to: &dyn Engine, arrive: Arrive) -> R
 ///
 /// # Errors
 /// If a store cannot be read.
+#[boxed]
 pub async fn compare_queues(
     from: &dyn Engine,
     to: &dyn Engine,

@@ -5,6 +5,7 @@
 //! the queue handles the rest. Temporary failures are tried again, and the sender gets a report
 //! about the others (RFC 5321 §6.1). One durable item holds both.
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 
 use crate::error::QueueError;
@@ -37,6 +38,7 @@ impl Relay {
     /// return. Those who failed for now get it later. About the others the sender gets a report;
     /// the null sender gets none (RFC 5321 §4.5.5). `message` has its trace fields, without
     /// Return-Path. The recipients of the envelope do not count.
+    #[boxed]
     pub async fn take_over(
         &self,
         message: Bytes,

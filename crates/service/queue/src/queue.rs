@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_delivery::Delivery;
@@ -73,6 +74,7 @@ impl std::fmt::Debug for Queue {
 
 impl Queue {
     /// The queue of a store. The first call makes it.
+    #[boxed]
     pub async fn open(delivery: Delivery) -> Result<Self, QueueError> {
         let list = delivery.store().ensure_default_mailboxes(QUEUE_ACCOUNT, &[]).await?;
         let inbox = posthaste_mail_model::MailboxName::inbox();
@@ -83,6 +85,7 @@ impl Queue {
     }
 
     /// Whether a store has items, whether or not anything sends them.
+    #[boxed]
     pub async fn has_items(engine: &dyn Engine) -> Result<bool, QueueError> {
         Ok(!engine.directory_scan(item::prefix(), None, 1).await?.is_empty())
     }
@@ -165,11 +168,13 @@ impl Queue {
     }
 
     /// One item; `None` if it has left the queue.
+    #[boxed]
     pub async fn item(&self, id: ItemId) -> Result<Option<Item>, QueueError> {
         self.engine().directory_entry(&item::name(id)).await?.as_ref().map(Item::read).transpose()
     }
 
     /// At most 256 items in the order of their numbers, those after `after`; `None` at the end.
+    #[boxed]
     pub async fn page(&self, after: Option<ItemId>) -> Result<Option<Page>, QueueError> {
         let after = after.map(item::name);
         let entries = self.engine().directory_scan(item::prefix(), after.as_deref(), PAGE).await?;
@@ -187,6 +192,7 @@ impl Queue {
     }
 
     /// The message of an item.
+    #[boxed]
     pub async fn message(&self, item: &Item) -> Result<Bytes, QueueError> {
         Ok(self.store().read_body(item.body, 0..u64::MAX).await?)
     }
@@ -197,6 +203,7 @@ impl Queue {
     }
 
     /// Writes an item that was read or made before. `Busy` if another process has changed it since.
+    #[boxed]
     pub async fn update(&self, item: &mut Item) -> Result<(), QueueError> {
         let value = Some(item.write()?);
         match self.commit(item.id, item.version, value).await? {
@@ -209,6 +216,7 @@ impl Queue {
     }
 
     /// Removes an item, then its message. `Busy` if another process has changed it since.
+    #[boxed]
     pub async fn remove(&self, item: &Item) -> Result<(), QueueError> {
         match self.commit(item.id, item.version, None).await? {
             CommitOutcome::Done => self.remove_messages(&NumSet::range(item.id, item.id)).await,
@@ -235,6 +243,7 @@ impl Queue {
     /// Those stay that somebody may be adding: on a cluster what came after `before`, unix seconds;
     /// without it, where no other process adds, what came after this one began. How many there
     /// were.
+    #[boxed]
     pub async fn remove_unfinished(&self, before: Option<i64>) -> Result<usize, QueueError> {
         let mut known: BTreeSet<ItemId> = BTreeSet::new();
         let mut after = None;
@@ -272,6 +281,7 @@ impl Queue {
     }
 
     /// Removes an item beside a running server. Nobody gets a report.
+    #[boxed]
     pub async fn drop_item(&self, id: ItemId) -> Result<Item, QueueError> {
         self.decide(id, None).await
     }
@@ -351,6 +361,7 @@ impl Queue {
     }
 
     /// Why a destination waits; `None` if it does not.
+    #[boxed]
     pub async fn wait_of(&self, destination: &str) -> Result<Option<Wait>, QueueError> {
         let entry = self.engine().directory_entry(&wait_name(destination)).await?;
         let read = |entry: DirectoryEntry| serde_json::from_slice(&entry.value);
@@ -369,6 +380,7 @@ impl Queue {
     }
 
     /// Counts the changes that were made beside the server.
+    #[boxed]
     pub async fn changes(&self) -> Result<u64, QueueError> {
         Ok(self.engine().directory_entry(CHANGES).await?.map_or(0, |entry| entry.version))
     }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_authentication::{KeyError, Origin, Senders, Signer, srs};
 use posthaste_delivery::{Delivery, DeliveryError, Kind as Why, Recipient, ResolveError};
@@ -125,6 +126,7 @@ impl Relay {
     /// The sender under which a group's owner sends to a member elsewhere, so that a bounce names
     /// the member whatever its text says: `owner+member=domain@owner's domain`, which is the
     /// owner's with a detail. None if that is not wanted, or if such an address would be none.
+    #[boxed]
     pub async fn member_sender(&self, owner: &str, member: &str) -> Result<Option<String>, QueueError> {
         /// RFC 5321 §4.5.3.1.1.
         const LOCAL_LEN_MAX: usize = 64;
@@ -153,6 +155,7 @@ impl Relay {
 
     /// Whose an address is. `NotLocal` for every address of a domain that is not ours, also if no
     /// account of ours could have such a name.
+    #[boxed]
     pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
         let found = self.delivery.resolve(address).await;
         if let Err(ResolveError::Invalid(_)) = &found
@@ -167,6 +170,7 @@ impl Relay {
     /// The sender under which an account or a group of ours sends a message on to another domain,
     /// so that SPF holds there. A sender of ours stays, the null sender too (RFC 5321 §4.5.5), and
     /// that of a message whose author may be of the forwarder's domain.
+    #[boxed]
     pub async fn forwarded_sender<'f>(
         &self,
         from: &'f str,
@@ -188,6 +192,7 @@ impl Relay {
     }
 
     /// Whose a sender was that we made. None if we did not, or too long ago.
+    #[boxed]
     pub async fn original_sender(&self, address: &str) -> Result<Option<String>, QueueError> {
         self.senders.original(address, self.now()).await.map_err(unreadable)
     }
@@ -199,6 +204,7 @@ impl Relay {
     /// Takes a message for other domains, and signs it if its origin allows. It is on disk on
     /// return. `message` has its trace fields, without Return-Path, which only the last host adds
     /// (RFC 5321 §4.4).
+    #[boxed]
     pub async fn accept(
         &self,
         message: Bytes,
@@ -209,6 +215,7 @@ impl Relay {
     }
 
     /// The same for several envelopes of one message, which is kept once.
+    #[boxed]
     pub async fn accept_all(
         &self,
         message: Bytes,
@@ -246,6 +253,7 @@ impl Relay {
 
     /// Reports to the sender what became of a message here, for those recipients whose success it
     /// asked for (RFC 3461 §5.2). The report is on disk on return.
+    #[boxed]
     pub async fn report_success(
         &self,
         message: &[u8],
@@ -293,6 +301,7 @@ impl Relay {
 
     /// Sends a message of this server, without a sender and without trace fields. It is on disk on
     /// return, or there is nobody who could get it.
+    #[boxed]
     pub async fn notify(&self, to: &str, text: Vec<u8>, tls: TlsWish) -> Result<(), QueueError> {
         let now = i64::try_from(self.now()).unwrap_or(i64::MAX);
         let (to, found) = self.addressed(to).await?;

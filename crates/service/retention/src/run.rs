@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use posthaste_directory::{Account, AnnotationError, Directory, DirectoryError, Relocated, Scope};
 use posthaste_mail_model::{FlagSet, MailboxId, MailboxName, NumSet};
 use posthaste_store::{
@@ -121,6 +122,7 @@ impl Retention {
     /// Applies the rules to every account that they are for, in the order of the rules. `report`
     /// gets each outcome once it is on disk, and each folder that cannot be read or changed; the
     /// run goes on with the others.
+    #[boxed]
     pub async fn run(
         &self,
         rules: &[Rule],
@@ -141,6 +143,7 @@ impl Retention {
     }
 
     /// The same for one account.
+    #[boxed]
     pub async fn run_account(&self, account: &Account, rules: &[Rule], mode: Mode, report: &mut Report<'_>) {
         let rules: Vec<_> =
             rules.iter().enumerate().filter(|(_, rule)| rule.is_for_account(&account.name)).collect();

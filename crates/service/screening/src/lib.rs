@@ -26,6 +26,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use async_recursion::async_recursion as boxed;
 use hickory_resolver::TokioResolver;
 use posthaste_directory::Network;
 
@@ -89,6 +90,7 @@ impl Screening {
     /// The verdict of the greeting and the lists on a host. The lists are queried all at once; the
     /// first in the order of the settings that has the address decides, one that refuses before
     /// others.
+    #[boxed]
     pub async fn standing(&self, address: IpAddr, greeting: &str) -> Standing {
         let address = address.to_canonical();
         if let Err(wrong) = self.options.greeting.check(greeting, address, &self.options.host) {

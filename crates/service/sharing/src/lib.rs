@@ -24,6 +24,7 @@ mod visible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use posthaste_directory::{Account, Directory, DirectoryError, Result};
 use posthaste_mail_model::{Flag, Rights};
 use tokio::sync::watch;
@@ -46,6 +47,7 @@ pub const fn right_of(flag: &Flag) -> Rights {
 
 /// The account that a name among the mailboxes of others leads to, whether it shares anything or
 /// not.
+#[boxed]
 pub async fn owner_of(directory: &Directory, shown: &Shown<'_>) -> Result<Option<Account>> {
     let owner = match directory.account(shown.owner).await {
         Err(DirectoryError::Address { .. }) => None,
@@ -69,6 +71,7 @@ impl SharedMailboxes {
     }
 
     /// The mailboxes that an account sees now.
+    #[boxed]
     pub async fn visible_to(&self, reader: &Account) -> Result<Arc<Visible>> {
         let changes = self.directory.sharing_changes().await?;
         let known = self.known.of(reader.id);
@@ -99,6 +102,7 @@ impl SharedMailboxes {
     }
 
     /// Waits until something may have changed.
+    #[boxed]
     pub async fn wait(watch: &mut watch::Receiver<()>) {
         // An error means that the service ends. The caller looks once more.
         let _ = tokio::time::timeout(LOOK_EVERY, watch.changed()).await;

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
@@ -105,12 +106,14 @@ impl Http {
     }
 
     /// GET: the body of a 200.
+    #[boxed]
     pub async fn get(&self, url: &Url, len_max: usize) -> Result<Bytes, String> {
         let request = Request::get(&url.path).header("Accept", "application/json");
         self.answer(url, request, Bytes::new(), len_max).await
     }
 
     /// POST of a form: the body of a 200.
+    #[boxed]
     pub async fn post(
         &self,
         url: &Url,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use async_recursion::async_recursion as boxed;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
@@ -55,6 +56,7 @@ impl Introspection {
     }
 
     /// The claims of a token from the server, if it is valid.
+    #[boxed]
     pub async fn claims(&self, token: &str) -> Result<Claims, TokenError> {
         let hash: TokenHash = Sha256::digest(token).into();
         let known = self.answers.lock().get(&hash);

@@ -1,5 +1,6 @@
 //! Signed tokens: a JWT (RFC 7519) as a JWS in its compact form (RFC 7515 §7.1).
 
+use async_recursion::async_recursion as boxed;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
 };
@@ -28,6 +29,7 @@ struct Header {
 const SHAPE: TokenError = TokenError::Invalid("the token is not a signed JWT");
 
 /// The claims of a token whose signature is right.
+#[boxed]
 pub async fn verified(token: &str, keys: &KeyStore, allowed: &[Algorithm]) -> Result<Claims, TokenError> {
     let (signed, signature) = token.rsplit_once('.').ok_or(SHAPE)?;
     let (header, payload) = signed.split_once('.').ok_or(SHAPE)?;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use async_recursion::async_recursion as boxed;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
@@ -109,6 +110,7 @@ impl KeyStore {
     }
 
     /// The keys that a token with this key id may be signed with.
+    #[boxed]
     pub async fn of(&self, id: Option<&str>, algorithm: Algorithm) -> Result<Vec<Key>, TokenError> {
         let found = self.known(id, algorithm);
         let since = |at: Option<Instant>| at.map(|at| at.elapsed());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
@@ -45,6 +46,7 @@ impl std::fmt::Debug for CassandraEngine {
 
 /// Makes keyspace and tables where they are missing; `replicas` of each row in a new keyspace. A
 /// new keyspace keeps its bodies where the options say, and claims that place.
+#[boxed]
 pub async fn init(options: &Options, replicas: u32) -> Result<()> {
     let connection = Connection::open(options).await?;
     schema::init(&connection, keyspace_of(options)?, replicas, options).await
@@ -52,6 +54,7 @@ pub async fn init(options: &Options, replicas: u32) -> Result<()> {
 
 /// Takes the tables of a keyspace to the version of this program; the versions they had and have. A
 /// keyspace of a later version is refused and left as it is.
+#[boxed]
 pub async fn upgrade(options: &Options) -> Result<(i32, i32)> {
     let connection = Connection::open(options).await?;
     schema::upgrade(&connection, keyspace_of(options)?).await
@@ -66,6 +69,7 @@ fn keyspace_of(options: &Options) -> Result<&str> {
 
 impl CassandraEngine {
     /// Connects to a keyspace made by [`init`].
+    #[boxed]
     pub async fn open(options: Options) -> Result<Self> {
         let keyspace = keyspace_of(&options)?;
         let connection = Connection::open(&options).await?;

@@ -9,6 +9,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, MailboxId, NumSet, SeqNum, Uid};
 
@@ -95,6 +96,7 @@ impl Context {
 impl Store {
     /// Visits the summaries of a mailbox as [`Mailbox::summaries`] does. Those that delivery did
     /// not make are made.
+    #[boxed]
     pub async fn made_summaries(
         &self,
         mailbox: MailboxId,
@@ -107,6 +109,7 @@ impl Store {
 
 impl Mailbox {
     /// The summary of a message whose stored one is empty, made of its body.
+    #[boxed]
     pub async fn made_summary(&self, uid: Uid, body: BodyId, keep: Keep) -> Result<Bytes> {
         self.context().made_summary(SummaryOf { mailbox: self.id(), uid, body }, keep).await
     }
@@ -114,6 +117,7 @@ impl Mailbox {
     /// The view with the RFC822.SIZE of these messages in all rows. Most views have it already.
     ///
     /// A message that cannot be converted keeps the octets that were sent.
+    #[boxed]
     pub async fn sized(&self, view: &Arc<View>, seqs: &NumSet<SeqNum>) -> Result<Arc<View>> {
         if view.counts().without_items() == 0 {
             return Ok(Arc::clone(view));

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use async_recursion::async_recursion as boxed;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::RData;
 use parking_lot::Mutex;
@@ -128,6 +129,7 @@ pub(crate) enum Fault {
 
 impl Tls {
     /// The policy of a domain as others fetch it, for `posthaste domain check`.
+    #[boxed]
     pub async fn fetch_policy(&self, dns: &Dns, domain: &str, port: u16) -> Result<String, String> {
         let tls = self.verified.as_ref().ok_or("no authorities are configured: set relay.ca")?;
         fetch(tls, dns, domain, port).await.map_err(|fault| match fault {

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use hickory_resolver::TokioResolver;
@@ -181,6 +182,7 @@ impl Verifier {
 
     /// Verifies a message. Its first `trace_len` octets are fields that this server put in front,
     /// which nobody signed.
+    #[boxed]
     pub async fn verify(&self, client: &Client, message: &Bytes, trace_len: usize) -> Result<Verified, Busy> {
         let place = self.places.place(client.address, self.place_within).await.ok_or(Busy)?;
         let received = message.slice(trace_len.min(message.len())..);

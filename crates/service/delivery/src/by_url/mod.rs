@@ -15,6 +15,7 @@ pub use structure::{Decoded, has_parts, structure_of_decoded};
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_directory::{Account, DirectoryError};
 use posthaste_imap_codec::{
@@ -135,6 +136,7 @@ fn of_validity(entry: &MailboxEntry, url: &ImapUrl) -> Result<MailboxId, UrlRefu
 
 impl Delivery {
     /// Finds the data that a URL names.
+    #[boxed]
     pub async fn find_url(&self, reader: UrlReader<'_>, text: &str) -> Result<UrlPart, UrlRefusal> {
         let (mailbox, uid, url) = self.message_of_url(reader, text).await?;
         let part = self.part_of(reader.account.id, mailbox, uid, &url).await?;
@@ -147,6 +149,7 @@ impl Delivery {
 
     /// The structure of the data that a URL names, as BODYSTRUCTURE has it (RFC 5524 §3); `None`
     /// for what is no part.
+    #[boxed]
     pub async fn structure_of_url(
         &self,
         reader: UrlReader<'_>,
@@ -193,6 +196,7 @@ impl Delivery {
     }
 
     /// RFC 4467 §6: makes a URL that others may use from one that says who.
+    #[boxed]
     pub async fn authorise_url(&self, reader: UrlReader<'_>, rump: &str) -> Result<String, UrlRefusal> {
         let url = ImapUrl::parse(rump).map_err(bad)?;
         let is_rump = url.auth.as_ref().is_some_and(|auth| auth.proof.is_none());
@@ -299,6 +303,7 @@ impl Delivery {
     }
 
     /// Reads the found data behind the present bytes.
+    #[boxed]
     pub async fn read_url(&self, part: &UrlPart, into: &mut Vec<u8>) -> Result<(), DeliveryError> {
         let Some(mask) = &part.fields else {
             return self.read_range(part, part.cut(), into).await;
@@ -319,6 +324,7 @@ impl Delivery {
 
     /// Reads a part with its transfer encoding undone (RFC 5524 §3). `None` if the encoding is not
     /// known. It takes the memory of the part twice.
+    #[boxed]
     pub async fn read_url_decoded(&self, part: &UrlPart) -> Result<Option<Vec<u8>>, DeliveryError> {
         let mut bytes = Vec::new();
         if part.encoding.is_identity() {
@@ -355,6 +361,7 @@ impl Delivery {
 
     /// The next bytes of a part from a place on, at most some; none at its end. Of selected fields,
     /// all at once.
+    #[boxed]
     pub async fn read_url_at(&self, part: &UrlPart, at: u64) -> Result<Bytes, DeliveryError> {
         let mut bytes = Vec::new();
         if part.fields.is_some() {

@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, MailboxName, NumSet, Uid};
 use posthaste_store::{Mailbox, StoreError, Unreadable, View};
@@ -96,6 +97,7 @@ impl Writer {
 
 impl Delivery {
     /// Exports one mailbox of an account, or all. `progress` is called after each write.
+    #[boxed]
     pub async fn export(
         &self,
         account: AccountId,

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use async_recursion::async_recursion as boxed;
 use posthaste_directory::Account;
 use posthaste_mail_model::{Keyword, MailboxId, MailboxName};
 use posthaste_store::{Mailbox, StoreError};
@@ -63,6 +64,7 @@ impl Stopped {
 
 impl Delivery {
     /// Begins an import into an account. Journals of mailboxes that were deleted are removed first.
+    #[boxed]
     pub async fn importer<'a>(
         &'a self,
         account: &'a Account,
@@ -76,6 +78,7 @@ impl Delivery {
     }
 
     /// Imports one file or folder into an account. `progress` is called after each commit.
+    #[boxed]
     pub async fn import(
         &self,
         account: &Account,
@@ -88,6 +91,7 @@ impl Delivery {
     }
 
     /// Removes the journals of all imports into an account: part of removing the account.
+    #[boxed]
     pub async fn forget_imports(&self, account: &Account) -> Result<(), DeliveryError> {
         Ok(forget(&**self.store().engine(), account.id, |_| false).await?)
     }
@@ -95,6 +99,7 @@ impl Delivery {
 
 impl Importer<'_> {
     /// Imports a file or folder. `progress` is called after each commit.
+    #[boxed]
     pub async fn import(
         &mut self,
         source: &Path,

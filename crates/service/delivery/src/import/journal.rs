@@ -20,6 +20,7 @@
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
@@ -87,6 +88,7 @@ fn damaged(name: &str) -> StoreError {
 
 impl Journal {
     /// Opens the journal of a mailbox, creates it if it is missing, and resolves an entry in doubt.
+    #[boxed]
     pub async fn open(
         store: &Store,
         account: AccountId,
@@ -132,6 +134,7 @@ impl Journal {
     }
 
     /// Records a batch that is about to be appended.
+    #[boxed]
     pub async fn intend(&mut self, batch: &Batch, digests: &[Digest]) -> Result<(), JournalError> {
         let mut value = Vec::with_capacity(ENTRY_HEAD + DIGEST_LEN * digests.len());
         value.push(VERSION);
@@ -151,6 +154,7 @@ impl Journal {
     }
 
     /// Makes the last entry certain.
+    #[boxed]
     pub async fn confirm(&mut self) -> Result<(), JournalError> {
         if !self.confirmed {
             let name = head_name(self.account, self.mailbox);
@@ -189,6 +193,7 @@ fn mailbox_of(prefix: &str, name: &str) -> Result<MailboxId, StoreError> {
 
 /// Copies the journals of an account's mailboxes to another store, where account and mailboxes have
 /// these places. What is remembered there of other mailboxes of the account is removed.
+#[boxed]
 pub async fn copy_journals(
     from: &dyn Engine,
     account: AccountId,

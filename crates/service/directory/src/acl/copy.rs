@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::AccountId;
 use posthaste_store::{Engine, Places, set_directory_entry};
 
@@ -32,6 +33,7 @@ fn in_place(account: AccountId) -> Places {
 
 /// Makes the lists of an account in another store, where it has this name and is at these places,
 /// the same as here. Rights that other accounts have here, they have there.
+#[boxed]
 pub async fn copy_acls(
     from: &dyn Engine,
     account: &Account,
@@ -61,6 +63,7 @@ pub async fn copy_acls(
 }
 
 /// Whether an account has the same lists in both stores, where it has the same ids.
+#[boxed]
 pub async fn same_acls(from: &dyn Engine, account: AccountId, to: &dyn Engine) -> Result<bool> {
     let places = in_place(account);
     Ok(lists(from, account, &places).await? == lists(to, account, &places).await?)

@@ -26,6 +26,7 @@ mod read;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Id, MailboxId, Rights};
 use posthaste_store::CommitOutcome;
@@ -116,12 +117,14 @@ fn grant(who: &Who, owner: &Account) -> Result<(String, Bytes)> {
 
 impl Directory {
     /// The list of a mailbox; none is an empty list.
+    #[boxed]
     pub async fn acl(&self, owner: AccountId, mailbox: MailboxId) -> Result<Acl> {
         let entry = self.engine.directory_entry(&key(owner, mailbox)).await?;
         entry.as_ref().map_or_else(|| Ok(Acl::default()), Acl::read)
     }
 
     /// All lists of an account's mailboxes.
+    #[boxed]
     pub async fn acls(&self, owner: AccountId) -> Result<Vec<(MailboxId, Acl)>> {
         let mut found = Vec::new();
         scan(&*self.engine, &prefix(owner), |entry| {
@@ -135,11 +138,13 @@ impl Directory {
     }
 
     /// A number that grows with each change of a list of anyone.
+    #[boxed]
     pub async fn sharing_changes(&self) -> Result<u64> {
         changes::all(&*self.engine).await
     }
 
     /// A number that grows with each change of a list of this account.
+    #[boxed]
     pub async fn sharing_changes_of(&self, owner: AccountId) -> Result<u64> {
         changes::of_owner(&*self.engine, owner).await
     }
@@ -157,6 +162,7 @@ impl Directory {
     }
 
     /// Gives a mailbox the list of another one of its account, if there is room for it.
+    #[boxed]
     pub async fn inherit_acl(&self, owner: &Account, mailbox: MailboxId, acl: &Acl) -> Result<()> {
         match self.change_acl(owner, mailbox, |own| *own = acl.clone()).await {
             Ok(()) | Err(AclError::TooMany | AclError::TooManyInAll) => Ok(()),
@@ -226,6 +232,7 @@ impl Directory {
     }
 
     /// Removes the list of a mailbox that was deleted.
+    #[boxed]
     pub async fn remove_acl(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
         let engine = &*self.engine;
         match self.take_acl(owner, mailbox).await? {
@@ -251,6 +258,7 @@ impl Directory {
 
     /// The accounts whose lists may name an account, or everybody. At most
     /// [`SHARING_ACCOUNTS_MAX`], those who name the account before those who name everybody.
+    #[boxed]
     pub async fn sharers(&self, reader: &Account) -> Result<Vec<Sharer>> {
         let mut found: Vec<Sharer> = Vec::new();
         let mut known = HashSet::from([reader.id]);
@@ -272,6 +280,7 @@ impl Directory {
     }
 
     /// The mailboxes that an account shares with another one; `None` if it shares nothing.
+    #[boxed]
     pub async fn shared_by(&self, sharer: &Sharer, reader: &Account) -> Result<Option<Sharing>> {
         // Another account may have got the name since.
         let owner = Stored::find(&*self.engine, &sharer.name).await?.map(|stored| stored.account);
@@ -288,6 +297,7 @@ impl Directory {
     }
 
     /// The mailboxes that others share with an account.
+    #[boxed]
     pub async fn shared_with(&self, reader: &Account) -> Result<Vec<Sharing>> {
         let mut found = Vec::new();
         for sharer in self.sharers(reader).await? {
@@ -298,6 +308,7 @@ impl Directory {
 
     /// Removes an account from all lists, and its mailboxes' own lists: a later account of that
     /// name gets none of its rights.
+    #[boxed]
     pub async fn forget_sharing(&self, account: &Account) -> Result<()> {
         let who = Who::User(account.name.clone());
         let mut owners = Vec::new();
@@ -322,6 +333,7 @@ impl Directory {
     }
 
     /// Removes the lists of all mailboxes of an account.
+    #[boxed]
     pub async fn remove_acls(&self, owner: AccountId) -> Result<()> {
         let mut mailboxes = Vec::new();
         scan(&*self.engine, &prefix(owner), |entry| {

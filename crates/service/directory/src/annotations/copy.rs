@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_mail_model::AccountId;
 use posthaste_store::{Engine, Places, set_directory_entry};
@@ -35,6 +36,7 @@ fn in_place(account: AccountId) -> Places {
 
 /// Copies the annotations of an account, its mailboxes and their messages to another store.
 /// `places` says which account and mailboxes they have there. Other annotations there are removed.
+#[boxed]
 pub async fn copy_annotations(
     from: &dyn Engine,
     account: AccountId,
@@ -55,6 +57,7 @@ pub async fn copy_annotations(
 }
 
 /// Whether an account has the same annotations in both stores, where it has the same ids.
+#[boxed]
 pub async fn same_annotations(from: &dyn Engine, account: AccountId, to: &dyn Engine) -> Result<bool> {
     let places = in_place(account);
     Ok(records(from, account, &places).await? == records(to, account, &places).await?

@@ -15,6 +15,7 @@
 mod copy;
 mod record;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, MailboxId};
@@ -139,12 +140,14 @@ async fn remove_all(engine: &dyn Engine, account: AccountId) -> Result<()> {
 
 impl Directory {
     /// The annotations of a mailbox, or of the server; none is an empty value.
+    #[boxed]
     pub async fn annotations(&self, account: AccountId, of: Annotated) -> Result<Annotations> {
         let entry = self.engine.directory_entry(&key(account, of)).await?;
         entry.as_ref().map_or_else(|| Ok(Annotations::default()), read)
     }
 
     /// The annotations of mailboxes, in their order.
+    #[boxed]
     pub async fn annotations_of(
         &self,
         account: AccountId,
@@ -155,6 +158,7 @@ impl Directory {
     }
 
     /// All annotations of an account.
+    #[boxed]
     pub async fn all_annotations(&self, account: AccountId) -> Result<Vec<(Annotated, Annotations)>> {
         let mut found = Vec::new();
         scan(&*self.engine, account, |of, entry| {
@@ -166,12 +170,14 @@ impl Directory {
     }
 
     /// A number that is another one after each change of an account's annotations.
+    #[boxed]
     pub async fn annotation_changes(&self, account: AccountId) -> Result<u64> {
         Ok(self.engine.directory_entry(&changes_key(account)).await?.map_or(0, |entry| entry.version))
     }
 
     /// Gives entries values, or removes them (`None`): all of them, or none if one of the limits is
     /// in the way. Whether the mailbox exists is the caller's to know.
+    #[boxed]
     pub async fn annotate(
         &self,
         account: AccountId,
@@ -232,6 +238,7 @@ impl Directory {
 
     /// Gives a mailbox the annotations of another one, as far as there is room: RFC 5464 §4.1 for
     /// the mailbox that a renamed INBOX becomes.
+    #[boxed]
     pub async fn copy_annotations_between(
         &self,
         account: AccountId,
@@ -248,6 +255,7 @@ impl Directory {
     }
 
     /// Removes the annotations of a mailbox that was deleted.
+    #[boxed]
     pub async fn remove_annotations(&self, account: AccountId, mailbox: MailboxId) -> Result<()> {
         let key = key(account, Annotated::Mailbox(mailbox));
         for _ in 0..TRIES {
@@ -260,12 +268,14 @@ impl Directory {
     }
 
     /// Removes all annotations of an account, its mailboxes and their messages.
+    #[boxed]
     pub async fn remove_all_annotations(&self, account: AccountId) -> Result<()> {
         remove_all(&*self.engine, account).await?;
         self.forget_all_message_annotations(account).await
     }
 
     /// Counts a change: of annotations, or of what is shown as one.
+    #[boxed]
     pub async fn note_annotation_change(&self, account: AccountId) -> Result<()> {
         let key = changes_key(account);
         for _ in 0..TRIES {

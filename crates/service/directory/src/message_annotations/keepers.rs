@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine};
@@ -80,6 +81,7 @@ pub(super) async fn remove_all(engine: &dyn Engine, prefix: &str) -> Result<()> 
 impl Directory {
     /// The accounts that may keep values of messages of a mailbox. Where there never were any, it
     /// reads one record that is not there.
+    #[boxed]
     pub async fn annotation_keepers(&self, owner: AccountId, mailbox: MailboxId) -> Result<Vec<AccountId>> {
         let entry = self.engine.directory_entry(&name_of(owner, mailbox)).await?;
         entry.as_ref().map_or_else(|| Ok(Vec::new()), parse)
@@ -109,6 +111,7 @@ impl Directory {
     }
 
     /// Forgets the annotations of messages that were expunged, of all accounts that keep some.
+    #[boxed]
     pub async fn forget_message_annotations(
         &self,
         owner: AccountId,
@@ -137,12 +140,14 @@ impl Directory {
 
     /// Forgets all annotations of the messages of a mailbox that was deleted, of all accounts that
     /// keep some.
+    #[boxed]
     pub async fn forget_annotations_in(&self, owner: AccountId, mailbox: MailboxId) -> Result<()> {
         self.forget_annotations_of(owner, mailbox, &[]).await
     }
 
     /// The same, also of accounts that have written values of the mailbox. Its deletion may have
     /// come before, so that it did not find them, and nobody names their keepers.
+    #[boxed]
     pub async fn forget_annotations_of(
         &self,
         owner: AccountId,

@@ -36,6 +36,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
+use async_recursion::async_recursion as boxed;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, MailboxId, NumSet};
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, DirectoryPages, Engine};
@@ -163,6 +164,7 @@ fn behind(set: &NumSet, number: u32) -> Option<u32> {
 impl Directory {
     /// The values that an account keeps of these messages, by UID. Messages without any are left
     /// out.
+    #[boxed]
     pub async fn message_annotations(
         &self,
         keeping: Keeping,
@@ -176,6 +178,7 @@ impl Directory {
     }
 
     /// The values that an account keeps of all messages of a mailbox, by UID.
+    #[boxed]
     pub async fn all_message_annotations(
         &self,
         keeping: Keeping,

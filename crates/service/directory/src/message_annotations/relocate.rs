@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, MailboxId, NumSet};
@@ -66,9 +67,10 @@ impl Directory {
     /// Gives the new messages what all accounts keep of the old ones, which keep it as well.
     /// `copies` has what an earlier call for the same messages gave them. Returns the new messages
     /// that have values then.
-    pub async fn copy_message_annotations(
+    #[boxed]
+    pub async fn copy_message_annotations<'r>(
         &self,
-        relocated: Relocated<'_>,
+        relocated: Relocated<'r>,
         copies: &mut Copies,
     ) -> Result<WithAnnotations, AnnotationError> {
         let keepers = self.annotation_keepers(relocated.owner, relocated.from).await?;
@@ -159,9 +161,10 @@ impl Directory {
 
     /// The same for messages whose old ones were expunged: these are forgotten once the others are
     /// written. It is called after the expunge: values that were acknowledged are there by then.
-    pub async fn move_message_annotations(
+    #[boxed]
+    pub async fn move_message_annotations<'r>(
         &self,
-        relocated: Relocated<'_>,
+        relocated: Relocated<'r>,
         expunged: &NumSet,
     ) -> Result<WithAnnotations, AnnotationError> {
         let Relocated { owner, from, .. } = relocated;

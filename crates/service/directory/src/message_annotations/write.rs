@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::NumSet;
@@ -132,6 +133,7 @@ impl Before {
     }
 
     /// Whether there is room for new messages with these values, each with its own.
+    #[boxed]
     pub async fn check_new(&self, messages: &[Vec<NewValue>]) -> Result<(), AnnotationError> {
         let mut after = 0;
         for (at, values) in messages.iter().enumerate() {
@@ -174,6 +176,7 @@ impl Directory {
     /// Reads what an account keeps, for a change of these messages, and refuses what is over a
     /// limit. Removes its records of messages of this mailbox that were expunged some time ago:
     /// `is_there` says which are there. Those of removed mailboxes are removed, too.
+    #[boxed]
     pub async fn before_annotating(
         &self,
         keeping: Keeping,
@@ -219,6 +222,7 @@ impl Directory {
     }
 
     /// How much an account may keep of messages that are to come into a mailbox.
+    #[boxed]
     pub async fn before_new_messages(&self, keeping: Keeping) -> Result<Before, AnnotationError> {
         self.before_annotating(keeping, &NumSet::new(), &[], &|_| true).await
     }
@@ -228,6 +232,7 @@ impl Directory {
     /// Nothing keeps the messages from being expunged or moved meanwhile. The caller looks at the
     /// mailbox afterwards, and reports no success for those that were removed: see
     /// [`Directory::withdraw_annotations`].
+    #[boxed]
     pub async fn annotate_messages(
         &self,
         before: &Before,
@@ -261,6 +266,7 @@ impl Directory {
 
     /// Removes the values that a change has given to messages that were removed by then. Records
     /// from before the change are left to those who removed the messages: they may move them.
+    #[boxed]
     pub async fn withdraw_annotations(
         &self,
         before: &Before,

@@ -10,6 +10,7 @@
 //! An unknown name gets a salt like any other, the same each time, and fails only at the end. RFC
 //! 5802 §7 leaves the order open. This order does not reveal which names exist.
 
+use async_recursion::async_recursion as boxed;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use posthaste_store::CommitOutcome;
@@ -109,6 +110,7 @@ impl Server {
         self.nonce_fixed = Some(nonce.to_owned());
     }
 
+    #[boxed]
     pub async fn step(
         &mut self,
         directory: &Directory,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Messages of up to so many KiB have a part of the memory of their own, which large ones to slow
@@ -43,6 +44,7 @@ impl Room {
     }
 
     /// The same, once there is.
+    #[boxed]
     pub async fn take(&self, size: u64) -> Option<OwnedSemaphorePermit> {
         let (part, kib) = self.of(size);
         // The semaphores are never closed.

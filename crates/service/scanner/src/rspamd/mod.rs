@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
@@ -97,6 +98,7 @@ impl Rspamd {
     }
 
     /// Asks about a message, as it came: without fields of our own.
+    #[boxed]
     pub async fn scan(&self, envelope: &Envelope<'_>, message: Bytes) -> Result<Scan, ScanError> {
         let asked = tokio::time::timeout(self.within, self.ask(envelope, message)).await;
         let answer = asked.map_err(|_| ScanError::Late(self.endpoint.to_string()))??;

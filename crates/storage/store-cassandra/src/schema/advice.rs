@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use async_recursion::async_recursion as boxed;
 use posthaste_store::Result;
 
 use crate::cluster::connection::Connection;
@@ -16,6 +17,7 @@ const COPIES_MIN: u32 = 3;
 
 /// Where the settings of the cluster that the options name make acknowledged mail less safe than it
 /// can be: one sentence for each. Empty is good.
+#[boxed]
 pub async fn advice(options: &Options) -> Result<Vec<String>> {
     let connection = Connection::open(options).await?;
     let keyspace = &options.keyspace;

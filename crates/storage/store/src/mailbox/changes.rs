@@ -1,5 +1,6 @@
 //! The changes that IMAP requests, as intents: append, STORE, EXPUNGE.
 
+use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Uid};
 
 use super::draft::{Arrival, Draft, size_of};
@@ -11,6 +12,7 @@ use crate::view::View;
 
 impl Destination {
     /// Adds messages, all or none, with consecutive UIDs. An empty list changes nothing.
+    #[boxed]
     pub async fn append(&self, messages: Vec<IncomingMessage>) -> Result<Appended> {
         let now = self.state.context.unix_s();
         let count = messages.len() as u64;
@@ -20,6 +22,7 @@ impl Destination {
 
 impl Mailbox {
     /// As [`Destination::append`].
+    #[boxed]
     pub async fn append(&self, messages: Vec<IncomingMessage>) -> Result<Appended> {
         self.destination().append(messages).await
     }
@@ -27,6 +30,7 @@ impl Mailbox {
     /// Changes flags of those of `uids` that exist. A message whose flags already are as requested
     /// keeps its mod-sequence. With `unchanged_since`, messages changed after it are left unchanged
     /// and reported (RFC 7162 §3.1.3).
+    #[boxed]
     pub async fn store_flags(
         &self,
         uids: &NumSet,
@@ -42,6 +46,7 @@ impl Mailbox {
 
     /// Raises the mod-sequences of those of `uids` that exist: something changed of them that is
     /// kept elsewhere. With `unchanged_since` as in [`Mailbox::store_flags`].
+    #[boxed]
     pub async fn touch(&self, uids: &NumSet, unchanged_since: Option<ModSeq>) -> Result<FlagsStored> {
         let (uids, messages) = (uids.clone(), self.at_most(uids));
         let resolve = move |draft: &mut Draft, view: &View| {
@@ -72,6 +77,7 @@ impl Mailbox {
 
     /// Removes messages that have `\Deleted`: all of them (RFC 9051 §6.4.3), or those among `uids`
     /// (§6.4.9).
+    #[boxed]
     pub async fn expunge(&self, uids: Option<&NumSet>) -> Result<Expunged> {
         let filter = uids.cloned();
         let deleted = u64::from(self.view().counts().deleted);
@@ -84,12 +90,14 @@ impl Mailbox {
     }
 
     /// Removes messages regardless of their flags: retention and MOVE.
+    #[boxed]
     pub async fn remove(&self, uids: &NumSet) -> Result<Expunged> {
         let (uids, messages) = (uids.clone(), self.at_most(uids));
         self.remove_where(messages, move |view| view.existing(&uids)).await
     }
 
     /// The same for those that did not change after a mod-sequence.
+    #[boxed]
     pub async fn remove_unchanged(&self, uids: &NumSet, since: ModSeq) -> Result<Expunged> {
         let (uids, messages) = (uids.clone(), self.at_most(uids));
         self.remove_where(messages, move |view| view.unchanged(&uids, since)).await

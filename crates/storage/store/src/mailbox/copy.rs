@@ -4,6 +4,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::{BodyId, Flag, FlagSet, KeywordTable, MailboxId, NumSet};
 
 use super::draft::{Arrival, Draft};
@@ -24,6 +25,7 @@ impl Destination {
     /// waits in line for the leads of both mailboxes, as a move does. While it has them, no session
     /// of this process changes either, so it is not overtaken again. `Busy` if other processes
     /// change them time after time.
+    #[boxed]
     pub async fn copy_from(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
         let originals =
             Originals::gather(&source.state, &source.view(), uids).await?.keeping(self.kept.clone());
@@ -36,6 +38,7 @@ impl Destination {
 
 impl Mailbox {
     /// As [`Destination::copy_from`].
+    #[boxed]
     pub async fn copy_from(&self, source: &Self, uids: &NumSet) -> Result<Copied> {
         self.destination().copy_from(source, uids).await
     }
@@ -54,6 +57,7 @@ pub(super) struct Originals {
 impl Originals {
     /// Looks up those that exist both in the view and in the engine. A message whose body is
     /// unknown is an error.
+    #[boxed]
     pub async fn gather(source: &MailboxState, view: &View, uids: &NumSet) -> Result<Self> {
         let uids = view.existing(uids);
         let mut messages = Vec::with_capacity(usize::try_from(uids.count()).unwrap_or(0));

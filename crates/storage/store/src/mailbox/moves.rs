@@ -16,6 +16,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::{ModSeq, NumSet, Uid};
 use tokio::sync::oneshot;
 
@@ -33,12 +34,14 @@ use crate::view::View;
 impl Mailbox {
     /// Moves those of `uids` that exist from this mailbox to `target`, which may be this one: they
     /// get new UIDs then.
+    #[boxed]
     pub async fn move_to(&self, uids: &NumSet, target: &Destination) -> Result<Moved> {
         let (ends, uids) = (Ends::new(self, target), uids.clone());
         ends.led(move |ends| async move { ends.run(&uids).await }).await
     }
 
     /// The same for those that did not change after a mod-sequence.
+    #[boxed]
     pub async fn move_unchanged(&self, uids: &NumSet, since: ModSeq, target: &Destination) -> Result<Moved> {
         let ends = Ends { unchanged_since: Some(since), ..Ends::new(self, target) };
         let uids = uids.clone();
@@ -47,6 +50,7 @@ impl Mailbox {
 
     /// Removes the message and adds another one to `target`, which may be this mailbox, in one
     /// commit as a move is (RFC 8508). If there is no such message, nothing changes.
+    #[boxed]
     pub async fn replace(&self, uid: Uid, target: &Destination, new: IncomingMessage) -> Result<Moved> {
         let now = self.state.context.unix_s();
         let replacement = Replacement { uid, new, now };

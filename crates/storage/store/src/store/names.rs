@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::{AccountId, MailboxName};
 
 use super::{ListDraft, Store};
@@ -12,6 +13,7 @@ use crate::mailbox::Moved;
 
 impl Store {
     /// Creates a mailbox, and the levels above it that are missing (RFC 9051 §6.3.4).
+    #[boxed]
     pub async fn create(
         &self,
         account: AccountId,
@@ -30,6 +32,7 @@ impl Store {
 
     /// Deletes a mailbox and its messages; mailboxes below it stay, and so does its subscription
     /// (RFC 9051 §6.3.5, §6.3.7). INBOX is refused.
+    #[boxed]
     pub async fn delete(&self, account: AccountId, name: &MailboxName) -> Result<()> {
         if name.is_inbox() {
             return Err(StoreError::Refused("INBOX cannot be deleted"));
@@ -50,6 +53,7 @@ impl Store {
     /// Renames a mailbox and all below it; missing levels above the new name are created. Renaming
     /// INBOX moves its messages to a new mailbox and leaves it empty, and those below it alone
     /// (RFC 9051 §6.3.6).
+    #[boxed]
     pub async fn rename(&self, account: AccountId, from: &MailboxName, to: &MailboxName) -> Result<()> {
         self.rename_if(account, from, to, |_| Ok(())).await.map(drop)
     }
@@ -128,6 +132,7 @@ impl Store {
     }
 
     /// Subscribes a name, which need not exist (RFC 9051 §6.3.7).
+    #[boxed]
     pub async fn subscribe(&self, account: AccountId, name: &MailboxName) -> Result<()> {
         self.change_list(account, |list, draft| {
             if !list.subscribed.contains(name) {
@@ -139,6 +144,7 @@ impl Store {
     }
 
     /// Unsubscribes a name; no error if it was not subscribed (RFC 9051 §6.3.8).
+    #[boxed]
     pub async fn unsubscribe(&self, account: AccountId, name: &MailboxName) -> Result<()> {
         self.change_list(account, |list, draft| {
             if list.subscribed.contains(name) {
@@ -150,6 +156,7 @@ impl Store {
     }
 
     /// INBOX if it is missing; for an account that never had a mailbox, also these, all subscribed.
+    #[boxed]
     pub async fn ensure_default_mailboxes(
         &self,
         account: AccountId,

@@ -23,6 +23,7 @@ mod writer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
@@ -132,6 +133,7 @@ impl<'e> Transfer<'e> {
     }
 
     /// What was left out, by mailbox.
+    #[boxed]
     pub async fn left_out(&self, account: AccountId) -> Result<Vec<LeftOut>> {
         let list = self.from.load_list(account).await?;
         let left_out = self.left_out.as_ref().map(|left_out| left_out.lock().clone()).unwrap_or_default();
@@ -233,6 +235,7 @@ impl<'e> Transfer<'e> {
     }
 
     /// Messages of an account, by the counts of its mailboxes.
+    #[boxed]
     pub async fn messages(&self, account: AccountId) -> Result<u64> {
         let list = self.from.load_list(account).await?;
         let ids: Vec<MailboxId> = list.entries.iter().map(|entry| entry.id).collect();
@@ -242,6 +245,7 @@ impl<'e> Transfer<'e> {
 
     /// Makes an account's mail at the target equal to the source. If one mailbox has damaged data,
     /// the others are copied first and then the error is returned.
+    #[boxed]
     pub async fn copy(&self, account: AccountId, progress: &mut Progress<'_>) -> Result<()> {
         self.may_copy(account).await?;
         let list = self.from.load_list(account).await?;
@@ -289,6 +293,7 @@ impl<'e> Transfer<'e> {
     ///
     /// Refuses an account also if the source is at an earlier state than the one that was copied:
     /// the newer mail would be removed from the target.
+    #[boxed]
     pub async fn may_copy(&self, account: AccountId) -> Result<()> {
         let here = self.from.load_list(account).await?;
         let list = self.placed(here.clone());
@@ -388,6 +393,7 @@ impl<'e> Transfer<'e> {
 
     /// Compares an account's mail at both ends, bodies too if `bodies`; differences, a sentence
     /// each. Nothing that either engine cannot prove to be undamaged is compared: that is an error.
+    #[boxed]
     pub async fn audit(
         &self,
         account: AccountId,
@@ -408,6 +414,7 @@ impl<'e> Transfer<'e> {
     }
 
     /// [`Self::audit`] of the mailboxes alone, whatever else the list says.
+    #[boxed]
     pub async fn audit_mailboxes(
         &self,
         account: AccountId,
