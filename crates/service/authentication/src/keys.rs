@@ -43,7 +43,7 @@ pub enum KeyError {
     /// The library refuses to make a key or a signature.
     #[error("a key of {domain} cannot be used: {what}")]
     Crypto {
-        /// Whose key.
+        /// The domain of the key.
         domain: String,
         /// The failed step.
         what: &'static str,
@@ -95,7 +95,7 @@ pub struct DomainKey {
     pub algorithm: Algorithm,
     /// Its state.
     pub state: KeyState,
-    /// Since when it is in that state, unix seconds.
+    /// The beginning of that state, unix seconds.
     pub since: i64,
     /// As in the tag `p=`, before base 64.
     pub public: Vec<u8>,

@@ -40,7 +40,7 @@ impl Default for LeaseTimes {
     }
 }
 
-/// What the record says.
+/// The content of the record.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
@@ -75,7 +75,7 @@ impl Lease {
         Self { engine, times, host: host.to_owned(), process, own: None, other: None }
     }
 
-    /// Until when this node may send; `None` if it may not.
+    /// The time until which this node may send; `None` if it may not.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.own.map(|own| own.since + self.times.held)
     }

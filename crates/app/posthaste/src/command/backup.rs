@@ -144,7 +144,7 @@ fn prepare(target: &Path, data: &Path) -> Result<()> {
     if same(target) == same(data) {
         return Err(Failure::Usage(format!("{} is the store itself", target.display())));
     }
-    // What a run leaves that was cut off while it made the store. The engine looks itself whether
+    // Files of a run that was cut off while it made the store. The engine looks itself whether
     // there is mail in it.
     let is_ours = |entry: std::io::Result<fs::DirEntry>| {
         entry.is_ok_and(|entry| {
@@ -237,7 +237,7 @@ struct Job<'o> {
     lacks: Option<StoreError>,
 }
 
-/// What a run copied, and what it found.
+/// The result of a run: copies, and faults.
 #[derive(Default)]
 struct Copied {
     /// The accounts of which nothing is left out.
@@ -359,7 +359,7 @@ impl Job<'_> {
                 Ok(left_out) => {
                     damaged.extend(left_out.iter().flat_map(|one| left_out_words(&account.name, one)))
                 }
-                // What else is damaged is no reason to leave out everybody else.
+                // Other damage is no reason to leave out the other accounts.
                 Err(Failure::Store(error)) if error.is_damage() => {
                     self.ends.copy_account(account).await?;
                     damaged.push(format!("damaged: {}: {error}", account.name));
@@ -447,7 +447,7 @@ impl Job<'_> {
         for account in accounts {
             match self.ends.compare(account, compare, &mut |n| bar.inc(n)).await {
                 Ok(found) => faults.extend(found),
-                // What was copied in an earlier run may have been damaged since.
+                // Copies of an earlier run may have been damaged since.
                 Err(Failure::Store(error)) if error.is_damage() => damaged.push(format!(
                     "damaged: {}: {error}; `posthaste check` and `posthaste check --data {}` find which of both stores is damaged",
                     account.name,
@@ -480,7 +480,6 @@ impl Job<'_> {
     }
 }
 
-/// What is said of an account whose mail the backup has otherwise.
 /// Why messages of a mailbox are not in the backup.
 fn left_out_words(name: &str, LeftOut { mailbox, unreadable, passed }: &LeftOut) -> Vec<String> {
     let mut words = Vec::new();

@@ -186,7 +186,7 @@ mod tests {
         assert!(why("queue/0000000001", &later).contains("version 5"));
     }
 
-    /// What an earlier version wrote.
+    /// A record of an earlier version.
     #[test]
     fn a_success_need_not_say_what_it_was() {
         let outcome: Outcome = serde_json::from_str(r#"{"is":"unreported"}"#).unwrap();
