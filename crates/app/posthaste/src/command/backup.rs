@@ -51,7 +51,7 @@ const FAULTS_SHOWN: usize = 50;
 
 /// `backup/run`
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Run {
+pub struct BackupRun {
     /// Unix milliseconds.
     pub begun: u64,
     /// All accounts of the store were meant.
@@ -111,7 +111,7 @@ pub async fn run(config: Config, options: Backup) -> Result<()> {
     }
     // Two runs never have the same instant, even if the clock is set back.
     let begun = last.map_or(0, |last| last.begun + 1).max(unix_ms());
-    let job = Job { ends, options: &options, begun, looks: looks(&config), lacks };
+    let job = BackupJob { ends, options: &options, begun, looks: looks(&config), lacks };
     job.run(&config).await
 }
 
@@ -164,7 +164,7 @@ fn prepare(target: &Path, data: &Path) -> Result<()> {
 }
 
 /// The last run into a backup; `None` for a store that is no backup.
-pub async fn last_run(engine: &dyn Engine) -> Result<Option<Run>> {
+pub async fn last_run(engine: &dyn Engine) -> Result<Option<BackupRun>> {
     match engine.directory_entry(RUN).await? {
         Some(record) => parse(RUN, &record.value).map(Some),
         None => Ok(None),
@@ -178,9 +178,9 @@ pub async fn last_whole_run(engine: &dyn Engine) -> Result<Option<WholeRun>> {
         Some(record) => Some(parse::<WholeRun>(WHOLE, &record.value)?),
         None => None,
     };
-    let is_later = |run: &Run| noted.as_ref().is_none_or(|noted| run.begun > noted.begun);
+    let is_later = |run: &BackupRun| noted.as_ref().is_none_or(|noted| run.begun > noted.begun);
     let last = last_run(engine).await?.filter(|run| run.whole && is_later(run));
-    Ok(last.map(|Run { begun, done, .. }| WholeRun { begun, marked: done, done }).or(noted))
+    Ok(last.map(|BackupRun { begun, done, .. }| WholeRun { begun, marked: done, done }).or(noted))
 }
 
 /// The record of an account in a backup; `None` for one that no run took.
@@ -226,7 +226,7 @@ fn conclude(faults: &[String], damaged: &[String]) -> Result<()> {
     Ok(())
 }
 
-struct Job<'o> {
+struct BackupJob<'o> {
     ends: Ends,
     options: &'o Backup,
     /// Unix milliseconds.
@@ -247,7 +247,7 @@ struct Copied {
     faults: Vec<String>,
 }
 
-impl Job<'_> {
+impl BackupJob<'_> {
     async fn run(&self, config: &Config) -> Result<()> {
         let named: Vec<String> = self.options.account.iter().map(|name| full_name(name, config)).collect();
         let whole = self.is_of_all();
@@ -258,7 +258,7 @@ impl Job<'_> {
             // An older program noted it as the last run, which this one is now.
             write(&*self.ends.to, WHOLE, &of_all).await?;
         }
-        write(&*self.ends.to, RUN, &Run { begun: self.begun, whole, done: false }).await?;
+        write(&*self.ends.to, RUN, &BackupRun { begun: self.begun, whole, done: false }).await?;
         let mut of_all = WholeRun { begun: self.begun, marked: false, done: false };
         if whole {
             write(&*self.ends.to, WHOLE, &of_all).await?;
@@ -287,7 +287,7 @@ impl Job<'_> {
             of_all.done = true;
             write(&*self.ends.to, WHOLE, &of_all).await?;
         }
-        write(&*self.ends.to, RUN, &Run { begun: self.begun, whole, done: true }).await?;
+        write(&*self.ends.to, RUN, &BackupRun { begun: self.begun, whole, done: true }).await?;
         let compared =
             if self.options.skip_bodies { "compared without bodies" } else { "read back and compared" };
         println!("backed up {} accounts with {total} messages, {compared}", accounts.len());
