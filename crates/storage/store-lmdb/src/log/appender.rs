@@ -25,10 +25,9 @@ use crate::data_dir::format::REMEDY;
 use crate::index::Index;
 use crate::index::Writing;
 use crate::index::packs::PackState;
-use crate::log::{IndexedEnd, PackOffset, Preallocation};
-
 use crate::log::disk::{Disk, DiskFile, failed};
 use crate::log::entry::{abandon_content, retire_content};
+use crate::log::{IndexedEnd, PackOffset, Preallocation};
 
 /// Bytes preallocated at least and at most: as much again as the pack holds, within these. A store
 /// that only keeps accounts stays small; a busy one pays one longer sync in 2,000 messages of 4
