@@ -24,14 +24,14 @@ use crate::wire::Wire;
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// A hash for each entry, by its name in small letters.
-type Hashes = BTreeMap<String, u64>;
+type EntryHashes = BTreeMap<String, u64>;
 
 /// The annotations that the client knows.
 pub(crate) struct ReportedMetadata {
     hashing: RandomState,
     /// The count of changes up to which it knows all.
     changes: u64,
-    hashes: BTreeMap<Annotated, Hashes>,
+    hashes: BTreeMap<Annotated, EntryHashes>,
     /// Woken after changes in this process.
     woken: watch::Receiver<()>,
 }
@@ -50,8 +50,8 @@ impl ReportedMetadata {
         &self,
         service: &ImapService,
         account: AccountId,
-    ) -> Result<BTreeMap<Annotated, Hashes>, Failure> {
-        let mut found: BTreeMap<Annotated, Hashes> = BTreeMap::new();
+    ) -> Result<BTreeMap<Annotated, EntryHashes>, Failure> {
+        let mut found: BTreeMap<Annotated, EntryHashes> = BTreeMap::new();
         let all = service.directory.all_annotations(account).await?;
         for (of, annotations) in all {
             let hashes = found.entry(of).or_default();
@@ -101,7 +101,7 @@ impl ReportedMetadata {
         }
         let now = self.read_hashes(service, account).await?;
         let list = service.store.list(account).await?;
-        let none = Hashes::new();
+        let none = EntryHashes::new();
         let mut changed = Vec::new();
         let places = [(Annotated::Server, MailboxArg::from_text(""))].into_iter().chain(
             list.entries.iter().map(|entry| (Annotated::Mailbox(entry.id), MailboxArg::from(&entry.name))),
@@ -134,7 +134,7 @@ async fn changes(service: &ImapService, account: AccountId) -> Result<u64, Failu
 }
 
 /// Names that have another value, or one more or less.
-fn differences(before: &Hashes, after: &Hashes) -> Vec<EntryName> {
+fn differences(before: &EntryHashes, after: &EntryHashes) -> Vec<EntryName> {
     let changed = after.iter().filter(|(name, hash)| before.get(*name) != Some(hash));
     let removed = before.iter().filter(|(name, _)| !after.contains_key(*name));
     changed.chain(removed).filter_map(|(name, _)| EntryName::new(name)).collect()

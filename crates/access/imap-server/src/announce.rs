@@ -1,12 +1,12 @@
 //! The unsolicited reports of a session: changes of the selected mailbox, and the events that
 //! NOTIFY (RFC 5465) requests.
 
-use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
+use posthaste_mail_model::NumSet;
 use posthaste_store::StoreError;
 
 use crate::command::fetch;
-use crate::notify::overflow;
 use crate::notify::report::{Listener, Reporting};
+use crate::notify::{ReportedState, overflow};
 use crate::reply::Failure;
 use crate::session::Session;
 use crate::table::Numbers;
@@ -86,9 +86,9 @@ async fn new_messages(session: &mut Session) -> Result<(), Failure> {
 }
 
 /// The selected mailbox, and up to where its changes were reported.
-pub(crate) fn selected_state(session: &Session) -> Option<(MailboxId, ModSeq)> {
+pub(crate) fn selected_state(session: &Session) -> Option<ReportedState> {
     let selected = session.selected.as_ref()?;
-    Some((selected.mailbox.id(), selected.synchronised_to()))
+    Some(ReportedState { mailbox: selected.mailbox.id(), modseq: selected.synchronised_to() })
 }
 
 /// Reports what happened elsewhere.

@@ -1,7 +1,7 @@
 //! The loop of a session: greet, wait for input, frame, dispatch, answer, close.
 //!
 //! It chooses the timeouts for input and limits how many bytes an unread command may hold. `wire`
-//! keeps the bytes, and has them read and written. What always holds:
+//! keeps the bytes, and has them read and written. Invariants:
 //! * responses are sent before we wait, and only then or when the buffer is full: pipelined
 //!   commands share a packet;
 //! * a literal is refused before it is sent wherever the client lets us;

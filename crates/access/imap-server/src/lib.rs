@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A session holds one shared view of its mailbox ([`posthaste_store::View`]). It reports the
-//! difference between that view and the newest one. What always holds: no lock is held while a
+//! difference between that view and the newest one. Invariants: no lock is held while a
 //! response is written. No memory of a session grows with its folder. No input of a client makes a
 //! session panic.
 

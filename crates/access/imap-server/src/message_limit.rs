@@ -19,6 +19,7 @@ use posthaste_store::View;
 
 use crate::options::ImapOptions;
 use crate::reply::Reply;
+use crate::selected::Stopped;
 use crate::session::Session;
 use crate::wire::Wire;
 
@@ -101,8 +102,8 @@ pub(crate) fn lowest_uid(view: &View, seqs: &NumSet<SeqNum>) -> Option<Uid> {
 
 /// Says that a command stopped: in its response, or before it if that has a code of its own
 /// (RFC 9738 §3.1).
-pub(crate) fn report(wire: &mut Wire, (limit, lowest): (u32, Uid), reply: &mut Reply) {
-    let code = Code::MessageLimit(limit, Some(lowest));
+pub(crate) fn report(wire: &mut Wire, stopped: Stopped, reply: &mut Reply) {
+    let code = Code::MessageLimit(stopped.limit.get(), Some(stopped.lowest));
     const TEXT: &str = "Messages below this UID were not processed";
     if reply.kind == StatusKind::Ok && reply.code.is_none() {
         reply.code = Some(code);
@@ -133,7 +134,7 @@ impl crate::session::Ctx<'_> {
     pub(crate) fn limit_seqs(&mut self, seqs: &mut NumSet<SeqNum>) {
         if let Some((limit, kept)) = self.message_limit().cut(seqs) {
             let lowest = lowest_uid(&self.selected.announced, &kept);
-            self.selected.stopped = lowest.map(|uid| (limit.get(), uid));
+            self.selected.stopped = lowest.map(|lowest| Stopped { limit, lowest });
             *seqs = kept;
         }
     }
@@ -141,7 +142,7 @@ impl crate::session::Ctx<'_> {
     /// The same for a set of UIDs that exist.
     pub(crate) fn limit_uids(&mut self, uids: &mut NumSet) {
         if let Some((limit, kept)) = self.message_limit().cut(uids) {
-            self.selected.stopped = kept.first().and_then(Uid::new).map(|uid| (limit.get(), uid));
+            self.selected.stopped = kept.first().and_then(Uid::new).map(|lowest| Stopped { limit, lowest });
             *uids = kept;
         }
     }

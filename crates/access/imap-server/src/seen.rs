@@ -4,7 +4,7 @@
 //! `\Seen` are the mailbox's. FETCH, SEARCH, SORT, and the reports of changes read such a view like
 //! any other. A session in its user's own mailbox has no overlay, and no extra cost.
 //!
-//! What always holds: a user's `\Seen` flags are written first, then the mod-sequences of these
+//! Invariants: a user's `\Seen` flags are written first, then the mod-sequences of these
 //! messages rise. So a session that reports a mod-sequence has read the change behind it. A crash
 //! between the two steps leaves a change that QRESYNC does not report.
 
@@ -103,7 +103,7 @@ pub(crate) async fn store_flags(
 }
 
 /// The flag `\Seen` when messages of the selected mailbox are copied or moved.
-pub(crate) struct Carried {
+pub(crate) struct CarriedSeen {
     /// UIDs in the source of messages that the user has seen, if they must be noted afterwards.
     noted: Option<(Reading, NumSet)>,
 }
@@ -114,9 +114,9 @@ pub(crate) fn carry(
     uids: &NumSet,
     (target, rights): (Destination, Rights),
     reading: Option<Reading>,
-) -> (Destination, Carried) {
+) -> (Destination, CarriedSeen) {
     if selected.layer.is_none() && reading.is_none() {
-        return (target, Carried { noted: None });
+        return (target, CarriedSeen { noted: None });
     }
     let rows = selected.announced.rows_of_uids(uids);
     let seen = rows.filter(|(_, row)| row.flags().contains(FlagSet::SEEN));
@@ -124,13 +124,13 @@ pub(crate) fn carry(
     let target = target.keeping(changeable(rights).difference(FlagSet::SEEN));
     match reading {
         // One's own: the copies have the flag itself.
-        None => (target.seeing(seen), Carried { noted: None }),
-        Some(_) if !rights.contains(Rights::SEEN) => (target, Carried { noted: None }),
-        Some(reading) => (target, Carried { noted: Some((reading, seen)) }),
+        None => (target.seeing(seen), CarriedSeen { noted: None }),
+        Some(_) if !rights.contains(Rights::SEEN) => (target, CarriedSeen { noted: None }),
+        Some(reading) => (target, CarriedSeen { noted: Some((reading, seen)) }),
     }
 }
 
-impl Carried {
+impl CarriedSeen {
     /// Notes which copies the user has seen. They are there, whatever becomes of the note.
     pub(crate) async fn note(self, service: &ImapService, copied: &Copied) {
         let Some((reading, seen)) = self.noted else { return };

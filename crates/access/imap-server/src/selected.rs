@@ -4,6 +4,7 @@
 //! [`Selected::announced`]. Nothing else in a session maps sequence numbers. Its memory does not
 //! grow with the folder, because the view is shared.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use posthaste_directory::Account;
@@ -21,6 +22,15 @@ use crate::rights::{Act, permit};
 /// alternately for weeks reach it; the oldest UIDs then stop being recent.
 const RECENT_RANGES_MAX: usize = 1024;
 
+/// Where a command stopped at the limit of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stopped {
+    /// The limit.
+    pub(crate) limit: NonZeroU32,
+    /// The lowest UID that it processed.
+    pub(crate) lowest: Uid,
+}
+
 /// A selected mailbox.
 pub(crate) struct Selected {
     /// The mailbox.
@@ -30,7 +40,7 @@ pub(crate) struct Selected {
     pub(crate) announced: Arc<View>,
     /// The rights of the session in it.
     pub(crate) rights: Rights,
-    /// Whose it is, if it is not one's own.
+    /// The owner of the mailbox, if that is another account.
     pub(crate) owner: Option<Box<Account>>,
     /// Opened by EXAMINE, or without a right to change anything.
     pub(crate) read_only: bool,
@@ -50,9 +60,8 @@ pub(crate) struct Selected {
     /// Messages below this UID were reported to a client that wants items of new messages
     /// (RFC 5465 §5.2).
     pub(crate) notified_to: Uid,
-    /// Of a command that stopped at the limit of messages: the limit, and the lowest UID that it
-    /// processed (RFC 9738 §3.1).
-    pub(crate) stopped: Option<(u32, Uid)>,
+    /// Of a command that stopped at the limit of messages (RFC 9738 §3.1).
+    pub(crate) stopped: Option<Stopped>,
     /// The messages that the user has seen, in a mailbox of another account.
     pub(crate) layer: Option<Box<Layer>>,
     /// Results that are kept up to date (RFC 5267 §4.3). They are as of the announced view.

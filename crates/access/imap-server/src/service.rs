@@ -63,7 +63,7 @@ pub struct ImapService {
 pub struct AdministrativeAct {
     /// The account that did it.
     pub by: String,
-    /// What it did, without secrets.
+    /// The act, without secrets.
     pub what: String,
     /// Whether it succeeded.
     pub is_done: bool,

@@ -144,7 +144,7 @@ impl Session {
         self.login.as_ref().ok_or_else(|| Reply::bad("Log in first").into())
     }
 
-    /// Who looks for mailboxes.
+    /// The account for which mailboxes are looked up.
     pub(crate) fn asker(&self) -> Result<Asker<'_>, Failure> {
         Ok(Asker { service: &self.service, login: self.login()? })
     }
@@ -280,7 +280,7 @@ impl Session {
         self.wire.is_encrypted() || self.is_allowed(self.service.options.clear_text_login)
     }
 
-    /// Who is at the other end.
+    /// The client.
     pub(crate) fn client(&self) -> Client {
         Client { address: self.wire.peer().address.ip(), service: Service::Imap }
     }
@@ -304,12 +304,12 @@ impl Session {
 }
 
 impl<'s> Ctx<'s> {
-    /// Who looks for mailboxes.
+    /// The account for which mailboxes are looked up.
     pub(crate) fn asker(&self) -> Asker<'s> {
         Asker { service: self.service, login: self.login }
     }
 
-    /// Whose mailbox is selected.
+    /// The owner of the selected mailbox.
     pub(crate) fn selected_owner(&self) -> AccountId {
         self.selected.owner.as_ref().map_or(self.login.id, |owner| owner.id)
     }

@@ -1,6 +1,6 @@
 //! Resolves a command's mailbox: the user's own or another account's, and the user's rights there.
 //!
-//! What always holds: a user may have neither `l` nor the rights that a command needs. Then the
+//! Invariants: a user may have neither `l` nor the rights that a command needs. Then the
 //! mailbox is treated as one that does not exist (RFC 4314 §6).
 
 use std::sync::Arc;
@@ -35,16 +35,16 @@ pub(crate) struct Asker<'s> {
 
 /// Where a name leads.
 pub(crate) struct ResolvedName {
-    /// Whose list of mailboxes.
+    /// The owner of the list of mailboxes.
     pub(crate) owner: AccountId,
     /// The name in that list.
     pub(crate) name: MailboxName,
     /// For a mailbox of others.
-    pub(crate) others: Option<Others>,
+    pub(crate) others: Option<OtherAccount>,
 }
 
 /// The visible mailboxes of another account.
-pub(crate) struct Others {
+pub(crate) struct OtherAccount {
     visible: Arc<Visible>,
     /// The level above its mailboxes.
     pub(crate) top: String,
@@ -101,7 +101,7 @@ impl<'s> Asker<'s> {
         let owner = visible.owner(&shown).map(|owner| owner.account.id);
         match (owner, shown.name) {
             (Some(owner), Some(name)) => {
-                Ok(ResolvedName { owner, name, others: Some(Others { visible, top }) })
+                Ok(ResolvedName { owner, name, others: Some(OtherAccount { visible, top }) })
             }
             _ => Err(StoreError::NoSuchName.into()),
         }
@@ -131,7 +131,7 @@ impl<'s> Asker<'s> {
     }
 
     /// One's own mailboxes and those of others, if patterns may match one of those.
-    pub(crate) async fn list_for(self, args: &ListArgs) -> Result<Listed, Failure> {
+    pub(crate) async fn list_for(self, args: &ListArgs) -> Result<ShownList, Failure> {
         let mut patterns = args.patterns.iter().filter_map(|pattern| pattern.text().ok());
         let reaches_others = args.reference.text().is_ok_and(|reference| {
             patterns.any(|pattern| Namespace::may_match(&format!("{reference}{pattern}")))
@@ -140,7 +140,7 @@ impl<'s> Asker<'s> {
             return self.list_all().await;
         }
         let list = self.service.store.list(self.login.id).await?;
-        Ok(Listed { list, visible: Arc::default() })
+        Ok(ShownList { list, visible: Arc::default() })
     }
 
     /// A list that has the mailbox of this name and those around it, if it may be listed.
@@ -152,11 +152,11 @@ impl<'s> Asker<'s> {
     }
 
     /// One's own mailboxes and those of others that may be listed.
-    pub(crate) async fn list_all(self) -> Result<Listed, Failure> {
+    pub(crate) async fn list_all(self) -> Result<ShownList, Failure> {
         let list = self.service.store.list(self.login.id).await?;
         let visible = self.service.shared.visible_to(self.login).await?;
         if visible.is_empty() {
-            return Ok(Listed { list, visible });
+            return Ok(ShownList { list, visible });
         }
         let mut all = MailboxList::clone(&list);
         let (mut room, mut pace) = (LISTED_MAX, Pace::default());
@@ -185,12 +185,12 @@ impl<'s> Asker<'s> {
         // The lists of accounts are sorted: few comparisons are left.
         pace.worked((all.entries.len() as u64 * ENTRY_STEPS).min(SLICE_STEPS)).await;
         all.entries.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Listed { list: Arc::new(all), visible })
+        Ok(ShownList { list: Arc::new(all), visible })
     }
 }
 
 /// Mailboxes with the names by which the asker knows them.
-pub(crate) struct Listed {
+pub(crate) struct ShownList {
     pub(crate) list: Arc<MailboxList>,
     pub(crate) visible: Arc<Visible>,
 }

@@ -315,7 +315,7 @@ async fn report_changed(
             let first = seq.value() + (part * ROWS_PER_RELIEF) as u32;
             for (row, seq) in rows.iter().zip(first..) {
                 let what = context.what(row);
-                if what != What::Nothing
+                if what != RowItems::Nothing
                     && let Some(seq) = SeqNum::new(seq)
                 {
                     let recent = !context.enabled.rev2 && selected.is_recent(row.uid());
@@ -333,7 +333,7 @@ async fn report_changed(
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum RowItems {
     Nothing,
     ModSeq,
     Flags,
@@ -341,7 +341,7 @@ enum What {
 
 impl ReportContext<'_> {
     /// The items to report for a changed row.
-    fn what(&self, row: &Row) -> What {
+    fn what(&self, row: &Row) -> RowItems {
         // Only the client's own change needs a comparison with the old row.
         let expected = self.own.is_some_and(|(own, flags)| {
             own.uids.contains(row.uid().value())
@@ -350,9 +350,9 @@ impl ReportContext<'_> {
                 })
         });
         match (expected, self.with_modseq) {
-            (true, true) => What::ModSeq,
-            (true, false) => What::Nothing,
-            (false, _) => What::Flags,
+            (true, true) => RowItems::ModSeq,
+            (true, false) => RowItems::Nothing,
+            (false, _) => RowItems::Flags,
         }
     }
 }
@@ -362,7 +362,7 @@ struct Reported<'r> {
     seq: SeqNum,
     row: &'r Row,
     recent: bool,
-    what: What,
+    what: RowItems,
 }
 
 /// `* 3 FETCH (UID 7 FLAGS (\Seen) MODSEQ (12))`
@@ -372,12 +372,12 @@ fn print_row(out: &mut Vec<u8>, names: &mut FlagNames<'_>, enabled: Enabled, rep
     let mut items: [&[u8]; 2] = [b" FLAGS ", b" MODSEQ ("];
     if enabled.uid_only {
         // Nothing stands before the first item.
-        items = [b"FLAGS ", if what == What::Flags { b" MODSEQ (" } else { b"MODSEQ (" }];
+        items = [b"FLAGS ", if what == RowItems::Flags { b" MODSEQ (" } else { b"MODSEQ (" }];
     } else {
         out.extend_from_slice(b"UID ");
         print::number(out, u64::from(row.uid().value()));
     }
-    if what == What::Flags {
+    if what == RowItems::Flags {
         out.extend_from_slice(items[0]);
         out.extend_from_slice(names.list(row.flags(), recent));
     }

@@ -20,7 +20,7 @@ use posthaste_net::{AccountLimit, AccountShare, Certificates, Connection, LoginE
 /// A call under way. A read may be dropped while it waits, without loss.
 pub(crate) type Io<'t, T> = Pin<Box<dyn Future<Output = Result<T, NetError>> + Send + 't>>;
 
-/// What a read waits for.
+/// The event that a read waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
     /// At most this many bytes, for at most this time.
@@ -34,7 +34,7 @@ pub(crate) enum Wait {
     CommandAllowed,
 }
 
-/// What follows a write.
+/// The action after a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Then {
     /// More of the same answer. It is not sent if the login has ended.
@@ -85,7 +85,7 @@ pub(crate) trait Transport: Send + Sync {
         false
     }
 
-    /// What SASL needs to know of the connection. A transport may be in the clear.
+    /// The properties of the connection for SASL. By default it is in the clear.
     fn channel(&self, client: Client) -> Channel {
         let (plaintext, scram) = (Plaintext::Refused, Plaintext::Refused);
         Channel { client, tls: None, certificate: None, plaintext, scram }

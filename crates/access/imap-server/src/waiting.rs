@@ -20,7 +20,7 @@ use crate::table::Numbers;
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// The event that ended a wait.
-enum Event {
+enum WaitEvent {
     /// There may be something to report.
     News,
     Input(Result<usize, NetError>),
@@ -75,12 +75,12 @@ pub(crate) async fn for_command(
             false => next_event(session, (watch.as_mut(), shared.as_mut()), room, left).await,
         };
         let why = match event {
-            Event::News => continue,
-            Event::Input(Ok(_)) => return Ok(Next::Command),
-            Event::Input(Err(NetError::TimedOut(_))) => "Idle for too long",
-            Event::Input(Err(error)) => return Err(error),
-            Event::Shutdown => "The server is shutting down",
-            Event::Revoked => REVOKED,
+            WaitEvent::News => continue,
+            WaitEvent::Input(Ok(_)) => return Ok(Next::Command),
+            WaitEvent::Input(Err(NetError::TimedOut(_))) => "Idle for too long",
+            WaitEvent::Input(Err(error)) => return Err(error),
+            WaitEvent::Shutdown => "The server is shutting down",
+            WaitEvent::Revoked => REVOKED,
         };
         session.wire.say_bye(why);
         return Ok(Next::Close);
@@ -134,11 +134,11 @@ pub(crate) async fn besides(
     }
 }
 
-/// What could not be read is still news: without a pause the next look would come at once.
-async fn next_event_after_failure(session: &mut Session, room: usize, within: Duration) -> Event {
+/// Changes that could not be read are still due. Without a pause the next try would come at once.
+async fn next_event_after_failure(session: &mut Session, room: usize, within: Duration) -> WaitEvent {
     let clock = session.wire.clock().clone();
     tokio::select! {
-        () = clock.sleep(AGAIN_AFTER) => Event::News,
+        () = clock.sleep(AGAIN_AFTER) => WaitEvent::News,
         event = next_event(session, (None, None), room, within) => event,
     }
 }
@@ -148,7 +148,7 @@ async fn next_event(
     (watch, shared): (Option<&mut Watch>, Option<&mut watch::Receiver<()>>),
     room: usize,
     within: Duration,
-) -> Event {
+) -> WaitEvent {
     let Session { wire, shutdown, selected, lease, annotations, notify, .. } = session;
     let changed = async {
         match (watch, selected) {
@@ -162,10 +162,10 @@ async fn next_event(
     let besides = besides(known, notify.as_deref_mut(), shared);
     tokio::select! {
         biased;
-        () = shutdown.requested() => Event::Shutdown,
-        () = revoked(lease) => Event::Revoked,
-        input = wire.fill(room, within) => Event::Input(input),
-        () = changed => Event::News,
-        _ = besides => Event::News,
+        () = shutdown.requested() => WaitEvent::Shutdown,
+        () = revoked(lease) => WaitEvent::Revoked,
+        input = wire.fill(room, within) => WaitEvent::Input(input),
+        () = changed => WaitEvent::News,
+        _ = besides => WaitEvent::News,
     }
 }

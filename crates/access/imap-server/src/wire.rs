@@ -7,7 +7,7 @@
 //!
 //! Responses are printed straight into [`Wire::out`]. A caller that prints many responses calls
 //! [`Wire::relieve`] now and then. It sends a full buffer and waits until the peer has taken it.
-//! What always holds: the buffer never grows with the folder, and a waiting session owns no buffer.
+//! Invariants: the buffer never grows with the folder, and a waiting session owns no buffer.
 
 use std::time::{Duration, Instant};
 
@@ -120,7 +120,7 @@ impl Wire {
         !self.input.is_empty()
     }
 
-    /// What SASL needs to know of the connection; see [`Transport::channel`].
+    /// The properties of the connection for SASL; see [`Transport::channel`].
     pub(crate) fn channel(&self, client: Client) -> Channel {
         self.transport.channel(client)
     }

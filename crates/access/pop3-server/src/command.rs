@@ -23,7 +23,7 @@ pub enum Command {
     },
     /// Is not offered.
     Apop,
-    /// What is offered?
+    /// A query for the capabilities.
     Capa,
     /// TLS from here on.
     Stls,

@@ -112,7 +112,7 @@ pub fn session(data: &[u8]) {
     }
 }
 
-/// What DELE and RSET do, in the simplest form.
+/// A simple model of DELE and RSET.
 fn follow(line: &[u8], is_logged_in: bool, marked: &mut BTreeSet<u32>, session: &Session) {
     match Command::parse(line) {
         Ok(Command::Dele(n)) if is_logged_in && (1..=MESSAGES).contains(&n) => {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `command`, `dots`, `maildrop` and [`Session`] know neither sockets nor clocks.
-//! The maildrop of an account is its INBOX. What always holds:
+//! The maildrop of an account is its INBOX. Invariants:
 //! * A session sees the INBOX as it was at its login: one shared view ([`posthaste_store::View`]).
 //!   It takes no lock, so IMAP and other POP3 sessions can work.
 //! * DELE only marks a message in the session. QUIT removes all marked messages in one commit,

@@ -300,7 +300,7 @@ impl Session {
         out.extend_from_slice(b"LOGIN-DELAY ");
         number(out, self.options.login_delay.as_secs());
         out.extend_from_slice(b"\r\n");
-        // What is of no use after the login stays out of the list then.
+        // Capabilities that are useless after the login are not listed then.
         if !self.is_logged_in() {
             if self.link.stls && !self.link.encrypted {
                 out.extend_from_slice(b"STLS\r\n");

@@ -259,7 +259,7 @@ impl Client {
         Sent { outcomes: outcomes.into_iter().map(|one| one.map(|()| success)).collect(), usable }
     }
 
-    /// Which recipients that wait, by place, get the message in one transaction each.
+    /// The waiting recipients, by place, of each transaction.
     pub fn transactions(&self, item: &Item) -> Vec<Vec<usize>> {
         let max = self.extensions.recipients_max.unwrap_or(RECIPIENTS_LEAST);
         let is_silent = |at: &usize| item.recipients.get(*at).is_some_and(|to| self.needs_silence(to));
@@ -322,7 +322,8 @@ impl Client {
             recipients.iter().map(|r| if r.is_positive() { Ok(()) } else { Err(r.failure()) }).collect();
         outcomes.resize(to.len(), Err(self.no_answer()));
         if let Some(failure) = lost {
-            // Those who were refused before are refused: the host would do the same each time.
+            // Recipients that were refused before are refused: the host would do the same each
+            // time.
             for outcome in outcomes.iter_mut().filter(|outcome| outcome.is_ok()) {
                 *outcome = Err(failure.clone());
             }

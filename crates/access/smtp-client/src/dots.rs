@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(dotted(&message), [vec![b'x'; 3 * BLOCK], b"\r\n..y\r\n.\r\n".to_vec()].concat());
     }
 
-    /// What a server makes of it (RFC 5321 §4.5.2).
+    /// The message as a server reads it (RFC 5321 §4.5.2).
     fn undotted(sent: &[u8]) -> Vec<u8> {
         let body = sent.strip_suffix(b".\r\n").unwrap();
         let mut message = Vec::new();

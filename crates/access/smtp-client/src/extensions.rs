@@ -1,4 +1,4 @@
-//! What a host offers beyond plain SMTP, by its answer to EHLO (RFC 5321 §4.1.1.1).
+//! The extensions of a host, by its answer to EHLO (RFC 5321 §4.1.1.1).
 
 use crate::reply::Reply;
 

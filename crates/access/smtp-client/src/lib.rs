@@ -6,7 +6,7 @@
 //!        ── send(item, message) ───────────────────────────> Client: MAIL, RCPT, DATA
 //! ```
 //!
-//! What always holds:
+//! Invariants:
 //! * a message counts as sent when the other host has answered 250 to its end, never before;
 //! * every line that is sent ends in CR LF and nothing else, so that no host sees two messages
 //!   where there is one;

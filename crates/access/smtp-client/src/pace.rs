@@ -7,8 +7,8 @@ use tokio::time::Instant;
 /// For each block of a message: RFC 5321 §4.5.3.2.5.
 pub(crate) const BLOCK_WITHIN: Duration = Duration::from_secs(180);
 
-/// Until when a host must have taken a message. A host that takes a little at a time, each in its
-/// time, would hold the message's memory for days.
+/// The time by which a host must have taken a message. A host that takes a little at a time, each
+/// in its time, would hold the message's memory for days.
 #[derive(Debug)]
 pub(crate) struct Pace(Instant);
 

@@ -135,8 +135,9 @@ fn query(name: &str, kind: RecordType) -> Result<Message, String> {
     let mut name = Name::from_ascii(name).map_err(|error| error.to_string())?;
     name.set_fqdn(true);
     let mut query = Message::query();
-    query.metadata.id =
-        u16::try_from(getrandom::u32().map_err(|e| e.to_string())? & 0xffff).unwrap_or_default();
+    let mut id = [0; 2];
+    getrandom::fill(&mut id).map_err(|error| error.to_string())?;
+    query.metadata.id = u16::from_ne_bytes(id);
     query.metadata.recursion_desired = true;
     // RFC 6840 §5.7: the bit says that we understand AD in the answer.
     query.metadata.authentic_data = true;
@@ -158,7 +159,7 @@ async fn over_udp(server: SocketAddr, bytes: &[u8], query: &Message) -> std::io:
     let mut buffer = vec![0; usize::from(u16::MAX)];
     loop {
         let len = socket.recv(&mut buffer).await?;
-        match Message::from_vec(buffer.get(..len).unwrap_or_default()) {
+        match Message::from_vec(&buffer[..len]) {
             Ok(reply) if is_answer(&reply, query) => return Ok(reply),
             _ => {}
         }

@@ -1,9 +1,9 @@
-//! What an administrator may change, and the limits, each with its reason.
+//! The options of an administrator, and the limits, each with its reason.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Whom we speak with.
+/// The kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The mail transfer agent next door, trusted to have checked everything (RFC 2033): no AUTH, a

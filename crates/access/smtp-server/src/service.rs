@@ -40,7 +40,7 @@ impl SmtpService {
         directory: Arc<Directory>,
         sink: Arc<dyn MailSink>,
     ) -> Self {
-        // What we announce must fit the sink with our own headers on top.
+        // A message of the announced size must fit the sink together with our own headers.
         let room = sink.message_len_max().saturating_sub(TRACE_LEN_MAX);
         options.message_size_max = options.message_size_max.min(usize::try_from(room).unwrap_or(usize::MAX));
         options.relays = sink.relays();

@@ -33,7 +33,7 @@ impl From<QueueError> for RelayRefusal {
     }
 }
 
-/// Who sends a message to other domains.
+/// The origin of a message to other domains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RelayOrigin {
     /// A user who logged in.

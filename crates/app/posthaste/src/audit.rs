@@ -41,7 +41,7 @@ impl Act {
         what(command).map(|what| Self { dir: config.data.clone(), what, account: None })
     }
 
-    /// What the server does at its first start.
+    /// An act of the server at its first start.
     pub fn of_server(what: String, config: &Config) -> Self {
         Self { dir: config.data.clone(), what, account: None }
     }
@@ -86,8 +86,8 @@ pub fn of_clients(config: &Config) -> RecordOfActs {
     })
 }
 
-/// Opens the file to append; makes it if it is missing. `owner`: to whom a new file is given, and
-/// whose an old one must be.
+/// Opens the file to append; makes it if it is missing. `owner` gets a new file, and must be the
+/// owner of an old one.
 ///
 /// Neither follows a link. Root would otherwise hand over the file that the directory's owner has
 /// made the link to.

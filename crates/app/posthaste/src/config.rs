@@ -55,7 +55,7 @@ pub use tls::{ClientCertificates, Tls};
 /// The documented default, as `posthaste config --default` prints it.
 pub const DEFAULT: &str = include_str!("default.toml");
 
-/// Everything a file can set. What each means is written in `default.toml`.
+/// Everything a file can set. `default.toml` explains each of them.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Config {
     pub data: PathBuf,
@@ -304,8 +304,8 @@ impl Config {
         Ok(config)
     }
 
-    /// What may be shown: the address of a cluster without its password. All other secrets are in
-    /// files of their own.
+    /// The settings without secrets: the address of a cluster has no password. All other secrets
+    /// are in files of their own.
     pub fn without_secrets(mut self) -> Self {
         if let Some((user, password)) = login(&self.engine).and_then(|login| login.split_once(':')) {
             self.engine = self.engine.replacen(&format!("{user}:{password}@"), &format!("{user}:…@"), 1);

@@ -134,7 +134,7 @@ fn tighten_tree(path: &Path, meta: &Metadata, owner: u32) -> Result<()> {
     if meta.is_dir() {
         belongs(path, meta, owner)?;
         for entry in read(path)? {
-            // What a link leads to is not the store's.
+            // The target of a link does not belong to the store.
             if let Some(meta) = present(fs::symlink_metadata(&entry), &entry)?
                 && !is_link(&entry, &meta, owner)?
             {

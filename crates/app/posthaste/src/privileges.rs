@@ -4,7 +4,7 @@
 //! bound first, then the process becomes `user` permanently. Only then does it open the store and
 //! read input of clients. Until then, connections wait in the backlog and nothing reads from them.
 //!
-//! What always holds: the change is made for all threads, or the start fails. No program that the
+//! Invariants: the change is made for all threads, or the start fails. No program that the
 //! process runs later can regain privileges (`no_new_privs`).
 
 use std::ffi::CString;
@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::private;
 
-/// Who the server becomes.
+/// The user that the server becomes.
 #[derive(Debug)]
 pub struct Identity {
     user: String,
@@ -39,8 +39,8 @@ pub fn refuse_new_ones() -> Result<()> {
     if set == 0 { Ok(()) } else { Err(Failure::Terminal(io::Error::last_os_error())) }
 }
 
-/// Who may connect to the Unix socket of LMTP. A server that becomes another user gives the file to
-/// him, so that he can remove it at the end.
+/// The access to the Unix socket of LMTP. A server that becomes another user gives the file to
+/// that user, who must remove it at the end.
 ///
 /// Called before there are threads.
 pub fn socket_access(config: &Config, identity: Option<&Identity>) -> Result<SocketAccess> {

@@ -352,8 +352,8 @@ fn quit_removes_all_or_nothing_when_the_server_is_killed() {
         let server = start();
         let after = ids(&server);
         let rest: Vec<&String> = (0..MESSAGES).filter(|n| !named.contains(n)).map(|n| &before[n]).collect();
-        let all_gone = after.iter().collect::<Vec<_>>() == rest;
-        assert!(all_gone || (answer.is_none() && after == before), "round {round}: {answer:?}, {after:?}");
+        let all_removed = after.iter().collect::<Vec<_>>() == rest;
+        assert!(all_removed || (answer.is_none() && after == before), "round {round}: {answer:?}, {after:?}");
         let check = server.command(&["check"], "");
         assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
         server.kill();

@@ -26,7 +26,7 @@ use crate::{MailboxArg, NameEncoding};
 pub enum AclCommand {
     /// §3.1.
     Set {
-        /// Whose list.
+        /// The mailbox of the list.
         mailbox: MailboxArg,
         /// The identifier that gets the rights; `-` in front makes them negative rights.
         identifier: String,
@@ -37,18 +37,18 @@ pub enum AclCommand {
     },
     /// §3.2.
     Delete {
-        /// Whose list.
+        /// The mailbox of the list.
         mailbox: MailboxArg,
-        /// For whom.
+        /// The identifier of the rights.
         identifier: String,
     },
     /// §3.3.
     Get(MailboxArg),
     /// §3.4.
     ListRights {
-        /// Whose list.
+        /// The mailbox of the list.
         mailbox: MailboxArg,
-        /// For whom.
+        /// The identifier of the rights.
         identifier: String,
     },
     /// §3.5.
@@ -82,16 +82,16 @@ impl RightsChange {
 pub enum AclData {
     /// §3.6.
     Acl {
-        /// Whose list.
+        /// The mailbox of the list.
         mailbox: MailboxArg,
         /// Identifiers with their rights.
         entries: Vec<(String, Rights)>,
     },
     /// §3.7.
     ListRights {
-        /// Whose list.
+        /// The mailbox of the list.
         mailbox: MailboxArg,
-        /// For whom.
+        /// The identifier of the rights.
         identifier: String,
         /// The rights that they have in any case.
         required: Rights,
@@ -100,7 +100,7 @@ pub enum AclData {
     },
     /// §3.8.
     MyRights {
-        /// For which mailbox.
+        /// The mailbox.
         mailbox: MailboxArg,
         /// The rights of the user that is logged in.
         rights: Rights,

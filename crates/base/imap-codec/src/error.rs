@@ -9,7 +9,7 @@ use crate::Tag;
 pub struct ParseError {
     /// The tag, if one could be read: a server answers `tag BAD`, without one `* BAD`.
     pub tag: Option<Tag>,
-    /// Whose fault and of which sort.
+    /// The kind of fault, and the side that made it.
     pub kind: ParseErrorKind,
     /// Byte of the input at which the rule was broken.
     pub offset: usize,

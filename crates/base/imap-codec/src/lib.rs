@@ -5,7 +5,7 @@
 //! * [`parse_command`] and [`parse_response`] turn those bytes into [`Command`] and [`Response`];
 //! * [`mod@print`] turns them back. Delivery uses its pieces to print some responses once.
 //!
-//! Nothing here knows a socket, a clock, a task or a store. What always holds: no input makes a
+//! Nothing here knows a socket, a clock, a task or a store. Invariants: no input makes a
 //! parser panic or recurse deeper than [`limits`] says. None makes it hold more than a constant
 //! factor of the input's own size. Every value that the types can hold and the grammar can express
 //! is printed so that it parses back.

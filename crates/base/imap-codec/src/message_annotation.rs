@@ -84,11 +84,11 @@ pub struct AnnotationKey {
     pub entries: EntryPattern,
     /// Whose; `None` is both.
     pub scope: Option<ValueScope>,
-    /// What the value contains: text, or any octets of a literal8.
+    /// The text that the value must contain, or any octets of a literal8.
     pub text: Bytes,
 }
 
-/// What a FETCH response says of an entry.
+/// An entry in a FETCH response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AnnotationData {
     /// Which entry.
@@ -300,7 +300,7 @@ pub(crate) fn value_changes(c: &mut Cursor<'_>) -> Parsed<Vec<ValueChange>> {
     if changes.is_empty() { at.fail("at least one annotation") } else { Ok(changes) }
 }
 
-/// What FETCH returns, as a client reads it.
+/// The result of FETCH, as a client reads it.
 pub(crate) fn annotation_data(c: &mut Cursor<'_>) -> Parsed<Vec<AnnotationData>> {
     c.expect(b'(', "annotations in parentheses")?;
     let mut all = Vec::new();

@@ -38,7 +38,7 @@ pub struct ImapUrl {
     pub section: Option<Section>,
     /// Which bytes of that.
     pub partial: Option<UrlPartial>,
-    /// Who may use the URL, and the proof of it.
+    /// The users that may use the URL, and the proof of it.
     pub auth: Option<UrlAuth>,
 }
 
@@ -78,13 +78,13 @@ pub struct UrlPartial {
 pub struct UrlAuth {
     /// `;EXPIRE=`: from then on the URL is void, seconds since 1970.
     pub expires: Option<i64>,
-    /// Who may use it.
+    /// The users that may use it.
     pub access: UrlAccess,
     /// The proof; `None` in a URL that has none yet.
     pub proof: Option<UrlProof>,
 }
 
-/// Who may use a URL: RFC 4467 §3.
+/// The users that may use a URL: RFC 4467 §3.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum UrlAccess {
     /// `submit+user`: submission on behalf of this user.
@@ -478,7 +478,7 @@ fn section_text(section: &Section) -> String {
         text.push(b')');
     }
     // The head begins with a bracket.
-    String::from_utf8_lossy(text.get(1..).unwrap_or_default()).into_owned()
+    String::from_utf8_lossy(&text[1..]).into_owned()
 }
 
 impl fmt::Display for ImapUrl {

@@ -1,6 +1,6 @@
 //! Mailbox names as the store keeps them: UTF-8, levels parted by `/`, INBOX in capitals.
 //!
-//! What a client may send on the wire (modified UTF-7 in RFC 3501 §5.1.3, UTF-8 in RFC 9051 §5.1)
+//! The forms of a name on the wire (modified UTF-7 in RFC 3501 §5.1.3, UTF-8 in RFC 9051 §5.1)
 //! is defined by the codec. This file decides which names are valid.
 
 use std::borrow::Cow;

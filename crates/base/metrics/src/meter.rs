@@ -262,7 +262,7 @@ impl<F: Future> Future for Metered<F> {
     }
 }
 
-/// Who wants to know of long polls.
+/// The receiver of reports of long polls.
 struct Watch {
     limit: Duration,
     report: LongPoll,

@@ -167,9 +167,11 @@ fn table_entry(code: u32) -> [u8; SHORT_LEN_MAX + 1] {
     let mut entry = [0; SHORT_LEN_MAX + 1];
     let Some(c) = char::from_u32(code) else { return entry };
     let folded: String = fold_chars(std::iter::once(c)).collect();
-    let starts_anew = folded.chars().next().is_some_and(|first| canonical_combining_class(first) == 0);
+    let begins_with_starter =
+        folded.chars().next().is_some_and(|first| canonical_combining_class(first) == 0);
     let has_space = folded.contains(' ') && folded != " ";
-    if canonical_combining_class(c) == 0 && starts_anew && !has_space && folded.len() <= SHORT_LEN_MAX {
+    if canonical_combining_class(c) == 0 && begins_with_starter && !has_space && folded.len() <= SHORT_LEN_MAX
+    {
         if let Some(place) = entry.get_mut(1..=folded.len()) {
             place.copy_from_slice(folded.as_bytes());
         }

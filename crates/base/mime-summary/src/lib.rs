@@ -10,7 +10,7 @@
 //!    the range of a part is a slice, never a parse. [`TransferDecoder`] and [`SearchKey`] serve
 //!    BINARY and SEARCH where a body has to be read after all.
 //!
-//! What always holds: no input panics. Work and memory are linear in the message, and a summary is
+//! Invariants: no input panics. Work and memory are linear in the message, and a summary is
 //! never longer than [`summary_len_max`]. Every range of a part lies inside its parent's. Every
 //! byte of a message belongs to a line, and lines end at LF (with or without CR before it). This
 //! crate is no composer and no validator, and does not know IMAP's syntax.

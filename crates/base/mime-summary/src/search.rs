@@ -149,7 +149,7 @@ pub struct TextSearch {
     at: At,
 }
 
-/// Whose header a part's is.
+/// The owner of a part's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Root {
     /// The message's own.
@@ -333,7 +333,7 @@ impl TextSearch {
         if row.text.is_none() && !media.top.eq_ignore_ascii_case(b"message") {
             return;
         }
-        // What cannot be decoded is not text.
+        // Bytes that cannot be decoded are not text.
         let Ok(transfer) = TransferDecoder::new(row.encoding) else { return };
         let charset = media.charset().to_vec();
         let bytes = Vec::with_capacity(PIECE_LEN.min(row.body.len() as usize));

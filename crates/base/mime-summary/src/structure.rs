@@ -215,7 +215,7 @@ struct PartContext {
     may_nest: bool,
 }
 
-/// Whose header is read.
+/// The owner of the header that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HeaderOf {
     /// The message's own: its fields are listed.

@@ -31,7 +31,7 @@ fn shape(message: &[u8]) -> String {
     made
 }
 
-/// What always holds.
+/// Invariants.
 pub(super) fn check(message: &[u8], structure: &Structure) {
     let root = structure.root();
     assert_eq!((root.header.start, root.body.end as usize), (0, message.len()));

@@ -167,7 +167,7 @@ fn list_bytes(list: &[u16]) -> u64 {
 
 /// Marks messages as opaque until the segment is small enough.
 fn leave_out_noise(lexicons: &[Lexicon; 2], lists: &[Lists; 2], texts: &[u64], opaque: &mut [bool]) {
-    // What leaves the segment with each message: words that no other has.
+    // The words that only one message has leave the segment with it.
     let mut charges = vec![0_u64; texts.len()];
     let mut total = 0;
     let map_len = texts.len().div_ceil(8) as u64;

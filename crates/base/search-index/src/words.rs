@@ -5,7 +5,7 @@
 //! characters. A word over 47 bytes becomes chunks of 47 bytes. Each chunk repeats the last 15
 //! bytes of the one before. So a piece of 16 bytes or fewer is whole in one of them.
 //!
-//! What always holds: where a piece of a text begins or ends does not change its words.
+//! Invariants: where a piece of a text begins or ends does not change its words.
 
 /// Bytes of a word at most.
 pub(crate) const WORD_MAX: usize = 47;

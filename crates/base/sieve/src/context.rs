@@ -1,4 +1,4 @@
-//! What a run needs from the world: the trait that the caller implements.
+//! The context of a run: the trait that the caller implements.
 
 use std::borrow::Cow;
 use std::sync::Arc;

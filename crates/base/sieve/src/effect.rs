@@ -1,5 +1,7 @@
 //! The effects that a run wants on a message. Nothing has happened yet: the caller does it.
 
+use posthaste_mime_summary::InBounds;
+
 use crate::error::RunError;
 use crate::notify::Mailto;
 
@@ -148,7 +150,7 @@ impl Outcome {
 
     /// The whole message with the header of a version; none for the one that it came with.
     pub fn edited(&self, version: Version, message: &[u8]) -> Option<Vec<u8>> {
-        let body = message.get(self.body_start..).unwrap_or_default();
+        let body = message.in_bounds(self.body_start..);
         Some([self.header(version)?, body].concat())
     }
 }

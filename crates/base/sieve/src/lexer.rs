@@ -3,6 +3,8 @@
 //! A script is UTF-8. Lines end at CRLF or LF: files on disk have the latter. In strings, a line
 //! end stays as it is written, but is always CRLF in the value (RFC 5228 §2.1).
 
+use posthaste_mime_summary::InBounds;
+
 use crate::error::{CompileError, Position};
 
 /// One token.
@@ -134,7 +136,7 @@ impl<'s> Lexer<'s> {
     fn number(&mut self) -> Result<Token, CompileError> {
         let place = self.place;
         let len = self.rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.rest.len());
-        let digits = self.rest.get(..len).unwrap_or_default();
+        let digits = self.rest.in_bounds(..len);
         let too_large = || CompileError::new(place, "the number is too large: at most 64 bits are counted");
         let value: u64 = digits.parse().map_err(|_| too_large())?;
         self.advance(len);
@@ -183,7 +185,7 @@ impl<'s> Lexer<'s> {
     fn multi_line(&mut self, place: Position) -> Result<String, CompileError> {
         self.advance(1);
         let first = self.rest.find('\n').map_or(self.rest.len(), |at| at + 1);
-        let head = self.rest.get(..first).unwrap_or_default().trim_matches([' ', '\t', '\r', '\n']);
+        let head = self.rest.in_bounds(..first).trim_matches([' ', '\t', '\r', '\n']);
         if !head.is_empty() && !head.starts_with('#') {
             return Err(CompileError::new(
                 self.place,
@@ -194,7 +196,7 @@ impl<'s> Lexer<'s> {
         let mut value = String::new();
         while let Some(rest) = self.rest.get(len..).filter(|rest| !rest.is_empty()) {
             let line_len = rest.find('\n').map_or(rest.len(), |at| at + 1);
-            let line = rest.get(..line_len).unwrap_or_default();
+            let line = rest.in_bounds(..line_len);
             len += line_len;
             let bare = line.strip_suffix('\n').unwrap_or(line);
             let bare = bare.strip_suffix('\r').unwrap_or(bare);
@@ -206,7 +208,7 @@ impl<'s> Lexer<'s> {
                 };
             }
             // Dot-stuffing as in SMTP; one dot without another is let through.
-            value.push_str(if bare.starts_with("..") { line.get(1..).unwrap_or_default() } else { line });
+            value.push_str(if bare.starts_with("..") { line.in_bounds(1..) } else { line });
         }
         Err(CompileError::new(place, "the text never ends: close it with a line that has only a dot"))
     }

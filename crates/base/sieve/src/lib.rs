@@ -10,7 +10,7 @@
 //!                                          Context: envelope, clock, mailboxes, what was seen
 //! ```
 //!
-//! What always holds: nothing here does I/O, and nothing reads a clock. A run ends after a bounded
+//! Invariants: nothing here does I/O, and nothing reads a clock. A run ends after a bounded
 //! number of steps. A run that fails keeps the message (RFC 5228 §2.10.6). This crate is no store
 //! of scripts, no queue, and no composer of replies.
 

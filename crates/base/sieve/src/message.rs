@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-use posthaste_mime_summary::{HEADER_FIELDS_MAX, HeaderFields, PartIndex, Span, Structure, decode_words};
+use posthaste_mime_summary::{
+    HEADER_FIELDS_MAX, HeaderFields, InBounds, PartIndex, Span, Structure, decode_words,
+};
 
 /// field-name = 1*ftext. RFC 5322 §2.2.
 pub(crate) fn is_field_name(name: &str) -> bool {
@@ -51,7 +53,7 @@ impl Field<'_> {
 
     /// The value as it stands, folded.
     pub(crate) fn raw_value(&self) -> &[u8] {
-        self.whole.get(self.value_start..).unwrap_or_default()
+        self.whole.in_bounds(self.value_start..)
     }
 
     /// The value as text.
@@ -65,12 +67,12 @@ impl Field<'_> {
 pub(crate) fn header_of(bytes: &[u8]) -> &[u8] {
     let span = Span::new(0, u32::try_from(bytes.len()).unwrap_or(u32::MAX));
     let end = HeaderFields::new(bytes, span).last().map_or(0, |field| field.end as usize);
-    bytes.get(..behind_blank(bytes, end)).unwrap_or_default()
+    bytes.in_bounds(..behind_blank(bytes, end))
 }
 
 /// Behind the blank line that may be there.
 fn behind_blank(bytes: &[u8], header_end: usize) -> usize {
-    let rest = bytes.get(header_end..).unwrap_or_default();
+    let rest = bytes.in_bounds(header_end..);
     let blank = if rest.starts_with(b"\r\n") { 2 } else { usize::from(rest.starts_with(b"\n")) };
     header_end + blank
 }
@@ -161,7 +163,7 @@ impl<'m> Message<'m> {
         if !made.is_empty() && !made.ends_with(b"\n") {
             made.extend_from_slice(b"\r\n");
         }
-        let blank = self.bytes.get(self.header_end..self.body_start()).unwrap_or_default();
+        let blank = self.bytes.in_bounds(self.header_end..self.body_start());
         made.extend_from_slice(if blank.is_empty() { b"\r\n" } else { blank });
         made
     }

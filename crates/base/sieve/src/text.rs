@@ -1,5 +1,7 @@
 //! Strings of a script: constant, or with variables in them. RFC 5228 §2.4.2.4, RFC 5229 §3.
 
+use posthaste_mime_summary::InBounds;
+
 use crate::error::{CompileError, Position};
 
 /// A string as a run reads it.
@@ -51,9 +53,9 @@ pub(crate) fn split<'s>(source: &'s str, mut piece: impl FnMut(Result<Reference<
     let mut at = 0;
     while let Some(found) = source.get(at..).and_then(|rest| rest.find("${")) {
         let start = at + found;
-        match reference(source.get(start + 2..).unwrap_or_default()) {
+        match reference(source.in_bounds(start + 2..)) {
             Some((reference, len)) => {
-                piece(Err(source.get(literal_start..start).unwrap_or_default()));
+                piece(Err(source.in_bounds(literal_start..start)));
                 piece(Ok(reference));
                 at = start + 2 + len;
                 literal_start = at;
@@ -61,7 +63,7 @@ pub(crate) fn split<'s>(source: &'s str, mut piece: impl FnMut(Result<Reference<
             None => at = start + 1,
         }
     }
-    piece(Err(source.get(literal_start..).unwrap_or_default()));
+    piece(Err(source.in_bounds(literal_start..)));
 }
 
 /// variable-ref = "${" [namespace] variable-name "}"; returns how long it is with its brace.
@@ -101,11 +103,11 @@ pub(crate) fn decode_characters(source: &str, place: Position) -> Result<String,
         match encoded(after, place)? {
             Some((decoded, len)) => {
                 bytes.extend_from_slice(&decoded);
-                rest = after.get(len..).unwrap_or_default();
+                rest = after.in_bounds(len..);
             }
             None => {
                 bytes.extend_from_slice(b"${");
-                rest = after.get(2..).unwrap_or_default();
+                rest = after.in_bounds(2..);
             }
         }
     }
@@ -122,7 +124,7 @@ pub(crate) fn decode_characters(source: &str, place: Position) -> Result<String,
 /// The bytes of one encoded sequence, and how long it is; none if it is literal.
 fn encoded(source: &str, place: Position) -> Result<Option<(Vec<u8>, usize)>, CompileError> {
     let Some(end) = source.find('}') else { return Ok(None) };
-    let inside = source.get(2..end).unwrap_or_default();
+    let inside = source.in_bounds(2..end);
     let Some((kind, digits)) = inside.split_once(':') else { return Ok(None) };
     let is_hex = kind.eq_ignore_ascii_case("hex");
     if !is_hex && !kind.eq_ignore_ascii_case("unicode") {

@@ -11,7 +11,7 @@
 //! | a MIME message to TNEF, and back byte for byte | [`enrich`], [`restore`] |
 //! | compressed RTF | [`rtf::decompress`], [`rtf::compress`] |
 //!
-//! What always holds: no input makes it panic. Memory is bounded by the input's length
+//! Invariants: no input makes it panic. Memory is bounded by the input's length
 //! ([`conversion_memory_max`]). `decode(encode(m))` is `m`, and the same model always gives the
 //! same bytes. Damaged input gives a [`Damage`], which says why.
 

@@ -2,8 +2,8 @@
 //!
 //! `clock_gettime` of the program adds these offsets ([`crate::syscalls`]). The seed moves them
 //! between steps. The monotonic clock only goes forward: an hour is enough that a checkpoint is
-//! due. The clock on the wall jumps forward and back, as it does where somebody sets it, and once
-//! in a while to the year 1970, as on a machine without a battery.
+//! due. The wall clock jumps forward and back, as if it were set. Sometimes it jumps to the year
+//! 1970, as on a machine without a battery.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

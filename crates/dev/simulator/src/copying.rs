@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use posthaste_mail_model::{AccountId, Id, MailboxId};
-use posthaste_store::{Compare, Engine, MailboxList, Places, Result, Transfer};
+use posthaste_store::{Compare, Engine, MailboxList, Result, TargetIds, Transfer};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 
 use crate::driver::{accounts_of, check};
@@ -50,7 +50,7 @@ fn accounts() -> impl Iterator<Item = AccountId> {
 }
 
 /// Other ids for an account of the copy, the same each time.
-async fn places(copy: &dyn Engine, account: AccountId) -> Result<Places> {
+async fn places(copy: &dyn Engine, account: AccountId) -> Result<TargetIds> {
     let list = copy.load_list(account).await?;
     let other = |id: Id| {
         let mut bytes = id.to_bytes();
@@ -61,7 +61,7 @@ async fn places(copy: &dyn Engine, account: AccountId) -> Result<Places> {
         Id::from_bytes(bytes)
     };
     let mailboxes = list.entries.iter().map(|entry| (entry.id, MailboxId(other(entry.id.0)))).collect();
-    Ok(Places::with_ids(AccountId(other(account.0)), mailboxes))
+    Ok(TargetIds::with_ids(AccountId(other(account.0)), mailboxes))
 }
 
 /// Both stores.

@@ -1,6 +1,6 @@
 //! How this process has its memory.
 
-/// From which size on a piece of memory is a mapping of its own: less than what LMDB wants at each
+/// The least size of a piece of memory with its own mapping: less than what LMDB wants at each
 /// opening.
 const MAPPED_FROM: libc::c_int = 1 << 20;
 /// Free memory that stays with the process: a seed's images and files.

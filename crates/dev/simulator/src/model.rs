@@ -300,8 +300,8 @@ mod tests {
         Arc::new(ModelMailbox { head, ..ModelMailbox::default() })
     }
 
-    /// Of a mailbox to which several processes write, the newest state that anybody saw counts, and
-    /// what cannot happen any more is no excuse for its loss.
+    /// Several processes write to a mailbox. The newest state that any of them saw counts. A commit
+    /// that can no longer happen does not excuse its loss.
     #[test]
     fn what_anybody_saw_counts() {
         let id = MailboxId(Id::new(1, 2));

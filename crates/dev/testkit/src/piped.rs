@@ -81,6 +81,30 @@ impl Piped {
         String::from_utf8(said).expect("an answer in UTF-8")
     }
 
+    /// Sends a command 52 times before a login. The session must answer 50 at once, and each later
+    /// one after another 50 ms. `answers` counts the answers in what it says.
+    pub async fn first_commands_do_not_wait(&mut self, command: &str, answers: impl Fn(&str) -> usize) {
+        self.send(command.repeat(52).as_bytes()).await;
+        assert_eq!(answers(&self.said().await), 50);
+        for _ in 0..2 {
+            self.advance(Duration::from_millis(49)).await;
+            assert_eq!(self.said().await, "");
+            self.advance(Duration::from_millis(1)).await;
+            assert_eq!(answers(&self.said().await), 1);
+        }
+    }
+
+    /// Sends commands whose answers do not fit the pipe, and reads none. The session must end after
+    /// this time.
+    pub async fn unread_session_ends(mut self, command: &str, within: Duration) {
+        self.send(command.repeat(10).as_bytes()).await;
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        self.advance(within).await;
+        self.ends_unheard().await;
+    }
+
     /// Advances the clock of the session.
     pub async fn advance(&mut self, by: Duration) {
         self.hand.advance(by).await;

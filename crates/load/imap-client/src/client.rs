@@ -1,6 +1,6 @@
 //! One IMAP connection.
 //!
-//! What always holds: answers come in the order of the tags sent. A connection that gave an
+//! Invariants: answers come in the order of the tags sent. A connection that gave an
 //! [`Error`] is not used again. Between commands an idle client keeps no more than
 //! [`READ_BYTES_IDLE`] of buffer.
 

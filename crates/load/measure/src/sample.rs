@@ -34,7 +34,7 @@ pub enum WatchTarget {
 /// Totals at one moment; two of them make a cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Where from.
+    /// The source of these figures.
     pub source: String,
     /// CPU time, user mode.
     pub cpu_user_s: f64,

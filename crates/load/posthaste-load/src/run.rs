@@ -368,7 +368,7 @@ fn arrivals(args: &RunArgs, clients: u32) -> Result<Option<Arrivals>, Trouble> {
     Ok(arrivals)
 }
 
-/// Whom mail is sent to; an error where it cannot be sent there.
+/// The recipients of mail; an error where it cannot be sent to them.
 fn pools(args: &RunArgs, accounts: u32, send: Option<&SendBy>) -> Result<Pools, Trouble> {
     if let Some(n) = args.receiving.filter(|n| *n == 0 || *n > accounts) {
         return Err(Trouble::usage(format!("--receiving {n}: --users names {accounts} accounts")));

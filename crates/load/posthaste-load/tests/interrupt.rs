@@ -82,7 +82,7 @@ fn populate(at: Addresses, out: &Path) {
 }
 
 /// Whether a line of progress reports transactions done in the last second.
-fn tells_a_rate(line: &str) -> bool {
+fn shows_a_rate(line: &str) -> bool {
     line.split_ascii_whitespace()
         .any(|w| w.strip_suffix("/s").is_some_and(|n| n.parse::<u64>().is_ok_and(|n| n > 0)))
 }
@@ -109,7 +109,7 @@ fn once_ends_measuring_and_writes_the_report() {
         "result",
     ];
     let mut program = Program::start(&[&words[..], &more[..]].concat(), folder.path());
-    program.until(tells_a_rate);
+    program.until(shows_a_rate);
     program.press_ctrl_c();
     assert_eq!(program.ends().code(), Some(0), "an interrupted run without errors is a good one");
     let result = std::fs::read_to_string(folder.path().join("result/results.json")).unwrap();

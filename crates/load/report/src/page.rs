@@ -121,7 +121,7 @@ fn subtitle(runs: &[&RunResult], studies: &[&StudyResult]) -> String {
     parts.join(" · ")
 }
 
-/// Every caveat and whom it is about.
+/// Every caveat, with the runs or servers that it is about.
 fn said(runs: &[(String, &RunResult)], studies: &[&StudyResult]) -> Vec<(String, String)> {
     let mut said = Vec::new();
     for (name, run) in runs {

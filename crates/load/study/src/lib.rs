@@ -13,6 +13,7 @@ mod file;
 mod plan;
 mod pools;
 mod server;
+mod settings;
 
 pub use analysis::{Judgement, judge};
 pub use columns::expand;

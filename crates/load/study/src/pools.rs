@@ -10,9 +10,9 @@ use toml::Spanned;
 pub struct Users {
     /// With an account, and with mail in it.
     pub registered: u32,
-    /// Who get mail.
+    /// Users that get mail.
     pub receiving: u32,
-    /// Who are at work.
+    /// Users at work.
     pub active: u32,
 }
 

@@ -56,7 +56,7 @@ pub enum Step {
     Idle(f64),
     /// A new message by SMTP, LMTP or submission.
     Send {
-        /// To whom.
+        /// The recipient.
         to: Recipient,
     },
     /// Wait until the message last sent by this user is in its own INBOX, seconds at most.
@@ -122,7 +122,7 @@ pub enum Criterion {
     Raw(String),
 }
 
-/// Whom mail is sent to.
+/// The recipient of mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipient {
     /// A random account of the run.

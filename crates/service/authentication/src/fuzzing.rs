@@ -1,5 +1,5 @@
-//! Any bytes as a verified message, as a message that gets our results, as DNS records of its
-//! sender, and as the sender of a forward. For fuzz targets, and for the tests below.
+//! Takes any bytes as a verified message, as a message that gets our results, as DNS records of its
+//! sender, or as the sender of a forward. For fuzz targets, and for the tests below.
 
 use std::net::IpAddr;
 use std::sync::OnceLock;
@@ -64,8 +64,8 @@ pub fn verified(data: &[u8]) {
     assert!(!field.replace("\r\n", "").contains(['\r', '\n']), "{field:?}");
 }
 
-/// What a stranger's name server says of a domain: a policy of SPF, a key of DKIM, a policy of
-/// DMARC. The crate that reads them is not ours; what is read decides about mail here.
+/// The answers of a stranger's name server about a domain: a policy of SPF, a key of DKIM, a policy
+/// of DMARC. The crate that reads them is not ours; what is read decides about mail here.
 pub fn records(data: &[u8]) {
     let Some((&first, record)) = data.split_first() else { return };
     match first % 3 {

@@ -44,7 +44,7 @@ pub enum KeyError {
     /// The library refuses to make a key or a signature.
     #[error("a key of {domain} cannot be used: {what}")]
     Crypto {
-        /// Whose key.
+        /// The domain of the key.
         domain: String,
         /// The failed step.
         what: &'static str,
@@ -96,7 +96,7 @@ pub struct DomainKey {
     pub algorithm: Algorithm,
     /// Its state.
     pub state: KeyState,
-    /// Since when it is in that state, unix seconds.
+    /// The beginning of that state, unix seconds.
     pub since: i64,
     /// As in the tag `p=`, before base 64.
     pub public: Vec<u8>,
@@ -189,7 +189,7 @@ pub struct DomainKeys {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Record {
+struct StoredKeys {
     v: u32,
     keys: Vec<KeyRecord>,
 }
@@ -302,7 +302,7 @@ impl DomainKeys {
         let unreadable = |why: String| KeyError::Record { record: entry.name.clone(), why };
         // serde's own message may quote the record, which holds secrets.
         let damaged = |what: &str| unreadable(format!("{what} is not as expected: restore it from a backup"));
-        let record: Record = serde_json::from_slice(&entry.value).map_err(|error| {
+        let record: StoredKeys = serde_json::from_slice(&entry.value).map_err(|error| {
             match serde_json::from_slice::<AnyVersion>(&entry.value) {
                 Ok(AnyVersion { v }) if v != VERSION => unreadable(format!(
                     "it has version {v}, and this program supports version {VERSION}: use the program that wrote it"
@@ -338,7 +338,7 @@ impl DomainKeys {
             public: STANDARD.encode(&key.public),
             private: key.private.as_ref().map(|private| STANDARD.encode(private.expose())),
         };
-        let record = Record { v: VERSION, keys: self.keys.iter().map(key).collect() };
+        let record = StoredKeys { v: VERSION, keys: self.keys.iter().map(key).collect() };
         let text = serde_json::to_vec(&record);
         text.map(Bytes::from)
             .map_err(|error| KeyError::Record { record: name_of(&self.domain), why: error.to_string() })

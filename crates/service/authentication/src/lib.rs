@@ -11,7 +11,7 @@
 //! | [`Verifier`] | verifies one message: DNS look-ups, signatures, the policy of its author's domain |
 //! | [`results`] | removes fields with our name that others wrote, and puts ours in front |
 //!
-//! What always holds:
+//! Invariants:
 //! * A failed look-up refuses no mail. Only a policy that was read and says `reject` does.
 //! * All look-ups of a message together have a deadline. There are bounds for its header, its
 //!   signatures, and the text written about them.

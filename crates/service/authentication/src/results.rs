@@ -231,7 +231,7 @@ mod tests {
             let said = results(&text);
             let ours = "Authentication-Results: mx.test; spf=pass\r\n";
             let rest = said.strip_prefix(ours).unwrap();
-            // What is left is the text without some of its bytes, in order.
+            // The result is the text without some of its bytes, in order.
             let mut all = text.bytes();
             prop_assert!(rest.bytes().all(|byte| all.any(|other| other == byte)));
             prop_assert!(forged(rest.as_bytes(), "mx.test").is_empty());

@@ -25,7 +25,7 @@ const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Record {
+struct StoredSecret {
     v: u32,
     secret: String,
 }
@@ -60,8 +60,12 @@ impl Senders {
         Ok(self.find().await?.and_then(|srs| srs.rewrite(from, ours, now)))
     }
 
+<<<<<<< HEAD
     /// Whose a sender was that this store made. None if it did not, or too long ago.
     #[boxed]
+=======
+    /// The original sender of a rewritten one. None if this store did not make it, or too long ago.
+>>>>>>> w-c11
     pub async fn original(&self, address: &str, now: u64) -> Result<Option<String>, KeyError> {
         if !is_rewritten(address) {
             return Ok(None);
@@ -82,7 +86,7 @@ impl Senders {
     async fn make(&self) -> Result<(), KeyError> {
         let mut secret = [0; SECRET_LEN];
         rand::fill(&mut secret).map_err(|_| damaged("no random octets for a new secret"))?;
-        let record = Record { v: VERSION, secret: STANDARD.encode(secret) };
+        let record = StoredSecret { v: VERSION, secret: STANDARD.encode(secret) };
         let value = serde_json::to_vec(&record).map_err(|_| damaged("it cannot be written"))?;
         let change = DirectoryChange { name: NAME.into(), expected: 0, value: Some(Bytes::from(value)) };
         match self.engine.directory_commit(change).await? {
@@ -93,7 +97,7 @@ impl Senders {
 
 /// The error does not quote the record, which holds the secret.
 fn read(value: &[u8]) -> Result<Vec<u8>, KeyError> {
-    let record: Record = serde_json::from_slice(value)
+    let record: StoredSecret = serde_json::from_slice(value)
         .map_err(|_| damaged("it is not as expected: restore it from a backup"))?;
     let secret = STANDARD.decode(record.secret).ok().filter(|secret| secret.len() == SECRET_LEN);
     match secret {

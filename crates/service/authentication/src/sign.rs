@@ -1,6 +1,6 @@
 //! Signs outgoing mail of our own domains (DKIM: RFC 6376, RFC 8463).
 //!
-//! What always holds:
+//! Invariants:
 //! * A message is signed for the domain of its author (`From`), as DMARC compares it, or not at
 //!   all. Each key that signs makes one signature.
 //! * A user gets a signature only for the domain of an address that was verified to be the user's
@@ -44,7 +44,7 @@ const SIGNED: [&str; 8] = [
     "List-Unsubscribe-Post",
 ];
 
-/// Who wrote a message that leaves.
+/// The author of a message that leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin<'a> {
     /// A user who logged in, or a user's script.

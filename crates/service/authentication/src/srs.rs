@@ -102,7 +102,7 @@ impl Srs {
         (rewritten.len() <= LOCAL_MAX).then(|| format!("{rewritten}@{ours}"))
     }
 
-    /// Whose a sender was that we made. None if we did not make it, or too long ago.
+    /// The original sender of a rewritten one. None if we did not make it, or too long ago.
     pub fn original(&self, address: &str, now: u64) -> Option<String> {
         let (local, ours) = address.rsplit_once('@')?;
         let (tag, rest) = match rest_of(local, "SRS0") {

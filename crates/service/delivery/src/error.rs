@@ -26,7 +26,7 @@ pub enum DeliveryError {
     /// There is no memory to process it at the moment.
     #[error("too many large messages are arriving; try again later")]
     Busy,
-    /// What the server notes of the messages of one command takes more memory than one command may.
+    /// The summaries of the messages of one command take more memory than one command may.
     #[error(
         "the messages have too many parts and addresses to be appended at once (over {limit} octets); append fewer at a time"
     )]

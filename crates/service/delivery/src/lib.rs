@@ -17,7 +17,7 @@
 //! | [`import`] | mbox, Maildir, `.eml` and folders of them, read into mailboxes |
 //! | [`export`] | mailboxes written as mbox or Maildir |
 //!
-//! What always holds: clients see a message byte for byte as it came, except rich mail, which they
+//! Invariants: clients see a message byte for byte as it came, except rich mail, which they
 //! see as MIME. When `deliver` succeeds, the message is on disk. No message, however broken, is
 //! refused for its content.
 

@@ -135,8 +135,8 @@ impl Delivery {
         self.forms_of(bytes, rich, recipients, memory).await
     }
 
-    /// The same for recipients none of whom wants to see the message now. A rich one that they
-    /// store as sent may be converted later.
+    /// The same for a message that no recipient reads now. If they store a rich message as sent, it
+    /// is converted later.
     pub(crate) async fn forms_to_file(
         &self,
         bytes: Bytes,

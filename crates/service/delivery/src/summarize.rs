@@ -1,7 +1,7 @@
 //! A message becomes its summary: the one place where MIME and IMAP's grammar meet.
 //!
 //! ENVELOPE, BODY and BODYSTRUCTURE are printed here, once, in the very bytes that FETCH sends. The
-//! store keeps them as opaque bytes, and no listing ever parses mail. What always holds: any bytes
+//! store keeps them as opaque bytes, and no listing ever parses mail. Invariants: any bytes
 //! have a summary. Printing goes no deeper than [`posthaste_mime_summary::MAX_DEPTH`]. A summary is
 //! no longer than [`posthaste_mime_summary::summary_len_max`], because all printing takes its bytes
 //! from one [`Room`].

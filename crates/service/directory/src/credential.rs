@@ -11,7 +11,7 @@ pub struct AppPassword {
     pub id: AppPasswordId,
     /// Its purpose, in the owner's words; no other one of the account has the same.
     pub label: String,
-    /// For which protocols it is valid; empty for all.
+    /// The protocols for which it is valid; empty for all.
     pub services: Vec<Service>,
     /// When it was made, unix seconds.
     pub created: u64,

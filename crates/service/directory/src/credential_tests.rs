@@ -456,7 +456,7 @@ async fn tokens_are_offered_where_they_are_checked_and_protected() {
 }
 
 #[tokio::test]
-async fn tokens_let_in_whom_they_name_and_programs_are_told_why_not() {
+async fn tokens_admit_their_accounts_and_programs_get_the_reason_of_a_refusal() {
     let directory = with_tokens();
     add(&directory, ANA, "pencil").await;
     add(&directory, "ben@example.org", "pencil").await;

@@ -48,7 +48,7 @@ pub struct Alias {
     pub account: String,
 }
 
-/// Who may log in, and where mail goes. One per process, shared by all sessions.
+/// Decides who may log in, and where mail goes. One per process, shared by all sessions.
 pub struct Directory {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) policy: Policy,

@@ -31,7 +31,7 @@ pub enum DirectoryError {
     AliasExists {
         /// The address.
         alias: String,
-        /// Whose it is.
+        /// The account that has it.
         account: String,
     },
     /// No such alias.

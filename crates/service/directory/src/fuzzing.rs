@@ -17,7 +17,7 @@ use crate::{
     TokenCheck, TokenError,
 };
 
-/// Who has an account, and with which password.
+/// The account of the tests, and its password.
 const NAME: &str = "ana@example.org";
 const PASSWORD: &str = "correct horse";
 
@@ -71,7 +71,7 @@ pub fn sasl(data: &[u8]) {
     }
 }
 
-/// What is taken for an address is the same when it is parsed again.
+/// A parsed address is the same when it is printed and parsed again.
 pub fn address(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(address) = Address::parse(text) {

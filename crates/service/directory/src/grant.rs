@@ -36,12 +36,12 @@ impl Service {
     }
 }
 
-/// Who wants to log in.
+/// The client of a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Client {
     /// The address at the other end.
     pub address: IpAddr,
-    /// By which protocol.
+    /// The protocol.
     pub service: Service,
 }
 

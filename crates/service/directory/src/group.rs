@@ -23,7 +23,7 @@ const PREFIX: &str = "group/";
 /// Members that are looked up before others get a turn: some microseconds each.
 const MEMBERS_PER_TURN: usize = 256;
 
-/// What an address is: an account's, or a group's.
+/// The target of an address: an account, or a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
@@ -354,7 +354,7 @@ mod tests {
             (&one.members[..], &changed.members[..]),
             (&["ana@example.org".to_owned()][..], &["bo@example.org".to_owned()][..])
         );
-        // What nobody has is forgotten.
+        // Groups that no session uses are dropped.
         for n in 0..1000 {
             let address = format!("g{n}@example.org");
             directory.groups.share(Group { address, members: Vec::new(), owner: None });

@@ -12,8 +12,8 @@ use crate::error::{DirectoryError, Result};
 /// Most hashes at a time: 8 × 19 MiB is 152 MiB. More cores than that have other work to do.
 const RUNNING_MAX: usize = 8;
 /// Most that wait for their turn, for each that runs: at 20 ms each the last one waits 24 s, which
-/// mail programs bear. After a restart all users come at once and no password is remembered; one
-/// who comes later is refused until there is room.
+/// mail programs bear. After a restart all users come at once and no password is remembered. Later
+/// logins are refused until there is room.
 const WAITING_MAX_EACH: usize = 1200;
 
 pub(crate) struct Hashing {

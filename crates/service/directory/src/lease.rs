@@ -9,7 +9,7 @@
 //! stays the same nothing can have changed, and a round costs one read of a number. On a cluster,
 //! which has no epoch, a round reads each account that has sessions, one after the other.
 //!
-//! What always holds: a lease is compared at least once after it was given. Its record may have
+//! Invariants: a lease is compared at least once after it was given. Its record may have
 //! changed between the login's read and the lease. No lock is held over a read.
 
 use std::collections::HashMap;
@@ -197,7 +197,7 @@ impl Leases {
             };
             match self.compare(which).await {
                 Ok(()) => seen = epoch,
-                // What could not be read now is compared in the next round.
+                // A record that cannot be read now is compared in the next round.
                 Err(error) => {
                     tracing::warn!(%error, "cannot check whether accounts of sessions have changed")
                 }

@@ -26,7 +26,7 @@
 //! | `seen/<owner's id>/<mailbox id>/<reader's id>/<block>` | what a user has seen in a mailbox of another one |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
-//! What always holds: a password is never kept, nor logged. Neither an answer nor its time shows
+//! Invariants: a password is never kept, nor logged. Neither an answer nor its time shows
 //! whether a user exists. Nothing in here sleeps: a [`LoginError`] carries the delay that its
 //! caller must wait.
 //!

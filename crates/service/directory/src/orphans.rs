@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 
 use posthaste_mail_model::{AccountId, MailboxId, NumSet};
 
+/// A mailbox, with its owner.
+pub(crate) type OwnedMailbox = (AccountId, MailboxId);
+
 /// Whose records, in which mailbox: keeper, owner, mailbox.
-pub(crate) type Keeping = (AccountId, AccountId, MailboxId);
+pub(crate) type KeepingKey = (AccountId, AccountId, MailboxId);
 
 /// How long a message is missing before a record of it is removed: longer than any command takes.
 const AFTER: Duration = Duration::from_secs(600);
@@ -21,12 +24,12 @@ const MESSAGES_MAX: u64 = 1000;
 /// Mailboxes that one change looks up: whether they still exist.
 const MAILBOXES_AT_ONCE: usize = 4;
 
-/// What was seen, and when.
+/// The missing messages that were seen, and the time.
 pub(crate) struct Orphans {
-    seen: HashMap<Keeping, MissingSince>,
+    seen: HashMap<KeepingKey, MissingSince>,
     after: Duration,
     /// The mailbox that was looked at last.
-    looked_at: Option<(AccountId, MailboxId)>,
+    looked_at: Option<OwnedMailbox>,
 }
 
 struct MissingSince {
@@ -48,7 +51,7 @@ impl Orphans {
     }
 
     /// Which of these missing messages have been missing for long.
-    pub fn due(&mut self, keeping: Keeping, missing: &NumSet, now: Instant) -> NumSet {
+    pub fn due(&mut self, keeping: KeepingKey, missing: &NumSet, now: Instant) -> NumSet {
         let mut due = NumSet::new();
         if let Some(seen) = self.seen.get(&keeping) {
             if now.saturating_duration_since(seen.since) < self.after {
@@ -73,8 +76,8 @@ impl Orphans {
     }
 
     /// Some of these mailboxes, and others the next time.
-    pub fn some_of(&mut self, places: &BTreeSet<(AccountId, MailboxId)>) -> Vec<(AccountId, MailboxId)> {
-        let is_next = |place: &&(AccountId, MailboxId)| self.looked_at.is_none_or(|last| **place > last);
+    pub fn some_of(&mut self, places: &BTreeSet<OwnedMailbox>) -> Vec<OwnedMailbox> {
+        let is_next = |place: &&OwnedMailbox| self.looked_at.is_none_or(|last| **place > last);
         let mut some: Vec<_> = places.iter().filter(is_next).take(MAILBOXES_AT_ONCE).copied().collect();
         let more = MAILBOXES_AT_ONCE.saturating_sub(some.len());
         some.extend(places.iter().filter(|place| !is_next(place)).take(more));
@@ -89,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    const fn keeping(n: u128) -> Keeping {
+    const fn keeping(n: u128) -> KeepingKey {
         let account = AccountId(Id::new(1, 1));
         (account, account, MailboxId(Id::new(1, n)))
     }

@@ -12,7 +12,7 @@ use crate::record;
 /// Where mail for an address goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipient {
-    /// Whose it is.
+    /// The account of the address.
     pub account: Account,
     /// The address as it was given, in normal form.
     pub address: Address,
@@ -39,7 +39,7 @@ pub enum ResolveError {
     /// Ours, but nobody has it: 550 5.1.1.
     #[error("no such user here")]
     NoSuchUser,
-    /// Somebody has it who takes no mail: 550 5.2.1.
+    /// Its account takes no mail: 550 5.2.1.
     #[error("that mailbox is disabled")]
     Disabled,
     /// It cannot be resolved just now: 451 4.3.0.

@@ -4,7 +4,7 @@
 //! changes ([`crate::ScriptState`]). Delivery reads that record anyway, so it notices a change that
 //! another process made, and reads scripts only after a change.
 //!
-//! What always holds: the script's record is written before the count, so a reader that sees the
+//! Invariants: the script's record is written before the count, so a reader that sees the
 //! count sees the script. The active script cannot be removed, also while another session activates
 //! it: each side writes its record first, and then looks at the other's. Not in here: what a script
 //! means.
@@ -385,7 +385,8 @@ impl Directory {
         self.write_script(&key(account, name), script).await.map_err(|error| plain(account, error))
     }
 
-    /// Removes every record about an account's filtering: scripts, and whom it answered.
+    /// Removes every record about an account's filtering: scripts, and the senders that it
+    /// answered.
     pub(crate) async fn remove_scripts(&self, account: AccountId) -> Result<(), DirectoryError> {
         let mut pages = self.records(records_of(account));
         while let Some(page) = pages.next().await? {

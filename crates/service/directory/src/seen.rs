@@ -14,7 +14,7 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
 use posthaste_store::{
-    CommitOutcome, DirectoryChange, DirectoryEntry, DirectoryPages, Engine, Places, set_directory_entry,
+    CommitOutcome, DirectoryChange, DirectoryEntry, DirectoryPages, Engine, TargetIds, set_directory_entry,
 };
 
 use crate::directory::{Directory, TRIES};
@@ -28,12 +28,12 @@ const BLOCK: u32 = 4096;
 /// Records per engine call: 64 KiB.
 const PAGE: usize = 128;
 
-/// A mailbox, and who reads it.
+/// A mailbox, and the account that reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// Whose mailbox it is.
+    /// The owner of the mailbox.
     pub owner: AccountId,
-    /// Which one.
+    /// The mailbox.
     pub mailbox: MailboxId,
     /// The account that reads it.
     pub reader: AccountId,
@@ -190,8 +190,17 @@ impl Directory {
 
 /// Makes what readers have seen in an account's mailboxes the same in another store, where these
 /// are at these places. Readers have the same ids there.
+<<<<<<< HEAD
 #[boxed]
 pub async fn copy_seen(from: &dyn Engine, owner: AccountId, to: &dyn Engine, places: &Places) -> Result<()> {
+=======
+pub async fn copy_seen(
+    from: &dyn Engine,
+    owner: AccountId,
+    to: &dyn Engine,
+    places: &TargetIds,
+) -> Result<()> {
+>>>>>>> w-c11
     let mut pages = DirectoryPages::new(from, of_owner(owner), PAGE);
     while let Some(page) = pages.next().await? {
         for entry in &page {
@@ -261,7 +270,7 @@ mod tests {
         let (_, other) = crate::testing::directory();
         let there = Reading { owner: AccountId(Id::new(7, 7)), mailbox: MailboxId(Id::new(8, 8)), ..ana };
         let mailboxes = BTreeMap::from([(ana.mailbox, there.mailbox)]);
-        let places = Places::with_ids(there.owner, mailboxes);
+        let places = TargetIds::with_ids(there.owner, mailboxes);
         for _ in 0..2 {
             copy_seen(&*directory.engine, ana.owner, &*other.engine, &places).await.unwrap();
             assert_eq!(other.all_seen(there).await.unwrap(), uids);

@@ -12,7 +12,8 @@ pub struct Group {
     pub address: String,
     /// Its members: accounts, aliases and groups here, and addresses elsewhere.
     pub members: Vec<String>,
-    /// Who gets reports about mail that a member does not get. Without one its sender does.
+    /// The address for reports about mail that a member does not get. Without one its sender gets
+    /// them.
     pub owner: Option<String>,
 }
 

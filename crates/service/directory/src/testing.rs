@@ -25,7 +25,7 @@ pub(crate) struct Records {
     conflicts: Mutex<usize>,
     /// The beginning of the records that cannot be written.
     broken: Mutex<String>,
-    /// What happens before the next change of a record that begins so.
+    /// An action before the next change of a record whose name begins so.
     meanwhile: Mutex<Option<(String, BoxFuture)>>,
     /// Pages that were read.
     scans: Mutex<usize>,

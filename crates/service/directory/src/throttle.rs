@@ -28,14 +28,14 @@ use std::time::{Duration, Instant};
 use crate::network::Network;
 use crate::recent::Recent;
 
-/// In which a score halves.
+/// The time in which a score halves.
 const HALF_LIFE: Duration = Duration::from_secs(300);
 /// Held back after the first failure; doubles with each further one.
 const DELAY_FIRST: Duration = Duration::from_millis(250);
-/// At most held back for an address: below the 30 s after which clients give up waiting.
+/// The longest delay for an address: below the 30 s after which clients give up waiting.
 const ADDRESS_DELAY_MAX: Duration = Duration::from_secs(10);
-/// At most held back for an account: a stranger must not be able to annoy its owner much, who also
-/// mistypes.
+/// The longest delay for an account. A stranger must not annoy its owner much, and owners mistype,
+/// too.
 const ACCOUNT_DELAY_MAX: Duration = Duration::from_secs(1);
 /// A network over this score is refused unlooked-at. 64 wrong passwords within minutes is no
 /// person; an office behind one address with a few wrongly set up clients stays below.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use posthaste_delivery::SummaryMemory;
+use posthaste_delivery::{DeliveryError, SummaryMemory};
 use posthaste_directory::Account;
 use posthaste_queue::{LeaseEnd, TlsWish};
 
@@ -32,7 +32,7 @@ pub(crate) const SENDS_MAX: usize = 100;
 pub(crate) struct Chain<'c> {
     /// How many scripts and groups have sent it on within this server.
     depth: usize,
-    /// Whether who sends it on holds the summary of another message.
+    /// Whether its summary is made beside that of the message because of which it is sent.
     beside_others: bool,
     /// The count of messages sent so far, once a script has sent one.
     sends: Option<&'c AtomicUsize>,
@@ -47,7 +47,7 @@ pub(crate) struct Chain<'c> {
     pub(crate) home: Home,
     /// The form of the message.
     pub(crate) form: Form,
-    /// What its sender wants to be reported.
+    /// The reports that its sender requests.
     pub(crate) asked: DsnRequest<'c>,
     /// The account that had logged in and brought it, by its name. The copies that groups make
     /// count for it, whatever the message goes through.
@@ -77,9 +77,13 @@ impl<'c> Chain<'c> {
         Self { submitter: account, ..self }
     }
 
-    /// Whether another server may have taken the message over: this one delivers no more of it.
-    pub(crate) fn is_over(self) -> bool {
-        self.lease_end.is_some_and(LeaseEnd::is_over)
+    /// An error once another server may have taken the message over: this one delivers no more of
+    /// it.
+    pub(crate) fn check_lease(self) -> Result<(), DeliveryError> {
+        match self.lease_end.is_some_and(LeaseEnd::is_over) {
+            true => Err(DeliveryError::Interrupted("another server may have taken the message over".into())),
+            false => Ok(()),
+        }
     }
 
     /// Whether its summary is counted: a script that sends it on holds one that is.
@@ -92,7 +96,7 @@ impl<'c> Chain<'c> {
         Self { home, ..self }
     }
 
-    /// With what its sender wants to be reported.
+    /// With the reports that its sender requests.
     pub(crate) fn asked(self, asked: DsnRequest<'c>) -> Self {
         Self { asked, ..self }
     }

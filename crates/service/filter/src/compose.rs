@@ -95,7 +95,7 @@ fn is_ours(name: &str) -> bool {
     ours.iter().any(|one| name.eq_ignore_ascii_case(one)) || name.to_ascii_lowercase().starts_with("content-")
 }
 
-/// Somebody who does not get a message, and why.
+/// A recipient that does not get a message, and the reason.
 pub(crate) struct Refused<'r> {
     pub(crate) recipient: &'r str,
     pub(crate) reason: &'r str,
@@ -116,8 +116,8 @@ pub(crate) fn refusal(
     // multipart is 8bit if a part is (RFC 2045 §6.4).
     let mut addresses =
         refused.iter().map(|one| one.recipient).chain(asked.orcpt.map(|orcpt| orcpt.as_str()));
-    // Only who sent SMTPUTF8 can take such a report because of the fields alone. Other octets in
-    // them have any charset or none.
+    // Fields beyond ASCII make such a report only if the message came with SMTPUTF8. Otherwise
+    // their octets have any charset or none.
     let is_header_utf8 = std::str::from_utf8(header).is_ok();
     let is_utf8 = form.smtputf8 && !header.is_ascii() && is_header_utf8 || !addresses.all(str::is_ascii);
     let encoding = if is_utf8 { "Content-Transfer-Encoding: 8bit\r\n" } else { "" };

@@ -1,9 +1,9 @@
-//! What the sender of a message wants to be reported (RFC 3461 §4), on its way through forwards,
+//! The reports that the sender of a message requests (RFC 3461 §4), on its way through forwards,
 //! groups and scripts.
 
 use posthaste_queue::{self as queue, EnvelopeId, Notify, OriginalRecipient, Return, To};
 
-/// What the sender wants to be reported about one recipient.
+/// The reports that the sender requests for one recipient.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DsnRequest<'e> {
     /// How much of the message a report about a failure returns.

@@ -34,9 +34,9 @@ const MESSAGES_MAX: usize = 1_000;
 /// An event, for all messages of one command.
 #[derive(Debug, Clone, Copy)]
 pub struct Event<'e> {
-    /// Whose mailbox it is.
+    /// The owner of the mailbox.
     pub owner: &'e Account,
-    /// Who sent the command.
+    /// The user that sent the command.
     pub user: &'e Account,
     /// The mailbox.
     pub mailbox: MailboxId,

@@ -47,13 +47,13 @@ pub enum Undelivered {
     Rejected(String),
 }
 
-/// What became of a message for one recipient. A success is what a sender who asked for it hears
+/// The outcome of a message for one recipient. A success is reported to a sender that requests it
 /// (RFC 3461 §5.2.7). It is none where a script refuses the message, and the sender has a report of
 /// that or wants none.
 pub type Delivered = Result<Option<Success>, Undelivered>;
 
-/// For which recipients the protocol can say that a script refuses the message. For the others the
-/// sender gets a report.
+/// The recipients for which the protocol can report that a script refuses the message. For the
+/// others the sender gets a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusals {
     /// For each by itself: LMTP.
@@ -69,18 +69,18 @@ pub enum Refusals {
 pub struct Envelope<'e> {
     /// The reverse path without angle brackets; empty for the null path.
     pub from: &'e str,
-    /// Who can be refused.
+    /// The recipients that can be refused.
     pub refusals: Refusals,
     /// Its author's domain wants it in the junk folder (RFC 7489 §6.3): where it would be kept in
     /// INBOX, it goes there. A script may file it elsewhere.
     pub is_quarantined: bool,
     /// The sender's wish about TLS where the message is sent on.
     pub tls: TlsWish,
-    /// Who brought the message.
+    /// The client that brought the message.
     pub client: RemoteClient<'e>,
-    /// What a host must understand where it is sent on.
+    /// The extensions that the next host must have, if the message is sent on.
     pub form: Form,
-    /// What is reported about each recipient, in their order; empty if nothing is asked for.
+    /// The requested reports for each recipient, in their order; empty if there are none.
     pub asked: &'e [DsnRequest<'e>],
     /// When another server may deliver the same message, if the queue brings it.
     pub lease_end: Option<&'e LeaseEnd>,
@@ -148,7 +148,7 @@ pub struct Filter {
     pub(crate) events: Arc<Cache>,
     site: Option<Arc<SiteScripts>>,
     pub(crate) runs: Runs,
-    /// What accounts may send on.
+    /// The mail that accounts may send on.
     pub(crate) accounts: Accounts,
 }
 
@@ -219,8 +219,12 @@ impl Filter {
         self.relay.as_ref()
     }
 
+<<<<<<< HEAD
     /// Whose an address is.
     #[boxed]
+=======
+    /// The recipient at an address.
+>>>>>>> w-c11
     pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
         match &self.relay {
             Some(relay) => relay.resolve(address).await,
@@ -250,8 +254,11 @@ impl Filter {
         envelope: Envelope<'_>,
         recipients: &[Recipient],
     ) -> Vec<Delivered> {
-        if envelope.lease_end.is_some_and(LeaseEnd::is_over) {
-            return recipients.iter().map(|_| Err(taken_by_others().into())).collect();
+        let chain = Chain::of(envelope.tls, envelope.form)
+            .submitted_by(envelope.client.account)
+            .until(envelope.lease_end);
+        if let Err(error) = chain.check_lease() {
+            return recipients.iter().map(|_| Err(error.clone().into())).collect();
         }
         let is_plain = |recipient: &Recipient| self.keeps_all(&recipient.account);
         if !envelope.is_quarantined && recipients.iter().all(is_plain) {
@@ -259,9 +266,6 @@ impl Filter {
             let kept = |one: Result<_, DeliveryError>| one.map(|_| Some(Success::Delivered));
             return outcomes.into_iter().map(|one| kept(one).map_err(Undelivered::from)).collect();
         }
-        let chain = Chain::of(envelope.tls, envelope.form)
-            .submitted_by(envelope.client.account)
-            .until(envelope.lease_end);
         self.deliver_filtered(message, envelope, recipients, chain).await
     }
 
@@ -359,8 +363,8 @@ impl Filter {
     }
 
     async fn serve_one(&self, filing: &mut Filing<'_>, recipient: &Recipient, mail: Mail<'_>) -> Done {
-        if mail.chain.is_over() {
-            return Done::Failed(taken_by_others());
+        if let Err(error) = mail.chain.check_lease() {
+            return Done::Failed(error);
         }
         let Some(forward) = &recipient.account.forward else {
             return self.serve_mailboxes(filing, recipient, mail).await;
@@ -409,7 +413,7 @@ impl Filter {
             tracing::warn!(account, script = active, %error, "a Sieve script failed: only the scripts of the administrator run");
             outcome = self.run(recipient, None, &filing.list, (mail, &room)).await;
         }
-        // What the script sends may meet the script of the same account.
+        // Mail that the script sends may run the script of the same account.
         drop(room);
         let outcome = match outcome {
             Ok(outcome) => outcome,
@@ -422,10 +426,11 @@ impl Filter {
             tracing::debug!(account, script = active, note, "a Sieve script skipped an action");
         }
         // The script may have waited for its turn.
-        if mail.chain.is_over() {
-            return Done::Failed(taken_by_others());
-        }
-        if let Err(error) = filing.file(&outcome).await {
+        let filed = match mail.chain.check_lease() {
+            Ok(()) => filing.file(&outcome).await,
+            lost => lost,
+        };
+        if let Err(error) = filed {
             return Done::Failed(error);
         }
         let sends = AtomicUsize::new(0);
@@ -480,7 +485,7 @@ impl Filter {
         outcome.map_err(NoOutcome::Broken)
     }
 
-    /// What a run for a recipient needs to know.
+    /// The context of a run for a recipient.
     pub(crate) fn world(
         &self,
         recipient: &Recipient,
@@ -551,9 +556,4 @@ fn in_order(count: usize, groups: &[Group<'_>], served: Vec<Vec<Done>>) -> Vec<D
         }
     }
     outcomes
-}
-
-/// What the queue hears of a recipient that it no longer may deliver to.
-fn taken_by_others() -> DeliveryError {
-    DeliveryError::Interrupted("another server may have taken the message over".into())
 }

@@ -1,6 +1,6 @@
-//! What a host must understand to take a message as it is.
+//! The extensions that a host must have to take a message as it is.
 
-/// What a host must understand to take a message as it is.
+/// The extensions that a host must have to take a message as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Form {
     /// Octets that are no lines (BINARYMIME, RFC 3030 §3).

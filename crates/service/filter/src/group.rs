@@ -24,7 +24,7 @@ struct GroupMail<'m> {
     group: &'m Group,
     /// With its trace fields, without Return-Path.
     text: Bytes,
-    /// Who gets reports: the group's owner, or the sender. Empty if nobody does.
+    /// The address for reports: the group's owner, or the sender. Empty if there are none.
     from: &'m str,
     smtputf8: bool,
     is_quarantined: bool,
@@ -32,8 +32,12 @@ struct GroupMail<'m> {
 }
 
 impl Filter {
+<<<<<<< HEAD
     /// Whom mail for an address is for.
     #[boxed]
+=======
+    /// The target of mail for an address.
+>>>>>>> w-c11
     pub async fn target(&self, address: &str) -> Result<Target, ResolveError> {
         match self.resolve(address).await {
             Ok(recipient) => Ok(Target::Account(recipient)),
@@ -43,9 +47,9 @@ impl Filter {
         }
     }
 
-    /// A bounce of a message that we sent on under a sender of ours goes to who sent it. Any other
-    /// address of that form is no recipient, even where a catch-all takes the rest. Otherwise a
-    /// forged address would look like a real one.
+    /// A bounce to a rewritten sender of ours goes to the original sender. Any other address of
+    /// that form is no recipient, even where a catch-all takes the rest. Otherwise a forged address
+    /// would look like a real one.
     async fn returned(&self, address: &str) -> Result<Target, ResolveError> {
         let Some(relay) = &self.relay else { return Err(ResolveError::NoSuchUser) };
         let original = relay.original_sender(address).await.map_err(|error| match error {
@@ -73,8 +77,8 @@ impl Filter {
         let mut chain = Chain::of(envelope.tls, envelope.form)
             .submitted_by(envelope.client.account)
             .until(envelope.lease_end);
-        // One reply is for all of them, and nobody takes over the others: who is over the limit is
-        // put off before anybody has the message.
+        // Without a queue, one reply is for all recipients. So a sender over the limit is deferred
+        // before any recipient has the message.
         if self.relay.is_none() && envelope.refusals != Refusals::Each {
             if let Err(error) = self.count_all(envelope.from, chain, targets).await {
                 return targets.iter().map(|_| Err(error.clone())).collect();
@@ -122,7 +126,7 @@ impl Filter {
     /// Delivers a message to all members of a group. A member that does not get it is reported
     /// to the group's owner, or to the sender. A member that cannot get it now gets it later, once
     /// others have it. Without a queue the sender tries again then: members that have the message
-    /// get it a second time, and nobody never.
+    /// get it a second time, and no member is left out.
     pub(crate) async fn deliver_group(
         &self,
         message: &Bytes,
@@ -203,8 +207,9 @@ impl Filter {
         Ok(())
     }
 
-    /// For whom copies count. Without a sender it is the group itself. Who has logged in is
-    /// somebody else than who only names the same sender: nobody can use up what a user may send.
+    /// The account, sender or group that copies count for. Without a sender it is the group itself.
+    /// An account that has logged in and a sender of the same name count separately. So a forger
+    /// cannot use up what a user may send.
     async fn copier(&self, from: &str, chain: Chain<'_>, group: &Group) -> Copier {
         if let Some(account) = chain.submitter {
             return Copier::Account(account.to_owned());

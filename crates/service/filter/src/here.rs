@@ -16,7 +16,7 @@ use crate::filter::{Envelope, Filter, Refusals, Undelivered};
 use crate::form::Form;
 use crate::mail::RemoteClient;
 
-/// What a sender hears who is put off because of the copies that groups make.
+/// The reply to a sender that is deferred because of the copies that groups make.
 pub const COPIES_LATER: &str = "Groups here have made many copies of your mail: try again later";
 
 /// The filter that mail is delivered by at present. Cheap to clone: all clones are one.

@@ -41,7 +41,7 @@ pub(crate) struct Mail<'m> {
     pub(crate) from: &'m str,
     pub(crate) came: Came,
     pub(crate) chain: Chain<'m>,
-    /// What is reported about each recipient; empty if the chain says it.
+    /// The requested reports for each recipient; empty if the chain has them.
     pub(crate) asked: &'m [DsnRequest<'m>],
     pub(crate) client: RemoteClient<'m>,
 }

@@ -1,4 +1,4 @@
-//! What scripts remember: senders that were answered, and ids of messages that were seen.
+//! The memory of scripts: senders that were answered, and ids of messages that were seen.
 //!
 //! Each is a record `sieve/<account id>/seen/<hash>` in the directory, so it outlives the server
 //! and all nodes share it. Each write also removes some that have expired. Records are

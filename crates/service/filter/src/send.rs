@@ -79,8 +79,8 @@ impl Filter {
                     };
                     failed = sent.err().or(failed);
                 }
-                // Who is named as the sender of junk is perhaps a victim: RFC 3834 §2 wants no
-                // response to what is likely forged.
+                // The sender of junk may be forged. RFC 3834 §2 wants no
+                // response then.
                 Effect::Vacation(_) if mail.chain.home == Home::Junk => {}
                 Effect::Vacation(reply) => {
                     let sent = self.answer(filing, recipient, reply, mail).await;
@@ -199,7 +199,7 @@ impl Filter {
         }
         let (text, results) = match mail.came {
             Came::Delivered => (text, results::own(mail.served, &self.host)),
-            // Nobody verified it, and the next account here must not take the field for ours.
+            // The field was not verified. The next account here must not take it for ours.
             Came::Stored => (results::without_own(&text, &self.host), None),
         };
         let trace = self.sent_on_by(name);
@@ -279,7 +279,7 @@ impl Filter {
         let mut text = compose::vacation(&self.frame(), own, reply);
         if !self.is_authored_by(recipient, &text).await {
             text = compose::vacation(&self.frame(), own, &VacationReply { from: None, ..reply.clone() });
-            // What `:mime` gives has fields of its own.
+            // A reply with `:mime` has its own fields.
             if reply.is_mime && !self.is_authored_by(recipient, &text).await {
                 return Err(NotSent::Author);
             }

@@ -81,7 +81,7 @@ impl SiteScripts {
         Ok(Self { with_own: main(OWN)?, alone: main("")?, runs, before, after, scripts })
     }
 
-    /// What runs for an account with a script, or without one.
+    /// The scripts that run for an account, with or without a script of its own.
     pub fn whole(&self, own: Option<&Arc<Script>>) -> Arc<Script> {
         Arc::clone(if own.is_some() { &self.with_own } else { &self.alone })
     }

@@ -1,4 +1,4 @@
-//! What a run needs: the envelope, the clock, the mailboxes, the remembered records.
+//! The context of a run: the envelope, the clock, the mailboxes, the remembered records.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

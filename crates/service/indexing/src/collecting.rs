@@ -1,4 +1,4 @@
-//! What one search collects of the messages that it reads anyway.
+//! The terms that one search collects of the messages that it reads anyway.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a delivery costs: segments and messages that are read for it, counted.
+//! The cost of a delivery: segments and messages that are read for it, counted.
 
 use posthaste_mail_model::{NumSet, Uid};
 use posthaste_net::{ByteBudget, Holder};
@@ -110,7 +110,7 @@ async fn new_mail_is_indexed_with_a_full_memory() {
     }
 }
 
-/// What came before a start is left to searches; the task reads it after the first one.
+/// Mail from before a start is left to searches; the task reads it after the first one.
 #[tokio::test]
 async fn after_a_start_a_search_makes_the_task_read_older_mail() {
     let mut world = World::new().await;

@@ -84,7 +84,7 @@ impl std::ops::AddAssign for Size {
     }
 }
 
-/// What an index has read from the store so far.
+/// Counts of the reads of an index from the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reads {
     /// Segments.
@@ -135,7 +135,7 @@ impl SearchIndex {
         self.shared.memory.lock().bytes()
     }
 
-    /// What it has read so far.
+    /// Its reads so far.
     pub fn reads(&self) -> Reads {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Reads { segments: count(&self.shared.segments_read), messages: count(&self.shared.messages_read) }
@@ -148,7 +148,7 @@ impl SearchIndex {
         if !self.shared.is_on || queries.is_empty() {
             return None;
         }
-        // What is not indexed yet will be, for the next search.
+        // Messages that are not indexed yet will be, for the next search.
         self.shared.store.changed().note(mailbox, Uid::MIN);
         match self.try_ask(mailbox, queries).await {
             Ok(answer) => Some(answer).filter(|answer| !answer.covered.is_empty()),
@@ -259,7 +259,7 @@ impl SearchIndex {
                 damaged = damaged.union(&NumSet::range(uid.value(), uid.value()));
                 continue;
             };
-            // What does not fit into memory is read again by each search.
+            // Segments that do not fit into memory are read again by each search.
             match usize::try_from(kept.meta.bytes).ok().and_then(|bytes| room.checked_sub(bytes)) {
                 Some(left) => room = left,
                 None => kept.segment = None,

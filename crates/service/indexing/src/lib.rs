@@ -8,7 +8,7 @@
 //! is stored beside them.
 //! [`SearchIndex::ask`] names the messages that may hold a word.
 //!
-//! What always holds: nothing depends on the index. A message that is in no segment is read by each
+//! Invariants: nothing depends on the index. A message that is in no segment is read by each
 //! search. A segment that is lost or damaged is removed and made again. A message's text never
 //! changes, so a segment is right for every view of its mailbox, on every node. UIDs of expunged
 //! messages are in no view, so proposals of them do no harm. docs/search.md has the form, the

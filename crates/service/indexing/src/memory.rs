@@ -109,7 +109,7 @@ pub(crate) fn doubled(all: &[StoredSegment]) -> Option<NumSet> {
     Some(doubled).filter(|doubled| !doubled.is_empty())
 }
 
-/// What is known of the newest messages of a mailbox: all that a delivery needs.
+/// The newest messages of a mailbox in memory: all that a delivery needs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Latest {
     pub(crate) outline: Option<Arc<Outline>>,

@@ -1,4 +1,4 @@
-//! What is known of a segment without its words.
+//! The description of a segment without its words.
 
 use posthaste_mail_model::{BodyId, NumSet, Uid};
 use posthaste_search_index::Segment;

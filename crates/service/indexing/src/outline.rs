@@ -1,5 +1,5 @@
-//! What a delivery needs to know of the segments of its mailbox. It is stored in the record that
-//! says that the mailbox has segments, so that no segment is read for a delivery.
+//! A short description of the segments of a mailbox, for deliveries. It is stored in the record
+//! that says that the mailbox has segments, so that no segment is read for a delivery.
 //!
 //! An outline is right as long as the mailbox of the segments has its mod-sequence. Any other is
 //! made again from the segments.

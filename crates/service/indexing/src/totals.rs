@@ -1,4 +1,4 @@
-//! What the index takes in all, for metrics: the heads of the mailboxes with segments say it, and
+//! The size of the index in all, for metrics: the heads of the mailboxes with segments say it, and
 //! no segment is read.
 
 use std::time::{Duration, Instant};

@@ -177,7 +177,7 @@ impl SearchIndex {
         let outline = self.save_unsaved(mailbox, outline).await?;
         let recent = self.recent(mailbox, &outline);
         let all = NumSet::range(1, head.uid_next.value() - 1);
-        // What is in no segment.
+        // Messages that are in no segment.
         let loose = all.difference(&outline.scanned);
         let mut todo = loose.difference(&recent.scanned);
         let is_few = loose.count() < SEGMENT_MESSAGES_MIN as u64;

@@ -304,7 +304,7 @@ impl Conversation<'_> {
                 Answer::ChangeFrom(_) | Answer::Progress => {}
                 Answer::Quarantine(why) => outcome.quarantine = Some(why),
                 answer => {
-                    draft.settle();
+                    draft.apply_body();
                     return match self.verdict(answer)? {
                         Step::Over(verdict) => Ok(Outcome { verdict, ..outcome }),
                         _ => Ok(outcome),
@@ -413,7 +413,7 @@ fn said(reply: &str) -> Option<Said> {
 mod tests {
     use super::*;
 
-    /// What a filter hears of a client with this name, which it accepts at once.
+    /// The packets that a filter gets of a client with this name. It accepts at once.
     async fn heard(name: Option<&str>) -> Vec<u8> {
         let (ours, mut theirs) = tokio::io::duplex(1 << 16);
         let options = [VERSION, ACTIONS, 0].map(u32::to_be_bytes).concat();

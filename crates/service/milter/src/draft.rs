@@ -103,8 +103,8 @@ impl Draft {
         self.replaced.as_ref().map_or(0, Vec::len)
     }
 
-    /// A filter has finished: the next one gets its result.
-    pub fn settle(&mut self) {
+    /// Applies the body that a filter has made: the next filter gets it.
+    pub fn apply_body(&mut self) {
         if let Some(body) = self.replaced.take() {
             self.body = Bytes::from([b"\r\n".as_slice(), &with_line_ends(&body)].concat());
         }
@@ -201,7 +201,7 @@ mod tests {
         draft.add("X-Long", &[b'x'; 2_000]);
         draft.replace_body(b"other\nbo");
         draft.replace_body(b"dy\r\n");
-        draft.settle();
+        draft.apply_body();
         assert_eq!(
             text(&draft),
             "X-First: one\r\n\ttwo\r\n\tSubject: injected\r\nSubject: a\r\nX-TWO: second\r\nX-New: new\r\n\r\n\

@@ -10,7 +10,7 @@
 //! greeting, sender, recipients, header and body. So it has no cost before a message is complete.
 //! Its answer to one recipient applies to the message.
 //!
-//! What always holds:
+//! Invariants:
 //! * every wait for an answer has a deadline, and the answers of a filter have bounds;
 //! * a filter cannot break a message's header, nor write a field that ends early.
 

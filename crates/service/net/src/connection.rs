@@ -202,7 +202,7 @@ impl Connection {
         let Self { stream, clock, input, .. } = self;
         let room = Room { most: input_max - input.len(), within };
         let came = fill_timely(stream, clock, input, room).await?;
-        // What was read stays in the input if the wait is dropped.
+        // Bytes that were read stay in the input if the wait is dropped.
         self.count_bytes(AccountLimit::Received, came).await;
         Ok(came)
     }

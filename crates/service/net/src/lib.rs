@@ -12,7 +12,7 @@
 //! Tests run a connection over a stream in memory ([`Stream::over`]), with a clock that they
 //! advance ([`Clock::manual`]).
 //!
-//! What always holds:
+//! Invariants:
 //! * an idle connection owns no read or write buffer of ours; reads go through one scratch buffer
 //!   per thread;
 //! * no read, write or handshake waits without a deadline;

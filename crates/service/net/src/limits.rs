@@ -88,8 +88,8 @@ impl ConnectionLimits {
         Ok(permit)
     }
 
-    /// Takes a place for a connection whose peer is not known yet: [`ConnectionPermit::name`] says
-    /// who it is.
+    /// Takes a place for a connection whose peer is not known yet: [`ConnectionPermit::name`]
+    /// names it.
     pub fn admit_unnamed(&self) -> Result<ConnectionPermit, Refused> {
         let mut open = self.lock();
         if open.total >= open.total_max {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Places, and who has some. Clones are one.
+/// Places, and the number of them that each key has. All clones are the same.
 #[derive(Debug)]
 pub struct Places<K: Eq + Hash + Clone>(Arc<Inner<K>>);
 
@@ -100,7 +100,7 @@ pub fn processors_for_work() -> usize {
 mod tests {
     use super::*;
 
-    /// What is not free at once is waited for in vain.
+    /// A place that is not free at once does not become free.
     const WITHIN: Duration = Duration::ZERO;
 
     #[tokio::test]

@@ -39,7 +39,7 @@ pub struct ServeOptions {
     /// The answer to a peer over the limit in plain mode, in its protocol's words, such as
     /// `* BYE [UNAVAILABLE] Too many connections`; empty to close without a word.
     pub refusal: &'static [u8],
-    /// Peers whose connections begin with a PROXY header, which says whom they are for.
+    /// Peers whose connections begin with a PROXY header, which has the address of the client.
     pub proxies: Proxies,
     /// Deadline of that header.
     pub proxy_header_within: Duration,
@@ -223,7 +223,7 @@ async fn greet(
     Ok(Connection::new(stream))
 }
 
-/// Whom a proxy's connection is for; the connection counts for that peer.
+/// The client behind a proxy. The connection counts for it.
 async fn ends_behind(
     tcp: &mut TcpStream,
     permit: &mut ConnectionPermit,

@@ -7,7 +7,7 @@
 //! ([`Awaits`]). If it awaits the rest of a command, the socket makes the kernel acknowledge before
 //! it waits.
 //!
-//! What always holds: at most one such system call for each wait that follows a read, and none if
+//! Invariants: at most one such system call for each wait that follows a read, and none if
 //! nothing of a command is missing.
 
 use std::{

@@ -5,7 +5,7 @@
 //! group and mode between `bind` and `listen`. Until then every connection is refused, so no
 //! connection is accepted under other permissions.
 //!
-//! What always holds: only a socket on which nobody listens is replaced, and only the file that
+//! Invariants: only a socket on which nobody listens is replaced, and only the file that
 //! this process made is removed at the end.
 
 use std::{
@@ -23,7 +23,7 @@ use tokio::net::UnixListener;
 
 use crate::{ACCEPT_BACKLOG, NetError};
 
-/// Who may connect to a Unix socket.
+/// The access to a Unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketAccess {
     /// Permissions of the file. Connecting needs the permission to write.

@@ -13,10 +13,10 @@ use crate::error::QueueError;
 use crate::item::{self, Item};
 use crate::queue::{PAGE, QUEUE_ACCOUNT};
 
-/// What items are at the other end.
+/// The state of copied items at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrive {
-    /// What they are here.
+    /// Their state here.
     AsTheyAre,
     /// Held: an administrator decides about each. For a backup: most of its items are sent by the
     /// time somebody serves it.
@@ -97,7 +97,7 @@ pub async fn copy_queue(from: &dyn Engine, to: &dyn Engine, arrive: Arrive) -> R
     damaged.map_or(Ok(count), |error| Err(error.into()))
 }
 
-/// What is not the same in both queues, a sentence each.
+/// The differences of both queues, a sentence each.
 ///
 /// # Errors
 /// If a store cannot be read.

@@ -104,7 +104,7 @@ impl EnvelopeId {
         &self.0
     }
 
-    /// What it encodes.
+    /// The decoded octets.
     pub fn decoded(&self) -> String {
         decoded(&self.0)
     }
@@ -141,8 +141,8 @@ impl OriginalRecipient {
     }
 }
 
-/// What xtext encodes (RFC 3461 §4): printable ASCII without `+` and `=`, which are `+XX`. `None`
-/// if it is none.
+/// The octets of an xtext (RFC 3461 §4): printable ASCII without `+` and `=`, which are `+XX`.
+/// `None` if it is none.
 pub fn xtext(text: &str) -> Option<Vec<u8>> {
     let hex = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -161,7 +161,7 @@ pub fn xtext(text: &str) -> Option<Vec<u8>> {
     (!octets.is_empty()).then_some(octets)
 }
 
-/// What the xtext of a value that was read before encodes.
+/// The decoded xtext of a value that was read before.
 fn decoded(text: &str) -> String {
     let octets = xtext(text);
     debug_assert!(octets.is_some(), "a value that was read is not xtext");

@@ -18,7 +18,7 @@ pub enum QueueError {
     Record {
         /// Its name.
         record: String,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// The message would leave unsigned.

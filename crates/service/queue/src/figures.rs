@@ -17,7 +17,7 @@ pub(crate) const AGES: [(&str, i64); 5] =
 /// Upper ends of the classes of time that a message waited before a recipient got it, in seconds.
 const WAITS: [i64; 8] = [1, 10, 60, 300, 3_600, 4 * 3_600, 86_400, 5 * 86_400];
 
-/// What became of a recipient.
+/// The outcome for a recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
     /// The next host, or a mailbox here, has the message.
@@ -56,7 +56,7 @@ pub struct Attempts {
     pub refused: u64,
 }
 
-/// What was done since the start.
+/// The totals since the start.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Totals {
     /// Recipients, by what became of them.
@@ -69,14 +69,14 @@ pub struct Totals {
     pub waited: f64,
 }
 
-/// What waits, and what was done.
+/// Waiting items, and totals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
     /// Messages by state.
     pub states: [(State, u64); 4],
     /// Messages by age.
     pub ages: Vec<(&'static str, u64)>,
-    /// What was done.
+    /// The totals.
     pub done: Totals,
 }
 

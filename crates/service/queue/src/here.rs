@@ -16,9 +16,9 @@ use crate::transport::Failure;
 /// A recipient that a message has not reached.
 #[derive(Debug, Clone)]
 pub struct Missed {
-    /// To whom.
+    /// The recipient.
     pub to: To,
-    /// Why not.
+    /// The reason.
     pub failure: Failure,
 }
 

@@ -40,10 +40,10 @@ impl Default for LeaseTimes {
     }
 }
 
-/// What the record says.
+/// The content of the record.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Record {
+struct LeaseRecord {
     /// The holder's host name, for a person.
     host: String,
     /// The holder: a number that no other process has.
@@ -75,7 +75,7 @@ impl Lease {
         Self { engine, times, host: host.to_owned(), process, own: None, other: None }
     }
 
-    /// Until when this node may send; `None` if it may not.
+    /// The time until which this node may send; `None` if it may not.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.own.map(|own| own.since + self.times.held)
     }
@@ -98,7 +98,7 @@ impl Lease {
                 return Ok(());
             }
         };
-        let record = Record { host: self.host.clone(), process: self.process.clone() };
+        let record = LeaseRecord { host: self.host.clone(), process: self.process.clone() };
         let value = serde_json::to_vec(&record).map_err(|e| wrong(&e))?;
         if self.write(expected, Some(value.into())).await? {
             self.own = Some(OwnRecord { version: expected + 1, since: now });
@@ -117,7 +117,7 @@ impl Lease {
     }
 
     fn is_own(&self, entry: &DirectoryEntry) -> bool {
-        serde_json::from_slice::<Record>(&entry.value).is_ok_and(|record| record.process == self.process)
+        serde_json::from_slice::<LeaseRecord>(&entry.value).is_ok_and(|record| record.process == self.process)
     }
 
     /// Whether another node has not renewed its lease for so long that it is over.

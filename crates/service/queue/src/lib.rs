@@ -6,7 +6,7 @@
 //!                                        gave up: a report ──┴──> the sender's mailbox, or the Queue
 //! ```
 //!
-//! What always holds:
+//! Invariants:
 //! * [`Relay::accept`] returns after the message and its envelope are on disk.
 //! * An item leaves the queue after the next host has answered 250, or after the report about it is
 //!   on disk. A crash in between may send it twice (RFC 1047). No crash loses it. A report is sent
@@ -17,8 +17,8 @@
 //! * While a destination does not answer, its items cost nothing: the destination waits, not each
 //!   item.
 //!
-//! An item is a row of a mailbox of the reserved account [`QUEUE_ACCOUNT`] (the message), and a
-//! directory record `queue/<uid>` (the envelope and the outcomes so far).
+//! An item has two parts. The message is a row of a mailbox of the reserved account
+//! [`QUEUE_ACCOUNT`]. The envelope and the outcomes so far are the directory record `queue/<uid>`.
 
 mod copy;
 mod date;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Priority(i8);
 
 impl Priority {
-    /// What a sender says without the parameter.
+    /// The priority without the parameter.
     pub const NORMAL: Self = Self(0);
 
     /// RFC 6710 §7: `priority-value = (["-"] NZDIGIT) / "0"`

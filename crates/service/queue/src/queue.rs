@@ -21,7 +21,7 @@ pub const QUEUE_ACCOUNT: AccountId = AccountId(Id::new(0, 1));
 
 /// A record whose version counts the changes that an administrator made beside the server.
 const CHANGES: &str = "queue-changes";
-/// What the names of records begin with that say why a destination waits.
+/// The prefix of records with the reason why a destination waits.
 const WAITS: &str = "queue-wait/";
 /// Records per engine call when all are read.
 pub(crate) const PAGE: usize = 256;

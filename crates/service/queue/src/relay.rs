@@ -153,9 +153,14 @@ impl Relay {
         &self.delivery
     }
 
+<<<<<<< HEAD
     /// Whose an address is. `NotLocal` for every address of a domain that is not ours, also if no
     /// account of ours could have such a name.
     #[boxed]
+=======
+    /// The recipient at an address. `NotLocal` for every address of a domain that is not ours, also
+    /// if no account of ours could have such a name.
+>>>>>>> w-c11
     pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
         let found = self.delivery.resolve(address).await;
         if let Err(ResolveError::Invalid(_)) = &found
@@ -191,8 +196,12 @@ impl Relay {
         Ok(made.map_or(Cow::Borrowed(from), Cow::Owned))
     }
 
+<<<<<<< HEAD
     /// Whose a sender was that we made. None if we did not, or too long ago.
     #[boxed]
+=======
+    /// The original sender of a rewritten one. None if we did not make it, or too long ago.
+>>>>>>> w-c11
     pub async fn original_sender(&self, address: &str) -> Result<Option<String>, QueueError> {
         self.senders.original(address, self.now()).await.map_err(unreadable)
     }
@@ -376,7 +385,7 @@ impl Relay {
         Bytes::from([trace.into_bytes(), text].concat())
     }
 
-    /// What signs for domains of ours.
+    /// The signer for domains of ours.
     pub(crate) fn signer(&self) -> &Signer {
         &self.signer
     }

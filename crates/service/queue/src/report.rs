@@ -13,7 +13,7 @@ use crate::success::Success;
 pub(crate) const HEADER_LEN_MAX: usize = 32 * 1024;
 const EIGHT_BIT: &str = "Content-Transfer-Encoding: 8bit\r\n";
 
-/// What a report says.
+/// The kind of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Some recipients did not get the message, and will not.
@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-/// What happened to a message for one recipient.
+/// The outcome of a message for one recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct About<'a> {
     pub recipient: &'a Recipient,
@@ -65,7 +65,7 @@ pub(crate) struct Report<'a> {
     /// Whether it came with SMTPUTF8.
     pub smtputf8: bool,
     pub ret: Option<Return>,
-    /// What the sender wants of TLS. A report about a message that needs it needs it, too.
+    /// The TLS that the sender requires. A report about a message that needs it needs it, too.
     pub tls: TlsWish,
     pub envid: Option<&'a EnvelopeId>,
     /// The recipients it is about.
@@ -86,7 +86,7 @@ impl Report<'_> {
         let is_utf8 = self.is_international();
         let text_in = if is_utf8 { TextIn::Utf8 } else { TextIn::Ascii };
         let header = self.returned_header();
-        let body = if is_whole { self.message.get(header.len()..).unwrap_or_default() } else { &[] };
+        let body = if is_whole { &self.message[header.len()..] } else { &[] };
         let header = match is_utf8 && std::str::from_utf8(header).is_ok() {
             true => Cow::Borrowed(header),
             false => ascii(header),
@@ -356,7 +356,7 @@ mod tests {
         }
         let (text, is_international) = printed(Kind::Failed, &Item { smtputf8: true, ..plain.clone() }, utf8);
         assert!(is_international && text.contains("message/global\r\n") && text.contains("grün"), "{text}");
-        // What is called UTF-8 is that.
+        // A part that is declared as UTF-8 is UTF-8.
         let mut item = Item { ret: None, ..plain };
         item.recipients[0].address = "jörg@example.net".into();
         let (text, is_international) = printed(Kind::Failed, &item, latin);

@@ -35,8 +35,8 @@ impl Failure {
         Self { permanent: true, status: status.to_owned(), reply: reply.into() }
     }
 
-    /// What a mailbox of this server answers: see [`Kind`]. The words say nothing about the store's
-    /// state, because they come to senders.
+    /// The answer of a mailbox of this server: see [`Kind`]. The words say nothing about the
+    /// store's state, because they come to senders.
     pub fn of_delivery(error: &DeliveryError) -> Self {
         let (status, reply) = match error.kind() {
             Kind::TooLarge => ("5.3.4", "552 5.3.4 The message is too large"),
@@ -62,7 +62,7 @@ pub struct Unreachable(
     pub Failure,
 );
 
-/// What became of one transaction.
+/// The outcome of one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
     /// For each of its recipients, in their order: the success that a sender who asked for it hears
@@ -73,7 +73,7 @@ pub struct Sent {
     pub usable: bool,
 }
 
-/// Until when this server may send, as far as is known now; a renewal of its lease sets it forward.
+/// The time until which this server may send. A renewal of its lease sets it forward.
 /// Clones are one. After that another server sends the same messages.
 #[derive(Debug, Clone, Default)]
 pub struct LeaseEnd(Arc<Mutex<Option<Instant>>>);

@@ -140,7 +140,7 @@ pub(crate) struct DmarcReport<'a> {
     pub id: &'a str,
     /// Where the policy was found.
     pub domain: &'a str,
-    /// Whose authors it is about.
+    /// The domain of the authors that it is about.
     pub author: &'a str,
     pub start: i64,
     pub end: i64,
@@ -197,7 +197,7 @@ impl Row {
 impl Tally for DmarcTally {
     fn add(&mut self, other: Self) {
         self.policy = other.policy;
-        // What was read from a record has not been counted yet.
+        // Counts that were read from a record are not counted yet.
         self.len = self.rows.keys().map(Row::len).sum();
         other.rows.into_iter().for_each(|(row, count)| self.count(row, count));
     }

@@ -8,7 +8,7 @@
 //!                     Relay::notify <── mail <── destinations (DNS) <── Reporter ──┘
 //! ```
 //!
-//! What always holds:
+//! Invariants:
 //! * the counts that strangers cause have bounds: domains, policies, kinds of failure;
 //! * a report is sent only to the address that the domain publishes for it;
 //! * a report is sent once, or never.

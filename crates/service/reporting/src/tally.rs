@@ -1,4 +1,4 @@
-//! What is counted for a report: in memory first, then in a directory record for each period and
+//! The counts for a report: in memory first, then in a directory record for each period and
 //! domain, `PREFIX/START/DOMAIN`.
 //!
 //! A kill loses the counts since the last [`Tallies::flush`]: some minutes of statistics. On a
@@ -394,7 +394,7 @@ mod tests {
             all.push(ended.tally.0);
         }
         assert_eq!(all, [2, 1, 1, 1, 1, 1, 1, 1, 1]);
-        // What is too late for its report is dropped.
+        // Counts that are too late for their report are dropped.
         engine.1.store(true, std::sync::atomic::Ordering::SeqCst);
         note(&tallies, "bad.test", 1);
         tallies.flush(&engine, 200).await.unwrap_err();

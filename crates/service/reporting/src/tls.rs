@@ -144,7 +144,7 @@ impl TlsTally {
     }
 }
 
-/// Whom a report is from, and when it was.
+/// The source of a report, and its period.
 pub(crate) struct TlsReport<'a> {
     pub organization: &'a str,
     pub contact: &'a str,
@@ -227,7 +227,7 @@ impl Detail {
 
 impl Tally for TlsTally {
     fn add(&mut self, other: Self) {
-        // What was read from a record has not been counted yet.
+        // Counts that were read from a record are not counted yet.
         let details = self.policies.iter().flat_map(|tally| &tally.details).map(Detail::len);
         let policies = self.policies.iter().map(|tally| tally.policy.len());
         self.len = policies.chain(details).sum();

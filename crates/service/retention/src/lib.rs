@@ -8,7 +8,7 @@
 //! | [`Retention`] | applies rules to accounts, or reports what they would do |
 //! | [`InboxExpiry`] | how long mail stays in the INBOX |
 //!
-//! What always holds:
+//! Invariants:
 //! * a message is moved in one commit, as by MOVE (RFC 6851). It is in exactly one of both folders,
 //!   also after a crash;
 //! * a dry run changes nothing, not even the mailbox list;

@@ -160,7 +160,7 @@ impl Retention {
             Err(error) => return report(Err(failed("its folders", error))),
         };
         for entry in &list.entries {
-            // What an earlier rule has chosen. In a dry run it is still there.
+            // Messages that an earlier rule has chosen. In a dry run they are still there.
             let mut claimed = NumSet::new();
             for &(number, rule) in rules.iter().filter(|(_, rule)| rule.is_for_folder(entry)) {
                 let now = i64::try_from(self.store.unix_ms() / 1000).unwrap_or(i64::MAX);
@@ -187,7 +187,7 @@ impl Work<'_> {
         if let Some(home) = &home
             && folders::is_within(&self.entry.name, &home.name)
         {
-            // What is in the trash or in the archive stays there.
+            // Messages in the trash or in the archive stay there.
             return Ok(());
         }
         let mailbox = self.store.open(self.entry.id).await?;

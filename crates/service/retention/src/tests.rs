@@ -433,7 +433,7 @@ async fn mail_that_is_flagged_meanwhile_stays() {
     }
 }
 
-/// What a client changes otherwise meanwhile is no reason to stay.
+/// Other changes by a client do not keep a message in place.
 #[tokio::test]
 async fn mail_that_is_read_meanwhile_goes() {
     for action in [Action::Delete, Action::Archive] {

@@ -8,8 +8,8 @@ use crate::rspamd::understood;
 const TRACE: &[u8] = b"Return-Path: <a@example.net>\r\nReceived: by us\r\n";
 const MESSAGE: &[u8] = b"X-Spam: no\r\nFrom: a@example.net\r\nX-A: 1\r\nX-A: 2\r\n\r\nThe body\r\n";
 
-/// The fields that it wants changed leave our trace, the body and the form of a header as they are,
-/// and a reason fits a reply.
+/// Changed fields leave our trace, the body and the form of a header as they are. A reason fits a
+/// reply.
 pub fn answer(data: &[u8]) {
     let Ok(scan) = understood(data) else { return };
     if let Verdict::Defer(reason) | Verdict::Reject(reason) = &scan.verdict {

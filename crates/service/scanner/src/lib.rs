@@ -5,7 +5,7 @@
 //! | `rspamd` | queries rspamd over HTTP |
 //! | `fields` | the header fields that the scanner adds and removes |
 //!
-//! What always holds:
+//! Invariants:
 //! * An answer has a deadline and a bound on its size.
 //! * A scanner cannot break a message's header, nor write fields in our name: those of
 //!   `fields::OURS` stay as they are.

@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use posthaste_directory::Recent;
 
-/// In which a host has to come again: RFC 5321 §4.5.4.1 has senders try for 4 to 5 days, and most
-/// come within hours.
+/// The time in which a host must come again: RFC 5321 §4.5.4.1 has senders try for 4 to 5 days, and
+/// most come within hours.
 const RETURNS_WITHIN: Duration = Duration::from_secs(2 * 24 * 3600);
 /// How long a host stays known after its last message (RFC 6647 §5 has a week at least).
 const KNOWN_FOR: Duration = Duration::from_secs(36 * 24 * 3600);
 /// Entries of a table's generation.
 const ENTRIES: usize = 65_536;
 
-/// Who waits, and who waited.
+/// The senders that wait, and those that have waited.
 pub struct Greylist {
     hasher: RandomState,
     waiting: Mutex<Recent<u64, Instant>>,

@@ -9,7 +9,7 @@
 //! | `rates` | did the address guess too many recipients? | at each recipient |
 //! | `greylist` | did the host come back after a first refusal (RFC 6647)? | at each recipient who exists |
 //!
-//! What always holds:
+//! Invariants:
 //! * A list that does not answer, or gives an answer outside RFC 5782, refuses nothing.
 //! * Mail for `postmaster` is not screened (RFC 5321 §4.5.1), so that a refused host can write
 //!   there.

@@ -11,7 +11,7 @@
 //! additional record. A command on a user's own mailboxes has no additional cost. Sessions of one
 //! account that need the lists at the same time read them once.
 //!
-//! What always holds: a mailbox without rights is not in [`Visible`]. Neither is a mailbox or an
+//! Invariants: a mailbox without rights is not in [`Visible`]. Neither is a mailbox or an
 //! account that does not exist. A user cannot distinguish these cases, not even by the time that a
 //! command takes.
 //!

@@ -34,7 +34,7 @@ impl World {
         self.directory.set_rights(owner, mailbox(n), &who, |_| rights).await.unwrap();
     }
 
-    /// Whose lists were read since the last call.
+    /// The accounts whose lists were read since the last call.
     fn read(&self) -> Vec<String> {
         let reads = self.engine.reads_of("acl/");
         let scanned = reads.iter().filter_map(|name| name.strip_suffix('*')?.strip_prefix("acl/"));

@@ -19,7 +19,7 @@ pub struct Visible {
 /// An account of which another one sees something.
 #[derive(Debug)]
 pub struct Owner {
-    /// Whose mailboxes they are.
+    /// The owner of the mailboxes.
     pub account: Account,
     rights: HashMap<MailboxId, Rights>,
 }
@@ -50,17 +50,17 @@ impl Visible {
         self.owners.iter().map(|(top, owner)| (top.as_str(), &**owner))
     }
 
-    /// Whose mailboxes stand below this level.
+    /// The account whose mailboxes are below this level.
     pub fn owner_below(&self, top: &str) -> Option<&Owner> {
         self.owners.get(top).map(Arc::as_ref)
     }
 
-    /// Whose mailbox a name means.
+    /// The owner of the mailbox that a name means.
     pub fn owner(&self, shown: &Shown<'_>) -> Option<&Owner> {
         self.owner_below(&shown.namespace.top(shown.owner))
     }
 
-    /// Whose mailbox it is.
+    /// The owner of a mailbox.
     pub fn owner_of(&self, mailbox: MailboxId) -> Option<&Owner> {
         self.by_mailbox.get(&mailbox).map(Arc::as_ref)
     }
@@ -76,7 +76,7 @@ impl Owner {
         Self { account: sharing.owner, rights: sharing.mailboxes.into_iter().collect() }
     }
 
-    /// In how many of its mailboxes there are rights.
+    /// The number of its mailboxes with rights.
     pub(crate) fn mailboxes(&self) -> usize {
         self.rights.len()
     }

@@ -19,9 +19,9 @@ impl std::fmt::Debug for Claims {
 /// The claims that a token must have to be accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequiredClaims {
-    /// Who made it; empty for every issuer whose keys are trusted.
+    /// Its issuer; empty for every issuer whose keys are trusted.
     pub issuer: String,
-    /// Whom it is for: one of these. Empty for anybody.
+    /// Its audience must be one of these. Empty for any audience.
     pub audiences: Vec<String>,
     /// The scope that it must allow; empty for nothing in particular.
     pub scope: String,

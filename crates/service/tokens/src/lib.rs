@@ -9,7 +9,7 @@
 //! | [`introspection`] | tokens that the authorization server checks (RFC 7662) |
 //! | [`http`] | the requests |
 //!
-//! What always holds:
+//! Invariants:
 //! * No error and no log line contains a token or its claims.
 //! * A stranger can cause a bounded number of requests, each with a deadline and a bound on its
 //!   answer.

@@ -5,7 +5,7 @@
 //! one state. Bodies and summaries are written before the commit that refers to them, under ids of
 //! their own. The sweep later removes those to which no commit refers.
 //!
-//! What always holds: a commit is applied whole or not at all. It is acknowledged only when a
+//! Invariants: a commit is applied whole or not at all. It is acknowledged only when a
 //! quorum has it. After a lost answer the engine reads what happened, and never guesses. The tables
 //! and the reasons are in `docs/cassandra.md`.
 //!

@@ -157,7 +157,7 @@ fn make_parts(dir: &Path, options: &Options) -> Result<()> {
     format::may_be_made(dir)?;
     // A command may have the store open though somebody removed its `format`.
     let _index = format::lock_index(dir, Access::Alone)?;
-    // What a process left that ended while it made a store: nothing was acknowledged.
+    // A process may have ended while it made a store: nothing was acknowledged.
     match std::fs::remove_dir_all(dir.join("index")) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(unavailable(e)),
         _ => std::fs::create_dir_all(dir.join("packs")).map_err(unavailable)?,
@@ -326,13 +326,10 @@ impl LmdbEngine {
 
     /// The end of pack 1 and the next sequence number, as the index has them.
     #[cfg(any(test, feature = "fuzzing"))]
-    pub(crate) fn place_in_pack(&self) -> (usize, u64) {
-        let place = || -> Result<(usize, u64)> {
-            let txn = self.shared.index.read()?;
-            let end = self.shared.index.pack(&txn, 1)?.map_or(0, |state| state.end as usize);
-            Ok((end, self.shared.index.seq(&txn)?))
-        };
-        place().unwrap_or((0, 0))
+    pub(crate) fn indexed_end(&self) -> Result<crate::log::IndexedEnd> {
+        let txn = self.shared.index.read()?;
+        let end = self.shared.index.pack(&txn, 1)?.map_or(0, |state| state.end);
+        Ok(crate::log::IndexedEnd { end, next_seq: self.shared.index.seq(&txn)? })
     }
 
     /// Has the index brought up to date, if it lacks acknowledged commits that the caller reads.
@@ -532,7 +529,7 @@ impl Engine for LmdbEngine {
         let shared = &self.shared;
         let prepared = match maintenance::is_any_due(shared)? {
             true => off_the_runtime(|| maintenance::prepare(shared))?,
-            false => maintenance::Prepared::default(),
+            false => maintenance::PreparedRound::default(),
         };
         self.ask(|reply| Job::Maintain(Box::new(prepared), reply)).await
     }

@@ -243,10 +243,10 @@ fn sample() -> &'static Sample {
         let place = ScratchDir::make();
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let engine = LmdbEngine::open(&place.0, options()).expect("a new store");
-        let (end, seq) = runtime.block_on(async {
+        let indexed = runtime.block_on(async {
             engine.commit_list(a_list()).await.expect("a list");
             engine.commit(an_append(0)).await.expect("an append");
-            engine.place_in_pack()
+            engine.indexed_end().expect("the end of its pack")
         });
         engine.close();
         let lock = Arc::new(EngineLock::acquire(&place.0).expect("the lock"));
@@ -259,8 +259,8 @@ fn sample() -> &'static Sample {
         Sample {
             files: [read("format"), read("index/data.mdb"), read("packs/00000001.pack")],
             store,
-            end,
-            seq,
+            end: indexed.end as usize,
+            seq: indexed.next_seq,
         }
     })
 }

@@ -1,4 +1,4 @@
-//! What the parts of an open engine have in common.
+//! The state that all parts of an open engine share.
 
 use std::path::PathBuf;
 use std::sync::Arc;

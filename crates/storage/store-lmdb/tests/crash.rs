@@ -22,7 +22,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_mail_model::FlagSet;
 use posthaste_store::{Engine, StoreError};
-use posthaste_store_lmdb::{Disk, DiskFile, LmdbEngine, Options};
+use posthaste_store_lmdb::{Disk, DiskFile, DiskRoom, LmdbEngine, Options};
 
 use world::{World, body, small};
 
@@ -170,8 +170,8 @@ impl Disk for Faulty {
         Ok(())
     }
 
-    fn room(&self, _: &Path) -> io::Result<(u64, u64)> {
-        Ok((u64::MAX, self.0.lock().room.unwrap_or(u64::MAX)))
+    fn room(&self, _: &Path) -> io::Result<DiskRoom> {
+        Ok(DiskRoom { all: u64::MAX, free: self.0.lock().room.unwrap_or(u64::MAX) })
     }
 }
 

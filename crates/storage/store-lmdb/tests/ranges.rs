@@ -202,14 +202,14 @@ async fn an_old_index_brings_nothing_back() {
     let mut world = World::new();
     let engine = LmdbEngine::open(dir.path(), options()).unwrap();
     world.create(&engine, "INBOX").await.unwrap();
-    let gone = world.create(&engine, "Old").await.unwrap();
+    let removed = world.create(&engine, "Old").await.unwrap();
     for n in 0..20 {
         world.set_directory(&engine, &format!("account/{n}"), Some(b"old")).await.unwrap();
     }
     engine.close();
     let old = std::fs::read(dir.path().join("index/data.mdb")).unwrap();
     let engine = LmdbEngine::open(dir.path(), options()).unwrap();
-    world.remove(&engine, gone).await.unwrap();
+    world.remove(&engine, removed).await.unwrap();
     for n in 0..20 {
         world.set_directory(&engine, &format!("account/{n}"), None).await.unwrap();
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use posthaste_mail_model::{AccountId, FlagSet, Id, MailboxId};
-use posthaste_store::{Compare, Engine, Places, Transfer};
+use posthaste_store::{Compare, Engine, TargetIds, Transfer};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options};
 
 use world::{World, body, maintain, rebuild_whole, small};
@@ -50,9 +50,9 @@ async fn lived_in(engine: &LmdbEngine, n: u64) -> World {
 }
 
 /// Other ids for an account.
-fn places(world: &World, n: u64) -> Places {
+fn places(world: &World, n: u64) -> TargetIds {
     let ids = world.list.entries.iter().zip(1..).map(|(e, at)| (e.id, MailboxId(Id::new(n << 32, at))));
-    Places::with_ids(AccountId(Id::new(n, 1)), ids.collect())
+    TargetIds::with_ids(AccountId(Id::new(n, 1)), ids.collect())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

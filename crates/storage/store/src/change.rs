@@ -8,6 +8,9 @@ use posthaste_mail_model::{BodyId, Keyword, KeywordTable, MailboxId, ModSeq, Num
 use crate::head::{Counts, MailboxHead};
 use crate::row::Row;
 
+/// The mod-sequence of an expunge, and the UIDs of its messages (RFC 7162 §3.2.7).
+pub type ExpungedUids = (ModSeq, NumSet);
+
 /// One commit on one mailbox. It is applied whole if the mailbox is still at `expected`, or not at
 /// all.
 ///
@@ -29,9 +32,8 @@ pub struct MailboxCommit {
     pub appended: Vec<NewMessage>,
     /// Changed rows of existing messages, UIDs rising, each at most once.
     pub changed: Vec<Row>,
-    /// Expunged messages, by the mod-sequence of their expunge (RFC 7162 §3.2.7), mod-sequences
-    /// rising.
-    pub expunged: Vec<(ModSeq, NumSet)>,
+    /// Expunged messages, mod-sequences rising.
+    pub expunged: Vec<ExpungedUids>,
 }
 
 impl MailboxCommit {
@@ -88,7 +90,7 @@ pub enum CommitOutcome {
     Conflict,
 }
 
-/// What STORE does with its flags: RFC 9051 §6.4.6.
+/// The action of STORE with its flags: RFC 9051 §6.4.6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlagChange {
     /// `FLAGS`

@@ -1,7 +1,7 @@
 //! Mailboxes of which messages came or went, or that were deleted: for work that is done in the
 //! background.
 //!
-//! What always holds: a mailbox is here once, however often it changes, with the first UID that may
+//! Invariants: a mailbox is here once, however often it changes, with the first UID that may
 //! be new; while nobody takes them, a change costs one atomic load.
 
 use std::collections::HashMap;

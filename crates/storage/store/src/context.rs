@@ -1,5 +1,5 @@
-//! What mailboxes need from their store: the engine, the settings with clock and randomness, and
-//! the count of running changes.
+//! The context that a store gives its mailboxes: the engine, the settings with clock and
+//! randomness, and the count of running changes.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -78,7 +78,7 @@ fn system_randomness() -> u128 {
     }
 }
 
-/// What mailboxes need from their store.
+/// The context that a store gives its mailboxes.
 pub(crate) struct Context {
     pub engine: Arc<dyn Engine>,
     pub served: Served,

@@ -52,7 +52,7 @@ pub struct Stored<'a> {
     pub body: BodyId,
     /// SAVEDATE, unix seconds.
     pub saved: i64,
-    /// What delivery wrote, or [`Engine::add_summary`]. Empty if it was not made yet.
+    /// The summary from delivery, or from [`Engine::add_summary`]. Empty if it was not made yet.
     pub summary: &'a [u8],
 }
 
@@ -164,7 +164,7 @@ pub trait Engine: Send + Sync + 'static {
         rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
     ) -> Result<MailboxHead>;
 
-    /// What changed after a mod-sequence.
+    /// The changes after a mod-sequence.
     async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes>;
 
     /// Applies one commit.

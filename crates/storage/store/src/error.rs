@@ -33,7 +33,7 @@ pub enum StoreError {
     /// A list, folder or message over a limit of the store.
     #[error("{what} is over the limit of {limit}")]
     TooLarge {
-        /// What was too large.
+        /// The quantity that was too large.
         what: &'static str,
         /// The limit in the unit that `what` names.
         limit: u64,

@@ -6,7 +6,7 @@
 //! has looked. So a change costs one entry, however many mailboxes and sessions the account has. A
 //! session that does not look holds nothing for the changes that it has missed.
 //!
-//! What always holds: while nobody follows an account, its changes cost one atomic load. No lock is
+//! Invariants: while nobody follows an account, its changes cost one atomic load. No lock is
 //! held across I/O. A mailbox has one entry, however often it changes.
 
 use std::collections::{BTreeMap, HashMap};
@@ -31,7 +31,7 @@ pub(crate) struct Followers {
 #[derive(Default)]
 struct FollowedAccounts {
     accounts: BTreeMap<AccountId, Slot>,
-    /// Whose a mailbox is, of the accounts followed.
+    /// The owners of the mailboxes of followed accounts.
     owners: HashMap<MailboxId, AccountId>,
 }
 
@@ -41,7 +41,7 @@ struct Slot {
     watches: usize,
 }
 
-/// What is known of one account.
+/// The known state of one account.
 struct Followed {
     account: AccountId,
     state: Mutex<State>,
@@ -111,7 +111,7 @@ pub struct MailboxNews {
     pub messages: bool,
 }
 
-/// What happened in an account since a session looked.
+/// The changes in an account since a session read them.
 #[derive(Debug, Clone)]
 pub struct AccountNews {
     /// The newest list.
@@ -157,7 +157,7 @@ impl AccountWatch {
         self.news.has_changed().unwrap_or(false)
     }
 
-    /// What happened since the last call, at most `max` mailboxes. The session's own arrivals are
+    /// The changes since the last call, of at most `max` mailboxes. The session's own arrivals are
     /// left out where nothing else happened.
     pub fn take(&mut self, max: usize, own: &[OwnArrivals]) -> AccountNews {
         // Marked as seen before the state is read, so that no change in between is missed.

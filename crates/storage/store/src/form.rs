@@ -15,7 +15,7 @@
 //! bytes 20–23 are the octets that were sent. Its bytes 24–31 say how it is converted. In a body of
 //! the form [`Form::Compressed`], bytes 24–31 say how it is compressed ([`crate::compressed`]).
 //!
-//! What always holds: a row's size and a summary are those of the message that clients see. Where
+//! Invariants: a row's size and a summary are those of the message that clients see. Where
 //! delivery did not convert a rich message, the row says so ([`crate::Row::lacks_items`]), and the
 //! summary is empty until it is made. A message that begins with [`MAGIC`] by itself is stored with
 //! a header ([`Form::Plain`]), so that no stranger can write one. Engines store and return the

@@ -6,7 +6,7 @@
 //! a new value that shares everything it did not touch. The session reports the difference between
 //! two values.
 //!
-//! What always holds: a change is on disk before it is reported to anyone. No lock is held while an
+//! Invariants: a change is on disk before it is reported to anyone. No lock is held while an
 //! engine works. This crate does not interpret summaries and bodies.
 
 mod aside;
@@ -35,7 +35,7 @@ pub mod suite;
 mod transfer;
 mod view;
 
-pub use change::{Appended, CommitOutcome, Content, FlagChange, MailboxCommit, NewMessage};
+pub use change::{Appended, CommitOutcome, Content, ExpungedUids, FlagChange, MailboxCommit, NewMessage};
 pub use changed::ChangedMailboxes;
 pub use context::StoreOptions;
 pub use engine::{
@@ -54,5 +54,5 @@ pub use pages::DirectoryPages;
 pub use row::Row;
 pub use served::Serve;
 pub use store::{ListDraft, Store};
-pub use transfer::{Compare, LeftOut, Places, Progress, Transfer};
+pub use transfer::{Compare, LeftOut, Progress, TargetIds, Transfer};
 pub use view::{CHUNK_ROWS, Comparison, Difference, Part, Rows, Runs, Totals, View, ViewBuilder};

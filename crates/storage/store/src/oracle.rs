@@ -14,7 +14,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, ModSeq, NumSet, Uid};
 
-use crate::change::{CommitOutcome, Content, MailboxCommit};
+use crate::change::{CommitOutcome, Content, ExpungedUids, MailboxCommit};
 use crate::engine::{
     BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, SummaryOf,
     Unreadable, Visit,
@@ -46,7 +46,7 @@ struct State {
 struct OracleMailbox {
     head: MailboxHead,
     messages: BTreeMap<Uid, Message>,
-    expunged: Vec<(ModSeq, NumSet)>,
+    expunged: Vec<ExpungedUids>,
     /// Expunges up to this mod-sequence are forgotten.
     forgotten: ModSeq,
     /// Messages whose summaries were damaged by a test.
@@ -172,7 +172,7 @@ impl State {
     }
 }
 
-/// What every commit must satisfy.
+/// The conditions of every commit.
 fn verify(old: &MailboxHead, commit: &MailboxCommit, after: &BTreeMap<Uid, Message>) -> Result<()> {
     let head = &commit.head;
     let rising = |mut uids: std::slice::Windows<'_, Uid>| uids.all(|w| w[0] < w[1]);

@@ -54,7 +54,7 @@ impl Row {
     pub const fn lacks_items(&self) -> bool {
         self.size >= Self::WITHOUT_ITEMS
     }
-    /// What it adds to [`crate::Counts::bytes`].
+    /// Its share of [`crate::Counts::bytes`].
     pub(crate) const fn weight(&self) -> u64 {
         self.size as u64 + if self.lacks_items() { WITHOUT_ITEMS_WEIGHT } else { 0 }
     }

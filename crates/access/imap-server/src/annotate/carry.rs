@@ -4,23 +4,23 @@ use posthaste_directory::{MessageAnnotations, NewValue, Relocated, Scope};
 use posthaste_mail_model::{NumSet, Rights};
 use posthaste_store::{Copied, Moved};
 
-use super::reader::{ByUid, ReadValues, Reader, VALUE_STEPS, refused};
+use super::reader::{AnnotationReader, ByUid, ReadValues, VALUE_STEPS, refused};
 use crate::heavy::Pace;
 use crate::reply::Failure;
 use crate::wire::Wire;
 
-/// What messages take along into a mailbox.
-pub(crate) struct Carried<'s> {
-    from: Reader<'s>,
-    to: Reader<'s>,
-    what: What,
+/// The annotations that messages take along into another mailbox.
+pub(crate) struct CarriedAnnotations<'s> {
+    from: AnnotationReader<'s>,
+    to: AnnotationReader<'s>,
+    what: CarriedValues,
 }
 
-enum What {
+enum CarriedValues {
     /// The user's own private values, and those that all share, as far as the rights in the target
     /// allow.
     Values(ReadValues, Rights),
-    /// What all users keep of them: the messages stay in their account.
+    /// The annotations of all users: the messages stay in their account.
     All(&'static [Scope]),
 }
 
@@ -31,12 +31,12 @@ pub(crate) enum Way {
     Move,
 }
 
-impl<'s> Carried<'s> {
+impl<'s> CarriedAnnotations<'s> {
     /// Reads what the messages take along, and refuses a copy for which the accounts have no room.
     pub(crate) async fn read(
-        from: Reader<'s>,
+        from: AnnotationReader<'s>,
         uids: &NumSet,
-        (to, rights): (Reader<'s>, Rights),
+        (to, rights): (AnnotationReader<'s>, Rights),
         way: Way,
     ) -> Result<Self, Failure> {
         if way == Way::Move && from.owner == to.owner {
@@ -51,20 +51,20 @@ impl<'s> Carried<'s> {
             pace.worked(VALUE_STEPS * (all.len() as u64 + 1)).await;
         }
         to.check_new(&new).await?;
-        Ok(Self { from, to, what: What::Values(read, rights) })
+        Ok(Self { from, to, what: CarriedValues::Values(read, rights) })
     }
 
     /// Of messages that are moved within their account.
-    pub(crate) fn all(from: Reader<'s>, to: Reader<'s>, rights: Rights) -> Self {
+    pub(crate) fn all(from: AnnotationReader<'s>, to: AnnotationReader<'s>, rights: Rights) -> Self {
         let scopes: &[Scope] = if rights.contains(Rights::ANNOTATE) { Scope::ALL } else { &[Scope::Private] };
-        Self { from, to, what: What::All(scopes) }
+        Self { from, to, what: CarriedValues::All(scopes) }
     }
 
     /// Gives the copies what their originals have. They are there, whatever becomes of this.
     pub(crate) async fn copied(&self, copied: &Copied) -> Result<(), Failure> {
         match &self.what {
-            What::Values(found, _) => self.write(&found.by_uid, copied).await,
-            What::All(scopes) => self.relocate(copied, &NumSet::new(), scopes).await,
+            CarriedValues::Values(found, _) => self.write(&found.by_uid, copied).await,
+            CarriedValues::All(scopes) => self.relocate(copied, &NumSet::new(), scopes).await,
         }
     }
 
@@ -72,7 +72,7 @@ impl<'s> Carried<'s> {
     /// of the copies are on disk.
     pub(crate) async fn moved(&self, moved: &Moved) -> Result<(), Failure> {
         match &self.what {
-            What::Values(_, rights) => {
+            CarriedValues::Values(_, rights) => {
                 // Other sessions may have set some since the first reading. What was acknowledged
                 // is there by now.
                 let (mut last, mut pace) =
@@ -85,7 +85,7 @@ impl<'s> Carried<'s> {
                 self.from.forget(&moved.expunged.uids).await;
                 Ok(())
             }
-            What::All(scopes) => self.relocate(&moved.copied, &moved.expunged.uids, scopes).await,
+            CarriedValues::All(scopes) => self.relocate(&moved.copied, &moved.expunged.uids, scopes).await,
         }
     }
 

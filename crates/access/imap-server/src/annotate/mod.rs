@@ -4,7 +4,7 @@
 //! name annotations, and those that copy, move or remove messages, read the records. In a mailbox
 //! that never had annotations, they try to read one record that does not exist.
 //!
-//! What always holds: values are written first, then the mod-sequences of their messages rise. So a
+//! Invariants: values are written first, then the mod-sequences of their messages rise. So a
 //! session that reports a mod-sequence has read the new values. A crash between the two steps
 //! leaves a change that CONDSTORE does not report.
 //!
@@ -26,16 +26,20 @@ use posthaste_directory::MESSAGE_ANNOTATION_BYTES_MAX;
 use posthaste_imap_codec::{AnnotationSupport, ValueChange, ValueScope};
 use posthaste_mail_model::{AccountId, Rights};
 
-use self::reader::Reader;
+use self::reader::AnnotationReader;
 use crate::reply::{Failure, Reply};
 use crate::rights::no_right;
 use crate::selected::Selected;
 use crate::service::ImapService;
 
 /// The reader of a selected mailbox.
-pub(crate) fn reader_of<'s>(service: &'s ImapService, login: AccountId, selected: &Selected) -> Reader<'s> {
+pub(crate) fn reader_of<'s>(
+    service: &'s ImapService,
+    login: AccountId,
+    selected: &Selected,
+) -> AnnotationReader<'s> {
     let owner = selected.layer.as_ref().map_or(login, |layer| layer.reading.owner);
-    Reader { service, login, owner, mailbox: selected.mailbox.id() }
+    AnnotationReader { service, login, owner, mailbox: selected.mailbox.id() }
 }
 
 /// RFC 5257 §4.1: what the selected mailbox supports.

@@ -27,7 +27,8 @@ const UNRESERVED_BYTES_MAX: usize = 128 * 1024;
 /// have.
 const CHANGES_MAX: usize = 2 * MESSAGE_ANNOTATIONS_MAX;
 
-/// Messages whose new values are written between two looks at who keeps values of the mailbox.
+/// Messages whose new values are written before the accounts with values in the mailbox are read
+/// again.
 const WRITTEN_AT_ONCE: usize = 4096;
 
 /// Steps of taking a value from one set to another.
@@ -42,27 +43,27 @@ pub(crate) struct ReadValues {
 /// Octets that are made of the values of a message.
 pub(super) type Made<'m> = dyn Fn(&MessageAnnotations) -> u64 + Sync + 'm;
 
-/// A mailbox, and who reads it.
+/// A mailbox, and the account that reads it.
 #[derive(Clone, Copy)]
-pub(crate) struct Reader<'s> {
+pub(crate) struct AnnotationReader<'s> {
     pub(crate) service: &'s ImapService,
     /// The account that is logged in.
     pub(crate) login: AccountId,
-    /// Whose mailbox it is.
+    /// The owner of the mailbox.
     pub(crate) owner: AccountId,
     pub(crate) mailbox: MailboxId,
 }
 
 /// A change of messages within all limits, and the state that it is based on.
 pub(crate) struct Planned<'s> {
-    reader: Reader<'s>,
+    reader: AnnotationReader<'s>,
     /// For each account that keeps some of the values.
     parts: Vec<(Before, Arc<[NewValue]>)>,
     /// Memory for what was read.
     _paid: Option<BytePermit>,
 }
 
-/// What one value is set to.
+/// The new values of a command.
 pub(crate) fn new_values(changes: &[ValueChange]) -> Vec<NewValue> {
     let new = |change: &ValueChange| NewValue {
         scope: scope_of(change.scope),
@@ -79,17 +80,17 @@ pub(crate) const fn scope_of(scope: ValueScope) -> Scope {
     }
 }
 
-impl<'s> Reader<'s> {
+impl<'s> AnnotationReader<'s> {
     pub(super) fn is_off(self) -> bool {
         !self.service.options.annotations
     }
 
-    /// What the reader sees of these messages.
+    /// The reader's annotations of these messages.
     pub(crate) async fn read(self, uids: &NumSet) -> Result<ReadValues, Failure> {
         self.read_for(Some(uids), &|all| all.octets() as u64).await
     }
 
-    /// What the reader sees of all messages.
+    /// The reader's annotations of all messages.
     pub(crate) async fn read_all(self) -> Result<ReadValues, Failure> {
         self.read_for(None, &|all| all.octets() as u64).await
     }
@@ -110,7 +111,7 @@ impl<'s> Reader<'s> {
         Ok(ReadValues { by_uid, paid })
     }
 
-    /// What the reader sees of these messages, in the memory that an earlier reading has.
+    /// The reader's annotations of these messages, in the memory of an earlier reading.
     pub(super) async fn read_again(self, uids: &NumSet) -> Result<ByUid, Failure> {
         self.collect(Some(uids)).await
     }

@@ -13,7 +13,7 @@ use posthaste_imap_codec::{AnnotationItem, ValueAttribute, ValueKind, ValueScope
 use posthaste_mail_model::NumSet;
 use posthaste_net::BytePermit;
 
-use super::reader::{ByUid, ReadValues, Reader, scope_of};
+use super::reader::{AnnotationReader, ByUid, ReadValues, scope_of};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 
@@ -54,7 +54,7 @@ impl Rendered {
 
 /// Prints each item of the FETCH that asks for annotations, in the order of the items.
 pub(crate) async fn render(
-    reader: Reader<'_>,
+    reader: AnnotationReader<'_>,
     items: &[FetchItem],
     uids: &NumSet,
 ) -> Result<Vec<Rendered>, Failure> {

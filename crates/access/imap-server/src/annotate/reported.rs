@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use posthaste_directory::Scope;
 use posthaste_mail_model::NumSet;
 
-use super::reader::{ByUid, Reader, VALUE_STEPS};
+use super::reader::{AnnotationReader, ByUid, VALUE_STEPS};
 use crate::heavy::Pace;
 use crate::reply::Failure;
 
@@ -18,18 +18,18 @@ use crate::reply::Failure;
 /// show by MODSEQ alone.
 const HASHES_MAX: usize = 10_000;
 
-type Hashes = BTreeMap<(Scope, Box<str>), u64>;
+type ValueHashes = BTreeMap<(Scope, Box<str>), u64>;
 
 /// The values that were reported to the client, or that it has set.
 pub(crate) struct ReportedAnnotations {
     hashing: RandomState,
-    by_uid: BTreeMap<u32, Hashes>,
+    by_uid: BTreeMap<u32, ValueHashes>,
     count: usize,
 }
 
 impl ReportedAnnotations {
     /// The present values; `None` if there are too many.
-    pub(crate) async fn read(reader: Reader<'_>) -> Result<Option<Box<Self>>, Failure> {
+    pub(crate) async fn read(reader: AnnotationReader<'_>) -> Result<Option<Box<Self>>, Failure> {
         let all = reader.read_all().await?.by_uid;
         let mut known = Self { hashing: RandomState::new(), by_uid: BTreeMap::new(), count: 0 };
         let uids = all.keys().copied().collect();
@@ -52,7 +52,7 @@ impl ReportedAnnotations {
             pace.worked(VALUE_STEPS).await;
         }
         for uid in concerned {
-            let mut new = Hashes::new();
+            let mut new = ValueHashes::new();
             if let Some(annotations) = all.get(&uid) {
                 for (scope, entry, value) in annotations.iter() {
                     new.insert((scope, entry.into()), self.hashing.hash_one(value));
@@ -83,7 +83,11 @@ impl ReportedAnnotations {
     }
 
     /// Takes over what the session itself has changed.
-    pub(crate) async fn note_own(&mut self, reader: Reader<'_>, uids: &NumSet) -> Result<(), Failure> {
+    pub(crate) async fn note_own(
+        &mut self,
+        reader: AnnotationReader<'_>,
+        uids: &NumSet,
+    ) -> Result<(), Failure> {
         let all = reader.read(uids).await?.by_uid;
         self.adopt(uids, &all).await;
         Ok(())

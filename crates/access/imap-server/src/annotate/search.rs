@@ -11,7 +11,7 @@ use posthaste_imap_codec::{AnnotationKey, EntryName, ValueScope};
 use posthaste_mail_model::NumSet;
 use posthaste_mime_summary::{folded, order_into};
 
-use super::reader::{ByUid, Reader, scope_of};
+use super::reader::{AnnotationReader, ByUid, scope_of};
 use crate::contexts::kept::named;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
@@ -36,7 +36,7 @@ pub(crate) fn names_annotations(key: &SearchKey) -> bool {
 
 /// Replaces criteria that name annotations by those that name messages. Returns whether there were
 /// any.
-pub(crate) async fn replace(reader: Reader<'_>, key: &mut SearchKey) -> Result<bool, Failure> {
+pub(crate) async fn replace(reader: AnnotationReader<'_>, key: &mut SearchKey) -> Result<bool, Failure> {
     if !names_annotations(key) {
         return Ok(false);
     }
@@ -87,7 +87,7 @@ async fn matching(all: &ByUid, key: &AnnotationKey, pace: &mut Pace) -> NumSet {
     found
 }
 
-/// What a value is to contain.
+/// The text that a value must contain.
 enum SoughtValue<'k> {
     /// RFC 5257 §7: as in other texts, without regard to case.
     Text(Vec<u8>),
@@ -114,7 +114,7 @@ impl<'k> SoughtValue<'k> {
     }
 }
 
-/// What SORT compares by one annotation: the rank of each message that has a value, from 1 on.
+/// The keys of SORT by one annotation: the rank of each message that has a value, from 1 on.
 pub(crate) struct Ranks(BTreeMap<u32, u64>);
 
 impl Ranks {
@@ -126,7 +126,7 @@ impl Ranks {
 
 /// The ranks by each of these annotations.
 pub(crate) async fn ranks(
-    reader: Reader<'_>,
+    reader: AnnotationReader<'_>,
     wanted: &[(EntryName, ValueScope)],
 ) -> Result<Vec<Ranks>, Failure> {
     if wanted.is_empty() {

@@ -18,7 +18,7 @@ use super::DONE;
 use super::catenate::Assembly;
 use crate::annotate;
 use crate::annotate::carry;
-use crate::annotate::reader::Reader;
+use crate::annotate::reader::AnnotationReader;
 use crate::message_limit::MessageLimit;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted};
@@ -57,7 +57,7 @@ pub(super) async fn run(
     // The messages count for the owner of the mailbox.
     let account = session.asker()?.owner(&resolved).await?;
     let (service, login) = (&session.service, session.login()?.id);
-    let reader = Reader { service, login, owner: account.id, mailbox: entry.id };
+    let reader = AnnotationReader { service, login, owner: account.id, mailbox: entry.id };
     Box::pin(reader.check_new(&values)).await?;
     let appended = session.service.delivery.append(&account, &target, incoming).await.map_err(Failure::from);
     let appended = appended.map_err(Failure::try_create)?;

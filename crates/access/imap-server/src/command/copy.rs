@@ -9,8 +9,8 @@ use posthaste_mail_model::{AccountId, NumSet, Rights, Uid, UidValidity};
 use posthaste_store::{Copied, Destination, OwnArrivals, StoreError};
 
 use super::append::done_without;
-use crate::annotate::carry::{self, Carried, Way};
-use crate::annotate::reader::Reader;
+use crate::annotate::carry::{self, CarriedAnnotations, Way};
+use crate::annotate::reader::AnnotationReader;
 use crate::annotate::reader_of;
 use crate::message_limit::{MessageLimit, newest};
 use crate::progress::Reports;
@@ -28,7 +28,7 @@ pub(super) async fn copy(
     target: &MailboxArg,
 ) -> Result<Reply, Failure> {
     let uids = ctx.selected.uids(set)?;
-    let Target { target, validity, owner, rights, reading } =
+    let CopyTarget { target, validity, owner, rights, reading } =
         target_of(ctx, target).await.map_err(Failure::try_create)?;
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to copy"));
@@ -67,7 +67,7 @@ pub(super) async fn move_(
     ctx.selected.must_write()?;
     ctx.selected.permit(Act::TakeAway)?;
     let mut uids = ctx.selected.uids(set)?;
-    let Target { target, validity, owner, rights, reading } =
+    let CopyTarget { target, validity, owner, rights, reading } =
         target_of(ctx, target).await.map_err(Failure::try_create)?;
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to move"));
@@ -118,11 +118,11 @@ async fn annotations<'s>(
     uids: &NumSet,
     (target, owner, rights): (&Destination, AccountId, Rights),
     way: Way,
-) -> Result<Carried<'s>, Failure> {
+) -> Result<CarriedAnnotations<'s>, Failure> {
     let from = reader_of(ctx.service, ctx.login.id, ctx.selected);
-    let to = Reader { owner, mailbox: target.id(), ..from };
+    let to = AnnotationReader { owner, mailbox: target.id(), ..from };
     // Boxed: all sessions would hold its state.
-    Box::pin(Carried::read(from, uids, (to, rights), way)).await
+    Box::pin(CarriedAnnotations::read(from, uids, (to, rights), way)).await
 }
 
 /// Messages that the session adds are no news to it: RFC 5465 §5.
@@ -156,33 +156,33 @@ fn usage(ctx: &Ctx<'_>, uids: &NumSet) -> Usage {
 }
 
 /// The mailbox that receives the messages.
-pub(super) struct Target {
+pub(super) struct CopyTarget {
     pub(super) target: Destination,
     pub(super) validity: UidValidity,
     pub(super) rights: Rights,
     /// The account that the messages count for.
     pub(super) owner: Account,
-    /// If it is another account's: who reads it.
+    /// The reader, if the mailbox is another account's.
     pub(super) reading: Option<Reading>,
 }
 
 /// RFC 4314 §4: messages take along the flags that could be set there.
-pub(super) async fn target_of(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<Target, Failure> {
+pub(super) async fn target_of(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<CopyTarget, Failure> {
     let asker = ctx.asker();
     let ExistingMailbox { resolved, entry, rights } = asker.find(target, Act::Insert).await?;
     let target = ctx.service.store.destination(entry.id).keeping(changeable(rights));
     let reading = seen::reading(ctx.login, resolved.account(), entry.id);
     let owner = asker.owner(&resolved).await?;
     target.set_limit(owner.folder_limits.max);
-    Ok(Target { target, validity: entry.uid_validity, rights, owner, reading })
+    Ok(CopyTarget { target, validity: entry.uid_validity, rights, owner, reading })
 }
 
 /// If the target was deleted since the list was read, the client may create it.
 /// RFC 9051 §6.4.7.
 pub(super) fn not_copied(target: &Destination, error: StoreError) -> Failure {
-    let target_is_gone = matches!(error, StoreError::NoMailbox(id) if id == target.id());
+    let is_target_deleted = matches!(error, StoreError::NoMailbox(id) if id == target.id());
     let failure = Failure::from(error);
-    if target_is_gone { failure.try_create() } else { failure }
+    if is_target_deleted { failure.try_create() } else { failure }
 }
 
 /// The COPYUID code of RFC 4315 §3. `None` if nothing was copied: the code cannot express that.

@@ -21,7 +21,7 @@ use crate::wire::Line;
 const INPUT_MAX: usize = 2 * LINE_BYTES_MAX;
 
 /// The event that ended a wait.
-enum Event {
+enum IdleEvent {
     News(Result<(), StoreError>),
     Besides(Besides),
     Input(Result<usize, NetError>),
@@ -45,19 +45,19 @@ pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
         session.wire.flush().await?;
         session.wire.release();
         match next_event(session, watch.as_mut(), shared.as_deref_mut()).await {
-            Event::News(news) => {
+            IdleEvent::News(news) => {
                 news?;
                 // Another process may have taken the right to read them.
                 session.renew_rights().await?;
                 announce::selected(session, Numbers::Free).await?;
             }
-            Event::Besides(Besides::Elsewhere) => Box::pin(announce::others(session)).await?,
-            Event::Besides(Besides::Rights) => session.renew_rights().await?,
-            Event::Besides(Besides::Annotations) => session.announce_annotations().await?,
-            Event::Input(input) => drop(input.map_err(Failure::of_wait)?),
-            Event::Revoked => return Err(Failure::Bye(REVOKED)),
+            IdleEvent::Besides(Besides::Elsewhere) => Box::pin(announce::others(session)).await?,
+            IdleEvent::Besides(Besides::Rights) => session.renew_rights().await?,
+            IdleEvent::Besides(Besides::Annotations) => session.announce_annotations().await?,
+            IdleEvent::Input(input) => drop(input.map_err(Failure::of_wait)?),
+            IdleEvent::Revoked => return Err(Failure::Bye(REVOKED)),
             // The session's own loop sends BYE.
-            Event::Shutdown => return Ok(Reply::ok("IDLE ended")),
+            IdleEvent::Shutdown => return Ok(Reply::ok("IDLE ended")),
         }
     }
 }
@@ -70,7 +70,7 @@ async fn next_event(
     session: &mut Session,
     watch: Option<&mut Watch>,
     shared: Option<&mut watch::Receiver<()>>,
-) -> Event {
+) -> IdleEvent {
     let within = session.service.options.silence_within;
     let Session { wire, shutdown, selected, lease, annotations, notify, .. } = session;
     let news = async {
@@ -89,10 +89,10 @@ async fn next_event(
         }
     };
     tokio::select! {
-        news = news => Event::News(news),
-        besides = besides => Event::Besides(besides),
-        input = wire.fill(INPUT_MAX, within) => Event::Input(input),
-        () = shutdown.requested() => Event::Shutdown,
-        () = revoked(lease) => Event::Revoked,
+        news = news => IdleEvent::News(news),
+        besides = besides => IdleEvent::Besides(besides),
+        input = wire.fill(INPUT_MAX, within) => IdleEvent::Input(input),
+        () = shutdown.requested() => IdleEvent::Shutdown,
+        () = revoked(lease) => IdleEvent::Revoked,
     }
 }

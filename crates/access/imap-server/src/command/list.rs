@@ -24,7 +24,7 @@ use crate::rights::Act;
 use crate::seen;
 use crate::service::ImapService;
 use crate::session::Session;
-use crate::sharing::Listed;
+use crate::sharing::ShownList;
 
 /// Mailboxes whose heads are read at once for RETURN (STATUS), and annotations for METADATA.
 const STATUS_BATCH: usize = 64;
@@ -47,7 +47,7 @@ pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply,
     }
     metadata::check_wanted(&args.returns.metadata)?;
     let account = session.login()?.id;
-    let Listed { list, visible } = session.asker()?.list_for(args).await?;
+    let ShownList { list, visible } = session.asker()?.list_for(args).await?;
     let selector = selected(session, account, list, args).await?;
     let mut pace = Pace::default();
     let mut batch = Vec::new();
@@ -62,18 +62,18 @@ pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply,
         }
         batch.push(found);
         if batch.len() >= STATUS_BATCH {
-            tell_with_more(session, &visible, &batch, returns, &mut pace).await?;
+            report_with_more(session, &visible, &batch, returns, &mut pace).await?;
             batch.clear();
         }
     }
-    tell_with_more(session, &visible, &batch, &args.returns, &mut pace).await?;
+    report_with_more(session, &visible, &batch, &args.returns, &mut pace).await?;
     Ok(DONE)
 }
 
 /// The lines of a basic LIST, without STATUS and METADATA.
 pub(super) async fn lines(session: &mut Session, args: &ListArgs) -> Result<Vec<ListData>, Failure> {
     let account = session.login()?.id;
-    let Listed { list, .. } = session.asker()?.list_for(args).await?;
+    let ShownList { list, .. } = session.asker()?.list_for(args).await?;
     let selector = selected(session, account, list, args).await?;
     let mut pace = Pace::default();
     let mut lines = Vec::new();
@@ -147,7 +147,7 @@ fn is_separator_query(args: &ListArgs) -> bool {
 
 /// RFC 8440, RFC 5819 and RFC 9590: MYRIGHTS, STATUS and METADATA after the LIST of each mailbox
 /// that can be selected.
-async fn tell_with_more(
+async fn report_with_more(
     session: &mut Session,
     visible: &Visible,
     batch: &[ListLine<'_>],
@@ -181,7 +181,7 @@ async fn tell_with_more(
             if let Some(Some(head)) = heads.next() {
                 let owner = visible.owner_of(entry.id).map(|owner| &owner.account);
                 let reading = seen::reading(session.login()?, owner, entry.id);
-                status::tell(session, (entry, reading), &head, &returns.status).await?;
+                status::report(session, (entry, reading), &head, &returns.status).await?;
             }
             if let Some(annotations) = annotations.next() {
                 pace.worked((returns.metadata.len() as u64 * ANNOTATION_STEPS).min(SLICE_STEPS)).await;
@@ -407,7 +407,7 @@ fn known_names(
         names.entry(name.clone()).or_default().remote = true;
     }
     let most = names.len() + DERIVED_MAX;
-    let missing = if has_all { Missing::LeftOut } else { Missing::Added };
+    let missing = if has_all { MissingLevel::LeftOut } else { MissingLevel::Added };
     for name in list.entries.iter().map(|entry| &entry.name).chain(remote) {
         let above = |known: &mut NameFacts| std::mem::replace(&mut known.has_children, true);
         mark_above(&mut names, name, missing, most, above)?;
@@ -416,7 +416,7 @@ fn known_names(
     if want.subscribed && want.recursive_match && !has_all {
         for name in &list.subscribed {
             let above = |known: &mut NameFacts| std::mem::replace(&mut known.above_subscription, true);
-            mark_above(&mut names, name, Missing::Added, most, above)?;
+            mark_above(&mut names, name, MissingLevel::Added, most, above)?;
         }
     }
     Ok(names)
@@ -424,7 +424,7 @@ fn known_names(
 
 /// The treatment of a level above a name that is not among the names.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Missing {
+enum MissingLevel {
     Added,
     LeftOut,
 }
@@ -434,7 +434,7 @@ enum Missing {
 fn mark_above(
     names: &mut BTreeMap<MailboxName, NameFacts>,
     name: &MailboxName,
-    missing: Missing,
+    missing: MissingLevel,
     most: usize,
     mark: impl Fn(&mut NameFacts) -> bool,
 ) -> Result<(), Failure> {
@@ -443,7 +443,7 @@ fn mark_above(
             if mark(known) {
                 break;
             }
-        } else if missing == Missing::Added {
+        } else if missing == MissingLevel::Added {
             if names.len() >= most {
                 return Err(too_many_levels());
             }

@@ -31,7 +31,7 @@ const SERVER_COMMENT: &str = "/shared/comment";
 const SERVER_ADMIN: &str = "/shared/admin";
 
 /// The entries that a GETMETADATA requests.
-pub(super) struct Question<'q> {
+pub(super) struct MetadataRequest<'q> {
     /// Longer values are left out.
     pub(super) max_size: Option<u64>,
     pub(super) depth: Depth,
@@ -42,7 +42,7 @@ pub(super) struct Question<'q> {
 pub(super) async fn get(
     session: &mut Session,
     mailbox: &MailboxArg,
-    question: &Question<'_>,
+    question: &MetadataRequest<'_>,
 ) -> Result<Reply, Failure> {
     if !question.entries.iter().all(has_scope) {
         return Err(no_scope());
@@ -52,7 +52,7 @@ pub(super) async fn get(
         None => of_server(&session.service, account).await?,
         Some(found) => of_mailbox(session.asker()?, &found).await?,
     };
-    let Answer { entries, left_out } = question.answer(&all);
+    let MetadataAnswer { entries, left_out } = question.answer(&all);
     if !entries.is_empty() {
         session.wire.say(Untagged::Metadata { mailbox: mailbox.clone(), entries });
     }
@@ -212,7 +212,7 @@ async fn add_shared(
 
 /// RFC 9590 §3: the response for a mailbox in a LIST.
 pub(super) fn report(session: &mut Session, entry: &MailboxEntry, all: &Annotations, wanted: &[EntryName]) {
-    let question = Question { max_size: None, depth: Depth::Zero, entries: wanted };
+    let question = MetadataRequest { max_size: None, depth: Depth::Zero, entries: wanted };
     let entries = question.answer(all).entries;
     session.wire.say(Untagged::Metadata { mailbox: MailboxArg::from(&entry.name), entries });
 }
@@ -255,17 +255,17 @@ fn compute(annotations: &mut Annotations, entry: &MailboxEntry) {
 }
 
 /// The answer to a GETMETADATA.
-struct Answer {
+struct MetadataAnswer {
     entries: Vec<Annotation>,
     /// Octets of the longest value that MAXSIZE left out.
     left_out: Option<u64>,
 }
 
-impl Question<'_> {
+impl MetadataRequest<'_> {
     /// Each entry once. An entry requested by its name that does not exist is NIL, unless DEPTH
     /// requests what exists (RFC 5464 §4.2.2: "if it exists").
-    fn answer(&self, all: &Annotations) -> Answer {
-        let mut answer = Answer { entries: Vec::new(), left_out: None };
+    fn answer(&self, all: &Annotations) -> MetadataAnswer {
+        let mut answer = MetadataAnswer { entries: Vec::new(), left_out: None };
         let mut reported = HashSet::new();
         let mut report = |name: EntryName, value: Option<&Bytes>| {
             if !reported.insert(name.as_str().to_ascii_lowercase()) {

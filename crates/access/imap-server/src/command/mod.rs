@@ -205,7 +205,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::GetQuotaRoot(mailbox) => Box::pin(quota::get_root(session, &mailbox)).await,
         CommandBody::SetQuota { root, limits } => Box::pin(quota::set(session, &root, &limits)).await,
         CommandBody::GetMetadata { mailbox, max_size, depth, entries } => {
-            let question = metadata::Question { max_size, depth, entries: &entries };
+            let question = metadata::MetadataRequest { max_size, depth, entries: &entries };
             Box::pin(metadata::get(session, &mailbox, &question)).await
         }
         CommandBody::SetMetadata { mailbox, entries } => {

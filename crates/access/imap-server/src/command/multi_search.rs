@@ -28,7 +28,7 @@ use crate::rights::Act;
 use crate::seen;
 use crate::selected::Selected;
 use crate::session::Session;
-use crate::sharing::{Asker, Listed};
+use crate::sharing::{Asker, ShownList};
 use crate::table::names_numbers;
 
 /// Mailboxes whose heads are read at once.
@@ -102,7 +102,7 @@ fn refuse_update(session: &mut Session, tag: &Tag) {
 }
 
 /// A mailbox to be searched, with the name by which the user knows it.
-struct Target {
+struct SearchedMailbox {
     entry: MailboxEntry,
     is_of_others: bool,
 }
@@ -121,7 +121,7 @@ async fn targets(
     session: &Session,
     elsewhere: &[Filter],
     has_selected: bool,
-) -> Result<Vec<Target>, Failure> {
+) -> Result<Vec<SearchedMailbox>, Failure> {
     let found = named(session, elsewhere, has_selected).await?;
     let mut targets = Vec::with_capacity(found.len());
     let mut messages = 0;
@@ -137,7 +137,7 @@ async fn targets(
             };
             messages += u64::from(count);
             if count > 0 {
-                targets.push(Target { entry: target.entry.clone(), ..*target });
+                targets.push(SearchedMailbox { entry: target.entry.clone(), ..*target });
             }
         }
     }
@@ -150,13 +150,17 @@ async fn targets(
 
 /// The mailboxes that are named and may be searched. RFC 7377 §2.2: of others those with the
 /// rights `l` and `r`; for those without, nothing shows.
-async fn named(session: &Session, elsewhere: &[Filter], has_selected: bool) -> Result<Vec<Target>, Failure> {
+async fn named(
+    session: &Session,
+    elsewhere: &[Filter],
+    has_selected: bool,
+) -> Result<Vec<SearchedMailbox>, Failure> {
     let asker = session.asker()?;
     let own = asker.service.store.list(asker.login.id).await?;
     let selected = session.selected.as_ref().filter(|_| has_selected).map(|selected| selected.mailbox.id());
     let listed = match elsewhere.iter().any(|filter| filter.may_reach_others(&own)) {
         true => asker.list_all().await?,
-        false => Listed { list: Arc::clone(&own), visible: Arc::default() },
+        false => ShownList { list: Arc::clone(&own), visible: Arc::default() },
     };
     let mut pace = Pace::default();
     let mut found = Vec::new();
@@ -171,7 +175,7 @@ async fn named(session: &Session, elsewhere: &[Filter], has_selected: bool) -> R
             }
         };
         if is_named || selected == Some(entry.id) {
-            found.push(Target { entry: entry.clone(), is_of_others: rights.is_some() });
+            found.push(SearchedMailbox { entry: entry.clone(), is_of_others: rights.is_some() });
         }
     }
     if session.is_in_mailbox_of_others()
@@ -184,14 +188,14 @@ async fn named(session: &Session, elsewhere: &[Filter], has_selected: bool) -> R
 }
 
 /// The selected mailbox, which is another account's.
-async fn of_others(asker: Asker<'_>, mailbox: MailboxId) -> Result<Option<Target>, Failure> {
+async fn of_others(asker: Asker<'_>, mailbox: MailboxId) -> Result<Option<SearchedMailbox>, Failure> {
     let visible = asker.service.shared.visible_to(asker.login).await?;
     let Some(owner) = visible.owner_of(mailbox) else { return Ok(None) };
     let list = asker.service.store.list(owner.account.id).await?;
     let entry = list.entries.iter().find(|entry| entry.id == mailbox);
     let shown =
         entry.and_then(|entry| Some(MailboxEntry { name: owner.shown(&entry.name)?, ..entry.clone() }));
-    Ok(shown.map(|entry| Target { entry, is_of_others: true }))
+    Ok(shown.map(|entry| SearchedMailbox { entry, is_of_others: true }))
 }
 
 /// A search that is run in one mailbox after the other.

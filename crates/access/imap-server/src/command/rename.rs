@@ -8,8 +8,8 @@ use posthaste_mail_model::{AccountId, MailboxName, Rights};
 use posthaste_store::{MailboxList, Moved, StoreError};
 
 use super::{DONE, create, list};
-use crate::annotate::carry::{self, Carried};
-use crate::annotate::reader::Reader;
+use crate::annotate::carry::{self, CarriedAnnotations};
+use crate::annotate::reader::AnnotationReader;
 use crate::progress::Reports;
 use crate::referred;
 use crate::reply::{Failure, Reply};
@@ -96,9 +96,11 @@ async fn keep_annotations(
     let list = asker.service.store.list(target.owner).await?;
     let new = list.find(&target.name).ok_or(StoreError::NoSuchName)?;
     let login = asker.login.id;
-    let from = Reader { service: asker.service, login, owner: login, mailbox: inbox.id };
+    let from = AnnotationReader { service: asker.service, login, owner: login, mailbox: inbox.id };
     // One's own mailboxes grant everything.
-    Carried::all(from, Reader { mailbox: new.id, ..from }, Rights::ALL).moved(moved).await
+    CarriedAnnotations::all(from, AnnotationReader { mailbox: new.id, ..from }, Rights::ALL)
+        .moved(moved)
+        .await
 }
 
 /// RFC 4314 §4: `x` for each mailbox that gets another name, and `k` for the level above the new

@@ -12,10 +12,10 @@ use posthaste_mail_model::{AccountId, Uid};
 
 use super::append::{annotations_of, done_without, is_empty, whole};
 use super::catenate::Assembly;
-use super::copy::{Target, happened, not_copied, note_own, target_of};
+use super::copy::{CopyTarget, happened, not_copied, note_own, target_of};
 use super::expunge::forget;
 use crate::annotate::carry;
-use crate::annotate::reader::Reader;
+use crate::annotate::reader::AnnotationReader;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted};
 use crate::seen;
@@ -38,7 +38,7 @@ pub(super) async fn run(
     let uids = ctx.selected.uids(set)?;
     let no_such = || Reply::no(Code::NonExistent, "There is no such message");
     let uid = uids.first().and_then(Uid::new).ok_or_else(no_such)?;
-    let Target { target, validity, rights, owner, reading } =
+    let CopyTarget { target, validity, rights, owner, reading } =
         target_of(&ctx, target).await.map_err(Failure::try_create)?;
     let values = annotations_of(&message, rights)?;
     message.flags = permitted(message.flags, rights);
@@ -56,7 +56,8 @@ pub(super) async fn run(
         true => None,
         false => Some(ctx.service.delivery.room(&owner, more).await?),
     };
-    let reader = Reader { service: ctx.service, login: ctx.login.id, owner: owner.id, mailbox: target.id() };
+    let reader =
+        AnnotationReader { service: ctx.service, login: ctx.login.id, owner: owner.id, mailbox: target.id() };
     Box::pin(reader.check_new(std::slice::from_ref(&values))).await?;
     let replaced = ctx.selected.mailbox.replace(uid, &target, new).await;
     let replaced = replaced.map_err(|error| not_copied(&target, error))?;

@@ -25,12 +25,12 @@ pub(super) async fn run(
     let head = head.ok_or(StoreError::NoMailbox(entry.id))?;
     let entry = MailboxEntry { name: resolved.shown(&entry.name)?, ..entry };
     let reading = seen::reading(session.login()?, resolved.account(), entry.id);
-    tell(session, (&entry, reading), &head, items).await?;
+    report(session, (&entry, reading), &head, items).await?;
     Ok(DONE)
 }
 
-/// Prints one STATUS response, of a mailbox and who reads it, if it is another account's.
-pub(super) async fn tell(
+/// Prints one STATUS response. `reading`: the mailbox is another account's.
+pub(super) async fn report(
     session: &mut Session,
     (entry, reading): (&MailboxEntry, Option<Reading>),
     head: &MailboxHead,

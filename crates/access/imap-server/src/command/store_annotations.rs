@@ -12,7 +12,7 @@ use posthaste_mime_summary::SummaryRef;
 use posthaste_store::{FlagChange, Stored};
 
 use super::DONE;
-use crate::annotate::reader::Reader;
+use crate::annotate::reader::AnnotationReader;
 use crate::annotate::{self, reader_of};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
@@ -77,14 +77,14 @@ pub(super) async fn run(
     }
     // Also after a failure: some messages may have their values.
     let touched = reader.touch(&there, &[]).await?;
-    // They were expunged or moved before the values were written: who did that need not have found
-    // them.
-    let gone = touched.as_ref().map(|touched| there.difference(&touched.view.existing(&there)));
-    let gone = gone.unwrap_or_default();
-    if !gone.is_empty()
+    // These were expunged or moved meanwhile. The session that did it may have found no values to
+    // remove or move.
+    let withdrawn = touched.as_ref().map(|touched| there.difference(&touched.view.existing(&there)));
+    let withdrawn = withdrawn.unwrap_or_default();
+    if !withdrawn.is_empty()
         && let Ok(written) = &written
     {
-        planned.withdraw(written, &gone).await;
+        planned.withdraw(written, &withdrawn).await;
     }
     drop(planned);
     let touched = touched.map(|touched| touched.changed).unwrap_or_default();
@@ -100,11 +100,11 @@ pub(super) async fn run(
     written?;
     let code =
         (!modified.is_empty()).then(|| Code::Modified(ctx.selected.in_numbering(&modified, set.numbering())));
-    reply(code, &gone, &expunged)
+    reply(code, &withdrawn, &expunged)
 }
 
 /// Notes that the client knows the values that it has set.
-async fn note_own(selected: &mut Selected, reader: Reader<'_>, uids: &NumSet) {
+async fn note_own(selected: &mut Selected, reader: AnnotationReader<'_>, uids: &NumSet) {
     if let Some(known) = &mut selected.annotations
         && let Err(error) = known.note_own(reader, uids).await
     {
@@ -113,9 +113,10 @@ async fn note_own(selected: &mut Selected, reader: Reader<'_>, uids: &NumSet) {
     }
 }
 
-/// The reply. `gone` were expunged before they had their values, `expunged` before the command.
-fn reply(code: Option<Code>, gone: &NumSet, expunged: &NumSet) -> Result<Reply, Failure> {
-    if !gone.is_empty() {
+/// The reply. `withdrawn` were expunged before they had their values, `expunged` before the
+/// command.
+fn reply(code: Option<Code>, withdrawn: &NumSet, expunged: &NumSet) -> Result<Reply, Failure> {
+    if !withdrawn.is_empty() {
         // RFC 2180 §4.2.2
         const WHY: &str = "Some of the messages were expunged before they had their annotations";
         return Err(Reply::no(code.unwrap_or(Code::ExpungeIssued), WHY).into());

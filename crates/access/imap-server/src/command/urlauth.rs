@@ -26,7 +26,7 @@ const UNRESERVED_BYTES_MAX: u64 = 128 * 1024;
 /// Bytes that are looked at between two counts of the steps.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// Whose URLs a session reads.
+/// The account that reads the URLs of a session, with the selected mailbox.
 pub(super) fn reader(session: &Session) -> Result<UrlReader<'_>, Failure> {
     // RFC 4314 §4: the right to read may have been taken away since SELECT.
     let selected = session.selected.as_ref().filter(|selected| selected.permit(Act::Read).is_ok());
@@ -242,7 +242,7 @@ async fn without_nul(bytes: &mut [u8]) {
     }
 }
 
-/// What cannot be had is NIL.
+/// A part that does not exist is NIL.
 fn or_nil<T>(found: Result<T, UrlRefusal>) -> Result<Option<T>, Failure> {
     match found {
         Ok(found) => Ok(Some(found)),

@@ -167,7 +167,7 @@ impl Faults {
 }
 
 /// A message of the batch.
-struct Next {
+struct NextMessage {
     seq: SeqNum,
     row: Row,
 }
@@ -183,7 +183,7 @@ impl Unmade {
     /// does not matter: the walk has paused.
     fn show<E>(
         &self,
-        (next, summary): (&Next, &[u8]),
+        (next, summary): (&NextMessage, &[u8]),
         (each, pass): (&mut E, &mut Pass),
         aside: &mut Aside,
     ) -> Result<(), Failure>
@@ -215,7 +215,7 @@ pub(super) struct Walk<'v> {
     mailbox: &'v Mailbox,
     runs: Runs<'v>,
     run: Run<'v>,
-    batch: Vec<Next>,
+    batch: Vec<NextMessage>,
     /// Number of messages of the batch that were already shown.
     at: usize,
     aside: Aside,
@@ -256,7 +256,7 @@ impl<'v> Walk<'v> {
             let rows = self.run.rows;
             let (taken, left) = rows.split_at(rows.len().min(BATCH - self.batch.len()));
             let seqs = std::iter::successors(Some(first), |seq| seq.next());
-            self.batch.extend(taken.iter().zip(seqs).map(|(row, seq)| Next { seq, row: *row }));
+            self.batch.extend(taken.iter().zip(seqs).map(|(row, seq)| NextMessage { seq, row: *row }));
             let first = SeqNum::new(first.value().saturating_add(taken.len() as u32));
             self.run = Run { first: first.filter(|_| !left.is_empty()), rows: left };
         }
@@ -278,7 +278,7 @@ impl<'v> Walk<'v> {
         batch.iter().for_each(|next| uids.push(next.row.uid().value()));
         let mut pass = Pass::default();
         let mut visit = |stored: Stored<'_>| {
-            while let Some(Next { seq, row }) = batch.get(done) {
+            while let Some(NextMessage { seq, row }) = batch.get(done) {
                 if row.uid() > stored.uid {
                     // Not requested.
                     return ControlFlow::Continue(());

@@ -31,7 +31,7 @@ pub(crate) struct RequestedContext {
 }
 
 impl RequestedContext {
-    /// What a command requests; `None` without UPDATE. CONTEXT is a hint (RFC 5267 §4.2), and the
+    /// The request of a command; `None` without UPDATE. CONTEXT is a hint (RFC 5267 §4.2), and the
     /// search index is there without it.
     pub(crate) fn of(
         selected: &Selected,

@@ -45,7 +45,7 @@ const DAY_S: u64 = 86_400;
 
 /// The key of a query; or why it cannot be searched for.
 pub(crate) fn parse(query: &str) -> Result<SearchKey, String> {
-    let mut reader = Reader { rest: query, terms: 0 };
+    let mut reader = QueryReader { rest: query, terms: 0 };
     let key = reader.all(None, 0, &|text| Ok(SearchKey::Text(text.to_owned())))?;
     Ok(key.unwrap_or(SearchKey::All))
 }
@@ -53,12 +53,12 @@ pub(crate) fn parse(query: &str) -> Result<SearchKey, String> {
 /// The key that a plain word under an operator makes.
 type Meaning<'m> = &'m dyn Fn(&str) -> Result<SearchKey, String>;
 
-struct Reader<'q> {
+struct QueryReader<'q> {
     rest: &'q str,
     terms: usize,
 }
 
-impl<'q> Reader<'q> {
+impl<'q> QueryReader<'q> {
     /// Terms up to the closing bracket, or to the end. `None` if there are none.
     fn all(
         &mut self,

@@ -30,19 +30,26 @@ use crate::annotations::ReportedMetadata;
 use crate::reply::Failure;
 use crate::sharing::Asker;
 use crate::wire::Wire;
-use others::Others;
+use others::FollowedMailboxes;
 pub(crate) use wish::Wish;
 
 /// Appends and copies of this session that wait to be left out. A session reports after each
 /// command, so there is one, or a few after errors of the store.
 const OWN_MAX: usize = 16;
 
+/// A mailbox, and up to where its changes were reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReportedState {
+    pub(crate) mailbox: MailboxId,
+    pub(crate) modseq: ModSeq,
+}
+
 /// The events that a session wants, and those already reported.
 pub(crate) struct Notify {
     wish: Wish,
     watch: AccountWatch,
     /// Mailboxes of other accounts, if the client wants to know of any.
-    others: Option<Box<Others>>,
+    others: Option<Box<FollowedMailboxes>>,
     /// The user's own list, as of the last report.
     own_list: Arc<MailboxList>,
     /// The list whose names and subscriptions the client knows: the same, and what it wants to know
@@ -55,9 +62,9 @@ pub(crate) struct Notify {
     /// The UIDs of what it added to the selected mailbox.
     own_uids: NumSet,
     /// The mailbox that this session closed, and its mod-sequence after it.
-    closed: Option<(MailboxId, ModSeq)>,
+    closed: Option<ReportedState>,
     /// The mailbox that was selected at the last report, and up to where it was reported.
-    was_selected: Option<(MailboxId, ModSeq)>,
+    was_selected: Option<ReportedState>,
 }
 
 /// The wanted events of the selected mailbox.
@@ -78,7 +85,7 @@ impl Notify {
         let (service, account) = (asker.service, asker.login.id);
         let watch = service.store.follow(account).await?;
         let own_list = watch.list();
-        let mut others = Others::begin(asker, &wish.groups, &own_list).await?;
+        let mut others = FollowedMailboxes::begin(asker, &wish.groups, &own_list).await?;
         let list = match &mut others {
             Some(others) => others.list_with(&own_list),
             None => Arc::clone(&own_list),
@@ -109,7 +116,7 @@ impl Notify {
 
     /// This session's own client closed a mailbox and expunged messages.
     pub(crate) fn note_closed(&mut self, mailbox: MailboxId, modseq: ModSeq) {
-        self.closed = Some((mailbox, modseq));
+        self.closed = Some(ReportedState { mailbox, modseq });
     }
 
     /// What this session's own client did to the names is not reported to it (RFC 5465 §5).

@@ -179,7 +179,7 @@ mod tests {
         list
     }
 
-    /// What the future returns, and how many polls it took.
+    /// The result of the future, and the number of its polls.
     fn polled<T>(work: impl Future<Output = T>) -> (T, u64) {
         let mut work = pin!(work);
         for polls in 1.. {

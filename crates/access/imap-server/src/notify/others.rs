@@ -1,6 +1,6 @@
 //! Mailboxes of other accounts that a client watches (RFC 5465 §5), with their rights (RFC 4314).
 //!
-//! What always holds: rights are read again before each report. If the user has lost `l` in a
+//! Invariants: rights are read again before each report. If the user has lost `l` in a
 //! mailbox, it is treated as one that does not exist. Without `r`, events of its messages are not
 //! reported.
 
@@ -23,7 +23,7 @@ use crate::sharing::{Asker, LISTED_MAX};
 const OWNERS_MAX: usize = 100;
 
 /// The followed mailboxes beside the user's own.
-pub(super) struct Others {
+pub(super) struct FollowedMailboxes {
     visible: Arc<Visible>,
     owners: BTreeMap<AccountId, AccountWatch>,
     /// Woken after changes of rights in this process.
@@ -31,17 +31,17 @@ pub(super) struct Others {
     /// Whether it is time to look for those of other processes.
     look: bool,
     /// The last list, and the input that it was made from.
-    listed: Option<Listed>,
+    listed: Option<CombinedList>,
 }
 
-struct Listed {
+struct CombinedList {
     list: Arc<MailboxList>,
     own: Arc<MailboxList>,
     visible: Arc<Visible>,
     theirs: Vec<Arc<MailboxList>>,
 }
 
-impl Listed {
+impl CombinedList {
     fn is_of(&self, own: &Arc<MailboxList>, visible: &Arc<Visible>, theirs: &[Arc<MailboxList>]) -> bool {
         Arc::ptr_eq(&self.own, own)
             && Arc::ptr_eq(&self.visible, visible)
@@ -50,7 +50,7 @@ impl Listed {
     }
 }
 
-impl Others {
+impl FollowedMailboxes {
     /// Follows those whose mailboxes a group may name; `None` if no group does.
     pub(super) async fn begin(
         asker: Asker<'_>,
@@ -86,7 +86,7 @@ impl Others {
         let mut followed = BTreeMap::new();
         for (top, owner) in self.visible.owners() {
             let Ok(top) = MailboxName::new(top) else { continue };
-            // Who had mailboxes of such names before there were namespaces keeps them.
+            // An account may have mailboxes of such names from before there were namespaces.
             let is_own = own.find(&top).is_some() || own.has_children(&top);
             if is_own || !groups.iter().any(|group| group.filter.reaches(&top, own)) {
                 continue;
@@ -129,7 +129,7 @@ impl Others {
         }
         all.entries.sort_by(|a, b| a.name.cmp(&b.name));
         let (list, own, visible) = (Arc::new(all), Arc::clone(own), Arc::clone(&self.visible));
-        self.listed = Some(Listed { list: Arc::clone(&list), own, visible, theirs });
+        self.listed = Some(CombinedList { list: Arc::clone(&list), own, visible, theirs });
         list
     }
 
@@ -137,7 +137,7 @@ impl Others {
         self.visible.owners().map(|(_, owner)| owner).find(|owner| owner.account.id == id)
     }
 
-    /// Whose mailbox it is, if it is another account's.
+    /// The owner of a mailbox, if that is another account.
     pub(super) fn account_of(&self, mailbox: MailboxId) -> Option<AccountId> {
         self.visible.owner_of(mailbox).map(|owner| owner.account.id)
     }

@@ -10,8 +10,8 @@ use posthaste_store::{Counts, MailboxEntry, MailboxNews};
 
 use super::group::{Group, group_of};
 use super::names::Differences;
-use super::others::Others;
-use super::{Notify, overflow};
+use super::others::FollowedMailboxes;
+use super::{Notify, ReportedState, overflow};
 use crate::annotations::ReportedMetadata;
 use crate::enabled::Enabled;
 use crate::heavy::Pace;
@@ -33,7 +33,7 @@ pub(crate) struct Listener<'s> {
     pub(crate) login: &'s Account,
     pub(crate) enabled: Enabled,
     /// The selected mailbox, and up to where its changes were reported.
-    pub(crate) selected: Option<(MailboxId, ModSeq)>,
+    pub(crate) selected: Option<ReportedState>,
 }
 
 /// Whether reports continue.
@@ -45,7 +45,7 @@ pub(crate) enum Reporting {
 }
 
 /// The values of a mailbox that a STATUS response reports.
-struct State<'e> {
+struct StatusValues<'e> {
     entry: &'e MailboxEntry,
     counts: Counts,
     uid_next: Uid,
@@ -56,7 +56,7 @@ struct State<'e> {
 
 impl Notify {
     /// Whether there may be something to report. Reads nothing.
-    pub(crate) fn is_due(&self, selected: Option<(MailboxId, ModSeq)>) -> bool {
+    pub(crate) fn is_due(&self, selected: Option<ReportedState>) -> bool {
         self.watch.has_changed()
             || self.others.as_ref().is_some_and(|others| others.has_changed())
             || self.annotations.is_some()
@@ -88,7 +88,7 @@ impl Notify {
     /// STATUS of every mailbox whose messages are followed (RFC 5465 §3.1).
     pub(crate) async fn status(&self, to: &mut Listener<'_>) -> Result<(), Failure> {
         let mut pace = Pace::default();
-        let selected = to.selected.map(|(id, _)| id);
+        let selected = to.selected.map(|state| state.mailbox);
         let mut followed = Vec::new();
         let is_reported = |entry: &&MailboxEntry| Some(entry.id) != selected && self.may_read(entry.id);
         for entry in self.list.entries.iter().filter(is_reported) {
@@ -103,7 +103,7 @@ impl Notify {
                 let Some(head) = head else { continue };
                 let counts = self.counts_of(to, entry.id, group, head.counts).await?;
                 let (uid_next, modseq) = (head.uid_next, head.modseq);
-                report_status(to, group, &State { entry, counts, uid_next, modseq, messages: true });
+                report_status(to, group, &StatusValues { entry, counts, uid_next, modseq, messages: true });
                 to.wire.relieve().await?;
             }
         }
@@ -149,10 +149,10 @@ impl Notify {
             }
         }
         let mut pace = Pace::default();
-        let selected = to.selected.map(|(id, _)| id);
+        let selected = to.selected.map(|state| state.mailbox);
         let closed = self.closed.take();
         for MailboxNews { entry, counts, uid_next, modseq, messages } in news.mailboxes {
-            if Some(entry.id) == selected || closed == Some((entry.id, modseq)) {
+            if Some(entry.id) == selected || closed == Some(ReportedState { mailbox: entry.id, modseq }) {
                 continue;
             }
             pace.worked(self.filter_steps()).await;
@@ -160,7 +160,7 @@ impl Notify {
                 && (group.messages && messages || group.flags)
             {
                 let counts = self.counts_of(to, entry.id, group, counts).await?;
-                report_status(to, group, &State { entry: &entry, counts, uid_next, modseq, messages });
+                report_status(to, group, &StatusValues { entry: &entry, counts, uid_next, modseq, messages });
                 to.wire.relieve().await?;
             }
         }
@@ -169,9 +169,9 @@ impl Notify {
     }
 
     /// The mailbox that was selected before, if it has changed since its last report.
-    fn left(&self, selected: Option<(MailboxId, ModSeq)>) -> Option<MailboxNews> {
-        let (id, reported) = self.was_selected?;
-        if selected.is_some_and(|(selected, _)| selected == id) {
+    fn left(&self, selected: Option<ReportedState>) -> Option<MailboxNews> {
+        let ReportedState { mailbox: id, modseq: reported } = self.was_selected?;
+        if selected.is_some_and(|state| state.mailbox == id) {
             return None;
         }
         let of_others = || self.others.as_ref().and_then(|others| others.mailbox(id));
@@ -185,7 +185,8 @@ impl Notify {
         match &mut self.others {
             Some(others) => Box::pin(others.renew(asker, &self.wish.groups, &self.own_list)).await,
             None => {
-                self.others = Box::pin(Others::begin(asker, &self.wish.groups, &self.own_list)).await?;
+                self.others =
+                    Box::pin(FollowedMailboxes::begin(asker, &self.wish.groups, &self.own_list)).await?;
                 Ok(())
             }
         }
@@ -255,7 +256,7 @@ impl Notify {
 }
 
 /// `* STATUS Lists (UIDVALIDITY 4 UIDNEXT 10000 MESSAGES 501)`: RFC 5465 §5.1 to §5.3.
-fn report_status(to: &mut Listener<'_>, group: &Group, state: &State<'_>) {
+fn report_status(to: &mut Listener<'_>, group: &Group, state: &StatusValues<'_>) {
     let mut items = vec![StatusValue::UidValidity(state.entry.uid_validity)];
     if state.messages {
         items.push(StatusValue::UidNext(state.uid_next));

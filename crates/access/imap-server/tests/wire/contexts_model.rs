@@ -89,8 +89,8 @@ impl ClientResult {
     /// RFC 5267 §4.3.4
     fn remove(&mut self, place: usize, numbers: &[u32]) {
         if place > 0 {
-            let gone: Vec<u32> = self.list.drain(place - 1..place - 1 + numbers.len()).collect();
-            assert_eq!(gone, numbers);
+            let removed: Vec<u32> = self.list.drain(place - 1..place - 1 + numbers.len()).collect();
+            assert_eq!(removed, numbers);
             return;
         }
         assert!(!self.is_sorted());
@@ -124,11 +124,11 @@ impl Client {
             self.exists = exists.parse().expect("a number");
         }
         if let Some(number) = line.strip_prefix("* ").and_then(|l| l.strip_suffix(" EXPUNGE")) {
-            let gone: u32 = number.parse().expect("a number");
+            let removed: u32 = number.parse().expect("a number");
             self.exists -= 1;
             for kept in self.results.iter_mut().filter(|kept| !kept.by_uid) {
-                assert!(!kept.list.contains(&gone), "no REMOVEFROM came before EXPUNGE {gone}");
-                kept.list.iter_mut().filter(|number| **number > gone).for_each(|number| *number -= 1);
+                assert!(!kept.list.contains(&removed), "no REMOVEFROM came before EXPUNGE {removed}");
+                kept.list.iter_mut().filter(|number| **number > removed).for_each(|number| *number -= 1);
             }
         }
         let Some(rest) = line.strip_prefix("* ESEARCH (TAG \"k") else { return };

@@ -37,7 +37,7 @@ fn a_fuzzy_key_finds_words_in_any_order_and_with_other_endings() {
 }
 
 #[test]
-fn relevancy_tells_how_well_each_message_matches() {
+fn relevancy_shows_how_well_each_message_matches() {
     let server = server();
     let mut wire = server.select("INBOX");
     wire.run(

@@ -7,7 +7,7 @@ use crate::harness::Server;
 const URL: &str = "https://mail.example.org/.well-known/jmap";
 
 #[test]
-fn the_url_of_the_jmap_session_is_told_after_login() {
+fn the_url_of_the_jmap_session_is_reported_after_login() {
     let server = Server::start_with(ImapOptions { jmap_url: Some(URL.to_owned()), ..ImapOptions::default() });
     let mut client = server.connect();
     client.run(

@@ -287,7 +287,7 @@ fn a_special_use_is_an_annotation() {
 }
 
 #[test]
-fn list_tells_annotations() {
+fn list_reports_annotations() {
     let server = Server::start();
     server.login().run(
         r##"

@@ -45,36 +45,36 @@ impl Message {
 }
 
 /// The condition of a key on a message and its sequence number.
-type Asks = Box<dyn Fn(u32, &Message) -> bool>;
+type Matches = Box<dyn Fn(u32, &Message) -> bool>;
 
 /// A key as text, and its condition.
 struct Key {
     text: String,
-    asks: Asks,
+    matches: Matches,
 }
 
 impl Key {
-    fn new(text: String, asks: impl Fn(u32, &Message) -> bool + 'static) -> Self {
-        Self { text, asks: Box::new(asks) }
+    fn new(text: String, matches: impl Fn(u32, &Message) -> bool + 'static) -> Self {
+        Self { text, matches: Box::new(matches) }
     }
 
     fn random(random: &mut Random, depth: u32, count: u32) -> Self {
         match random.below(if depth == 0 { 13 } else { 18 }) {
             13 | 14 => {
                 let key = Self::random(random, depth - 1, count);
-                Self::new(format!("NOT {}", key.text), move |seq, m| !(key.asks)(seq, m))
+                Self::new(format!("NOT {}", key.text), move |seq, m| !(key.matches)(seq, m))
             }
             15 => {
                 let (a, b) = (Self::random(random, depth - 1, count), Self::random(random, depth - 1, count));
                 Self::new(format!("OR {} {}", a.text, b.text), move |seq, m| {
-                    (a.asks)(seq, m) || (b.asks)(seq, m)
+                    (a.matches)(seq, m) || (b.matches)(seq, m)
                 })
             }
             16 | 17 => {
                 let keys: Vec<_> =
                     (0..2 + random.below(2)).map(|_| Self::random(random, depth - 1, count)).collect();
                 let text = keys.iter().map(|k| k.text.as_str()).collect::<Vec<_>>().join(" ");
-                Self::new(format!("({text})"), move |seq, m| keys.iter().all(|k| (k.asks)(seq, m)))
+                Self::new(format!("({text})"), move |seq, m| keys.iter().all(|k| (k.matches)(seq, m)))
             }
             simple => Self::simple(random, simple, count),
         }
@@ -174,7 +174,7 @@ fn the_server_and_the_model_agree() {
     let mut hits = 0;
     for _ in 0..SEARCHES {
         let key = Key::random(&mut random, 3, count);
-        let numbers = (1..).zip(&messages).filter(|(seq, m)| (key.asks)(*seq, m));
+        let numbers = (1..).zip(&messages).filter(|(seq, m)| (key.matches)(*seq, m));
         let expected: Vec<String> = numbers.map(|(seq, _)| seq.to_string()).collect();
         hits += expected.len();
         assert_eq!(search(&mut wire, &key.text), expected.join(" "), "SEARCH {}", key.text);

@@ -3,7 +3,7 @@
 use crate::harness::Server;
 
 #[test]
-fn select_tells_all_of_a_mailbox() {
+fn select_reports_all_of_a_mailbox() {
     let server = Server::start();
     server.with_messages(3);
     server.login().run(

@@ -139,7 +139,7 @@ fn notifications_come_from_mailboxes_of_others_where_the_rights_are() {
 
 /// Nothing wakes the session, and nothing more is reported.
 #[test]
-fn nothing_is_told_of_a_mailbox_elsewhere_after_another_process_took_the_right() {
+fn nothing_is_reported_of_a_mailbox_elsewhere_after_another_process_took_the_right() {
     let server = server("lr");
     let mut bo = server.login_as(BO);
     bo.run(&format!("C: a NOTIFY SET (MAILBOXES ({SHARED} INBOX) (MessageNew MessageExpunge))\nS: a OK …"));

@@ -80,7 +80,7 @@ fn bo(server: &Server) -> Wire {
 }
 
 #[track_caller]
-fn cannot_tell(server: &Server, hidden: &str, missing: &str) {
+fn cannot_distinguish(server: &Server, hidden: &str, missing: &str) {
     let mut wire = bo(server);
     let mut differing = Vec::new();
     for command in COMMANDS {
@@ -98,20 +98,20 @@ fn cannot_tell(server: &Server, hidden: &str, missing: &str) {
 #[test]
 fn a_mailbox_without_rights_is_one_that_does_not_exist() {
     let ana = "Other Users/ana@example.org";
-    cannot_tell(&server(), &format!("{ana}/Secret"), &format!("{ana}/Nothng"));
-    cannot_tell(&server(), &format!("{ana}/Secret/Sub"), &format!("{ana}/Nothng/Sub"));
+    cannot_distinguish(&server(), &format!("{ana}/Secret"), &format!("{ana}/Nothng"));
+    cannot_distinguish(&server(), &format!("{ana}/Secret/Sub"), &format!("{ana}/Nothng/Sub"));
     // Not even INBOX, which everybody has.
-    cannot_tell(&server(), &format!("{ana}/INBOX"), &format!("{ana}/INBUX"));
+    cannot_distinguish(&server(), &format!("{ana}/INBOX"), &format!("{ana}/INBUX"));
 }
 
 #[test]
 fn an_account_that_shares_nothing_is_one_that_does_not_exist() {
     let (there, not_there) = ("Other Users/cy@example.org", "Other Users/xy@example.org");
-    cannot_tell(&server(), &format!("{there}/INBOX"), &format!("{not_there}/INBOX"));
-    cannot_tell(&server(), there, not_there);
+    cannot_distinguish(&server(), &format!("{there}/INBOX"), &format!("{not_there}/INBOX"));
+    cannot_distinguish(&server(), there, not_there);
     // The user's own account is not one of the others, and another user's is not a shared one.
-    cannot_tell(&server(), &format!("Other Users/{BO}/INBOX"), &format!("{not_there}/INBOX"));
-    cannot_tell(&server(), "Shared/ana@example.org/Open", "Shared/xya@example.org/Open");
+    cannot_distinguish(&server(), &format!("Other Users/{BO}/INBOX"), &format!("{not_there}/INBOX"));
+    cannot_distinguish(&server(), "Shared/ana@example.org/Open", "Shared/xya@example.org/Open");
 }
 
 #[test]
@@ -120,11 +120,11 @@ fn rights_that_are_taken_are_rights_that_never_were() {
     let ana = "Other Users/ana@example.org";
     server.grant(USER, "Secret", "anyone", "lr");
     server.grant(USER, "Secret", &format!("-{BO}"), "lrswipkxtea");
-    cannot_tell(&server, &format!("{ana}/Secret"), &format!("{ana}/Nothng"));
+    cannot_distinguish(&server, &format!("{ana}/Secret"), &format!("{ana}/Nothng"));
 }
 
 #[test]
-fn identifiers_tell_nothing_about_accounts() {
+fn identifiers_reveal_nothing_about_accounts() {
     let server = server();
     let mut wire = server.login();
     for command in ["SETACL INBOX @ lr", "LISTRIGHTS INBOX @", "DELETEACL INBOX @"] {

@@ -42,27 +42,12 @@ async fn a_client_that_never_pauses_has_no_more_time_to_log_in() {
 
 #[tokio::test]
 async fn a_client_that_reads_nothing_has_no_more_time_to_log_in() {
-    let mut client = session_over(64).await;
-    // The answers to these do not fit the pipe.
-    client.send(&b"NOOP\r\n".repeat(10)).await;
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-    client.advance(LOGIN_WITHIN).await;
-    client.ends_unheard().await;
+    session_over(64).await.unread_session_ends("NOOP\r\n", LOGIN_WITHIN).await;
 }
 
 /// Later ones wait, each for itself, so that others have their turn.
 #[tokio::test]
 async fn the_first_commands_before_a_login_do_not_wait() {
-    let mut client = session_over(1 << 16).await;
-    let answers = |said: String| said.lines().count();
-    client.send(&b"NOOP\r\n".repeat(52)).await;
-    assert_eq!(answers(client.said().await), 50);
-    for _ in 0..2 {
-        client.advance(Duration::from_millis(49)).await;
-        assert_eq!(client.said().await, "");
-        client.advance(Duration::from_millis(1)).await;
-        assert_eq!(answers(client.said().await), 1);
-    }
+    let answers = |said: &str| said.lines().count();
+    session_over(1 << 16).await.first_commands_do_not_wait("NOOP\r\n", answers).await;
 }

@@ -486,7 +486,7 @@ impl Driver {
             self.connection.consume(used);
             left -= used;
         }
-        // What is left of the command: its line end.
+        // The rest of the command: its line end.
         Ok(matches!(self.input().await?, Input::Whole(_)))
     }
 

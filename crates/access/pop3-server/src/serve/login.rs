@@ -98,7 +98,7 @@ impl Driver {
         })
     }
 
-    /// The client is who it says it is: opens its INBOX.
+    /// The login is right: opens the INBOX.
     async fn accept(&mut self, login: Login) -> Next {
         let account = &login.account;
         let peer = self.connection.peer().ip();

@@ -235,7 +235,9 @@ impl Sts {
             evicted
         };
         let Some(engine) = &self.inner.engine else { return };
-        let value = serde_json::to_vec(&kept).unwrap_or_default();
+        let value = serde_json::to_vec(&kept);
+        debug_assert!(value.is_ok(), "texts and numbers are always JSON");
+        let Ok(value) = value else { return };
         let written = async {
             put(engine, domain, Some(value)).await?;
             if let Some(evicted) = evicted {

@@ -32,7 +32,7 @@ pub enum Command {
     },
     /// Adds a recipient.
     Rcpt {
-        /// To whom.
+        /// The recipient.
         to: Mailbox,
         /// The parameters of extensions.
         parameters: RcptParameters,
@@ -63,7 +63,7 @@ pub enum Command {
     Help,
     /// Is there such a user?
     Vrfy(String),
-    /// Who is on that list?
+    /// A query for the members of a list.
     Expn(String),
     /// TLS from here on.
     StartTls,
@@ -85,7 +85,7 @@ pub struct MailParameters {
     pub body: Option<BodyKind>,
     /// Addresses and header may be UTF-8.
     pub smtputf8: bool,
-    /// Who wrote it, says a client that relays (RFC 4954 §5): xtext, read and not used.
+    /// The author, as a relaying client names it (RFC 4954 §5): xtext, read and not used.
     pub auth: Option<String>,
     /// How much of the message a report about a failure returns.
     pub ret: Option<Return>,

@@ -1,4 +1,4 @@
-//! What a connection protects: the facts that the directory needs for a login.
+//! The properties of a connection that the directory needs for a login.
 
 use posthaste_directory::Service;
 use posthaste_directory::sasl::{Channel, Plaintext};

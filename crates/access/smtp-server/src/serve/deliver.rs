@@ -81,12 +81,13 @@ impl Driver {
         if is_taken_over && is_delivered && !missed.is_empty() {
             match self.take_over(id, &message, (&sender, is_quarantined), missed).await {
                 Ok(()) => replies.retain(|reply| !reply.is_refusal()),
-                // The client sends it again, to those who have it as well: twice, not never.
+                // The client sends it again, also to recipients that have it. So no recipient is
+                // left out.
                 Err(error) => tracing::error!(id, %error, "{NOT_QUEUED}"),
             }
         }
         // Reports of success go out once the client will not send the message again.
-        // Junk has a sender who perhaps did not send it.
+        // The sender of junk may be forged.
         if !is_quarantined && self.session.reports() && replies.iter().all(|reply| !reply.is_refusal()) {
             self.report_success(&message, &sender, reached).await;
         }
@@ -118,7 +119,7 @@ impl Driver {
         recipients: &mut Vec<Addressee>,
     ) -> Result<Verified, Reply> {
         let received = message.slice(trace_len.min(message.len())..);
-        // What follows keeps something for each field, or compares them with each other.
+        // The next steps keep memory for each field, or compare the fields with each other.
         if !is_header_bounded(&received) {
             tracing::info!(
                 id,
@@ -178,7 +179,7 @@ impl Driver {
         outcomes
     }
 
-    /// Has recipients here who missed the message get it later, or their sender a report.
+    /// Local recipients that missed the message get it later, or the sender gets a report.
     async fn take_over(
         &self,
         id: &str,
@@ -189,7 +190,7 @@ impl Driver {
         let count = missed.len();
         let here = if is_quarantined { Here::Junk } else { Here::Inbox };
         if is_quarantined {
-            // The sender is perhaps not who sent it: no report goes there.
+            // The sender of junk may be forged: no report goes there.
             missed.retain(|one| !one.failure.permanent);
         }
         let message = trace::without_return_path(message);
@@ -263,8 +264,8 @@ fn return_headers(envelope: &mut Outgoing) {
     envelope.ret = Some(Return::Headers);
 }
 
-/// The sender of junk is perhaps not who sent it: neither this server nor the next one reports
-/// anything to that address.
+/// The sender of junk may be forged. So neither this server nor the next one reports anything to
+/// that address.
 fn report_nothing(envelope: &mut Outgoing) {
     envelope.to.iter_mut().for_each(|to| to.notify = Some(Notify::NEVER));
 }

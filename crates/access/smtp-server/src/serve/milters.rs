@@ -70,7 +70,7 @@ impl Driver {
             tracing::info!(id, from, "discarded: a milter removed all recipients");
             return Err(replies::outcome(id, &Ok(None)));
         }
-        let message = draft.print(message.get(..trace_len).unwrap_or_default());
+        let message = draft.print(&message[..trace_len]);
         Ok(Verified { message, trace_len, is_quarantined, client_name, memory })
     }
 

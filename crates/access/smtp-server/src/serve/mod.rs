@@ -353,7 +353,7 @@ impl Driver {
         (id, Incoming::new(header.as_bytes(), limit, &self.service.budget, self.holder()))
     }
 
-    /// Who pays for the bytes of a message.
+    /// The holder that the bytes of a message count for.
     fn holder(&self) -> Holder {
         match self.session.account() {
             Some(account) => Holder::Account(account.id.0.to_bytes()),
@@ -381,7 +381,7 @@ impl Driver {
     }
 
     /// How long a client may still take before a message or a login has come, and the rest of a
-    /// message that has begun. One who logged in is otherwise bound by the limits of the account.
+    /// message that has begun. After a login, only the limits of the account apply otherwise.
     fn time_left(&self) -> Duration {
         let rest = self.incoming.as_ref().map_or(Duration::MAX, |(_, incoming)| incoming.time_left());
         match self.session.account() {

@@ -44,7 +44,7 @@ impl Driver {
         (error.kind() == Kind::OverQuota).then(|| replies::delivery(Kind::OverQuota))
     }
 
-    /// Whose a recipient is. It may be `postmaster` without a domain, or of our own name.
+    /// The target of a recipient. It may be `postmaster` without a domain, or of our own name.
     async fn resolve_recipient(&self, address: &str) -> Result<Target, ResolveError> {
         let found = self.resolve(address).await;
         let options = &self.service.options;
@@ -60,9 +60,9 @@ impl Driver {
         found
     }
 
-    /// Whose a recipient at an address is (RFC 5321 §4.1.3). The address at which this connection
-    /// came in is ours: its mailboxes are those of our first domain. `None` if it is another
-    /// host's, and mail for that is not taken.
+    /// The target of a recipient at an address literal (RFC 5321 §4.1.3). The address at which this
+    /// connection came in is ours: its mailboxes are those of our first domain. `None` if it is
+    /// another host's, and mail for that is not taken.
     async fn resolve_literal(&self, local: &str, literal: Literal) -> Option<Result<Target, ResolveError>> {
         let Literal::Address(address) = literal else { return None };
         let options = &self.service.options;

@@ -37,7 +37,7 @@ impl Driver {
         Ok(refusal.map(|refusal| self.screened_out(&refusal, recipient)))
     }
 
-    /// A recipient was looked up: counts who guesses, and puts off who is new.
+    /// A recipient was looked up. A wrong guess is counted, and an unknown sender is deferred.
     pub(super) fn screened_as(&self, recipient: &str, found: &Result<Target, ResolveError>) -> Option<Reply> {
         let screening = self.screening().filter(|_| !is_postmaster(recipient))?;
         let (peer, now) = (self.connection.peer().ip(), Instant::now());

@@ -100,11 +100,11 @@ pub enum Action {
 /// A message's envelope, while it is being put together.
 #[derive(Clone, Debug)]
 pub struct Transaction {
-    /// Who sends it.
+    /// The sender.
     pub from: ReversePath,
-    /// How.
+    /// The parameters of MAIL.
     pub parameters: MailParameters,
-    /// To whom.
+    /// The recipients.
     pub recipients: Vec<Addressee>,
 }
 
@@ -115,7 +115,7 @@ pub struct Addressee {
     pub to: Mailbox,
     /// The parameters of RCPT.
     pub parameters: RcptParameters,
-    /// Who that is here; `None` in a domain that is not ours.
+    /// The local target; `None` in a domain that is not ours.
     pub target: Option<Target>,
 }
 
@@ -177,7 +177,7 @@ impl Session {
         Reply::bare(220, format!("{} {protocol} Posthaste", self.options.host))
     }
 
-    /// Who logged in.
+    /// The account that has logged in.
     pub fn account(&self) -> Option<&Account> {
         self.account.as_ref()
     }
@@ -437,7 +437,7 @@ impl Session {
         .print()
     }
 
-    /// The message is whole: what to deliver, to whom. The transaction is over.
+    /// The message is complete. Ends the transaction and returns it.
     pub fn message_received(&mut self) -> Option<Transaction> {
         self.stage = Stage::Envelope;
         self.transaction.take()

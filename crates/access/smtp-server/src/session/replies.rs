@@ -223,7 +223,7 @@ pub(super) fn too_many_errors() -> Reply {
     reply(421, (4, 7, 0), "Too many errors")
 }
 
-/// Whose path a faulty command has.
+/// The command whose path is faulty.
 #[derive(Clone, Copy)]
 pub(super) enum PathOf {
     /// The path of MAIL.

@@ -68,7 +68,7 @@ impl Session {
         }
     }
 
-    /// Whose the sender address of [`Action::CheckSender`] is.
+    /// Takes the account of the sender address of [`Action::CheckSender`].
     pub fn sender_resolved(&mut self, found: Result<Target, ResolveError>) -> Reply {
         let Some((from, parameters)) = self.pending.take() else {
             return replies::sequence("Send MAIL first");
@@ -103,7 +103,7 @@ impl Session {
         Action::Resolve(to)
     }
 
-    /// Whose the recipient of [`Action::Resolve`] is.
+    /// Takes the target of the recipient of [`Action::Resolve`].
     pub fn recipient_resolved(&mut self, to: Mailbox, found: Result<Target, ResolveError>) -> Action {
         let relays = self.options.relays && self.may_relay(&to);
         let parameters = std::mem::take(&mut self.pending_recipient);

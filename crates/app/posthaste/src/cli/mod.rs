@@ -374,7 +374,7 @@ pub struct Export {
     pub format: ExportFormat,
 }
 
-/// What `export` writes.
+/// The forms that `export` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
     /// One file per mailbox, `From ` lines quoted (mboxrd).

@@ -98,7 +98,7 @@ const COST_EXAMPLES: &str = "Examples:
   posthaste report cost --account ana@example.org --cut 5000
                                              the cost of Ana's folders, and with 5,000 messages in each";
 
-/// What `report cost` sums up.
+/// The keys by which `report cost` sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CostBy {
     /// Protocol, command and folder size.

@@ -244,7 +244,7 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// What `account show` prints.
+/// An account as `account show` prints it.
 struct Shown {
     account: Account,
     aliases: Vec<String>,

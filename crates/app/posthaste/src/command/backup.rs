@@ -51,7 +51,7 @@ const FAULTS_SHOWN: usize = 50;
 
 /// `backup/run`
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Run {
+pub struct BackupRun {
     /// Unix milliseconds.
     pub begun: u64,
     /// All accounts of the store were meant.
@@ -111,7 +111,7 @@ pub async fn run(config: Config, options: Backup) -> Result<()> {
     }
     // Two runs never have the same instant, even if the clock is set back.
     let begun = last.map_or(0, |last| last.begun + 1).max(unix_ms());
-    let job = Job { ends, options: &options, begun, looks: looks(&config), lacks };
+    let job = BackupJob { ends, options: &options, begun, looks: looks(&config), lacks };
     job.run(&config).await
 }
 
@@ -144,7 +144,7 @@ fn prepare(target: &Path, data: &Path) -> Result<()> {
     if same(target) == same(data) {
         return Err(Failure::Usage(format!("{} is the store itself", target.display())));
     }
-    // What a run leaves that was cut off while it made the store. The engine looks itself whether
+    // Files of a run that was cut off while it made the store. The engine looks itself whether
     // there is mail in it.
     let is_ours = |entry: std::io::Result<fs::DirEntry>| {
         entry.is_ok_and(|entry| {
@@ -164,7 +164,7 @@ fn prepare(target: &Path, data: &Path) -> Result<()> {
 }
 
 /// The last run into a backup; `None` for a store that is no backup.
-pub async fn last_run(engine: &dyn Engine) -> Result<Option<Run>> {
+pub async fn last_run(engine: &dyn Engine) -> Result<Option<BackupRun>> {
     match engine.directory_entry(RUN).await? {
         Some(record) => parse(RUN, &record.value).map(Some),
         None => Ok(None),
@@ -178,9 +178,9 @@ pub async fn last_whole_run(engine: &dyn Engine) -> Result<Option<WholeRun>> {
         Some(record) => Some(parse::<WholeRun>(WHOLE, &record.value)?),
         None => None,
     };
-    let is_later = |run: &Run| noted.as_ref().is_none_or(|noted| run.begun > noted.begun);
+    let is_later = |run: &BackupRun| noted.as_ref().is_none_or(|noted| run.begun > noted.begun);
     let last = last_run(engine).await?.filter(|run| run.whole && is_later(run));
-    Ok(last.map(|Run { begun, done, .. }| WholeRun { begun, marked: done, done }).or(noted))
+    Ok(last.map(|BackupRun { begun, done, .. }| WholeRun { begun, marked: done, done }).or(noted))
 }
 
 /// The record of an account in a backup; `None` for one that no run took.
@@ -226,7 +226,7 @@ fn conclude(faults: &[String], damaged: &[String]) -> Result<()> {
     Ok(())
 }
 
-struct Job<'o> {
+struct BackupJob<'o> {
     ends: Ends,
     options: &'o Backup,
     /// Unix milliseconds.
@@ -237,7 +237,7 @@ struct Job<'o> {
     lacks: Option<StoreError>,
 }
 
-/// What a run copied, and what it found.
+/// The result of a run: copies, and faults.
 #[derive(Default)]
 struct Copied {
     /// The accounts of which nothing is left out.
@@ -247,7 +247,7 @@ struct Copied {
     faults: Vec<String>,
 }
 
-impl Job<'_> {
+impl BackupJob<'_> {
     async fn run(&self, config: &Config) -> Result<()> {
         let named: Vec<String> = self.options.account.iter().map(|name| full_name(name, config)).collect();
         let whole = self.is_of_all();
@@ -258,7 +258,7 @@ impl Job<'_> {
             // An older program noted it as the last run, which this one is now.
             write(&*self.ends.to, WHOLE, &of_all).await?;
         }
-        write(&*self.ends.to, RUN, &Run { begun: self.begun, whole, done: false }).await?;
+        write(&*self.ends.to, RUN, &BackupRun { begun: self.begun, whole, done: false }).await?;
         let mut of_all = WholeRun { begun: self.begun, marked: false, done: false };
         if whole {
             write(&*self.ends.to, WHOLE, &of_all).await?;
@@ -287,7 +287,7 @@ impl Job<'_> {
             of_all.done = true;
             write(&*self.ends.to, WHOLE, &of_all).await?;
         }
-        write(&*self.ends.to, RUN, &Run { begun: self.begun, whole, done: true }).await?;
+        write(&*self.ends.to, RUN, &BackupRun { begun: self.begun, whole, done: true }).await?;
         let compared =
             if self.options.skip_bodies { "compared without bodies" } else { "read back and compared" };
         println!("backed up {} accounts with {total} messages, {compared}", accounts.len());
@@ -359,7 +359,7 @@ impl Job<'_> {
                 Ok(left_out) => {
                     damaged.extend(left_out.iter().flat_map(|one| left_out_words(&account.name, one)))
                 }
-                // What else is damaged is no reason to leave out everybody else.
+                // Other damage is no reason to leave out the other accounts.
                 Err(Failure::Store(error)) if error.is_damage() => {
                     self.ends.copy_account(account).await?;
                     damaged.push(format!("damaged: {}: {error}", account.name));
@@ -447,7 +447,7 @@ impl Job<'_> {
         for account in accounts {
             match self.ends.compare(account, compare, &mut |n| bar.inc(n)).await {
                 Ok(found) => faults.extend(found),
-                // What was copied in an earlier run may have been damaged since.
+                // Copies of an earlier run may have been damaged since.
                 Err(Failure::Store(error)) if error.is_damage() => damaged.push(format!(
                     "damaged: {}: {error}; `posthaste check` and `posthaste check --data {}` find which of both stores is damaged",
                     account.name,
@@ -480,7 +480,6 @@ impl Job<'_> {
     }
 }
 
-/// What is said of an account whose mail the backup has otherwise.
 /// Why messages of a mailbox are not in the backup.
 fn left_out_words(name: &str, LeftOut { mailbox, unreadable, passed }: &LeftOut) -> Vec<String> {
     let mut words = Vec::new();

@@ -14,7 +14,7 @@ use posthaste_directory::{
     Account, Directory, copy_acls, copy_annotations, copy_seen, same_acls, same_annotations,
 };
 use posthaste_store::{
-    Compare, DirectoryEntry, DirectoryPages, Engine, LeftOut, Places, Progress, StoreError, Transfer,
+    Compare, DirectoryEntry, DirectoryPages, Engine, LeftOut, Progress, StoreError, TargetIds, Transfer,
     set_directory_entry,
 };
 use posthaste_store_cassandra::CassandraEngine;
@@ -185,7 +185,7 @@ impl Ends {
         }
         // Before anything is changed.
         transfer.may_copy(account.id).await?;
-        let same = Places::with_ids(account.id, std::collections::BTreeMap::new());
+        let same = TargetIds::with_ids(account.id, std::collections::BTreeMap::new());
         copy_journals(&*self.from, account.id, &*self.to, &same).await?;
         copy_annotations(&*self.from, account.id, &*self.to, &same).await?;
         copy_seen(&*self.from, account.id, &*self.to, &same).await?;

@@ -48,7 +48,7 @@ pub async fn run(config: Config, options: Import) -> Result<()> {
 
 /// The sums over all sources.
 #[derive(Default)]
-struct Run {
+struct ImportSums {
     messages: u64,
     present: u64,
     failed: u64,
@@ -56,8 +56,8 @@ struct Run {
     bytes: u64,
 }
 
-async fn take_all(importer: &mut Importer<'_>, options: &Import, bar: &ProgressBar) -> Result<Run> {
-    let mut run = Run::default();
+async fn take_all(importer: &mut Importer<'_>, options: &Import, bar: &ProgressBar) -> Result<ImportSums> {
+    let mut run = ImportSums::default();
     for source in &options.sources {
         let (messages, bytes) = (run.messages + run.present, run.bytes);
         let mut progress = |report: &ImportReport| {

@@ -33,7 +33,7 @@ use posthaste_directory::{
 };
 use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq, UidValidity};
 use posthaste_queue::{Arrive, QUEUE_ACCOUNT, QueueError, compare_queues, copy_queue, has_other_items};
-use posthaste_store::{CommitOutcome, Compare, LeftOut, ListCommit, Places, StoreError};
+use posthaste_store::{CommitOutcome, Compare, LeftOut, ListCommit, StoreError, TargetIds};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Restore;
@@ -87,7 +87,7 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
         return Err(Failure::Usage("--as names one account; say --account once".into()));
     }
     let named: Vec<String> = options.account.iter().map(|name| full_name(name, &config)).collect();
-    let job = Job { ends, keeps_uid_validity: options.keep_uidvalidity };
+    let job = RestoreJob { ends, keeps_uid_validity: options.keep_uidvalidity };
     let accounts = job.accounts(&named, options.incomplete).await?;
     let (mut wanted, mut damaged) = (Vec::new(), Vec::new());
     damaged.extend(lacks.map(|why| format!("left out: the last commits of the backup: {why}")));
@@ -147,13 +147,13 @@ struct AccountToRestore {
     visible: bool,
 }
 
-struct Job {
+struct RestoreJob {
     ends: Ends,
     /// No UID was given since the backup was made.
     keeps_uid_validity: bool,
 }
 
-impl Job {
+impl RestoreJob {
     /// The accounts that are named, or all of the last whole backup.
     async fn accounts(&self, named: &[String], incomplete: bool) -> Result<Vec<Account>> {
         let from = &*self.ends.from;
@@ -471,9 +471,9 @@ impl Job {
     }
 
     /// Where the mailboxes of an account go. Those of an earlier run are found by their names.
-    async fn places(&self, account: AccountId, there: AccountId, underway: &Underway) -> Result<Places> {
+    async fn places(&self, account: AccountId, there: AccountId, underway: &Underway) -> Result<TargetIds> {
         let (list, known) = (self.ends.from.load_list(account).await?, self.ends.to.load_list(there).await?);
-        let mut places = Places::with_ids(there, BTreeMap::new());
+        let mut places = TargetIds::with_ids(there, BTreeMap::new());
         for (entry, n) in list.entries.iter().zip(0..) {
             let id = match known.find(&entry.name) {
                 Some(known) => known.id,

@@ -72,7 +72,8 @@ struct Ways<'w> {
 }
 
 impl Ways<'_> {
-    /// Whom an address is for, and who that is if it is the postmaster of this server's own name.
+    /// The target of an address. For the postmaster of this server's own name, also the address
+    /// that gets that mail.
     async fn target(&self, address: &str) -> (std::result::Result<Target, ResolveError>, Option<String>) {
         let found = self.directory.target(address).await;
         if found.is_ok() {
@@ -177,8 +178,8 @@ struct Bounces {
 }
 
 impl Bounces {
-    /// To whom reports for an address go, if it has the form of a rewritten sender and is not
-    /// somebody's. `Some(None)` if it was not made here.
+    /// The address that gets the reports for a rewritten sender. `Some(None)` if this server did
+    /// not make it; none if it has another form, or belongs to an account.
     async fn original(&self, directory: &Directory, address: &str) -> Result<Option<Option<String>>> {
         let is_free = srs::is_rewritten(address)
             && matches!(directory.resolve(address).await, Err(ResolveError::NoSuchUser));

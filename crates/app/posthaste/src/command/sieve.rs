@@ -112,7 +112,7 @@ struct Trial<'o> {
     own_script: Arc<Script>,
     /// Those of the administrator.
     site: SiteScripts,
-    /// What the command line says of mailboxes and messages before.
+    /// The mailboxes and the seen messages that the command line gives.
     options: &'o cli::SieveTest,
     directory: &'o Path,
     host: String,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{duration, networks};
 
-/// What each means is written in `default.toml`.
+/// `default.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Authentication {
     pub enabled: bool,

@@ -8,7 +8,7 @@ pub const COMMAND_LIMIT_MIN: u32 = 1000;
 /// Octets of a URL at most: a line that clients read without a literal.
 const URL_MAX: usize = 1000;
 
-/// What IMAP clients read of the server, and limits of their commands.
+/// Values that IMAP clients read, and limits of their commands.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Imap {
     pub comment: String,

@@ -22,7 +22,7 @@ use crate::failure::{Failure, Result};
 /// end than before it.
 const LEEWAY_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// What each means is written in `default.toml`.
+/// `default.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Oauth {
     pub jwks: String,

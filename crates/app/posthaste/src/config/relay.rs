@@ -20,7 +20,7 @@ const SMTP_PORT: u16 = 25;
 /// Connections to one domain at a time. More would take the places of other domains: there are 64.
 const CONNECTIONS_MAX: usize = 32;
 
-/// What each means is written in `default.toml`.
+/// `default.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Relay {
     pub enabled: Auto<bool>,
@@ -68,7 +68,7 @@ pub struct DomainRoute {
     pub connections: Option<usize>,
 }
 
-/// Whose mail for a domain is taken.
+/// The clients whose mail for a domain is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RouteAccept {

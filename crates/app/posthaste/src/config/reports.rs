@@ -13,7 +13,7 @@ const MAX_AGE_MAX: Duration = Duration::from_secs(31_557_600);
 /// Less than a day lets a policy end while mail waits (RFC 8461 §3.2 advises weeks).
 const MAX_AGE_MIN: Duration = Duration::from_secs(86_400);
 
-/// What each means is written in `default.toml`.
+/// `default.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct MtaSts {
     pub mode: StsMode,
@@ -59,7 +59,7 @@ impl MtaSts {
     }
 }
 
-/// What each means is written in `default.toml`.
+/// `default.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Reports {
     pub tls: bool,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::duration;
 
-/// What each means is written in `default.toml`.
+/// `default.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Retention {
     #[serde(deserialize_with = "duration")]

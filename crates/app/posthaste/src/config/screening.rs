@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::duration;
 
-/// What each means is written in `default.toml`.
+/// `default.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Screening {
     pub block_lists: Vec<List>,

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::failure::{Failure, Result};
 
-/// What each means is written in `default.toml`.
+/// `default.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Sieve {
     pub before: PathBuf,

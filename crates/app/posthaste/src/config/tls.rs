@@ -64,8 +64,8 @@ impl Tls {
         if !self.others.is_empty() && self.certificate.as_os_str().is_empty() {
             return Err("`tls.others` needs `tls.certificate` and `tls.key`: set these first".into());
         }
-        let asks = self.client_certificates != ClientCertificates::Off;
-        if asks == self.client_ca.as_os_str().is_empty() {
+        let is_requested = self.client_certificates != ClientCertificates::Off;
+        if is_requested == self.client_ca.as_os_str().is_empty() {
             return Err(
                 "`tls.client_certificates` and `tls.client_ca` go together: name the authorities' file, \
                         or leave client_certificates \"off\" and client_ca empty"

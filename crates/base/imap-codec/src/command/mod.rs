@@ -173,7 +173,7 @@ pub enum CommandBody {
     },
     /// RFC 5464 §4.2. The empty name of a mailbox is the server.
     GetMetadata {
-        /// Whose annotations.
+        /// The mailbox of the annotations.
         mailbox: MailboxArg,
         /// `MAXSIZE n`: longer values are left out.
         max_size: Option<u64>,
@@ -184,7 +184,7 @@ pub enum CommandBody {
     },
     /// RFC 5464 §4.3. The empty name of a mailbox is the server.
     SetMetadata {
-        /// Whose annotations.
+        /// The mailbox of the annotations.
         mailbox: MailboxArg,
         /// The new values; never none.
         entries: Vec<Annotation>,
@@ -196,7 +196,7 @@ pub enum CommandBody {
     GenUrlAuth(Vec<(String, String)>),
     /// `RESETKEY`: RFC 4467 §8.
     ResetKey {
-        /// Whose key; `None` for those of all mailboxes.
+        /// The mailbox of the key; `None` for the keys of all mailboxes.
         mailbox: Option<MailboxArg>,
         /// The mechanisms whose keys are reset, in capitals; only with a mailbox.
         mechanisms: Vec<String>,

@@ -31,7 +31,7 @@ pub struct CommandFramer {
     /// Where the command's present line starts in the buffer: behind its earlier lines and
     /// literals.
     line_start: usize,
-    /// Up to where the buffer is known to hold no line end.
+    /// The end of the part of the buffer that has no line end.
     scanned: usize,
     /// Bytes of the command's earlier lines.
     line_bytes: usize,
@@ -119,7 +119,7 @@ impl CommandFramer {
     }
 
     /// Refuses the announced literal, and with it the command, which the caller answers NO or BAD.
-    /// What the client sends of it all the same is dropped without being kept.
+    /// If the client sends it anyway, it is dropped.
     pub fn refuse_literal(&mut self, wanted: &LiteralWanted, buffer: &mut BytesMut) {
         if let State::Deciding = self.state {
             buffer.advance(self.line_start.min(buffer.len()));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_literal_tells_nothing_of_its_command() {
+    fn a_literal_shows_nothing_of_its_command() {
         let mut framer = CommandFramer::default();
         let mut buffer = BytesMut::from("~{60000000+}\r\na APPEND x");
         let frame = wanted(framer.next_frame(&mut buffer));
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_told_once_and_dropped() {
+    fn a_long_line_is_reported_once_and_dropped() {
         let mut framer = CommandFramer::new(FramerLimits { line_bytes_max: 20 });
         let mut buffer = BytesMut::new();
         let mut frames = Vec::new();

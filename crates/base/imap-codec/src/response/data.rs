@@ -47,14 +47,14 @@ pub enum Untagged {
     },
     /// RFC 5464 §4.4.1.
     Metadata {
-        /// Whose annotations; the empty name is the server.
+        /// The mailbox of the annotations; the empty name is the server.
         mailbox: MailboxArg,
         /// Never none.
         entries: Vec<Annotation>,
     },
     /// RFC 5464 §4.4.2: these changed.
     MetadataChanged {
-        /// Whose annotations; the empty name is the server.
+        /// The mailbox of the annotations; the empty name is the server.
         mailbox: MailboxArg,
         /// Never none.
         entries: Vec<EntryName>,

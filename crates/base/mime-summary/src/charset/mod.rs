@@ -313,7 +313,7 @@ mod tests {
             assert_eq!(decode_bytes(label.as_bytes(), bytes), text, "{label}");
         }
     }
-    /// What a reader makes of a text that comes in pieces of these lengths.
+    /// The result of a reader for a text in pieces of these lengths.
     fn in_pieces(label: &str, bytes: &[u8], lengths: &[usize]) -> String {
         let (mut text, mut rest, mut lengths) = (String::new(), bytes, lengths.iter().cycle());
         let mut reader: Option<CharsetReader> = None;

@@ -7,6 +7,8 @@ mod checker;
 mod matcher;
 mod tests;
 
+use posthaste_mime_summary::InBounds;
+
 use crate::check::actions::action;
 use crate::check::arguments::{Arguments, constants_of};
 use crate::check::checker::Checker;
@@ -72,11 +74,11 @@ fn commands_of(checker: &mut Checker<'_>, commands: &[Command]) -> Block {
         at += 1;
         let op = match command.name.as_str() {
             "if" => {
-                let rest = commands.get(at..).unwrap_or_default();
+                let rest = commands.in_bounds(at..);
                 let more =
                     rest.iter().take_while(|next| matches!(next.name.as_str(), "elsif" | "else")).count();
                 at += more;
-                Some(chain(checker, command, rest.get(..more).unwrap_or_default()))
+                Some(chain(checker, command, rest.in_bounds(..more)))
             }
             "elsif" | "else" => {
                 checker.error(

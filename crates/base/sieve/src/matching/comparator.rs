@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use posthaste_mime_summary::InBounds;
 use unicode_normalization::char::decompose_compatible;
 
 /// A comparator.
@@ -120,7 +121,7 @@ fn upper_ascii(text: &str) -> Cow<'_, str> {
 /// The digits at the beginning without leading zeros, at least one; empty if there are none.
 fn numeric(text: &str) -> Cow<'_, str> {
     let len = text.bytes().take_while(u8::is_ascii_digit).count();
-    let digits = text.get(..len).unwrap_or_default();
+    let digits = text.in_bounds(..len);
     let significant = digits.trim_start_matches('0');
     Cow::Borrowed(if significant.is_empty() && len > 0 { "0" } else { significant })
 }

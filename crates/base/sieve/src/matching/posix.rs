@@ -5,12 +5,14 @@
 //! `&&`, `--` and `~~` mean nothing. Alternatives differ, too: POSIX takes the longest, the crate
 //! the first that matches. `longest` sees to that.
 
+use posthaste_mime_summary::InBounds;
+
 /// The expression in the crate's syntax.
 pub(crate) fn translated(pattern: &str) -> String {
     let mut made = String::with_capacity(pattern.len() + 8);
     let mut rest = pattern;
     while let Some(c) = rest.chars().next() {
-        let after = rest.get(c.len_utf8()..).unwrap_or_default();
+        let after = rest.in_bounds(c.len_utf8()..);
         match c {
             '\\' => {
                 let quoted = after.chars().next();
@@ -29,12 +31,12 @@ pub(crate) fn translated(pattern: &str) -> String {
                     }
                     None => made.push('\\'),
                 }
-                rest = after.get(quoted.map_or(0, char::len_utf8)..).unwrap_or_default();
+                rest = after.in_bounds(quoted.map_or(0, char::len_utf8)..);
             }
             // `(?` is the crate's own syntax for flags and names.
             '(' if after.starts_with('?') => {
                 made.push_str("(\\?");
-                rest = after.get(1..).unwrap_or_default();
+                rest = after.in_bounds(1..);
             }
             '[' => rest = bracket(after, &mut made),
             _ => {
@@ -56,7 +58,7 @@ fn bracket<'p>(inner: &'p str, made: &mut String) -> &'p str {
     }
     let mut is_first = true;
     while let Some(c) = rest.chars().next() {
-        let after = rest.get(c.len_utf8()..).unwrap_or_default();
+        let after = rest.in_bounds(c.len_utf8()..);
         if c == ']' && !is_first {
             made.push(']');
             return after;
@@ -65,8 +67,8 @@ fn bracket<'p>(inner: &'p str, made: &mut String) -> &'p str {
         if rest.starts_with("[:")
             && let Some(end) = rest.find(":]")
         {
-            made.push_str(rest.get(..end + 2).unwrap_or_default());
-            rest = rest.get(end + 2..).unwrap_or_default();
+            made.push_str(rest.in_bounds(..end + 2));
+            rest = rest.in_bounds(end + 2..);
             continue;
         }
         if matches!(c, '[' | ']' | '\\' | '&' | '~' | '^') {

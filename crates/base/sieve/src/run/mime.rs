@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 
-use posthaste_mime_summary::{CharsetReader, Disposition, Kind, Media, Part, PartIndex, decode_transfer};
+use posthaste_mime_summary::{
+    CharsetReader, Disposition, InBounds, Kind, Media, Part, PartIndex, decode_transfer,
+};
 
 use crate::compiled::MimeOption;
 use crate::message::{Message, header_of};
@@ -30,9 +32,9 @@ pub(crate) fn value_of(raw: &[u8], option: &MimeOption, params: &[String]) -> Ve
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let Some(parsed) = Disposition::parse(raw) else { return Vec::new() };
     // `type/subtype` for Content-Type, one word for other fields (RFC 5703 §4.2).
-    let after = memchr::memchr(b';', raw).map_or(raw, |at| raw.get(..at).unwrap_or_default());
+    let after = memchr::memchr(b';', raw).map_or(raw, |at| raw.in_bounds(..at));
     let subtype = match memchr::memchr(b'/', after) {
-        Some(at) => text(after.get(at + 1..).unwrap_or_default()).trim().to_string(),
+        Some(at) => text(after.in_bounds(at + 1..)).trim().to_string(),
         None => String::new(),
     };
     match option {

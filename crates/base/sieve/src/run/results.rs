@@ -173,7 +173,7 @@ impl Results {
         let mut effects = std::mem::take(&mut self.effects);
         if self.keeps_implicitly {
             let version = self.headers.len();
-            // What is stored in the inbox by `fileinto :copy` is kept already.
+            // A message that `fileinto :copy` stored in the inbox is kept already.
             if !effects.iter().any(is_inbox) {
                 effects.push(Effect::Keep { flags, version, is_implicit: true });
             }

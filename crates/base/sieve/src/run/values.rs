@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use posthaste_mime_summary::decode_words;
+use posthaste_mime_summary::{InBounds, decode_words};
 
 use crate::address;
 use crate::check::is_address_field;
@@ -248,7 +248,7 @@ fn body(machine: &Machine<'_>, transform: &Transform, sink: &mut Sink<'_>) -> Re
     let message = &machine.message;
     let wanted = match transform {
         Transform::Raw => {
-            let body = message.bytes.get(message.body_start()..).unwrap_or_default();
+            let body = message.bytes.in_bounds(message.body_start()..);
             return sink(&String::from_utf8_lossy(body));
         }
         Transform::Text => vec!["text".to_string()],

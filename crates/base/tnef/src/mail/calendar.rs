@@ -158,7 +158,7 @@ fn uid(message: &Message, start: OffsetDateTime) -> String {
         // Nothing names it: the same message gives the same id.
         return format!("{}-{}", dates::in_calendar(start), message.key);
     };
-    let data = id.get(40..).unwrap_or_default();
+    let data = id.in_bounds(40..);
     if let Some(foreign) = data.strip_prefix(FOREIGN) {
         let end = memchr::memchr(0, foreign).unwrap_or(foreign.len());
         let text = String::from_utf8_lossy(foreign.in_bounds(..end)).into_owned();

@@ -1,6 +1,6 @@
 //! MIME entities, and how they are printed.
 //!
-//! What always holds: no printed line begins with two hyphens unless it is an intended delimiter.
+//! Invariants: no printed line begins with two hyphens unless it is an intended delimiter.
 //! So a part can be put into a multipart whose boundary a stranger chose. Boundaries are made from
 //! a hash of the message and a count, so the same message gives the same bytes.
 

@@ -86,7 +86,7 @@ fn people_of(value: &[u8]) -> Vec<Person> {
     address_list(value).iter().filter_map(person).collect()
 }
 
-/// Who sent it: for whom it was sent, if that was another (MS-OXOMSG §2.2.1.48).
+/// The sender. If it was sent on behalf of another person, that person (MS-OXOMSG §2.2.1.48).
 fn sender(message: &Message) -> Option<Person> {
     let person = |name, smtp, kind, address| {
         let is_smtp = message.text(kind).is_some_and(|kind| kind.eq_ignore_ascii_case("SMTP"));

@@ -12,7 +12,7 @@ use super::options::SendBy;
 use super::recorder::{ARRIVAL, ROUTED, Recorder};
 use super::shared::Shared;
 
-/// Who mail from outside is from.
+/// The sender of mail from outside.
 const OUTSIDER: &str = "outsider@posthaste-load.invalid";
 
 /// Sends this thread's share until the run ends.

@@ -48,7 +48,7 @@ pub struct ClusterOptions {
     pub tolerate_outages: bool,
 }
 
-/// Whom mail is sent to, beside the users at work.
+/// The recipients of mail, beside the users at work.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pools {
     /// Mail goes to the first of the accounts, so many; to all without it. Accounts beyond those of
@@ -83,7 +83,7 @@ pub struct RunOptions {
     pub send: Option<SendBy>,
     /// The accounts.
     pub accounts: Accounts,
-    /// Whom mail is sent to.
+    /// The recipients of mail.
     pub pools: Pools,
     /// Virtual users.
     pub clients: u32,

@@ -95,7 +95,7 @@ fn memory(server: &ServerCost, run: &RunResult) -> (Limit, String) {
 mod tests {
     use posthaste_load_results::{Offered, Window};
 
-    use super::super::operations::tests::run;
+    use super::super::sample::run;
     use super::*;
 
     fn busy() -> RunResult {

@@ -10,6 +10,7 @@ use posthaste_load_results::{
 use super::operations::cpu_us;
 use super::points::{Points, figure};
 use super::spread::{Spread, shown, spread};
+use crate::settings::{FILLED_BYTES, TAKEN_BY_OTHER};
 
 /// The arm that others are compared with: the article's cheapest.
 const CHEAPEST: &str = "mime";
@@ -27,7 +28,7 @@ type Of<'a> = &'a dyn Fn(&RunResult) -> Option<f64>;
 
 /// What the filled store takes on the disk.
 fn disk_mb(run: &RunResult) -> Option<f64> {
-    Some(run.settings.get("bytes of the filled store")?.parse::<f64>().ok()? / 1e6)
+    Some(run.settings.get(FILLED_BYTES)?.parse::<f64>().ok()? / 1e6)
 }
 
 /// All of it.
@@ -136,9 +137,9 @@ impl<'a> Columns<'a> {
             };
             rows.push(self.row(shown, &|run| transaction(run, name).map(|t| t.count as f64)));
         }
-        rows.push(self.row("taken by the other server", &|run| {
-            run.settings.get("messages taken by the other server")?.parse().ok()
-        }));
+        rows.push(
+            self.row("taken by the other server", &|run| run.settings.get(TAKEN_BY_OTHER)?.parse().ok()),
+        );
         self.table("Transactions and mail routed in the window", rows)
     }
 
@@ -392,21 +393,13 @@ fn is_of_the_store(role: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use posthaste_load_results::StudyPoint;
 
-    use posthaste_load_results::{ServerFacts, StudyPoint};
-
-    use super::super::operations::tests::run;
+    use super::super::sample::{self, run};
     use super::*;
 
     fn point(server: &str, round: u32, cpu_s: f64) -> StudyPoint {
-        StudyPoint {
-            server: server.into(),
-            at: BTreeMap::new(),
-            workload: "oe6-busy".into(),
-            round,
-            run: Ok(Box::new(run(cpu_s, 1000))),
-        }
+        StudyPoint { workload: "oe6-busy".into(), round, ..sample::point(server, &[], run(cpu_s, 1000)) }
     }
 
     #[test]
@@ -419,10 +412,7 @@ mod tests {
             ("only MIME", 0.9),
             ("Dovecot", 1.8),
         ];
-        let servers: Vec<ServerFacts> = arms
-            .iter()
-            .map(|(name, _)| ServerFacts { name: (*name).into(), ..ServerFacts::default() })
-            .collect();
+        let servers = sample::servers(arms.map(|(name, _)| name));
         let points: Vec<StudyPoint> = (0..3)
             .flat_map(|round| {
                 arms.iter().map(move |(name, cpu)| point(name, round, cpu * (1.0 + f64::from(round) / 100.0)))

@@ -104,26 +104,18 @@ fn ratio(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use posthaste_load_results::StudyPoint;
 
-    use posthaste_load_results::{ServerFacts, StudyPoint};
-
-    use super::super::operations::tests::run;
+    use super::super::sample::{self, run};
     use super::*;
 
     fn point(server: &str, clients: f64, cpu_s: f64) -> StudyPoint {
-        StudyPoint {
-            server: server.into(),
-            at: BTreeMap::from([("clients".to_owned(), clients)]),
-            workload: "w".into(),
-            round: 0,
-            run: Ok(Box::new(run(cpu_s, 1000))),
-        }
+        sample::point(server, &[("clients", clients)], run(cpu_s, 1000))
     }
 
     #[test]
     fn servers_are_compared_where_both_were_measured() {
-        let servers = ["A", "B", "C"].map(|name| ServerFacts { name: name.into(), ..ServerFacts::default() });
+        let servers = sample::servers(["A", "B", "C"]);
         let points = [
             point("A", 1.0, 0.01),
             point("A", 2.0, 0.01),

@@ -379,11 +379,9 @@ fn split(points: Points) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use posthaste_load_results::{ServerFacts, Summary, Transaction};
 
-    use super::super::operations::tests::run;
+    use super::super::sample::{self, run};
     use super::*;
 
     #[test]
@@ -431,7 +429,7 @@ mod tests {
 
     #[test]
     fn each_transaction_has_a_curve_against_the_users() {
-        let servers = [ServerFacts { name: "A".into(), ..ServerFacts::default() }];
+        let servers = sample::servers(["A"]);
         let point = |clients: f64, mean_ms: f64, count: u64| {
             let mut run = run(1.0, 10);
             let times = |name: &str, count| Transaction {
@@ -440,13 +438,8 @@ mod tests {
                 ..Transaction::default()
             };
             run.transactions = vec![times("SELT", 5), times("CRTE", count)];
-            StudyPoint {
-                server: "A".into(),
-                at: BTreeMap::from([("clients".to_owned(), clients)]),
-                workload: "koka-browse-frequencies".into(),
-                round: 0,
-                run: Ok(Box::new(run)),
-            }
+            let workload = "koka-browse-frequencies".into();
+            StudyPoint { workload, ..sample::point("A", &[("clients", clients)], run) }
         };
         // CRTE was done at one point alone.
         let points = [point(10.0, 2.0, 0), point(30.0, 6.0, 1)];

@@ -12,6 +12,8 @@ mod operations;
 mod points;
 mod pop3;
 mod regress;
+#[cfg(test)]
+pub(crate) mod sample;
 mod spread;
 mod versions;
 
@@ -45,10 +47,4 @@ pub fn analyse(which: file::Analysis, servers: &[ServerFacts], points: &[StudyPo
 /// measured.
 pub fn judge(study: &StudyResult) -> Option<Judgement> {
     regress::judge(Points { servers: &study.servers, points: &study.points })
-}
-
-/// A run for tests of other modules.
-#[cfg(test)]
-pub fn tests_run(cpu_s: f64, count: u64) -> posthaste_load_results::RunResult {
-    operations::tests::run(cpu_s, count)
 }

@@ -120,57 +120,20 @@ fn in_the_background(points: Points, server: &str, wanted: impl Fn(&StudyPoint) 
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use posthaste_load_results::{Amounts, Counted, CountedCommand, ServerCost, ServerFacts, Summary};
+mod tests {
+    use posthaste_load_results::{Amounts, Counted, CountedCommand};
 
+    use super::super::sample::{self, run};
     use super::*;
 
-    pub fn run(cpu_s: f64, count: u64) -> RunResult {
-        let server = ServerCost {
-            source: String::new(),
-            seconds: 1.0,
-            cpu_user_s: cpu_s,
-            cpu_system_s: 0.0,
-            cpu_percent: 0.0,
-            megacycles: 0.0,
-            sessions: 0,
-            messages: 0,
-            megacycles_per_session: None,
-            megacycles_per_message: None,
-            megacycles_per_transaction: None,
-            pss_mean_bytes: Offered::default(),
-            pss_max_bytes: Offered::default(),
-            pss_own_max_bytes: Offered::default(),
-            processes: 1,
-            disk_operations: Offered::default(),
-            disk_read_operations: Offered::default(),
-            disk_read_bytes: Offered::default(),
-            disk_write_bytes: Offered::default(),
-            context_switches: Offered::default(),
-            counters: Offered::default(),
-            roles: Vec::new(),
-            hottest: None,
-        };
-        RunResult {
-            total: Summary { count, p50_ms: 1.0, ..Summary::default() },
-            server: Some(server),
-            ..RunResult::default()
-        }
-    }
-
     fn point(server: &str, round: u32, cpu_s: f64) -> StudyPoint {
-        StudyPoint {
-            server: server.into(),
-            at: BTreeMap::from([("items".to_owned(), 100.0)]),
-            workload: "STORE".into(),
-            round,
-            run: Ok(Box::new(run(cpu_s, 1000))),
-        }
+        let point = sample::point(server, &[("items", 100.0)], run(cpu_s, 1000));
+        StudyPoint { workload: "STORE".into(), round, ..point }
     }
 
     #[test]
     fn cells_are_medians_with_their_spread_and_dearer_rows_are_named() {
-        let servers = ["A", "B"].map(|name| ServerFacts { name: name.into(), ..ServerFacts::default() });
+        let servers = sample::servers(["A", "B"]);
         let points: Vec<StudyPoint> = [("A", [0.03, 0.01, 0.02]), ("B", [0.01, 0.01, 0.04])]
             .iter()
             .flat_map(|(server, cpu)| (0..).zip(cpu).map(|(round, cpu_s)| point(server, round, *cpu_s)))

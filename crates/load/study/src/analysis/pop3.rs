@@ -115,28 +115,20 @@ fn table(points: Points) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use posthaste_load_results::StudyPoint;
 
-    use posthaste_load_results::{ServerFacts, StudyPoint};
-
-    use super::super::operations::tests::run;
+    use super::super::sample::{self, run};
     use super::*;
 
     #[test]
     fn both_protocols_have_rows_and_a_sentence() {
-        let servers = [ServerFacts { name: "A".into(), ..ServerFacts::default() }];
+        let servers = sample::servers(["A"]);
         let point = |workload: &str, speed: f64, megacycles: f64| {
             let mut run = run(2.0, 1000);
             if let Some(server) = &mut run.server {
                 (server.cpu_system_s, server.megacycles_per_transaction) = (0.5, Some(megacycles));
             }
-            StudyPoint {
-                server: "A".into(),
-                at: BTreeMap::from([("speed".to_owned(), speed)]),
-                workload: workload.into(),
-                round: 0,
-                run: Ok(Box::new(run)),
-            }
+            StudyPoint { workload: workload.into(), ..sample::point("A", &[("speed", speed)], run) }
         };
         let points = [
             point("pop3-check", 1.0, 9.0),

@@ -165,21 +165,16 @@ pub fn judge(points: Points) -> Option<Judgement> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use posthaste_load_results::ServerFacts;
 
-    use super::super::operations::tests::run;
+    use super::super::sample::{self, run};
     use super::*;
 
     /// Rounds of both servers: CPU seconds of 1,000 transactions.
     fn points(workload: &str, rounds: &[(f64, f64)]) -> Vec<StudyPoint> {
-        let point = |server: &str, round, cpu_s| StudyPoint {
-            server: server.into(),
-            at: BTreeMap::from([("clients".to_owned(), 8.0)]),
-            workload: workload.into(),
-            round,
-            run: Ok(Box::new(run(cpu_s, 1000))),
+        let point = |server: &str, round, cpu_s| {
+            let point = sample::point(server, &[("clients", 8.0)], run(cpu_s, 1000));
+            StudyPoint { workload: workload.into(), round, ..point }
         };
         let both = (0..).zip(rounds).flat_map(|(round, (old, new))| {
             // Turns change from round to round.
@@ -193,7 +188,7 @@ mod tests {
     }
 
     fn servers() -> [ServerFacts; 2] {
-        ["old", "new"].map(|name| ServerFacts { name: name.into(), ..ServerFacts::default() })
+        sample::servers(["old", "new"])
     }
 
     fn judged(all: &[StudyPoint]) -> (Option<Judgement>, Analysis) {

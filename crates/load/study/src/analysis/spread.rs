@@ -89,7 +89,7 @@ impl<'a> Points<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::operations::tests::run;
+    use super::super::sample::{self, run};
     use super::*;
 
     #[test]
@@ -104,11 +104,8 @@ mod tests {
     #[test]
     fn rounds_of_a_point_are_one_place() {
         let point = |server: &str, round: u32, count: u64| StudyPoint {
-            server: server.into(),
-            at: std::collections::BTreeMap::new(),
-            workload: "w".into(),
             round,
-            run: Ok(Box::new(run(1.0, count))),
+            ..sample::point(server, &[], run(1.0, count))
         };
         let points = [point("A", 0, 10), point("B", 0, 5), point("B", 1, 6), point("A", 1, 30)];
         let places = Points { servers: &[], points: &points }.places();

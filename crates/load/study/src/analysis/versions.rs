@@ -111,16 +111,14 @@ fn table(points: Points, place: &StudyPoint) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use posthaste_load_results::{Amounts, Counted, CountedCommand, Offered};
 
-    use posthaste_load_results::{Amounts, Counted, CountedCommand, Offered, ServerFacts};
-
-    use super::super::operations::tests::run;
+    use super::super::sample::{self, run};
     use super::*;
 
     #[test]
     fn a_version_beside_the_one_before() {
-        let servers = ["2007", "2010"].map(|n| ServerFacts { name: n.into(), ..ServerFacts::default() });
+        let servers = sample::servers(["2007", "2010"]);
         let point = |server: &str, clients: u32, megacycles: f64| {
             let mut run = run(1.0, 1000);
             run.clients = clients;
@@ -130,13 +128,7 @@ mod tests {
             let amounts = Amounts { body_reads: 100, directory_reads: 50, ..Amounts::default() };
             let commands = vec![CountedCommand { amounts, ..CountedCommand::default() }];
             run.counted = Some(Offered::Value(Counted { seconds: 10.0, commands, ..Counted::default() }));
-            StudyPoint {
-                server: server.into(),
-                at: BTreeMap::from([("clients".into(), f64::from(clients)), ("mailbox_mb".into(), 100.0)]),
-                workload: "outlook-express".into(),
-                round: 0,
-                run: Ok(Box::new(run)),
-            }
+            sample::point(server, &[("clients", f64::from(clients)), ("mailbox_mb", 100.0)], run)
         };
         let points = [
             point("2007", 10, 500.0),

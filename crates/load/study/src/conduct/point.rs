@@ -15,6 +15,7 @@ use super::processors::of_its_own;
 use super::work::Work;
 use crate::plan::{PlannedPoint, Stage};
 use crate::server::{ELSEWHERE, Instance, Which};
+use crate::settings::{FILLED_BYTES, TAKEN_BY_OTHER};
 
 /// Virtual users with which raising load begins.
 const CLIENTS_FIRST: u32 = 2;
@@ -66,7 +67,7 @@ impl Work<'_> {
             self.say(&summary(run));
             self.note_taken(before, run);
             if let Some(bytes) = self.filled_bytes {
-                run.settings.insert("bytes of the filled store".into(), bytes.to_string());
+                run.settings.insert(FILLED_BYTES.into(), bytes.to_string());
             }
             if let (Some(length), Some(server), Ok(options), false) =
                 (point.profile.filter(|_| round == 0), &mut run.server, options, self.interrupted)
@@ -91,7 +92,7 @@ impl Work<'_> {
         if self.other.is_none() {
             return;
         }
-        run.settings.insert("messages taken by the other server".into(), (now.0 - before.0).to_string());
+        run.settings.insert(TAKEN_BY_OTHER.into(), (now.0 - before.0).to_string());
         if now.1 > before.1 {
             let altered = now.1 - before.1;
             run.caveats

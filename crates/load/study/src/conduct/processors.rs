@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn cpu_is_of_the_processors_that_the_server_may_use() {
         let percent = |cpus| {
-            let mut run = crate::analysis::tests_run(1.0, 10);
+            let mut run = crate::analysis::sample::run(1.0, 10);
             run.machine = Machine { cpus: 4, ..Machine::default() };
             run.server.as_mut().unwrap().cpu_percent = 20.0;
             of_its_own(&mut run, cpus);

@@ -51,7 +51,7 @@ pub fn unpack(wanted: Wanted, root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Of what `apt-get -s install` says it would do, the packages of this kind and libraries. Packages
+/// The packages of this kind, and libraries, that `apt-get -s install` would install. Packages
 /// that are only brought up to date stay as they are, unless they are of this kind.
 fn needed<'a>(simulation: &'a str, kind: &str) -> Vec<&'a str> {
     simulation

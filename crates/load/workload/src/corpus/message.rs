@@ -6,7 +6,7 @@ use super::rich::RichPool;
 use super::{Serial, Sizes, serial_token};
 use crate::random::Random;
 
-/// Who writes to whom.
+/// The sender and the recipients of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Envelope<'a> {
     /// Address of the sender.

@@ -38,7 +38,7 @@ const HEADER_FACTOR: usize = 72;
 /// Bytes that the rest of a verification takes: look-ups, keys, hashes.
 const BESIDE: usize = 64 << 10;
 
-/// What the results say of a method whose look-ups took too long.
+/// The result of a method whose look-ups took too long.
 const LATE: &str = "temperror (look-ups took too long)";
 
 /// The effect of a domain's policy.
@@ -385,7 +385,7 @@ fn signatures_apart<'m>(message: &mut AuthenticatedMessage<'m>) -> Vec<Authentic
     std::iter::once(errors).chain(each).collect()
 }
 
-/// What the look-ups for a message found. `None` is a method that took too long.
+/// The results of the look-ups for a message. `None` is a method that took too long.
 struct LookupResults<'m> {
     iprev: Option<IprevOutput>,
     spf: SpfOutput,

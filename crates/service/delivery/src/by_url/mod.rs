@@ -64,7 +64,7 @@ pub enum UrlPlace {
 /// The data that a URL names: found, and not yet read.
 #[derive(Debug)]
 pub struct UrlPart {
-    /// Whose computations it takes.
+    /// The account that its computations count for.
     reader: AccountId,
     uid: Uid,
     body: BodyId,
@@ -195,8 +195,12 @@ impl Delivery {
         Ok((mailbox, uid, url))
     }
 
+<<<<<<< HEAD
     /// RFC 4467 §6: makes a URL that others may use from one that says who.
     #[boxed]
+=======
+    /// RFC 4467 §6: authorises a URL that names its readers.
+>>>>>>> w-c11
     pub async fn authorise_url(&self, reader: UrlReader<'_>, rump: &str) -> Result<String, UrlRefusal> {
         let url = ImapUrl::parse(rump).map_err(bad)?;
         let is_rump = url.auth.as_ref().is_some_and(|auth| auth.proof.is_none());

@@ -60,7 +60,7 @@ fn shortened(level: Cow<'_, str>) -> Cow<'_, str> {
     if level.len() <= WHOLE_MAX {
         return level;
     }
-    let head = level.get(..level.floor_char_boundary(HEAD_MAX)).unwrap_or_default();
+    let head = &level[..level.floor_char_boundary(HEAD_MAX)];
     let digest: Vec<u8> = Sha256::digest(level.as_bytes()).into_iter().take(DIGEST_LEN).collect();
     let digits: String = digest.iter().map(|octet| format!("{octet:02x}")).collect();
     Cow::Owned(format!("{head}~{digits}"))

@@ -62,7 +62,7 @@ pub(super) struct Present {
 
 pub(super) struct Batcher {
     delivery: Delivery,
-    /// Whose mail it becomes, and how it is stored.
+    /// The account that gets the mail. It also says how mail is stored.
     account: Account,
     events: mpsc::Sender<Event>,
     batch: Option<Batch>,

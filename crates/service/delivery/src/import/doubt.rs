@@ -31,7 +31,7 @@ const COUNTER_BITS: u32 = 16;
 
 /// Messages appended by one commit.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Batch {
+pub(super) struct CommittedBatch {
     /// The mailbox's UIDNEXT before it, or an earlier one.
     pub uid_next: u32,
     /// Body of its first message.
@@ -40,7 +40,7 @@ pub(super) struct Batch {
     pub len: u32,
 }
 
-impl Batch {
+impl CommittedBatch {
     /// A batch whose bodies get ids that follow one another. `fresh` is an id that was never used.
     pub fn new(uid_next: u32, fresh: BodyId, len: u32) -> Self {
         let counter = (1u128 << COUNTER_BITS) - 1;
@@ -64,7 +64,7 @@ impl Batch {
 pub(super) async fn is_there(
     engine: &dyn Engine,
     mailbox: MailboxId,
-    batch: &Batch,
+    batch: &CommittedBatch,
     alone: Alone,
 ) -> Result<bool, StoreError> {
     for _ in 0..ATTEMPTS_MAX {
@@ -101,7 +101,7 @@ async fn fence(
 async fn found(
     engine: &dyn Engine,
     mailbox: MailboxId,
-    batch: &Batch,
+    batch: &CommittedBatch,
     head: &MailboxHead,
     alone: Alone,
 ) -> Result<bool, StoreError> {
@@ -129,7 +129,7 @@ async fn found(
 }
 
 /// Whether the store has one of the bodies.
-async fn any_body(engine: &dyn Engine, batch: &Batch) -> Result<bool, StoreError> {
+async fn any_body(engine: &dyn Engine, batch: &CommittedBatch) -> Result<bool, StoreError> {
     for n in 0..batch.len {
         match engine.read_body(batch.body(n), 0..1).await {
             Ok(_) => return Ok(true),

@@ -84,12 +84,12 @@ impl Walk<'_> {
             Ok(entries) => entries,
             Err(error) => return self.fault(dir, &remedy(&error)),
         };
-        for Entry { path, name, kind } in entries {
-            if kind == Kind::Link {
+        for FolderEntry { path, name, kind } in entries {
+            if kind == EntryKind::Link {
                 self.fault(&path, LINK)?;
                 continue;
             }
-            let is_dir = kind == Kind::Folder;
+            let is_dir = kind == EntryKind::Folder;
             match (is_dir, is_maildir) {
                 (true, true) if matches!(name.as_str(), "cur" | "new" | "tmp") => {}
                 (true, _) if name.starts_with('.') => {
@@ -170,32 +170,32 @@ impl Walk<'_> {
     }
 }
 
-struct Entry {
+struct FolderEntry {
     path: PathBuf,
     name: String,
-    kind: Kind,
+    kind: EntryKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum EntryKind {
     File,
     Folder,
     Link,
 }
 
 /// A folder's entries by name. Pipes and devices are left out: opening one may wait for ever.
-fn entries(dir: &Path) -> io::Result<Vec<Entry>> {
+fn entries(dir: &Path) -> io::Result<Vec<FolderEntry>> {
     let mut out = Vec::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let (path, kind) = (entry.path(), entry.file_type()?);
         let kind = match (kind.is_dir(), kind.is_file(), kind.is_symlink()) {
-            (true, ..) => Kind::Folder,
-            (_, true, _) => Kind::File,
-            (.., true) => Kind::Link,
+            (true, ..) => EntryKind::Folder,
+            (_, true, _) => EntryKind::File,
+            (.., true) => EntryKind::Link,
             _ => continue,
         };
-        out.push(Entry { path, name: entry.file_name().to_string_lossy().into_owned(), kind });
+        out.push(FolderEntry { path, name: entry.file_name().to_string_lossy().into_owned(), kind });
     }
     out.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(out)

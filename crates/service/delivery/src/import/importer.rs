@@ -208,7 +208,8 @@ impl Importer<'_> {
         let mailbox = self.open(id).await?;
         let uid_next = mailbox.view().head().uid_next.value();
         let fresh = self.delivery.store().new_body_id();
-        let noted = doubt::Batch::new(uid_next, fresh, u32::try_from(messages.len()).unwrap_or(u32::MAX));
+        let noted =
+            doubt::CommittedBatch::new(uid_next, fresh, u32::try_from(messages.len()).unwrap_or(u32::MAX));
         (0..).zip(&mut messages).for_each(|(n, message)| message.body = noted.body(n));
         let count = messages.len();
         let (journal, _) = self.journals.get_mut(&id).ok_or(StoreError::NoSuchName)?;

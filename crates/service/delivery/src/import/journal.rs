@@ -25,12 +25,12 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
 use posthaste_store::{
-    CommitOutcome, DirectoryChange, DirectoryPages, Engine, Places, Store, StoreError, set_directory_entry,
+    CommitOutcome, DirectoryChange, DirectoryPages, Engine, Store, StoreError, TargetIds, set_directory_entry,
 };
 
 use super::Alone;
 use super::digest::{DIGEST_LEN, Digest, ImportedCounts};
-use super::doubt::{Batch, is_there};
+use super::doubt::{CommittedBatch, is_there};
 
 const VERSION: u8 = 1;
 /// Octets of an entry before its digests.
@@ -68,9 +68,9 @@ pub(super) struct Journal {
 }
 
 /// An entry as stored.
-struct Entry {
+struct JournalEntry {
     version: u64,
-    batch: Batch,
+    batch: CommittedBatch,
     digests: Vec<Digest>,
 }
 
@@ -134,8 +134,12 @@ impl Journal {
     }
 
     /// Records a batch that is about to be appended.
+<<<<<<< HEAD
     #[boxed]
     pub async fn intend(&mut self, batch: &Batch, digests: &[Digest]) -> Result<(), JournalError> {
+=======
+    pub async fn intend(&mut self, batch: &CommittedBatch, digests: &[Digest]) -> Result<(), JournalError> {
+>>>>>>> w-c11
         let mut value = Vec::with_capacity(ENTRY_HEAD + DIGEST_LEN * digests.len());
         value.push(VERSION);
         value.extend_from_slice(&batch.uid_next.to_le_bytes());
@@ -198,7 +202,7 @@ pub async fn copy_journals(
     from: &dyn Engine,
     account: AccountId,
     to: &dyn Engine,
-    places: &Places,
+    places: &TargetIds,
 ) -> Result<(), StoreError> {
     let prefix = format!("import/{account}/");
     let (mut kept, mut pages) = (Vec::new(), DirectoryPages::new(from, prefix.as_str(), PAGE));
@@ -281,12 +285,12 @@ async fn read_head(
 
 /// All entries of a mailbox. They are found by their numbers: a scan of a cluster's directory asks
 /// all of its parts.
-async fn read_entries(engine: &dyn Engine, mailbox: MailboxId) -> Result<Vec<Entry>, StoreError> {
+async fn read_entries(engine: &dyn Engine, mailbox: MailboxId) -> Result<Vec<JournalEntry>, StoreError> {
     let mut entries = Vec::new();
     for from in (0..u32::MAX).step_by(ENTRIES_AT_ONCE) {
         let read = |number| async move { read_entry(engine, entry_name(mailbox, number)).await };
         let numbers = from..from.saturating_add(ENTRIES_AT_ONCE as u32);
-        let some: Vec<Option<Entry>> =
+        let some: Vec<Option<JournalEntry>> =
             stream::iter(numbers).map(read).buffered(ENTRIES_AT_ONCE).try_collect().await?;
         let all = some.iter().all(Option::is_some);
         entries.extend(some.into_iter().map_while(|entry| entry));
@@ -297,14 +301,14 @@ async fn read_entries(engine: &dyn Engine, mailbox: MailboxId) -> Result<Vec<Ent
     Ok(entries)
 }
 
-async fn read_entry(engine: &dyn Engine, name: String) -> Result<Option<Entry>, StoreError> {
+async fn read_entry(engine: &dyn Engine, name: String) -> Result<Option<JournalEntry>, StoreError> {
     let Some(record) = engine.directory_entry(&name).await? else { return Ok(None) };
     let parsed = parse_entry(&record.value).ok_or_else(|| damaged(&name))?;
     let (batch, digests) = parsed;
-    Ok(Some(Entry { version: record.version, batch, digests }))
+    Ok(Some(JournalEntry { version: record.version, batch, digests }))
 }
 
-fn parse_entry(value: &[u8]) -> Option<(Batch, Vec<Digest>)> {
+fn parse_entry(value: &[u8]) -> Option<(CommittedBatch, Vec<Digest>)> {
     let (head, digests) = value.split_at_checked(ENTRY_HEAD)?;
     let (version, rest) = head.split_first()?;
     let (uid_next, first) = rest.split_first_chunk::<4>()?;
@@ -313,7 +317,7 @@ fn parse_entry(value: &[u8]) -> Option<(Batch, Vec<Digest>)> {
         return None;
     }
     let digests: Vec<Digest> = digests.iter().map(|digest| Digest(*digest)).collect();
-    let batch = Batch {
+    let batch = CommittedBatch {
         uid_next: u32::from_le_bytes(*uid_next),
         first: BodyId(Id::from_bytes(first.try_into().ok()?)),
         len: u32::try_from(digests.len()).ok()?,

@@ -14,7 +14,7 @@
 //! mailbox in another way is not compared. A message that a user moved or expunged since stays
 //! where it is, or stays expunged.
 //!
-//! What always holds: no message is passed over for being broken. Each message that was not
+//! Invariants: no message is passed over for being broken. Each message that was not
 //! imported is counted and reported with file and offset. A failed import says what it has
 //! imported, and the next run imports the rest.
 

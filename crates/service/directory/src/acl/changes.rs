@@ -52,7 +52,7 @@ pub(super) async fn has_room(
 ) -> Result<bool> {
     let entry = engine.directory_entry(&of(owner)).await?;
     let noted = entry.as_ref().map(record::parse::<OwnerRecord>).transpose()?;
-    // What was noted may be too much: nothing is refused by it alone.
+    // The noted sum may be too high, so it alone refuses nothing.
     match noted {
         Some(noted) if noted.entries + more <= limit => Ok(true),
         _ => Ok(count(engine, owner).await? + more <= limit),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::AccountId;
-use posthaste_store::{Engine, Places, set_directory_entry};
+use posthaste_store::{Engine, TargetIds, set_directory_entry};
 
 use super::changes::{Entries, note};
 use super::keys::{key, mailbox_of, prefix, scan};
@@ -13,7 +13,7 @@ use crate::account::Account;
 use crate::error::Result;
 
 /// Lists by the names of their records at the other end.
-async fn lists(engine: &dyn Engine, account: AccountId, places: &Places) -> Result<BTreeMap<String, Acl>> {
+async fn lists(engine: &dyn Engine, account: AccountId, places: &TargetIds) -> Result<BTreeMap<String, Acl>> {
     let mut found = BTreeMap::new();
     scan(engine, &prefix(account), |entry| {
         if let Some(mailbox) = mailbox_of(account, &entry.name) {
@@ -27,8 +27,8 @@ async fn lists(engine: &dyn Engine, account: AccountId, places: &Places) -> Resu
     Ok(found)
 }
 
-fn in_place(account: AccountId) -> Places {
-    Places::with_ids(account, BTreeMap::new())
+fn in_place(account: AccountId) -> TargetIds {
+    TargetIds::with_ids(account, BTreeMap::new())
 }
 
 /// Makes the lists of an account in another store, where it has this name and is at these places,
@@ -39,7 +39,7 @@ pub async fn copy_acls(
     account: &Account,
     to: &dyn Engine,
     name: &str,
-    places: &Places,
+    places: &TargetIds,
 ) -> Result<()> {
     let here = lists(from, account.id, places).await?;
     let there = lists(to, places.account, &in_place(places.account)).await?;

@@ -14,7 +14,7 @@ use crate::address::{Address, AddressError};
 use crate::error::{DirectoryError, Result};
 use crate::record;
 
-/// Whom an entry is for.
+/// The subject of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Who {
     /// Every account of the server: RFC 4314 §2.
@@ -36,10 +36,10 @@ impl Who {
     }
 }
 
-/// Whom an entry is for, and whether it gives rights or takes them.
+/// The subject of an entry, and whether the entry gives rights or takes them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identifier {
-    /// Whom.
+    /// The subject.
     pub who: Who,
     /// `-` in front: the rights are taken from those that other entries give (RFC 4314 §2).
     pub negative: bool,
@@ -122,15 +122,15 @@ impl Acl {
         self.entries.iter().map(|(identifier, rights)| (identifier, *rights))
     }
 
-    /// Whom the entries name, those that take rights included: they are found when an account is
-    /// removed. What is taken from everybody leads nobody here.
+    /// The subjects of the entries, those that take rights included: they are found when an account
+    /// is removed. What is taken from everybody leads nobody here.
     pub(super) fn named(&self) -> impl Iterator<Item = &Who> {
         let leads =
             self.entries.keys().filter(|identifier| !identifier.negative || identifier.who != Who::Anyone);
         leads.map(|identifier| &identifier.who)
     }
 
-    /// Whom the entries name that another list does not name.
+    /// The subjects of the entries that another list does not name.
     pub(super) fn named_beside<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a Who> {
         let known: HashSet<&Who> = other.named().collect();
         self.named().filter(move |who| !known.contains(who))

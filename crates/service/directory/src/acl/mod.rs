@@ -43,7 +43,7 @@ pub use list::{Acl, Identifier, Who};
 
 use keys::{key, mailbox_of, prefix, scan};
 
-/// Entries of a list at most. It is read for each change of who may see what, and sent in one line.
+/// Entries of a list at most. It is read after each change of rights, and sent in one line.
 pub const ACL_ENTRIES_MAX: usize = 200;
 /// Entries at most in all lists of one account. Each account that sees one of its mailboxes reads
 /// them all after each change of one of them: some MB, and some ten milliseconds.
@@ -77,7 +77,7 @@ impl From<posthaste_store::StoreError> for AclError {
 /// An account that may share mailboxes with another one.
 #[derive(Debug, Clone)]
 pub struct Sharer {
-    /// Whose lists may name the other one.
+    /// The account whose lists may name the other one.
     pub id: AccountId,
     name: String,
 }
@@ -85,7 +85,7 @@ pub struct Sharer {
 /// An account that shares mailboxes with another one.
 #[derive(Debug, Clone)]
 pub struct Sharing {
-    /// Whose mailboxes.
+    /// The owner of the mailboxes.
     pub owner: Account,
     /// The rights of the other account in them. Mailboxes without a right are left out.
     pub mailboxes: Vec<(MailboxId, Rights)>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use posthaste_store::{DirectoryEntry, Places};
+use posthaste_store::{DirectoryEntry, TargetIds};
 
 use super::*;
 use crate::testing::{add, directory, other_process};
@@ -20,7 +20,7 @@ async fn set(directory: &Directory, owner: &Account, n: u64, who: &str, letters:
     directory.set_rights(owner, mailbox(n), &who, |_| rights(letters)).await.unwrap();
 }
 
-/// What an account may do, as `owner 1 lr; owner 2 l`.
+/// The rights of an account, as `owner 1 lr; owner 2 l`.
 async fn seen(directory: &Directory, reader: &Account) -> String {
     let mut lines = Vec::new();
     for sharing in directory.shared_with(reader).await.unwrap() {
@@ -132,7 +132,7 @@ async fn lists_go_along_to_another_store() {
     let ana = add(&here, "ana@example.org", "pencil").await;
     set(&here, &ana, 1, "bo@example.org", "lr").await;
     set(&here, &ana, 2, "anyone", "l").await;
-    let same = Places::with_ids(ana.id, BTreeMap::new());
+    let same = TargetIds::with_ids(ana.id, BTreeMap::new());
     copy_acls(&*here.engine, &ana, &*there.engine, &ana.name, &same).await.unwrap();
     assert!(same_acls(&*here.engine, ana.id, &*there.engine).await.unwrap());
     assert_ne!(there.sharing_changes().await.unwrap(), 0);
@@ -143,7 +143,7 @@ async fn lists_go_along_to_another_store() {
     // Under another name, at other places.
     let bo = add(&there, "bo@example.org", "pencil").await;
     let eve = add(&there, "eve@example.org", "pencil").await;
-    let places = Places::with_ids(eve.id, BTreeMap::from([(mailbox(1), mailbox(7))]));
+    let places = TargetIds::with_ids(eve.id, BTreeMap::from([(mailbox(1), mailbox(7))]));
     copy_acls(&*here.engine, &ana, &*there.engine, &eve.name, &places).await.unwrap();
     assert_eq!(seen(&there, &bo).await, "eve@example.org 7 lr");
 }

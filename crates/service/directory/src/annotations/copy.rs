@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_mail_model::AccountId;
-use posthaste_store::{Engine, Places, set_directory_entry};
+use posthaste_store::{Engine, TargetIds, set_directory_entry};
 
 use super::{Annotated, key, scan};
 use crate::error::Result;
@@ -15,7 +15,7 @@ use crate::message_annotations;
 async fn records(
     engine: &dyn Engine,
     account: AccountId,
-    places: &Places,
+    places: &TargetIds,
 ) -> Result<BTreeMap<String, Bytes>> {
     let mut found = BTreeMap::new();
     scan(engine, account, |of, entry| {
@@ -30,8 +30,8 @@ async fn records(
     Ok(found)
 }
 
-fn in_place(account: AccountId) -> Places {
-    Places::with_ids(account, BTreeMap::new())
+fn in_place(account: AccountId) -> TargetIds {
+    TargetIds::with_ids(account, BTreeMap::new())
 }
 
 /// Copies the annotations of an account, its mailboxes and their messages to another store.
@@ -41,7 +41,7 @@ pub async fn copy_annotations(
     from: &dyn Engine,
     account: AccountId,
     to: &dyn Engine,
-    places: &Places,
+    places: &TargetIds,
 ) -> Result<()> {
     let here = records(from, account, places).await?;
     let there = records(to, places.account, &in_place(places.account)).await?;

@@ -209,8 +209,8 @@ impl Directory {
         Err(DirectoryError::Busy(key).into())
     }
 
-    /// What became less is taken also over a limit. Two changes of an account at the same time may
-    /// exceed its limit, by what one command can bring.
+    /// A change that frees room is taken even over a limit. Two changes of an account at the same
+    /// time may exceed its limit, by what one command can bring.
     async fn check_room(
         &self,
         account: AccountId,

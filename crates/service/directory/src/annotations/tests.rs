@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use posthaste_mail_model::Id;
-use posthaste_store::Places;
+use posthaste_store::TargetIds;
 
 use super::*;
 use crate::testing::{add, directory, other_process};
@@ -116,13 +116,13 @@ async fn a_copy_is_the_same_at_other_places() {
     directory.annotate(account, of(1), &[("/private/a", value("x"))]).await.unwrap();
     directory.annotate(account, Annotated::Server, &[("/private/s", value("y"))]).await.unwrap();
     copied.annotate(new, of(5), &[("/private/old", value("z"))]).await.unwrap();
-    let places = Places::with_ids(new, BTreeMap::from([(mailbox(1), mailbox(2))]));
+    let places = TargetIds::with_ids(new, BTreeMap::from([(mailbox(1), mailbox(2))]));
     copy_annotations(&*here, account, &*there, &places).await.unwrap();
     assert_eq!(copied.annotations(new, of(2)).await.unwrap().get("/private/a").unwrap(), "x");
     assert_eq!(copied.annotations(new, Annotated::Server).await.unwrap().get("/private/s").unwrap(), "y");
     assert!(copied.annotations(new, of(5)).await.unwrap().is_empty());
 
-    let same = Places::with_ids(account, BTreeMap::new());
+    let same = TargetIds::with_ids(account, BTreeMap::new());
     assert!(!same_annotations(&*here, account, &*there).await.unwrap());
     copy_annotations(&*here, account, &*there, &same).await.unwrap();
     assert!(same_annotations(&*here, account, &*there).await.unwrap());

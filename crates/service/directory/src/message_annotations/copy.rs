@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, MailboxId};
-use posthaste_store::{Engine, Places, set_directory_entry};
+use posthaste_store::{Engine, TargetIds, set_directory_entry};
 
 use super::keepers::{mailbox_of, name_of, of_owner, parse, print, remove_all};
 use super::{Keeping, scan, uid_of};
@@ -40,7 +40,7 @@ pub(crate) async fn copy_all(
     from: &dyn Engine,
     account: AccountId,
     to: &dyn Engine,
-    places: &Places,
+    places: &TargetIds,
 ) -> Result<()> {
     let keeper_there = |keeper| if keeper == account { places.account } else { keeper };
     let here = keepers(from, account).await?;
@@ -48,10 +48,10 @@ pub(crate) async fn copy_all(
     for (mailbox, keepers) in here {
         let place = places.mailbox(mailbox);
         let names: Vec<AccountId> = keepers.iter().map(|keeper| keeper_there(*keeper)).collect();
-        for gone in there.remove(&place).unwrap_or_default() {
-            if !names.contains(&gone) {
-                let gone = Keeping { keeper: gone, owner: places.account, mailbox: place };
-                remove_all(to, &gone.prefix()).await?;
+        for removed in there.remove(&place).unwrap_or_default() {
+            if !names.contains(&removed) {
+                let removed = Keeping { keeper: removed, owner: places.account, mailbox: place };
+                remove_all(to, &removed.prefix()).await?;
             }
         }
         set_directory_entry(to, &name_of(places.account, place), Some(print(&names))).await?;

@@ -18,6 +18,7 @@ use super::{Keeping, PAGE, kept_by, scan, unreadable};
 use crate::annotations::AnnotationError;
 use crate::directory::{Directory, TRIES};
 use crate::error::{DirectoryError, Result};
+use crate::orphans::OwnedMailbox;
 
 /// Accounts that may keep values of one mailbox: as many as its access control list has entries.
 pub const ANNOTATING_ACCOUNTS_MAX: usize = 200;
@@ -56,7 +57,7 @@ pub(super) fn mailbox_of(owner: AccountId, name: &str) -> Result<MailboxId> {
 }
 
 /// Owner and mailbox of a record with values; `None` of a record that another program wrote.
-pub(super) fn place_of(keeper: AccountId, name: &str) -> Option<(AccountId, MailboxId)> {
+pub(super) fn place_of(keeper: AccountId, name: &str) -> Option<OwnedMailbox> {
     let rest = name.strip_prefix(kept_by(keeper).as_str())?;
     let mut parts = rest.split('/').map(Id::parse);
     Some((AccountId(parts.next()??), MailboxId(parts.next()??)))

@@ -74,11 +74,11 @@ const SCAN_FROM: u64 = 32;
 /// A mailbox, and the account that keeps values of its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Keeping {
-    /// Who keeps them.
+    /// The account that keeps them.
     pub keeper: AccountId,
-    /// Whose mailbox it is.
+    /// The owner of the mailbox.
     pub owner: AccountId,
-    /// Which one.
+    /// The mailbox.
     pub mailbox: MailboxId,
 }
 

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use posthaste_mail_model::{AccountId, MailboxId};
+use posthaste_mail_model::AccountId;
 
 use super::{Keeping, scan};
 use crate::directory::Directory;
 use crate::error::Result;
+use crate::orphans::OwnedMailbox;
 
 impl Directory {
     /// Removes what an account keeps of mailboxes that do not exist any more: a few of those in
@@ -18,7 +19,7 @@ impl Directory {
     pub(super) async fn forget_lost_mailboxes(
         &self,
         keeper: AccountId,
-        places: &BTreeSet<(AccountId, MailboxId)>,
+        places: &BTreeSet<OwnedMailbox>,
     ) -> Result<()> {
         let some = self.orphans.lock().some_of(places);
         for (owner, mailbox) in some {
@@ -34,7 +35,7 @@ impl Directory {
             .await?;
             // A restore may bring the mailbox back with its id. It names the keepers first.
             if !self.annotation_keepers(owner, mailbox).await?.contains(&keeper) {
-                // What others have changed meanwhile is looked at again the next time.
+                // Records that others have changed meanwhile are read again the next time.
                 self.remove_records(records).await?;
             }
         }

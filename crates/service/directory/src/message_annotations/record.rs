@@ -21,7 +21,7 @@ const VERSION: u8 = 1;
 /// Octets of a value beside its name and its content.
 const VALUE_HEAD: usize = 7;
 
-/// Whose a value is: RFC 5257 §3.3.
+/// The scope of a value: RFC 5257 §3.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// The account's own.

@@ -28,7 +28,7 @@ enum Winner {
 /// Messages of an account, and those that they became.
 #[derive(Debug, Clone, Copy)]
 pub struct Relocated<'u> {
-    /// Whose mailboxes both are.
+    /// The owner of both mailboxes.
     pub owner: AccountId,
     /// Where they were.
     pub from: MailboxId,
@@ -59,7 +59,7 @@ pub struct WithAnnotations {
 struct Copy {
     to: u32,
     value: Bytes,
-    /// What it was given before.
+    /// Its earlier value.
     last: Option<Bytes>,
 }
 
@@ -203,7 +203,7 @@ fn merged(
     all
 }
 
-/// What a message became. `pairs` rise, and so do the messages that are asked for.
+/// The new UID of a message. `pairs` rise, and so do the UIDs of successive calls.
 async fn find(pairs: &mut impl Iterator<Item = (u32, u32)>, uid: u32) -> Option<u32> {
     for (at, (old, new)) in pairs.by_ref().enumerate() {
         if old >= uid {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use posthaste_mail_model::Id;
-use posthaste_store::Places;
+use posthaste_store::TargetIds;
 
 use super::*;
 use crate::annotations::AnnotationError;
@@ -109,7 +109,7 @@ async fn each_limit_is_a_limit() {
         full = annotate(&directory, uid, &[long(MESSAGE_ANNOTATION_BYTES_MAX - 100)]).await.err();
     }
     assert!(matches!(full, Some(AnnotationError::TooMany)));
-    // What expunged messages left makes room.
+    // Records of expunged messages make room.
     let is_there = |uid| uid == 2;
     let long = [long(MESSAGE_ANNOTATION_BYTES_MAX - 100)];
     let uids = NumSet::range(1000, 1060);
@@ -153,7 +153,7 @@ async fn they_follow_their_account_into_another_store() {
     assert!(!same_annotations(&*here, ANA, &*there).await.unwrap());
     let (account, mailbox) = (AccountId(Id::new(8, 8)), MailboxId(Id::new(9, 9)));
     let own = Keeping { keeper: account, owner: account, mailbox };
-    let places = Places::with_ids(account, BTreeMap::from([(HERE, mailbox)]));
+    let places = TargetIds::with_ids(account, BTreeMap::from([(HERE, mailbox)]));
     for _ in 0..2 {
         copy_annotations(&*here, ANA, &*there, &places).await.unwrap();
         let found = other.all_message_annotations(own).await.unwrap();
@@ -165,7 +165,7 @@ async fn they_follow_their_account_into_another_store() {
     annotate(&one, 4, &[new(Scope::Private, "/b", None)]).await.unwrap();
     copy_annotations(&*here, ANA, &*there, &places).await.unwrap();
     assert_eq!(other.all_message_annotations(own).await.unwrap().len(), 1);
-    let same = Places::with_ids(ANA, BTreeMap::new());
+    let same = TargetIds::with_ids(ANA, BTreeMap::new());
     copy_annotations(&*here, ANA, &*there, &same).await.unwrap();
     assert!(same_annotations(&*here, ANA, &*there).await.unwrap());
     annotate_in(&one, READER, 4, &comment("changed")).await.unwrap();
@@ -322,7 +322,7 @@ async fn values_on_their_way_are_not_taken_for_orphans() {
 
 /// The message was expunged before. What had been there is left to a MOVE that may take it along.
 #[tokio::test]
-async fn a_change_of_messages_that_are_gone_is_withdrawn() {
+async fn a_change_of_expunged_messages_is_withdrawn() {
     let (_, directory) = directory();
     annotate(&directory, 1, &comment("before")).await.unwrap();
     let mine: Arc<[NewValue]> = comment("mine").into();

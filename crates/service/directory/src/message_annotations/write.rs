@@ -38,7 +38,7 @@ pub struct NewValue {
     pub value: Option<Bytes>,
 }
 
-/// What becomes of a change if another one of the same message came first.
+/// The treatment of a change if another one of the same message came first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OthersWrote {
     /// It is made after that one.
@@ -47,7 +47,7 @@ pub enum OthersWrote {
     Refuse,
 }
 
-/// What an account kept of some messages before a change, and the octets that it may add. Two
+/// The annotations of some messages before a change, and the octets that may be added. Two
 /// commands of an account at the same time may exceed its limit, by what each brings.
 #[derive(Debug)]
 pub struct Before {
@@ -56,7 +56,7 @@ pub struct Before {
     records: BTreeMap<u32, Record>,
 }
 
-/// What became of a change of some messages.
+/// The outcome of a change of some messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
     /// Those that were left as they are, because others changed them first.
@@ -65,7 +65,7 @@ pub struct Written {
     pub made: NumSet,
 }
 
-/// What became of one message.
+/// The outcome for one message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
     Left,
@@ -147,7 +147,7 @@ impl Before {
         self.has_room(0, after)
     }
 
-    /// What becomes less is taken also over a limit.
+    /// A change that frees room is taken even over a limit.
     fn has_room(&self, before: usize, after: usize) -> Result<(), AnnotationError> {
         match after.saturating_sub(before) > self.room {
             true => Err(AnnotationError::TooMany),
@@ -162,7 +162,7 @@ fn with(old: &MessageAnnotations, changes: &[NewValue]) -> MessageAnnotations {
     new
 }
 
-/// The limits of one message. What becomes less is taken also over a limit.
+/// The limits of one message. A change that frees room is taken even over a limit.
 fn check(old: &MessageAnnotations, new: &MessageAnnotations) -> Result<(), AnnotationError> {
     if new.iter().any(|(.., value)| value.len() > MESSAGE_ANNOTATION_BYTES_MAX) {
         return Err(AnnotationError::TooLong);

@@ -26,7 +26,7 @@ pub(super) enum Form {
 
 /// The client's message.
 pub(super) struct Message {
-    /// Whom it wants to be; empty for the one that the token names.
+    /// The account that it wants; empty for the one that the token names.
     pub name: String,
     /// `None` for one that only wants to know where to get one: RFC 7628 §4.3.
     pub token: Option<Secret<String>>,

@@ -28,7 +28,7 @@ pub enum Plaintext {
 /// The connection of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Channel {
-    /// Who is at the other end.
+    /// The client.
     pub client: Client,
     /// The bindings of TLS; `None` without TLS.
     pub tls: Option<TlsBindings>,

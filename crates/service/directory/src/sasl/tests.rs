@@ -342,7 +342,7 @@ async fn scram_binds_to_the_channel_it_runs_on() {
 }
 
 #[tokio::test]
-async fn scram_tells_a_stranger_nothing() {
+async fn scram_reveals_nothing_to_a_stranger() {
     let (records, directory) = directory();
     let ana = add(&directory, "ana@example.org", "pencil").await;
     add(&directory, "ben@example.org", "pencil").await;

@@ -1,4 +1,4 @@
-//! For whom the copies count that groups make.
+//! The account, sender or group that the copies of groups count for.
 
 use async_trait::async_trait;
 use posthaste_queue::{
@@ -23,8 +23,8 @@ impl Transport for Nowhere {
 }
 
 impl World {
-    /// With a group of two members elsewhere, and without any allowance left for who only names ana
-    /// as the sender.
+    /// With a group of two members elsewhere, and without any allowance left for forged mail of
+    /// ana.
     async fn with_forger() -> Self {
         let world = Self::new().await.with_copies(1);
         world.directory.set_group(ALL, &["x@c.test", "y@c.test"].map(str::to_owned), None).await.unwrap();
@@ -77,7 +77,7 @@ async fn what_the_queue_brings_counts_for_the_account_that_submitted_it() {
     assert!(matches!(outcome, Err(Undelivered::TooManyCopies(1))), "{outcome:?}");
     let refused = world.send(&submitted).await.remove(0).unwrap_err();
     assert_eq!((refused.permanent, refused.status.as_str()), (false, "4.2.4"));
-    // Whose record says nothing counts as before.
+    // An item whose record has no submitter counts as before.
     let other = world.taken_over(None).await;
     assert!(world.send(&other).await[0].is_err());
 }
@@ -107,7 +107,7 @@ async fn what_is_sent_on_to_a_group_counts_for_who_submitted_it() {
     }
 }
 
-/// What reaches a member later may go to a group from there.
+/// Mail that a member gets later may go to a group from there.
 #[tokio::test]
 async fn a_member_that_gets_it_later_gets_it_from_the_same_account() {
     let world = World::new().await;

@@ -55,7 +55,7 @@ async fn a_group_that_grew_too_large_is_refused_and_not_put_off() {
     assert!(matches!(&outcome, Err(Undelivered::Rejected(why)) if why.contains("too many")), "{outcome:?}");
 }
 
-/// Who got no reply gets one for the next message.
+/// A sender that got no reply gets one for the next message.
 #[tokio::test]
 async fn a_vacation_reply_that_was_not_sent_is_sent_next_time() {
     let world = World::new().await;

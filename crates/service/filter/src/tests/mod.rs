@@ -156,7 +156,7 @@ async fn what_is_sent_on_keeps_its_form() {
             }
         }
     }
-    // What is made here has a form of its own.
+    // Mail that is made here has its own form.
     world.use_script("require \"vacation\"; vacation \"away\";").await;
     let to_ana: &[u8] =
         b"Received: by a\r\nFrom: bo@b.test\r\nTo: ana@example.org\r\nSubject: hi\r\n\r\n\0\n";
@@ -191,8 +191,8 @@ async fn a_report_names_all_members_who_got_nothing() {
     }
 }
 
-/// RFC 3461 §5.2.7: who wants no report gets none because of a forward, a script or an alias. A
-/// list has a sender of its own, who asked for nothing.
+/// RFC 3461 §5.2.7: a forward, a script or an alias causes no report that the sender did not
+/// request. A list has a sender of its own, which requests nothing.
 #[tokio::test]
 async fn what_the_sender_asked_for_goes_with_what_is_sent_on() {
     let world = World::new().await;
@@ -225,7 +225,7 @@ async fn what_the_sender_asked_for_goes_with_what_is_sent_on() {
     // Refusals are reports, too.
     world.use_script("require \"reject\"; reject \"no\";").await;
     let never = DsnRequest { notify: Some(Notify::NEVER), ..asked };
-    // What is refused is no success, whether a report is made or not.
+    // A refusal is no success, with or without a report.
     assert_eq!(world.deliver_asked(MESSAGE, (Form::default(), never), ANA).await.unwrap(), None);
     assert_eq!((world.queued().await.len(), world.inbox().await), (0, 0));
     let failure = DsnRequest { notify: Notify::parse("FAILURE"), ..asked };
@@ -293,7 +293,7 @@ async fn copies_of_a_group_wait_for_memory_as_other_mail_does() {
     assert_eq!(world.inbox().await, 1);
 }
 
-/// Who has logged in is somebody else than who only names the same sender.
+/// Copies of an account that has logged in and of a forged sender count separately.
 #[tokio::test]
 async fn a_forger_does_not_use_up_the_copies_of_a_user() {
     let world = World::new().await.with_copies(1);
@@ -334,8 +334,8 @@ async fn reports_to_a_group_count_for_nobody() {
     assert_eq!(world.inbox().await, 2);
 }
 
-/// There is one reply for all recipients, and no queue that takes over the others. So who has it
-/// would get it again with each attempt.
+/// Without a queue there is one reply for all recipients. Those that have the message would get it
+/// again with each attempt.
 #[tokio::test]
 async fn without_a_queue_a_sender_over_the_limit_of_copies_reaches_nobody() {
     let world = World::new().await.with_copies(2);

@@ -1,4 +1,4 @@
-//! What accounts and their scripts send on: junk, authors, results, copies.
+//! Mail that accounts and their scripts send on: junk, authors, results, copies.
 
 use posthaste_authentication::{DomainKeys, KeyState};
 use posthaste_mail_model::NumSet;
@@ -254,7 +254,7 @@ async fn an_edited_message_leaves_without_its_return_path() {
     assert!(text.contains("\r\nX-Seen-By: sieve\r\n") && !text.contains("Return-Path"), "{text}");
 }
 
-/// RFC 5436 §2.3, RFC 6068 §5: whom the field names gets it.
+/// RFC 5436 §2.3, RFC 6068 §5: the addresses in the field get it.
 #[tokio::test]
 async fn a_notification_reaches_who_is_named_in_cc() {
     let world = World::new().await;
@@ -278,7 +278,7 @@ async fn a_reason_beyond_ascii_is_reported_unless_the_script_wants_a_reply() {
     assert_eq!(world.left_to().await, ["far@b.test"]);
     let is_refused =
         |outcome: &Delivered| matches!(outcome, Err(Undelivered::Rejected(why)) if why == "grüße");
-    // Who can get no report is refused by the protocol all the same.
+    // A sender that can get no report is refused by the protocol.
     for (from, is_junk) in [("", false), ("far@b.test", true)] {
         let outcome = bring(from, is_junk).await;
         assert!(is_refused(&outcome), "{outcome:?}");

@@ -19,7 +19,7 @@ const SENDERS_MAX: usize = 65_536;
 /// The bucket of all senders beyond.
 const OTHERS: u64 = 0;
 
-/// For whom copies count.
+/// The account, sender or group that copies count for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Copier {
     /// The account that has logged in, by its name.

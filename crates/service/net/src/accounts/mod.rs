@@ -7,7 +7,7 @@
 //! of commands or bytes, it waits. An account's usage outlives its sessions, until its buckets are
 //! empty.
 //!
-//! What always holds: counting a command or bytes takes one read of the clock and one atomic
+//! Invariants: counting a command or bytes takes one read of the clock and one atomic
 //! operation. No lock is held over I/O. An account without a session and with empty buckets has no
 //! entry.
 //!
@@ -231,8 +231,8 @@ impl Accounts {
         Some(AccountShare(Arc::clone(usage)))
     }
 
-    /// Counts a message that the server sends to another domain by itself because of this account,
-    /// or nothing if one of the limits does not allow it.
+    /// Counts a message that the server itself sends to another domain because of this account.
+    /// Counts nothing if one of the limits does not allow it.
     pub fn send_on(&self, account: [u8; 16], name: &str) -> Result<(), SubmissionRefused> {
         let limits = **self.0.limits.load();
         if SENT_ON.iter().all(|limit| limit.rate(&limits).count == 0) {

@@ -6,7 +6,7 @@
 //! that makes progress has precedence over one that does not. The permit of a slow message is
 //! revoked, and its session drops the bytes that came.
 //!
-//! What always holds:
+//! Invariants:
 //! * all permits together are within the budget, those of one holder within its share;
 //! * hosts that have not logged in have no more than three quarters together, and those of one
 //!   network no more than its share;
@@ -45,7 +45,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// A share of an eighth would be two of the largest messages with the default budget.
 const SHARE_DIVISOR: usize = 4;
 
-/// Who pays for bytes: all that one holder has is bounded together.
+/// The holder of bytes: all that one holder has is bounded together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
     /// An account, once somebody has logged in: its identifier.
@@ -55,7 +55,7 @@ pub enum Holder {
     Address(IpAddr),
 }
 
-/// Whose bytes count together.
+/// Holders whose bytes count together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Group {
     Account([u8; 16]),
@@ -104,7 +104,7 @@ struct State {
     complete: usize,
     groups: HashMap<Group, GroupBytes>,
     messages: HashMap<u64, Message>,
-    /// Who waits in order, the first in front.
+    /// The waiters in their order, the first in front.
     waiting: VecDeque<u64>,
     next: u64,
     /// Nobody becomes slow before this, as far as the last look at all messages found.
@@ -173,9 +173,9 @@ impl ByteBudget {
         self
     }
 
-    /// Serves who waits in the order in which they came, so that small ones do not starve a large
-    /// one. For work that ends by itself: with messages that senders trickle in, one that waits
-    /// would keep all others waiting.
+    /// Serves waiters in their order, so that small ones do not starve a large one. For work that
+    /// ends by itself: with messages that senders trickle in, one that waits would keep all others
+    /// waiting.
     #[must_use]
     pub fn in_order(mut self) -> Self {
         self.in_order = true;
@@ -274,8 +274,8 @@ impl State {
             }
         }
         if slow.iter().map(|(held, _)| held).sum::<usize>() < bytes {
-            // Only a look that found no slow sender says when the next look can find one, and it
-            // says so for those that it looked at.
+            // Only a look without a slow sender shows when the next look can find one. It shows
+            // this for the senders that it examined.
             let until = earliest.filter(|_| slow.is_empty());
             match of {
                 None => self.all_move_until = until,
@@ -388,7 +388,7 @@ impl BytePermit {
         self.budget.shared.freed.notify_waiters();
     }
 
-    /// [`grow_to`](Self::grow_to); waits for others to finish or to become slow. One who waits
+    /// [`grow_to`](Self::grow_to); waits for others to finish or to become slow. A waiter
     /// counts as moving.
     pub async fn grow_to_within(&self, bytes: usize, within: Duration) -> Result<(), NetError> {
         let deadline = Instant::now() + within.min(MESSAGE_WITHIN);

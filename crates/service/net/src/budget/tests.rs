@@ -110,7 +110,7 @@ fn bytes_that_come_put_slowness_off_up_to_the_longest_pause() {
     assert!(moves_until() <= before.max(Instant::now() + PAUSE_MAX));
 }
 
-/// Who waits looks four times a second, so a look at all messages must be rare.
+/// A waiter looks four times a second, so a look at all messages must be rare.
 #[test]
 fn a_look_within_a_share_forgets_no_other_look_and_is_remembered() {
     let budget = ByteBudget::new(40 * KIB);
@@ -212,7 +212,7 @@ fn host(address: &str) -> Holder {
     Holder::Address(address.parse().unwrap())
 }
 
-/// What messages from these hosts get, each as much as it can in steps of a KiB.
+/// The bytes that messages from these hosts get, each in steps of a KiB.
 fn greedy(budget: &ByteBudget, hosts: impl Iterator<Item = String>) -> (Vec<BytePermit>, usize) {
     let permits: Vec<_> = hosts.map(|address| budget.begin(host(&address))).collect();
     for permit in &permits {
@@ -265,14 +265,14 @@ async fn in_order_a_large_one_is_not_overtaken_by_small_ones() {
     drop(large_grows);
     drop(large);
     small_grows.as_mut().await.unwrap();
-    // One who gives up is nobody's obstacle.
+    // After a timeout a waiter blocks no other.
     let (all, again) = (budget.begin(ANA), budget.begin(ANA));
     assert!(all.grow_to_within(100, Duration::ZERO).await.is_err());
     again.grow_to_within(70, LONG).await.unwrap();
     assert!(budget.lock().waiting.is_empty());
 }
 
-/// What a future has at once, if anything.
+/// The result of a future at its first poll, if it is ready.
 async fn futures_poll<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
     std::future::poll_fn(|context| {
         std::task::Poll::Ready(match std::pin::Pin::new(&mut future).poll(context) {

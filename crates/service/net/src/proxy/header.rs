@@ -19,7 +19,7 @@ const IPV4_ADDRESSES: usize = 12;
 const IPV6_ADDRESSES: usize = 36;
 const UNIX_ADDRESSES: usize = 216;
 
-/// Whom a connection is for.
+/// The client of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
     /// For the proxy itself (LOCAL), or for a client without an IP address (UNKNOWN, UNSPEC, UNIX).

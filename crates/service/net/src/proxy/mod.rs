@@ -6,7 +6,7 @@
 //! all clients behind the proxy would have one address. The header comes first, even before a TLS
 //! handshake.
 //!
-//! What always holds: no byte after the header is read from the socket. No header is longer than
+//! Invariants: no byte after the header is read from the socket. No header is longer than
 //! [`header::LENGTH_MAX`]. The whole header comes within [`HEADER_WITHIN`].
 
 pub(crate) mod header;

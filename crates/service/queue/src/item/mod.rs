@@ -22,10 +22,10 @@ pub type Address = String;
 /// `DOMAIN+anytls` ([`TlsWish`]).
 pub type Destination = String;
 
-/// What the sender of a message wants of TLS on its way (RFC 8689).
+/// The TLS that the sender of a message requires on its way (RFC 8689).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TlsWish {
-    /// What the domain's own policy says.
+    /// As the domain's own policy requires.
     #[default]
     Policy,
     /// TLS with a host that is known to be the right one, at every step (REQUIRETLS).
@@ -64,7 +64,7 @@ impl TlsWish {
 pub struct Envelope {
     /// Where reports go. Empty for the null path: there are none then (RFC 5321 §4.5.5).
     pub from: Address,
-    /// To whom.
+    /// The recipients.
     pub to: Vec<To>,
     /// Whether addresses and header fields may be UTF-8 (RFC 6531).
     pub smtputf8: bool,
@@ -74,7 +74,7 @@ pub struct Envelope {
     pub ret: Option<Return>,
     /// The sender's name for the transaction.
     pub envid: Option<EnvelopeId>,
-    /// What the sender wants of TLS.
+    /// The TLS that the sender requires.
     pub tls: TlsWish,
     /// How urgent it is.
     pub priority: Priority,
@@ -85,9 +85,9 @@ pub struct Envelope {
 /// A recipient as the sender gave it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct To {
-    /// To whom.
+    /// The recipient.
     pub address: Address,
-    /// What is reported.
+    /// The requested reports.
     pub notify: Option<Notify>,
     /// The address before any alias.
     pub orcpt: Option<OriginalRecipient>,
@@ -108,7 +108,7 @@ impl To {
     }
 }
 
-/// What became of a message for one recipient.
+/// The outcome of a message for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Outcome {
@@ -118,7 +118,7 @@ pub enum Outcome {
     Sent,
     /// The next host has it. The sender asked for a report of that, and has none yet.
     Unreported {
-        /// What is reported. Records of earlier versions do not say it.
+        /// The success that is reported. Records of earlier versions do not have it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         success: Option<Success>,
     },
@@ -137,11 +137,11 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipient {
-    /// To whom.
+    /// The recipient.
     pub address: Address,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What is reported, if the sender said so.
+    /// The requested reports, if the sender named any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<Notify>,
     /// The address before any alias, if the sender gave it.
@@ -164,7 +164,7 @@ pub struct Item {
     pub destination: Destination,
     /// Where reports go; empty for the null path.
     pub from: Address,
-    /// To whom.
+    /// The recipients.
     pub recipients: Vec<Recipient>,
     /// Whether it needs SMTPUTF8 (RFC 6531).
     pub smtputf8: bool,
@@ -233,7 +233,7 @@ pub(crate) struct Owed {
     pub row: ItemId,
     pub body: String,
     pub size: u64,
-    /// Who gets it.
+    /// The recipient.
     pub to: Address,
     /// The destination of the item that it becomes; empty if it moves to the sender's INBOX.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -252,7 +252,7 @@ pub(crate) struct Part<'e> {
     pub reason: String,
 }
 
-/// What the schedule needs of an item.
+/// The fields of an item that the schedule needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Arrival {
     pub id: ItemId,
@@ -346,13 +346,13 @@ impl Item {
         Turn { next: self.next, priority: self.priority }
     }
 
-    /// What the schedule needs of it.
+    /// The fields that the schedule needs.
     pub(crate) fn arrival(&self) -> Arrival {
         let Self { id, arrived, .. } = *self;
         Arrival { id, destination: self.destination.clone(), turn: self.turn(), arrived }
     }
 
-    /// What the sender wants of TLS.
+    /// The TLS that the sender requires.
     pub fn tls(&self) -> TlsWish {
         TlsWish::split(&self.destination).1
     }
@@ -439,7 +439,7 @@ pub(crate) fn number(name: &str) -> Option<ItemId> {
     name.strip_prefix(PREFIX)?.parse().ok()
 }
 
-/// What all names begin with.
+/// The prefix of all names.
 pub(crate) const fn prefix() -> &'static str {
     PREFIX
 }

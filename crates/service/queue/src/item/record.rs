@@ -23,7 +23,7 @@ const VERSION_MIN: u32 = 1;
 /// An item as stored, without what its name and version say.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Record {
+struct ItemRecord {
     v: u32,
     body: String,
     size: u64,
@@ -61,7 +61,7 @@ impl Item {
     pub(crate) fn read(entry: &DirectoryEntry) -> Result<Self, QueueError> {
         let wrong = |why: String| QueueError::Record { record: entry.name.clone(), why };
         let id = number(&entry.name).ok_or_else(|| wrong("its name is not queue/NUMBER".into()))?;
-        let record: Record = serde_json::from_slice(&entry.value).map_err(|e| wrong(e.to_string()))?;
+        let record: ItemRecord = serde_json::from_slice(&entry.value).map_err(|e| wrong(e.to_string()))?;
         if !(VERSION_MIN..=VERSION).contains(&record.v) {
             let known = format!("{VERSION_MIN} to {VERSION}");
             return Err(wrong(format!("it has version {}, and this program supports {known}", record.v)));
@@ -98,7 +98,7 @@ impl Item {
         let is_known_to_version_2 = self.owed.is_empty()
             && Here::of_item(self).is_none()
             && self.recipients.iter().all(|to| !matches!(to.outcome, Outcome::Unreported { .. }));
-        let record = Record {
+        let record = ItemRecord {
             v: match &self.account {
                 Some(_) => VERSION,
                 None if is_known_to_version_2 => VERSION_WITHOUT_OWED,
@@ -186,7 +186,7 @@ mod tests {
         assert!(why("queue/0000000001", &later).contains("version 5"));
     }
 
-    /// What an earlier version wrote.
+    /// A record of an earlier version.
     #[test]
     fn a_success_need_not_say_what_it_was() {
         let outcome: Outcome = serde_json::from_str(r#"{"is":"unreported"}"#).unwrap();

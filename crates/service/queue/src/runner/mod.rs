@@ -80,12 +80,12 @@ pub struct Runner {
     stopping: AtomicBool,
     /// The times of the lease, on a node of a cluster.
     lease_times: Option<LeaseTimes>,
-    /// Until when this node may send.
+    /// The time until which this node may send.
     lease_end: LeaseEnd,
     counts: Counts,
 }
 
-/// What a runner has seen of the store.
+/// The state of the store as a runner knows it.
 struct StoreState {
     changes: u64,
     front: Front,
@@ -127,7 +127,7 @@ impl Runner {
         })
     }
 
-    /// What it has done, and what waits.
+    /// The totals of its work, and of waiting items.
     pub fn figures(&self) -> Figures {
         let now = self.now();
         let schedule = self.schedule.lock();
@@ -458,7 +458,7 @@ impl Runner {
     /// Makes the schedule what the records say.
     async fn read_all(&self) -> Result<Front, QueueError> {
         let (mut found, mut after) = (BTreeSet::new(), None);
-        // What is put there from now on may be behind the place that is read.
+        // Items that are put there from now on may be behind the place that is read.
         let before: BTreeSet<ItemId> = self.schedule.lock().ids().collect();
         let (mut newest, recent) = (0, self.now() - RECENT);
         let mut front: Option<Front> = None;

@@ -147,7 +147,7 @@ impl Runner {
             _ => None,
         });
         let failed: Vec<_> = failed.collect();
-        // What records of earlier versions do not say.
+        // Records of earlier versions do not have it.
         let usual = if Here::of_item(item).is_some() { Success::Delivered } else { Success::SentOn };
         let sent = Success::ALL.map(|wanted| {
             let (kind, status) = wanted.report();
@@ -216,8 +216,8 @@ impl Runner {
         self.relay.prepare(&report).await
     }
 
-    /// What a report quotes: the item's beginning, or all of it. Nothing of a message that is
-    /// damaged here: its sender still learns what became of it.
+    /// The quoted part for a report: the item's beginning, or all of it. Nothing of a message that
+    /// is damaged here: its sender still learns what became of it.
     async fn quoted(&self, item: &Item, kind: Kind) -> Result<Body, QueueError> {
         let (read, room) = if kind == Kind::Failed && item.ret == Some(Return::Full) {
             let room = self.room.take(item.size).await;

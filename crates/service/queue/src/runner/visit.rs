@@ -22,7 +22,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(600);
 /// RFC 3463 §3.6: too many recipients.
 const TOO_MANY_RECIPIENTS: &str = "4.5.3";
 
-/// What became of the transactions of a message on one connection.
+/// The outcome of a message's transactions on one connection.
 #[derive(Default)]
 struct Transactions {
     /// Whether the connection has ended.
@@ -31,7 +31,7 @@ struct Transactions {
     is_answered: bool,
     /// Whether others should get the message at once.
     wants_more: bool,
-    /// Why others still wait: the last answer of that sort.
+    /// The last answer because of which other recipients still wait.
     failure: Option<Failure>,
 }
 
@@ -63,7 +63,7 @@ impl Drop for ClaimedItem<'_> {
     }
 }
 
-/// What a connection can be used for after a message.
+/// The further use of a connection after a message.
 enum Line {
     /// For another message: the host was sent nothing.
     Unused,
@@ -117,7 +117,7 @@ impl Runner {
             let line = self.send(taken.id, &mut *channel).await?;
             match line {
                 Line::Unused => continue,
-                // As if it could not be reached: else each message made a connection in vain.
+                // It counts as unreachable. Otherwise each message would make a useless connection.
                 Line::Useless(failure) if !is_used => {
                     drop(taken);
                     return self.wait(destination, &failure).await;
@@ -148,7 +148,7 @@ impl Runner {
         self.schedule.lock().take(id).then_some(ClaimedItem { runner: self, id })
     }
 
-    /// An item as it is in the queue; `None` if it left it, or cannot be read.
+    /// An item as it is in the queue; `None` if it has left the queue, or cannot be read.
     async fn current(&self, id: ItemId) -> Result<Option<Item>, QueueError> {
         let unwritten = self.unwritten.lock().remove(&id);
         if let Some(item) = unwritten {
@@ -189,11 +189,11 @@ impl Runner {
             return Ok(Line::Unused);
         }
         let Some((mut item, message)) = self.load(item).await? else { return Ok(Line::Unused) };
-        // It is its turn, whatever a clock that was ahead has written.
+        // A clock that was ahead may have written a later time. It does not count.
         item.next = item.next.min(self.now());
         let attempts = item.attempts;
         let mut transactions = VecDeque::from(channel.transactions(&item));
-        // Where a connection takes few of them, who was put off last time comes after the others.
+        // A connection may take only a few. So each attempt begins with another transaction.
         let turn = usize::try_from(attempts).unwrap_or(usize::MAX);
         transactions.rotate_left(turn.checked_rem(transactions.len()).unwrap_or_default());
         let mut message = Some(message);
@@ -221,7 +221,8 @@ impl Runner {
         let now = self.now();
         // The node that has the lease tries it again when it wants.
         let is_ours = !self.lease_end.is_over();
-        // Who was not tried, or was one recipient too many, gets it in another transaction at once.
+        // Recipients that were not tried, or exceeded the host's limit, have another transaction at
+        // once.
         if is_ours && !item.is_done() && (all.is_ended || !all.wants_more) {
             self.postpone(&mut item, &all.failure(), now);
         }
@@ -374,14 +375,14 @@ impl Runner {
             }
         }
         let mut schedule = self.schedule.lock();
-        // What came meanwhile is looked at the next time.
+        // Items that came meanwhile are read the next time.
         if newest.is_some() && schedule.items(destination).last().copied() == newest {
             schedule.quiet(destination, quiet_until);
         }
         Ok(())
     }
 
-    /// At which age an item that waits is warned about or given up.
+    /// The age of the next step of a waiting item: a warning, or giving it up.
     fn next_step(&self, item: &Item) -> i64 {
         let RetryTimes { warn_after, expire_after, .. } = self.times;
         let is_warned = item.warned || warn_after == 0 || self.now() - item.arrived >= warn_after;

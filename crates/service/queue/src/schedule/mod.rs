@@ -145,7 +145,7 @@ impl Connections {
     }
 }
 
-/// What an item waits for, as metrics show it.
+/// The reason why an item waits, as metrics show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Its turn.

@@ -55,7 +55,7 @@ fn an_unreachable_destination_waits_whatever_its_items_say() {
         schedule.finished(&a);
         assert_eq!(schedule.next_time(), Some(until));
     }
-    // What arrives meanwhile waits, too.
+    // Mail that arrives meanwhile waits, too.
     schedule.put(item(3, "a", at(16)));
     assert_eq!(schedule.next_time(), Some(35));
     schedule.forgive(&a);
@@ -205,9 +205,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// `due` names exactly the destinations that have an item more than their visits will take,
-    /// each at the later of its own time and that of its first item. Counts follow from the
-    /// items.
+    /// `due` names exactly the destinations with more items than their visits will take. The time
+    /// of each is the later of its own and that of its first item. Counts follow from the items.
     #[test]
     fn the_due_ones_follow_from_the_items(steps in steps()) {
         let connections = Connections { each: 1, domains: [("3".to_owned(), 2)].into() };

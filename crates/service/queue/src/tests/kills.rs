@@ -51,11 +51,11 @@ impl Layer for Mortal {
     }
 }
 
-/// What happens to a message before and after the kill.
+/// The events of a message before and after the kill.
 struct Case {
     from: &'static str,
     to: &'static [(&'static str, &'static str)],
-    /// What the host says to each attempt.
+    /// The host's answer to each attempt.
     host: fn() -> Script,
     at: i64,
     /// Whether the message ends in the queue at that time.

@@ -34,7 +34,7 @@ const START: i64 = 1_700_000_000;
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
 
-/// What a host says to the next connection or message.
+/// A host's answer to the next connection or message.
 #[derive(Debug, Clone)]
 enum Script {
     Unreachable(Failure),
@@ -62,7 +62,7 @@ type BoxFuture = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 /// All hosts there are. Without a script they take everything.
 struct Hosts {
     scripts: Mutex<HashMap<Destination, VecDeque<Script>>>,
-    /// What happens while the next message is sent.
+    /// An action while the next message is sent.
     meanwhile: Mutex<Option<BoxFuture>>,
     events: mpsc::UnboundedSender<Event>,
     /// Whether they know DSN.
@@ -149,7 +149,7 @@ impl Channel for Line {
     async fn close(self: Box<Self>) {}
 }
 
-/// What stops a runner, and its end.
+/// The signal that stops a runner, and its end.
 type Running = (oneshot::Sender<()>, tokio::task::JoinHandle<()>);
 
 /// A queue with its runner, and a clock that stands still until it is set.

@@ -83,7 +83,7 @@ async fn a_report_that_cannot_be_made_sends_nothing_again() {
     }
 }
 
-/// What is left are reports: they need no host, and do not wait for one.
+/// Only reports are left: they need no host, and do not wait for one.
 #[tokio::test(start_paused = true)]
 async fn a_report_does_not_wait_for_the_host_that_refused() {
     let (engine, mut world) = world().await;

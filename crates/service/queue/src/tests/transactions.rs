@@ -130,7 +130,7 @@ async fn a_connection_that_ends_after_a_message_is_followed_by_another() {
     assert_eq!(world.relay.queue().wait_of("x.test").await.unwrap(), None);
 }
 
-/// What is said about who still waits is what the host said, whatever came after it.
+/// The reason for waiting recipients is the host's answer, whatever came after it.
 #[tokio::test]
 async fn a_later_transaction_hides_no_failure() {
     let mut world = World::new().await;

@@ -18,8 +18,8 @@ impl Transport for Dead {
     }
 }
 
-/// Calls of the engine in the hours that are given, each from its first to its last one, while so
-/// many messages wait for a dead destination.
+/// Counts the calls of the engine while so many messages wait for a dead destination. A span is
+/// from its first to its last hour.
 async fn calls(items: u32, spans: &[(u64, u64)]) -> Vec<u64> {
     let memory = Arc::new(MemoryEngine::new());
     let engine = Arc::new(FaultyDirectory::new(Arc::clone(&memory) as Arc<dyn Engine>));
@@ -123,7 +123,7 @@ async fn several_connections_send_to_one_domain() {
     world.running.take().unwrap().1.abort();
 }
 
-/// What waits is counted by why it waits and since when.
+/// Waiting items are counted by reason and age.
 #[tokio::test]
 async fn what_waits_is_counted() {
     let mut world = World::new().await;

@@ -178,7 +178,7 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-/// What the body of an answer says.
+/// Reads the body of an answer.
 pub(crate) fn understood(answer: &[u8]) -> Result<Scan, String> {
     serde_json::from_slice::<Answer>(answer).map_err(|error| error.to_string())?.read()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the engine asked of the database so far.
+/// The requests of the engine to the database so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Work {
     /// Questions, writes and batches sent. Each page is one.
@@ -14,7 +14,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// What was asked after `earlier`.
+    /// The requests after `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             requests: self.requests - earlier.requests,

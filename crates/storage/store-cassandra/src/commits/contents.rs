@@ -77,6 +77,9 @@ struct Original {
     summary: Vec<u8>,
 }
 
+/// The originals of a commit's copies, by mailbox and UID.
+type Originals = HashMap<(MailboxId, u32), Original>;
+
 /// The bodies and summaries to which commits refer, being written.
 pub(crate) struct Contents {
     mailboxes: Arc<Mailboxes>,
@@ -220,8 +223,8 @@ impl Contents {
 
     /// The originals of the commit's copies; `None` if a mailbox was removed. Expunged messages are
     /// not among them.
-    async fn originals(&self, commit: &MailboxCommit) -> Result<Option<HashMap<(MailboxId, u32), Original>>> {
-        let mut originals = HashMap::new();
+    async fn originals(&self, commit: &MailboxCommit) -> Result<Option<Originals>> {
+        let mut originals = Originals::new();
         for (mailbox, uids) in originals_of(commit) {
             let mut take = |stored: Stored<'_>| {
                 let original = Original { body: stored.body, summary: stored.summary.to_vec() };

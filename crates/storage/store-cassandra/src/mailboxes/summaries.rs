@@ -13,7 +13,7 @@ use scylla::value::CqlValue;
 use crate::cluster::ids::{blob, id_of, uid_of};
 use crate::mailboxes::Mailboxes;
 use crate::mailboxes::rows::{ChunkRow, chunk_from};
-use crate::stored::chunk::number;
+use crate::stored::chunk::{SummaryOrigin, number};
 use crate::stored::impossible;
 use crate::stored::values::{summary_from, summary_value};
 
@@ -68,7 +68,7 @@ impl Mailboxes {
             let values = (&key[..], i64::from(low), i64::from(last));
             let (page, next) =
                 self.cluster.page::<ChunkRow>(&self.cluster.statements.mailbox.chunks, values, state).await?;
-            let mut wanted: Vec<(u32, Id)> = Vec::new();
+            let mut wanted: Vec<SummaryOrigin> = Vec::new();
             for (_, low, value) in page {
                 let (_, chunk) = chunk_from(mailbox, low, value)?;
                 for uid in chunk.rows.iter().map(number).filter(|uid| uids.contains(*uid)) {
@@ -89,7 +89,7 @@ impl Mailboxes {
     pub(crate) async fn visit_wanted(
         &self,
         mailbox: MailboxId,
-        wanted: &[(u32, Id)],
+        wanted: &[SummaryOrigin],
         visit: &mut Visit<'_>,
         unreadable: &mut NumSet,
     ) -> Result<ControlFlow<()>> {
@@ -99,7 +99,7 @@ impl Mailboxes {
             let values = (&key[..], bucket(first.0), i64::from(first.0), i64::from(last.0));
             let mut left = group.iter().copied().peekable();
             let mut flow = ControlFlow::Continue(());
-            let (mut missing, mut damaged): (Vec<(u32, Id)>, Vec<u32>) = Default::default();
+            let (mut missing, mut damaged): (Vec<SummaryOrigin>, Vec<u32>) = Default::default();
             let take = |page: Vec<(i64, Vec<u8>, Option<Vec<u8>>)>| {
                 for (uid, commit, value) in page {
                     while let Some(passed) = left.next_if(|(next, _)| i64::from(*next) < uid) {
@@ -139,7 +139,7 @@ impl Mailboxes {
 
     /// Those of the messages whose row is still there. The others were expunged, and swept, since
     /// their rows were read.
-    async fn without_summary(&self, mailbox: MailboxId, missing: &[(u32, Id)]) -> Result<Vec<u32>> {
+    async fn without_summary(&self, mailbox: MailboxId, missing: &[SummaryOrigin]) -> Result<Vec<u32>> {
         let mut without = Vec::new();
         for (uid, origin) in missing {
             if self.has_message(mailbox, *uid, *origin).await? {

@@ -1,6 +1,6 @@
 //! How the S3-compatible store is reached.
 //!
-//! What the configuration leaves open is taken from the standard variables (`AWS_ENDPOINT_URL`,
+//! Settings that the configuration lacks are taken from the standard variables (`AWS_ENDPOINT_URL`,
 //! `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`,
 //! `AWS_ALLOW_HTTP` and their like). After those, the machine's role is used (web identity,
 //! container and instance roles), as in other S3 clients.

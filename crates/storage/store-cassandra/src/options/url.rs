@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn no_message_tells_the_password() {
+    fn no_message_reveals_the_password() {
         for url in [
             "cassandra://ana:secret@a/Mail",
             "cassandra://ana:secret@a,/m",

@@ -1,4 +1,4 @@
-//! What a cluster should be like and is not: copies of each row, and the sync of its commit logs.
+//! Advice on a cluster: copies of each row, and the sync of its commit logs.
 //!
 //! Nothing here refuses a cluster. `posthaste engine init` prints the advice, and `posthaste serve`
 //! logs it as warnings.

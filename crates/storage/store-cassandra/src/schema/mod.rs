@@ -52,7 +52,7 @@ const STEPS: &[Step] = &[
     // Tables stay. Bodies may have another form, and there are segments of a search index. Some
     // programs of version 4 know neither, and send such bodies to clients as they are stored.
     &[],
-    // What was removed of contents does not come back with a node that was away for days. Servers
+    // Removed contents do not come back with a node that was away for days. Servers
     // of version 5 do not notice.
     &[
         "ALTER TABLE {k}.summary WITH gc_grace_seconds = 864000",

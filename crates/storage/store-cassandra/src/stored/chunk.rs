@@ -33,12 +33,15 @@ pub(crate) const ROWS_MAX: usize = 128;
 /// For the checksum's place.
 const KIND: u8 = 1;
 
+/// A UID, and the commit that brought it and the UIDs after it. Summaries are stored by commit.
+pub(crate) type SummaryOrigin = (u32, Id);
+
 /// Rows and their origins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) rows: Vec<Row>,
-    /// First UID, commit; UIDs rising.
-    pub(crate) origins: Vec<(u32, Id)>,
+    /// UIDs rising.
+    pub(crate) origins: Vec<SummaryOrigin>,
 }
 
 /// A mailbox's chunks by key, or some of them.

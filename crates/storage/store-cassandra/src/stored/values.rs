@@ -5,10 +5,12 @@
 use std::sync::Arc;
 
 use posthaste_mail_model::{
-    AccountId, BodyId, Id, Keyword, KeywordTable, MailboxId, MailboxName, ModSeq, NumSet, Uid, UidValidity,
+    AccountId, BodyId, Id, Keyword, KeywordTable, MailboxId, MailboxName, ModSeq, Uid, UidValidity,
 };
 use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
-use posthaste_store::{Counts, MailboxCommit, MailboxEntry, MailboxHead, MailboxList, Row, SpecialUse};
+use posthaste_store::{
+    Counts, ExpungedUids, MailboxCommit, MailboxEntry, MailboxHead, MailboxList, Row, SpecialUse,
+};
 
 use crate::stored::seal::{place, seal, unseal};
 
@@ -72,7 +74,7 @@ pub(crate) struct LogEntry {
     /// New and changed rows, UIDs rising; `None` if they were too many.
     pub(crate) rows: Option<Vec<Row>>,
     /// Expunged UIDs by mod-sequence.
-    pub(crate) expunged: Vec<(ModSeq, NumSet)>,
+    pub(crate) expunged: Vec<ExpungedUids>,
 }
 
 impl LogEntry {
@@ -210,6 +212,8 @@ pub(crate) fn summary_from(mailbox: MailboxId, uid: u32, value: &[u8]) -> Option
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use posthaste_mail_model::NumSet;
+
     use super::*;
 
     #[test]

@@ -1,4 +1,4 @@
-//! Whose packs these are: `format` names the store, and so does the head of every pack.
+//! The store that packs belong to: `format` names the store, and so does the head of every pack.
 //!
 //! Every record is bound to the id of its store. One flipped bit would put another id into
 //! `format`. Then nothing in the packs could be read any more, and later records would be bound to

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use posthaste_store::{Result, StoreError};
 
-use crate::log::Ahead;
+use crate::log::Preallocation;
 use crate::log::disk::{Disk, failed, is_full};
 
 /// Bytes of the reserve of a small store. They are enough for some hundred deletions, each with a
@@ -68,14 +68,14 @@ impl Reserve {
 
     /// Bytes that it should have, beside packs of `packs` bytes.
     fn target(&self, packs: u64) -> u64 {
-        let max = self.disk.room(&self.dir).map_or(self.max, |(all, _)| self.max.min(all / SHARE));
+        let max = self.disk.room(&self.dir).map_or(self.max, |room| self.max.min(room.all / SHARE));
         packs.checked_next_power_of_two().unwrap_or(max).clamp(MIN.min(max), max)
     }
 
     /// Bytes of the disk that this user may write; all there could be where the system does not
     /// say.
     fn free(&self) -> u64 {
-        self.disk.room(&self.dir).map_or(u64::MAX, |(_, free)| free)
+        self.disk.room(&self.dir).map_or(u64::MAX, |room| room.free)
     }
 
     /// Bytes that maintenance may write.
@@ -90,17 +90,17 @@ impl Reserve {
 
     /// Whether a file may be made longer for this purpose, and how far. `packs`: bytes of all
     /// packs.
-    pub(crate) fn admit(&self, purpose: Purpose, packs: u64) -> Result<Ahead> {
+    pub(crate) fn admit(&self, purpose: Purpose, packs: u64) -> Result<Preallocation> {
         let (there, target) = (self.len(), self.target(packs));
         if there >= target {
-            return Ok(Ahead::Step);
+            return Ok(Preallocation::Step);
         }
         match purpose {
-            Purpose::Content => self.make_whole(packs).map(|()| Ahead::Step),
-            _ if self.has_room_for(target - there, target) => Ok(Ahead::Step),
-            // What is left is for deletions.
+            Purpose::Content => self.make_whole(packs).map(|()| Preallocation::Step),
+            _ if self.has_room_for(target - there, target) => Ok(Preallocation::Step),
+            // The rest is for deletions.
             Purpose::Change if there < target / 2 => Err(self.lack(target - there)),
-            _ => Ok(Ahead::Nothing),
+            _ => Ok(Preallocation::Needed),
         }
     }
 

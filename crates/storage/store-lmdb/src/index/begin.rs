@@ -59,7 +59,7 @@ impl Index {
     pub(crate) fn holds(&self, value: &[u8]) -> bool {
         let Some(map) = &self.map else { return true };
         let end = (value.as_ptr() as usize).saturating_add(value.len()).saturating_sub(map.start);
-        // What a writing transaction has changed lies in memory of its own.
+        // The changes of a writing transaction lie in its own memory.
         end <= self.written.load(Ordering::Relaxed)
             || !map.contains(&(value.as_ptr() as usize))
             || self.has_grown_to(end)

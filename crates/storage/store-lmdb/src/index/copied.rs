@@ -27,7 +27,7 @@ pub(crate) fn copied_value(key: &[u8], mailbox: MailboxId, set: &NumSet) -> Vec<
 }
 
 /// A note of copies whose bodies must be counted.
-pub(crate) struct Note {
+pub(crate) struct CopiedNote {
     key: Vec<u8>,
     pub(crate) mailbox: MailboxId,
     pub(crate) set: NumSet,
@@ -51,10 +51,10 @@ pub(crate) fn is_empty(index: &Index, txn: &RoTxn) -> Result<bool> {
 }
 
 /// The first note.
-pub(crate) fn first(index: &Index, txn: &RoTxn) -> Result<Option<Note>> {
+pub(crate) fn first(index: &Index, txn: &RoTxn) -> Result<Option<CopiedNote>> {
     let Some((key, value)) = index.copied.first(txn).indexed()? else { return Ok(None) };
     let (mailbox, set) = copied_from(key, value)?;
-    Ok(Some(Note { key: key.to_vec(), mailbox, set }))
+    Ok(Some(CopiedNote { key: key.to_vec(), mailbox, set }))
 }
 
 /// All notes: mailboxes and UIDs.
@@ -67,7 +67,7 @@ pub(crate) fn all<'t>(
 }
 
 /// Leaves of a note what is still to be counted.
-pub(crate) fn leave(index: &Index, txn: &mut Writing, note: &Note, rest: &NumSet) -> Result<()> {
+pub(crate) fn leave(index: &Index, txn: &mut Writing, note: &CopiedNote, rest: &NumSet) -> Result<()> {
     if rest.is_empty() {
         return index.copied.delete(txn, &note.key).indexed().map(drop);
     }

@@ -18,7 +18,7 @@ struct Own {
 #[derive(Default)]
 pub(crate) struct OwnTransactions(Mutex<Own>);
 
-/// What a failed commit adds: whether it counts in LMDB is not known, so everybody looks again.
+/// The step of a failed commit. It is unknown whether LMDB has it, so everybody reads again.
 const UNKNOWN: u64 = 1 << 32;
 
 impl OwnTransactions {

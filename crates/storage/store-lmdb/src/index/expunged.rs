@@ -38,12 +38,12 @@ pub(super) fn number_of_key(key: &[u8]) -> Option<u64> {
 }
 
 /// A note, read where it lies.
-pub(crate) struct Note<'t> {
+pub(crate) struct ExpungedNote<'t> {
     key: &'t [u8],
     value: &'t [u8],
 }
 
-impl Note<'_> {
+impl ExpungedNote<'_> {
     /// When the messages went.
     pub(crate) fn modseq(&self) -> Result<ModSeq> {
         let modseq = number_of_key(self.key).and_then(ModSeq::new);
@@ -73,9 +73,9 @@ pub(crate) fn notes<'t>(
     index: &Index,
     txn: &'t RoTxn,
     mailbox: MailboxId,
-) -> Result<impl Iterator<Item = Result<Note<'t>>> + use<'t>> {
+) -> Result<impl Iterator<Item = Result<ExpungedNote<'t>>> + use<'t>> {
     let records = index.expunged.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()?;
-    Ok(records.map(|item| item.indexed().map(|(key, value)| Note { key, value })))
+    Ok(records.map(|item| item.indexed().map(|(key, value)| ExpungedNote { key, value })))
 }
 
 /// All that went after a mod-sequence.

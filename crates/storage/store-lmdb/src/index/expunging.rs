@@ -14,13 +14,13 @@ use super::{Index, Indexed, Writing, damaged};
 const ALL_OF_MAILBOX: u64 = u64::MAX;
 
 /// Messages of a mailbox whose summaries must be removed.
-pub(crate) struct Note {
+pub(crate) struct RemovalNote {
     pub(crate) mailbox: MailboxId,
     number: u64,
     pub(crate) set: NumSet,
 }
 
-impl Note {
+impl RemovalNote {
     /// Whether the whole mailbox must be removed.
     pub(crate) fn is_all_of_mailbox(&self) -> bool {
         self.number == ALL_OF_MAILBOX
@@ -64,13 +64,13 @@ pub(crate) fn is_empty(index: &Index, txn: &RoTxn) -> Result<bool> {
 }
 
 /// The first note.
-pub(crate) fn first(index: &Index, txn: &RoTxn) -> Result<Option<Note>> {
+pub(crate) fn first(index: &Index, txn: &RoTxn) -> Result<Option<RemovalNote>> {
     let Some((key, value)) = index.expunging.first(txn).indexed()? else { return Ok(None) };
-    Note::from_record(key, value).map(Some)
+    RemovalNote::from_record(key, value).map(Some)
 }
 
 /// Forgets a note: nothing of it is left.
-pub(crate) fn forget(index: &Index, txn: &mut Writing, note: &Note) -> Result<()> {
+pub(crate) fn forget(index: &Index, txn: &mut Writing, note: &RemovalNote) -> Result<()> {
     index.expunging.delete(txn, &numbered_key(note.mailbox, note.number)).indexed().map(drop)
 }
 

@@ -34,7 +34,7 @@ impl<T> Indexed<T> for heed::Result<T> {
     }
 }
 
-/// What is known of an index after LMDB failed to write its meta page: LMDB then refuses every
+/// The state of an index after LMDB failed to write its meta page: LMDB then refuses every
 /// transaction of the process.
 const DEAD: &str = "the index could not be written, and this process can use it no more: see to the disk, then start \
                     again; what was acknowledged is in the packs and is brought into the index";

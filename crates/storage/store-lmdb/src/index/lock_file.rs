@@ -1,8 +1,8 @@
 //! LMDB's `lock.mdb`: takes its room from the disk before LMDB maps it.
 //!
 //! LMDB makes the file by setting its length, and writes to it through a map. A page that has no
-//! room on a full disk then ends the process with SIGBUS, and so does a page that the disk cannot
-//! read. So the room is taken first, and the file read, where either is an error.
+//! room on a full disk then ends the process with SIGBUS. So does a page that the disk cannot read.
+//! So the room is taken first, and the file read, where either is an error.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};

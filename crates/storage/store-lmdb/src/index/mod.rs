@@ -52,10 +52,10 @@ pub(crate) mod logged;
 pub(crate) mod numbers;
 pub(crate) mod packs;
 pub(crate) mod passes;
+mod preallocation;
 pub(crate) mod prefetch;
 pub(crate) mod read;
 pub(crate) mod removed;
-mod room;
 pub(crate) mod rows;
 pub(crate) mod sealed;
 pub(crate) mod snapshot;
@@ -98,7 +98,7 @@ pub(crate) const CHECKPOINT_FROM: u64 = 16 << 10;
 /// The opened index.
 pub(crate) struct Index {
     env: Env<WithoutTls>,
-    /// The file of the map, to write ahead of it.
+    /// The file of the map, to preallocate it.
     file: File,
     /// The same, to judge its pages.
     pub(crate) pages: PageFile,
@@ -172,9 +172,9 @@ impl Index {
     /// Opens or makes the index in `dir`.
     ///
     /// The first process to open it sets up LMDB's lock file. If it is killed while others wait for
-    /// it, they take the file as an earlier life left it, and no meta page fits the transaction
-    /// that it names. Then the index is closed and opened again: when all have closed it, the next
-    /// one sets the file up.
+    /// it, they use the file as earlier processes left it. Then no meta page fits the transaction
+    /// that the file names. Then the index is closed and opened again: when all have closed it, the
+    /// next one sets the file up.
     pub(crate) fn open(dir: &Path, map_bytes: usize, readers: u32) -> Result<Self> {
         for tries in 0..OPENINGS_MAX {
             match Self::open_once(dir, map_bytes, readers) {

@@ -44,7 +44,7 @@ pub(crate) struct Writing<'e> {
 /// Bytes that a record takes beside its key and value: its head, its place in the page, and its
 /// share of the pages that LMDB copies. LMDB copies a page once in a transaction, at its first
 /// change. A record among neighbours shares it with them. For one that stands alone,
-/// [`Index::reserve`](super::Index::reserve) doubles the sum and adds a few dozen pages.
+/// [`Index::preallocate`](super::Index::preallocate) doubles the sum and adds a few dozen pages.
 const BESIDE_RECORD: u64 = 256;
 
 impl<'e> Writing<'e> {
@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
     use crate::index::{Index, due, expunged};
-    use crate::log::Ahead;
+    use crate::log::Preallocation;
 
     const MAILBOX: MailboxId = MailboxId(Id::from_bytes([7; 16]));
 
@@ -165,7 +165,7 @@ mod tests {
             expunged::note(&index, &mut txn, MAILBOX, ModSeq::new(modseq).unwrap(), &set).unwrap();
         }
         let len = || std::fs::metadata(dir.path().join("data.mdb")).unwrap().len();
-        index.reserve(&txn, || Ok(Ahead::Nothing)).unwrap();
+        index.preallocate(&txn, || Ok(Preallocation::Needed)).unwrap();
         let made = len();
         assert!(made > 2 * txn.demand());
         txn.commit().unwrap();

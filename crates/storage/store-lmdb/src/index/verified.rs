@@ -32,14 +32,17 @@ type Bits = [AtomicU64; SPAN_UIDS as usize / 64];
 #[derive(Default)]
 pub(crate) struct Verified(Mutex<Spans>);
 
+/// A mailbox, and the number of a span of its UIDs.
+type SpanKey = (MailboxId, u32);
+
 #[derive(Default)]
 struct Spans {
     since: Option<Instant>,
-    spans: HashMap<(MailboxId, u32), Arc<Bits>>,
+    spans: HashMap<SpanKey, Arc<Bits>>,
 }
 
 /// The part of it that one walk uses.
-pub(crate) struct Walk<'p> {
+pub(crate) struct VerifiedWalk<'p> {
     verified: &'p Verified,
     mailbox: MailboxId,
     span: Option<(u32, Arc<Bits>)>,
@@ -47,8 +50,8 @@ pub(crate) struct Walk<'p> {
 
 impl Verified {
     /// The verified summaries of a mailbox.
-    pub(crate) fn walk(&self, mailbox: MailboxId) -> Walk<'_> {
-        Walk { verified: self, mailbox, span: None }
+    pub(crate) fn walk(&self, mailbox: MailboxId) -> VerifiedWalk<'_> {
+        VerifiedWalk { verified: self, mailbox, span: None }
     }
 
     fn span(&self, mailbox: MailboxId, number: u32) -> Arc<Bits> {
@@ -64,7 +67,7 @@ impl Verified {
     }
 }
 
-impl Walk<'_> {
+impl VerifiedWalk<'_> {
     /// Whether the summary of a UID is intact: verified before, or by `check` now.
     #[inline]
     pub(crate) fn is_good(&mut self, uid: u32, check: impl FnOnce() -> bool) -> bool {

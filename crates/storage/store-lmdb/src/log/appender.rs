@@ -1,9 +1,9 @@
 //! Appends transactions to this process's own pack.
 //!
-//! A pack is reserved by writing zeroes ahead (`reserve`). Overwriting and syncing such bytes costs
-//! 24 µs of CPU here, appending and syncing 53 µs. And a full disk shows before anything of a
-//! transaction is written. The index holds each pack's end. What lies beyond it counts only if a
-//! redo applies it (`writer::redo`).
+//! A pack is preallocated: zeroes are written behind its end (`preallocate`). Overwriting and
+//! syncing such bytes costs 24 µs of CPU here, appending and syncing 53 µs. And a full disk shows
+//! before anything of a transaction is written. The index holds each pack's end. What lies beyond
+//! it counts only if a redo applies it (`writer::redo`).
 //!
 //! A write, sync or index commit that fails leaves a pack whose tail cannot be trusted. That pack
 //! is sealed where the index says it ends. The next transaction goes to a new pack and logs that
@@ -25,16 +25,15 @@ use crate::data_dir::format::REMEDY;
 use crate::index::Index;
 use crate::index::Writing;
 use crate::index::packs::PackState;
-use crate::log::Ahead;
-use crate::log::PackOffset;
 use crate::log::disk::{Disk, DiskFile, failed};
 use crate::log::entry::{abandon_content, retire_content};
+use crate::log::{IndexedEnd, PackOffset, Preallocation};
 
-/// Bytes written ahead at least and at most: as much again as the pack holds, within these. A store
+/// Bytes preallocated at least and at most: as much again as the pack holds, within these. A store
 /// that only keeps accounts stays small; a busy one pays one longer sync in 2,000 messages of 4
 /// KiB.
-const RESERVE_MIN: u64 = 256 * 1024;
-const RESERVE_MAX: u64 = 8 * 1024 * 1024;
+const PREALLOCATE_MIN: u64 = 256 * 1024;
+const PREALLOCATE_MAX: u64 = 8 * 1024 * 1024;
 
 /// The zeroes that are written.
 static ZEROES: [u8; 256 * 1024] = [0; 256 * 1024];
@@ -44,7 +43,7 @@ struct Current {
     file: Arc<dyn DiskFile>,
     end: u64,
     /// Bytes of the file: zero from `end` on.
-    reserved: u64,
+    preallocated: u64,
     /// Made by this process, and not yet known to the index.
     fresh: bool,
 }
@@ -151,7 +150,7 @@ impl Appender {
     pub(crate) fn acquire(&mut self, index: &Index, txn: &mut Writing) -> Result<bool> {
         if !self.recovered {
             if let Err(error) = self.recover(index, txn) {
-                // What it chose before that must not be written to.
+                // A pack that it chose before must not be written to.
                 (self.current, self.marks) = (None, Marks::default());
                 return Err(error);
             }
@@ -270,8 +269,8 @@ impl Appender {
             Left::Zero(file, _) if !self.can_append(number, &*file, state.end) => {
                 self.marks.seal.push(Ended { number, end: state.end, _file: file });
             }
-            Left::Zero(file, reserved) if self.current.is_none() && state.end < self.pack_bytes => {
-                self.current = Some(Current { number, file, end: state.end, reserved, fresh: false });
+            Left::Zero(file, preallocated) if self.current.is_none() && state.end < self.pack_bytes => {
+                self.current = Some(Current { number, file, end: state.end, preallocated, fresh: false });
             }
             Left::Zero(..) => {}
         }
@@ -294,14 +293,14 @@ impl Appender {
         if tail_is_zero(&*file, end, size).map_err(failed(path.display()))? {
             return Ok(Left::Zero(file, size));
         }
-        self.refuse_lost(&*file, number, (end, next_seq))?;
+        self.refuse_lost(&*file, number, IndexedEnd { end, next_seq })?;
         Ok(Left::Torn(file))
     }
 
     /// Fails if acknowledged commits lie beyond the end that the index has of a pack, and cannot be
-    /// redone. `place`: that end, and the next sequence number of the index.
-    pub(crate) fn refuse_lost(&self, file: &dyn DiskFile, number: u32, place: (u64, u64)) -> Result<()> {
-        let ((end, next_seq), path) = (place, path_of(&self.dir, number));
+    /// redone.
+    pub(crate) fn refuse_lost(&self, file: &dyn DiskFile, number: u32, indexed: IndexedEnd) -> Result<()> {
+        let (IndexedEnd { end, next_seq }, path) = (indexed, path_of(&self.dir, number));
         let size = file.size().map_err(failed(path.display()))?;
         let search = Search { file, form: tail_form(file, number, self.store), size };
         let from = end.max(PACK_HEADER as u64);
@@ -351,7 +350,7 @@ impl Appender {
             )));
         }
         self.disk.sync_dir(&self.dir).map_err(failed(self.dir.display()))?;
-        Ok(Current { number, file, end: 0, reserved: 0, fresh: true })
+        Ok(Current { number, file, end: 0, preallocated: 0, fresh: true })
     }
 
     /// The highest number of a pack in a store whose index does not keep the next one. A file that
@@ -371,16 +370,20 @@ impl Appender {
     }
 
     /// Puts a batch where a crash cannot undo it. After an error nothing of the batch counts.
-    /// `ahead` is called only if the file must become longer.
-    pub(crate) fn write(&mut self, batch: &Batch, ahead: impl FnOnce() -> Result<Ahead>) -> Result<()> {
+    /// `admit` is called only if the file must become longer.
+    pub(crate) fn write(
+        &mut self,
+        batch: &Batch,
+        admit: impl FnOnce() -> Result<Preallocation>,
+    ) -> Result<()> {
         let Some(current) = &mut self.current else {
             return Err(StoreError::Unavailable("no pack to write to".into()));
         };
         let path = path_of(&self.dir, current.number);
         let need = batch.start + batch.len();
-        if need > current.reserved {
+        if need > current.preallocated {
             // An error here is no reason to give the pack up: zeroes are all that was written.
-            reserve(current, need, ahead()?).map_err(failed(path.display()))?;
+            preallocate(current, need, admit()?).map_err(failed(path.display()))?;
         }
         let written = write_pieces(current, batch).and_then(|()| current.file.sync());
         written.map_err(|e| {
@@ -460,24 +463,24 @@ fn write_pieces(current: &Current, batch: &Batch) -> io::Result<()> {
 
 /// Writes zeroes up to `need` and a step beyond; where the disk has no room for the step, `need` is
 /// enough.
-fn reserve(current: &mut Current, need: u64, ahead: Ahead) -> io::Result<()> {
+fn preallocate(current: &mut Current, need: u64, how_far: Preallocation) -> io::Result<()> {
     let need = need.next_multiple_of(4096);
-    let step = match ahead {
-        Ahead::Step => need.clamp(RESERVE_MIN, RESERVE_MAX),
-        Ahead::Nothing => 0,
+    let step = match how_far {
+        Preallocation::Step => need.clamp(PREALLOCATE_MIN, PREALLOCATE_MAX),
+        Preallocation::Needed => 0,
     };
     let to = need.saturating_add(step).next_multiple_of(4096);
-    // What an earlier try left behind may be longer than is known.
-    while current.reserved < to {
-        let goal = if current.reserved < need { need } else { to };
-        let n = (goal - current.reserved).min(ZEROES.len() as u64);
-        match current.file.write_at(&ZEROES[..n as usize], current.reserved) {
-            Ok(()) => current.reserved += n,
-            Err(_) if current.reserved >= need => break,
+    // Zeroes of an earlier try may go beyond the known length.
+    while current.preallocated < to {
+        let goal = if current.preallocated < need { need } else { to };
+        let n = (goal - current.preallocated).min(ZEROES.len() as u64);
+        match current.file.write_at(&ZEROES[..n as usize], current.preallocated) {
+            Ok(()) => current.preallocated += n,
+            Err(_) if current.preallocated >= need => break,
             Err(e) => return Err(e),
         }
     }
-    debug_assert!(current.reserved >= PACK_HEADER as u64);
+    debug_assert!(current.preallocated >= PACK_HEADER as u64);
     Ok(())
 }
 

@@ -25,7 +25,7 @@ fn write(appender: &mut Appender, index: &Index, seq: u64) {
     let mut next = seq;
     let mut batch = appender.begin(index, &index.read().unwrap(), &mut next).unwrap();
     batch.record(Kind::Directory, next, Id::from_bytes([0; 16]), vec![1; 100]);
-    appender.write(&batch, || Ok(Ahead::Step)).unwrap();
+    appender.write(&batch, || Ok(Preallocation::Step)).unwrap();
     appender.advance(batch.start + batch.len());
 }
 
@@ -110,7 +110,7 @@ fn what_a_crash_left_of_a_batch_refuses_nothing() {
     for seq in 1..=8 {
         batch.record(Kind::Directory, seq, Id::from_bytes([0; 16]), vec![1; 100]);
     }
-    server.write(&batch, || Ok(Ahead::Step)).unwrap();
+    server.write(&batch, || Ok(Preallocation::Step)).unwrap();
     drop(server);
     let pack = path_of(&dir.path().join("packs"), 1);
     let mut bytes = std::fs::read(&pack).unwrap();

@@ -12,9 +12,9 @@
 //! A rebuild begins with it and passes over the commits before it. Summaries are made from the
 //! bodies, as they are for commits.
 
-use posthaste_mail_model::{BodyId, ModSeq, NumSet};
+use posthaste_mail_model::{BodyId, ModSeq};
 use posthaste_store::octets::{Octets, put_set, put_varint};
-use posthaste_store::{MailboxHead, Row};
+use posthaste_store::{ExpungedUids, MailboxHead, Row};
 
 use crate::index::heads::{put_head, read_head};
 use crate::log::entry::many;
@@ -28,17 +28,12 @@ pub(crate) struct Checkpoint {
     pub(crate) upto: u64,
     pub(crate) forgotten: ModSeq,
     pub(crate) head: MailboxHead,
-    pub(crate) expunged: Vec<(ModSeq, NumSet)>,
+    pub(crate) expunged: Vec<ExpungedUids>,
     pub(crate) messages: Vec<(Row, BodyId, i64)>,
 }
 
 /// Begins a content: all but the messages. As many must follow as the head counts.
-pub(crate) fn begin(
-    upto: u64,
-    forgotten: ModSeq,
-    head: &MailboxHead,
-    expunged: &[(ModSeq, NumSet)],
-) -> Vec<u8> {
+pub(crate) fn begin(upto: u64, forgotten: ModSeq, head: &MailboxHead, expunged: &[ExpungedUids]) -> Vec<u8> {
     let messages = head.counts.messages;
     let mut out = Vec::with_capacity(256 + messages as usize * (Row::LEN + 24));
     out.push(VERSION);
@@ -81,7 +76,7 @@ pub(crate) fn from_content(content: &[u8]) -> Option<Checkpoint> {
 
 #[cfg(test)]
 mod tests {
-    use posthaste_mail_model::{FlagSet, Id, Uid};
+    use posthaste_mail_model::{FlagSet, Id, NumSet, Uid};
     use posthaste_store::Counts;
 
     use super::*;

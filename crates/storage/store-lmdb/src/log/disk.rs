@@ -26,6 +26,15 @@ pub(crate) fn failed(what: impl Display) -> impl FnOnce(io::Error) -> StoreError
     }
 }
 
+/// Bytes of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskRoom {
+    /// All of them.
+    pub all: u64,
+    /// Those that this user may still write.
+    pub free: u64,
+}
+
 /// A place for files. [`RealDisk`] is the one that counts.
 pub trait Disk: Send + Sync + 'static {
     /// Makes a file that must not exist.
@@ -38,11 +47,11 @@ pub trait Disk: Send + Sync + 'static {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes creations and removals in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Bytes of the directory's file system: all, and those that this user may still write.
-    fn room(&self, dir: &Path) -> io::Result<(u64, u64)> {
+    /// Bytes of the directory's file system.
+    fn room(&self, dir: &Path) -> io::Result<DiskRoom> {
         let disk = rustix::fs::statvfs(dir)?;
         let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
-        Ok((bytes(disk.f_blocks), bytes(disk.f_bavail)))
+        Ok(DiskRoom { all: bytes(disk.f_blocks), free: bytes(disk.f_bavail) })
     }
 }
 

@@ -8,7 +8,9 @@ use std::collections::HashMap;
 
 use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, MailboxName, ModSeq, NumSet, Uid};
 use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
-use posthaste_store::{DirectoryChange, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, Row};
+use posthaste_store::{
+    DirectoryChange, ExpungedUids, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, Row,
+};
 
 use crate::index::heads::{put_head, read_head};
 use crate::index::lists::{put_entry, read_entry};
@@ -24,7 +26,7 @@ pub(crate) struct LoggedMailbox {
     pub(crate) head: MailboxHead,
     pub(crate) appended: Vec<(Row, BodyId, i64)>,
     pub(crate) changed: Vec<(FlagSet, ModSeq, NumSet)>,
-    pub(crate) expunged: Vec<(ModSeq, NumSet)>,
+    pub(crate) expunged: Vec<ExpungedUids>,
 }
 
 /// Writes a mailbox commit.

@@ -29,13 +29,22 @@ pub(crate) type PackOffset = (u32, u64);
 /// A pack, and a count of bytes in it.
 pub(crate) type PackBytes = (u32, u64);
 
-/// How far a file is written ahead.
+/// What the index has of a pack whose tail it may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ahead {
+pub(crate) struct IndexedEnd {
+    /// The end of the pack.
+    pub(crate) end: u64,
+    /// The next sequence number of the index.
+    pub(crate) next_seq: u64,
+}
+
+/// How far zeroes are written behind the end of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Preallocation {
     /// A step beyond the needed room, so that the next transactions find room, too.
     Step,
     /// Only as far as needed: the disk is full.
-    Nothing,
+    Needed,
 }
 
 /// The file of a pack.

@@ -12,8 +12,8 @@ use std::cmp::Ordering;
 
 use bytes::Bytes;
 use heed::RoTxn;
-use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
-use posthaste_store::{Report, Result, StoreError};
+use posthaste_mail_model::MailboxId;
+use posthaste_store::{ExpungedUids, Report, Result, StoreError};
 
 use crate::index::checksum::seed;
 use crate::index::heads::StoredHead;
@@ -33,7 +33,7 @@ const ROUND_BYTES: u64 = 1 << 20;
 const BYTES_MAX: u64 = 128 << 20;
 
 /// A checkpoint, prepared for the writer.
-pub(super) struct Prepared {
+pub(super) struct PreparedCheckpoint {
     mailbox: MailboxId,
     /// The records that it has: those before this sequence number.
     upto: u64,
@@ -44,7 +44,7 @@ pub(super) struct Prepared {
 }
 
 /// Prepares checkpoints of mailboxes that are due, for one round.
-pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Vec<Prepared>> {
+pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Vec<PreparedCheckpoint>> {
     let index = &shared.index;
     let upto = index.seq(txn)?;
     // The superseded records go only when their packs are compacted, which takes room, too.
@@ -52,13 +52,13 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Vec<Prepared>> {
     let (mut prepared, mut bytes) = (Vec::new(), 0);
     for mailbox in due::first(index, txn, ROUND_MAILBOXES)? {
         let Ok(Some(stored)) = index.head(txn, mailbox) else {
-            prepared.push(Prepared { mailbox, upto, before: Logged::default(), content: None });
+            prepared.push(PreparedCheckpoint { mailbox, upto, before: Logged::default(), content: None });
             continue;
         };
         let before = stored.logged;
         let size = u64::from(stored.head.counts.messages) * MESSAGE;
         if size > BYTES_MAX {
-            prepared.push(Prepared { mailbox, upto, before, content: None });
+            prepared.push(PreparedCheckpoint { mailbox, upto, before, content: None });
             continue;
         }
         if bytes > 0 && bytes + size > ROUND_BYTES.min(room) {
@@ -70,7 +70,7 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Vec<Prepared>> {
         }
         let content = intact(content(index, txn, mailbox, stored, upto))?;
         bytes += content.as_ref().map_or(0, |content| content.len() as u64);
-        prepared.push(Prepared { mailbox, upto, before, content });
+        prepared.push(PreparedCheckpoint { mailbox, upto, before, content });
     }
     Ok(prepared)
 }
@@ -89,7 +89,7 @@ fn intact(content: Result<Vec<u8>>) -> Result<Option<Bytes>> {
 
 /// The content of a mailbox's checkpoint.
 fn content(index: &Index, txn: &RoTxn, mailbox: MailboxId, stored: StoredHead, upto: u64) -> Result<Vec<u8>> {
-    let mut went: Vec<(ModSeq, NumSet)> = Vec::new();
+    let mut went: Vec<ExpungedUids> = Vec::new();
     for note in expunged::notes(index, txn, mailbox)? {
         let note = note?;
         went.push((note.modseq()?, note.set()?));
@@ -124,8 +124,12 @@ fn content(index: &Index, txn: &RoTxn, mailbox: MailboxId, stored: StoredHead, u
 }
 
 /// Adds prepared checkpoints to the log.
-pub(super) fn write(apply: &mut Apply<'_, '_>, prepared: &[Prepared], report: &mut Report) -> Result<()> {
-    for Prepared { mailbox, upto, before, content } in prepared {
+pub(super) fn write(
+    apply: &mut Apply<'_, '_>,
+    prepared: &[PreparedCheckpoint],
+    report: &mut Report,
+) -> Result<()> {
+    for PreparedCheckpoint { mailbox, upto, before, content } in prepared {
         report.examined += 1;
         due::forget(apply.index, &mut apply.txn, *mailbox)?;
         let Ok(Some(stored)) = apply.index.head(&apply.txn, *mailbox) else { continue };

@@ -38,7 +38,7 @@ pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &
             swept += some.len();
         }
         report.examined += swept as u64 + 1;
-        // What was swept is found no more; the note stays until nothing of it is.
+        // Swept messages are no longer found. The note stays until none of its messages is found.
         if is_rest && swept == found.len() {
             finish_note(index, txn, &note)?;
             shortened.insert(mailbox);
@@ -98,7 +98,7 @@ fn release(
 }
 
 /// A note whose summaries are all removed.
-fn finish_note(index: &Index, txn: &mut Writing, note: &expunging::Note) -> Result<()> {
+fn finish_note(index: &Index, txn: &mut Writing, note: &expunging::RemovalNote) -> Result<()> {
     expunging::forget(index, txn, note)?;
     if !note.is_all_of_mailbox() {
         return Ok(());

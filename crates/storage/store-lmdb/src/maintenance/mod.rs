@@ -43,9 +43,9 @@ use crate::writer::{Writer, Wrote};
 
 /// The reads for a round, so that the writer need not make them.
 #[derive(Default)]
-pub(crate) struct Prepared {
-    mailboxes: Vec<checkpoints::Prepared>,
-    ranges: Option<ranges::Prepared>,
+pub(crate) struct PreparedRound {
+    mailboxes: Vec<checkpoints::PreparedCheckpoint>,
+    ranges: Option<ranges::PreparedStep>,
 }
 
 /// Whether checkpoints are due.
@@ -69,18 +69,21 @@ pub(crate) fn references(shared: &Shared, body: BodyId) -> Result<Option<u64>> {
 }
 
 /// Prepares the checkpoints of one round.
-pub(crate) fn prepare(shared: &Shared) -> Result<Prepared> {
+pub(crate) fn prepare(shared: &Shared) -> Result<PreparedRound> {
     let index = &shared.index;
     let txn = index.read()?;
     // Those come first.
     if is_counting(index, &txn)? {
-        return Ok(Prepared::default());
+        return Ok(PreparedRound::default());
     }
-    Ok(Prepared { mailboxes: checkpoints::prepare(shared, &txn)?, ranges: ranges::prepare(shared, &txn)? })
+    Ok(PreparedRound {
+        mailboxes: checkpoints::prepare(shared, &txn)?,
+        ranges: ranges::prepare(shared, &txn)?,
+    })
 }
 
 /// One round. `prepared`: the checkpoints to write.
-pub(crate) fn round(writer: &mut Writer<'_>, prepared: &Prepared) -> Result<Report> {
+pub(crate) fn round(writer: &mut Writer<'_>, prepared: &PreparedRound) -> Result<Report> {
     let shared = writer.shared;
     remove_retired(writer)?;
     end_wasteful(writer)?;

@@ -23,7 +23,7 @@ const RANGE: usize = 16 << 10;
 const ROUND: u64 = 1 << 20;
 
 /// The next step of the passes, prepared for the writer.
-pub(super) struct Prepared {
+pub(super) struct PreparedStep {
     /// How far the passes had come.
     before: Passes,
     step: Step,
@@ -44,14 +44,14 @@ pub(super) fn is_due(index: &Index, txn: &RoTxn) -> Result<bool> {
 }
 
 /// Prepares the next step, if there is one.
-pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Option<Prepared>> {
+pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Option<PreparedStep>> {
     let index = &shared.index;
     let before = index.passes(txn)?;
     if !before.is_due(index.checkpoint_from) {
         return Ok(None);
     }
     let Some(mut place) = before.next.clone() else {
-        return Ok(Some(Prepared { before, step: Step::Begin }));
+        return Ok(Some(PreparedStep { before, step: Step::Begin }));
     };
     let upto = index.seq(txn)?;
     // The superseded records go only when their packs are compacted, which takes room, too.
@@ -65,7 +65,7 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Option<Prepared>> 
                     why,
                     "the log keeps all changes of lists and directory; see `posthaste check`"
                 );
-                return Ok(Some(Prepared { before, step: Step::GiveUp }));
+                return Ok(Some(PreparedStep { before, step: Step::GiveUp }));
             }
             filled => filled?,
         }
@@ -78,11 +78,11 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Option<Prepared>> 
         ranges.push((table, range.to, content.into()));
     }
     let is_any = !ranges.is_empty();
-    Ok(is_any.then_some(Prepared { before, step: Step::Ranges(ranges) }))
+    Ok(is_any.then_some(PreparedStep { before, step: Step::Ranges(ranges) }))
 }
 
 /// Takes a prepared step.
-pub(super) fn write(apply: &mut Apply<'_, '_>, prepared: &Prepared, report: &mut Report) -> Result<()> {
+pub(super) fn write(apply: &mut Apply<'_, '_>, prepared: &PreparedStep, report: &mut Report) -> Result<()> {
     let mut passes = apply.index.passes(&apply.txn)?;
     // Another process took a step since this one was prepared.
     if (passes.begun, &passes.next) != (prepared.before.begun, &prepared.before.next) {

@@ -40,7 +40,7 @@ enum Copied {
 /// Copies at most `bytes` of live records, or one record, from a pack's end and cuts it there.
 pub(super) fn shrink(writer: &mut Writer<'_>, pack: u32, bytes: u64) -> Result<Report> {
     let shared = writer.shared;
-    // What an earlier round could not cut, as somebody was reading.
+    // The end that an earlier round could not cut, because a reader used it.
     cut_file(shared, pack)?;
     let (mut report, copied) = writer.work(|apply| {
         let mut report = Report::default();

@@ -130,7 +130,7 @@ struct Judgement<'c> {
     controls: &'c Controls,
     /// The records that say where a pack ends.
     by_pack: HashMap<u32, Vec<usize>>,
-    /// What is known; a record counts while it is being judged.
+    /// Whether each record counts, if that is known. A record counts while it is being judged.
     counts: Vec<Option<bool>>,
 }
 

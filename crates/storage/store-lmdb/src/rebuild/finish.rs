@@ -53,7 +53,7 @@ pub(crate) fn place_bodies(index: &Index, catalog: &Catalog, survey: &Survey) ->
 }
 
 /// Makes the summaries and counts the references.
-pub(crate) struct Summaries<'a> {
+pub(crate) struct SummaryMaker<'a> {
     pub(crate) index: &'a Index,
     pub(crate) reader: &'a PackReader,
     pub(crate) summarize: Summarize,
@@ -70,7 +70,7 @@ struct Bare {
     saved: i64,
 }
 
-impl Summaries<'_> {
+impl SummaryMaker<'_> {
     pub(crate) fn make_all(&mut self, progress: &mut dyn FnMut(f64)) -> Result<()> {
         let total = summaries::count(self.index, &*self.index.read()?)?.max(1);
         let (mut after, mut done): (Option<Origin>, usize) = (None, 0);

@@ -34,7 +34,7 @@ use posthaste_store::{Report, Result, StoreError};
 
 use self::catalog::Catalog;
 use self::replay::Replay;
-use self::salvage::OldIndex;
+use self::salvage::{NextNumbers, OldIndex};
 use self::survey::{Before, Survey, survey};
 use crate::data_dir::format::{self, Access};
 use crate::data_dir::identity;
@@ -133,7 +133,7 @@ fn build(
     let mut faults = Vec::new();
     let old = OldIndex::open(&dir.join("index"), options, &mut faults);
     let old_packs = old.as_ref().map(OldIndex::packs).unwrap_or_default();
-    let next_seq = old.as_ref().map_or(1, |old| old.next_numbers().1);
+    let next_seq = old.as_ref().map_or(NextNumbers::FIRST, OldIndex::next_numbers).seq;
     let retired = old.as_ref().map(OldIndex::retired).unwrap_or_default();
     let before = Before { packs: &old_packs, retired: &retired, next_seq };
     let mut found =
@@ -165,14 +165,14 @@ fn build(
         }
     }
     faults.extend(lists::unlisted(&index, &txn)?.iter().map(ToString::to_string));
-    let (old_pack, old_seq) = old.as_ref().map_or((1, 1), OldIndex::next_numbers);
+    let next = old.as_ref().map_or(NextNumbers::FIRST, OldIndex::next_numbers);
     let highest = found.packs.keys().chain(&found.retired).chain(&found.empty).max().copied().unwrap_or(0);
-    index.put_next_pack(&mut txn, old_pack.max(highest + 1))?;
-    index.put_seq(&mut txn, old_seq.max(next_seq))?;
+    index.put_next_pack(&mut txn, next.pack.max(highest + 1))?;
+    index.put_seq(&mut txn, next.seq.max(next_seq))?;
     txn.commit()?;
 
     let reader = PackReader::new(std::sync::Arc::clone(&options.disk), packs, store);
-    let mut summaries = finish::Summaries {
+    let mut summaries = finish::SummaryMaker {
         index: &index,
         reader: &reader,
         summarize: options.summarize,
@@ -212,7 +212,7 @@ enum MissingPacks {
 fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String>) -> MissingPacks {
     let old_packs = old.map(OldIndex::packs).unwrap_or_default();
     let retired = old.map(OldIndex::retired).unwrap_or_default();
-    let next = old.map_or(1, |old| old.next_numbers().0);
+    let next = old.map_or(NextNumbers::FIRST, OldIndex::next_numbers).pack;
     let highest = found.packs.keys().max().map_or(0, |n| n + 1).max(next);
     let mut missing = MissingPacks::None;
     for number in (1..highest).filter(|n| !found.packs.contains_key(n)) {

@@ -21,7 +21,8 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// Up to which sequence number checkpoints have what the log says of a key; 0: none has it.
+    /// The sequence number up to which checkpoints have the log's records of a key; 0: none has
+    /// them.
     pub(super) fn upto(&self, table: Table, key: &[u8]) -> u64 {
         self.restored.upto(&KeyPosition::of(table, key))
     }

@@ -25,7 +25,7 @@ use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
 use crate::log::range::Table;
 use crate::log::record::Kind;
-use crate::writer::redo::{Redo, Redone, Summaries};
+use crate::writer::redo::{MakeSummaries, Redo, Redone};
 
 /// Records of one index transaction.
 const STEP: usize = 10_000;
@@ -86,7 +86,7 @@ impl<'a> Replay<'a> {
 
     /// Redoes everything.
     pub(crate) fn run(&mut self, progress: &mut dyn FnMut(f64)) -> Result<()> {
-        self.look_ahead()?;
+        self.survey_log()?;
         self.restore_ranges()?;
         self.restore()?;
         let total = self.catalog.len(&*self.catalog.read()?)?.max(1);
@@ -164,7 +164,7 @@ impl<'a> Replay<'a> {
     /// Finds mailboxes that some list commit removes, whose commits need not be redone, and
     /// checkpoints. Only records that the replay redoes count: a removal that was refused, and lies
     /// in a tail that was given up, removes nothing.
-    fn look_ahead(&mut self) -> Result<()> {
+    fn survey_log(&mut self) -> Result<()> {
         let catalog = self.catalog;
         let txn = catalog.read()?;
         let mut same: Vec<Entry> = Vec::new();
@@ -325,7 +325,7 @@ impl<'a> Replay<'a> {
         record: PackBytes,
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let mut redo = Redo::new(self.index, txn, Summaries::AtTheEnd, scratch);
+        let mut redo = Redo::new(self.index, txn, MakeSummaries::AtTheEnd, scratch);
         if redo.mailbox(mailbox, &logged, record)? == Redone::Done {
             return Ok(());
         }
@@ -345,7 +345,9 @@ impl<'a> Replay<'a> {
             self.faults.push(format!("mailbox {mailbox} lost its commits from mod-sequence {from} to {to}"));
         }
         let fitting = self.fitting(txn, mailbox, logged, now)?;
-        Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).mailbox(mailbox, &fitting, record).map(drop)
+        Redo::new(self.index, txn, MakeSummaries::AtTheEnd, scratch)
+            .mailbox(mailbox, &fitting, record)
+            .map(drop)
     }
 
     fn modseq(&self, txn: &Writing, mailbox: MailboxId) -> Result<ModSeq> {
@@ -402,7 +404,7 @@ impl<'a> Replay<'a> {
             // The checkpoint of removed mailboxes may be an earlier one.
             return commit.remove.iter().try_for_each(|mailbox| self.put_removed(txn, *mailbox));
         }
-        let redone = Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).list(&commit)?;
+        let redone = Redo::new(self.index, txn, MakeSummaries::AtTheEnd, scratch).list(&commit)?;
         if redone == Redone::OtherState {
             let now = lists::version(self.index, txn, account)?;
             if commit.version <= now {
@@ -418,7 +420,7 @@ impl<'a> Replay<'a> {
                 lists::put_list(self.index, txn, &list)?;
             }
             if lists::version(self.index, txn, account)? < commit.version {
-                Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).list_after_gap(&commit)?;
+                Redo::new(self.index, txn, MakeSummaries::AtTheEnd, scratch).list_after_gap(&commit)?;
             }
         }
         // The commits of a removed mailbox are not redone: there is nothing to remove.
@@ -438,14 +440,14 @@ impl<'a> Replay<'a> {
         if self.has_directory(&change.name, seq) {
             return Ok(());
         }
-        let redone = Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).directory(&change)?;
+        let redone = Redo::new(self.index, txn, MakeSummaries::AtTheEnd, scratch).directory(&change)?;
         if redone == Redone::OtherState {
             let now = directory::directory_entry(self.index, txn, &change.name)?.map_or(0, |e| e.version);
             if change.expected < now {
                 return Ok(());
             }
             // Maintenance drops those before it.
-            Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).directory_after_gap(&change)?;
+            Redo::new(self.index, txn, MakeSummaries::AtTheEnd, scratch).directory_after_gap(&change)?;
         }
         match change.value {
             None => drop(self.removed_entries.insert(change.name, change.expected + 1)),
@@ -474,7 +476,7 @@ impl<'a> Replay<'a> {
             // A head that is damaged, too, removes no doubt.
             let Some(stored) = old.head(mailbox) else { continue };
             if is_removed || stored.head.modseq <= self.modseq(&txn, mailbox)? {
-                // What was in doubt is there.
+                // The doubtful state is there.
                 self.doubtful.remove(&mailbox);
                 continue;
             }
@@ -486,7 +488,7 @@ impl<'a> Replay<'a> {
 
     /// The same of the directory's records.
     fn take_newer_directory(&mut self, old: &OldIndex, why: &str) -> Result<()> {
-        let old_seq = old.next_numbers().1;
+        let old_seq = old.next_numbers().seq;
         let mut from = Some(Vec::new());
         while let Some(key) = from {
             let page = old.directory(&key);

@@ -1,4 +1,4 @@
-//! What a rebuild takes from the index that was there before.
+//! The data that a rebuild takes from the earlier index.
 //!
 //! The log is the truth. Where a record of it is damaged, the old index may still have its
 //! contents. Every value taken from it has its own checksum; one that does not match is not taken.
@@ -30,6 +30,18 @@ pub(crate) struct DirectoryPage {
     pub(crate) entries: Vec<DirectoryEntry>,
     /// Where the next page begins; `None` behind the last one.
     pub(crate) next: Option<Vec<u8>>,
+}
+
+/// The numbers that the next pack and the next record get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NextNumbers {
+    pub(crate) pack: u32,
+    pub(crate) seq: u64,
+}
+
+impl NextNumbers {
+    /// Those of a new store.
+    pub(crate) const FIRST: Self = Self { pack: 1, seq: 1 };
 }
 
 /// A mailbox as the old index has it, every value verified.
@@ -65,11 +77,11 @@ impl OldIndex {
         self.read().and_then(|txn| self.index.retired_packs(&txn)).unwrap_or_default()
     }
 
-    /// The next numbers of packs and of records.
-    pub(crate) fn next_numbers(&self) -> (u32, u64) {
-        let Ok(txn) = self.read() else { return (1, 1) };
+    /// The next numbers of packs and of records: the first ones where they cannot be read.
+    pub(crate) fn next_numbers(&self) -> NextNumbers {
+        let Ok(txn) = self.read() else { return NextNumbers::FIRST };
         let pack = self.index.next_pack(&txn).ok().flatten();
-        (pack.unwrap_or(1), self.index.seq(&txn).unwrap_or(1))
+        NextNumbers { pack: pack.unwrap_or(1), seq: self.index.seq(&txn).unwrap_or(1) }
     }
 
     /// Every mailbox that has a head, damaged or not.

@@ -1,4 +1,4 @@
-//! What records say of packs.
+//! Reads the statements of records about packs.
 
 use super::controls::Says;
 use crate::log::entry;

@@ -103,7 +103,7 @@ pub(crate) fn survey(
         }
         let tail = known.filter(|_| !is_behind);
         let next_seq = before.next_seq;
-        let tail = tail.map(|state| Tail { from: state.end, next_seq, is_sealed: state.sealed });
+        let tail = tail.map(|state| IndexedTail { from: state.end, next_seq, is_sealed: state.sealed });
         let is_known = tail.is_some();
         let (mut bodies, mut round) = (LastBodies::default(), LastRound::after(unended.seq()));
         let mut note = |found| {
@@ -145,12 +145,12 @@ struct Opened {
     form: Form,
     size: u64,
     /// Where the old index has its end, if that can be believed.
-    tail: Option<Tail>,
+    tail: Option<IndexedTail>,
 }
 
 /// Beyond the end that the old index has of a pack.
 #[derive(Clone, Copy)]
-struct Tail {
+struct IndexedTail {
     from: u64,
     /// The next sequence number of the old index.
     next_seq: u64,
@@ -183,6 +183,7 @@ fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
 /// the form.
 fn form_of(file: &dyn DiskFile, number: u32, store: Id) -> (Form, Option<String>) {
     let mut head = [0; PACK_HEADER + RECORD_HEADER];
+    // A head that cannot be read counts as damaged.
     let read = file.read_at(&mut head, 0).unwrap_or(0);
     let head = &head[..read];
     if let Some(form) = form_from(head, number, store) {

@@ -28,13 +28,14 @@ const IN_INDEX: &[u8] =
 const ELSEWHERE: &[u8] =
     b". If damage in the index caused it, the next start finds it: it examines every page.\n";
 
-/// What the handler needs: made before, since a handler may neither allocate nor lock.
-struct Prepared {
+/// The data of the signal handler. It is made before, since a handler may neither allocate nor
+/// lock.
+struct HandlerData {
     marker: CString,
     before: [libc::sigaction; SIGNALS.len()],
 }
 
-static PREPARED: AtomicPtr<Prepared> = AtomicPtr::new(ptr::null_mut());
+static PREPARED: AtomicPtr<HandlerData> = AtomicPtr::new(ptr::null_mut());
 /// Where the index is mapped; both 0 if that is not known.
 static MAP: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
@@ -69,7 +70,7 @@ fn install(marker: CString) {
     // SAFETY: a `sigaction` of zeroes is a valid value: the default action, an empty mask, no
     // flags.
     let zero: libc::sigaction = unsafe { std::mem::zeroed() };
-    let mut prepared = Box::new(Prepared { marker, before: [zero; SIGNALS.len()] });
+    let mut prepared = Box::new(HandlerData { marker, before: [zero; SIGNALS.len()] });
     for (signal, before) in SIGNALS.iter().zip(&mut prepared.before) {
         // SAFETY: `before` is a valid place for an action, and a null pointer means no change.
         unsafe { libc::sigaction(*signal, ptr::null(), before) };

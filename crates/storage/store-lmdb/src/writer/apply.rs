@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 
-use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq, NumSet};
+use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet};
 use posthaste_store::{
-    CommitOutcome, Content, DirectoryChange, ListCommit, MailboxCommit, MailboxHead, NewMessage, Result, Row,
-    StoreError, SummaryOf,
+    CommitOutcome, Content, DirectoryChange, ExpungedUids, ListCommit, MailboxCommit, MailboxHead,
+    NewMessage, Result, Row, StoreError, SummaryOf,
 };
 
 use crate::index::bodies::BodyPlace;
@@ -31,7 +31,7 @@ use crate::log::range::{KeyPosition, Table};
 use crate::log::record::{Batch, Kind, body_record_len, record_len};
 use crate::shared::Shared;
 
-/// What became of one commit of a group.
+/// The outcome of one commit of a group.
 #[derive(Debug)]
 pub(crate) enum Applied {
     /// It is in the transaction.
@@ -72,17 +72,17 @@ fn source(message: &NewMessage) -> Option<Origin> {
     }
 }
 
-/// In which order summaries that follow each other are put, the longest of them this long.
+/// The order in which neighbouring summaries are put, the longest of them this long.
 ///
 /// LMDB splits a page that overflows at its end so that its last record moves along with the new
 /// one. If a page could hold three records it keeps two, and if two, one. So one in three (or two)
 /// is left out at first, and then put where it belongs: into the room that is left. Short records
 /// lose next to nothing and keep their order.
 fn filling_order(count: usize, longest: usize) -> impl Iterator<Item = usize> {
-    /// What LMDB's page, its own head aside, has room for.
+    /// The bytes of LMDB's page without its own head.
     const PAGE: usize = 4096 - 16;
-    /// What a record takes beside the summary: its head, its place, the key, and what `put_summary`
-    /// puts before it.
+    /// The bytes of a record beside the summary: its head, its place, the key, and what
+    /// `put_summary` puts before it.
     const BESIDE: usize = 8 + 2 + 20 + 28;
     /// From six to a page on, one more is not worth a second round.
     const MANY: usize = 6;
@@ -101,7 +101,7 @@ pub(crate) struct Apply<'a, 'e> {
     pub(crate) batch: Batch,
     /// The next record's sequence number.
     pub(crate) seq: u64,
-    /// From how many neighbours on copies are linked.
+    /// The least number of neighbours that are copied as links.
     pub(crate) links_from: usize,
     pub(crate) scratch: &'a mut Scratch,
 }
@@ -457,13 +457,13 @@ impl Apply<'_, '_> {
     }
 }
 
-/// What a commit makes of a mailbox's rows and head, new rows aside.
+/// The changes of a commit to a mailbox's rows and head, without new rows.
 pub(crate) struct MailboxChange<'c> {
     pub(crate) mailbox: MailboxId,
     pub(crate) before: StoredHead,
     pub(crate) head: &'c MailboxHead,
     pub(crate) changed: &'c [Row],
-    pub(crate) expunged: &'c [(ModSeq, NumSet)],
+    pub(crate) expunged: &'c [ExpungedUids],
     /// The pack of its log record, and the record's bytes.
     pub(crate) record: PackBytes,
 }

@@ -8,7 +8,7 @@ use posthaste_store::{
 use tokio::sync::oneshot;
 
 use crate::data_dir::reserve::Purpose;
-use crate::maintenance::Prepared;
+use crate::maintenance::PreparedRound;
 
 /// Bytes up to which a directory record is a change and not new content: settings of an account
 /// have a few hundred.
@@ -24,7 +24,7 @@ pub(crate) enum Job {
     /// A summary that a message lacks. It is data of the index alone, which no log record has.
     Summary((SummaryOf, Bytes), Reply<CommitOutcome>),
     /// A round of maintenance, which may write these checkpoints.
-    Maintain(Box<Prepared>, Reply<Report>),
+    Maintain(Box<PreparedRound>, Reply<Report>),
     /// Have maintenance empty packs that are marked as damaged; the answer is their number.
     AcceptLoss(Reply<usize>),
     /// Bring the index up to all that was acknowledged.
@@ -65,7 +65,7 @@ impl Change {
         }
     }
 
-    /// What it wants room for.
+    /// The purpose for which it needs room.
     pub(super) fn purpose(&self) -> Purpose {
         match self {
             Self::Mailbox(commit) if commit.appended.is_empty() => deletes(commit),
@@ -88,7 +88,7 @@ impl Change {
     }
 }
 
-/// What a commit without new messages wants room for. A message is marked as deleted before it is
+/// The purpose of a commit without new messages. A message is marked as deleted before it is
 /// expunged.
 fn deletes(commit: &MailboxCommit) -> Purpose {
     let is_marked = commit.changed.iter().any(|row| row.flags().contains(FlagSet::DELETED));

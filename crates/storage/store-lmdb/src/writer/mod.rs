@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | begin the index transaction, unless one is open: waits for a writer in another process | all that wait are answered `Unavailable` |
 //! | check each commit against what is there and apply it | this one is answered; the others go on |
-//! | reserve room in index and pack | `Full`, nothing was written; deletions use the reserve |
+//! | preallocate room in index and pack | `Full`, nothing was written; deletions use the reserve |
 //! | write the records, sync the pack | `Unavailable`; the pack is given up at its old end |
 //! | commit the index, durably | the same |
 //! | answer | |

@@ -11,19 +11,19 @@ use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::{Result, StoreError};
 
-use super::redo::{Redo, Summaries, Tail, TailEnd, first_of_tail, given_up_by_tail};
+use super::redo::{MakeSummaries, Redo, TailEnd, TailRedo, first_of_tail, given_up_by_tail};
 use super::state::{OtherPack, Others, Writer};
-use super::transaction::{ahead, commit, end_if_dead};
+use super::transaction::{admit, commit, end_if_dead};
 use crate::data_dir::format::REMEDY;
 use crate::data_dir::reserve::Purpose;
 use crate::index::Writing;
 use crate::index::packs::PackState;
-use crate::log::PackOffset;
 use crate::log::disk::{DiskFile, failed};
 use crate::log::entry;
 use crate::log::pair;
 use crate::log::record::{Form, Kind};
 use crate::log::scan::{Scan, tail_form};
+use crate::log::{IndexedEnd, PackOffset};
 use crate::shared::Shared;
 
 /// Bytes of a tail that are written again at a time.
@@ -64,27 +64,27 @@ impl Writer<'_> {
     /// Returns at once the error with which the first write would fail.
     fn report_damage(&self) -> Result<Option<StoreError>> {
         for OtherPack { number, .. } in &self.others.packs {
-            let mut place = self.place_in(*number)?;
-            while let Some((end, next_seq)) = place {
+            let mut indexed = self.indexed_end(*number)?;
+            while let Some(IndexedEnd { end, next_seq }) = indexed {
                 let Err(error) = self.appender.left(*number, end, next_seq) else { break };
                 // The pack's process may have committed and ended since that was read.
-                let now = self.place_in(*number)?;
-                if now == place {
+                let now = self.indexed_end(*number)?;
+                if now == indexed {
                     tracing::error!(%error, "the log cannot be continued");
                     return Ok(Some(error));
                 }
-                place = now;
+                indexed = now;
             }
         }
         Ok(None)
     }
 
     /// The end that the index has of a pack, and its next sequence number.
-    fn place_in(&self, pack: u32) -> Result<Option<(u64, u64)>> {
+    fn indexed_end(&self, pack: u32) -> Result<Option<IndexedEnd>> {
         let index = &self.shared.index;
         let txn = &*index.read()?;
         let next_seq = index.seq(txn)?;
-        Ok(index.pack(txn, pack)?.map(|state| (state.end, next_seq)))
+        Ok(index.pack(txn, pack)?.map(|state| IndexedEnd { end: state.end, next_seq }))
     }
 
     /// Notes the mailboxes and bodies that a tail changes, so that nobody reads their old state.
@@ -122,10 +122,10 @@ impl Writer<'_> {
         let mut done = TailEnd { end: state.end, seq: index.seq(&txn)? };
         if state.end < limit {
             let (file, form) = open(shared, pack)?;
-            let summaries = Summaries::AtOnce(&shared.reader, shared.summarize);
+            let summaries = MakeSummaries::AtOnce(&shared.reader, shared.summarize);
             let redo = Redo::new(index, &mut txn, summaries, &mut self.scratch);
             let scan = Scan::new(&*file, form, state.end, limit);
-            let tail = Tail::new(redo, scan, pack, done.seq).redo()?;
+            let tail = TailRedo::new(redo, scan, pack, done.seq).redo()?;
             if tail.end > state.end.max(crate::log::record::PACK_HEADER as u64) {
                 done = tail;
                 self.make_durable(txn, pack, &*file, state, &done)?;
@@ -179,7 +179,7 @@ impl Writer<'_> {
         index.put_seq(&mut txn, done.seq)?;
         // The redo may have retired or sealed the pack's predecessors, never the pack itself.
         index.put_pack(&mut txn, pack, PackState { end: done.end, ..state })?;
-        index.reserve(&txn, || ahead(shared, Purpose::Deletion))?;
+        index.preallocate(&txn, || admit(shared, Purpose::Deletion))?;
         match self.redo {
             // Acknowledged by this process, whose views have it.
             Some(_) => commit(shared, txn)?,
@@ -248,7 +248,8 @@ impl Writer<'_> {
                 // tail of a process that lives is one that it cannot redo, either.
                 if !other.is_left && self.dead_tails.contains(&other.number) {
                     let next_seq = self.shared.index.seq(txn)?;
-                    self.appender.refuse_lost(&*other.file, other.number, (state.end, next_seq))?;
+                    let indexed = IndexedEnd { end: state.end, next_seq };
+                    self.appender.refuse_lost(&*other.file, other.number, indexed)?;
                 }
             }
         }

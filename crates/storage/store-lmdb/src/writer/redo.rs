@@ -38,7 +38,7 @@ use crate::log::scan::{LocatedRecord, Scan};
 use crate::shared::{Summarize, summary_of};
 use crate::writer::apply::{MailboxChange, put_mailbox};
 
-/// What a logged commit can meet.
+/// The state that a logged commit meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Redone {
     /// It is in the transaction.
@@ -49,7 +49,7 @@ pub(crate) enum Redone {
 
 /// When messages get their summaries and bodies their reference counts.
 #[derive(Clone, Copy)]
-pub(crate) enum Summaries<'a> {
+pub(crate) enum MakeSummaries<'a> {
     /// With each commit: for the few commits of a tail.
     AtOnce(&'a PackReader, Summarize),
     /// At the end, when expunged messages are out of the way: for a rebuild. Records are written
@@ -61,7 +61,7 @@ pub(crate) enum Summaries<'a> {
 pub(crate) struct Redo<'a, 't, 'e> {
     pub(crate) index: &'a Index,
     pub(crate) txn: &'t mut Writing<'e>,
-    pub(crate) summaries: Summaries<'a>,
+    pub(crate) summaries: MakeSummaries<'a>,
     pub(crate) scratch: &'a mut Scratch,
     /// Bodies met since the last commit, and where they lie.
     new_bodies: HashMap<BodyId, BodyPlace>,
@@ -71,7 +71,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     pub(crate) fn new(
         index: &'a Index,
         txn: &'t mut Writing<'e>,
-        summaries: Summaries<'a>,
+        summaries: MakeSummaries<'a>,
         scratch: &'a mut Scratch,
     ) -> Self {
         Self { index, txn, summaries, scratch, new_bodies: HashMap::new() }
@@ -129,12 +129,12 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         Ok(Redone::Done)
     }
 
-    /// Summaries of new messages, and the references to their bodies.
+    /// MakeSummaries of new messages, and the references to their bodies.
     fn messages(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<()> {
         for (row, body, saved) in &logged.appended {
             let summary = match self.summaries {
-                Summaries::AtOnce(reader, summarize) => self.hold(*body, reader, summarize)?,
-                Summaries::AtTheEnd => Vec::new(),
+                MakeSummaries::AtOnce(reader, summarize) => self.hold(*body, reader, summarize)?,
+                MakeSummaries::AtTheEnd => Vec::new(),
             };
             let uid = row.uid().value();
             put_summary(&mut self.scratch.bytes, seed(mailbox.0), uid, *body, *saved, &summary);
@@ -171,7 +171,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     fn expunged(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<()> {
         for (modseq, set) in &logged.expunged {
             expunged::note(self.index, self.txn, mailbox, *modseq, set)?;
-            if matches!(self.summaries, Summaries::AtOnce(..)) {
+            if matches!(self.summaries, MakeSummaries::AtOnce(..)) {
                 expunging::note(self.index, self.txn, mailbox, *modseq, set)?;
                 continue;
             }
@@ -255,7 +255,7 @@ fn is_moved(header: &Header, next: u64) -> bool {
 }
 
 /// A tail on its way into the index.
-pub(crate) struct Tail<'a, 't, 'e> {
+pub(crate) struct TailRedo<'a, 't, 'e> {
     redo: Redo<'a, 't, 'e>,
     scan: Scan<'a>,
     pack: u32,
@@ -271,7 +271,7 @@ pub(crate) struct TailEnd {
     pub(crate) seq: u64,
 }
 
-impl<'a, 't, 'e> Tail<'a, 't, 'e> {
+impl<'a, 't, 'e> TailRedo<'a, 't, 'e> {
     pub(crate) fn new(redo: Redo<'a, 't, 'e>, scan: Scan<'a>, pack: u32, seq: u64) -> Self {
         Self { redo, scan, pack, seq }
     }
@@ -375,7 +375,7 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
     }
 }
 
-/// What is not whole ends a tail. A disk that does not answer is an error.
+/// An incomplete record ends a tail. A disk that does not answer is an error.
 fn whole<T>(read: Result<Option<T>, ReadFault>) -> Result<Option<T>> {
     match read {
         Ok(found) => Ok(found),

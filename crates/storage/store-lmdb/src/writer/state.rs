@@ -1,4 +1,4 @@
-//! What the writer has between two pieces of work.
+//! The state of the writer between two pieces of work.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,9 +18,9 @@ pub(crate) struct Writer<'e> {
     /// How long the index may stay behind; `None` if nothing is acknowledged before it is
     /// committed.
     pub(super) checkpoint_within: Option<Duration>,
-    /// What the current work wants room for.
+    /// The purpose for which the current work needs room.
     pub(super) purpose: Purpose,
-    /// What was acknowledged and then failed to reach the index.
+    /// Acknowledged commits that did not reach the index: they must be redone from here.
     pub(super) redo: Option<PackOffset>,
     /// Packs whose tails hold no commit that can be redone.
     pub(super) dead_tails: Vec<u32>,
@@ -46,7 +46,7 @@ impl<'e> Writer<'e> {
     }
 }
 
-/// What may wait for the index: some 10 ms of redoing after a crash.
+/// Commits that may wait for the index: some 10 ms of redoing after a crash.
 const HELD_COMMITS: usize = 512;
 /// A larger commit does not wait at all. Writing its pages costs more than syncing them. And a disk
 /// without room for it should show that before it is too late.

@@ -8,12 +8,12 @@ use posthaste_store::{Result, StoreError};
 use super::state::{HELD_BYTES, OpenTransaction, Writer};
 use crate::data_dir::reserve::Purpose;
 use crate::index::Writing;
-use crate::log::Ahead;
+use crate::log::Preallocation;
 use crate::log::record::Batch;
 use crate::shared::Shared;
 use crate::writer::apply::Apply;
 
-/// What a piece of work leaves to do.
+/// The remaining step of a piece of work.
 pub(crate) enum Wrote {
     /// Nothing was changed.
     Nothing,
@@ -85,11 +85,11 @@ impl<'e> Writer<'e> {
                 let unchanged = OpenTransaction { seq: begun_at, logged, ..open };
                 Ok((value, Some(unchanged).filter(|h| h.commits > 0)))
             }
-            // What maintenance does in the index alone needs no record.
+            // Maintenance of the index alone needs no record.
             _ if batch.len() == begun_len => {
                 let mut txn = open.txn;
                 self.appender.record_ended(index, &mut txn)?;
-                self.reserve_pages(&txn)?;
+                self.preallocate_pages(&txn)?;
                 commit(self.shared, txn)?;
                 self.appender.ended();
                 Ok((value, None))
@@ -115,20 +115,20 @@ impl<'e> Writer<'e> {
         self.checkpoint_within.is_some() && !self.appender.has_marks() && bytes < HELD_BYTES
     }
 
-    /// Reserves room for a transaction that writes nothing to a pack. Where neither the disk nor
-    /// the reserve has any left, LMDB may still find free pages.
-    fn reserve_pages(&self, txn: &Writing<'_>) -> Result<()> {
-        match self.shared.index.reserve(txn, || ahead(self.shared, self.purpose)) {
+    /// Preallocates pages for a transaction that writes nothing to a pack. Where neither the disk
+    /// nor the reserve has any room left, LMDB may still find free pages.
+    fn preallocate_pages(&self, txn: &Writing<'_>) -> Result<()> {
+        match self.shared.index.preallocate(txn, || admit(self.shared, self.purpose)) {
             Err(StoreError::Full(_)) if self.shared.reserve.is_used_up() => Ok(()),
-            reserved => reserved,
+            preallocated => preallocated,
         }
     }
 
     /// Puts a batch where it stays; answers where it ends.
     fn write(&mut self, open: &OpenTransaction<'_>, batch: &Batch) -> Result<u64> {
-        let ahead = || self::ahead(self.shared, self.purpose);
-        self.shared.index.reserve(&open.txn, ahead)?;
-        self.appender.write(batch, ahead)?;
+        let admit = || self::admit(self.shared, self.purpose);
+        self.shared.index.preallocate(&open.txn, admit)?;
+        self.appender.write(batch, admit)?;
         Ok(batch.start + batch.len())
     }
 
@@ -191,7 +191,7 @@ impl<'e> Writer<'e> {
         if !self.appender.acquire(&shared.index, &mut txn)? {
             return Ok(());
         }
-        if let Err(error) = shared.index.reserve(&txn, || ahead(shared, self.purpose)) {
+        if let Err(error) = shared.index.preallocate(&txn, || admit(shared, self.purpose)) {
             // Inside the transaction: after it another process may begin to write to this file.
             self.appender.not_acquired();
             return Err(error);
@@ -206,7 +206,7 @@ impl<'e> Writer<'e> {
 }
 
 /// Whether files may be made longer for this purpose, and how far.
-pub(super) fn ahead(shared: &Shared, purpose: Purpose) -> Result<Ahead> {
+pub(super) fn admit(shared: &Shared, purpose: Purpose) -> Result<Preallocation> {
     let packs = shared.index.packs_len(&*shared.index.read()?)?;
     shared.reserve.admit(purpose, packs)
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc;
 
-/// What waiting brought.
+/// The outcome of a wait.
 pub(crate) enum Received<T> {
     /// The next one.
     Job(T),

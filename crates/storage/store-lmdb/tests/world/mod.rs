@@ -17,8 +17,8 @@ use posthaste_mail_model::{
 };
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{
-    CommitOutcome, Content, Counts, DirectoryChange, Engine, ListCommit, MailboxCommit, MailboxEntry,
-    MailboxHead, MailboxList, NewMessage, Result, Row, SummaryOf,
+    CommitOutcome, Content, Counts, DirectoryChange, Engine, ExpungedUids, ListCommit, MailboxCommit,
+    MailboxEntry, MailboxHead, MailboxList, NewMessage, Result, Row, SummaryOf,
 };
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 
@@ -64,7 +64,7 @@ pub struct Message {
 pub struct Held {
     pub head: MailboxHead,
     pub messages: BTreeMap<u32, Message>,
-    pub expunged: Vec<(ModSeq, NumSet)>,
+    pub expunged: Vec<ExpungedUids>,
 }
 
 /// The expected contents.

@@ -1,4 +1,4 @@
-//! What a change is resolved against: the known state of its mailbox, and how much of it a change
+//! The base of a change: the known state of its mailbox, and how much of it a change
 //! needs.
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Base {
     }
 }
 
-/// What a change needs to know of its mailbox. Each level includes the ones before it.
+/// The part of a mailbox's state that a change needs. Each level includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Needs {
     /// The head, for new messages.

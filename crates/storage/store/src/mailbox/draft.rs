@@ -11,7 +11,7 @@ use posthaste_mail_model::{BodyId, FlagSet, Keyword, MailboxId, ModSeq, NumSet, 
 
 use super::base::Base;
 use super::slots::Slots;
-use crate::change::{Content, MailboxCommit, NewMessage};
+use crate::change::{Content, ExpungedUids, MailboxCommit, NewMessage};
 use crate::error::{Result, StoreError};
 use crate::form::{lacks_items, served_len};
 use crate::head::MailboxHead;
@@ -38,7 +38,7 @@ pub(super) struct Draft {
     now: Base,
     appended: Vec<NewMessage>,
     changed: Vec<Row>,
-    expunged: Vec<(ModSeq, NumSet)>,
+    expunged: Vec<ExpungedUids>,
     first_recent: Uid,
     /// Messages that the mailbox may have.
     messages_max: Option<u32>,

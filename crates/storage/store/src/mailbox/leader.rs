@@ -39,7 +39,7 @@ pub(super) const ATTEMPTS_MAX: u32 = 12;
 /// Pauses are at most this: 2^6 ms.
 const PAUSE_MAX_LOG2: u32 = 6;
 
-/// What the leader does next.
+/// The next step of the leader.
 enum Next {
     /// Resolve these.
     Batch(Vec<Box<dyn Intent>>),
@@ -149,7 +149,7 @@ impl MailboxState {
         result.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the change was abandoned".into())))
     }
 
-    /// What to do next; gives up the role if there is nothing.
+    /// The next step; gives up the role if there is none.
     fn next(&self) -> Next {
         let mut queue = self.queue.lock();
         if let Some(mover) = queue.movers.pop_front() {

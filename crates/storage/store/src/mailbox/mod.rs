@@ -7,7 +7,7 @@
 //! published, waiters get their results and watchers wake up. While nobody has the mailbox open
 //! there is no view. Incoming messages are then resolved against its head.
 //!
-//! What always holds: a mailbox has one [`MailboxState`], so all its changes wait in one queue.
+//! Invariants: a mailbox has one [`MailboxState`], so all its changes wait in one queue.
 //! Views are published in the order of their mod-sequences, each only after its commit is on disk.
 //! No lock is held while the engine works: leadership is a role, not a lock. Dropping the future of
 //! a change neither undoes it nor delays others.
@@ -132,7 +132,7 @@ struct CarriedFlags {
 impl CarriedFlags {
     const ALL: Self = Self { flags: FlagSet::ALL, seen: None };
 
-    /// What is left of the flags of a message.
+    /// The flags of a message that a copy keeps.
     fn of(&self, row: &Row) -> FlagSet {
         let kept = row.flags().intersection(self.flags);
         match &self.seen {

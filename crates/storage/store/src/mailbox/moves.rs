@@ -74,7 +74,7 @@ async fn give_up(leads: [Option<Role>; 2]) {
     }
 }
 
-/// What enters the target.
+/// The messages that enter the target.
 trait Enters: Send + Sync + 'static {
     /// Adds it to a draft. Each message is named with the one that leaves for it.
     fn resolve(&self, draft: &mut Draft) -> Result<Copied>;

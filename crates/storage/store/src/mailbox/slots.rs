@@ -4,7 +4,7 @@
 //! which those are. So a change that was resolved against a head alone is then resolved again with
 //! the rows.
 //!
-//! What always holds: a slot that a message has, or that this change gives one, keeps its keyword.
+//! Invariants: a slot that a message has, or that this change gives one, keeps its keyword.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What this process knows of one mailbox: its head and, once someone has opened it, its rows.
+//! The state of one mailbox in this process: its head and, once someone has opened it, its rows.
 //!
 //! A delivery, a COPY and a MOVE into a mailbox need only its head. So their cost does not depend
 //! on the size of a mailbox that nobody has open: its rows are read when someone opens it.
@@ -6,7 +6,7 @@
 //! The queue of changes and the role of the leader are here, too. The state has the queue, a move
 //! in the queue waits for the role, and the role holds the state.
 //!
-//! What always holds: only the leader changes this state; rows once read stay in memory as long as
+//! Invariants: only the leader changes this state; rows once read stay in memory as long as
 //! the state does.
 
 use std::collections::VecDeque;
@@ -219,7 +219,7 @@ impl Queue {
 pub(super) trait Intent: Send {
     /// Drafts the change.
     fn resolve(&mut self, draft: &mut Draft);
-    /// What the change needs to know of the mailbox.
+    /// The part of the mailbox's state that the change needs.
     fn needs(&self) -> Needs;
     /// How many messages it concerns, at most.
     fn messages(&self) -> u64;

@@ -14,8 +14,8 @@ const HEADS_MAX: usize = 1000;
 /// nodes. An index on this machine reads as many in some 20 ms, a cluster in a second. With more
 /// mailboxes, changes by others are seen a few rounds later.
 const HEADS_PER_ROUND: usize = 20_000;
-/// What an account costs beside the heads of its mailboxes, in heads: two round trips of a cluster.
-/// So a round looks at 300 accounts at most, and does not delay IDLE of others.
+/// The cost of an account beside the heads of its mailboxes, in heads: two round trips of a
+/// cluster. So a round looks at 300 accounts at most, and does not delay IDLE of others.
 const HEADS_PER_ACCOUNT: usize = 64;
 
 impl Store {
@@ -104,7 +104,7 @@ mod tests {
         OwnArrivals { mailbox, modseq: appended.modseq, count: count as u32 }
     }
 
-    /// What happened, as `name messages` or `name flags`.
+    /// The changes, as `name messages` or `name flags`.
     fn taken(watch: &mut AccountWatch, own: &[OwnArrivals]) -> Vec<String> {
         let news = watch.take(usize::MAX, own);
         let kind = |messages| if messages { "messages" } else { "flags" };

@@ -191,7 +191,7 @@ impl Store {
     }
 }
 
-/// What a list takes, about: an entry and its name, and twice that for names in a tree.
+/// The approximate memory of a list: an entry and its name, and twice that for names in a tree.
 fn memory_bytes(list: &MailboxList) -> usize {
     let entries: usize =
         list.entries.iter().map(|e| std::mem::size_of::<MailboxEntry>() + 16 + e.name.as_str().len()).sum();

@@ -1,6 +1,6 @@
 //! The store for protocols: accounts' mailbox lists, open mailboxes, ids, one memory budget.
 //!
-//! What always holds: there is at most one [`Mailbox`] of an id in a store. So a change made
+//! Invariants: there is at most one [`Mailbox`] of an id in a store. So a change made
 //! through one handle wakes all who watch. A mailbox that a session holds is never evicted.
 
 mod following;

@@ -86,7 +86,7 @@ async fn a_name_never_has_the_same_uidvalidity_twice() {
 }
 
 #[tokio::test]
-async fn delete_keeps_what_is_below_and_tells_sessions() {
+async fn delete_keeps_what_is_below_and_notifies_sessions() {
     let (store, account) = store();
     let entry = store.create(account, &name("a"), None).await.unwrap();
     store.create(account, &name("a/b"), None).await.unwrap();

@@ -134,7 +134,7 @@ pub async fn mail_into_a_closed_mailbox_reads_no_rows(factory: &dyn Factory) {
     world.check().await;
 }
 
-/// What a client claimed as `\Recent` before it left is not claimed again after mail came into the
+/// Messages that a client claimed as `\Recent` are not claimed again after mail came into the
 /// closed mailbox.
 pub async fn recent_survives_while_closed(factory: &dyn Factory) {
     let world = World::new(factory).await;

@@ -115,13 +115,13 @@ pub async fn copies_share_their_body(factory: &dyn Factory) {
     maintain(&*world.engine).await;
     a.verify().await;
     b.verify().await;
-    let of_gone = {
+    let of_expunged = {
         let mut then = a.clone();
         then.view = a.view.clone();
         let content = Content::CopyOf { mailbox: a.id, uid: posthaste_mail_model::Uid::MIN };
         b.adding(vec![(b.kept.values().next().unwrap().body, 100, FlagSet::EMPTY, content)])
     };
-    assert_eq!(world.engine.commit(of_gone).await.unwrap(), CommitOutcome::Conflict);
+    assert_eq!(world.engine.commit(of_expunged).await.unwrap(), CommitOutcome::Conflict);
     b.verify().await;
     // Back again, from the copy of the copy.
     let mut c = world.folder().await;

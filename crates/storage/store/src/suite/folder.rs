@@ -1,5 +1,5 @@
-//! What a mailbox should hold, beside the engine that should hold it. Commits are made from it, and
-//! the engine's answers are compared with it.
+//! The expected state of a mailbox, beside the engine that should have it. Commits are made from
+//! it, and the engine's answers are compared with it.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Flag, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
 
 use super::{Seeded, new_body_id};
-use crate::change::{CommitOutcome, Content, MailboxCommit, NewMessage};
+use crate::change::{CommitOutcome, Content, ExpungedUids, MailboxCommit, NewMessage};
 use crate::engine::{Engine, Unreadable};
 use crate::head::MailboxHead;
 use crate::row::Row;
@@ -40,7 +40,7 @@ pub struct Folder {
     /// Its messages' contents.
     pub kept: BTreeMap<Uid, StoredMessage>,
     /// Each commit's mod-sequence and the UIDs that were there after it.
-    pub history: Vec<(ModSeq, NumSet)>,
+    pub history: Vec<ExpungedUids>,
 }
 
 /// `size` bytes that depend on the seed.
@@ -192,7 +192,7 @@ impl Folder {
         }
     }
 
-    /// What the engine must say changed since each commit.
+    /// The changes since each commit, which the engine must report.
     pub async fn verify_changes(&self) {
         for (since, there) in &self.history {
             let changes = self.engine.changes_since(self.id, *since).await.unwrap();
@@ -222,7 +222,7 @@ impl Folder {
         out
     }
 
-    /// What they should be.
+    /// The expected values.
     pub fn expected_summaries(&self, uids: &NumSet) -> Vec<(Uid, BodyId, i64, Vec<u8>)> {
         let kept = self.kept.iter().filter(|(uid, _)| uids.contains(uid.value()));
         kept.map(|(uid, k)| (*uid, k.body, k.saved, k.summary.to_vec())).collect()

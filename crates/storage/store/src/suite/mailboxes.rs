@@ -116,7 +116,7 @@ pub async fn heads_come_in_the_order_asked(factory: &dyn Factory) {
     world.check().await;
 }
 
-/// What was acknowledged is there after the store is opened again.
+/// Acknowledged changes are there after the store is opened again.
 pub async fn what_was_done_survives(factory: &dyn Factory) {
     let world = World::new(factory).await;
     let mut folder = world.folder().await;

@@ -58,7 +58,7 @@ async fn lived_in(from: &Arc<dyn Engine>, account: AccountId) -> (Folder, Folder
     (inbox, other)
 }
 
-/// What happens at the old place after a first run.
+/// Changes at the source after a first run.
 async fn lived_on(from: &Arc<dyn Engine>, account: AccountId, inbox: &mut Folder, other: &mut Folder) {
     inbox.commit(inbox.flagging(&NumSet::range(1, 9), FlagSet::FLAGGED, Some(2))).await;
     inbox.commit(inbox.expunging(&NumSet::range(25, 35))).await;

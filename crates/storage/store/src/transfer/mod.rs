@@ -14,7 +14,7 @@
 //! Each mailbox is copied as it is at one moment. If its messages are expunged during the copy, it
 //! is compared again.
 //!
-//! Account and mailboxes may get other ids and UIDVALIDITYs at the other end ([`Places`]): where
+//! Account and mailboxes may get other ids and UIDVALIDITYs at the other end ([`TargetIds`]): where
 //! the first ones are in use, or were removed, or where UIDs were given since.
 
 mod earlier;
@@ -53,7 +53,7 @@ const LOOKS_MAX: u32 = 10;
 pub struct Transfer<'e> {
     from: &'e dyn Engine,
     to: &'e dyn Engine,
-    places: Option<Places>,
+    places: Option<TargetIds>,
     /// Messages that are left out; `None` if one of them ends the copy of its mailbox.
     left_out: Option<Mutex<BTreeMap<MailboxId, Omitted>>>,
     /// The account whose list the target may have had before.
@@ -82,16 +82,16 @@ pub struct LeftOut {
     pub mailbox: String,
     /// UIDs of messages that the source cannot read.
     pub unreadable: NumSet,
-    /// UIDs of messages that the source can read, and that an earlier run came past: it could not
-    /// read them then, or the source was set back to an earlier state and has new mail under UIDs
-    /// that named other messages.
+    /// UIDs of messages that the source can read now, but that an earlier run skipped. It could not
+    /// read them then. Or the source was set back to an earlier state, and these UIDs named other
+    /// messages.
     pub passed: NumSet,
 }
 
-/// What an account and its mailboxes have at the other end, where it is not the same. A mailbox
-/// that is not named keeps its id, or its UIDVALIDITY.
+/// The ids of an account and its mailboxes at the other end. A mailbox that is not named keeps its
+/// id, or its UIDVALIDITY.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct TargetIds {
     /// The account's id there.
     pub account: AccountId,
     /// The ids of mailboxes there, by those here.
@@ -100,8 +100,8 @@ pub struct Places {
     pub uid_validities: BTreeMap<MailboxId, UidValidity>,
 }
 
-impl Places {
-    /// Places with other ids alone.
+impl TargetIds {
+    /// With other ids alone.
     pub fn with_ids(account: AccountId, mailboxes: BTreeMap<MailboxId, MailboxId>) -> Self {
         Self { account, mailboxes, uid_validities: BTreeMap::new() }
     }
@@ -132,7 +132,7 @@ impl<'e> Transfer<'e> {
         self
     }
 
-    /// What was left out, by mailbox.
+    /// The messages that were left out, by mailbox.
     #[boxed]
     pub async fn left_out(&self, account: AccountId) -> Result<Vec<LeftOut>> {
         let list = self.from.load_list(account).await?;
@@ -203,7 +203,7 @@ impl<'e> Transfer<'e> {
 
     /// The same for one account that gets other ids at the other end.
     #[must_use]
-    pub fn to_places(mut self, places: Places) -> Self {
+    pub fn to_places(mut self, places: TargetIds) -> Self {
         self.places = Some(places);
         self
     }
@@ -490,7 +490,7 @@ impl<'e> Transfer<'e> {
     }
 }
 
-/// What an audit compares beside lists, rows and heads.
+/// The contents that an audit compares beside lists, rows and heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compare {
     /// Summaries and bodies: every octet at both ends is read.
@@ -506,7 +506,7 @@ async fn loaded(engine: &dyn Engine, id: MailboxId) -> Result<(MailboxHead, Vec<
     Ok((head, rows))
 }
 
-/// What the target lacks.
+/// The commits that the target lacks.
 fn lacking(rows: &[Row], there: &[Row], uid_next_there: Uid) -> Result<Lacking> {
     const OTHER_MAIL: StoreError =
         StoreError::Refused("the mailbox at the target contains mail that was not copied from the source");

@@ -14,7 +14,7 @@ use crate::row::Row;
 /// Changed rows in one commit.
 const BATCH_CHANGED: usize = 10_000;
 
-/// What a mailbox lacks at the target.
+/// The changes that a mailbox lacks at the target.
 #[derive(Default)]
 pub(super) struct Lacking {
     pub(super) changed: Vec<Row>,

@@ -6,7 +6,7 @@
 //! change copies the chunks it touches, their groups and the list of groups. These are some 15 KiB
 //! for one flag in a million messages, and little less in a thousand. Everything else is shared.
 //!
-//! What always holds: UIDs rise; no chunk and no group is empty; totals and starting numbers are
+//! Invariants: UIDs rise; no chunk and no group is empty; totals and starting numbers are
 //! correct.
 
 mod build;

@@ -92,7 +92,7 @@ fn seq(n: usize) -> SeqNum {
     SeqNum::new(n as u32).unwrap()
 }
 
-/// What always holds, by looking at everything.
+/// The invariants, by looking at everything.
 fn check_shape(view: &View) {
     let mut totals = Totals::default();
     let mut last = 0;

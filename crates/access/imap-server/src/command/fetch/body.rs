@@ -2,8 +2,8 @@
 //!
 //! All steps that can fail run before the response begins. A response that has begun must be
 //! finished, because a literal has announced its length. These steps produce byte ranges; the bytes
-//! are printed item by item, as the client reads them. So a response holds no more than [`Reader`]
-//! does, however many items it has.
+//! are printed item by item, as the client reads them. So a response holds no more than
+//! [`MessageReader`] does, however many items it has.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use posthaste_mime_summary::{Encoding, Kind, Section, SummaryRef};
 
 use super::line::{self, Subject};
 use super::plan::{self, Plan, Step, cut};
-use super::reader::Reader;
+use super::reader::MessageReader;
 use crate::command::walk::StoredMessage;
 use crate::flag_names::FlagNames;
 use crate::heavy::Pace;
@@ -55,7 +55,7 @@ enum DataSource {
 /// Prints the response of one message.
 pub(super) async fn print(
     wire: &mut Wire,
-    mut reader: Reader<'_>,
+    mut reader: MessageReader<'_>,
     printer: &mut Printer<'_>,
     subject: Subject<'_>,
     stored: StoredMessage<'_>,
@@ -119,7 +119,7 @@ fn literal_head(wire: &mut Wire, len: u64, has_nul: bool) {
 /// Locates what every step prints. All that can fail fails here.
 async fn find_all(
     plan: &Plan,
-    reader: &mut Reader<'_>,
+    reader: &mut MessageReader<'_>,
     summary: &SummaryRef<'_>,
     pace: &mut Pace,
 ) -> Result<Vec<StepValue>, Failure> {
@@ -168,7 +168,7 @@ fn of_part(bytes: &plan::Bytes, summary: &SummaryRef<'_>) -> DataSource {
 async fn find(
     step: &Step,
     source: DataSource,
-    reader: &mut Reader<'_>,
+    reader: &mut MessageReader<'_>,
     pace: &mut Pace,
 ) -> Result<StepValue, Failure> {
     Ok(match (step, source) {
@@ -203,7 +203,7 @@ async fn find(
 /// Selected fields of a header that was read.
 async fn fields(
     wire: &mut Wire,
-    reader: &mut Reader<'_>,
+    reader: &mut MessageReader<'_>,
     step: &Step,
     range: &Range<u64>,
     pace: &mut Pace,
@@ -219,7 +219,7 @@ async fn fields(
 /// Prints a section piece by piece. Once its length is sent, a failure can only end the connection.
 async fn send(
     wire: &mut Wire,
-    reader: &Reader<'_>,
+    reader: &MessageReader<'_>,
     first: Bytes,
     range: Range<u64>,
     is_literal8: bool,

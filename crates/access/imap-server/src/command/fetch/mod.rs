@@ -23,7 +23,7 @@ use posthaste_store::{FlagChange, Row, StoreError, View, named_ranges};
 use self::body::Printer;
 use self::line::Subject;
 use self::plan::{Plan, Reads};
-use self::reader::{Bodies, Reader};
+use self::reader::{Bodies, MessageReader};
 use super::walk::{Handled, Pass, SetAside, Unanswered, Visited, Walk};
 use crate::annotate::reader_of;
 use crate::annotate::render::{self, Rendered};
@@ -77,7 +77,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     let rendered = annotations(ctx, &mut items, &seqs).await?;
     let plan = Plan::compile(&items).annotated(rendered);
     let view = Arc::clone(&ctx.selected.announced);
-    let job = Job {
+    let job = FetchJob {
         plan: &plan,
         view: &view,
         seqs: &seqs,
@@ -170,7 +170,7 @@ pub(crate) async fn report_new(
     let plan = Plan::compile(&items).annotated(rendered);
     let view = Arc::clone(&ctx.selected.announced);
     let (service, account) = (ctx.service, ctx.login.id);
-    let job = Job { plan: &plan, view: &view, seqs, enabled: *ctx.enabled, service, account };
+    let job = FetchJob { plan: &plan, view: &view, seqs, enabled: *ctx.enabled, service, account };
     match plan.reads_of(&view) {
         Reads::Rows => job.rows(ctx.wire, ctx.selected).await?,
         Reads::Summaries | Reads::Bodies => Box::pin(job.summaries(ctx.wire, ctx.selected)).await?,
@@ -267,7 +267,7 @@ async fn mark_seen(
 }
 
 /// A compiled FETCH and its messages.
-struct Job<'j> {
+struct FetchJob<'j> {
     plan: &'j Plan,
     view: &'j View,
     seqs: &'j NumSet<SeqNum>,
@@ -276,7 +276,7 @@ struct Job<'j> {
     account: AccountId,
 }
 
-impl Job<'_> {
+impl FetchJob<'_> {
     fn subject<'r>(&self, selected: &Selected, seq: SeqNum, row: &'r Row) -> Subject<'r> {
         let enabled = self.enabled;
         // IMAP4rev2 has no `\Recent`.
@@ -351,7 +351,7 @@ impl Job<'_> {
         let message = message.read()?;
         let subject = self.subject(selected, message.seq, message.row);
         if self.must_wait(&message) {
-            let reader = Reader::new(self.bodies(selected), message.row, message.stored.body);
+            let reader = MessageReader::new(self.bodies(selected), message.row, message.stored.body);
             return body::print(wire, reader, printer, subject, message.stored).await;
         }
         line::of_summary(wire.out(), self.plan, &mut printer.names, subject, message.stored);

@@ -52,7 +52,7 @@ struct Once {
 }
 
 /// A message's bytes.
-pub(super) struct Reader<'m> {
+pub(super) struct MessageReader<'m> {
     bodies: Bodies<'m>,
     uid: Uid,
     body: BodyId,
@@ -65,7 +65,7 @@ pub(super) struct Reader<'m> {
     paid: Option<BytePermit>,
 }
 
-impl<'m> Reader<'m> {
+impl<'m> MessageReader<'m> {
     /// A reader that has read nothing yet.
     pub(super) fn new(bodies: Bodies<'m>, row: &Row, body: BodyId) -> Self {
         let (uid, size) = (row.uid(), u64::from(row.size()));

@@ -10,6 +10,7 @@ use posthaste_mail_model::{NumSet, SeqNum};
 use super::criteria::Question;
 use crate::message_limit::{MessageLimit, lowest_uid};
 use crate::reply::Failure;
+use crate::selected::Stopped;
 use crate::session::Ctx;
 
 /// Restricts a search to the messages with the highest UIDs, and notes that.
@@ -18,7 +19,7 @@ pub(crate) fn apply(ctx: &mut Ctx<'_>, key: &mut SearchKey) -> Result<(), Failur
     if let Some((limit, kept)) = ctx.message_limit().cut(&searched)
         && let Some(lowest) = lowest_uid(&ctx.selected.announced, &kept)
     {
-        ctx.selected.stopped = Some((limit.get(), lowest));
+        ctx.selected.stopped = Some(Stopped { limit, lowest });
         let whole = std::mem::replace(key, SearchKey::All);
         // The upper end is a number, not `*`: new mail must not enter this set later.
         let ends = Bound::number(lowest.value()).zip(Bound::number(u32::MAX));

@@ -145,7 +145,7 @@ fn of(
         }
         C::Header { text, .. } => ask(Scope::Texts, text),
         C::Opened(number) => ask(Scope::Texts, &question.texts.get(*number)?.key),
-        // What a message lacks is in no index.
+        // Fields that a message lacks are in no index.
         _ => None,
     }
 }

@@ -128,8 +128,8 @@ fn with_files(connections: u64) -> u64 {
     possible
 }
 
-/// Whom the process becomes, and who may connect to its Unix socket: looked up before there are
-/// threads.
+/// The user that the process becomes, and the access to its Unix socket. Both are looked up before
+/// there are threads.
 struct Becomes {
     identity: Option<Identity>,
     access: SocketAccess,

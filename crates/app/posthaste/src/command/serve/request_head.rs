@@ -54,7 +54,7 @@ pub fn fuzz(data: &[u8]) {
     let Some(Request { method, path, host }) = Request::parse(&head) else { return };
     assert!(![method, path, &host].iter().any(|text| text.contains(['\r', '\n'])), "{head:?}");
     assert!(!method.contains(' ') && !path.contains(' ') && !host.contains(':') && !host.ends_with('.'));
-    // What was understood is understood again.
+    // A head that was parsed is parsed again from its printed form.
     let again = format!("{method} {path} HTTP/1.1\r\nHost: {host}");
     let again = Request::parse(&again).map(|request| (request.method.to_owned(), request.host));
     assert_eq!(again, Some((method.to_owned(), host)));

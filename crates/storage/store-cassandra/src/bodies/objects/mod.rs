@@ -41,7 +41,7 @@ const MARKER: &str = "posthaste";
 /// The facts about a body's object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Description {
-    /// Who wrote it.
+    /// The commit that wrote it.
     pub(crate) commit: Id,
     /// Octets.
     pub(crate) len: u64,

@@ -50,7 +50,7 @@ async fn bodies_come_back_whole_and_in_parts() {
 }
 
 #[tokio::test]
-async fn names_are_spread_and_tell_body_and_commit() {
+async fn names_are_spread_and_name_body_and_commit() {
     let store = Arc::default();
     objects(&store, 1).put(body(0x1ff), COMMIT, &octets(5)).await.unwrap();
     assert_eq!(names(&store).await, [format!("a/b/ff/{}-{COMMIT}", body(0x1ff))]);

@@ -1,4 +1,4 @@
-//! What becomes of links when one of their two ends goes.
+//! Links when one of their two ends is removed.
 
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId};

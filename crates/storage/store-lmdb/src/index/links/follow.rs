@@ -25,7 +25,7 @@ struct Along<'w> {
     at: Origin,
     seed: u64,
     records: Cursor<'w>,
-    verified: verified::Walk<'w>,
+    verified: verified::VerifiedWalk<'w>,
 }
 
 impl<'w> Follow<'w> {

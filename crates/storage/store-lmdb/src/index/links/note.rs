@@ -1,4 +1,4 @@
-//! Who links to a message: found by the message, 64 UIDs at a time.
+//! The links to a message: found by the message, 64 UIDs at a time.
 
 use heed::RoTxn;
 use posthaste_mail_model::{Id, MailboxId};
@@ -6,26 +6,26 @@ use posthaste_store::Result;
 
 use crate::index::chunk::uid_key;
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
-use crate::index::summaries::record::{Origin, is_link_to};
+use crate::index::summaries::record::{MailboxUid, Origin, is_link_to};
 use crate::index::{Hex, Index, Indexed, Writing, between, damaged, summaries};
 
 /// Origins of one note: the bits of a word.
 pub(super) const WINDOW: u32 = u64::BITS;
 
-/// Who links to some neighbouring messages of a mailbox: copies with consecutive UIDs in another.
+/// The links to some neighbouring messages of a mailbox: copies with consecutive UIDs in another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Note {
+pub(super) struct LinkNote {
     /// The first origin.
     pub(super) first: Origin,
     /// Its copy.
-    pub(super) copy: (MailboxId, u32),
+    pub(super) copy: MailboxUid,
     /// Bit `i`: the origin `i` UIDs further on was copied, to the UID after that of the one before.
     copied: u64,
     /// Those of them that still link.
     pub(super) linked: u64,
 }
 
-impl Note {
+impl LinkNote {
     pub(super) fn new(first: Origin, to: MailboxId, uid: u32) -> Self {
         Self { first, copy: (to, uid), copied: 1, linked: 1 }
     }
@@ -93,18 +93,18 @@ pub(super) fn notes_between(
     mailbox: MailboxId,
     low: u32,
     high: u32,
-) -> Result<Vec<Note>> {
+) -> Result<Vec<LinkNote>> {
     let (mut from, mut to) = ([0; 40], [0xff; 40]);
     from[..20].copy_from_slice(&uid_key(mailbox, low.saturating_sub(WINDOW - 1)));
     to[..20].copy_from_slice(&uid_key(mailbox, high));
     let there = index.linked.range(txn, &between(&from, &to)).indexed()?;
-    there.map(|item| item.indexed().and_then(|(key, value)| Note::read(key, value))).collect()
+    there.map(|item| item.indexed().and_then(|(key, value)| LinkNote::read(key, value))).collect()
 }
 
 /// Reads any bytes as a note.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn read_any(key: &[u8], value: &[u8]) {
-    if let Ok(note) = Note::read(key, value) {
+    if let Ok(note) = LinkNote::read(key, value) {
         assert!(note.links().count() <= WINDOW as usize);
     }
 }
@@ -114,7 +114,7 @@ pub(crate) fn noted(index: &Index, txn: &RoTxn, faults: &mut Vec<String>) -> Res
     let mut count = 0;
     for item in index.linked.iter(txn).indexed()? {
         let (key, value) = item.indexed()?;
-        let note = Note::read(key, value)?;
+        let note = LinkNote::read(key, value)?;
         for (at, uid) in note.links() {
             let ((from, _), (mailbox, _)) = (note.first, note.copy);
             let value = summaries::record(index, txn, mailbox, uid)?;
@@ -134,13 +134,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_tells_origins_and_copies_apart() {
+    fn a_note_distinguishes_origins_and_copies() {
         let (a, b) = (MailboxId(Id::new(1, 1)), MailboxId(Id::new(1, 2)));
-        let mut note = Note::new((a, 10), b, 100);
+        let mut note = LinkNote::new((a, 10), b, 100);
         assert!(note.takes((a, 12), 101) && note.takes((a, 73), 102));
         assert!(!note.takes((a, 74), 103), "beyond the window");
         assert!(!note.takes((a, 73), 103) && !note.takes((a, 11), 103), "origins rise");
-        assert!(!note.takes((b, 73), 103) && !Note::new((a, 10), b, 100).takes((a, 11), 102));
+        assert!(!note.takes((b, 73), 103) && !LinkNote::new((a, 10), b, 100).takes((a, 11), 102));
         assert!(note.links().eq([(10, 100), (12, 101), (73, 102)]));
         note.linked &= !(1 << 2);
         assert!(note.links().eq([(10, 100), (73, 102)]), "the others keep their places");

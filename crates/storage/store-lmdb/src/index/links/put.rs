@@ -4,7 +4,7 @@ use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::{NewMessage, Result, StoreError};
 
-use super::note::Note;
+use super::note::LinkNote;
 use super::walk::{bad, next_of};
 use crate::index::checksum::seed;
 use crate::index::summaries::record::{Origin, put_link, summary_from, summary_parts};
@@ -49,13 +49,13 @@ pub(crate) fn put_links(
     origins: &[Origin],
 ) -> Result<()> {
     let (own, mut value) = (seed(to.0), Vec::new());
-    let mut note: Option<Note> = None;
+    let mut note: Option<LinkNote> = None;
     for (message, &origin) in copies.iter().zip(origins) {
         let uid = message.row.uid().value();
         put_link(&mut value, own, uid, message.body, message.saved, origin);
         summaries::put(index, txn, to, uid, &value)?;
         if !note.as_mut().is_some_and(|note| note.takes(origin, uid)) {
-            let full = note.replace(Note::new(origin, to, uid));
+            let full = note.replace(LinkNote::new(origin, to, uid));
             full.map_or(Ok(()), |full| full.put(index, txn))?;
         }
     }

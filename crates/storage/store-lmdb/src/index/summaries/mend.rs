@@ -184,7 +184,8 @@ impl<'m> Mend<'m> {
         let saved = i64::from(row.date());
         let at = summaries.iter().position(|summary| rest == summary);
         let is_whole = at.is_some();
-        let summary = summaries.swap_remove(at.unwrap_or_default());
+        // A link has no summary of its own. It gets the one that delivery makes.
+        let summary = summaries.swap_remove(at.unwrap_or(0));
         let is_link = || -> Result<bool> {
             let Some(origin) = origin_from(rest) else { return Ok(false) };
             Ok(self.summary_at(txn, origin, body)?.is_some())

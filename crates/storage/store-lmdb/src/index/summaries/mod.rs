@@ -22,7 +22,7 @@ use posthaste_store::{Result, Unreadable, Visit};
 
 pub(in crate::index) use self::table::cursor;
 pub(crate) use self::table::{count, put, record, records, records_after, remove, remove_range};
-use self::walk::Walk;
+use self::walk::SummaryWalk;
 use crate::index::expunging::leftovers;
 use crate::index::read::head_of;
 use crate::shared::Shared;
@@ -54,7 +54,7 @@ pub(crate) fn walk(
     }
     let leftovers = leftovers(&shared.index, &txn, mailbox)?;
     let wanted = if leftovers.is_empty() { None } else { Some(uids.difference(&leftovers)) };
-    let mut walk = Walk::new(shared, &txn, mailbox);
+    let mut walk = SummaryWalk::new(shared, &txn, mailbox);
     walk.visit_all(wanted.as_ref().unwrap_or(uids).ranges(), visit)?;
     Ok(walk.unreadable())
 }

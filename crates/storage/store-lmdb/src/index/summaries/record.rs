@@ -15,8 +15,11 @@ pub(crate) struct SummaryRef<'a> {
     pub(crate) kind: RecordKind<'a>,
 }
 
-/// The message that has a summary: its mailbox and UID.
-pub(crate) type Origin = (MailboxId, u32);
+/// A message: its mailbox and UID.
+pub(crate) type MailboxUid = (MailboxId, u32);
+
+/// The message that has a summary.
+pub(crate) type Origin = MailboxUid;
 
 /// The content after the header of a summary record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The walk along the summaries of one mailbox, with one cursor for ranges that lie close together.
 //!
-//! What always holds: UIDs are dealt with in rising order, each once. The walk keeps the part of
-//! the set that it has not dealt with yet ([`Walk::rest`]). A record may only shorten it from the
+//! Invariants: UIDs are dealt with in rising order, each once. The walk keeps the part of the set
+//! that it has not dealt with yet ([`SummaryWalk::rest`]). A record may only shorten it from the
 //! front. So records out of order, which damage may leave, can neither repeat a message nor hide
 //! one.
 
@@ -26,12 +26,12 @@ use crate::shared::Shared;
 type Txn<'w> = RoTxn<'w, heed::WithoutTls>;
 
 /// A walk over summaries of one mailbox.
-pub(super) struct Walk<'w> {
+pub(super) struct SummaryWalk<'w> {
     shared: &'w Shared,
     txn: &'w Txn<'w>,
     mailbox: MailboxId,
     seed: u64,
-    verified: verified::Walk<'w>,
+    verified: verified::VerifiedWalk<'w>,
     follow: Follow<'w>,
     rows: RowsThere<'w>,
     mend: Mend<'w>,
@@ -53,7 +53,7 @@ impl Rest {
     }
 }
 
-impl<'w> Walk<'w> {
+impl<'w> SummaryWalk<'w> {
     pub(super) fn new(shared: &'w Shared, txn: &'w Txn<'w>, mailbox: MailboxId) -> Self {
         Self {
             shared,

@@ -35,7 +35,7 @@ use crate::log::record::{Form, Kind};
 use crate::log::scan::{LocatedRecord, Scan, pack_form};
 use crate::log::{number_of, path_of};
 use crate::shared::Shared;
-use crate::verify::pages::{Walk, WalkEnd};
+use crate::verify::pages::{PageWalk, WalkEnd};
 
 /// Faults listed; a store in ruins shall not fill the memory with sentences about it.
 const FAULTS_MAX: usize = 1_000;
@@ -128,7 +128,7 @@ pub(crate) fn check<'s>(
 
 /// Judges the pages of the index; `false` if one is damaged, and LMDB must not read them.
 fn pages(index: &Index, slice: u64, report: &mut Report) -> Result<bool> {
-    let mut walk = Walk::default();
+    let mut walk = PageWalk::default();
     loop {
         let txn = index.read()?;
         match index.pages.snapshot(&txn) {
@@ -486,7 +486,7 @@ impl Check<'_> {
             }
         }
         faults.into_iter().for_each(|f| self.fault(f));
-        // What is left is held by a message, or was met in a pack and has lost its last holder
+        // A remaining body is held by a message, or was met in a pack and has lost its last holder
         // since.
         let missing = self.bodies_used.drain().filter(|(_, held)| held.holders != 0).map(|(body, _)| body);
         let missing: Vec<BodyId> = missing.collect();

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use super::file::PageFile;
-use super::walk::Walk;
+use super::walk::PageWalk;
 use super::{Extent, examine};
 
 /// Judges a file as an opening and `check` do, each of its snapshots, without LMDB.
@@ -14,7 +14,7 @@ pub(crate) fn walk_any(path: &Path) {
     let file = PageFile::new(file);
     for snapshot in file.snapshots().into_iter().flatten() {
         let _ = examine(&file, &snapshot, Extent::First);
-        let mut walk = Walk::default();
+        let mut walk = PageWalk::default();
         // A slice ends with a leaf; a ruined tree may have no more of them.
         for _ in 0..1_000 {
             if !walk.slice(&file, &snapshot, 3).is_ok_and(|end| end == super::WalkEnd::More) {

@@ -128,7 +128,7 @@ impl PageFile {
         }
     }
 
-    /// What both meta pages say: LMDB uses one of them.
+    /// The content of both meta pages: LMDB uses one of them.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn snapshots(&self) -> Result<Vec<Snapshot>> {
         let len = self.file.metadata().map_err(io)?.len();

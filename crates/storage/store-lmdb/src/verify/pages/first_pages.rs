@@ -14,7 +14,7 @@ use super::REMEDY;
 use super::file::{PageFile, Snapshot};
 use super::judge::{ExpectedPage, Order, judge};
 use super::layout::{NO_PAGE, Page, Tree, Value};
-use super::walk::{Walk, WalkEnd};
+use super::walk::{PageWalk, WalkEnd};
 
 /// Pages judged at an opening: 16 MiB of 4 KiB, some 10 ms of one core if they are in memory. That
 /// is all of the index of 10,000 messages, and every branch page of that of 200,000. Twice as many
@@ -32,7 +32,7 @@ pub(crate) enum Extent {
 
 /// Judges a snapshot; `Corrupt` if a page is damaged.
 pub(crate) fn examine(file: &PageFile, snapshot: &Snapshot, extent: Extent) -> Result<()> {
-    let mut walk = Walk::default();
+    let mut walk = PageWalk::default();
     if extent == Extent::All || snapshot.pages <= FIRST_PAGES {
         let end = walk.slice(file, snapshot, u64::MAX)?;
         debug_assert_eq!(end, WalkEnd::Done);

@@ -1,4 +1,4 @@
-//! What is wrong with one page, given where it stands in its tree.
+//! Finds the faults of one page at its place in its tree.
 
 use super::layout::{BRANCH, LEAF, NO_PAGE, Node, Page, Value};
 
@@ -24,7 +24,7 @@ impl Order {
     }
 }
 
-/// What a page must be.
+/// The requirements for a page.
 #[derive(Clone, Copy)]
 pub(super) struct ExpectedPage<'k> {
     pub(super) number: u64,

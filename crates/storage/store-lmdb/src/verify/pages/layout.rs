@@ -67,7 +67,7 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().copied().map(u64::from_le_bytes)
 }
 
-/// What is known of a tree.
+/// The record of a tree in a meta page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tree {
     pub(super) flags: u16,
@@ -115,7 +115,7 @@ impl Tree {
     }
 }
 
-/// What a meta page says.
+/// The content of a meta page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) page_size: u32,
@@ -125,7 +125,7 @@ pub(crate) struct Meta {
     pub(crate) transaction: u64,
 }
 
-/// What LMDB itself looks at before it believes a meta page.
+/// The fields that LMDB itself verifies in a meta page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MetaHead {
     pub(super) page_size: u32,
@@ -191,7 +191,7 @@ pub(super) struct Node<'p> {
     pub(super) space: usize,
 }
 
-/// What a node holds.
+/// The content of a node.
 pub(super) enum Value<'p> {
     /// The page one level below.
     Child(u64),

@@ -25,8 +25,8 @@ mod walk;
 pub(crate) use any::walk_any;
 pub(crate) use file::PageFile;
 pub(crate) use first_pages::{Extent, examine};
-pub(crate) use walk::{Walk, WalkEnd};
+pub(crate) use walk::{PageWalk, WalkEnd};
 
-/// What to do about damage: the end of each sentence that says so.
+/// The remedy for damage: the end of each sentence about it.
 pub(crate) const REMEDY: &str =
     "the index is damaged and is not used; `posthaste check --rebuild` makes it again from the packs";

@@ -26,7 +26,7 @@ pub(crate) enum WalkEnd {
 
 /// A walk through the index's file.
 #[derive(Default)]
-pub(crate) struct Walk {
+pub(crate) struct PageWalk {
     /// One sentence per fault.
     pub(crate) faults: Vec<String>,
     /// Pages looked at.
@@ -36,7 +36,7 @@ pub(crate) struct Walk {
     is_begun: bool,
 }
 
-impl Walk {
+impl PageWalk {
     /// One slice of about this many pages.
     pub(crate) fn slice(&mut self, file: &PageFile, snapshot: &Snapshot, pages: u64) -> Result<WalkEnd> {
         // By the length of the file: a damaged meta page may name any last page.
@@ -101,7 +101,7 @@ enum Flow {
 }
 
 struct Slice<'s> {
-    walk: &'s mut Walk,
+    walk: &'s mut PageWalk,
     file: &'s PageFile,
     snapshot: &'s Snapshot,
     /// A bit for each page that was met.

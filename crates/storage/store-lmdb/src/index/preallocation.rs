@@ -1,22 +1,22 @@
-//! Room in the index's file, written ahead of what LMDB writes.
+//! Preallocation of the index's file: zeroes behind what LMDB has written.
 
 use std::os::unix::fs::FileExt;
 
 use posthaste_store::Result;
 
 use super::{Index, Writing};
-use crate::log::Ahead;
+use crate::log::Preallocation;
 use crate::log::disk::failed;
 
-/// Bytes written ahead of the index at least and at most: an eighth of its size, within these.
-const RESERVE_MIN: u64 = 256 * 1024;
-const RESERVE_MAX: u64 = 8 * 1024 * 1024;
+/// Bytes preallocated at least and at most: an eighth of its size, within these.
+const PREALLOCATE_MIN: u64 = 256 * 1024;
+const PREALLOCATE_MAX: u64 = 8 * 1024 * 1024;
 
 impl Index {
     /// The length of the file that a transaction needs.
     fn need(&self, txn: &Writing) -> u64 {
         // Pages are rewritten whole, and a record may have to be split over two.
-        self.used() + txn.demand().saturating_mul(2) + RESERVE_MIN / 2
+        self.used() + txn.demand().saturating_mul(2) + PREALLOCATE_MIN / 2
     }
 
     /// Bytes up to the last page.
@@ -30,23 +30,27 @@ impl Index {
 
     /// Writes zeroes behind the last page, so that a transaction finds room for all that it has
     /// changed. A full disk shows before anything is written, and syncing does not have to record a
-    /// new length. Only inside a write transaction, when no process extends the file. `ahead` is
+    /// new length. Only inside a write transaction, when no process extends the file. `admit` is
     /// called only if the file must become longer.
-    pub(crate) fn reserve(&self, txn: &Writing, ahead: impl FnOnce() -> Result<Ahead>) -> Result<()> {
+    pub(crate) fn preallocate(
+        &self,
+        txn: &Writing,
+        admit: impl FnOnce() -> Result<Preallocation>,
+    ) -> Result<()> {
         let page = u64::from(self.env.stat().page_size);
         let (need, mut len) = (self.need(txn).next_multiple_of(page), self.file_len()?);
         if len >= need {
             return Ok(());
         }
-        let step = match ahead()? {
-            Ahead::Step => (self.used() / 8).clamp(RESERVE_MIN, RESERVE_MAX),
-            Ahead::Nothing => 0,
+        let step = match admit()? {
+            Preallocation::Step => (self.used() / 8).clamp(PREALLOCATE_MIN, PREALLOCATE_MAX),
+            Preallocation::Needed => 0,
         };
         let to = (need + step).next_multiple_of(page);
-        let zeroes = vec![0; RESERVE_MIN as usize];
+        let zeroes = vec![0; PREALLOCATE_MIN as usize];
         while len < to {
             let goal = if len < need { need } else { to };
-            let n = (goal - len).min(RESERVE_MIN);
+            let n = (goal - len).min(PREALLOCATE_MIN);
             match self.file.write_all_at(&zeroes[..n as usize], len) {
                 Ok(()) => len += n,
                 // Where the disk has no room for the step, only the needed room is taken.

@@ -1,0 +1,6 @@
+//! Names of settings in the results that the study writes and its tables read.
+
+/// Bytes that the filled store takes on the disk.
+pub(crate) const FILLED_BYTES: &str = "bytes of the filled store";
+/// Messages that the other server took during the run.
+pub(crate) const TAKEN_BY_OTHER: &str = "messages taken by the other server";
