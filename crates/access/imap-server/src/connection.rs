@@ -21,6 +21,7 @@ use posthaste_net::{BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, Se
 use crate::annotate;
 use crate::capability;
 use crate::command::{self, metadata};
+use crate::freed::{FREED_HERE_MAX, free};
 use crate::heavy;
 use crate::reply::Reply;
 use crate::service::ImapService;
@@ -57,6 +58,8 @@ pub(crate) async fn run_to_end(mut session: Box<Session>) {
         Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
         Err(error) => tracing::warn!(%peer, %error, "session failed"),
     }
+    let bytes = session.wire.input_bytes().held;
+    session.give_back_memory(bytes);
     // All responses were sent. Closing has the deadline of any other write.
     let _ = session.wire.close().await;
 }
@@ -95,8 +98,7 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
                     Box::pin(slow_down(session, wait)).await?;
                 }
                 // Boxed: the session should not hold a command's memory while it waits.
-                let next = Box::pin(one_command(session, bytes)).await?;
-                session.give_back_memory();
+                let next = Box::pin(command_and_memory(session, bytes)).await?;
                 if next == Next::Close {
                     return session.wire.flush().await;
                 }
@@ -105,7 +107,8 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
             }
             Some(CommandFrame::LiteralWanted(wanted)) => answer_literal(session, &wanted).await?,
             Some(CommandFrame::LineTooLong { tag }) => {
-                session.give_back_memory();
+                let bytes = session.permit.as_ref().map_or(0, BytePermit::bytes);
+                session.give_back_memory(bytes);
                 bad(session, tag, Reply::bad(format!("Lines may have at most {LINE_BYTES_MAX} bytes")));
             }
             None => match wait_for_input(session).await? {
@@ -160,6 +163,22 @@ async fn parsed(bytes: Bytes, names: NameEncoding) -> Result<Command, ParseError
     })
 }
 
+/// Executes a command, and gives back the memory that it was in.
+pub(crate) async fn command_and_memory(session: &mut Session, bytes: Bytes) -> Result<Next, NetError> {
+    let len = bytes.len();
+    // The last one to be dropped is this one.
+    let long = (len > FREED_HERE_MAX).then(|| bytes.clone());
+    let next = one_command(session, bytes).await;
+    // In this order: the permit ends after the memory.
+    let permit = session.permit.take();
+    if permit.is_some() {
+        free((session.wire.own_input(), long, permit), len);
+    } else {
+        free(long, len);
+    }
+    next
+}
+
 /// Parses and executes a command, and answers it.
 pub(crate) async fn one_command(session: &mut Session, bytes: Bytes) -> Result<Next, NetError> {
     let command = match parsed(bytes, session.wire.names).await {
@@ -210,7 +229,7 @@ fn too_many_bad_commands(session: &Session) -> bool {
 async fn answer_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), NetError> {
     if let Err(reply) = judge_literal(session, wanted) {
         session.wire.refuse_literal(wanted);
-        session.give_back_memory();
+        session.give_back_memory(wanted.held);
         // Refusing a large message or value does not mean that the client is broken.
         let is_fault = !wanted.append && reply.kind == StatusKind::Bad;
         session.wire.say_status(reply.status(wanted.tag.clone()));
@@ -295,8 +314,9 @@ async fn pay_for_input(session: &mut Session) -> bool {
 
 /// Cancels the incoming APPEND. The rest of it is read and discarded.
 fn abandon(session: &mut Session) {
+    let bytes = session.wire.input_bytes().held;
     let tag = session.wire.abandon_literal();
-    session.give_back_memory();
+    session.give_back_memory(bytes);
     session.wire.say_status(no_room().status(tag));
 }
 

@@ -25,6 +25,7 @@ mod contexts;
 mod enabled;
 mod fetch_head;
 mod flag_names;
+mod freed;
 mod gmail;
 mod heavy;
 mod keys;

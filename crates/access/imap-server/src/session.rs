@@ -18,6 +18,7 @@ use posthaste_net::{BytePermit, Clock, CommandsBeforeLogin, Connection, Shutdown
 use crate::annotations::ReportedMetadata;
 use crate::contexts::update::Searcher;
 use crate::enabled::Enabled;
+use crate::freed::free;
 use crate::notify::Notify;
 use crate::options::ClearTextLogin;
 use crate::reply::{Failure, Reply};
@@ -256,11 +257,10 @@ impl Session {
     }
 
     /// Gives back the memory of the APPEND that was arriving. The input behind it was in the same
-    /// allocation.
-    pub(crate) fn give_back_memory(&mut self) {
-        if self.permit.is_some() {
-            self.wire.own_input();
-            self.permit = None;
+    /// allocation, which had this many bytes of it.
+    pub(crate) fn give_back_memory(&mut self, bytes: usize) {
+        if let Some(permit) = self.permit.take() {
+            free((self.wire.own_input(), permit), bytes);
         }
     }
 

@@ -16,11 +16,16 @@ use crate::{ImapOptions, ImapService, connection};
 
 /// A service on the in-memory engine.
 pub(crate) fn service() -> ImapService {
+    service_with(ByteBudget::new(1 << 20))
+}
+
+/// The same, with this memory for incoming messages.
+pub(crate) fn service_with(budget: ByteBudget) -> ImapService {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let store = Store::new(Arc::clone(&engine), StoreOptions::default());
     let directory = Directory::with_policy(engine, Policy::cheap_for_tests()).unwrap();
     let delivery = Delivery::new(store, Arc::new(directory), DeliveryOptions::default());
-    ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(1 << 20))
+    ImapService::new(ImapOptions::default(), delivery, None, budget)
 }
 
 async fn connected() -> (Arc<ImapService>, Connection, TcpStream) {

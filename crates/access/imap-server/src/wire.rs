@@ -21,6 +21,7 @@ use posthaste_imap_codec::response::{Code, Response, Status, StatusKind, Untagge
 use posthaste_imap_codec::{NameEncoding, Tag};
 use posthaste_net::{AccountShare, Certificates, Clock, LoginEnd, NetError};
 
+use crate::freed::free;
 use crate::heavy::{Pace, STEPS_MAX};
 use crate::options::ImapOptions;
 use crate::progress::Reports;
@@ -157,9 +158,9 @@ impl Wire {
     }
 
     /// Moves the input to memory of its own. Until then it shares the memory of what was split off
-    /// before, which may have been large.
-    pub(crate) fn own_input(&mut self) {
-        self.input = BytesMut::from(&self.input[..]);
+    /// before, which may have been large. Returns the input in that memory.
+    pub(crate) fn own_input(&mut self) -> BytesMut {
+        own(&mut self.input)
     }
 
     /// The client has logged in, or it has to do so again within this time.
@@ -432,8 +433,9 @@ impl Wire {
                 biased;
                 sent = &mut writing => sent,
                 () = displaced => {
+                    let bytes = input.capacity();
                     abandoned = Some(Abandoned { tag: framer.abandon_literal(input) });
-                    *input = BytesMut::from(&input[..]);
+                    free(own(input), bytes);
                     writing.await
                 }
             }
@@ -516,6 +518,12 @@ impl Wire {
             CommandFrame::LineTooLong { .. } | CommandFrame::LiteralWanted(_) => Some(Line::TooLong),
         }
     }
+}
+
+/// Moves the input to memory of its own, and returns it in the memory that it had.
+fn own(input: &mut BytesMut) -> BytesMut {
+    let copy = BytesMut::from(&input[..]);
+    std::mem::replace(input, copy)
 }
 
 /// A command whose literal was dropped while it was arriving.

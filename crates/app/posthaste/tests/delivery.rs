@@ -142,6 +142,10 @@ fn submission_delivers_locally_and_refuses_what_is_not_ours() {
     client.send(format!("BDAT {} LAST\r\n", tail.len()).as_bytes()).unwrap();
     client.send(tail).unwrap();
     assert!(client.reply().unwrap().starts_with("250"));
+    // The log has the account that sent each of them.
+    let logged = server.logged("delivered");
+    let of_ana = |line: &&String| line.contains("account=\"ana@example.org\"");
+    assert_eq!(logged.iter().filter(of_ana).count(), 2, "{logged:?}");
     let came = inbox(server.address("imap"), "bob@example.org");
     assert_eq!(came.len(), 2);
     assert_eq!(without_trace(&came[0], &hard_of_ana(3)), hard_of_ana(3));

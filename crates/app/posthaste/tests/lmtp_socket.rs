@@ -105,6 +105,21 @@ fn a_dead_server_s_socket_is_replaced_and_a_live_one_s_is_an_error() {
     assert_eq!(fs::read(&socket).unwrap(), b"mine");
 }
 
+/// LMTP has no login. A server that other machines can reach by it says so.
+#[test]
+fn lmtp_for_other_machines_is_warned_of() {
+    const WARNING: &str = "LMTP has no login and does not require TLS";
+    let (_dir, socket) = stage();
+    let warned = |lmtp: &str| {
+        let server = ServerBuilder::new(BINARY).listen(&format!("lmtp={lmtp}")).start();
+        server.logged(WARNING)
+    };
+    assert_eq!(warned("127.0.0.1:0"), [""; 0]);
+    assert_eq!(warned(&format!("unix:{}", socket.display())), [""; 0]);
+    let lines = warned("0.0.0.0:0");
+    assert!(lines.len() == 1 && lines[0].contains("address=0.0.0.0:"), "{lines:?}");
+}
+
 #[test]
 fn only_lmtp_listens_on_a_socket() {
     let (_dir, socket) = stage();

@@ -25,7 +25,11 @@ fn a_worst_case_over_the_bound_is_refused_with_the_parts() {
     assert!(refusal.contains("`limits.memory` is 1.0 GiB"), "{refusal}");
     assert!(refusal.contains("4.9 GiB of `limits.connections` (5000 of 1.0 MiB)"), "{refusal}");
     std::fs::write(&file, "[limits]\nmemory = \"1 GiB\"\n").unwrap();
-    assert!(start(&file).is_ok(), "what is not set fits the memory");
+    let server = start(&file).expect("what is not set fits the memory");
+    // The plan and its parts are in the log.
+    let plan = server.logged("memory: at most");
+    assert!(plan.len() == 1 && plan[0].contains(" of 1.0 GiB: "), "{plan:?}");
+    assert!(plan[0].contains("of `limits.connections`"), "{plan:?}");
 }
 
 /// Connections take files. The store needs some of its own to read and write mail.

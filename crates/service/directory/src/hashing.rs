@@ -71,6 +71,18 @@ impl Hashing {
         });
         done.await.map(Some).map_err(|e| DirectoryError::Hashing(e.to_string()))
     }
+
+    /// How many could be hashed now.
+    #[cfg(test)]
+    pub fn free(&self) -> usize {
+        self.permits.available_permits()
+    }
+
+    /// How many wait for their turn.
+    #[cfg(test)]
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
 }
 
 /// Hashes at a time: all cores but one. A machine with one core has nothing to spare.

@@ -190,17 +190,13 @@ impl Directory {
 
 /// Makes what readers have seen in an account's mailboxes the same in another store, where these
 /// are at these places. Readers have the same ids there.
-<<<<<<< HEAD
 #[boxed]
-pub async fn copy_seen(from: &dyn Engine, owner: AccountId, to: &dyn Engine, places: &Places) -> Result<()> {
-=======
 pub async fn copy_seen(
     from: &dyn Engine,
     owner: AccountId,
     to: &dyn Engine,
     places: &TargetIds,
 ) -> Result<()> {
->>>>>>> w-c11
     let mut pages = DirectoryPages::new(from, of_owner(owner), PAGE);
     while let Some(page) = pages.next().await? {
         for entry in &page {

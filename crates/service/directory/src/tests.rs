@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::hashing::hashes_at_once;
 use crate::lease::Compared;
 use crate::testing::{add, by_password, directory, other_process, secret};
 use crate::{
@@ -203,6 +204,53 @@ async fn nobody_learns_who_exists() {
     // Only one who knows the password learns it.
     let error = login(&directory, "ana@example.org", "pencil").await.unwrap_err();
     assert!(matches!(error.failure, LoginFailure::Disabled) && error.delay.is_zero());
+}
+
+/// What takes time in a login is a hash. All of them wait for one, at the same cost.
+#[tokio::test]
+async fn an_unknown_name_takes_a_hash_like_a_wrong_password() {
+    let (_, directory) = directory();
+    let ana = add(&directory, "ana@example.org", "pencil").await;
+    // From now on the hash for unknown names is there.
+    login(&directory, "bob@example.org", "pencil").await.unwrap_err();
+    let directory = Arc::new(directory);
+    let (let_go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = Arc::new(std::sync::Mutex::new(wait));
+    let busy: Vec<_> = (0..hashes_at_once())
+        .map(|_| {
+            let (directory, wait) = (Arc::clone(&directory), Arc::clone(&wait));
+            tokio::spawn(async move { directory.hashing.run(move || wait.lock().unwrap().recv()).await })
+        })
+        .collect();
+    while directory.hashing.free() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let names = ["ana@example.org", "bob@example.org", "cy@example.net", "a b", ""];
+    let tries: Vec<_> = names
+        .into_iter()
+        .map(|name| {
+            let directory = Arc::clone(&directory);
+            tokio::spawn(async move { login(&directory, name, "wrong").await })
+        })
+        .collect();
+    while directory.hashing.waiting() < names.len() {
+        let answered: Vec<_> =
+            names.iter().zip(&tries).filter(|(_, attempt)| attempt.is_finished()).collect();
+        assert!(answered.is_empty(), "answered without a hash: {answered:?}");
+        tokio::task::yield_now().await;
+    }
+    drop(let_go);
+    for attempt in tries {
+        let refused = attempt.await.unwrap().unwrap_err();
+        assert!(matches!(refused.failure, LoginFailure::Credentials), "{refused}");
+    }
+    for busy in busy {
+        busy.await.unwrap().unwrap().unwrap_err();
+    }
+    // A PHC string: parameters before salt and hash.
+    let cost = |phc: &str| phc.rsplitn(3, '$').last().map(String::from);
+    let of_ana = directory.stored(&ana.name).await.unwrap().unwrap().credentials.argon2;
+    assert_eq!(cost(directory.decoy_hash.get().unwrap()), cost(&of_ana));
 }
 
 #[tokio::test]

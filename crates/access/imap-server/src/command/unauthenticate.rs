@@ -32,7 +32,7 @@ fn end_login(session: &mut Session) -> Reply {
     session.selected = None;
     session.login = None;
     session.lease = None;
-    session.give_back_memory();
+    session.give_back_memory(0);
     session.enabled = Enabled::default();
     session.annotations = None;
     session.notify = None;
