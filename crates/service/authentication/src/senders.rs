@@ -60,12 +60,8 @@ impl Senders {
         Ok(self.find().await?.and_then(|srs| srs.rewrite(from, ours, now)))
     }
 
-<<<<<<< HEAD
-    /// Whose a sender was that this store made. None if it did not, or too long ago.
-    #[boxed]
-=======
     /// The original sender of a rewritten one. None if this store did not make it, or too long ago.
->>>>>>> w-c11
+    #[boxed]
     pub async fn original(&self, address: &str, now: u64) -> Result<Option<String>, KeyError> {
         if !is_rewritten(address) {
             return Ok(None);

@@ -15,10 +15,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use async_recursion::async_recursion as boxed;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
+use futures_util::future::BoxFuture;
 use mail_auth::AuthenticatedMessage;
 use parking_lot::Mutex;
 use posthaste_directory::normal_domain;
@@ -86,32 +86,33 @@ impl Signer {
 
     /// A message with its signatures in front, or as it is if nothing signs it. An error means that
     /// it is not to be sent: it would leave unsigned.
-    #[boxed]
-    pub async fn sign(&self, message: Bytes, origin: Origin<'_>) -> Result<Bytes, KeyError> {
-        let domain = match origin {
-            Origin::User { sender } => {
-                author_domain(&message).filter(|domain| domain_of(sender).as_ref() == Some(domain))
+    pub fn sign<'a>(&'a self, message: Bytes, origin: Origin<'a>) -> BoxFuture<'a, Result<Bytes, KeyError>> {
+        Box::pin(async move {
+            let domain = match origin {
+                Origin::User { sender } => {
+                    author_domain(&message).filter(|domain| domain_of(sender).as_ref() == Some(domain))
+                }
+                Origin::Server => author_domain(&message),
+                Origin::Elsewhere { results: Some(_), forwarder } => domain_of(forwarder),
+                Origin::Elsewhere { results: None, .. } => None,
+            };
+            let Some(domain) = domain else { return Ok(message) };
+            let Some(keys) = self.keys_for(&domain).await? else { return Ok(message) };
+            let results = match origin {
+                Origin::Elsewhere { results, .. } => results.map(str::to_owned),
+                Origin::User { .. } | Origin::Server => None,
+            };
+            let (now, len) = (unix_s(), message.len());
+            let work = move || match results {
+                Some(results) => arc::sealed(message, &keys, &results, now),
+                None => signed(message, &keys, now),
+            };
+            if len <= INLINE_BYTES_MAX {
+                return work();
             }
-            Origin::Server => author_domain(&message),
-            Origin::Elsewhere { results: Some(_), forwarder } => domain_of(forwarder),
-            Origin::Elsewhere { results: None, .. } => None,
-        };
-        let Some(domain) = domain else { return Ok(message) };
-        let Some(keys) = self.keys_for(&domain).await? else { return Ok(message) };
-        let results = match origin {
-            Origin::Elsewhere { results, .. } => results.map(str::to_owned),
-            Origin::User { .. } | Origin::Server => None,
-        };
-        let (now, len) = (unix_s(), message.len());
-        let work = move || match results {
-            Some(results) => arc::sealed(message, &keys, &results, now),
-            None => signed(message, &keys, now),
-        };
-        if len <= INLINE_BYTES_MAX {
-            return work();
-        }
-        let work = tokio::task::spawn_blocking(work).await;
-        work.unwrap_or(Err(KeyError::Crypto { domain, what: "signing was interrupted" }))
+            let work = tokio::task::spawn_blocking(work).await;
+            work.unwrap_or(Err(KeyError::Crypto { domain, what: "signing was interrupted" }))
+        })
     }
 
     /// The keys for mail of a domain; `None` for one that this server does not send for. Reports of

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Account, Address, Annotated, DirectoryError, Recipient};
 use posthaste_mail_model::{Flag, MailboxId, NumSet, Uid};
@@ -71,15 +71,16 @@ struct EventMessage {
 impl Filter {
     /// Runs the script of a mailbox, if it has one, for each message of an event. A failure is
     /// logged and changes nothing: the command was done.
-    #[boxed]
-    pub async fn on_event(&self, event: Event<'_>) {
-        if event.uids.is_empty() {
-            return;
-        }
-        let account = event.owner.name.as_str();
-        if let Err(error) = self.run_event(event).await {
-            tracing::warn!(account, mailbox = %event.mailbox, %error, "the Sieve script of a mailbox did not run");
-        }
+    pub fn on_event<'a>(&'a self, event: Event<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if event.uids.is_empty() {
+                return;
+            }
+            let account = event.owner.name.as_str();
+            if let Err(error) = self.run_event(event).await {
+                tracing::warn!(account, mailbox = %event.mailbox, %error, "the Sieve script of a mailbox did not run");
+            }
+        })
     }
 
     async fn run_event(&self, event: Event<'_>) -> Result<(), NotRun> {

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicUsize;
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt as _};
 use parking_lot::Mutex;
 use posthaste_delivery::{Delivery, DeliveryError};
@@ -219,12 +220,8 @@ impl Filter {
         self.relay.as_ref()
     }
 
-<<<<<<< HEAD
-    /// Whose an address is.
-    #[boxed]
-=======
     /// The recipient at an address.
->>>>>>> w-c11
+    #[boxed]
     pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
         match &self.relay {
             Some(relay) => relay.resolve(address).await,
@@ -247,26 +244,27 @@ impl Filter {
     /// Delivers one message to each recipient as their scripts want it, and returns one result for
     /// each, in their order. What succeeded is on disk. Into one mailbox a message comes once, also
     /// if an account is named by several addresses; a script runs for each address.
-    #[boxed]
-    pub async fn deliver(
-        &self,
+    pub fn deliver<'a>(
+        &'a self,
         message: Bytes,
-        envelope: Envelope<'_>,
-        recipients: &[Recipient],
-    ) -> Vec<Delivered> {
-        let chain = Chain::of(envelope.tls, envelope.form)
-            .submitted_by(envelope.client.account)
-            .until(envelope.lease_end);
-        if let Err(error) = chain.check_lease() {
-            return recipients.iter().map(|_| Err(error.clone().into())).collect();
-        }
-        let is_plain = |recipient: &Recipient| self.keeps_all(&recipient.account);
-        if !envelope.is_quarantined && recipients.iter().all(is_plain) {
-            let outcomes = self.delivery.deliver(message, recipients).await;
-            let kept = |one: Result<_, DeliveryError>| one.map(|_| Some(Success::Delivered));
-            return outcomes.into_iter().map(|one| kept(one).map_err(Undelivered::from)).collect();
-        }
-        self.deliver_filtered(message, envelope, recipients, chain).await
+        envelope: Envelope<'a>,
+        recipients: &'a [Recipient],
+    ) -> BoxFuture<'a, Vec<Delivered>> {
+        Box::pin(async move {
+            let chain = Chain::of(envelope.tls, envelope.form)
+                .submitted_by(envelope.client.account)
+                .until(envelope.lease_end);
+            if let Err(error) = chain.check_lease() {
+                return recipients.iter().map(|_| Err(error.clone().into())).collect();
+            }
+            let is_plain = |recipient: &Recipient| self.keeps_all(&recipient.account);
+            if !envelope.is_quarantined && recipients.iter().all(is_plain) {
+                let outcomes = self.delivery.deliver(message, recipients).await;
+                let kept = |one: Result<_, DeliveryError>| one.map(|_| Some(Success::Delivered));
+                return outcomes.into_iter().map(|one| kept(one).map_err(Undelivered::from)).collect();
+            }
+            self.deliver_filtered(message, envelope, recipients, chain).await
+        })
     }
 
     /// The same for a message that scripts of this server may have sent on.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use posthaste_authentication::{Origin, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
@@ -32,12 +33,8 @@ struct GroupMail<'m> {
 }
 
 impl Filter {
-<<<<<<< HEAD
-    /// Whom mail for an address is for.
-    #[boxed]
-=======
     /// The target of mail for an address.
->>>>>>> w-c11
+    #[boxed]
     pub async fn target(&self, address: &str) -> Result<Target, ResolveError> {
         match self.resolve(address).await {
             Ok(recipient) => Ok(Target::Account(recipient)),
@@ -67,60 +64,61 @@ impl Filter {
     /// Delivers one message to each recipient, accounts and groups, and returns one result for
     /// each, in their order. What succeeded is on disk. A group gets it once, whatever addresses
     /// lead to it.
-    #[boxed]
-    pub async fn deliver_to(
-        &self,
+    pub fn deliver_to<'a>(
+        &'a self,
         message: Bytes,
-        envelope: Envelope<'_>,
-        targets: &[Target],
-    ) -> Vec<Delivered> {
-        let mut chain = Chain::of(envelope.tls, envelope.form)
-            .submitted_by(envelope.client.account)
-            .until(envelope.lease_end);
-        // Without a queue, one reply is for all recipients. So a sender over the limit is deferred
-        // before any recipient has the message.
-        if self.relay.is_none() && envelope.refusals != Refusals::Each {
-            if let Err(error) = self.count_all(envelope.from, chain, targets).await {
-                return targets.iter().map(|_| Err(error.clone())).collect();
+        envelope: Envelope<'a>,
+        targets: &'a [Target],
+    ) -> BoxFuture<'a, Vec<Delivered>> {
+        Box::pin(async move {
+            let mut chain = Chain::of(envelope.tls, envelope.form)
+                .submitted_by(envelope.client.account)
+                .until(envelope.lease_end);
+            // Without a queue, one reply is for all recipients. So a sender over the limit is deferred
+            // before any recipient has the message.
+            if self.relay.is_none() && envelope.refusals != Refusals::Each {
+                if let Err(error) = self.count_all(envelope.from, chain, targets).await {
+                    return targets.iter().map(|_| Err(error.clone())).collect();
+                }
+                chain = chain.free();
             }
-            chain = chain.free();
-        }
-        let asked_of = |place: usize| envelope.asked.get(place).copied().unwrap_or_default();
-        let of_accounts = targets.iter().enumerate().filter_map(|(place, target)| match target {
-            Target::Account(recipient) => Some((recipient.clone(), asked_of(place))),
-            Target::Group(_) => None,
-        });
-        let (accounts, asked): (Vec<Recipient>, Vec<DsnRequest<'_>>) = of_accounts.unzip();
-        // Beside a group no script can refuse for all.
-        let refusals = match envelope.refusals {
-            Refusals::Together if accounts.len() < targets.len() => Refusals::Never,
-            refusals => refusals,
-        };
-        let mut delivered = match accounts.is_empty() {
-            true => Vec::new(),
-            false => {
-                let envelope = Envelope { refusals, asked: &asked, ..envelope };
-                self.deliver(message.clone(), envelope, &accounts).await
-            }
-        }
-        .into_iter();
-        let mut of_groups: HashMap<&str, Delivered> = HashMap::new();
-        let mut outcomes = Vec::with_capacity(targets.len());
-        for (place, target) in targets.iter().enumerate() {
-            outcomes.push(match target {
-                Target::Account(_) => delivered.next().unwrap_or_else(|| Err(interrupted())),
-                Target::Group(group) => match of_groups.get(group.address.as_str()) {
-                    Some(outcome) => outcome.clone(),
-                    None => {
-                        let chain = chain.asked(asked_of(place));
-                        let outcome = self.deliver_group(&message, envelope, group, chain).await;
-                        of_groups.insert(&group.address, outcome.clone());
-                        outcome
-                    }
-                },
+            let asked_of = |place: usize| envelope.asked.get(place).copied().unwrap_or_default();
+            let of_accounts = targets.iter().enumerate().filter_map(|(place, target)| match target {
+                Target::Account(recipient) => Some((recipient.clone(), asked_of(place))),
+                Target::Group(_) => None,
             });
-        }
-        outcomes
+            let (accounts, asked): (Vec<Recipient>, Vec<DsnRequest<'_>>) = of_accounts.unzip();
+            // Beside a group no script can refuse for all.
+            let refusals = match envelope.refusals {
+                Refusals::Together if accounts.len() < targets.len() => Refusals::Never,
+                refusals => refusals,
+            };
+            let mut delivered = match accounts.is_empty() {
+                true => Vec::new(),
+                false => {
+                    let envelope = Envelope { refusals, asked: &asked, ..envelope };
+                    self.deliver(message.clone(), envelope, &accounts).await
+                }
+            }
+            .into_iter();
+            let mut of_groups: HashMap<&str, Delivered> = HashMap::new();
+            let mut outcomes = Vec::with_capacity(targets.len());
+            for (place, target) in targets.iter().enumerate() {
+                outcomes.push(match target {
+                    Target::Account(_) => delivered.next().unwrap_or_else(|| Err(interrupted())),
+                    Target::Group(group) => match of_groups.get(group.address.as_str()) {
+                        Some(outcome) => outcome.clone(),
+                        None => {
+                            let chain = chain.asked(asked_of(place));
+                            let outcome = self.deliver_group(&message, envelope, group, chain).await;
+                            of_groups.insert(&group.address, outcome.clone());
+                            outcome
+                        }
+                    },
+                });
+            }
+            outcomes
+        })
     }
 
     /// Delivers a message to all members of a group. A member that does not get it is reported

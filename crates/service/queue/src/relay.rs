@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use posthaste_authentication::{KeyError, Origin, Senders, Signer, srs};
 use posthaste_delivery::{Delivery, DeliveryError, Kind as Why, Recipient, ResolveError};
 use posthaste_directory::{Account, DirectoryError, Target, normal_domain};
@@ -153,14 +154,9 @@ impl Relay {
         &self.delivery
     }
 
-<<<<<<< HEAD
-    /// Whose an address is. `NotLocal` for every address of a domain that is not ours, also if no
-    /// account of ours could have such a name.
-    #[boxed]
-=======
     /// The recipient at an address. `NotLocal` for every address of a domain that is not ours, also
     /// if no account of ours could have such a name.
->>>>>>> w-c11
+    #[boxed]
     pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
         let found = self.delivery.resolve(address).await;
         if let Err(ResolveError::Invalid(_)) = &found
@@ -196,12 +192,8 @@ impl Relay {
         Ok(made.map_or(Cow::Borrowed(from), Cow::Owned))
     }
 
-<<<<<<< HEAD
-    /// Whose a sender was that we made. None if we did not, or too long ago.
-    #[boxed]
-=======
     /// The original sender of a rewritten one. None if we did not make it, or too long ago.
->>>>>>> w-c11
+    #[boxed]
     pub async fn original_sender(&self, address: &str) -> Result<Option<String>, QueueError> {
         self.senders.original(address, self.now()).await.map_err(unreadable)
     }
@@ -213,7 +205,6 @@ impl Relay {
     /// Takes a message for other domains, and signs it if its origin allows. It is on disk on
     /// return. `message` has its trace fields, without Return-Path, which only the last host adds
     /// (RFC 5321 §4.4).
-    #[boxed]
     pub async fn accept(
         &self,
         message: Bytes,
@@ -224,40 +215,41 @@ impl Relay {
     }
 
     /// The same for several envelopes of one message, which is kept once.
-    #[boxed]
-    pub async fn accept_all(
-        &self,
+    pub fn accept_all<'a>(
+        &'a self,
         message: Bytes,
-        envelopes: &[Envelope],
-        origin: Origin<'_>,
-    ) -> Result<Vec<Item>, Refusal> {
-        if hops(&message) > HOPS_MAX {
-            return Err(Refusal::Loop);
-        }
-        let is_optional = has_tls_required_no(&message);
-        let mut parts = Vec::with_capacity(envelopes.len());
-        for envelope in envelopes {
-            // RFC 8689 §5: the field counts for nothing beside the parameter.
-            let tls = match envelope.tls {
-                TlsWish::Policy if is_optional => TlsWish::Optional,
-                tls => tls,
-            };
-            let mut destinations: BTreeMap<Destination, Vec<Addressee>> = BTreeMap::new();
-            for to in &envelope.to {
-                let domain = domain_of(&to.address)
-                    .or_else(|| literal_of(&to.address).filter(|_| self.to_addresses))
-                    .ok_or_else(|| Refusal::Domain(to.address.clone()))?;
-                destinations.entry(tls.destination(&domain)).or_default().push(Addressee::waiting(to));
+        envelopes: &'a [Envelope],
+        origin: Origin<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Item>, Refusal>> {
+        Box::pin(async move {
+            if hops(&message) > HOPS_MAX {
+                return Err(Refusal::Loop);
             }
-            parts.extend(destinations.into_iter().map(|(destination, recipients)| Part {
-                envelope,
-                destination,
-                recipients,
-                reason: String::new(),
-            }));
-        }
-        let message = self.signer.sign(message, origin).await.map_err(QueueError::from)?;
-        Ok(self.queue.add(message, parts).await?)
+            let is_optional = has_tls_required_no(&message);
+            let mut parts = Vec::with_capacity(envelopes.len());
+            for envelope in envelopes {
+                // RFC 8689 §5: the field counts for nothing beside the parameter.
+                let tls = match envelope.tls {
+                    TlsWish::Policy if is_optional => TlsWish::Optional,
+                    tls => tls,
+                };
+                let mut destinations: BTreeMap<Destination, Vec<Addressee>> = BTreeMap::new();
+                for to in &envelope.to {
+                    let domain = domain_of(&to.address)
+                        .or_else(|| literal_of(&to.address).filter(|_| self.to_addresses))
+                        .ok_or_else(|| Refusal::Domain(to.address.clone()))?;
+                    destinations.entry(tls.destination(&domain)).or_default().push(Addressee::waiting(to));
+                }
+                parts.extend(destinations.into_iter().map(|(destination, recipients)| Part {
+                    envelope,
+                    destination,
+                    recipients,
+                    reason: String::new(),
+                }));
+            }
+            let message = self.signer.sign(message, origin).await.map_err(QueueError::from)?;
+            Ok(self.queue.add(message, parts).await?)
+        })
     }
 
     /// Reports to the sender what became of a message here, for those recipients whose success it

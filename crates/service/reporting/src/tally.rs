@@ -7,7 +7,6 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use async_recursion::async_recursion as boxed;
 use parking_lot::Mutex;
 use posthaste_directory::registered_domain;
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Result, StoreError};
@@ -154,7 +153,6 @@ impl<T: Tally> Tallies<T> {
 
     /// Adds the counts to the records. What cannot be written waits for the next flush, as long as
     /// its report is not due; the first error says why.
-    #[boxed]
     pub async fn flush(&self, engine: &dyn Engine, now: i64) -> Result<()> {
         let counted = self.open.lock().take();
         let (mut failures, mut first) = (0, Ok(()));
@@ -193,7 +191,6 @@ impl<T: Tally> Tallies<T> {
     /// The next record of a period that is over, in the order of their names, after `after`. It is
     /// removed: of several nodes one gets it. A crash then loses a report, and sends none twice.
     /// `spread` is how many seconds after its end a period's reports are spread over.
-    #[boxed]
     pub async fn take_ended(
         &self,
         engine: &dyn Engine,

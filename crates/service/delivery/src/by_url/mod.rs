@@ -136,7 +136,6 @@ fn of_validity(entry: &MailboxEntry, url: &ImapUrl) -> Result<MailboxId, UrlRefu
 
 impl Delivery {
     /// Finds the data that a URL names.
-    #[boxed]
     pub async fn find_url(&self, reader: UrlReader<'_>, text: &str) -> Result<UrlPart, UrlRefusal> {
         let (mailbox, uid, url) = self.message_of_url(reader, text).await?;
         let part = self.part_of(reader.account.id, mailbox, uid, &url).await?;
@@ -149,7 +148,6 @@ impl Delivery {
 
     /// The structure of the data that a URL names, as BODYSTRUCTURE has it (RFC 5524 §3); `None`
     /// for what is no part.
-    #[boxed]
     pub async fn structure_of_url(
         &self,
         reader: UrlReader<'_>,
@@ -195,12 +193,7 @@ impl Delivery {
         Ok((mailbox, uid, url))
     }
 
-<<<<<<< HEAD
-    /// RFC 4467 §6: makes a URL that others may use from one that says who.
-    #[boxed]
-=======
     /// RFC 4467 §6: authorises a URL that names its readers.
->>>>>>> w-c11
     pub async fn authorise_url(&self, reader: UrlReader<'_>, rump: &str) -> Result<String, UrlRefusal> {
         let url = ImapUrl::parse(rump).map_err(bad)?;
         let is_rump = url.auth.as_ref().is_some_and(|auth| auth.proof.is_none());

@@ -134,12 +134,8 @@ impl Journal {
     }
 
     /// Records a batch that is about to be appended.
-<<<<<<< HEAD
     #[boxed]
-    pub async fn intend(&mut self, batch: &Batch, digests: &[Digest]) -> Result<(), JournalError> {
-=======
     pub async fn intend(&mut self, batch: &CommittedBatch, digests: &[Digest]) -> Result<(), JournalError> {
->>>>>>> w-c11
         let mut value = Vec::with_capacity(ENTRY_HEAD + DIGEST_LEN * digests.len());
         value.push(VERSION);
         value.extend_from_slice(&batch.uid_next.to_le_bytes());

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, MailboxId, NumSet};
@@ -67,10 +66,9 @@ impl Directory {
     /// Gives the new messages what all accounts keep of the old ones, which keep it as well.
     /// `copies` has what an earlier call for the same messages gave them. Returns the new messages
     /// that have values then.
-    #[boxed]
-    pub async fn copy_message_annotations<'r>(
+    pub async fn copy_message_annotations(
         &self,
-        relocated: Relocated<'r>,
+        relocated: Relocated<'_>,
         copies: &mut Copies,
     ) -> Result<WithAnnotations, AnnotationError> {
         let keepers = self.annotation_keepers(relocated.owner, relocated.from).await?;
@@ -161,10 +159,9 @@ impl Directory {
 
     /// The same for messages whose old ones were expunged: these are forgotten once the others are
     /// written. It is called after the expunge: values that were acknowledged are there by then.
-    #[boxed]
-    pub async fn move_message_annotations<'r>(
+    pub async fn move_message_annotations(
         &self,
-        relocated: Relocated<'r>,
+        relocated: Relocated<'_>,
         expunged: &NumSet,
     ) -> Result<WithAnnotations, AnnotationError> {
         let Relocated { owner, from, .. } = relocated;
