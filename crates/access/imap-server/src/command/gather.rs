@@ -13,8 +13,10 @@ use posthaste_net::BytePermit;
 use posthaste_store::named_ranges;
 
 use super::walk::{Handled, Pass, Unanswered, Visited, Walk};
-use crate::heavy::Pace;
-use crate::keys::{Table, TextColumn, TextKey, without_key};
+use crate::heavy::{Pace, SLICE_STEPS};
+use crate::keys::{
+    Answered, Asked, Link, LinkColumn, NewLinks, NewTexts, Table, TextColumn, TextKey, without_key,
+};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
@@ -25,10 +27,18 @@ const MESSAGE_BYTES: usize = 64;
 /// Sorts up to this size do not reserve memory, as FETCH does not for small messages.
 const UNRESERVED_BYTES_MAX: usize = 128 * 1024;
 
+/// Messages requested at once: nothing is printed meanwhile, and a message takes less than a
+/// microsecond.
+const BATCH: usize = 1024;
+
 /// Steps of looking at a row or a kept key.
 const ROW_STEPS: u64 = 8;
 /// Steps of finding a message and its summary.
 const MESSAGE_STEPS: u64 = 100;
+/// Steps of finding an identifier.
+const LINK_STEPS: u64 = 100;
+/// Steps of a byte of a text.
+const TEXT_BYTE_STEPS: u64 = 2;
 
 /// The keys that a command compares.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +47,8 @@ pub(super) struct KeysWanted {
     pub(super) sent: bool,
     /// Texts, each once.
     pub(super) texts: Vec<TextKey>,
+    /// The order of these texts.
+    pub(super) ranks: bool,
     /// The messages to which messages refer.
     pub(super) links: bool,
 }
@@ -64,46 +76,75 @@ pub(crate) struct Source<'s> {
     pub(crate) selected: &'s Selected,
 }
 
-/// Gathers the keys of messages of the announced view.
-pub(super) async fn gather(
-    source: Source<'_>,
-    found: &NumSet<SeqNum>,
-    wanted: &KeysWanted,
-    pace: &mut Pace,
-) -> Result<Gathered, Failure> {
-    let Source { service, account, selected } = source;
-    let count = found.count() as usize;
-    let bytes = (count * MESSAGE_BYTES).min(service.reads.largest());
-    let _paid = match bytes > UNRESERVED_BYTES_MAX {
-        true => Some(service.room_to_read(account, bytes as u64).await?),
-        false => None,
-    };
-    let mut seqs = found.clone();
-    let mut uids = Vec::with_capacity(count);
-    for (_, row) in selected.announced.rows(&seqs) {
-        uids.push(row.uid().value());
-        if pace.note(ROW_STEPS) {
-            pace.rest().await;
+impl Gathered {
+    /// Messages of the announced view, without keys.
+    pub(super) async fn listed(
+        source: Source<'_>,
+        found: &NumSet<SeqNum>,
+        pace: &mut Pace,
+    ) -> Result<Self, Failure> {
+        let Source { service, account, selected } = source;
+        let count = found.count() as usize;
+        let bytes = (count * MESSAGE_BYTES).min(service.reads.largest());
+        let _paid = match bytes > UNRESERVED_BYTES_MAX {
+            true => Some(service.room_to_read(account, bytes as u64).await?),
+            false => None,
+        };
+        let mut uids = Vec::with_capacity(count);
+        for (_, rows) in selected.announced.runs(found) {
+            uids.extend(rows.iter().map(|row| row.uid().value()));
+            pace.worked(rows.len() as u64 * ROW_STEPS).await;
         }
-    }
-    let mailbox = selected.mailbox.id();
-    let mut table = service.keys.table(mailbox);
-    let mut missing = Missing::of(&table, &uids, wanted, pace).await;
-    let mut expunged = 0;
-    if !missing.uids.is_empty() {
-        service.keys.forget(mailbox);
-        let unread = missing.read(selected, &mut table, pace).await?;
-        service.keys.keep(mailbox, table.clone(), selected.announced.exists() as usize);
-        expunged = unread.count() as u32;
-        if expunged > 0 {
-            seqs = seqs.difference(&selected.announced.seqs_of_uids(&unread));
-            uids.retain(|uid| !unread.contains(*uid));
+        if found.count() != uids.len() as u64 {
+            return Err(without_key("UID").into());
         }
+        Ok(Self { seqs: found.clone(), uids, table: Table::default(), expunged: 0, _paid })
     }
-    if seqs.count() != uids.len() as u64 {
-        return Err(without_key("UID").into());
+
+    /// Gathers their keys. Messages without some that were expunged meanwhile are left out.
+    pub(super) async fn gather(
+        &mut self,
+        source: Source<'_>,
+        wanted: &KeysWanted,
+        pace: &mut Pace,
+    ) -> Result<(), Failure> {
+        let Source { service, selected, .. } = source;
+        let mailbox = selected.mailbox.id();
+        let mut table = service.keys.table(mailbox);
+        let missing = Missing::of(&table, &self.uids, wanted, pace).await;
+        let is_unranked = |key: &TextKey| wanted.ranks && !table.text(*key).texts.is_ranked();
+        if !missing.uids.is_empty() || wanted.texts.iter().any(is_unranked) {
+            service.keys.forget(mailbox);
+            let unread = missing.read(selected, &mut table, pace).await?;
+            for key in wanted.texts.iter().filter(|_| wanted.ranks) {
+                // Nothing is done where no text is new.
+                Arc::make_mut(table.text_mut(*key)).texts.rank(pace).await;
+            }
+            service.keys.keep(mailbox, table.clone(), selected.announced.exists() as usize);
+            self.expunged = unread.count() as u32;
+            if self.expunged > 0 {
+                self.seqs = self.seqs.difference(&selected.announced.seqs_of_uids(&unread));
+                self.uids.retain(|uid| !unread.contains(*uid));
+            }
+        }
+        if self.seqs.count() != self.uids.len() as u64 {
+            return Err(without_key("UID").into());
+        }
+        self.table = table;
+        Ok(())
     }
-    Ok(Gathered { seqs, uids, table, expunged, _paid })
+
+    /// The result for these messages, if it is remembered.
+    pub(super) fn answered(&self, source: Source<'_>, asked: &Asked) -> Option<Answered> {
+        source.service.keys.answered(source.selected.mailbox.id(), asked, &self.uids)
+    }
+
+    /// Remembers the result for these messages.
+    pub(super) fn remember(&self, source: Source<'_>, asked: Asked, answered: Answered) {
+        let Selected { mailbox, announced, .. } = source.selected;
+        let mailbox = (mailbox.id(), announced.exists() as usize);
+        source.service.keys.remember(mailbox, asked, &self.uids, answered);
+    }
 }
 
 /// RFC 5256 §2.2: when messages were sent, in UTC; without a date that can be read, INTERNALDATE.
@@ -173,7 +214,7 @@ pub(crate) async fn values(
         }
         return Ok(Some(values_of));
     }
-    let mut scratch = Scratch::default();
+    let (mut scratch, mut text) = (Scratch::default(), Vec::new());
     let mut walk = Walk::new(&source.selected.mailbox, view, &seqs);
     while walk.more() {
         let each = |message: Visited<'_>, pass: &mut Pass| {
@@ -184,9 +225,10 @@ pub(crate) async fn values(
                 let arrived = i64::from(row.date());
                 values.push(match (key, text_key(*key)) {
                     (_, Some(key)) => {
-                        let text = scratch.text(key, summary);
-                        pass.steps += text.len() as u64 * 2;
-                        Value::Text(text.get(..TEXT_BYTES_MAX).unwrap_or(text).into())
+                        text.clear();
+                        scratch.text(key, summary, &mut text);
+                        pass.steps += text.len() as u64 * TEXT_BYTE_STEPS;
+                        Value::Text(text.get(..TEXT_BYTES_MAX).unwrap_or(&text).into())
                     }
                     (SortKey::Size, _) => Value::Number(i64::from(row.size())),
                     // RFC 5256 §2.2
@@ -238,65 +280,24 @@ impl Missing {
 
     /// Reads the summaries and adds the keys to the table. Returns the UIDs of messages that were
     /// expunged meanwhile.
-    async fn read(
-        &mut self,
-        selected: &Selected,
-        table: &mut Table,
-        pace: &mut Pace,
-    ) -> Result<NumSet, Failure> {
+    async fn read(&self, selected: &Selected, table: &mut Table, pace: &mut Pace) -> Result<NumSet, Failure> {
         let view = &selected.announced;
         let seqs = view.seqs_of_uids(&self.uids);
-        let mut sent = Added::<Option<i64>>::new();
-        let mut links = Added::new();
-        let mut link_column = std::mem::take(&mut table.links);
-        let link_column_now = Arc::make_mut(&mut link_column);
-        let mut texts: Vec<Reading<'_>> = Vec::new();
-        for (key, missing) in &self.texts {
-            // Taken out while it grows.
-            let mut column = std::mem::take(table.text_mut(*key));
-            Arc::make_mut(&mut column).texts.reserve(missing.count() as usize);
-            texts.push(Reading { key: *key, missing, column, added: Added::new() });
-        }
-        let mut scratch = Scratch::default();
+        let mut growing = Growing::taken_from(table, self);
         let mut read = NumSet::new();
-        let mut walk = Walk::new(&selected.mailbox, view, &seqs);
+        let mut walk = Walk::new(&selected.mailbox, view, &seqs).in_batches_of(BATCH);
         while walk.more() {
             let each = |message: Visited<'_>, pass: &mut Pass| {
-                let (uid, summary) = (message.row.uid().value(), &message.stored.summary);
+                let uid = message.row.uid().value();
                 read.push(uid);
-                pass.steps += MESSAGE_STEPS;
-                if self.sent.contains(uid) {
-                    sent.push(uid, summary.sent().map(|sent| sent.unix_s));
-                }
-                if self.links.contains(uid) {
-                    let link = link_column_now.link(summary);
-                    pass.steps += 100 * (1 + link_column_now.references(link).len() as u64);
-                    links.push(uid, link);
-                }
-                for reading in &mut texts {
-                    if reading.missing.contains(uid) {
-                        let text = scratch.text(reading.key, summary);
-                        pass.steps += text.len() as u64 * 2;
-                        reading.added.push(uid, Arc::make_mut(&mut reading.column).texts.number(text));
-                    }
-                }
+                pass.steps += MESSAGE_STEPS + growing.push(uid, &message.stored.summary);
                 Handled::Done
             };
             walk.visit(pace, each).await?;
+            growing.number();
         }
         refuse_damaged(&walk.end())?;
-        if self.sent.count() > 0 {
-            Arc::make_mut(&mut table.sent).add(&sent.uids, &sent.values);
-        }
-        link_column_now.links.add(&links.uids, &links.values);
-        table.links = link_column;
-        for Reading { key, mut column, added, .. } in texts {
-            let column_now = Arc::make_mut(&mut column);
-            column_now.numbers.add(&added.uids, &added.values);
-            column_now.texts.rank(pace).await;
-            *table.text_mut(key) = column;
-            pace.worked((added.uids.len() as u64 * 8).min(crate::heavy::SLICE_STEPS)).await;
-        }
+        growing.put_back(table, pace).await;
         Ok(self.uids.difference(&read))
     }
 }
@@ -325,12 +326,98 @@ async fn without<T>(values: impl Iterator<Item = Option<T>>, uids: &[u32], pace:
     missing
 }
 
+/// Columns that grow. They are taken out of their table meanwhile.
+struct Growing<'m> {
+    missing: &'m Missing,
+    sent: Added<Option<i64>>,
+    link_column: Arc<LinkColumn>,
+    links: Added<Link>,
+    new_links: NewLinks,
+    texts: Vec<GrowingText<'m>>,
+    scratch: Scratch,
+}
+
 /// A column of texts that grows.
-struct Reading<'m> {
+struct GrowingText<'m> {
     key: TextKey,
     missing: &'m NumSet,
     column: Arc<TextColumn>,
+    /// The numbers of texts; they may be fewer than the messages until [`Growing::number`].
     added: Added<u32>,
+    new: NewTexts,
+}
+
+impl<'m> Growing<'m> {
+    fn taken_from(table: &mut Table, missing: &'m Missing) -> Self {
+        let mut link_column = std::mem::take(&mut table.links);
+        Arc::make_mut(&mut link_column).reserve(missing.links.count() as usize);
+        let mut texts = Vec::with_capacity(missing.texts.len());
+        for (key, missing) in &missing.texts {
+            let mut column = std::mem::take(table.text_mut(*key));
+            Arc::make_mut(&mut column).texts.reserve(missing.count() as usize);
+            texts.push(GrowingText {
+                key: *key,
+                missing,
+                column,
+                added: Added::new(),
+                new: NewTexts::default(),
+            });
+        }
+        Self {
+            missing,
+            sent: Added::new(),
+            link_column,
+            links: Added::new(),
+            new_links: NewLinks::default(),
+            texts,
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Takes the keys of a message. Returns the steps.
+    fn push(&mut self, uid: u32, summary: &SummaryRef<'_>) -> u64 {
+        let mut steps = 0;
+        if self.missing.sent.contains(uid) {
+            self.sent.push(uid, summary.sent().map(|sent| sent.unix_s));
+        }
+        if self.missing.links.contains(uid) {
+            self.links.uids.push(uid);
+            steps += LINK_STEPS * (1 + self.new_links.push(summary) as u64);
+        }
+        for GrowingText { key, missing, added, new, .. } in &mut self.texts {
+            if missing.contains(uid) {
+                added.uids.push(uid);
+                let scratch = &mut self.scratch;
+                steps += TEXT_BYTE_STEPS * new.push(|text| scratch.text(*key, summary, text)) as u64;
+            }
+        }
+        steps
+    }
+
+    /// Numbers the texts and identifiers of the last messages.
+    fn number(&mut self) {
+        if !self.new_links.is_empty() {
+            Arc::make_mut(&mut self.link_column).make(&mut self.new_links, &mut self.links.values);
+        }
+        for GrowingText { column, new, added, .. } in &mut self.texts {
+            Arc::make_mut(column).texts.number(new, &mut added.values);
+        }
+    }
+
+    async fn put_back(mut self, table: &mut Table, pace: &mut Pace) {
+        if !self.sent.uids.is_empty() {
+            Arc::make_mut(&mut table.sent).add(&self.sent.uids, &self.sent.values);
+        }
+        if !self.links.uids.is_empty() {
+            Arc::make_mut(&mut self.link_column).links.add(&self.links.uids, &self.links.values);
+        }
+        table.links = self.link_column;
+        for GrowingText { key, mut column, added, .. } in self.texts {
+            Arc::make_mut(&mut column).numbers.add(&added.uids, &added.values);
+            *table.text_mut(key) = column;
+            pace.worked((added.uids.len() as u64 * 8).min(SLICE_STEPS)).await;
+        }
+    }
 }
 
 /// New values of a column.
@@ -355,19 +442,17 @@ impl<T> Added<T> {
 struct Scratch {
     envelope: Vec<u8>,
     folded: Vec<u8>,
-    text: Vec<u8>,
 }
 
 impl Scratch {
-    /// The text of a message for a key, as SORT compares it.
-    fn text(&mut self, key: TextKey, summary: &SummaryRef<'_>) -> &[u8] {
-        let Self { envelope, folded, text } = self;
-        text.clear();
+    /// Appends the text of a message for a key, as SORT compares it.
+    fn text(&mut self, key: TextKey, summary: &SummaryRef<'_>, into: &mut Vec<u8>) {
+        let Self { envelope, folded } = self;
         let list = match key {
-            TextKey::From => return ordered(summary.sort_from(), text),
-            TextKey::To => return ordered(summary.sort_to(), text),
-            TextKey::Cc => return ordered(summary.sort_cc(), text),
-            TextKey::Subject => return ordered(summary.base_subject(), text),
+            TextKey::From => return order_into(summary.sort_from(), into),
+            TextKey::To => return order_into(summary.sort_to(), into),
+            TextKey::Cc => return order_into(summary.sort_cc(), into),
+            TextKey::Subject => return order_into(summary.base_subject(), into),
             TextKey::DisplayFrom => EnvelopeList::From,
             TextKey::DisplayTo => EnvelopeList::To,
         };
@@ -377,13 +462,8 @@ impl Scratch {
         if let Some(address) = first_address(envelope, list) {
             display(&address, folded);
         }
-        ordered(folded, text)
+        order_into(folded, into);
     }
-}
-
-fn ordered<'t>(folded: &[u8], text: &'t mut Vec<u8>) -> &'t [u8] {
-    order_into(folded, text);
-    text
 }
 
 /// RFC 5957 §3: the name, decoded; without one the address.

@@ -12,7 +12,7 @@ use posthaste_imap_codec::response::Esearch;
 use posthaste_imap_codec::{Numbering, PageRange, Tag, print};
 use posthaste_mail_model::{NumSet, SeqNum};
 
-use super::gather::{Gathered, KeysWanted, Source, dates, gather, text_key};
+use super::gather::{Gathered, KeysWanted, Source, dates, text_key};
 use super::search;
 use super::search::fuzzy;
 use super::search::scores::{self, Scores};
@@ -20,8 +20,8 @@ use crate::annotate::search::Ranks;
 use crate::annotate::{self, reader_of};
 use crate::contexts::open::{InitialResult, RequestedContext};
 use crate::contexts::update::Searcher;
-use crate::heavy::Pace;
-use crate::keys::{Direction, Order, without_key};
+use crate::heavy::{Pace, SLICE_STEPS};
+use crate::keys::{Answered, Asked, Direction, Order, without_key};
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
@@ -29,6 +29,8 @@ use crate::session::Ctx;
 
 /// Steps of making a key.
 const KEY_STEPS: u64 = 8;
+/// Steps of comparing a UID with that of a remembered result, or of noting one.
+const UID_STEPS: u64 = 4;
 
 /// Runs a SORT.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Result<Reply, Failure> {
@@ -110,7 +112,8 @@ struct Sorted {
     gathered: Gathered,
     /// The sequence numbers in the order of the mailbox: as many as UIDs and places.
     seqs: Vec<u32>,
-    order: Order,
+    /// The places among them, in the order of the result.
+    places: Arc<[u32]>,
     /// How well they match, if that is wanted.
     scores: Option<Scores>,
 }
@@ -133,19 +136,19 @@ impl Sorted {
     }
 
     /// The number of a message, by its place in the mailbox.
-    fn number(&self, numbering: Numbering, place: usize) -> u32 {
-        let numbers = match numbering {
-            Numbering::Seq => &self.seqs,
-            Numbering::Uid => &self.gathered.uids,
-        };
-        let number = numbers.get(place).copied();
+    fn number(numbers: &[u32], place: u32) -> u32 {
+        let number = numbers.get(place as usize).copied();
         debug_assert!(number.is_some(), "`sort` made {} places, not {place}", numbers.len());
         number.unwrap_or_default()
     }
 
     /// The numbers in order.
     fn numbers(&self, numbering: Numbering) -> impl DoubleEndedIterator<Item = u32> + ExactSizeIterator + '_ {
-        self.order.places().map(move |place| self.number(numbering, place))
+        let numbers: &[u32] = match numbering {
+            Numbering::Seq => &self.seqs,
+            Numbering::Uid => &self.gathered.uids,
+        };
+        self.places.iter().map(|place| Self::number(numbers, *place))
     }
 }
 
@@ -157,21 +160,57 @@ async fn sort(
     pace: &mut Pace,
 ) -> Result<Sorted, Failure> {
     let criteria = once_each(criteria);
-    let mut wanted = KeysWanted::default();
-    for criterion in &criteria {
+    let mut gathered = Gathered::listed(source, found, pace).await?;
+    let asked = asked(&criteria);
+    let answered = asked.as_ref().and_then(|asked| gathered.answered(source, asked));
+    pace.worked((gathered.uids.len() as u64 * UID_STEPS).min(SLICE_STEPS)).await;
+    let places = match answered {
+        Some(Answered::Sort(places)) => places,
+        _ => {
+            gathered.gather(source, &wanted(&criteria), pace).await?;
+            let places = order(&gathered, source.selected, (&criteria, scores.as_ref(), ranks), pace).await?;
+            if let Some(asked) = asked {
+                gathered.remember(source, asked, Answered::Sort(Arc::clone(&places)));
+                pace.worked((gathered.uids.len() as u64 * UID_STEPS).min(SLICE_STEPS)).await;
+            }
+            places
+        }
+    };
+    let seqs = gathered.seqs.iter().collect();
+    Ok(Sorted { gathered, seqs, places, scores })
+}
+
+/// What a remembered result answers. `None` if the keys may change, or belong to one search.
+fn asked(criteria: &[SortCriterion]) -> Option<Asked> {
+    let changes = |key| matches!(key, SortKey::Relevancy | SortKey::Annotation(_));
+    (!criteria.iter().any(|criterion| changes(criterion.key))).then(|| Asked::Sort(criteria.to_vec()))
+}
+
+fn wanted(criteria: &[SortCriterion]) -> KeysWanted {
+    let mut wanted = KeysWanted { ranks: true, ..KeysWanted::default() };
+    for criterion in criteria {
         match text_key(criterion.key) {
             Some(key) => wanted.texts.push(key),
             None => wanted.sent |= criterion.key == SortKey::Date,
         }
     }
-    let gathered = gather(source, found, &wanted, pace).await?;
+    wanted
+}
+
+/// The places of the messages in the order of these criteria, each once.
+async fn order(
+    gathered: &Gathered,
+    selected: &Selected,
+    (criteria, scores, ranks): (&[SortCriterion], Option<&Scores>, &[Ranks]),
+    pace: &mut Pace,
+) -> Result<Arc<[u32]>, Failure> {
     let mut order = Order::new(gathered.uids.len());
     // The sort is stable: the key that counts least comes first.
     for criterion in criteria.iter().rev() {
-        let keys = match (&scores, criterion.key) {
-            (Some(scores), SortKey::Relevancy) => by_scores(&gathered, scores, pace).await,
-            (_, SortKey::Annotation(at)) => by_ranks(&gathered, ranks.get(usize::from(at)), pace).await,
-            (_, key) => keys(&gathered, source.selected, key, pace).await?,
+        let keys = match (scores, criterion.key) {
+            (Some(scores), SortKey::Relevancy) => by_scores(gathered, scores, pace).await,
+            (_, SortKey::Annotation(at)) => by_ranks(gathered, ranks.get(usize::from(at)), pace).await,
+            (_, key) => keys(gathered, selected, key, pace).await?,
         };
         if keys.len() != gathered.uids.len() {
             return Err(without_key("key to sort by").into());
@@ -182,8 +221,7 @@ async fn sort(
         };
         order.by(&keys, direction, pace).await;
     }
-    let seqs = gathered.seqs.iter().collect();
-    Ok(Sorted { gathered, seqs, order, scores })
+    Ok(order.places().collect())
 }
 
 /// The criteria without those whose key comes a second time: messages that are equal in a key are
@@ -274,7 +312,7 @@ async fn esearch(
 ) -> Result<(), Failure> {
     let view = Arc::clone(&ctx.selected.announced);
     let scores = sorted.scores.as_ref().filter(|_| returns.relevancy);
-    let count = sorted.order.places().len();
+    let count = sorted.places.len();
     let page = returns.partial.map(|range| (range, places_of(range, count)));
     let places = page.as_ref().map(|(_, places)| places);
     if returns.save {

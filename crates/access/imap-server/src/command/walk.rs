@@ -216,6 +216,7 @@ pub(super) struct Walk<'v> {
     runs: Runs<'v>,
     run: Run<'v>,
     batch: Vec<NextMessage>,
+    batch_size: usize,
     /// Number of messages of the batch that were already shown.
     at: usize,
     aside: Aside,
@@ -230,12 +231,18 @@ impl<'v> Walk<'v> {
             mailbox,
             runs: view.runs(seqs),
             run: Run { first: None, rows: &[] },
-            batch: Vec::with_capacity(BATCH),
+            batch: Vec::new(),
+            batch_size: BATCH,
             at: 0,
             aside: Aside::default(),
             expunged: 0,
             faults: Faults::default(),
         }
+    }
+
+    /// The same, with so many messages requested at once, instead of the usual number.
+    pub(super) fn in_batches_of(self, size: usize) -> Self {
+        Self { batch: Vec::with_capacity(size), batch_size: size, ..self }
     }
 
     /// Whether messages are left. Takes the next batch once the last one is finished.
@@ -245,7 +252,7 @@ impl<'v> Walk<'v> {
         }
         self.batch.clear();
         self.at = 0;
-        while self.batch.len() < BATCH {
+        while self.batch.len() < self.batch_size {
             let Some(first) = self.run.first else {
                 match self.runs.next() {
                     Some((seq, rows)) => self.run = Run { first: Some(seq), rows },
@@ -254,7 +261,7 @@ impl<'v> Walk<'v> {
                 continue;
             };
             let rows = self.run.rows;
-            let (taken, left) = rows.split_at(rows.len().min(BATCH - self.batch.len()));
+            let (taken, left) = rows.split_at(rows.len().min(self.batch_size - self.batch.len()));
             let seqs = std::iter::successors(Some(first), |seq| seq.next());
             self.batch.extend(taken.iter().zip(seqs).map(|(row, seq)| NextMessage { seq, row: *row }));
             let first = SeqNum::new(first.value().saturating_add(taken.len() as u32));

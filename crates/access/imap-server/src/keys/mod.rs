@@ -4,21 +4,26 @@
 //! The keys of a message follow from its body, so they never change. So a table of keys is right
 //! for every view of its mailbox, and only new messages have to be read. A table is a value:
 //! commands hold it by `Arc`s. A command that adds keys takes the table out of the cache and puts
-//! it back. Meanwhile, another command that needs the table reads the summaries itself.
+//! it back. Meanwhile, another command that needs the table reads the summaries itself. The last
+//! results are kept beside the table ([`remembered`]).
 
+mod keyed;
 mod links;
 mod order;
+mod remembered;
 mod texts;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use posthaste_mail_model::MailboxId;
 use posthaste_store::StoreError;
 
-pub(crate) use links::{Link, LinkColumn};
+pub(crate) use links::{Link, LinkColumn, NewLinks};
 pub(crate) use order::{Direction, Order};
-pub(crate) use texts::Texts;
+pub(crate) use remembered::{Answered, Asked, Step};
+use remembered::{PART_MIN, RESULTS_MAX, Remembered};
+pub(crate) use texts::{NewTexts, Texts};
 
 /// Bytes of all tables, unless the configuration says something else.
 pub(crate) const CACHE_BYTES_DEFAULT: usize = 32 << 20;
@@ -80,6 +85,10 @@ impl<T: Copy> Column<T> {
 
     /// Adds values of messages that have none, their UIDs ascending.
     pub(crate) fn add(&mut self, uids: &[u32], values: &[T]) {
+        debug_assert_eq!(uids.len(), values.len(), "a value for each message");
+        if uids.is_empty() {
+            return;
+        }
         if self.uids.last() < uids.first() {
             self.uids.extend_from_slice(uids);
             self.values.extend_from_slice(values);
@@ -170,8 +179,8 @@ impl Table {
     }
 }
 
-/// The values that SORT and THREAD compare, of the mailboxes that were sorted last. Clones are the
-/// same cache.
+/// The values that SORT and THREAD compare, of the mailboxes that were sorted last, and their last
+/// results. Clones are the same cache.
 #[derive(Clone, Debug)]
 pub struct KeyCache {
     bytes_max: usize,
@@ -180,17 +189,60 @@ pub struct KeyCache {
 
 #[derive(Debug, Default)]
 struct State {
-    tables: HashMap<MailboxId, CachedTable>,
+    mailboxes: HashMap<MailboxId, Cached>,
     bytes: usize,
-    /// Counts uses, so that the table used longest ago is known.
+    /// Counts uses, so that the mailbox used longest ago is known.
     uses: u64,
 }
 
-#[derive(Debug)]
-struct CachedTable {
+/// What is kept of a mailbox.
+#[derive(Debug, Default)]
+struct Cached {
     table: Table,
+    /// The one used longest ago comes first.
+    results: Vec<Arc<Remembered>>,
     bytes: usize,
     used: u64,
+}
+
+impl Cached {
+    fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes() + self.results.iter().map(|result| result.memory_bytes()).sum::<usize>()
+    }
+}
+
+impl State {
+    fn take(&mut self, mailbox: MailboxId) -> Cached {
+        let cached = self.mailboxes.remove(&mailbox).unwrap_or_default();
+        self.bytes -= cached.bytes;
+        cached
+    }
+
+    /// Keeps it, in place of what was used longest ago. A table that is too large is not kept.
+    /// Results leave before a table that is not.
+    fn put(&mut self, mailbox: MailboxId, mut cached: Cached, bytes_max: usize) {
+        if cached.table.memory_bytes() > bytes_max {
+            cached.table = Table::default();
+        }
+        while cached.memory_bytes() > bytes_max && !cached.results.is_empty() {
+            cached.results.remove(0);
+        }
+        cached.bytes = cached.memory_bytes();
+        if cached.bytes > bytes_max {
+            return;
+        }
+        while self.bytes + cached.bytes > bytes_max {
+            let Some(oldest) = self.mailboxes.iter().min_by_key(|(_, kept)| kept.used).map(|(id, _)| *id)
+            else {
+                break;
+            };
+            self.take(oldest);
+        }
+        self.uses += 1;
+        cached.used = self.uses;
+        self.bytes += cached.bytes;
+        self.mailboxes.insert(mailbox, cached);
+    }
 }
 
 impl KeyCache {
@@ -199,12 +251,16 @@ impl KeyCache {
         Self { bytes_max, state: Arc::default() }
     }
 
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The table of a mailbox; an empty one if none is kept.
     pub(crate) fn table(&self, mailbox: MailboxId) -> Table {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         state.uses += 1;
         let used = state.uses;
-        let kept = state.tables.get_mut(&mailbox);
+        let kept = state.mailboxes.get_mut(&mailbox);
         kept.map_or_else(Table::default, |kept| {
             kept.used = used;
             kept.table.clone()
@@ -213,39 +269,70 @@ impl KeyCache {
 
     /// Gives the table up, so that columns taken from it can grow without being copied.
     pub(crate) fn forget(&self, mailbox: MailboxId) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = state.tables.remove(&mailbox);
-        state.bytes -= kept.as_ref().map_or(0, |kept| kept.bytes);
+        let mut state = self.state();
+        let results = state.take(mailbox).results;
+        if !results.is_empty() {
+            state.put(mailbox, Cached { results, ..Cached::default() }, self.bytes_max);
+        }
     }
 
     /// Keeps a table of a mailbox with this many messages.
     pub(crate) fn keep(&self, mailbox: MailboxId, table: Table, exists: usize) {
         let table = table.without_ballast(exists);
-        let bytes = table.memory_bytes();
-        self.forget(mailbox);
-        if bytes > self.bytes_max {
+        let mut state = self.state();
+        let results = state.take(mailbox).results;
+        state.put(mailbox, Cached { table, results, ..Cached::default() }, self.bytes_max);
+    }
+
+    /// The result for the messages of these UIDs, which rise, if it is remembered.
+    pub(crate) fn answered(&self, mailbox: MailboxId, asked: &Asked, uids: &[u32]) -> Option<Answered> {
+        let candidates: Vec<Arc<Remembered>> = {
+            let mut state = self.state();
+            state.uses += 1;
+            let used = state.uses;
+            let kept = state.mailboxes.get_mut(&mailbox)?;
+            kept.used = used;
+            let may_answer = |result: &&Arc<Remembered>| result.may_answer(asked, uids.len());
+            kept.results.iter().filter(may_answer).cloned().collect()
+        };
+        // They are compared without the lock.
+        let (result, answer) =
+            candidates.iter().find_map(|result| Some((result, result.answer(uids)?.clone())))?;
+        let mut state = self.state();
+        if let Some(kept) = state.mailboxes.get_mut(&mailbox)
+            && let Some(at) = kept.results.iter().position(|other| Arc::ptr_eq(other, result))
+        {
+            kept.results.get_mut(at..).unwrap_or_default().rotate_left(1);
+        }
+        Some(answer)
+    }
+
+    /// Remembers a result for the messages of these UIDs, which rise, in a mailbox of so many
+    /// messages.
+    pub(crate) fn remember(
+        &self,
+        (mailbox, exists): (MailboxId, usize),
+        asked: Asked,
+        uids: &[u32],
+        answered: Answered,
+    ) {
+        if uids.len() < exists / PART_MIN {
             return;
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        while state.bytes + bytes > self.bytes_max {
-            let Some(oldest) = state.tables.iter().min_by_key(|(_, kept)| kept.used).map(|(id, _)| *id)
-            else {
-                break;
-            };
-            let kept = state.tables.remove(&oldest);
-            state.bytes -= kept.map_or(0, |kept| kept.bytes);
+        let result = Arc::new(Remembered::new(asked, uids, answered));
+        let mut state = self.state();
+        let mut cached = state.take(mailbox);
+        if cached.results.len() == RESULTS_MAX {
+            cached.results.remove(0);
         }
-        state.uses += 1;
-        let used = state.uses;
-        state.bytes += bytes;
-        if let Some(other) = state.tables.insert(mailbox, CachedTable { table, bytes, used }) {
-            state.bytes -= other.bytes;
-        }
+        cached.results.push(result);
+        state.put(mailbox, cached, self.bytes_max);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use posthaste_imap_codec::command::{SortCriterion, SortKey, ThreadAlgorithm};
     use posthaste_mail_model::Id;
 
     use super::*;
@@ -286,5 +373,62 @@ mod tests {
         cache.forget(mailbox(1));
         cache.forget(mailbox(3));
         assert_eq!(cache.state.lock().unwrap().bytes, 0);
+    }
+
+    #[test]
+    fn a_result_is_given_for_the_same_messages_alone() {
+        let mailbox = MailboxId(Id::from_bytes([1; 16]));
+        let cache = KeyCache::new(1 << 20);
+        let criterion = |key| SortCriterion { key, is_reverse: false };
+        let sort = |key| Asked::Sort(vec![criterion(key)]);
+        let uids: Vec<u32> = (5..2005).collect();
+        let places: Arc<[u32]> = (0..2000).rev().collect();
+        let is_given = |asked: &Asked, uids: &[u32]| match cache.answered(mailbox, asked, uids) {
+            Some(Answered::Sort(given)) => Arc::ptr_eq(&given, &places),
+            _ => false,
+        };
+        let answer = || Answered::Sort(Arc::clone(&places));
+        let remember = |asked| cache.remember((mailbox, 2000), asked, &uids, answer());
+        remember(sort(SortKey::Date));
+        assert!(is_given(&sort(SortKey::Date), &uids));
+        // Fewer, more, other messages; another order; the table comes and leaves.
+        let (mut more, mut other) = (uids.clone(), uids.clone());
+        more.push(2005);
+        other[1999] = 2005;
+        for changed in [&uids[1..], &uids[..1999], &more, &other, &[]] {
+            assert!(!is_given(&sort(SortKey::Date), changed));
+        }
+        assert!(!is_given(&sort(SortKey::Subject), &uids));
+        assert!(!is_given(&Asked::Thread(ThreadAlgorithm::Refs), &uids));
+        cache.keep(mailbox, Table::default(), 2000);
+        cache.forget(mailbox);
+        assert!(is_given(&sort(SortKey::Date), &uids));
+        // The one that nobody asked for leaves first.
+        for key in [SortKey::Subject, SortKey::From, SortKey::To] {
+            remember(sort(key));
+        }
+        assert!(is_given(&sort(SortKey::Date), &uids));
+        remember(sort(SortKey::Cc));
+        assert!(!is_given(&sort(SortKey::Subject), &uids) && is_given(&sort(SortKey::Date), &uids));
+        // Results count as memory, and leave before the table does.
+        let bytes = cache.state.lock().unwrap().bytes;
+        assert!((4 * 8000..4 * 8000 + 2000).contains(&bytes), "{bytes} bytes");
+        let small = KeyCache::new(10_000);
+        for key in [SortKey::Date, SortKey::Cc] {
+            small.remember((mailbox, 2000), sort(key), &uids, answer());
+        }
+        assert!(small.answered(mailbox, &sort(SortKey::Date), &uids).is_none());
+        assert!(small.answered(mailbox, &sort(SortKey::Cc), &uids).is_some());
+        // So they do without a table that is too large.
+        let mut table = Table::default();
+        Arc::make_mut(&mut table.sent).add(&uids, &vec![Some(1); 2000]);
+        small.keep(mailbox, table, 2000);
+        assert_eq!(small.table(mailbox).sent.len(), 0);
+        assert!(small.answered(mailbox, &sort(SortKey::Cc), &uids).is_some());
+        // A small part of the mailbox takes no place.
+        let part = uids.get(..249).unwrap();
+        small.remember((mailbox, 2000), sort(SortKey::Cc), part, Answered::Sort((0..249).collect()));
+        assert!(small.answered(mailbox, &sort(SortKey::Cc), part).is_none());
+        assert!(small.answered(mailbox, &sort(SortKey::Cc), &uids).is_some());
     }
 }

@@ -6,8 +6,8 @@
 
 use crate::heavy::Pace;
 
-/// Bits of a digit: its table of counts fits the processor's first cache.
-const DIGIT: u32 = 11;
+/// Bits of a digit at most: its table of counts fits the processor's first cache.
+const DIGIT_MAX: u32 = 12;
 /// Messages between two looks at the pace.
 const CHUNK: usize = 32 * 1024;
 /// Steps for a message and a digit.
@@ -42,7 +42,12 @@ impl Order {
         debug_assert_eq!(keys.len(), self.entries.len(), "a key for each message");
         let least = keys.iter().copied().min().unwrap_or(0);
         let range = keys.iter().copied().max().unwrap_or(0) - least;
+        if range == 0 {
+            return;
+        }
         for part in 0..=u32::from(range > u64::from(u32::MAX)) {
+            let mut is_in_order = true;
+            let mut before = 0;
             for chunk in self.entries.chunks_mut(CHUNK) {
                 for (key, place) in chunk.iter_mut() {
                     let whole = keys.get(*place as usize).copied().unwrap_or(0) - least;
@@ -50,21 +55,28 @@ impl Order {
                         Direction::Ascending => whole,
                         Direction::Descending => range - whole,
                     };
+                    is_in_order &= before <= whole;
+                    before = whole;
                     *key = (whole >> (32 * part)) as u32;
                 }
                 pace.worked(chunk.len() as u64 * STEPS).await;
             }
+            if is_in_order {
+                // As times of arrival mostly are.
+                return;
+            }
             let most = (range >> (32 * part)).min(u64::from(u32::MAX)) as u32;
-            let digits = (u32::BITS - most.leading_zeros()).div_ceil(DIGIT);
-            for digit in 0..digits {
-                self.by_digit(digit * DIGIT, pace).await;
+            let bits = u32::BITS - most.leading_zeros();
+            let width = bits.div_ceil(bits.div_ceil(DIGIT_MAX));
+            for shift in (0..bits).step_by(width as usize) {
+                self.by_digit(shift, width, pace).await;
             }
         }
     }
 
-    async fn by_digit(&mut self, shift: u32, pace: &mut Pace) {
-        let digit = |key: u32| (key >> shift) as usize & ((1 << DIGIT) - 1);
-        let mut starts = vec![0usize; 1 << DIGIT];
+    async fn by_digit(&mut self, shift: u32, width: u32, pace: &mut Pace) {
+        let digit = |key: u32| (key >> shift) as usize & ((1 << width) - 1);
+        let mut starts = vec![0u32; 1 << width];
         for chunk in self.entries.chunks(CHUNK) {
             for (key, _) in chunk {
                 if let Some(count) = starts.get_mut(digit(*key)) {
@@ -80,7 +92,7 @@ impl Order {
         for chunk in self.entries.chunks(CHUNK) {
             for entry in chunk {
                 let Some(start) = starts.get_mut(digit(entry.0)) else { continue };
-                if let Some(slot) = self.spare.get_mut(*start) {
+                if let Some(slot) = self.spare.get_mut(*start as usize) {
                     *slot = *entry;
                 }
                 *start += 1;
@@ -91,8 +103,8 @@ impl Order {
     }
 
     /// The places, in order.
-    pub(crate) fn places(&self) -> impl DoubleEndedIterator<Item = usize> + ExactSizeIterator + '_ {
-        self.entries.iter().map(|(_, place)| *place as usize)
+    pub(crate) fn places(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        self.entries.iter().map(|(_, place)| *place)
     }
 }
 
@@ -118,9 +130,10 @@ mod tests {
                     order.by(&least, Direction::Ascending, &mut Pace::default()).await;
                     order.by(&most, direction, &mut Pace::default()).await;
                 });
-                let mut model: Vec<usize> = (0..count).collect();
+                let mut model: Vec<u32> = (0..count as u32).collect();
                 model.sort_by_key(|place| {
-                    (if is_reverse { !most[*place] } else { most[*place] }, least[*place])
+                    let (most, least) = (most[*place as usize], least[*place as usize]);
+                    (if is_reverse { !most } else { most }, least)
                 });
                 assert_eq!(order.places().collect::<Vec<_>>(), model);
             }

@@ -4,11 +4,12 @@
 //! ranks, which are numbers, instead of texts.
 
 use std::cmp::Ordering;
-use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
-use crate::heavy::Pace;
+use super::keyed::Keyed;
+use crate::heavy::{Pace, SLICE_STEPS};
 
 /// Bytes of a text that are kept. A longer one keeps its beginning and a digest of the whole. So
 /// equal texts stay equal and different ones different. Those that differ only behind the beginning
@@ -17,15 +18,53 @@ const TEXT_BYTES_MAX: usize = 1000;
 /// Bytes of such a digest.
 const DIGEST_LEN: usize = 16;
 
-/// Texts that are sorted in one go, without a pause: some 10,000 comparisons.
-const RUN: usize = 1024;
-/// Steps of a comparison, and of reading both texts, which mostly are not in the processor's cache.
+/// Entries that are sorted in one go, without a pause: some 500,000 comparisons.
+const RUN: usize = 32 * 1024;
+/// Steps of a comparison of two entries.
+const ENTRY_STEPS: u64 = 2;
+/// Steps of a comparison of two texts, which mostly are not in the processor's cache.
 const COMPARE_STEPS: u64 = 40;
 /// Comparisons between two looks at the pace.
 const COMPARES_PER_REST: usize = 4096;
 
-/// A text with its first eight bytes, which mostly decide.
-type Head = (u64, u32);
+/// A text's number in its lowest 32 bits, and above them a part of the text, which mostly decides.
+///
+/// The highest bits are [`PART`] bytes of the text, with zeros behind its end. The next eight bits
+/// say how many bytes the text has from the part on, at most one more than the part. So entries
+/// compare as the texts do, and different texts are equal in both only if more of them follows.
+type Entry = u128;
+
+/// Bytes of a text in an entry.
+const PART: usize = 11;
+/// So many texts that begin alike are compared whole. More of them are sorted by their next parts.
+const COMPARED_MAX: usize = 24;
+
+/// Texts that get numbers together. Looking one text after the other up takes less time than
+/// looking each up between two summaries: the processor does not wait for one place of the table
+/// before it asks for the next.
+#[derive(Debug, Default)]
+pub(crate) struct NewTexts {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    hashes: Vec<u64>,
+}
+
+impl NewTexts {
+    /// Takes a text that `append` appends. Returns its length.
+    pub(crate) fn push(&mut self, append: impl FnOnce(&mut Vec<u8>)) -> usize {
+        let start = self.bytes.len();
+        append(&mut self.bytes);
+        let len = self.bytes.len() - start;
+        if len > TEXT_BYTES_MAX {
+            let digest = Sha256::digest(self.bytes.get(start..).unwrap_or_default());
+            let (digest, _) = digest.split_at(DIGEST_LEN);
+            self.bytes.truncate(start + TEXT_BYTES_MAX - DIGEST_LEN);
+            self.bytes.extend_from_slice(digest);
+        }
+        self.ends.push(self.bytes.len());
+        len
+    }
+}
 
 /// The texts.
 #[derive(Clone, Debug, Default)]
@@ -38,10 +77,11 @@ pub(crate) struct Texts {
     /// Open addressing: 0, or the number of a text and 1. A power of two, at least a quarter of it
     /// free.
     slots: Vec<u32>,
-    /// Keyed at random: no sender can choose subjects that collide.
-    hasher: RandomState,
+    keyed: Keyed,
+    /// The number of the empty text.
+    empty: Option<u32>,
     /// The texts that have a rank, in order.
-    sorted: Vec<Head>,
+    sorted: Vec<Entry>,
     /// Rank of each text.
     ranks: Vec<u32>,
 }
@@ -57,16 +97,19 @@ impl Texts {
         }
     }
 
-    /// The number of this text.
-    pub(crate) fn number(&mut self, text: &[u8]) -> u32 {
-        let whole = self.hasher.hash_one(text);
-        if text.len() <= TEXT_BYTES_MAX {
-            return self.find_or_add(text, whole);
+    /// Appends the numbers of these texts.
+    pub(crate) fn number(&mut self, new: &mut NewTexts, numbers: &mut Vec<u32>) {
+        let NewTexts { bytes, ends, hashes } = new;
+        let starts = || std::iter::once(0).chain(ends.iter().copied());
+        let texts =
+            || starts().zip(ends.iter()).map(|(start, end)| bytes.get(start..*end).unwrap_or_default());
+        hashes.extend(texts().map(|text| self.keyed.text(text)));
+        for (text, hash) in texts().zip(hashes.iter()) {
+            numbers.push(self.find_or_add(text, *hash));
         }
-        let (start, _) = text.split_at(TEXT_BYTES_MAX - DIGEST_LEN);
-        let digest = Sha256::digest(text);
-        let (digest, _) = digest.split_at(DIGEST_LEN);
-        self.find_or_add(&[start, digest].concat(), whole)
+        bytes.clear();
+        ends.clear();
+        hashes.clear();
     }
 
     fn find_or_add(&mut self, text: &[u8], hash: u64) -> u32 {
@@ -89,6 +132,9 @@ impl Texts {
         let number = self.ends.len() as u32;
         if let Some(slot) = self.slots.get_mut(at) {
             *slot = number + 1;
+        }
+        if text.is_empty() {
+            self.empty = Some(number);
         }
         self.bytes.extend_from_slice(text);
         self.ends.push(self.bytes.len());
@@ -117,13 +163,22 @@ impl Texts {
         self.ends.len()
     }
 
+    /// The number of the empty text, if it is one of them.
+    pub(crate) fn empty(&self) -> Option<u32> {
+        self.empty
+    }
+
     /// A text by its number.
-    pub(crate) fn text(&self, number: u32) -> &[u8] {
+    fn text(&self, number: u32) -> &[u8] {
+        self.bytes.get(self.place(number)).unwrap_or_default()
+    }
+
+    /// Where a text lies.
+    fn place(&self, number: u32) -> Range<usize> {
         let number = number as usize;
         debug_assert!(number < self.ends.len(), "no text has number {number}");
         let start = if number == 0 { 0 } else { self.ends.get(number - 1).copied().unwrap_or(0) };
-        let end = self.ends.get(number).copied().unwrap_or(start);
-        self.bytes.get(start..end).unwrap_or_default()
+        start..self.ends.get(number).copied().unwrap_or(start)
     }
 
     /// Bytes of memory.
@@ -131,7 +186,7 @@ impl Texts {
         self.bytes.capacity()
             + self.ends.capacity() * 8
             + (self.hashes.capacity() + self.slots.capacity() + self.ranks.capacity()) * 4
-            + self.sorted.capacity() * size_of::<Head>()
+            + self.sorted.capacity() * size_of::<Entry>()
     }
 
     /// The rank of each text, by its number. [`rank`](Self::rank) was called after the last new
@@ -141,6 +196,11 @@ impl Texts {
         &self.ranks
     }
 
+    /// Whether each text has a rank.
+    pub(crate) fn is_ranked(&self) -> bool {
+        self.ranks.len() == self.ends.len()
+    }
+
     /// Ranks the texts: those that have no rank yet are sorted and merged with the others.
     pub(crate) async fn rank(&mut self, pace: &mut Pace) {
         let first = self.sorted.len();
@@ -148,16 +208,20 @@ impl Texts {
             return;
         }
         let mut new = Vec::with_capacity(self.ends.len() - first);
-        new.extend((first as u32..self.ends.len() as u32).map(|number| self.head(number)));
-        pace.worked((new.len() as u64).min(crate::heavy::SLICE_STEPS)).await;
+        for number in first as u32..self.ends.len() as u32 {
+            new.push(self.entry(number, 0));
+            if pace.note(ENTRY_STEPS) {
+                pace.rest().await;
+            }
+        }
         let new = self.sort(new, pace).await;
         self.sorted = match first {
             0 => new,
             _ => self.merge_into(&new, pace).await,
         };
         self.ranks.resize(self.ends.len(), 0);
-        for (rank, (_, number)) in (0u32..).zip(&self.sorted) {
-            if let Some(slot) = self.ranks.get_mut(*number as usize) {
+        for (rank, entry) in (0u32..).zip(&self.sorted) {
+            if let Some(slot) = self.ranks.get_mut(number_of(*entry) as usize) {
                 *slot = rank;
             }
             if (rank as usize).is_multiple_of(COMPARES_PER_REST) {
@@ -166,77 +230,173 @@ impl Texts {
         }
     }
 
-    fn head(&self, number: u32) -> Head {
-        let text = self.text(number);
-        let mut head = [0; 8];
-        head.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
-        (u64::from_be_bytes(head), number)
-    }
-
-    /// RFC 5256 §2: byte by byte, after folding.
-    fn compare(&self, a: &Head, b: &Head) -> Ordering {
-        a.0.cmp(&b.0).then_with(|| self.text(a.1).cmp(self.text(b.1)))
-    }
-
-    /// Sorts runs, then merges them, two by two. It may pause between any two comparisons.
-    async fn sort(&self, mut from: Vec<Head>, pace: &mut Pace) -> Vec<Head> {
-        for run in from.chunks_mut(RUN) {
-            run.sort_unstable_by(|a, b| self.compare(a, b));
-            let compares = run.len() as u64 * u64::from(run.len().ilog2());
-            pace.worked(compares * COMPARE_STEPS).await;
-        }
-        let mut width = RUN;
-        while width < from.len() {
-            let mut to = Vec::with_capacity(from.len());
-            for pair in from.chunks(2 * width) {
-                let (a, b) = pair.split_at(width.min(pair.len()));
-                self.merge(a, b, &mut to, pace).await;
+    /// The entry of a text, with the part that follows so many bytes.
+    fn entry(&self, number: u32, skipped: usize) -> Entry {
+        let Range { start, end } = self.place(number);
+        let start = (start + skipped).min(end);
+        let rest = self.bytes.get(start..).unwrap_or_default();
+        let word = match rest.first_chunk::<16>() {
+            Some(word) => u128::from_be_bytes(*word),
+            None => {
+                let mut word = [0; 16];
+                word.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+                u128::from_be_bytes(word)
             }
-            from = to;
-            width *= 2;
-        }
-        from
+        };
+        let left = (end - start).min(PART + 1);
+        let others = 128 - 8 * left.min(PART) as u32;
+        let part = word & u128::MAX.checked_shl(others).unwrap_or(0);
+        part | (left as u128) << 32 | u128::from(number)
     }
 
-    async fn merge(&self, a: &[Head], b: &[Head], to: &mut Vec<Head>, pace: &mut Pace) {
-        let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
-        let mut compares = 0;
-        while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
-            let next = if self.compare(x, y) == Ordering::Greater { b.next() } else { a.next() };
-            to.extend(next);
-            compares += 1;
-            if compares == COMPARES_PER_REST {
-                pace.worked(COMPARES_PER_REST as u64 * COMPARE_STEPS).await;
-                compares = 0;
+    /// RFC 5256 §2: byte by byte, after folding. The entries have the beginnings of the texts.
+    fn compare(&self, a: Entry, b: Entry) -> Ordering {
+        match is_tied(a, b) {
+            true => self.text(number_of(a)).cmp(self.text(number_of(b))),
+            false => a.cmp(&b),
+        }
+    }
+
+    /// Sorts entries with the beginnings of their texts.
+    async fn sort(&self, entries: Vec<Entry>, pace: &mut Pace) -> Vec<Entry> {
+        let mut entries = sorted(entries, pace).await;
+        let mut open = Vec::new();
+        let mut rest = entries.as_mut_slice();
+        while !rest.is_empty() {
+            let len = tied_len(rest);
+            let (group, after) = std::mem::take(&mut rest).split_at_mut(len);
+            rest = after;
+            if group.len() > 1 {
+                open.push((0..group.len(), PART));
+            }
+            // Texts that begin alike, then those of them that go on alike.
+            while let Some((range, skipped)) = open.pop() {
+                let Some(tied) = group.get_mut(range.clone()) else { continue };
+                if tied.len() <= COMPARED_MAX {
+                    tied.sort_unstable_by(|a, b| self.compare(*a, *b));
+                    let compares = tied.len() as u64 * u64::from(tied.len().ilog2() + 1);
+                    pace.worked(compares * COMPARE_STEPS).await;
+                    continue;
+                }
+                let still_tied = self.sort_by_part(tied, skipped, pace).await;
+                let at = |range: Range<usize>, start: usize| start + range.start..start + range.end;
+                open.extend(still_tied.into_iter().map(|part| (at(part, range.start), skipped + PART)));
+            }
+            pace.worked((group.len() as u64 * ENTRY_STEPS).min(SLICE_STEPS)).await;
+        }
+        entries
+    }
+
+    /// Sorts texts that begin alike by the part that follows so many bytes. Returns those that are
+    /// alike in it, too.
+    async fn sort_by_part(&self, tied: &mut [Entry], skipped: usize, pace: &mut Pace) -> Vec<Range<usize>> {
+        let mut parts = Vec::with_capacity(tied.len());
+        for entry in tied.iter() {
+            parts.push(self.entry(number_of(*entry), skipped));
+            if pace.note(COMPARE_STEPS) {
+                pace.rest().await;
             }
         }
-        to.extend(a);
-        to.extend(b);
-        pace.worked(compares as u64 * COMPARE_STEPS).await;
+        let parts = sorted(parts, pace).await;
+        let (mut still_tied, mut at) = (Vec::new(), 0);
+        while let Some(rest) = parts.get(at..).filter(|rest| !rest.is_empty()) {
+            let len = tied_len(rest);
+            if len > 1 {
+                still_tied.push(at..at + len);
+            }
+            at += len;
+        }
+        // They keep the beginnings of the texts, and come in the order of this part.
+        for (entry, part) in tied.iter_mut().zip(&parts) {
+            *entry = (*entry & !NUMBER) | (part & NUMBER);
+        }
+        pace.worked((parts.len() as u64 * 2 * ENTRY_STEPS).min(SLICE_STEPS)).await;
+        still_tied
     }
 
     /// The ranked texts and these, in order. The place of each is searched for, so that a few new
     /// texts among many cost few comparisons.
-    async fn merge_into(&self, new: &[Head], pace: &mut Pace) -> Vec<Head> {
+    async fn merge_into(&self, new: &[Entry], pace: &mut Pace) -> Vec<Entry> {
         let mut all = Vec::with_capacity(self.sorted.len() + new.len());
         let mut rest = self.sorted.as_slice();
-        for head in new {
-            let before = rest.partition_point(|old| self.compare(old, head) == Ordering::Less);
+        for entry in new {
+            let before = rest.partition_point(|old| self.compare(*old, *entry) == Ordering::Less);
             let (less, more) = rest.split_at(before);
             all.extend_from_slice(less);
-            all.push(*head);
+            all.push(*entry);
             rest = more;
             let compares = u64::from(rest.len().max(1).ilog2()) + 1;
-            pace.worked(compares * COMPARE_STEPS + (before as u64).min(crate::heavy::SLICE_STEPS)).await;
+            pace.worked(compares * COMPARE_STEPS + (before as u64).min(SLICE_STEPS)).await;
         }
         all.extend_from_slice(rest);
         all
     }
 }
 
+/// The bits of an entry that are the text's number.
+const NUMBER: Entry = u32::MAX as Entry;
+
+fn number_of(entry: Entry) -> u32 {
+    (entry & NUMBER) as u32
+}
+
+/// Whether the texts of two entries are alike in this part and go on behind it.
+fn is_tied(a: Entry, b: Entry) -> bool {
+    (a ^ b) >> 32 == 0 && (a >> 32) as u8 as usize > PART
+}
+
+/// How many entries are tied with the first one, itself included.
+fn tied_len(entries: &[Entry]) -> usize {
+    let Some(first) = entries.first() else { return 0 };
+    1 + entries.iter().skip(1).take_while(|entry| is_tied(*first, **entry)).count()
+}
+
+/// Sorts runs of entries, then merges them, two by two.
+async fn sorted(mut from: Vec<Entry>, pace: &mut Pace) -> Vec<Entry> {
+    for run in from.chunks_mut(RUN) {
+        run.sort_unstable();
+        let compares = run.len() as u64 * u64::from(run.len().ilog2() + 1);
+        pace.worked(compares * ENTRY_STEPS).await;
+    }
+    let mut width = RUN;
+    while width < from.len() {
+        let mut to = Vec::with_capacity(from.len());
+        for pair in from.chunks(2 * width) {
+            let (a, b) = pair.split_at(width.min(pair.len()));
+            merge(a, b, &mut to, pace).await;
+        }
+        from = to;
+        width *= 2;
+    }
+    from
+}
+
+async fn merge(a: &[Entry], b: &[Entry], to: &mut Vec<Entry>, pace: &mut Pace) {
+    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+    while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
+        let next = if x > y { b.next() } else { a.next() };
+        to.extend(next);
+        if pace.note(2 * ENTRY_STEPS) {
+            pace.rest().await;
+        }
+    }
+    let left = a.len() + b.len();
+    to.extend(a);
+    to.extend(b);
+    pace.worked((left as u64).min(SLICE_STEPS)).await;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn number(texts: &mut Texts, text: &[u8]) -> u32 {
+        let (mut new, mut numbers) = (NewTexts::default(), Vec::new());
+        assert_eq!(new.push(|bytes| bytes.extend_from_slice(text)), text.len());
+        texts.number(&mut new, &mut numbers);
+        assert_eq!((numbers.len(), new.bytes.len(), new.ends.len()), (1, 0, 0));
+        numbers[0]
+    }
 
     fn ranked(texts: &mut Texts) -> Vec<Vec<u8>> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -256,10 +416,34 @@ mod tests {
             for _ in 0..if round == 0 { 20_000 } else { 17 * round } {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let text = format!("subject {:x}", (state >> 40) % 15_000).into_bytes();
-                let number = texts.number(&text);
+                let number = number(&mut texts, &text);
                 assert_eq!(*model.entry(text).or_insert(number), number);
             }
             assert_eq!(ranked(&mut texts), model.keys().cloned().collect::<Vec<_>>());
+        }
+    }
+
+    /// Texts that begin alike, and that end where others go on, with any bytes.
+    #[test]
+    fn texts_that_begin_alike_are_ranked() {
+        let mut texts = Texts::default();
+        let mut model = std::collections::BTreeSet::new();
+        let mut state = 5u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) % below
+        };
+        for round in 0..6 {
+            for _ in 0..3_000 {
+                // Long runs of one byte: groups that are tied over several parts, of all sizes.
+                let mut text = vec![b"\0ab"[random(3) as usize]; random(60) as usize];
+                text.extend((0..random(4)).map(|_| [0, 1, 255, b'a'][random(4) as usize]));
+                number(&mut texts, &text);
+                model.insert(text);
+            }
+            assert_eq!(ranked(&mut texts), model.iter().cloned().collect::<Vec<_>>(), "round {round}");
+            let empty = texts.empty().unwrap();
+            assert_eq!((texts.text(empty), texts.ranks()[empty as usize]), (b"".as_slice(), 0));
         }
     }
 
@@ -268,11 +452,18 @@ mod tests {
         let mut texts = Texts::default();
         let long = vec![b'x'; 300_000];
         let other: Vec<u8> = long.iter().copied().chain(*b"y").collect();
-        let (a, b) = (texts.number(&long), texts.number(&other));
-        assert!(a != b && texts.number(&long) == a && texts.number(&other) == b);
-        let short = texts.number(b"");
-        assert_eq!(texts.number(b""), short);
-        assert!(texts.bytes.len() <= 2 * TEXT_BYTES_MAX);
+        let (a, b) = (number(&mut texts, &long), number(&mut texts, &other));
+        assert!(a != b && number(&mut texts, &long) == a && number(&mut texts, &other) == b);
+        let short = number(&mut texts, b"");
+        assert_eq!(number(&mut texts, b""), short);
+        // Several at once, some of them twice.
+        let (mut new, mut numbers) = (NewTexts::default(), Vec::new());
+        for text in [b"x".as_slice(), &other, b"", b"x", b"y"] {
+            new.push(|bytes| bytes.extend_from_slice(text));
+        }
+        texts.number(&mut new, &mut numbers);
+        assert_eq!(numbers, [short + 1, b, short, short + 1, short + 2]);
+        assert!(texts.bytes.len() <= 2 * TEXT_BYTES_MAX + 2);
         assert_eq!(ranked(&mut texts)[0], b"");
     }
 }

@@ -335,7 +335,13 @@ fn as_a_stable_sort_says() {
             let arguments = format!("({}) UTF-8 {from}:*", names.join(" "));
             wire.run("C: n NOOP\nS~ n OK …");
             let expected: Vec<String> = order.iter().map(|at| (at + 1).to_string()).collect();
-            assert_eq!(sort(&mut wire, &arguments), expected.join(" "), "round {round}: {arguments}");
+            // Twice: the second time the result is remembered.
+            for result in ["made", "remembered"] {
+                assert_eq!(sort(&mut wire, &arguments), expected.join(" "), "{round}, {result}: {arguments}");
+            }
+            let uids: Vec<String> = order.iter().map(|at| messages[*at].0.to_string()).collect();
+            let answer = format!("* SORT {}", uids.join(" "));
+            wire.run(&format!("C: u UID SORT {arguments}\nS: {answer}\nS: u OK …"));
         }
         let gone = 1 + random.below(messages.len() as u32 - 1);
         wire.run(&format!(

@@ -500,7 +500,15 @@ fn as_the_steps_of_the_rfc_say() {
         }
         let mut wire = server.select("INBOX");
         let context = format!("world {world}: {messages:#?}");
-        assert_eq!(thread(&mut wire, "REFERENCES UTF-8 ALL"), Model::references(&messages), "{context}");
-        assert_eq!(thread(&mut wire, "REFS UTF-8 ALL"), Model::refs(&messages), "{context}");
+        // Twice: the second time the threads are remembered. Then all but the first message.
+        for threads in ["made", "remembered"] {
+            let context = format!("{threads}, {context}");
+            assert_eq!(thread(&mut wire, "REFERENCES UTF-8 ALL"), Model::references(&messages), "{context}");
+            assert_eq!(thread(&mut wire, "REFS UTF-8 ALL"), Model::refs(&messages), "{context}");
+        }
+        wire.run("C: s STORE 1 +FLAGS.SILENT \\Deleted\nS: s OK …\nC: e EXPUNGE\nS: * 1 EXPUNGE\nS: e OK …");
+        let left = messages.get(1..).unwrap();
+        assert_eq!(thread(&mut wire, "REFERENCES UTF-8 ALL"), Model::references(left), "{context}");
+        assert_eq!(thread(&mut wire, "REFS UTF-8 ALL"), Model::refs(left), "{context}");
     }
 }

@@ -1,9 +1,10 @@
 //! Messages as trees: parents first, then children in order. No function here is recursive: a
 //! thread may be as deep as the mailbox has messages.
 
-use posthaste_imap_codec::response::ThreadNode;
+use std::sync::Arc;
 
 use crate::heavy::Pace;
+use crate::keys::Step;
 
 /// Steps of looking at a node, which mostly is not in the processor's cache.
 pub(super) const NODE_STEPS: u64 = 20;
@@ -75,11 +76,6 @@ impl Forest {
         Self { messages, roots, starts, children }
     }
 
-    /// How many of the nodes are messages.
-    pub(super) fn messages(&self) -> usize {
-        self.messages
-    }
-
     fn children(&self, node: u32) -> &[u32] {
         let node = node as usize;
         let bounds = || Some(*self.starts.get(node)? as usize..*self.starts.get(node + 1)? as usize);
@@ -112,17 +108,18 @@ impl Forest {
         self.roots = latest;
     }
 
-    /// The nodes, each before its children, with `number` of a message.
-    pub(super) fn nodes<'f>(
-        &'f self,
-        number: impl Fn(usize) -> u32 + 'f,
-    ) -> impl Iterator<Item = ThreadNode> + 'f {
+    /// The nodes, each before its children.
+    pub(super) async fn steps(&self, pace: &mut Pace) -> Arc<[Step]> {
+        let mut steps = Vec::with_capacity(self.starts.len() - 1);
         let mut walk = self.walk();
-        std::iter::from_fn(move || {
-            let (node, _) = walk.next_node()?;
-            let number = ((node as usize) < self.messages).then(|| number(node as usize));
-            Some(ThreadNode { number, children: self.children(node).len() as u32 })
-        })
+        while let Some((node, _)) = walk.next_node() {
+            let place = if (node as usize) < self.messages { node } else { NONE };
+            steps.push(Step { place, children: self.children(node).len() as u32 });
+            if pace.note(NODE_STEPS) {
+                pace.rest().await;
+            }
+        }
+        steps.into()
     }
 
     fn walk(&self) -> Walk<'_> {

@@ -8,23 +8,29 @@
 mod forest;
 mod references;
 
+use std::sync::Arc;
+
 use posthaste_imap_codec::command::{ThreadAlgorithm, ThreadArgs};
 use posthaste_imap_codec::print::ThreadPrinter;
+use posthaste_imap_codec::response::ThreadNode;
 use posthaste_imap_codec::{Numbering, Tag};
 use posthaste_mail_model::{NumSet, SeqNum};
 
 use self::forest::{Forest, NODE_STEPS, NONE, Parents};
 use self::references::{Message, link, merge_subjects};
-use super::gather::{Gathered, KeysWanted, Source, dates, gather};
+use super::gather::{Gathered, KeysWanted, Source, dates};
 use super::search;
-use crate::heavy::Pace;
-use crate::keys::{Direction, Order, TextKey, without_key};
+use crate::heavy::{Pace, SLICE_STEPS};
+use crate::keys::{Answered, Asked, Direction, Order, Step, TextKey, without_key};
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
+use crate::selected::Selected;
 use crate::session::Ctx;
 
 /// Nodes printed between two checks of the output buffer.
 const NODES_PER_RELIEF: usize = 2048;
+/// Steps of comparing a UID with that of a remembered result, or of noting one.
+const UID_STEPS: u64 = 4;
 
 /// Runs a THREAD.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: ThreadArgs) -> Result<Reply, Failure> {
@@ -33,7 +39,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: ThreadArgs) -> R
     search::annotations(ctx, &mut args.key).await?;
     search::limit::refuse(ctx, &args.key)?;
     let found = search::find(ctx, tag, &args.key, None).await?;
-    let (gathered, forest) = {
+    let (gathered, steps) = {
         let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
         // The search counted the messages. This part counts none, so that no count falls.
         let progress = Progress::default();
@@ -51,50 +57,74 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: ThreadArgs) -> R
         Numbering::Seq => &seqs,
         Numbering::Uid => &gathered.uids,
     };
-    // `gather` counts as many sequence numbers as UIDs, and `Forest` has a node for each.
-    if numbers.len() != forest.messages() {
-        return Err(without_key("place in its thread").into());
-    }
+    print(ctx, &steps, numbers).await?;
+    Ok(search::done(args.numbering, found.expunged + gathered.expunged))
+}
+
+/// `* THREAD (2)(3 6 (4 23)(44 7 96))`: RFC 5256 §4.
+async fn print(ctx: &mut Ctx<'_>, steps: &[Step], numbers: &[u32]) -> Result<(), Failure> {
     ctx.wire.out().extend_from_slice(b"* THREAD");
     let mut printer = ThreadPrinter::default();
-    let nodes = forest.nodes(|message| {
-        let number = numbers.get(message).copied();
-        debug_assert!(number.is_some(), "a thread has message {message} of {}", numbers.len());
-        number.unwrap_or_default()
-    });
-    for (i, node) in nodes.enumerate() {
+    for (i, step) in steps.iter().enumerate() {
+        let number = numbers.get(step.place as usize).copied();
+        debug_assert!(
+            number.is_some() || step.place == NONE,
+            "a thread has message {} of {}",
+            step.place,
+            numbers.len()
+        );
         let out = ctx.wire.out();
         if i == 0 {
             out.push(b' ');
         }
-        printer.node(out, node);
+        printer.node(out, ThreadNode { number, children: step.children });
         if i.is_multiple_of(NODES_PER_RELIEF) {
             ctx.wire.relieve().await?;
         }
     }
     ctx.wire.out().extend_from_slice(b"\r\n");
-    Ok(search::done(args.numbering, found.expunged + gathered.expunged))
+    Ok(())
 }
 
+/// The messages, and their threads.
 async fn threads(
     source: Source<'_>,
     found: &NumSet<SeqNum>,
     algorithm: ThreadAlgorithm,
     pace: &mut Pace,
-) -> Result<(Gathered, Forest), Failure> {
+) -> Result<(Gathered, Arc<[Step]>), Failure> {
+    let mut gathered = Gathered::listed(source, found, pace).await?;
+    let asked = Asked::Thread(algorithm);
+    let answered = gathered.answered(source, &asked);
+    pace.worked((gathered.uids.len() as u64 * UID_STEPS).min(SLICE_STEPS)).await;
+    if let Some(Answered::Thread(steps)) = answered {
+        return Ok((gathered, steps));
+    }
     let texts = if algorithm == ThreadAlgorithm::Refs { Vec::new() } else { vec![TextKey::Subject] };
     let links = algorithm != ThreadAlgorithm::OrderedSubject;
-    let wanted = KeysWanted { sent: true, texts, links };
-    let gathered = gather(source, found, &wanted, pace).await?;
-    let ordered = by_date(&dates(&gathered, source.selected, pace).await, pace).await;
+    let wanted = KeysWanted { sent: true, texts, links, ranks: false };
+    gathered.gather(source, &wanted, pace).await?;
+    let forest = forest(&gathered, source.selected, algorithm, pace).await?;
+    let steps = forest.steps(pace).await;
+    gathered.remember(source, asked, Answered::Thread(Arc::clone(&steps)));
+    pace.worked((gathered.uids.len() as u64 * UID_STEPS).min(SLICE_STEPS)).await;
+    Ok((gathered, steps))
+}
+
+async fn forest(
+    gathered: &Gathered,
+    selected: &Selected,
+    algorithm: ThreadAlgorithm,
+    pace: &mut Pace,
+) -> Result<Forest, Failure> {
+    let ordered = by_date(&dates(gathered, selected, pace).await, pace).await;
     let subjects = gathered.table.text(TextKey::Subject);
     let mut numbers = subjects.numbers.of(&gathered.uids);
     if algorithm == ThreadAlgorithm::OrderedSubject {
         let numbers: Option<Vec<u32>> = numbers.collect();
         let numbers = numbers.ok_or_else(|| without_key("subject"))?;
         let parents = ordered_subject(&numbers, subjects.texts.len(), &ordered, pace).await;
-        let forest = Forest::new(&parents, &ordered, pace).await;
-        return Ok((gathered, forest));
+        return Ok(Forest::new(&parents, &ordered, pace).await);
     }
     let column = &gathered.table.links;
     let mut messages = Vec::with_capacity(gathered.uids.len());
@@ -115,24 +145,19 @@ async fn threads(
     }
     let mut forest = Forest::new(&parents, &ordered, pace).await;
     if algorithm == ThreadAlgorithm::Refs {
-        let arrived = source
-            .selected
-            .announced
-            .rows(&gathered.seqs)
-            .map(|(_, row)| u64::from(row.date()))
-            .collect::<Vec<_>>();
+        let rows = selected.announced.rows(&gathered.seqs);
+        let arrived: Vec<u64> = rows.map(|(_, row)| u64::from(row.date())).collect();
         let by_arrival = by_date(&arrived, pace).await;
         forest.by_latest(&ranks(&by_arrival), pace).await;
     }
-    drop(numbers);
-    Ok((gathered, forest))
+    Ok(forest)
 }
 
 /// The messages by these dates; those of one date by sequence number (RFC 5256 §2.2).
 async fn by_date(dates: &[u64], pace: &mut Pace) -> Vec<u32> {
     let mut order = Order::new(dates.len());
     order.by(dates, Direction::Ascending, pace).await;
-    order.places().map(|place| place as u32).collect()
+    order.places().collect()
 }
 
 /// The place of each message in an order.

@@ -272,7 +272,7 @@ async fn with_subjects(
             None => continue,
         };
         let subject = messages.get(*node as usize).map_or(0, |message| message.subject);
-        if !texts.text(subject).is_empty() {
+        if texts.empty() != Some(subject) {
             threads.push((root, subject as usize));
         }
     }

@@ -1,0 +1,79 @@
+//! The last results of SORT and THREAD, as far as they name a large part of their mailbox.
+//!
+//! Keys never change, so the order of a set of messages never changes either. A result is given
+//! again if the search found the same messages, whatever happened to their flags.
+
+use std::sync::Arc;
+
+use posthaste_imap_codec::command::{SortCriterion, ThreadAlgorithm};
+use posthaste_mail_model::NumSet;
+
+/// Results that are remembered for a mailbox.
+pub(super) const RESULTS_MAX: usize = 4;
+/// A result of a smaller part of the mailbox is made again: that costs little beside the results
+/// whose place it would take.
+pub(super) const PART_MIN: usize = 8;
+
+/// What a result answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Asked {
+    /// SORT by these criteria. They compare what never changes.
+    Sort(Vec<SortCriterion>),
+    /// THREAD.
+    Thread(ThreadAlgorithm),
+}
+
+/// A message of a thread, or a parent that the mailbox lacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Step {
+    /// The message's place among those that were asked for, from 0; [`u32::MAX`] for a parent that
+    /// the mailbox lacks.
+    pub(crate) place: u32,
+    /// How many children it has.
+    pub(crate) children: u32,
+}
+
+/// Messages in their order.
+#[derive(Clone, Debug)]
+pub(crate) enum Answered {
+    /// Their places among those that were asked for, from 0.
+    Sort(Arc<[u32]>),
+    /// Each before its children.
+    Thread(Arc<[Step]>),
+}
+
+/// A result.
+#[derive(Clone, Debug)]
+pub(crate) struct Remembered {
+    asked: Asked,
+    /// The messages that the search found.
+    uids: NumSet,
+    count: usize,
+    answered: Answered,
+}
+
+impl Remembered {
+    /// The result for the messages of these UIDs, which rise.
+    pub(super) fn new(asked: Asked, uids: &[u32], answered: Answered) -> Self {
+        Self { asked, uids: uids.iter().copied().collect(), count: uids.len(), answered }
+    }
+
+    /// Whether it may answer this for as many messages.
+    pub(super) fn may_answer(&self, asked: &Asked, count: usize) -> bool {
+        self.count == count && self.asked == *asked
+    }
+
+    /// The answer, if it is for these messages and no others.
+    pub(super) fn answer(&self, uids: &[u32]) -> Option<&Answered> {
+        self.uids.iter().eq(uids.iter().copied()).then_some(&self.answered)
+    }
+
+    /// Bytes of memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let answered = match &self.answered {
+            Answered::Sort(places) => size_of_val::<[u32]>(places),
+            Answered::Thread(steps) => size_of_val::<[Step]>(steps),
+        };
+        answered + self.uids.ranges().len() * 8 + size_of::<Self>()
+    }
+}
