@@ -210,23 +210,26 @@ impl Delivery {
             if wanted(Shape::Enriched)
                 && let Some(stored) = self.as_rich(&bytes).await?
             {
-                others.push((Shape::Enriched, self.stored_as(&first, stored)));
+                others.push((Shape::Enriched, self.stored_as(&first, stored, &bytes)));
             }
             take(&first);
             return Ok(Forms { served: bytes, is_rich, default, first, others, _held: held });
         };
         let first = self.incoming(rich.mime.clone(), Vec::new(), None).await?;
         for shape in [Shape::AsSent, Shape::MimeWithOriginal].into_iter().filter(|shape| wanted(*shape)) {
-            let stored = rich.stored(shape, &bytes).map(|stored| self.stored_as(&first, stored));
+            let stored = rich.stored(shape, &bytes).map(|stored| self.stored_as(&first, stored, &rich.mime));
             others.extend(stored.map(|stored| (shape, stored)));
         }
         take(&first);
         Ok(Forms { served: rich.mime, is_rich, default, first, others, _held: held })
     }
 
-    /// The same message with another stored body.
-    fn stored_as(&self, message: &IncomingMessage, stored: Bytes) -> IncomingMessage {
-        IncomingMessage { bytes: stored, body: self.store().new_body_id(), ..message.clone() }
+    /// The same message with another stored body. The store keeps what clients see of it for the
+    /// first readers, so that they do not convert it again.
+    fn stored_as(&self, message: &IncomingMessage, stored: Bytes, served: &[u8]) -> IncomingMessage {
+        let body = self.store().new_body_id();
+        self.store().has_converted(body, served);
+        IncomingMessage { bytes: stored, body, ..message.clone() }
     }
 
     /// Memory to convert a message of this many bytes; `None` if there is never so much.

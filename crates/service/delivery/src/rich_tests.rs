@@ -180,6 +180,40 @@ async fn a_conversion_at_delivery_is_its_sessions_cost() {
     assert_eq!(conversions, 2);
 }
 
+/// A message that arrives is converted once: for its items, the search index and the first FETCH.
+#[tokio::test]
+async fn a_message_that_arrives_is_converted_once() {
+    let (delivery, _) = delivery().await;
+    add_with(&delivery, "ben@example.org", Format::Rich).await;
+    let recipients = [
+        delivery.resolve("ana@example.org").await.unwrap(),
+        delivery.resolve("ben@example.org").await.unwrap(),
+    ];
+    let registry = Arc::new(Registry::default());
+    for (number, message) in
+        [samples::mail(&samples::note()).into(), message("plain")].into_iter().enumerate()
+    {
+        let session = async {
+            posthaste_metrics::command("DATA", None);
+            for delivered in delivery.deliver(message, &recipients).await {
+                let delivered = delivered.unwrap();
+                // As the search index reads it, and as FETCH does: whole and in pieces.
+                let whole = delivery.store().read_body(delivered.body, 0..u64::MAX).await.unwrap();
+                let mailbox = delivery.store().open(delivered.mailbox).await.unwrap();
+                let fetched = mailbox.read_body(delivered.uid, delivered.body, 0..u64::MAX).await.unwrap();
+                let piece = mailbox.read_body(delivered.uid, delivered.body, 9..20).await.unwrap();
+                assert!(fetched == whole && whole[9..20] == piece);
+            }
+            posthaste_metrics::command_ended();
+        };
+        Metered::new(Arc::clone(&registry), "lmtp", session).await;
+        let commands = registry.snapshot().commands;
+        let conversions: u64 = commands.iter().map(|(_, sums)| sums.get(Counter::Conversions)).sum();
+        // That of the plain message is the one to its rich form.
+        assert_eq!(conversions, number as u64 + 1);
+    }
+}
+
 /// The memory for a conversion is wanted only for mail that has a rich part.
 #[tokio::test]
 async fn ordinary_mail_waits_for_no_conversions() {

@@ -5,6 +5,9 @@
 //! within a budget, so a client that reads it in small pieces pays for one conversion. Of a
 //! compressed body, only the frames are read and decompressed in which the range lies. Those that
 //! are read in part are kept within the same budget.
+//!
+//! What delivery converted is kept for the first readers: the search index and the first FETCH. It
+//! has a part of the budget to itself, so that a burst of mail does not evict what is being read.
 
 use std::sync::Arc;
 
@@ -28,6 +31,11 @@ const NOTES_BYTES: usize = 4_096 * 128;
 
 /// Frames decompressed between two pauses: about a millisecond of work.
 const FRAMES_AT_ONCE: usize = 8;
+
+/// One part in this many of the budget is for messages that delivery converted.
+const ARRIVED_SHARE: usize = 4;
+/// One message may take one part in this many of that.
+const ARRIVED_MESSAGE_SHARE: usize = 2;
 
 /// Times that a range is read again because another process committed meanwhile.
 const TRIES_MAX: usize = 4;
@@ -100,6 +108,9 @@ impl StoredAs {
 pub(crate) struct Served {
     pub serve: Arc<dyn Serve>,
     kept: Mutex<Cache<Piece, Arc<OnceCell<Bytes>>>>,
+    /// What delivery converted, for the first readers.
+    arrived: Mutex<Cache<BodyId, Bytes>>,
+    arrived_len_max: usize,
     /// How the bodies read last are stored, and the engine's epoch when that was read. Another
     /// process may change the form of a body.
     notes: Mutex<Cache<BodyId, (StoredAs, Epoch)>>,
@@ -109,13 +120,32 @@ pub(crate) struct Served {
 
 impl Served {
     pub fn new(serve: Arc<dyn Serve>, budget: usize) -> Self {
+        let for_arrived = budget / ARRIVED_SHARE;
         Self {
             serve,
-            kept: Mutex::new(Cache::new(budget)),
+            kept: Mutex::new(Cache::new(budget - for_arrived)),
+            arrived: Mutex::new(Cache::new(for_arrived)),
+            arrived_len_max: for_arrived / ARRIVED_MESSAGE_SHARE,
             notes: Mutex::new(Cache::new(NOTES_BYTES)),
             #[cfg(test)]
             decompressed: std::sync::atomic::AtomicUsize::default(),
         }
+    }
+
+    /// Keeps what clients see of a body that delivery converted. A body never shows other bytes.
+    pub fn arrived(&self, body: BodyId, served: &[u8]) {
+        if served.len() > self.arrived_len_max {
+            return;
+        }
+        // A copy: the caller's bytes may be part of a larger buffer.
+        let served = Bytes::copy_from_slice(served);
+        let evicted = {
+            let mut arrived = self.arrived.lock();
+            let len = served.len();
+            arrived.insert(body, served, len);
+            arrived.evict(|_| false)
+        };
+        drop(evicted);
     }
 
     /// A range of a body as clients see it, cut at its end.
@@ -311,7 +341,11 @@ impl Served {
                 None => Ok(stored),
             }
         };
-        let whole = self.keep(Piece::Whole(body), make).await?;
+        let arrived = self.arrived.lock().get(&body).cloned();
+        let whole = match arrived {
+            Some(whole) => whole,
+            None => self.keep(Piece::Whole(body), make).await?,
+        };
         let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(whole.len());
         let (start, end) = (at(range.start), at(range.end).max(at(range.start)));
         if whole.len() <= SHARED_LEN_MAX || end - start == whole.len() {

@@ -120,6 +120,44 @@ async fn who_reads_at_the_same_time_pays_together_and_the_budget_holds() {
     assert_eq!(world.conversions(), 3);
 }
 
+/// The search index and the first FETCH get what delivery converted. A burst of mail does not evict
+/// what is being read, and stays within its part of the budget.
+#[tokio::test]
+async fn what_delivery_converted_is_there_for_the_first_readers() {
+    let world = World::new(80_000).await;
+    let (read, read_body) = world.append(&[b'r'; 5_000], 10_000).await;
+    let mailbox = world.store.open(world.mailbox).await.unwrap();
+    assert_eq!(mailbox.read_body(read, read_body, 0..4).await.unwrap(), "rrrr");
+    assert_eq!(world.conversions(), 1);
+    let mut arrived = Vec::new();
+    for n in 0..20u8 {
+        let content = vec![n; 1_000];
+        let (uid, body) = world.append(&content, 2_000).await;
+        world.store.has_converted(body, &[&content[..], &content[..]].concat());
+        arrived.push((uid, body));
+    }
+    let whole = |n: u8| Bytes::from(vec![n; 2_000]);
+    let (uid, last) = arrived[19];
+    assert_eq!(world.store.read_body(last, 0..u64::MAX).await.unwrap(), whole(19));
+    for start in (0..2_000).step_by(300) {
+        let piece = mailbox.read_body(uid, last, start..start + 300).await.unwrap();
+        assert!(!piece.is_empty() && piece.iter().all(|byte| *byte == 19));
+    }
+    assert_eq!(mailbox.read_body(read, read_body, 9_990..20_000).await.unwrap().len(), 10);
+    assert_eq!(world.conversions(), 1);
+    // The first of them had to make room for the others, and is converted.
+    let (uid, first) = arrived[0];
+    assert_eq!(mailbox.read_body(uid, first, 0..u64::MAX).await.unwrap(), whole(0));
+    assert_eq!(world.conversions(), 2);
+    // One that would take most of the room is not kept.
+    let (uid, large) = world.append(&[1; 6_000], 12_000).await;
+    world.store.has_converted(large, &[1; 12_000]);
+    assert_eq!(mailbox.read_body(uid, large, 0..u64::MAX).await.unwrap().len(), 12_000);
+    assert_eq!(world.conversions(), 3);
+    assert_eq!(world.store.read_body(last, 0..1).await.unwrap(), whole(19).slice(..1));
+    assert_eq!(world.conversions(), 3);
+}
+
 /// A message of which `made` octets are served, between two ordinary ones, and how many
 /// conversions a size of all took.
 #[tokio::test]

@@ -111,14 +111,14 @@ pub(super) fn calendar(
 
 fn times(out: &mut Lines, message: &Message, start: OffsetDateTime, end: Option<OffsetDateTime>) {
     let is_whole_days = message.named(named::APPOINTMENT_SUB_TYPE).and_then(Value::number) == Some(1);
-    for (name, at) in [("DTSTART", Some(start)), ("DTEND", end)] {
-        match at {
-            Some(at) if is_whole_days => {
-                out.line(&format!("{name};VALUE=DATE:{}", dates::day(dates::nearest_day(at))));
-            }
-            Some(at) => out.line(&format!("{name}:{}", dates::in_calendar(at))),
-            None => {}
-        }
+    let print = |name: &str, at: OffsetDateTime| match is_whole_days {
+        true => format!("{name};VALUE=DATE:{}", dates::day(dates::nearest_day(at))),
+        false => format!("{name}:{}", dates::in_calendar(at)),
+    };
+    out.line(&print("DTSTART", start));
+    // RFC 5545 §3.8.2.2: the end is later than the beginning, or is left out.
+    if let Some(end) = end.filter(|end| print("", *end) > print("", start)) {
+        out.line(&print("DTEND", end));
     }
 }
 

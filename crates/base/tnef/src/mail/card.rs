@@ -19,17 +19,15 @@ pub(super) fn card(message: &Message) -> String {
     out.line("VERSION:3.0");
     let full = [property::DISPLAY_NAME, property::SUBJECT].into_iter().find_map(|id| message.text(id));
     out.line(&format!("FN:{}", escape(full.unwrap_or_default().trim())));
-    fields(
-        &mut out,
-        "N",
-        &[
-            text(property::SURNAME),
-            text(property::GIVEN_NAME),
-            text(property::MIDDLE_NAME),
-            text(property::DISPLAY_NAME_PREFIX),
-            text(property::GENERATION),
-        ],
-    );
+    let name = [
+        property::SURNAME,
+        property::GIVEN_NAME,
+        property::MIDDLE_NAME,
+        property::DISPLAY_NAME_PREFIX,
+        property::GENERATION,
+    ];
+    // RFC 2426 §3.1.2: every card has it, also one that has no parts of a name.
+    out.line(&format!("N:{}", name.map(|id| escape(&text(id))).join(";")));
     out.text("NICKNAME", message.text(property::NICKNAME).as_deref());
     for name in [named::EMAIL1_EMAIL_ADDRESS, named::EMAIL2_EMAIL_ADDRESS, named::EMAIL3_EMAIL_ADDRESS] {
         out.text("EMAIL;TYPE=INTERNET", message.named_text(name).as_deref());

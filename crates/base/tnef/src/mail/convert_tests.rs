@@ -188,7 +188,7 @@ fn a_conversion_gives_the_bytes_that_it_always_gave() {
             ("request", "8d48c7d1c0f096b8"),
             ("answer", "f97904cbc97576f9"),
             ("cancellation", "00eacef48cff1589"),
-            ("contact", "d2fa521d33100177"),
+            ("contact", "f559bbe2322d546d"),
         ]
     );
 }
@@ -360,6 +360,29 @@ fn a_contact_is_a_card() {
         "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:Ana\\; B\r\nN:B;;;;\r\nEMAIL;TYPE=INTERNET:ana@y.example\r\n\
 TEL;TYPE=CELL,VOICE:+1 2\r\nADR;TYPE=WORK:;;;Z;;;\r\nEND:VCARD\r\n"
     );
+}
+
+#[test]
+fn an_event_without_a_length_and_a_card_without_parts_of_a_name() {
+    for is_whole_days in [false, true] {
+        let mut meeting = samples::meeting("IPM.Appointment");
+        let end = |property: &Property| {
+            *property
+                == Property::named(named::APPOINTMENT_END_WHOLE, Value::Time(samples::TIME + samples::HOUR))
+        };
+        meeting.properties.retain(|property| !end(property));
+        meeting.properties.extend([
+            Property::named(named::APPOINTMENT_END_WHOLE, Value::Time(samples::TIME)),
+            Property::named(named::APPOINTMENT_SUB_TYPE, Value::Bool(is_whole_days)),
+        ]);
+        let calendar = calendar(&converted(&samples::mail(&meeting)));
+        assert!(calendar.contains("\r\nDTSTART") && !calendar.contains("DTEND"), "{calendar}");
+    }
+    let mut contact = samples::with_html("Ana", "<p>notes</p>");
+    contact.attributes = vec![Attribute { id: attribute::MESSAGE_CLASS, data: b"IPM.Contact\0".to_vec() }];
+    let mime = converted(&samples::mail(&contact));
+    let card = text_of(&mime, tree(&mime).len() - 1);
+    assert_eq!(card, "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:Ana\r\nN:;;;;\r\nEND:VCARD\r\n");
 }
 
 #[test]

@@ -39,18 +39,12 @@ impl Recurrence {
     pub fn of(message: &Message) -> Option<Self> {
         let is_series = message.named(named::RECURRING).and_then(Value::number) == Some(1);
         let blob = message.named(named::APPOINTMENT_RECUR).and_then(Value::bytes).filter(|_| is_series)?;
-        let zone = Zone::read(message.named(TIME_ZONE).and_then(Value::bytes)?).ok()?;
         let pattern = Pattern::read(blob).ok()??;
-        let local = |minutes: i64| format!(";TZID={ZONE}:{}", local(minutes));
-        let (start, length) = (pattern.first + pattern.starts_at, pattern.ends_at - pattern.starts_at);
-        let mut lines = vec![
-            format!("DTSTART{}", local(start)),
-            format!("DTEND{}", local(start + length.max(0))),
-            format!("RRULE:{}{}", pattern.rule, pattern.until(zone.standard)),
-        ];
-        for (name, days) in [("EXDATE", &pattern.left_out), ("RDATE", &pattern.added)] {
-            lines.extend(days.iter().map(|day| format!("{name}{}", local(day + pattern.starts_at))));
+        if message.named(named::APPOINTMENT_SUB_TYPE).and_then(Value::number) == Some(1) {
+            return Some(Self { zone: Vec::new(), lines: pattern.lines(";VALUE=DATE:", day, None) });
         }
+        let zone = Zone::read(message.named(TIME_ZONE).and_then(Value::bytes)?).ok()?;
+        let lines = pattern.lines(&format!(";TZID={ZONE}:"), local, Some(zone.standard));
         Some(Self { zone: zone.lines(), lines })
     }
 }
@@ -58,6 +52,11 @@ impl Recurrence {
 /// Minutes since 1601 on a local clock.
 fn local(minutes: i64) -> String {
     at(minutes).map(dates::in_calendar).unwrap_or_default().trim_end_matches('Z').to_owned()
+}
+
+/// The day of these minutes since 1601.
+fn day(minutes: i64) -> String {
+    at(minutes).map(dates::day).unwrap_or_default()
 }
 
 fn at(minutes: i64) -> Option<OffsetDateTime> {
@@ -125,11 +124,32 @@ impl Pattern {
         Ok(Some(Self { rule, count, last, first, starts_at, ends_at, left_out, added }))
     }
 
-    /// RFC 5545 §3.3.10: UNTIL is UTC. In summer the last occurrence is an hour before this.
-    fn until(&self, offset: i64) -> String {
+    /// The properties of the event. `kind` comes before each time, which `print` makes of minutes.
+    /// `offset` is that of the zone from UTC; a series of whole days has none.
+    fn lines(&self, kind: &str, print: fn(i64) -> String, offset: Option<i64>) -> Vec<String> {
+        let start = self.first + self.starts_at;
+        let mut lines = vec![format!("DTSTART{kind}{}", print(start))];
+        let end = start + self.ends_at - self.starts_at;
+        // RFC 5545 §3.8.2.2: the end is later than the beginning, or is left out.
+        if print(end) > print(start) {
+            lines.push(format!("DTEND{kind}{}", print(end)));
+        }
+        lines.push(format!("RRULE:{}{}", self.rule, self.until(offset)));
+        for (name, days) in [("EXDATE", &self.left_out), ("RDATE", &self.added)] {
+            lines.extend(days.iter().map(|day| format!("{name}{kind}{}", print(day + self.starts_at))));
+        }
+        lines
+    }
+
+    /// RFC 5545 §3.3.10: UNTIL is UTC, or a day if the series has whole days. In summer the last
+    /// occurrence is an hour before this.
+    fn until(&self, offset: Option<i64>) -> String {
         match (self.count, self.last) {
             (0, Some(last)) => {
-                let until = at(last + self.starts_at - offset).map(dates::in_calendar);
+                let until = match offset {
+                    Some(offset) => at(last + self.starts_at - offset).map(dates::in_calendar),
+                    None => at(last).map(dates::day),
+                };
                 until.map(|until| format!(";UNTIL={until}")).unwrap_or_default()
             }
             (0, None) => String::new(),

@@ -33,12 +33,16 @@ fn blob(frequency: u16, kind: u16, period: u32, specific: &[u32], end: u32, dele
     bytes
 }
 
-fn recurrence(blob: Vec<u8>, zone: Vec<u8>) -> Option<Recurrence> {
-    let properties = vec![
+fn series(blob: Vec<u8>) -> Vec<Property> {
+    vec![
         Property::named(named::RECURRING, Value::Bool(true)),
         Property::named(named::APPOINTMENT_RECUR, Value::Binary(blob)),
-        Property::named(TIME_ZONE, Value::Binary(zone)),
-    ];
+    ]
+}
+
+fn recurrence(blob: Vec<u8>, zone: Vec<u8>) -> Option<Recurrence> {
+    let mut properties = series(blob);
+    properties.push(Property::named(TIME_ZONE, Value::Binary(zone)));
     Recurrence::of(&Message { properties, ..Message::default() })
 }
 
@@ -62,6 +66,35 @@ RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=10 TZOFFSETFROM:+0200 TZOFFSETTO:+0100 END:
 DTSTART:16010101T020000 RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=3 TZOFFSETFROM:+0100 TZOFFSETTO:+0200 END:DAYLIGHT \
 END:VTIMEZONE";
     assert_eq!(found.zone.join(" "), expected);
+}
+
+/// Days are the same in every zone: RFC 5545 §3.3.10 wants UNTIL in the form of DTSTART.
+#[test]
+fn a_series_of_whole_days() {
+    let mut blob = blob(0x200B, 1, 1, &[0b0000100], 0x2021, &[DAY, DAY + 7 * 1440]);
+    let times = blob.len() - 8;
+    let with = |from: u32, to: u32, mut blob: Vec<u8>| {
+        blob[times..].copy_from_slice(&[from.to_le_bytes(), to.to_le_bytes()].concat());
+        let mut properties = series(blob);
+        properties.push(Property::named(named::APPOINTMENT_SUB_TYPE, Value::Bool(true)));
+        Recurrence::of(&Message { properties, ..Message::default() }).expect("a rule")
+    };
+    let found = with(0, 2 * 1440, blob.clone());
+    assert_eq!(
+        found.lines,
+        [
+            "DTSTART;VALUE=DATE:20231114",
+            "DTEND;VALUE=DATE:20231116",
+            "RRULE:FREQ=WEEKLY;INTERVAL=1;BYDAY=TU;WKST=MO;UNTIL=20231128",
+            "EXDATE;VALUE=DATE:20231121",
+        ]
+    );
+    assert!(found.zone.is_empty());
+    assert!(!with(0, 0, blob.clone()).lines[1].starts_with("DTEND"));
+    // An occurrence without a length has no end either.
+    blob[times..].copy_from_slice(&[540u32.to_le_bytes(), 540u32.to_le_bytes()].concat());
+    let found = recurrence(blob, zone()).expect("a rule");
+    assert!(found.lines[0].ends_with("T090000") && found.lines[1].starts_with("RRULE"));
 }
 
 #[test]

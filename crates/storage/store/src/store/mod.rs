@@ -176,6 +176,13 @@ impl Store {
         self.context().read_body(body, range).await
     }
 
+    /// Keeps what clients see of a body in another form, for its first readers, within a part of
+    /// the memory for conversions. Delivery, which has converted it, calls this before it stores
+    /// the body.
+    pub fn has_converted(&self, body: BodyId, served: &[u8]) {
+        self.context().served.arrived(body, served);
+    }
+
     /// Waits until no change is running. Called before a shutdown.
     pub async fn wait_for_changes(&self) {
         self.context().wait_for_changes().await;
