@@ -578,7 +578,7 @@ impl Watcher for Recorders {
             recorder.push(&mut inner, Op::SyncFailed { node });
             return Err(errno);
         }
-        // What is recorded is what counts: the directory under test lives in memory.
+        // Only the record counts: the directory under test lives in memory.
         recorder.push(&mut inner, Op::Sync { node });
         Ok(0)
     }

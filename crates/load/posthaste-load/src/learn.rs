@@ -109,7 +109,7 @@ fn read(file: &Path) -> Result<Reading, Trouble> {
     Reading::parse(&text, &name).map_err(|e| Trouble::failed(format!("{name}: {e}")))
 }
 
-/// What a running server counts in this time, or has counted so far. Ctrl-C ends it early.
+/// The counts of a running server in this time, or so far. Ctrl-C ends it early.
 fn watched(figures: &Figures, length: Option<Duration>) -> Result<Counted, Trouble> {
     let before = figures.read().map_err(Trouble::failed)?;
     let Some(length) = length else { return Ok(before.since(None)) };

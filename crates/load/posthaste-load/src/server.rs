@@ -89,7 +89,7 @@ fn unverified<'a>(servers: impl IntoIterator<Item = &'a Target>) -> Option<Strin
     (!hosts.is_empty()).then(|| hosts.join(", "))
 }
 
-/// What to measure of the server.
+/// The parts of the server that are measured.
 #[derive(Args, Clone, Debug)]
 pub struct WatchArgs {
     /// Measure the cost of this process and all its children.

@@ -23,7 +23,7 @@ const NAMES_MAX: f64 = 200.0;
 pub struct Part {
     /// How long.
     pub value: f64,
-    /// What it looks like: `Fill`, `Pale` or `Outline`.
+    /// Its look: `Fill`, `Pale` or `Outline`.
     pub look: Look,
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The analysis of a study's points.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Analysis {
-    /// What a reader sees first, if several servers were measured.
+    /// The first screen of a report, if several servers were measured.
     #[serde(default)]
     pub headline: Option<Headline>,
     /// Sentences.

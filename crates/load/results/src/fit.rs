@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq)]
 pub struct Polynomial {
     coefficients: Vec<f64>,
-    /// What each point is above the curve, in the order given.
+    /// The distance of each point above the curve, in the order given.
     pub residuals: Vec<f64>,
     /// √(Σ residual² ÷ (points − coefficients)); infinite when nothing is left to judge by.
     pub residual_error: f64,

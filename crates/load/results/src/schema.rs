@@ -34,7 +34,7 @@ pub enum Offered<T> {
     NotOffered(String),
 }
 
-/// What a result of an earlier version says of a figure that came later.
+/// The value of a newer figure in a result of an earlier version.
 impl<T> Default for Offered<T> {
     fn default() -> Self {
         Self::NotOffered("not recorded".into())
@@ -222,7 +222,7 @@ pub struct Summary {
 pub struct Transaction {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// A description for readers.
     pub description: String,
     /// Share requested (0–1): the stationary distribution, or the frequency.
     pub share_asked: Option<f64>,
@@ -286,7 +286,7 @@ pub struct ErrorSample {
     pub user: String,
     /// The transaction.
     pub transaction: String,
-    /// What was wrong.
+    /// The fault.
     pub what: String,
     /// The connection's last commands.
     pub transcript: String,
@@ -500,7 +500,7 @@ pub struct ServerFacts {
     pub version: String,
     /// The settings it was started with, whole.
     pub settings: String,
-    /// What a simulated processor did in it, for each workload, if the study requested that.
+    /// The counts of a simulated processor for each workload, if the study requested that.
     #[serde(default)]
     pub simulated: Vec<Simulated>,
 }
@@ -545,7 +545,7 @@ pub struct SimulatedCounts {
 pub struct StudyPoint {
     /// The server's name.
     pub server: String,
-    /// What was swept and its value here: `items`, `mailbox_mb`, `clients`, `think_s`, `cpus`,
+    /// The swept quantity and its value here: `items`, `mailbox_mb`, `clients`, `think_s`, `cpus`,
     /// `memory_mb`.
     pub at: BTreeMap<String, f64>,
     /// The workload, or the one transaction of it that was run.

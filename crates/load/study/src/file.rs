@@ -16,7 +16,7 @@ use crate::arms::{self, Arm, RawArm};
 use crate::pools::{self, RawPools, Users};
 use crate::{BUILTIN, Length};
 
-/// What is made of the points.
+/// The analysis of the points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Analysis {
     /// Cost per session and per message, the knee.
@@ -112,7 +112,7 @@ pub struct Study {
     pub after: String,
     /// The result of the article in a sentence.
     pub published: String,
-    /// What is made of the points.
+    /// The analysis of the points.
     pub analysis: Analysis,
     /// Its workloads.
     pub workloads: Vec<Workload>,

@@ -14,13 +14,13 @@ const KINDS_MAX: usize = 16;
 /// A kind of users.
 #[derive(Clone, Debug)]
 pub struct UserKind {
-    /// What they do.
+    /// Their workload.
     pub workload: Workload,
     /// How many of them there are, beside the shares of the other kinds.
     pub share: f64,
 }
 
-/// What virtual users do: all the same, or several kinds of them.
+/// The workloads of virtual users: one for all, or several kinds of users.
 #[derive(Clone, Debug)]
 pub struct Mix {
     /// Its name: that of the workload if there is one kind.
@@ -51,7 +51,7 @@ struct RawUsers {
 /// A workload or a mix: a built-in one by name, or a file by path.
 ///
 /// # Errors
-/// What is wrong with the name or the file, and where.
+/// The fault of the name or the file, and its place.
 pub fn load_mix(name: &str) -> Result<Mix, Mistake> {
     let text = text_of(name)?;
     match is_mix(&text) {

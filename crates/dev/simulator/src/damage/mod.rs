@@ -4,7 +4,7 @@
 //! [`Sample`] is the store, and the list of all damage. `judge` opens the store with one damage and
 //! compares. `sweep` does so in a process of its own, which is started again if damage ends it.
 //!
-//! What must hold for a damaged file while the store is open. Each message reads right or with an
+//! The requirements for a damaged file while the store is open. Each message reads right or with an
 //! error, and none is missing without one. Damage in a pack affects only the messages whose bytes
 //! are there. `check` names a fault wherever a reader met one, and wherever a record of a pack was
 //! damaged. A rebuild keeps every message that the damage does not affect, and never gives a UID to

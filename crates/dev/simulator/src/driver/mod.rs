@@ -152,7 +152,7 @@ pub struct Driver {
     clock: Option<usize>,
     /// How time passes.
     passing: Passing,
-    /// What this process does to the mailbox that several processes share, if there is one.
+    /// The actions of this process on the mailbox that several processes share, if there is one.
     shared: Option<sight::Part>,
     /// The states that mailbox may have, for a driver that follows.
     states: Option<sight::States>,
@@ -185,7 +185,7 @@ pub enum StepResult {
     Found(usize),
     /// More is left to maintain.
     More,
-    /// What the shared mailbox had, and what is sent to it.
+    /// The shared mailbox as it was, and the commit that is sent to it.
     Saw(sight::Sight),
     /// No result.
     Nothing,

@@ -1,4 +1,4 @@
-//! What processes see in a mailbox that they share, and the states that it may have.
+//! The view of processes on a mailbox that they share, and the states that it may have.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -29,7 +29,7 @@ pub(crate) fn is_shared(seed: u64) -> bool {
     !KEPT.contains(&seed) && Random::new(seed, 60).chance(50)
 }
 
-/// What one process does to the mailbox.
+/// The actions of one process on the mailbox.
 pub(super) struct Part {
     pub(super) random: Random,
     /// Its commits without an answer. A process that was started again does not know them, so they
@@ -47,7 +47,7 @@ impl Part {
     }
 }
 
-/// What a process saw in the mailbox, and what it is about to send.
+/// The mailbox as a process saw it, and the commit that it sends next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sight {
     /// The number of the last message; 0 if there never was one.
@@ -56,7 +56,7 @@ pub struct Sight {
     pub(super) fingerprint: u64,
     /// The number of the message that is about to be sent.
     pub(super) number: u64,
-    /// What else the commit does.
+    /// The other parts of the commit.
     pub(super) choices: [u64; 2],
     /// The date of the message.
     pub(super) date: u32,
@@ -93,7 +93,7 @@ pub(super) fn fingerprint(held: &ModelMailbox) -> u64 {
 pub(crate) struct States(Arc<Mutex<BTreeMap<u64, Arc<ModelMailbox>>>>);
 
 impl States {
-    /// What a process saw, which must be a state that some commit makes.
+    /// The mailbox as a process saw it. Some commit must make this state.
     pub(super) fn seen(&self, sight: Sight) -> Result<Arc<ModelMailbox>, Violation> {
         let known = match sight.seen {
             0 => Some(Arc::default()),

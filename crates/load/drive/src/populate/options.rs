@@ -1,4 +1,4 @@
-//! What to fill, and how.
+//! The accounts to fill, and the mail to fill them with.
 
 use posthaste_imap_client::net::Dialer;
 use posthaste_load_workload::corpus::{Sizes, UserMail};

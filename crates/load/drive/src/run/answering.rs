@@ -173,7 +173,7 @@ mod tests {
         let wrong = said("220 mx ESMTP\r\n", "500 5.5.1 Command unrecognized\r\n", "lmtp").unwrap_err();
         assert!(wrong.contains("LHLO is answered `500") && wrong.contains("write smtp://"), "{wrong}");
         assert!(said("220 mx LMTP\r\n", "500 use LHLO\r\n", "smtp").unwrap_err().contains("write lmtp://"));
-        // What a server does later is the run's business.
+        // Later answers of a server are checked by the run.
         assert_eq!(said("220 mx\r\n", "421 busy\r\n", "smtp"), Ok(()));
     }
 

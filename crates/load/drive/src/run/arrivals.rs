@@ -36,7 +36,7 @@ pub async fn arrive(shared: &Shared, lane: &Lane, number: usize, lanes: usize) {
             Some((outside, by)) => (format!("user{account}@{}", outside.domain), by, rows + ROUTED),
             None => (shared.options.accounts.address(account), target, rows + ARRIVAL),
         };
-        // What leaves is in no account, so no audit will find it.
+        // Mail that leaves is in no account, so no audit will find it.
         let ledger = shared.ledger.as_ref().filter(|_| leaving.is_none());
         mail.clear();
         let serial = shared.compose(OUTSIDER, &address, &mut mail);

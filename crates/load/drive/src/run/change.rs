@@ -313,7 +313,7 @@ impl User {
             Some(outside) => format!("user{recipient}@{}", outside.domain),
             None => accounts.address(recipient),
         };
-        // What leaves is in no account, so no audit will find it.
+        // Mail that leaves is in no account, so no audit will find it.
         let ledger = shared.ledger.as_ref().filter(|_| outside.is_none());
         let mut mail = Vec::new();
         let serial = shared.compose(&self.who.address, &address, &mut mail);

@@ -73,7 +73,7 @@ pub struct Follow<'a> {
     pub expunging: bool,
     /// Messages that vanished.
     pub expunged: Vec<Message>,
-    /// What a whole message's literal must be; set by a FETCH of bodies.
+    /// The expected literal of a whole message; set by a FETCH of bodies.
     pub bodies: bool,
     /// The items of FETCH responses that are compared with the model. Others are not read.
     pub enough: Option<Enough>,

@@ -82,7 +82,7 @@ impl User {
         }
         let now = Instant::now();
         let phase = &self.shared.phase;
-        // What breaks because the run is being torn down is not the server's fault.
+        // Failures while the run ends are not the server's fault.
         if phase.is_stopping() && matches!(failure.kind(), "connection-lost" | "timeout") {
             return;
         }

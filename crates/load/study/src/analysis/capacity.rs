@@ -80,7 +80,8 @@ pub fn analyse(points: Points) -> Analysis {
     }
 }
 
-/// What is drawn against users beside the CPU. `each`: a figure's curve for each server and size.
+/// The figures that are drawn against users beside the CPU. `each`: a figure's curve for each
+/// server and size.
 fn plots_per_user(each: &dyn Fn(Figure<'_>) -> Vec<Curve>) -> Vec<Plot> {
     let x = "virtual users";
     vec![
@@ -191,7 +192,7 @@ fn row(measured: &Curve, projection: Option<&Projection>, fetches: Option<f64>) 
             format!("{}{}", figure(u), if p.by_line_instead { " (line)" } else { "" })
         }),
         p.extrapolation.map_or_else(none, |b| format!("{} ×", figure(b))),
-        // What the busiest point fetched, by the article's arithmetic.
+        // The users whose fetches the busiest point served, by the article's arithmetic.
         fetches.map_or_else(none, |rate| {
             figure(daily_users(rate, HEAVY_USER_MESSAGES_PER_SECOND, PEAK_LOAD_FACTOR))
         }),

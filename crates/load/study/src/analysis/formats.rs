@@ -26,7 +26,7 @@ const WITH_ITEMS: [(&str, &str); 2] = [("rich + items", "rich"), ("keep + items"
 /// A figure of a run.
 type Of<'a> = &'a dyn Fn(&RunResult) -> Option<f64>;
 
-/// What the filled store takes on the disk.
+/// The size of the filled store on the disk.
 fn disk_mb(run: &RunResult) -> Option<f64> {
     Some(run.settings.get(FILLED_BYTES)?.parse::<f64>().ok()? / 1e6)
 }
@@ -265,7 +265,7 @@ impl<'a> Columns<'a> {
         self.table("Mean response time of each user action (ms)", rows)
     }
 
-    /// What compressed bodies save and cost, for each build.
+    /// The savings and the cost of compressed bodies, for each build.
     fn compression(self) -> Vec<String> {
         let mut said = Vec::new();
         for plain in self.servers().filter(|server| arm(server) == PEERS_MAIL) {

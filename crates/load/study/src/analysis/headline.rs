@@ -12,7 +12,7 @@ use super::points::{Points, figure};
 use super::spread::PointRuns;
 use crate::file::Analysis;
 
-/// What servers are compared by: in a sentence, on the axis, and of a run.
+/// The figure by which servers are compared: in a sentence, on the axis, and of a run.
 struct Measure {
     words: &'static str,
     axis: &'static str,

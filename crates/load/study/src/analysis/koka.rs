@@ -328,7 +328,7 @@ fn simulated_row(counts: &SimulatedCounts) -> Vec<String> {
     ]
 }
 
-/// What is not the default: `2 processors`, `4 s`.
+/// The settings that differ from the default: `2 processors`, `4 s`.
 fn setting(point: &StudyPoint) -> String {
     let cpus = point.at.get("cpus").map(|n| processors(*n));
     let think = point.at.get("think_s").map(|s| format!("{s} s"));

@@ -26,7 +26,7 @@ impl<'a> Player<'a> {
         work.options.servers.iter().enumerate().map(player).collect()
     }
 
-    /// What a report says about it.
+    /// Its facts for a report.
     pub(super) fn into_facts(self) -> ServerFacts {
         let (name, why) = (self.which.name().into(), self.failed.unwrap_or_default());
         self.facts.unwrap_or(ServerFacts { name, version: why, ..ServerFacts::default() })

@@ -65,7 +65,7 @@ pub(super) struct Work<'a> {
     pub(super) interrupted: bool,
     /// The server that takes mail for other domains, if a study has such mail.
     pub(super) other: Option<OtherServer>,
-    /// What the filled store of the server under test takes on the disk, where it is put back.
+    /// The bytes of the filled store on the disk, if it is put back.
     pub(super) filled_bytes: Option<u64>,
 }
 

@@ -18,7 +18,7 @@ const USER: &str = "nobody";
 /// It looks up in DNS the name of each client that connects, and waits 5 s where nobody answers or
 /// answers are rationed. It is measured without: the resolver of libc tries no server at all.
 const NO_QUESTIONS: &str = "RES_OPTIONS=attempts:0";
-/// What it wants to find in its configuration folder.
+/// The files that it needs in its configuration folder.
 const FOLDERS: &[&str] =
     &["backup", "db", "lock", "log", "msg", "proc", "ptclient", "quota", "socket", "sync", "user"];
 

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// What anybody may do with a folder that is open to all: list it and pass through it.
+/// The permissions of a folder that is open to all: list it and pass through it.
 const OPEN: u32 = 0o755;
 /// Permission of everybody to pass through a folder.
 const PASS: u32 = 0o001;

@@ -167,7 +167,8 @@ impl Which {
 /// Starts a server, or looks at one that runs.
 pub fn start(which: &Which, setting: &Setting) -> Result<Instance, String> {
     if setting.memory_mb.is_some() {
-        // What an earlier start has read is in the cache of the system, and no longer in a group.
+        // Pages that an earlier start has read are in the cache of the system, and no longer in a
+        // group.
         folder::forget(setting.folder);
     }
     if setting.counts.is_some() && !matches!(which, Which::Posthaste | Which::Build(_) | Which::Arm(_)) {

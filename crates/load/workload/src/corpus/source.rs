@@ -16,7 +16,7 @@ pub enum SourceError {
     /// The system's answer.
     #[error("{path}: {source}")]
     Io {
-        /// What was read.
+        /// The file that was read.
         path: PathBuf,
         /// Why not.
         source: io::Error,

@@ -8,7 +8,7 @@ use crate::Protocol;
 /// Client programs named in the file.
 const CLIENTS_NAMED: usize = 10;
 
-/// What the protocol's part makes.
+/// The result of the protocol's part.
 #[derive(Debug, Default)]
 pub(super) struct Body {
     /// `[session]`.

@@ -238,7 +238,7 @@ impl<'a> CommandCounts<'a> {
     }
 }
 
-/// What the workload has a step for, or is counted otherwise.
+/// Commands for which the workload has a step, or that are counted otherwise.
 const KNOWN: [&str; 29] = [
     "LOGIN",
     "AUTHENTICATE",

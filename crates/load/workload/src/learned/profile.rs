@@ -28,7 +28,7 @@ pub struct Profile {
     pub seconds: Option<f64>,
     /// Accounts that gave commands.
     pub users: u64,
-    /// What was counted.
+    /// The counts.
     pub commands: Vec<Observed>,
     /// Client programs and their commands.
     pub clients: Vec<(String, u64)>,
