@@ -17,6 +17,8 @@ use crate::{Gauge, Neighbour};
 pub const ATTACKER: &str = "mallory@example.org";
 /// Whose rich mail (TNEF) is converted at delivery.
 pub const RICH: &str = "rich@example.org";
+/// Another account of the attacker, for as many mailboxes as one account may have.
+pub const COLLECTOR: &str = "collector@example.org";
 /// Somebody who logs in and gets mail while others are attacked.
 pub const BYSTANDER: &str = "bystander@example.org";
 /// Whose listing is measured.
@@ -82,7 +84,7 @@ impl Stage {
 
     /// Makes the accounts on a server that has just started, and starts the neighbour.
     pub fn new(server: Server, scale: Scale) -> Result<Self> {
-        for name in [ATTACKER, BYSTANDER, NEIGHBOUR, RICH] {
+        for name in [ATTACKER, COLLECTOR, BYSTANDER, NEIGHBOUR, RICH] {
             server.add_account(name, PASSWORD);
         }
         let set = server.command(&["account", "set", RICH, "--format", "mime"], "");

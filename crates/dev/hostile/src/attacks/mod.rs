@@ -200,7 +200,7 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "wildcards",
-        what: "patterns of wildcards over 2,000 mailboxes",
+        what: "patterns of wildcards over 10,000 mailboxes",
         memory_mib: |_| 128,
         run: commands::wildcards,
     },
@@ -236,7 +236,7 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "recipients",
-        what: "10,000 recipients of one message",
+        what: "recipients of one message until twenty are refused",
         memory_mib: little,
         run: commands::recipients,
     },
