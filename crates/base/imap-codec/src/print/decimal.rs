@@ -54,7 +54,7 @@ mod tests {
         let mut numbers: Vec<u64> = (0..20_000).chain([u64::MAX, u64::MAX - 1]).collect();
         // All values of each group of four digits, alone and beside others.
         numbers
-            .extend((0..10_000).flat_map(|four| [four * 10_000, four * 10_000 + 9_876, 1_234_0000 + four]));
+            .extend((0..10_000).flat_map(|four| [four * 10_000, four * 10_000 + 9_876, 12_340_000 + four]));
         for power in (1..20).map(|zeros| 10u64.pow(zeros)) {
             numbers.extend([power - 1, power, power + 1, power / 7 * 5]);
         }
