@@ -24,6 +24,7 @@ use std::sync::Arc;
 use posthaste_imap_codec::command::FetchItem;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
+use posthaste_net::Clock;
 use posthaste_store::{AccountWatch, MailboxList, OwnArrivals};
 
 use crate::annotations::ReportedMetadata;
@@ -80,8 +81,8 @@ pub(crate) struct SelectedWish {
 }
 
 impl Notify {
-    /// Begins to notify: what happens from now on.
-    pub(crate) async fn begin(asker: Asker<'_>, wish: Wish) -> Result<Self, Failure> {
+    /// Begins to notify: what happens from now on. The clock is the session's.
+    pub(crate) async fn begin(asker: Asker<'_>, wish: Wish, clock: Clock) -> Result<Self, Failure> {
         let (service, account) = (asker.service, asker.login.id);
         let watch = service.store.follow(account).await?;
         let own_list = watch.list();
@@ -91,7 +92,7 @@ impl Notify {
             None => Arc::clone(&own_list),
         };
         let annotations = match wish.annotations() {
-            true => Some(Box::new(ReportedMetadata::read(service, account).await?)),
+            true => Some(Box::new(ReportedMetadata::read(service, account, clock).await?)),
             false => None,
         };
         let (own, own_uids) = (Vec::new(), NumSet::new());
