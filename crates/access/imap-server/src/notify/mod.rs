@@ -21,7 +21,6 @@ mod wish;
 
 use std::sync::Arc;
 
-use posthaste_imap_codec::command::FetchItem;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use posthaste_net::Clock;
@@ -32,7 +31,7 @@ use crate::reply::Failure;
 use crate::sharing::Asker;
 use crate::wire::Wire;
 use others::FollowedMailboxes;
-pub(crate) use wish::Wish;
+pub(crate) use wish::{SelectedWish, Wish};
 
 /// Appends and copies of this session that wait to be left out. A session reports after each
 /// command, so there is one, or a few after errors of the store.
@@ -66,18 +65,6 @@ pub(crate) struct Notify {
     closed: Option<ReportedState>,
     /// The mailbox that was selected at the last report, and up to where it was reported.
     was_selected: Option<ReportedState>,
-}
-
-/// The wanted events of the selected mailbox.
-#[derive(Debug, Default)]
-pub(crate) struct SelectedWish {
-    /// MessageNew and MessageExpunge, which go together.
-    pub(crate) messages: bool,
-    pub(crate) flags: bool,
-    /// SELECTED: EXPUNGE may come while no command runs.
-    pub(crate) at_once: bool,
-    /// The items that are fetched of new messages.
-    pub(crate) items: Vec<FetchItem>,
 }
 
 impl Notify {
