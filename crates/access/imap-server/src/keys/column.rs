@@ -19,10 +19,10 @@ impl<T: Copy> Column<T> {
         let mut at = 0;
         uids.iter().map(move |uid| {
             if self.uids.get(at) != Some(uid) {
-                at += self.uids.get(at..).unwrap_or_default().partition_point(|other| other < uid);
+                at += self.uids[at..].partition_point(|other| other < uid);
             }
             let is_here = self.uids.get(at) == Some(uid);
-            let value = self.values.get(at).copied().filter(|_| is_here);
+            let value = is_here.then(|| self.values[at]);
             at += usize::from(is_here);
             value
         })

@@ -236,7 +236,7 @@ impl KeyCache {
         if let Some(kept) = state.mailboxes.get_mut(&mailbox)
             && let Some(at) = kept.results.iter().position(|other| Arc::ptr_eq(other, result))
         {
-            kept.results.get_mut(at..).unwrap_or_default().rotate_left(1);
+            kept.results[at..].rotate_left(1);
         }
         Some(answer)
     }
