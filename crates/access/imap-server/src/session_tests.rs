@@ -96,7 +96,7 @@ impl Talk {
         Self::over(4096).await
     }
 
-    /// The same over a pipe of this many bytes.
+    /// Starts a session over a pipe of this many bytes.
     async fn over(bytes: usize) -> Self {
         Self::with(bytes, |server, clock| {
             let peer = Peer { id: 1, address: ENDS[0], is_encrypted: false };
@@ -105,7 +105,7 @@ impl Talk {
         .await
     }
 
-    /// The same over a connection of `posthaste-net`, which can compress.
+    /// Starts a session over a connection of `posthaste-net`, which can compress.
     async fn over_connection() -> Self {
         Self::with(4096, |server, clock| {
             let connection = Connection::with_clock(Stream::over(server, ENDS[0], ENDS[1]), clock);
@@ -134,7 +134,7 @@ impl Talk {
         talk
     }
 
-    /// The same, logged in and with INBOX selected.
+    /// Starts a session that has logged in and selected INBOX.
     async fn with_inbox() -> Self {
         Self::begin().await.in_inbox().await
     }

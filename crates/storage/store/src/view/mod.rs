@@ -105,7 +105,7 @@ impl View {
         Difference::between(old, self)
     }
 
-    /// The same, in pieces.
+    /// The changes to report to a session that knows `old`, in pieces.
     pub fn compared_with<'v>(&'v self, old: &'v Self) -> Comparison<'v> {
         Comparison::new(old, self)
     }
