@@ -102,9 +102,9 @@ func (p *pair) record(t *transfer) {
 	p.transfers = append(p.transfers, t)
 }
 
-// divide writes each transfer into the histories of both mailboxes, as what it did to each. The two are independent there: on a
-// cluster COPY and MOVE are not atomic over two mailboxes (docs/cassandra.md, "When something fails"). What holds for both
-// together, checkMoves checks.
+// divide writes each transfer into the histories of both mailboxes, as what it did to each. The two
+// are independent there: on a cluster COPY and MOVE are not atomic over two mailboxes
+// (docs/cassandra.md, "When something fails"). What holds for both together, checkMoves checks.
 func (p *pair) divide() {
 	type entry struct {
 		at *box
@@ -128,7 +128,8 @@ func (p *pair) divide() {
 		case in.Kind == moveMessage:
 			part(t.from, input{Kind: take, UID: in.UID}, output{Unknown: out.Unknown})
 		}
-		// A MOVE copies first. If others have taken the original meanwhile, it withdraws its copy before it answers.
+		// A MOVE copies first. If others have taken the original meanwhile, it withdraws its copy before
+		// it answers.
 		mayWithdraw := in.Kind == moveMessage && (out.Missing || out.Unknown && p.contested(t))
 		switch {
 		case mayWithdraw:
@@ -159,8 +160,8 @@ func (p *pair) contested(t *transfer) bool {
 	return false
 }
 
-// carried is the flags that a copy certainly has, and those that it may have. A server copies the flags that it knows: changes made
-// through another server may reach it after the command.
+// carried is the flags that a copy certainly has, and those that it may have. A server copies the
+// flags that it knows: changes made through another server may reach it after the command.
 func (t *transfer) carried() (flags, unsure int) {
 	end := t.Return
 	if t.Output.Unknown {
@@ -196,8 +197,9 @@ func (t *transfer) carried() (flags, unsure int) {
 	return flags, (set | cleared | known) &^ flags
 }
 
-// checkMoves holds for both mailboxes together: a MOVE leaves the message in one of them at least, whatever failed. It looks at
-// those of unknown outcome whose message is gone from the source, and that nothing else removed from there.
+// checkMoves holds for both mailboxes together: a MOVE leaves the message in one of them at least,
+// whatever failed. It looks at those of unknown outcome whose message was expunged from the source,
+// and that nothing else removed from there.
 func (p *pair) checkMoves() {
 	for _, t := range p.transfers {
 		source, target := t.from, t.to
@@ -208,13 +210,13 @@ func (p *pair) checkMoves() {
 		if slices.ContainsFunc(source.last.Rows, isThere) || t.hasCopy(p.acknowledged(target)) {
 			continue
 		}
-		source.fault("MOVE of UID %d (%s) had no answer: the message is gone, and never was in %s",
+		source.fault("MOVE of UID %d (%s) had no answer: the message was expunged, and never was in %s",
 			t.Input.UID, t.Input.Token, target.name)
 	}
 }
 
-// hasCopy says whether a UID of the target may be the copy: it is no other operation's, and named this message, or nobody read
-// what it named.
+// hasCopy says whether a UID of the target may be the copy: it is no other operation's, and named
+// this message, or nobody read what it named.
 func (t *transfer) hasCopy(others map[uint32]bool) bool {
 	for uid := uint32(1); uid < t.to.last.Next; uid++ {
 		token, read := t.to.names[uid]
@@ -241,8 +243,9 @@ func (p *pair) acknowledged(b *box) map[uint32]bool {
 	return uids
 }
 
-// operations is the history as Porcupine takes it. An operation of unknown outcome may take effect at any time until the end: it
-// returns after everything else, where having been applied and not having been is the same to every reader.
+// operations is the history as Porcupine takes it. An operation of unknown outcome may take effect
+// at any time until the end: it returns after everything else, where having been applied and not
+// having been is the same to every reader.
 func (b *box) operations() []porcupine.Operation {
 	var all []porcupine.Operation
 	for _, op := range b.history {
@@ -263,8 +266,9 @@ func (b *box) operations() []porcupine.Operation {
 	return all
 }
 
-// checkNumbers holds for all operations together what no single state says: a UID names one message for ever and is given once,
-// and HIGHESTMODSEQ never turns back from one read to one that began after it.
+// checkNumbers holds for all operations together what no single state says: a UID names one message
+// for ever and is given once, and HIGHESTMODSEQ never turns back from one read to one that began
+// after it.
 func (b *box) checkNumbers() {
 	var reads []operation
 	given := map[uint32]bool{}

@@ -29,8 +29,9 @@ type errNo string
 
 func (e errNo) Error() string { return string(e) }
 
-// until repeats an action, on another server too, until it succeeds; an error if it did not within a minute. An answer with the
-// code `done` means that an earlier try, whose answer was lost, succeeded.
+// until repeats an action, on another server too, until it succeeds; an error if it did not within
+// a minute. An answer with the code `done` means that an earlier try, whose answer was lost,
+// succeeded.
 func (c *client) until(done string, action func() error) error {
 	for began := time.Now(); ; {
 		err := action()
@@ -46,7 +47,8 @@ func (c *client) until(done string, action func() error) error {
 	}
 }
 
-// connect makes the connection if there is none. A server that does not answer is tried twice, then the next one.
+// connect makes the connection if there is none. A server that does not answer is tried twice, then
+// the next one.
 func (c *client) connect() error {
 	if c.conn != nil {
 		return nil
@@ -106,7 +108,8 @@ func (c *client) line() (string, error) {
 	}
 }
 
-// command sends a command, which may hold whole literals, and answers with the responses, the tagged one last.
+// command sends a command, which may hold whole literals, and answers with the responses, the
+// tagged one last.
 func (c *client) command(text string) ([]string, error) {
 	c.tag++
 	tag := fmt.Sprintf("t%d ", c.tag)
@@ -162,7 +165,8 @@ var (
 	subject     = regexp.MustCompile(`\nSubject: (\S+)\r\n`)
 )
 
-// flagsOf reads a FETCH response that has UID, flags and size, as the answer to a read has; ok is false for any other response.
+// flagsOf reads a FETCH response that has UID, flags and size, as the answer to a read has; ok is
+// false for any other response.
 func flagsOf(line string) (r row, ok bool) {
 	uid, flags := fetchUID.FindStringSubmatch(line), fetchFlag.FindStringSubmatch(line)
 	if uid == nil || flags == nil || !strings.Contains(line, "RFC822.SIZE") {
@@ -177,7 +181,8 @@ func flagsOf(line string) (r row, ok bool) {
 	return r, true
 }
 
-// bodyOf reads a FETCH response that has a body, and compares all of it; ok is false for any other response.
+// bodyOf reads a FETCH response that has a body, and compares all of it; ok is false for any other
+// response.
 func bodyOf(line string) (r row, ok bool, err error) {
 	head := line
 	if at := strings.IndexByte(line, '\n'); at >= 0 {

@@ -1,13 +1,17 @@
-// Program linearizability lets clients work on mailboxes that two servers share, and checks what they saw.
+// Program linearizability lets clients work on mailboxes that two servers share, and checks what
+// they saw.
 //
-// Mailboxes are in pairs. Each has a few clients, spread over the servers. Every client does one thing at a time: append, set or
-// clear a flag, mark as deleted, expunge, read all, copy or move a message to the other mailbox of the pair. Each operation is
-// recorded with its invocation and its completion. Some mailboxes are deleted at the end, while messages are copied out of them.
+// Mailboxes are in pairs. Each has a few clients, spread over the servers. Every client does one
+// thing at a time: append, set or clear a flag, mark as deleted, expunge, read all, copy or move a
+// message to the other mailbox of the pair. Each operation is recorded with its invocation and its
+// completion. Some mailboxes are deleted at the end, while messages are copied out of them.
 //
-// When all is over, each mailbox is read once more from each server, bodies included. Then its history is checked for
-// linearizability by Porcupine against the model in model.go; history.go says what a COPY and a MOVE are there.
+// When all is over, each mailbox is read once more from each server, bodies included. Then its
+// history is checked for linearizability by Porcupine against the model in model.go; history.go
+// says what a COPY and a MOVE are there.
 //
-// Usage: linearizability -servers HOST:PORT,HOST:PORT -seconds N [-stop FILE] …; scripts/cluster-proof runs it.
+// Usage: linearizability -servers HOST:PORT,HOST:PORT -seconds N [-stop FILE] …;
+// scripts/cluster-proof runs it.
 package main
 
 import (
@@ -128,8 +132,8 @@ func (r *run) work(name string, addresses []string, seed int64) {
 // copiesMax is how many messages are copied out of a mailbox that is being deleted.
 const copiesMax = 4
 
-// deleteOne deletes a mailbox through one server, while another client copies messages out of it. The copies then have the bodies
-// alone, and the last reads read them.
+// deleteOne deletes a mailbox through one server, while another client copies messages out of it.
+// The copies then have the bodies alone, and the last reads read them.
 func (r *run) deleteOne(p *pair, addresses []string, random *rand.Rand) {
 	at, server := random.Intn(2), random.Intn(len(addresses))
 	copier := newWorker(r, p, at, 2**clients, addresses[(server+1)%len(addresses)], 1)
@@ -162,7 +166,8 @@ func (r *run) deleteOne(p *pair, addresses []string, random *rand.Rand) {
 	deleting.Wait()
 }
 
-// lastReads reads every mailbox from every server, after all faults were mended. What is read is the end of its history.
+// lastReads reads every mailbox from every server, after all faults were mended. What is read is
+// the end of its history.
 func (r *run) lastReads(addresses []string) {
 	for n, address := range addresses {
 		for _, p := range r.pairs {
@@ -192,7 +197,7 @@ func (w *worker) lastRead() {
 	w.box.fault("not every message can be read from %s after all faults were mended", w.client.address)
 }
 
-// checkDeleted makes sure that a mailbox is gone.
+// checkDeleted makes sure that a mailbox no longer exists.
 func (w *worker) checkDeleted() {
 	var err error
 	for try := 0; try < 20; try++ {

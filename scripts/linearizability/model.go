@@ -18,7 +18,8 @@ const (
 	clearFlag
 	expunge
 	read
-	// copyMessage and moveMessage are what a client asks. The model knows only what they do to one mailbox: those below.
+	// copyMessage and moveMessage are what a client asks. The model knows only what they do to one
+	// mailbox: those below.
 	copyMessage
 	moveMessage
 	// look says whether a message is there: it must be, to be copied.
@@ -73,8 +74,9 @@ type row struct {
 	Unsure int
 }
 
-// state is what a mailbox may be: one line for each possibility, which are few. It is a string, so that states are compared at no
-// cost. A line is UIDNEXT, the messages by UID, and the copies of MOVEs that have not been answered.
+// state is what a mailbox may be: one line for each possibility, which are few. It is a string, so
+// that states are compared at no cost. A line is UIDNEXT, the messages by UID, and the copies of
+// MOVEs that have not been answered.
 type state = string
 
 // mailbox is one possibility.
@@ -152,8 +154,8 @@ func (m mailbox) marked(mark int, uid uint32) mailbox {
 	return m
 }
 
-// step is the specification: what a mailbox may be after an operation that answered so; nothing if it may not answer so. It may
-// change m, which is decoded for it alone.
+// step is the specification: what a mailbox may be after an operation that answered so; nothing if
+// it may not answer so. It may change m, which is decoded for it alone.
 func (m mailbox) step(in input, out output) []mailbox {
 	at, there := m.at(in.UID)
 	switch in.Kind {
@@ -173,17 +175,18 @@ func (m mailbox) step(in input, out output) []mailbox {
 		}
 	case expunge:
 		if there && m.rows[at].Unsure&deleted != 0 {
-			gone := m.without(in.UID)
+			expunged := m.without(in.UID)
 			m.rows[at].Unsure &^= deleted
-			return []mailbox{m, gone}
+			return []mailbox{m, expunged}
 		}
 		if there && m.rows[at].Flags&deleted != 0 {
 			return []mailbox{m.without(in.UID)}
 		}
 	case look:
-		// A UID that is gone never returns, and a client asks only for those that it has read. So a message that was copied was
-		// there at some moment of the command; and if nothing was copied, it was gone at some moment. COPYUID cannot name that
-		// (RFC 4315 §3), and it is no error (RFC 9051 §6.4.9).
+		// An expunged UID never returns, and a client names only UIDs that it has read. So a message
+		// that was copied existed at some moment of the command. If nothing was copied, the message was
+		// expunged at some moment. COPYUID cannot report that (RFC 4315 §3), and it is no error
+		// (RFC 9051 §6.4.9).
 		if there == out.Missing {
 			return nil
 		}
@@ -214,8 +217,8 @@ func (m mailbox) step(in input, out output) []mailbox {
 	return []mailbox{m}
 }
 
-// seen compares a mailbox with what was read of it, which tells flags that were not known. A message that nobody could read before
-// it was expunged has no token.
+// seen compares a mailbox with what was read of it, which shows flags that were not known. A
+// message that nobody could read before it was expunged has no token.
 func (m mailbox) seen(rows []row) []mailbox {
 	if len(m.rows) != len(rows) {
 		return nil
@@ -232,7 +235,8 @@ func (m mailbox) seen(rows []row) []mailbox {
 	return []mailbox{m}
 }
 
-// step is the same for all possibilities together. An operation may answer so if one of them allows it.
+// step is the same for all possibilities together. An operation may answer so if one of them allows
+// it.
 func step(s state, in input, out output) (bool, state) {
 	var lines []string
 	for _, line := range strings.Split(s, "\n") {

@@ -321,9 +321,9 @@ func TestBodiesAreComparedWhole(t *testing.T) {
 
 func TestCopyUIDIsReadFromBothAnswers(t *testing.T) {
 	for _, test := range []struct {
-		line string
-		uid  uint32
-		gone bool
+		line     string
+		uid      uint32
+		expunged bool
 	}{
 		{"OK [COPYUID 5 3 9] Copied", 9, false},
 		{"* OK [COPYUID 5 3 9] Moved", 9, false},
@@ -332,7 +332,7 @@ func TestCopyUIDIsReadFromBothAnswers(t *testing.T) {
 		s := newStory()
 		w := newWorker(nil, s.pair, 0, 0, "", 1)
 		out := w.copied(input{Kind: moveMessage, UID: 3}, []string{"* 2 EXISTS", test.line})
-		if out.UID != test.uid || out.Missing != test.gone || len(s.a.faults) > 0 {
+		if out.UID != test.uid || out.Missing != test.expunged || len(s.a.faults) > 0 {
 			t.Error(test.line, out, s.a.faults)
 		}
 	}

@@ -16,8 +16,8 @@ const messagesMax = 8
 // lastReader is the id of the first client that reads after all faults were mended.
 const lastReader = 1000
 
-// worker is one client: it has one mailbox selected, copies and moves messages to the other one of the pair, and does one thing at
-// a time.
+// worker is one client: it has one mailbox selected, copies and moves messages to the other one of
+// the pair, and does one thing at a time.
 type worker struct {
 	run      *run
 	pair     *pair
@@ -134,8 +134,9 @@ func (w *worker) do(in input) bool {
 	return err == nil
 }
 
-// mayAnswer says whether a NO is one that a fault of the cluster rightly causes, or another client's work: the cluster does not
-// answer, too many changes at once, the message was expunged meanwhile, or the mailbox is being deleted.
+// mayAnswer says whether a NO is one that a fault of the cluster rightly causes, or another
+// client's work: the cluster does not answer, too many changes at once, the message was expunged
+// meanwhile, or the mailbox is being deleted.
 func (w *worker) mayAnswer(text string) bool {
 	codes := []string{"[UNAVAILABLE]", "[INUSE]", "[EXPUNGEISSUED]"}
 	if w.deleting {
@@ -261,7 +262,8 @@ func (w *worker) read() (out output, err error) {
 	return out, nil
 }
 
-// readBodies reads the bodies of messages; whether all could be read. A message that was expunged since is passed over by the server.
+// readBodies reads the bodies of messages; whether all could be read. A message that was expunged
+// since is passed over by the server.
 func (w *worker) readBodies(rows []row) bool {
 	var uids []string
 	for _, r := range rows {

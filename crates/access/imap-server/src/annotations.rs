@@ -13,6 +13,7 @@ use posthaste_directory::Annotated;
 use posthaste_imap_codec::response::Untagged;
 use posthaste_imap_codec::{EntryName, MailboxArg};
 use posthaste_mail_model::AccountId;
+use posthaste_net::Clock;
 use tokio::sync::watch;
 
 use crate::reply::Failure;
@@ -34,13 +35,19 @@ pub(crate) struct ReportedMetadata {
     hashes: BTreeMap<Annotated, EntryHashes>,
     /// Woken after changes in this process.
     woken: watch::Receiver<()>,
+    /// The session's clock.
+    clock: Clock,
 }
 
 impl ReportedMetadata {
-    /// The present annotations.
-    pub(crate) async fn read(service: &ImapService, account: AccountId) -> Result<Self, Failure> {
-        let woken = service.annotated.subscribe();
-        let mut known = Self { hashing: RandomState::new(), changes: 0, hashes: BTreeMap::new(), woken };
+    /// The present annotations, for a session with this clock.
+    pub(crate) async fn read(
+        service: &ImapService,
+        account: AccountId,
+        clock: Clock,
+    ) -> Result<Self, Failure> {
+        let (hashing, woken) = (RandomState::new(), service.annotated.subscribe());
+        let mut known = Self { hashing, changes: 0, hashes: BTreeMap::new(), woken, clock };
         known.changes = changes(service, account).await?;
         known.hashes = known.read_hashes(service, account).await?;
         Ok(known)
@@ -85,8 +92,13 @@ impl ReportedMetadata {
 
     /// Waits until something may have changed.
     pub(crate) async fn wait_for_changes(&mut self) {
-        // The sender lives as long as the service: an error is one more reason to look later.
-        let _ = tokio::time::timeout(LOOK_EVERY, self.woken.changed()).await;
+        // Boxed: a session should hold no memory for it until it waits.
+        let look = Box::pin(self.clock.sleep(LOOK_EVERY));
+        tokio::select! {
+            // The sender lives as long as the service: an error does not occur.
+            Ok(()) = self.woken.changed() => {}
+            () = look => {}
+        }
     }
 
     /// The responses that report the changes of others since. Deleted mailboxes are not reported.

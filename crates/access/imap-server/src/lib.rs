@@ -5,7 +5,7 @@
 //!     │                                              │                                          │
 //!     └── wire: bounded output, back-pressure        └── sync: what else is new                 └── store, directory, delivery
 //!           │
-//!           └── transport: four calls, over a connection or over memory
+//!           └── transport: reads and writes, over a connection or over memory
 //! ```
 //!
 //! A session holds one shared view of its mailbox ([`posthaste_store::View`]). It reports the

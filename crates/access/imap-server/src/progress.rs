@@ -30,7 +30,7 @@ impl Progress {
         }
     }
 
-    /// So many steps were done.
+    /// The number of steps that were done.
     pub(crate) fn advance(&self, steps: u64) {
         self.done.fetch_add(steps, Ordering::Relaxed);
     }

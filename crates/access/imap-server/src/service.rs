@@ -132,7 +132,7 @@ impl ImapService {
         }
     }
 
-    /// The same, with this memory budget for reading large messages. One account may use a quarter
+    /// Sets the memory budget for reading large messages. One account may use a quarter
     /// of it, or one message of the largest size.
     #[must_use]
     pub fn with_reads(mut self, reads: ByteBudget) -> Self {
@@ -140,28 +140,28 @@ impl ImapService {
         self
     }
 
-    /// The same, with these places for long work. Services that follow each other share them.
+    /// Sets the places for long work. Services that follow each other share them.
     #[must_use]
     pub fn with_heavy(mut self, heavy: Heavy) -> Self {
         self.heavy = heavy;
         self
     }
 
-    /// The same, with this cache of sort keys. Services that follow each other share it.
+    /// Sets the cache of sort keys. Services that follow each other share it.
     #[must_use]
     pub fn with_keys(mut self, keys: KeyCache) -> Self {
         self.keys = keys;
         self
     }
 
-    /// The same, with this search index. Services that follow each other share it.
+    /// Sets the search index. Services that follow each other share it.
     #[must_use]
     pub fn with_index(mut self, index: SearchIndex) -> Self {
         self.index = index;
         self
     }
 
-    /// The same, with this memory budget for results that are kept up to date. One account may use
+    /// Sets the memory budget for results that are kept up to date. One account may use
     /// a quarter of it. Services that follow each other share it.
     #[must_use]
     pub fn with_contexts(mut self, contexts: ByteBudget) -> Self {
@@ -169,15 +169,15 @@ impl ImapService {
         self
     }
 
-    /// The same, and runs the scripts that mailboxes name (RFC 6785). `url` is that of ManageSieve:
-    /// `sieve://HOST`.
+    /// Lets the service run the scripts that mailboxes name (RFC 6785). `url` is that of
+    /// ManageSieve: `sieve://HOST`.
     #[must_use]
     pub fn with_scripts(mut self, filter: Filter, url: String) -> Self {
         self.scripts = Some(MailboxScripts { filter, url });
         self
     }
 
-    /// The same, with these limits for each account. Share them with other services.
+    /// Sets the limits for each account. Share them with other services.
     #[must_use]
     pub fn with_accounts(mut self, accounts: Accounts) -> Self {
         self.accounts = accounts;

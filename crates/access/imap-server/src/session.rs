@@ -1,9 +1,9 @@
 //! A session: the account that logged in, the selected mailbox, the enabled extensions.
 //!
 //! It does no I/O of its own and has no clock of its own. Both are handed in: the bytes are behind
-//! the four calls of a [`Transport`](crate::transport::Transport), which only the [`Wire`] makes.
-//! So a whole session runs in a test without a socket. `connection` drives the session and the
-//! files of `command` change it.
+//! a [`Transport`](crate::transport::Transport), and only the [`Wire`] reads and writes them. So a
+//! whole session runs in a test without a socket. `connection` drives the session and the files of
+//! `command` change it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -9,9 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
-use posthaste_directory::NewAccount;
+use posthaste_directory::{Annotated, NewAccount};
 use posthaste_mail_model::Secret;
 use posthaste_net::{Clock, ClockHand, Connection, NetError, Shutdown, ShutdownTrigger, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use crate::session::Session;
 use crate::size_tests::service;
 use crate::transport::{Io, Peer, StreamChange, Then, Transport, Wait};
-use crate::{ImapOptions, connection};
+use crate::{ImapOptions, ImapService, connection};
 
 /// A pipe as a transport. Its clock is the session's.
 struct Memory(DuplexStream, Clock);
@@ -86,6 +86,7 @@ struct Talk {
     heard: String,
     hand: ClockHand,
     trigger: ShutdownTrigger,
+    service: Arc<ImapService>,
     session: JoinHandle<()>,
 }
 
@@ -95,7 +96,7 @@ impl Talk {
         Self::over(4096).await
     }
 
-    /// The same over a pipe of this many bytes.
+    /// Starts a session over a pipe of this many bytes.
     async fn over(bytes: usize) -> Self {
         Self::with(bytes, |server, clock| {
             let peer = Peer { id: 1, address: ENDS[0], is_encrypted: false };
@@ -104,7 +105,7 @@ impl Talk {
         .await
     }
 
-    /// The same over a connection of `posthaste-net`, which can compress.
+    /// Starts a session over a connection of `posthaste-net`, which can compress.
     async fn over_connection() -> Self {
         Self::with(4096, |server, clock| {
             let connection = Connection::with_clock(Stream::over(server, ENDS[0], ENDS[1]), clock);
@@ -125,14 +126,15 @@ impl Talk {
         let (clock, hand) = Clock::manual();
         let (trigger, shutdown) = Shutdown::new();
         let (transport, peer) = transport(server, clock.clone());
-        let session = Box::new(Session::new(service, transport, peer, clock, shutdown));
+        let session = Box::new(Session::new(Arc::clone(&service), transport, peer, clock, shutdown));
         let session = tokio::spawn(connection::run_to_end(session));
-        let mut talk = Self { client, deflate: None, heard: String::new(), hand, trigger, session };
+        let (deflate, heard) = (None, String::new());
+        let mut talk = Self { client, deflate, heard, hand, trigger, service, session };
         talk.hear("* OK [CAPABILITY IMAP4rev1").await;
         talk
     }
 
-    /// The same, logged in and with INBOX selected.
+    /// Starts a session that has logged in and selected INBOX.
     async fn with_inbox() -> Self {
         Self::begin().await.in_inbox().await
     }
@@ -328,6 +330,25 @@ async fn idle_ends_at_the_limit_of_silence_and_not_before() {
     talk.hear("+ ").await;
     talk.hand.advance(silence).await;
     talk.ends_with("* BYE Idle for too long").await;
+}
+
+/// Another process does not wake the session, which looks for its changes every 10 s.
+#[tokio::test]
+async fn idle_looks_for_annotations_of_other_processes_by_the_sessions_clock() {
+    let mut talk = Talk::with_inbox().await;
+    talk.say("c ENABLE METADATA\r\n").await;
+    talk.hear("c OK").await;
+    talk.say("d IDLE\r\n").await;
+    talk.hear("+ ").await;
+    let directory = Arc::clone(&talk.service.directory);
+    let ana = directory.account("ana@example.org").await.unwrap().unwrap().id;
+    let comment = [("/shared/comment", Some(Bytes::from_static(b"new")))];
+    directory.annotate(ana, Annotated::Server, &comment).await.unwrap();
+    talk.hand.advance(Duration::from_secs(10)).await;
+    // The deadline only ends a test that fails: it is shorter than the time that passed by the
+    // session's clock.
+    let heard = tokio::time::timeout(Duration::from_secs(8), talk.hear("* METADATA")).await;
+    assert!(heard.expect("no report").contains("/shared/comment"));
 }
 
 #[tokio::test]

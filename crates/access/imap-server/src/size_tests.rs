@@ -19,7 +19,7 @@ pub(crate) fn service() -> ImapService {
     service_with(ByteBudget::new(1 << 20))
 }
 
-/// The same, with this memory for incoming messages.
+/// A service with this memory for incoming messages.
 pub(crate) fn service_with(budget: ByteBudget) -> ImapService {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let store = Store::new(Arc::clone(&engine), StoreOptions::default());

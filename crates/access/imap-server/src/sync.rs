@@ -50,7 +50,7 @@ pub(crate) fn since_modseq(modseq: ModSeq) -> ModSeq {
     if modseq <= ModSeq::ZERO.next() { ModSeq::ZERO } else { modseq }
 }
 
-/// Those of these messages that have a mod-sequence above `since`. Only their rows are read.
+/// The messages of `seqs` that have a mod-sequence above `since`. Only their rows are read.
 pub(crate) fn changed_among(view: &View, seqs: &NumSet<SeqNum>, since: ModSeq) -> NumSet<SeqNum> {
     let changed = view.rows(seqs).filter(|(_, row)| row.modseq() > since);
     changed.map(|(seq, _)| seq.value()).collect()

@@ -183,7 +183,7 @@ pub(crate) fn uses_numbers(command: &CommandBody) -> bool {
     }
 }
 
-/// The same, also if a filter (RFC 5466) might.
+/// Whether a key names sequence numbers, or a filter (RFC 5466) in it may do so.
 fn may_name_numbers(key: &SearchKey) -> bool {
     match key {
         SearchKey::Filter(_) => true,

@@ -1,9 +1,10 @@
 //! The bytes below a session.
 //!
-//! A session reads and writes through the four calls of a [`Transport`], and through nothing else.
-//! The server's transport is a [`Connection`] of `posthaste-net`: a socket with TLS, compression
-//! and the limits of accounts. A test's transport may be memory. The session's clock is handed in
-//! beside it.
+//! A session reads and writes through a [`Transport`], and through nothing else. It has seven
+//! methods. Four do I/O: read, write, change a layer, close. Three do none: they name the account,
+//! count a command, and describe the connection for SASL. The server's transport is a
+//! [`Connection`] of `posthaste-net`: a socket with TLS, compression and the limits of accounts. A
+//! test's transport may be memory. The session's clock is handed in beside it.
 //!
 //! A session does not know its transport's type, so each call allocates its future. A session makes
 //! some two calls for a command, one for 64 KiB of a listing, and none between pipelined commands.
@@ -25,8 +26,8 @@ pub(crate) type Io<'t, T> = Pin<Box<dyn Future<Output = Result<T, NetError>> + S
 pub(crate) enum Wait {
     /// At most this many bytes, for at most this time.
     Input { most: usize, within: Duration },
-    /// The same, for the rest of something that has begun to arrive. The client may hold it back
-    /// until the beginning is acknowledged.
+    /// At most this many bytes of something that has begun to arrive, for at most this time. The
+    /// client may hold them back until the beginning is acknowledged.
     Rest { most: usize, within: Duration },
     /// The end of the connection. Nothing is read, and the outcome is [`NetError::Closed`].
     Leave,

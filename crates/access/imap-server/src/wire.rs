@@ -200,7 +200,7 @@ impl Wire {
         self.fill_rest(input_max, within).await
     }
 
-    /// The same, for the rest of a command whose beginning may have left the input.
+    /// Reads the rest of a command whose beginning may have left the input.
     pub(crate) async fn fill_rest(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
         let wait = Wait::Rest { most: self.most(input_max)?, within };
         self.transport.read(&mut self.input, wait).await
@@ -317,7 +317,7 @@ impl Wire {
         self.wait_for(work, None).await
     }
 
-    /// The same, and reports how far the work is if it takes long (RFC 9585).
+    /// Does work as `while_there` does, and reports its progress if it takes long (RFC 9585).
     pub(crate) async fn while_reporting<T>(
         &mut self,
         reports: Reports<'_>,

@@ -9,7 +9,7 @@ use posthaste_sieve::{ExtensionSet, Limits};
 use crate::reply::{Reply, string};
 use crate::syntax::{Command, STRANGER_LEN_MAX, USER_LEN_MAX};
 
-/// Errors that a client may make before it is shown the door: as in the other servers.
+/// Errors that a client may make before it is disconnected: as in the other servers.
 const ERRORS_MAX: u32 = 20;
 
 /// The next action of the driver.

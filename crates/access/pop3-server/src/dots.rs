@@ -94,7 +94,7 @@ pub struct Top {
 enum TopState {
     /// In the header, at the start of a line.
     HeaderStart,
-    /// The same, behind a CR that may be of the empty line.
+    /// In the header, behind a CR that may be of the empty line.
     HeaderCr,
     /// Within a line of the header.
     Header,

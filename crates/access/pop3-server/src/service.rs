@@ -31,7 +31,7 @@ impl Pop3Service {
         Self { options: Arc::new(options), store, directory, delivery, certificates, accounts, delays }
     }
 
-    /// The same, with these limits for each account. Share them with other services.
+    /// Sets the limits for each account. Share them with other services.
     #[must_use]
     pub fn with_accounts(mut self, accounts: Accounts) -> Self {
         self.accounts = accounts;

@@ -211,7 +211,7 @@ impl<F: Future> Pair<F> {
         self.answer("t OK").await;
     }
 
-    /// The same, counted.
+    /// Sends a command and reads to its end. The instructions are counted.
     async fn is_counted(&mut self, command: &str) {
         self.client.write_all(format!("t {command}\r\n").as_bytes()).unwrap();
         let mut heard = Vec::new();

@@ -4,6 +4,8 @@
 
 #[path = "config/authentication.rs"]
 mod authentication;
+#[path = "config/error.rs"]
+mod error;
 #[cfg(test)]
 #[path = "config/fuzzing.rs"]
 mod fuzzing;
@@ -27,20 +29,23 @@ mod screening;
 mod sieve;
 #[path = "config/tls.rs"]
 mod tls;
+#[path = "config/values.rs"]
+mod values;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use posthaste_directory::{Format, FormatSettings, Network, Precompute};
+use posthaste_directory::{Format, FormatSettings, LoginSettings, Network, Precompute};
 use posthaste_net::SocketAddress;
 use posthaste_store::Row;
 use posthaste_store::compressed::Compression;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
+use crate::failure::Failure;
 pub use authentication::Authentication;
+pub use error::ConfigError;
 pub use imap::{COMMAND_LIMIT_MIN, Imap};
 pub use limits::Limits;
 pub use login::{Certificates, Login, Plaintext};
@@ -51,6 +56,8 @@ pub use retention::Retention;
 pub use screening::{RspamdFailure, Screening};
 pub use sieve::Sieve;
 pub use tls::{ClientCertificates, Tls};
+pub use values::Auto;
+use values::{duration, networks, permissions, places};
 
 /// The documented default, as `posthaste config --default` prints it.
 pub const DEFAULT: &str = include_str!("default.toml");
@@ -124,32 +131,6 @@ pub enum SenderRule {
 #[derive(Debug, Clone, Deserialize)]
 pub struct Search {
     pub index: bool,
-}
-
-/// A value, or "auto": what fits the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Auto<T> {
-    Auto,
-    Is(T),
-}
-
-impl<T> Auto<T> {
-    /// The value that is set, changed by `change`; `None` for "auto".
-    pub fn map<U>(self, change: impl FnOnce(&T) -> U) -> Option<U> {
-        match self {
-            Self::Auto => None,
-            Self::Is(value) => Some(change(&value)),
-        }
-    }
-}
-
-impl<'de, T: DeserializeOwned> Deserialize<'de> for Auto<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        match toml::Value::deserialize(from)? {
-            toml::Value::String(text) if text == "auto" => Ok(Self::Auto),
-            value => T::deserialize(value).map(Self::Is).map_err(serde::de::Error::custom),
-        }
-    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -230,51 +211,11 @@ pub struct Log {
     pub long_polls: Duration,
 }
 
-fn networks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Network>, D::Error> {
-    let texts = Vec::<String>::deserialize(from)?;
-    texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
-}
-
-/// Addresses and Unix sockets.
-fn places<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<SocketAddress>, D::Error> {
-    let texts = Vec::<String>::deserialize(from)?;
-    texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
-}
-
-/// Permissions of a file, octal.
-fn permissions<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
-    let text = String::deserialize(from)?;
-    let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| serde::de::Error::custom(format!("{text:?} are not permissions; write \"0660\"")))
-}
-
-fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(from)?;
-    humantime::parse_duration(&text)
-        .map_err(|e| serde::de::Error::custom(format!("{text:?} is not a time: {e}")))
-}
-
 impl Default for Config {
     fn default() -> Self {
         #[expect(clippy::expect_used, reason = "the file is part of the program, and a test parses it")]
         toml::from_str(DEFAULT).expect("default.toml is valid")
     }
-}
-
-/// A fault of a configuration, ready to be shown.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file could not be read.
-    #[error(
-        "{file}: {source}. Name another with --config, or write one: posthaste config --default > posthaste.toml"
-    )]
-    Read { file: PathBuf, source: std::io::Error },
-    /// A key that does not exist.
-    #[error("{file}: unknown key `{key}`{}", nearest.as_ref().map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
-    UnknownKey { file: PathBuf, key: String, nearest: Option<String> },
-    /// Not TOML, or a value of the wrong kind.
-    #[error("{file}: {message}")]
-    Invalid { file: PathBuf, message: String },
 }
 
 impl Config {
@@ -351,6 +292,12 @@ impl Config {
             ("log.long_polls", self.log.long_polls != running.log.long_polls),
         ];
         all.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
+    }
+
+    /// The ways to log in beside passwords. Reads the secret of `oauth`.
+    pub fn logins(&self) -> Result<LoginSettings, Failure> {
+        let tokens = self.oauth.tokens(&self.domain)?;
+        Ok(LoginSettings { certificates: self.login.certificates.into(), tokens })
     }
 
     /// Checks rules that the types do not express.

@@ -189,7 +189,7 @@ impl Identity {
     }
 }
 
-/// A user's id, and that of the group he belongs to first.
+/// A user's id, and that of its primary group.
 fn lookup_user(name: &CString) -> Option<(libc::uid_t, libc::gid_t)> {
     // SAFETY: `name` ends in NUL. The answer is null or points to memory of the C library that
     // stays as it is until the next such call. Both numbers are copied before, and there is no

@@ -71,7 +71,7 @@ fn login(server: &Server) -> LineClient {
     client
 }
 
-/// Bytes of all packs up to their ends: zeroes are written ahead.
+/// Bytes of all packs up to their ends: packs are preallocated with zeros.
 fn pack_bytes(dir: &Path) -> usize {
     let packs = std::fs::read_dir(dir.join("data/packs")).unwrap();
     let used = |bytes: Vec<u8>| bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);

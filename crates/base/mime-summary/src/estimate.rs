@@ -7,11 +7,11 @@ use crate::content::ContentFields;
 /// [`PART_BYTES`]. Half of it would cut them.
 const PRINTED_SHARE: usize = 12;
 
-/// The same, beside what the message's length gives: for messages that are nearly nothing.
+/// Bytes of the responses beside that share: for messages that are nearly empty.
 const PRINTED_BASE: usize = 8 * 1024;
 
-/// The same, at most: 10,000 parts with usual Content-Type, -Disposition and -Transfer-Encoding
-/// print 6 MiB.
+/// Most bytes of the responses. 10,000 parts with usual Content-Type, -Disposition and
+/// -Transfer-Encoding print 6 MiB.
 pub(crate) const PRINTED_MAX: usize = 8 << 20;
 
 /// What one part prints with no field but its type and encoding, both in BODY and in BODYSTRUCTURE,

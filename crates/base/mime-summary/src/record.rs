@@ -120,7 +120,7 @@ pub(crate) const SEARCH_TEXT_MAX: usize = 256 * 1024;
 /// How many bytes a folded text may have for each byte of its field. Korean takes 3.4, the most of
 /// all scripts in use; ligatures that are a whole sentence take 16.
 const FOLDED_SHARE: usize = 4;
-/// The same, beside what the field's length gives.
+/// Bytes that a folded text may have beside its share of the field's length.
 const FOLDED_BASE: usize = 256;
 
 /// The parts of a summary: the message, its structure, and the responses printed from them,

@@ -187,10 +187,7 @@ impl TextSearch {
             .map(|key| key.key.finder.needle().is_empty() && !matches!(key.within, Within::Fields(_)))
             .collect();
         let of = |wanted: fn(&Within) -> bool| {
-            let is_wanted = |number: &usize| {
-                !found.get(*number).copied().unwrap_or(true)
-                    && keys.get(*number).is_some_and(|key| wanted(&key.within))
-            };
+            let is_wanted = |number: &usize| !found[*number] && wanted(&keys[*number].within);
             (0..keys.len()).filter(is_wanted).collect::<Vec<_>>()
         };
         let (in_body, in_text) = (of(|w| matches!(w, Within::Body)), of(|w| matches!(w, Within::Text)));
@@ -209,9 +206,10 @@ impl TextSearch {
         TextSearch { found, in_body, in_text, in_fields, needle_max, rows, at: At::Part }
     }
 
-    /// Whether the key of this number was found so far.
+    /// Whether the key of this number was found so far. Its number is its place in the keys that
+    /// [`new`](Self::new) got.
     pub fn is_found(&self, number: usize) -> bool {
-        self.found.get(number).copied().unwrap_or(false)
+        self.found[number]
     }
 
     /// For each key whether it was found.

@@ -86,8 +86,8 @@ pub(crate) fn part(moment: Moment, part: DatePart) -> String {
             const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
             const MONTHS: [&str; 12] =
                 ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-            let day_name = DAYS.get(weekday as usize).unwrap_or(&"Sun");
-            let month_name = MONTHS.get(month as usize - 1).unwrap_or(&"Jan");
+            let day_name = DAYS[weekday as usize];
+            let month_name = MONTHS[month as usize - 1];
             let zone = zone_text(moment.zone_minutes);
             format!("{day_name}, {day:02} {month_name} {year:04} {hour:02}:{minute:02}:{second:02} {zone}")
         }

@@ -4,6 +4,7 @@
 //! target may include files of the server by their path, since a program has no library. Such a
 //! file soon imports more than the targets have. This check reads the imports instead.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use toml::Table;
@@ -96,23 +97,50 @@ pub fn crates(manifest: &Table) -> Vec<String> {
     names.map(|name| name.replace('-', "_")).collect()
 }
 
+/// Each target that has no seeds or no test that runs them, and each folder of seeds without a
+/// target. `sources` is the text of all crates.
+pub fn without_a_test(files: &[String], sources: &str) -> Vec<String> {
+    let targets = files.iter().filter_map(|f| f.strip_prefix("fuzz/fuzz_targets/")?.strip_suffix(".rs"));
+    let targets: BTreeSet<&str> = targets.collect();
+    let seeds = files.iter().filter_map(|f| Some(f.strip_prefix("fuzz/seeds/")?.split_once('/')?.0));
+    let seeds: BTreeSet<&str> = seeds.collect();
+    let mut faults = Vec::new();
+    for name in targets.union(&seeds) {
+        if !seeds.contains(name) {
+            faults.push(format!("{name}: it has no seeds"));
+        }
+        if !targets.contains(name) {
+            faults.push(format!("{name}: it is no target"));
+        }
+        if !sources.contains(&format!("fuzz_seeds(\"{name}\"")) {
+            faults.push(format!("{name}: no test runs its seeds"));
+        }
+    }
+    faults
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// The stable toolchain runs each target over its seeds: a test names the folder.
     #[test]
-    fn every_folder_of_seeds_is_read_by_a_test() {
+    fn every_target_has_seeds_and_a_test_that_reads_them() {
         let files = crate::files();
-        let mut folders: Vec<&str> =
-            files.iter().filter_map(|f| f.strip_prefix("fuzz/seeds/")?.split('/').next()).collect();
-        folders.dedup();
-        assert!(folders.len() > 20, "{folders:?}");
         let sources = files.iter().filter(|f| f.starts_with("crates/") && f.ends_with(".rs"));
         let text: String = sources.map(crate::read).collect();
-        let is_unread = |folder: &&str| !text.contains(&format!("fuzz_seeds(\"{folder}\""));
-        let unread: Vec<&str> = folders.into_iter().filter(is_unread).collect();
-        assert!(unread.is_empty(), "no test runs the seeds of {unread:?}");
+        let faults = without_a_test(&files, &text);
+        assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+    }
+
+    #[test]
+    fn a_target_without_seeds_or_without_a_test_is_a_fault() {
+        let files = ["fuzz/fuzz_targets/a.rs", "fuzz/fuzz_targets/b.rs", "fuzz/seeds/a/1"].map(String::from);
+        assert_eq!(without_a_test(&files[..1], "fuzz_seeds(\"a\", 1)"), ["a: it has no seeds"]);
+        assert_eq!(without_a_test(&files, "fuzz_seeds(\"a\", 1)").len(), 2);
+        assert_eq!(without_a_test(&files[2..], ""), ["a: it is no target", "a: no test runs its seeds"]);
+        let both = [files.as_slice(), &["fuzz/seeds/b/1".to_owned()]].concat();
+        assert_eq!(without_a_test(&both, "fuzz_seeds(\"a\", 1) fuzz_seeds(\"b\", 1)"), [""; 0]);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! What counts as an import: a path that begins with `crate`, `self`, `super` or a child module, in
 //! a `use` or written out in code (`crate::x::f()`). The import goes from the file with the path to
 //! the file of the module that it names. Where that module only re-exports the name (`pub use`),
-//! the import goes to the file behind it. The re-export itself is no import, since a facade names
-//! modules that it does not need.
+//! the import goes to the file behind it. The re-export itself is an import only if the file uses
+//! the name in its own code: a facade names modules that it does not need.
 //!
 //! What does not count: `mod` itself, `pub(in …)`, what macros expand to, and modules under
 //! `#[cfg(test)]`. A file that belongs to tests as a whole is declared under `#[cfg(test)]` by its
@@ -82,10 +82,11 @@ impl Files {
             for (exported, tree) in trees {
                 for (path, name) in leaves(&tree) {
                     let Some(path) = absolute(module, &path, &files.modules) else { continue };
+                    if !exported || names(&rest, &name) {
+                        uses.push(path.clone());
+                    }
                     if exported {
                         exports.insert(name, path);
-                    } else {
-                        uses.push(path);
                     }
                 }
             }
@@ -114,6 +115,20 @@ impl Files {
             _ => path[..len].to_vec(),
         }
     }
+}
+
+/// Whether code names an item that it has imported: not as a field, as a method, or as the part of
+/// a path that follows another name.
+fn names(code: &str, item: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let mut places = code.match_indices(item);
+    places.any(|(at, _)| {
+        let (before, after) = (&code[..at], &code[at + item.len()..]);
+        let is_whole = !before.ends_with(is_name) && !after.starts_with(is_name);
+        let is_member = before.ends_with('.') || before.ends_with("::");
+        let is_field = after.starts_with(':') && !after.starts_with("::");
+        is_whole && !is_member && !is_field && !before.ends_with("mod ")
+    })
 }
 
 fn module_of(file: &str) -> Module {
@@ -338,6 +353,22 @@ mod tests {
             ("a/b.rs", "use super::A;\n"),
         ]);
         assert_eq!(circles(&sources), [["a/b.rs", "a/mod.rs"]]);
+    }
+
+    #[test]
+    fn a_re_export_that_its_file_uses_is_an_import() {
+        let of = |parent: &str| {
+            let sources = [("lib.rs", "mod a;\n"), ("a/mod.rs", parent), ("a/child.rs", "use super::T;\n")];
+            circles(&crate_of(&sources))
+        };
+        let export = |rest: &str| of(&format!("mod child;\npub use child::{{X, run}};\n{rest}"));
+        let circle = [["a/child.rs", "a/mod.rs"]];
+        assert_eq!(export("pub struct T {\n    x: X,\n}\n"), circle);
+        assert_eq!(export("impl T {\n    fn f() -> Vec<X> {\n        X::new()\n    }\n}\n"), circle);
+        assert_eq!(export("fn f(t: T) {\n    run()\n}\n"), circle);
+        // A facade; other items of that name.
+        assert_eq!(export("pub struct T;\n"), [[""; 0]; 0]);
+        assert_eq!(export("fn f(t: T) {\n    t.run(other::X { run: 1 }, XX)\n}\n"), [[""; 0]; 0]);
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Actor {
         }
     }
 
-    /// The same, which shares a mailbox with others.
+    /// Makes it share a mailbox with other actors.
     pub(crate) fn sharing(mut self, states: &States) -> Self {
         self.driver.share(states);
         self.states = states.clone();

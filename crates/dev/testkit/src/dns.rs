@@ -98,7 +98,7 @@ impl DnsServer {
         server
     }
 
-    /// The same, and says of each answer that DNSSEC proves it (RFC 4035 §3.2.3).
+    /// Serves these records, and says of each answer that DNSSEC proves it (RFC 4035 §3.2.3).
     pub fn start_secure<'n>(records: impl IntoIterator<Item = (&'n str, DnsRecord)>) -> Self {
         let server = Self::start(records);
         server.prove();

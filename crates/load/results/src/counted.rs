@@ -121,7 +121,7 @@ impl Counted {
         total
     }
 
-    /// So many a second and user.
+    /// The rate per second and user.
     pub fn per_user(&self, count: u64, users: u32) -> Option<f64> {
         (self.seconds > 0.0 && users > 0).then(|| count as f64 / self.seconds / f64::from(users))
     }

@@ -33,7 +33,7 @@ impl Think {
         Duration::from_secs_f64(seconds.clamp(0.0, Self::SECONDS_MAX))
     }
 
-    /// The same, so many times shorter.
+    /// A distribution whose times are shorter by this factor.
     #[must_use]
     pub fn faster(self, speed: f64) -> Self {
         match self {

@@ -35,7 +35,7 @@ impl Conversions {
         Self { budget: one_share(budget), precompute: Precompute::default() }
     }
 
-    /// The same, with items that are kept or not when they are made for a reader.
+    /// Sets whether items are kept that are made for a reader.
     #[must_use]
     pub fn with_precompute(self, precompute: Precompute) -> Self {
         Self { precompute, ..self }

@@ -6,7 +6,8 @@
 //! | `seen/<owner's id>/<mailbox id>/<reader's id>/<block>` | 1 octet, the version 1; a bit for each UID of the block, the lowest first, without the zeros at the end |
 //!
 //! A block has 4,096 UIDs, so a record has at most 513 octets, and a change costs the same however
-//! many messages the mailbox has. UIDs of expunged messages stay in it: none is given twice.
+//! many messages the mailbox has. UIDs of expunged messages stay in it, because no UID is assigned
+//! twice.
 
 use std::collections::BTreeMap;
 
@@ -80,16 +81,14 @@ fn push(seen: &mut NumSet, block: u32, bits: &[u8]) {
     }
 }
 
-/// A record with these UIDs added or taken away.
+/// The bits of a record with these UIDs added or removed, all of which are of this block.
 fn edited(old: &[u8], block: u32, uids: &NumSet, is_seen: bool) -> Vec<u8> {
     let mut bits = old.to_vec();
     bits.resize(BLOCK as usize / 8, 0);
     for uid in uids.iter() {
         let at = (uid - block * BLOCK) as usize;
-        if let Some(octet) = bits.get_mut(at / 8) {
-            let bit = 1_u8 << (at % 8);
-            *octet = if is_seen { *octet | bit } else { *octet & !bit };
-        }
+        let (octet, bit) = (&mut bits[at / 8], 1_u8 << (at % 8));
+        *octet = if is_seen { *octet | bit } else { *octet & !bit };
     }
     let len = bits.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
     bits.truncate(len);
@@ -124,7 +123,7 @@ impl Directory {
         Ok(seen)
     }
 
-    /// Those of these UIDs whose messages a reader has seen. Reads a record for each 4,096 UIDs.
+    /// The UIDs of `uids` whose messages a reader has seen. Reads a record for each 4,096 UIDs.
     #[boxed]
     pub async fn seen_among(&self, reading: Reading, uids: &NumSet) -> Result<NumSet> {
         let mut seen = NumSet::new();
@@ -168,7 +167,7 @@ impl Directory {
         self.forget_all(&of_mailbox(owner, mailbox)).await
     }
 
-    /// The same for all mailboxes of an account.
+    /// Forgets what readers have seen in all mailboxes of an account.
     pub(crate) async fn forget_seen_of(&self, owner: AccountId) -> Result<()> {
         self.forget_all(&of_owner(owner)).await
     }
@@ -188,8 +187,8 @@ impl Directory {
     }
 }
 
-/// Makes what readers have seen in an account's mailboxes the same in another store, where these
-/// are at these places. Readers have the same ids there.
+/// Makes what readers have seen in an account's mailboxes the same in another store, whose
+/// mailboxes `places` names. Readers have the same ids there.
 #[boxed]
 pub async fn copy_seen(
     from: &dyn Engine,
@@ -205,7 +204,7 @@ pub async fn copy_seen(
             set_directory_entry(to, &name, Some(entry.value.clone())).await?;
         }
     }
-    // What was taken back here since an earlier copy.
+    // Removes marks that were removed at the source since an earlier copy.
     let here: BTreeMap<MailboxId, MailboxId> = places.mailboxes.iter().map(|(a, b)| (*b, *a)).collect();
     let mut pages = DirectoryPages::new(to, of_owner(places.account), PAGE);
     while let Some(page) = pages.next().await? {

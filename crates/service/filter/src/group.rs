@@ -74,8 +74,8 @@ impl Filter {
             let mut chain = Chain::of(envelope.tls, envelope.form)
                 .submitted_by(envelope.client.account)
                 .until(envelope.lease_end);
-            // Without a queue, one reply is for all recipients. So a sender over the limit is deferred
-            // before any recipient has the message.
+            // Without a queue, one reply is for all recipients. So a sender over the limit is
+            // deferred before any recipient has the message.
             if self.relay.is_none() && envelope.refusals != Refusals::Each {
                 if let Err(error) = self.count_all(envelope.from, chain, targets).await {
                     return targets.iter().map(|_| Err(error.clone())).collect();

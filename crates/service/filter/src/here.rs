@@ -24,17 +24,17 @@ pub const COPIES_LATER: &str = "Groups here have made many copies of your mail: 
 pub struct CurrentFilter(Arc<RwLock<Filter>>);
 
 impl CurrentFilter {
-    /// Begins with this one.
+    /// Creates it with this filter.
     pub fn new(filter: Filter) -> Self {
         Self(Arc::new(RwLock::new(filter)))
     }
 
-    /// Takes another one from now on.
+    /// Replaces the filter.
     pub fn set(&self, filter: Filter) {
         *self.0.write() = filter;
     }
 
-    /// The one of now.
+    /// The current filter.
     pub fn get(&self) -> Filter {
         self.0.read().clone()
     }
@@ -47,7 +47,7 @@ pub struct ToMailboxes {
 }
 
 impl ToMailboxes {
-    /// Beside a transport to other hosts.
+    /// Wraps `hosts`.
     pub fn beside(hosts: Arc<dyn Transport>, filter: CurrentFilter) -> Self {
         Self { filter, hosts }
     }
@@ -144,7 +144,9 @@ impl Undelivered {
 /// RFC 3463 §3.2.
 fn unresolved(error: &ResolveError) -> Failure {
     let status = match error {
-        ResolveError::Directory(_) => return Failure::temporary("4.3.0", "451 4.3.0 The directory is away"),
+        ResolveError::Directory(_) => {
+            return Failure::temporary("4.3.0", "451 4.3.0 Account data is unavailable; try again later");
+        }
         ResolveError::Invalid(_) => "5.1.3",
         ResolveError::NotLocal => "5.1.2",
         ResolveError::NoSuchUser => "5.1.1",

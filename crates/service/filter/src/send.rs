@@ -29,7 +29,7 @@ pub(crate) const REDIRECTED: &str = "X-Sieve-Redirected-From";
 pub(crate) enum NotSent {
     #[error("the message comes back to a script that has sent it on: it goes round in a loop")]
     Loop,
-    #[error("scripts have sent {SENDS_MAX} messages because of this one: that is as many as there may be")]
+    #[error("scripts have sent {SENDS_MAX} messages because of this one, which is the limit")]
     TooMany,
     #[error(
         "{0} is in another domain, and this server sends no mail there (`posthaste domain add`, or `relay.enabled`)"
@@ -42,7 +42,7 @@ pub(crate) enum NotSent {
     #[error("it was judged to be junk, and {0} is in another domain: junk does not leave this server")]
     Junk(String),
     #[error(
-        "the account has sent {} messages to other domains in this time, and may send no more (`{}`)",
+        "the account has sent {} messages to other domains in the current hour or day, and may send no more (`{}`)",
         .0.count,
         .0.limit.setting()
     )]
@@ -127,7 +127,7 @@ impl Filter {
                 Origin::Elsewhere { .. } => chain,
                 Origin::User { .. } => chain.for_own(Form::of_own(&text)),
                 // RFC 6533 §3: reports have fields and addresses of others. A group gets them
-                // whatever mail without a sender it has had: nobody would send them again.
+                // whatever mail without a sender it has had: a lost report is not repeated.
                 Origin::Server => chain.for_own(Form::of_report(&text)).free(),
             };
             let Chain { tls, form, asked, home, .. } = chain;

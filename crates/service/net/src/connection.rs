@@ -162,7 +162,7 @@ impl Connection {
         &self.input
     }
 
-    /// The same, to split frames off the front.
+    /// The bytes that were read and not yet consumed, to split frames off the front.
     pub fn input_mut(&mut self) -> &mut BytesMut {
         &mut self.input
     }

@@ -35,7 +35,7 @@ pub struct SocketAccess {
 }
 
 impl Default for SocketAccess {
-    /// The owner and his group.
+    /// The owner and its group.
     fn default() -> Self {
         Self { mode: 0o660, owner: None, group: None }
     }

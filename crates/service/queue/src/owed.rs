@@ -50,8 +50,8 @@ impl Relay {
         Ok(Some(Owed { row, body, size, to, destination, smtputf8 }))
     }
 
-    /// Sends a report on its way, unless it is. It is durable on return. The answer is the item
-    /// that it has become, which is not scheduled yet.
+    /// Queues the report, unless that was done. It is durable on return. Returns its item, which is
+    /// not scheduled yet.
     pub(crate) async fn fulfil(&self, owed: &Owed, now: i64) -> Result<Option<Arrival>, QueueError> {
         if !self.queue().has_row(owed.row).await? {
             return Ok(None);
@@ -65,7 +65,7 @@ impl Relay {
         }
         let wrong = || QueueError::Record {
             record: item::name(owed.row),
-            why: "the report that it would be has no body".into(),
+            why: "the report to send has no body".into(),
         };
         let body = Id::parse(&owed.body).map(BodyId).ok_or_else(wrong)?;
         let envelope = Envelope { smtputf8: owed.smtputf8, ..Envelope::default() };

@@ -11,7 +11,7 @@ pub enum Success {
     Delivered,
     /// It was sent on to one other address, or handed to a host that reports no success.
     SentOn,
-    /// The same, to several (RFC 3461 §5.2.7.2).
+    /// It was sent on to several addresses (RFC 3461 §5.2.7.2).
     Expanded,
 }
 

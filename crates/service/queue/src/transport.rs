@@ -110,7 +110,7 @@ impl Body {
         Self { bytes, lease_end: LeaseEnd::default(), _room: room }
     }
 
-    /// The same, not to be sent to its end after this.
+    /// The message, not to be sent to its end after this.
     #[must_use]
     pub fn until(self, lease_end: LeaseEnd) -> Self {
         Self { lease_end, ..self }

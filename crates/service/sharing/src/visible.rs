@@ -25,7 +25,7 @@ pub struct Owner {
 }
 
 impl Visible {
-    /// Those of these owners.
+    /// The mailboxes of these owners.
     pub(crate) fn new(owners: impl IntoIterator<Item = Arc<Owner>>) -> Self {
         let mut visible = Self::default();
         for owner in owners {

@@ -45,7 +45,7 @@ impl Places {
         })
     }
 
-    /// The same, on the caller's thread if the messages are few.
+    /// Does work on the caller's thread if the messages are few, and else on another one.
     pub async fn run_if_large<T: Send + 'static>(
         &self,
         messages: u64,

@@ -98,7 +98,7 @@ impl StoreError {
         matches!(self, Self::Busy | Self::Full(_) | Self::Unavailable(_))
     }
 
-    /// The same, with the message whose body is damaged.
+    /// The error, with the message whose body is damaged.
     pub(crate) fn of_body(self, uid: Uid, body: BodyId) -> Self {
         match self {
             Self::Corrupt(why) => Self::Body { uid, body, why },

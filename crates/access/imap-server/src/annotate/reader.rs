@@ -95,7 +95,7 @@ impl<'s> AnnotationReader<'s> {
         self.read_for(None, &|all| all.octets() as u64).await
     }
 
-    /// The same, with memory for what is made of it.
+    /// Annotations of some messages, or of all, with memory for what is made of them.
     pub(super) async fn read_for(
         self,
         uids: Option<&NumSet>,

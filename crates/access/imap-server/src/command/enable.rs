@@ -34,7 +34,8 @@ pub(super) async fn run(session: &mut Session, names: &[Capability]) -> Result<R
             }
             // RFC 5464 §4.1. METADATA-SERVER is for servers that do not offer METADATA.
             () if name == "METADATA" && session.annotations.is_none() => {
-                let known = ReportedMetadata::read(&session.service, session.login()?.id).await?;
+                let (account, clock) = (session.login()?.id, session.wire.clock().clone());
+                let known = ReportedMetadata::read(&session.service, account, clock).await?;
                 session.annotations = Some(Box::new(known));
                 true
             }

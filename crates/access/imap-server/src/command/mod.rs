@@ -264,6 +264,12 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Logout
         | CommandBody::StartTls
         | CommandBody::CompressDeflate
-        | CommandBody::Unauthenticate => Err(Reply::no(Code::ServerBug, "Not here").into()),
+        | CommandBody::Unauthenticate => Err(not_dispatched()),
     }
+}
+
+/// The answer to a command that `dispatch` should have handled. Tests fail on it.
+fn not_dispatched() -> Failure {
+    debug_assert!(false, "`dispatch` handles this command");
+    Reply::no(Code::ServerBug, "The server failed to run this command; please report it").into()
 }

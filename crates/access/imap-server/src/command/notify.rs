@@ -23,7 +23,7 @@ pub(super) async fn run(session: &mut Session, asked: NotifyCommand) -> Result<R
         // RFC 7162 §3.1
         session.enable_condstore();
     }
-    let notify = Notify::begin(session.asker()?, wish).await?;
+    let notify = Notify::begin(session.asker()?, wish, session.wire.clock().clone()).await?;
     if let Some(selected) = &mut session.selected {
         selected.notified_to = selected.announced.head().uid_next;
     }

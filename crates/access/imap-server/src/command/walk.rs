@@ -240,7 +240,7 @@ impl<'v> Walk<'v> {
         }
     }
 
-    /// The same, with so many messages requested at once, instead of the usual number.
+    /// Sets how many messages are requested at once.
     pub(super) fn in_batches_of(self, size: usize) -> Self {
         Self { batch: Vec::with_capacity(size), batch_size: size, ..self }
     }
@@ -278,7 +278,7 @@ impl<'v> Walk<'v> {
     {
         let Self { mailbox, batch, at, aside, expunged, faults, .. } = self;
         aside.clear();
-        let Some(batch) = batch.get(*at..) else { return Ok(()) };
+        let batch = &batch[*at..];
         let (mut done, mut missing, mut is_paused) = (0, 0, false);
         let mut unmade = None;
         let mut uids = NumSet::new();

@@ -2,7 +2,7 @@
 
 use posthaste_mime_summary::SummaryRef;
 
-use super::Column;
+use super::column::Column;
 use super::keyed::Keyed;
 
 /// The Message-ID of a message and its references, as numbers of identifiers.

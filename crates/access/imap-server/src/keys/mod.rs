@@ -7,6 +7,7 @@
 //! it back. Meanwhile, another command that needs the table reads the summaries itself. The last
 //! results are kept beside the table ([`remembered`]).
 
+mod column;
 mod keyed;
 mod links;
 mod order;
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use posthaste_mail_model::MailboxId;
 use posthaste_store::StoreError;
 
+pub(crate) use column::Column;
 pub(crate) use links::{Link, LinkColumn, NewLinks};
 pub(crate) use order::{Direction, Order};
 pub(crate) use remembered::{Answered, Asked, Step};
@@ -53,74 +55,6 @@ const TEXT_KEYS: usize = TextKey::DisplayTo as usize + 1;
 pub(crate) fn without_key(what: &str) -> StoreError {
     debug_assert!(false, "a message has no {what}");
     StoreError::Corrupt(format!("a message has no {what}"))
-}
-
-/// A value for each of some messages, by UID.
-#[derive(Clone, Debug)]
-pub(crate) struct Column<T> {
-    uids: Vec<u32>,
-    values: Vec<T>,
-}
-
-impl<T> Default for Column<T> {
-    fn default() -> Self {
-        Self { uids: Vec::new(), values: Vec::new() }
-    }
-}
-
-impl<T: Copy> Column<T> {
-    /// For each of these UIDs, which ascend, its value.
-    pub(crate) fn of<'c>(&'c self, uids: &'c [u32]) -> impl Iterator<Item = Option<T>> + 'c {
-        let mut at = 0;
-        uids.iter().map(move |uid| {
-            if self.uids.get(at) != Some(uid) {
-                at += self.uids.get(at..).unwrap_or_default().partition_point(|other| other < uid);
-            }
-            let is_here = self.uids.get(at) == Some(uid);
-            let value = self.values.get(at).copied().filter(|_| is_here);
-            at += usize::from(is_here);
-            value
-        })
-    }
-
-    /// Adds values of messages that have none, their UIDs ascending.
-    pub(crate) fn add(&mut self, uids: &[u32], values: &[T]) {
-        debug_assert_eq!(uids.len(), values.len(), "a value for each message");
-        if uids.is_empty() {
-            return;
-        }
-        if self.uids.last() < uids.first() {
-            self.uids.extend_from_slice(uids);
-            self.values.extend_from_slice(values);
-            return;
-        }
-        let mut all = Self { uids: Vec::new(), values: Vec::new() };
-        all.uids.reserve(self.uids.len() + uids.len());
-        all.values.reserve(self.uids.len() + uids.len());
-        let mut old = self.uids.iter().copied().zip(self.values.iter().copied()).peekable();
-        for (uid, value) in uids.iter().copied().zip(values.iter().copied()) {
-            while let Some((uid, value)) = old.next_if(|(other, _)| *other < uid) {
-                all.push(uid, value);
-            }
-            all.push(uid, value);
-        }
-        old.for_each(|(uid, value)| all.push(uid, value));
-        *self = all;
-    }
-
-    fn push(&mut self, uid: u32, value: T) {
-        self.uids.push(uid);
-        self.values.push(value);
-    }
-
-    /// How many messages it has.
-    fn len(&self) -> usize {
-        self.uids.len()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.uids.capacity() * 4 + self.values.capacity() * size_of::<T>()
-    }
 }
 
 /// A text for each of some messages.
@@ -302,7 +236,7 @@ impl KeyCache {
         if let Some(kept) = state.mailboxes.get_mut(&mailbox)
             && let Some(at) = kept.results.iter().position(|other| Arc::ptr_eq(other, result))
         {
-            kept.results.get_mut(at..).unwrap_or_default().rotate_left(1);
+            kept.results[at..].rotate_left(1);
         }
         Some(answer)
     }

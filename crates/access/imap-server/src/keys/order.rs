@@ -31,7 +31,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// So many messages in the order of the mailbox.
+    /// `count` messages in the order of the mailbox.
     pub(crate) fn new(count: usize) -> Self {
         let entries: Vec<_> = (0..count as u32).map(|place| (0, place)).collect();
         Self { spare: vec![(0, 0); entries.len()], entries }

@@ -36,7 +36,7 @@ type Entry = u128;
 
 /// Bytes of a text in an entry.
 const PART: usize = 11;
-/// So many texts that begin alike are compared whole. More of them are sorted by their next parts.
+/// Up to this many texts that begin alike are compared whole. More are sorted by their next parts.
 const COMPARED_MAX: usize = 24;
 
 /// Texts that get numbers together. Looking one text after the other up takes less time than
@@ -56,7 +56,7 @@ impl NewTexts {
         append(&mut self.bytes);
         let len = self.bytes.len() - start;
         if len > TEXT_BYTES_MAX {
-            let digest = Sha256::digest(self.bytes.get(start..).unwrap_or_default());
+            let digest = Sha256::digest(&self.bytes[start..]);
             let (digest, _) = digest.split_at(DIGEST_LEN);
             self.bytes.truncate(start + TEXT_BYTES_MAX - DIGEST_LEN);
             self.bytes.extend_from_slice(digest);
@@ -101,8 +101,7 @@ impl Texts {
     pub(crate) fn number(&mut self, new: &mut NewTexts, numbers: &mut Vec<u32>) {
         let NewTexts { bytes, ends, hashes } = new;
         let starts = || std::iter::once(0).chain(ends.iter().copied());
-        let texts =
-            || starts().zip(ends.iter()).map(|(start, end)| bytes.get(start..*end).unwrap_or_default());
+        let texts = || starts().zip(ends.iter()).map(|(start, end)| &bytes[start..*end]);
         hashes.extend(texts().map(|text| self.keyed.text(text)));
         for (text, hash) in texts().zip(hashes.iter()) {
             numbers.push(self.find_or_add(text, *hash));
@@ -119,10 +118,8 @@ impl Texts {
         let (short, mask) = (hash as u32, self.slots.len() - 1);
         let mut at = hash as usize & mask;
         loop {
-            match self.slots.get(at).copied().unwrap_or(0).checked_sub(1) {
-                Some(number)
-                    if self.hashes.get(number as usize) == Some(&short) && self.text(number) == text =>
-                {
+            match self.slots[at].checked_sub(1) {
+                Some(number) if self.hashes[number as usize] == short && self.text(number) == text => {
                     return number;
                 }
                 Some(_) => at = (at + 1) & mask,
@@ -130,9 +127,7 @@ impl Texts {
             }
         }
         let number = self.ends.len() as u32;
-        if let Some(slot) = self.slots.get_mut(at) {
-            *slot = number + 1;
-        }
+        self.slots[at] = number + 1;
         if text.is_empty() {
             self.empty = Some(number);
         }
@@ -149,12 +144,10 @@ impl Texts {
         // Hashes have 32 bits. With more slots than that, neighbours only collide more often.
         for (number, hash) in (1u32..).zip(&self.hashes) {
             let mut at = *hash as usize & (len - 1);
-            while self.slots.get(at).is_some_and(|slot| *slot != 0) {
+            while self.slots[at] != 0 {
                 at = (at + 1) & (len - 1);
             }
-            if let Some(slot) = self.slots.get_mut(at) {
-                *slot = number;
-            }
+            self.slots[at] = number;
         }
     }
 
@@ -170,15 +163,14 @@ impl Texts {
 
     /// A text by its number.
     fn text(&self, number: u32) -> &[u8] {
-        self.bytes.get(self.place(number)).unwrap_or_default()
+        &self.bytes[self.place(number)]
     }
 
     /// Where a text lies.
     fn place(&self, number: u32) -> Range<usize> {
         let number = number as usize;
-        debug_assert!(number < self.ends.len(), "no text has number {number}");
-        let start = if number == 0 { 0 } else { self.ends.get(number - 1).copied().unwrap_or(0) };
-        start..self.ends.get(number).copied().unwrap_or(start)
+        let start = if number == 0 { 0 } else { self.ends[number - 1] };
+        start..self.ends[number]
     }
 
     /// Bytes of memory.
@@ -221,9 +213,7 @@ impl Texts {
         };
         self.ranks.resize(self.ends.len(), 0);
         for (rank, entry) in (0u32..).zip(&self.sorted) {
-            if let Some(slot) = self.ranks.get_mut(number_of(*entry) as usize) {
-                *slot = rank;
-            }
+            self.ranks[number_of(*entry) as usize] = rank;
             if (rank as usize).is_multiple_of(COMPARES_PER_REST) {
                 pace.worked(COMPARES_PER_REST as u64 * 2).await;
             }
@@ -234,7 +224,7 @@ impl Texts {
     fn entry(&self, number: u32, skipped: usize) -> Entry {
         let Range { start, end } = self.place(number);
         let start = (start + skipped).min(end);
-        let rest = self.bytes.get(start..).unwrap_or_default();
+        let rest = &self.bytes[start..];
         let word = match rest.first_chunk::<16>() {
             Some(word) => u128::from_be_bytes(*word),
             None => {
@@ -271,7 +261,7 @@ impl Texts {
             }
             // Texts that begin alike, then those of them that go on alike.
             while let Some((range, skipped)) = open.pop() {
-                let Some(tied) = group.get_mut(range.clone()) else { continue };
+                let tied = &mut group[range.clone()];
                 if tied.len() <= COMPARED_MAX {
                     tied.sort_unstable_by(|a, b| self.compare(*a, *b));
                     let compares = tied.len() as u64 * u64::from(tied.len().ilog2() + 1);
@@ -299,8 +289,8 @@ impl Texts {
         }
         let parts = sorted(parts, pace).await;
         let (mut still_tied, mut at) = (Vec::new(), 0);
-        while let Some(rest) = parts.get(at..).filter(|rest| !rest.is_empty()) {
-            let len = tied_len(rest);
+        while at < parts.len() {
+            let len = tied_len(&parts[at..]);
             if len > 1 {
                 still_tied.push(at..at + len);
             }

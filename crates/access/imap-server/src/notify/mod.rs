@@ -21,9 +21,9 @@ mod wish;
 
 use std::sync::Arc;
 
-use posthaste_imap_codec::command::FetchItem;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
+use posthaste_net::Clock;
 use posthaste_store::{AccountWatch, MailboxList, OwnArrivals};
 
 use crate::annotations::ReportedMetadata;
@@ -31,7 +31,7 @@ use crate::reply::Failure;
 use crate::sharing::Asker;
 use crate::wire::Wire;
 use others::FollowedMailboxes;
-pub(crate) use wish::Wish;
+pub(crate) use wish::{SelectedWish, Wish};
 
 /// Appends and copies of this session that wait to be left out. A session reports after each
 /// command, so there is one, or a few after errors of the store.
@@ -67,21 +67,9 @@ pub(crate) struct Notify {
     was_selected: Option<ReportedState>,
 }
 
-/// The wanted events of the selected mailbox.
-#[derive(Debug, Default)]
-pub(crate) struct SelectedWish {
-    /// MessageNew and MessageExpunge, which go together.
-    pub(crate) messages: bool,
-    pub(crate) flags: bool,
-    /// SELECTED: EXPUNGE may come while no command runs.
-    pub(crate) at_once: bool,
-    /// The items that are fetched of new messages.
-    pub(crate) items: Vec<FetchItem>,
-}
-
 impl Notify {
-    /// Begins to notify: what happens from now on.
-    pub(crate) async fn begin(asker: Asker<'_>, wish: Wish) -> Result<Self, Failure> {
+    /// Begins to notify: what happens from now on. The clock is the session's.
+    pub(crate) async fn begin(asker: Asker<'_>, wish: Wish, clock: Clock) -> Result<Self, Failure> {
         let (service, account) = (asker.service, asker.login.id);
         let watch = service.store.follow(account).await?;
         let own_list = watch.list();
@@ -91,7 +79,7 @@ impl Notify {
             None => Arc::clone(&own_list),
         };
         let annotations = match wish.annotations() {
-            true => Some(Box::new(ReportedMetadata::read(service, account).await?)),
+            true => Some(Box::new(ReportedMetadata::read(service, account, clock).await?)),
             false => None,
         };
         let (own, own_uids) = (Vec::new(), NumSet::new());

@@ -3,7 +3,6 @@
 use posthaste_imap_codec::command::{Event, EventGroup, FetchItem, MailboxFilter};
 use posthaste_imap_codec::response::Code;
 
-use super::SelectedWish;
 use super::group::Group;
 use crate::mailbox_filter::Filter;
 use crate::reply::Reply;
@@ -25,6 +24,18 @@ pub(crate) struct Wish {
     pub(super) groups: Vec<Group>,
     pub(super) selected: SelectedWish,
     pub(super) server_metadata: bool,
+}
+
+/// The wanted events of the selected mailbox.
+#[derive(Debug, Default)]
+pub(crate) struct SelectedWish {
+    /// MessageNew and MessageExpunge, which go together.
+    pub(crate) messages: bool,
+    pub(crate) flags: bool,
+    /// SELECTED: EXPUNGE may come while no command runs.
+    pub(crate) at_once: bool,
+    /// The items that are fetched of new messages.
+    pub(crate) items: Vec<FetchItem>,
 }
 
 impl Wish {

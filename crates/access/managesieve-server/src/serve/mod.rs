@@ -95,7 +95,7 @@ impl ManageSieveService {
         Self { options, directory, certificates, accounts, places }
     }
 
-    /// The same, with these places for commands on scripts, one for each account. Services that
+    /// Sets the places for commands on scripts, one for each account. Services that
     /// follow each other share them.
     #[must_use]
     pub fn with_places(mut self, places: Places<[u8; 16]>) -> Self {

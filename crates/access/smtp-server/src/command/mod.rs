@@ -39,7 +39,7 @@ pub enum Command {
     },
     /// The message follows, with dots stuffed.
     Data,
-    /// So many octets of the message follow.
+    /// The number of octets of the message that follow.
     Bdat {
         /// How many.
         size: u64,

@@ -325,19 +325,19 @@ impl Session {
         }
     }
 
-    /// The exchange ended well.
+    /// The client has logged in.
     pub fn authenticated(&mut self, account: Account) -> Reply {
         self.account = Some(account);
         replies::authenticated()
     }
 
-    /// It did not.
+    /// The login failed.
     pub fn login_failed(&mut self, error: &LoginError) -> Action {
         let action = self.mistake(replies::login(&error.failure));
         self.bounded(action)
     }
 
-    /// It did, but the account has as many connections as it may.
+    /// The client gave a right password, but its account is at its limit of connections.
     pub fn too_many_connections(&mut self) -> Action {
         let action = self.mistake(replies::too_many_connections());
         self.bounded(action)

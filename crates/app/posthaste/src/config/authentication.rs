@@ -6,7 +6,7 @@ use posthaste_authentication::Policy;
 use posthaste_directory::Network;
 use serde::Deserialize;
 
-use super::{duration, networks};
+use super::values::{duration, networks};
 
 /// `default.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

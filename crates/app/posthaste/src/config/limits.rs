@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use posthaste_net::AccountLimits;
 use serde::Deserialize;
 
-use super::{Auto, duration};
+use super::values::{Auto, duration};
 
 /// The largest message where nothing says how much memory there is.
 const MESSAGE_LEN_DEFAULT: u64 = 64 << 20;

@@ -1,11 +1,10 @@
 //! The section `login`: how users log in, and how passwords are kept.
 
 use bytesize::ByteSize;
-use posthaste_directory::{CertificateLogins, LoginSettings, Network, Policy};
+use posthaste_directory::{CertificateLogins, Network, Policy};
 use serde::Deserialize;
 
-use super::{Config, networks};
-use crate::failure::Result;
+use super::values::networks;
 
 /// Least SCRAM iterations: RFC 7677 §4.
 const SCRAM_ITERATIONS_MIN: u32 = 4096;
@@ -93,13 +92,5 @@ impl Login {
             return Err("`login.password_length_min` must be from 1 to 64".into());
         }
         Ok(())
-    }
-}
-
-impl Config {
-    /// The ways to log in beside passwords. Reads the secret of `oauth`.
-    pub fn logins(&self) -> Result<LoginSettings> {
-        let tokens = self.oauth.tokens(&self.domain)?;
-        Ok(LoginSettings { certificates: self.login.certificates.into(), tokens })
     }
 }

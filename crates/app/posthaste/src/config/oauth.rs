@@ -14,8 +14,8 @@ use posthaste_tokens::keys::{KeySource, KeyStore, READ_AGAIN_AFTER};
 use posthaste_tokens::{Judge, SessionEnd, Tokens};
 use serde::Deserialize;
 
-use super::duration;
 use super::relay::password;
+use super::values::duration;
 use crate::failure::{Failure, Result};
 
 /// Most that clocks may differ. With more, many tokens would stay valid for longer after their

@@ -10,7 +10,7 @@ use posthaste_queue::{Connections, RetryTimes};
 use posthaste_smtp_client::{Dns, Login, Route, Routes, Tls, TlsRule};
 use serde::Deserialize;
 
-use super::{Auto, duration, networks};
+use super::values::{Auto, duration, networks};
 use crate::failure::{Failure, Result};
 use crate::private;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use posthaste_authentication::sts::{Mode, Published};
 use serde::Deserialize;
 
-use super::duration;
+use super::values::duration;
 
 /// The longest that others keep a policy (RFC 8461 §3.2).
 const MAX_AGE_MAX: Duration = Duration::from_secs(31_557_600);

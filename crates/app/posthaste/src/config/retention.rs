@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste_retention::{Action, AgeFrom, Rule};
 use serde::{Deserialize, Deserializer};
 
-use super::duration;
+use super::values::duration;
 
 /// `default.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

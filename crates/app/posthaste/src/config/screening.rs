@@ -9,7 +9,7 @@ use posthaste_scanner::Rspamd;
 use posthaste_screening::{BlockList, GreetingRule, RateLimits, ScreeningOptions};
 use serde::Deserialize;
 
-use super::duration;
+use super::values::duration;
 
 /// `default.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -70,7 +70,7 @@ fn by_number(
     names: NameEncoding,
     numbering: Numbering,
 ) -> Parsed<CommandBody> {
-    // The word has been looked at; now it is passed.
+    // The caller has read the word. This moves the cursor behind it.
     c.word();
     let set_and_mailbox = |c: &mut Cursor<'_>| {
         c.sp()?;

@@ -251,7 +251,7 @@ fn utf8_part(bytes: &[u8]) -> (&str, &[u8], bool) {
     }
 }
 
-/// The decoder of UTF-32, of which the byte order mark may say which byte comes first.
+/// The decoder of a charset. In UTF-32 the byte order mark decides which byte comes first.
 fn with_mark(decode: Decode, label: &[u8], sample: &[u8]) -> Decode {
     match (is_open(label), sample.starts_with(b"\xff\xfe\0\0")) {
         (true, true) => legacy::utf_32_le,

@@ -68,7 +68,7 @@ impl Phase {
         self.stop.send_replace(true);
     }
 
-    /// The same, because somebody pressed Ctrl-C.
+    /// Signals all users to finish because somebody pressed Ctrl-C.
     pub fn interrupt(&self) {
         self.interrupted.store(true, Ordering::Relaxed);
         self.stop();

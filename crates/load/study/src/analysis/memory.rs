@@ -35,7 +35,7 @@ fn write_rate(run: &RunResult) -> Option<f64> {
     Some(rate(run, |s| &s.disk_operations)? - rate(run, |s| &s.disk_read_operations)?)
 }
 
-/// So many a second of what the server did.
+/// What the server did, per second.
 fn rate(run: &RunResult, of: fn(&ServerCost) -> &Offered<u64>) -> Option<f64> {
     let server = run.server.as_ref()?;
     Some(*of(server).value()? as f64 / server.seconds)

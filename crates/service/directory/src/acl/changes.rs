@@ -16,8 +16,8 @@ use crate::record;
 
 /// Its version counts the changes of all lists.
 const ALL: &str = "sharing/changes";
-/// After this many changes of an owner, his entries are counted again, because a crash or a lost
-/// race loses what one change added. Not more often: each count reads all his lists.
+/// After this many changes of an owner, its entries are counted again, because a crash or a lost
+/// race loses what one change added. Not more often: each count reads all lists of the owner.
 const COUNT_AGAIN_EVERY: u64 = 64;
 
 /// `sharing/of/<account id>`: its version counts the changes of one owner's lists.

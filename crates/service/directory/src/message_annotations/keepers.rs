@@ -146,8 +146,9 @@ impl Directory {
         self.forget_annotations_of(owner, mailbox, &[]).await
     }
 
-    /// The same, also of accounts that have written values of the mailbox. Its deletion may have
-    /// come before, so that it did not find them, and nobody names their keepers.
+    /// Forgets all annotations of the messages of a mailbox that was deleted, also of `keepers`,
+    /// accounts that have written values of the mailbox. Its deletion may have come before, so that
+    /// it did not find them, and nobody names their keepers.
     #[boxed]
     pub async fn forget_annotations_of(
         &self,

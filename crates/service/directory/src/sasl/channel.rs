@@ -36,7 +36,8 @@ pub struct Channel {
     pub certificate: Option<ClientCertificate>,
     /// Whether passwords may be sent without TLS.
     pub plaintext: Plaintext,
-    /// Whether SCRAM may run without TLS. An eavesdropper can try passwords against what he read.
+    /// Whether SCRAM may run without TLS. An eavesdropper can try passwords against
+    /// the bytes it read.
     pub scram: Plaintext,
 }
 

@@ -17,7 +17,7 @@ pub enum Mechanism {
     ScramSha1,
     /// An OAuth token: RFC 7628.
     OauthBearer,
-    /// The same, in the form that was used before: never standardised, documented by Google.
+    /// An OAuth token in the form used before RFC 7628: never standardised, documented by Google.
     Xoauth2,
     /// RFC 4616.
     Plain,

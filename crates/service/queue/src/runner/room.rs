@@ -43,7 +43,7 @@ impl Room {
         part.try_acquire_many_owned(kib).ok()
     }
 
-    /// The same, once there is.
+    /// Waits for memory for a message of this many octets, and takes it.
     #[boxed]
     pub async fn take(&self, size: u64) -> Option<OwnedSemaphorePermit> {
         let (part, kib) = self.of(size);

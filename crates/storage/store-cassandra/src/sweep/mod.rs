@@ -81,7 +81,7 @@ impl Default for Stage {
     }
 }
 
-/// That a message, perhaps, has a body: a row of `bodyref`.
+/// A row of `bodyref`: a message that may refer to a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Reference {
     body: BodyId,

@@ -31,7 +31,8 @@ impl ByPack {
         self.0.iter().copied().filter(|(_, bytes)| *bytes > 0)
     }
 
-    /// So many more. If there are too many packs, the one with the fewest bytes is left out.
+    /// Adds bytes to those logged in a pack. If there are too many packs, the one with the fewest
+    /// bytes is left out.
     pub(crate) fn add(&mut self, pack: u32, bytes: u64) {
         let known = self.0.iter().position(|(there, bytes)| *there == pack && *bytes > 0);
         let less = |least: usize, at: usize| if self.0[at].1 < self.0[least].1 { at } else { least };
@@ -41,7 +42,7 @@ impl ByPack {
         *place = (pack, there.saturating_add(bytes));
     }
 
-    /// So many less.
+    /// Subtracts bytes from those logged in a pack.
     pub(crate) fn remove(&mut self, pack: u32, bytes: u64) {
         for (_, there) in self.0.iter_mut().filter(|(there, _)| *there == pack) {
             *there = there.saturating_sub(bytes);

@@ -100,7 +100,7 @@ pub(crate) struct Index {
     env: Env<WithoutTls>,
     /// The file of the map, to preallocate it.
     file: File,
-    /// The same, to judge its pages.
+    /// The file of the map, to judge its pages.
     pub(crate) pages: PageFile,
     /// Where it is mapped, if the system says so.
     map: Option<Range<usize>>,

@@ -28,9 +28,9 @@ const FILES_MAX: usize = 64;
 /// Why a body was not read.
 #[derive(Debug)]
 pub(crate) enum ReadFault {
-    /// The pack is no longer there: look the place up again.
+    /// The pack no longer exists: look the place up again.
     Missing,
-    /// The disk said no.
+    /// The disk reported an error.
     Io(io::Error),
     /// The bytes there are not the body.
     Damaged(&'static str),

@@ -22,7 +22,7 @@ pub(crate) const COPY_MAX: u64 = 4 << 20;
 /// Records passed over in one round.
 const RECORDS_MAX: u64 = 20_000;
 /// Dead bytes from which the current pack is ended early, so that it can be compacted: a step by
-/// which packs are written ahead. Less would make more files than room.
+/// which packs are preallocated. Less would make more files than room.
 const ROTATE_DEAD: u64 = 256 << 10;
 
 /// Removes the files of retired packs. A pack leaves the list of these after its removal is
@@ -151,7 +151,7 @@ pub(super) fn leave_damaged(
     fault: &ReadFault,
     report: &mut Report,
 ) -> Result<()> {
-    report.faults.push(format!("pack {pack} near byte {at}: {fault:?}; it is left as it is"));
+    report.faults.push(format!("pack {pack} near byte {at}: {fault}; it is left as it is"));
     let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok(()) };
     let left = PackState { emptied: 0, damaged: true, ..state };
     apply.index.put_pack(&mut apply.txn, pack, left)

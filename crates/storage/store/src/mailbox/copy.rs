@@ -92,7 +92,7 @@ impl Originals {
         })
     }
 
-    /// The same, where copies keep only these flags.
+    /// Lets copies keep only these flags.
     pub fn keeping(mut self, kept: CarriedFlags) -> Self {
         self.kept = kept;
         self

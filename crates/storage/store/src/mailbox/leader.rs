@@ -81,7 +81,7 @@ where
         let answer = match (base, self.result) {
             (Ok(base), Some(Ok(value))) => Ok((value, base.clone())),
             (_, Some(Err(error))) | (Err(error), _) => Err(error),
-            (Ok(_), None) => Err(StoreError::Busy),
+            (Ok(_), None) => Err(impossible("a change was committed that was not resolved")),
         };
         // A task that was dropped needs no answer.
         let _ = self.answer.send(answer);
@@ -289,9 +289,14 @@ fn finish(batch: Vec<Box<dyn Intent>>, outcome: Result<Base, Failure>) {
 fn with_view<T>((value, base): (T, Base)) -> Result<(T, Arc<View>)> {
     match base {
         Base::View(view) => Ok((value, view)),
-        // Not reached: a change that needs rows gets a base with rows.
-        Base::Head(_) => Err(StoreError::Busy),
+        Base::Head(_) => Err(impossible("a change that needs rows got none")),
     }
+}
+
+/// The error for a state that does not occur. Tests fail on it.
+pub(super) fn impossible(what: &str) -> StoreError {
+    debug_assert!(false, "{what}");
+    StoreError::Corrupt(what.to_owned())
 }
 
 /// Why a batch was not committed.

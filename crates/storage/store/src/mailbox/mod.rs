@@ -261,7 +261,7 @@ impl Mailbox {
 }
 
 impl Destination {
-    /// The same, where copies keep only these flags. Keywords are kept all, or none: their slots
+    /// Lets copies keep only these flags. Keywords are kept all, or none: their slots
     /// are those of the mailbox that they come from.
     #[must_use]
     pub fn keeping(mut self, kept: FlagSet) -> Self {
@@ -269,7 +269,7 @@ impl Destination {
         self
     }
 
-    /// The same, where those of these UIDs in the source get `\Seen`.
+    /// Lets the copies of these UIDs of the source get `\Seen`.
     #[must_use]
     pub fn seeing(mut self, uids: NumSet) -> Self {
         self.kept.seen = Some(Arc::new(uids));

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use posthaste_mail_model::NumSet;
 
 use super::base::{Base, Needs};
+use super::leader::impossible;
 use super::{Mailbox, MailboxState};
 use crate::engine::{Changes, Epoch};
 use crate::error::{Result, StoreError};
@@ -21,8 +22,8 @@ impl Mailbox {
             return Ok(mailbox);
         }
         state.enqueue(|_| Ok(()), Needs::Rows, 0).await?;
-        // Rows stay in memory once read, so this is never `None`.
-        Self::opened(&state).ok_or(StoreError::Busy)
+        // Rows stay in memory once read.
+        Self::opened(&state).ok_or_else(|| impossible("the rows of a mailbox were read and are missing"))
     }
 
     /// The mailbox, if its rows are known.

@@ -1,8 +1,8 @@
 //! Building a view from rows in UID order: when a mailbox is loaded, and for rows that are appended
 //! to one.
 
-use super::View;
-use super::node::{CHUNK_ROWS, Chunk, GROUP_CHUNKS, Group, number};
+use super::node::{CHUNK_ROWS, Chunk, GROUP_CHUNKS, Group};
+use super::value::View;
 use crate::head::MailboxHead;
 use crate::row::Row;
 
@@ -83,14 +83,5 @@ impl ViewBuilder {
         if self.chunks.len() >= GROUP_CHUNKS {
             self.groups.push(Group::of(std::mem::take(&mut self.chunks)));
         }
-    }
-}
-
-impl View {
-    pub(super) fn of_groups(mut head: MailboxHead, mut groups: Vec<Group>) -> Self {
-        let totals = number(&mut groups);
-        head.counts = totals.counts();
-        groups.shrink_to_fit();
-        Self { head, groups, totals }
     }
 }

@@ -6,8 +6,8 @@
 
 use posthaste_mail_model::{NumSet, SeqNum};
 
-use super::View;
 use super::node::{Chunk, Group};
+use super::value::{View, push_uids};
 use crate::row::Row;
 
 /// The changes of a view. Report them in this order: EXPUNGE for
@@ -120,7 +120,7 @@ impl Difference {
 
     fn note_expunged(&mut self, a: &mut Cursor<'_>, rows: &[Row]) {
         self.expunged.push_range(a.index + 1, a.index + rows.len() as u32);
-        super::push_uids(&mut self.expunged_uids, rows);
+        push_uids(&mut self.expunged_uids, rows);
         a.advance(rows.len());
     }
 }

@@ -2,7 +2,7 @@
 
 use posthaste_mail_model::{NumSet, SeqNum};
 
-use super::View;
+use super::value::View;
 use crate::row::Row;
 
 /// The meaning of the numbers in a range.

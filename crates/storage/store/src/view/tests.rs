@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use posthaste_mail_model::KeywordTable;
+use posthaste_mail_model::{FlagSet, KeywordTable, Uid};
 use proptest::prelude::*;
 
 use super::node::GROUP_CHUNKS;
 use super::*;
+use crate::head::MailboxHead;
 
 /// One step in the life of a mailbox. Places are shares of the folder in 256ths, so that steps fit
 /// any size.

@@ -57,7 +57,7 @@ impl Job<'_> {
     }
 }
 
-/// So many messages at the end from which the page counts.
+/// The `count` messages at the end from which the page counts.
 fn window_of(left: &NumSet<SeqNum>, page: PageRange, count: u32) -> NumSet<SeqNum> {
     let count = NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
     let window = match page {

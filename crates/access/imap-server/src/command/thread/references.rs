@@ -44,7 +44,7 @@ pub(super) async fn link(messages: &[Message], column: &LinkColumn, pace: &mut P
     let mut node_of = vec![NONE; column.identifiers()];
     for (node, message) in (0u32..).zip(messages) {
         // 1: of several messages with one Message-ID, the others have none.
-        let own = message.link.own.and_then(|own| node_of.get_mut(own as usize));
+        let own = message.link.own.map(|own| &mut node_of[own as usize]);
         if let Some(slot) = own.filter(|slot| **slot == NONE) {
             *slot = node;
         }
@@ -58,7 +58,7 @@ pub(super) async fn link(messages: &[Message], column: &LinkColumn, pace: &mut P
         // 1 (A)
         let mut last = NONE;
         for identifier in column.references(message.link) {
-            let next = links.node(node_of.get_mut(*identifier as usize));
+            let next = links.node(&mut node_of[*identifier as usize]);
             let mut climbed = 0;
             if last != NONE && links.parent(next) == NONE {
                 climbed = links.put_below(next, last);
@@ -85,12 +85,11 @@ pub(super) async fn link(messages: &[Message], column: &LinkColumn, pace: &mut P
 
 impl Links {
     fn parent(&self, node: u32) -> u32 {
-        self.parents.get(node as usize).copied().unwrap_or(NONE)
+        self.parents[node as usize]
     }
 
     /// The node of an identifier. One that no message has gets a node of its own.
-    fn node(&mut self, slot: Option<&mut u32>) -> u32 {
-        let Some(slot) = slot else { return NONE };
+    fn node(&mut self, slot: &mut u32) -> u32 {
         if *slot == NONE {
             *slot = self.parents.len() as u32;
             self.parents.push(NONE);
@@ -100,9 +99,7 @@ impl Links {
     }
 
     fn cut(&mut self, node: u32) {
-        if let Some(parent) = self.parents.get_mut(node as usize) {
-            *parent = NONE;
-        }
+        self.parents[node as usize] = NONE;
     }
 
     /// Makes one node the parent of another, unless that makes a loop. Returns how far it looked.
@@ -110,12 +107,8 @@ impl Links {
         let (is_loop, climbed) = self.is_below(parent, child);
         self.steps = self.steps.saturating_sub(climbed);
         if !is_loop {
-            if let Some(slot) = self.parents.get_mut(child as usize) {
-                *slot = parent;
-            }
-            if let Some(had_child) = self.had_child.get_mut(parent as usize) {
-                *had_child = true;
-            }
+            self.parents[child as usize] = parent;
+            self.had_child[parent as usize] = true;
         }
         climbed
     }
@@ -123,7 +116,7 @@ impl Links {
     /// Whether a node is another one or below it, and how many nodes above it were looked at. Also
     /// if there are no steps left to find out.
     fn is_below(&self, mut node: u32, top: u32) -> (bool, u64) {
-        if self.had_child.get(top as usize) != Some(&true) {
+        if !self.had_child[top as usize] {
             return (node == top, 0);
         }
         let most = self.steps.min(CLIMB_MAX);
@@ -141,7 +134,7 @@ impl Links {
 
 /// Step 3.
 async fn prune(links: Vec<u32>, count: usize, pace: &mut Pace) -> Parents {
-    let parent = |node: u32| links.get(node as usize).copied().unwrap_or(NONE);
+    let parent = |node: u32| links[node as usize];
     let dummies = links.len() - count;
     // For each dummy the first node above it, or itself, that stays: a message or the first of the
     // thread.
@@ -151,7 +144,7 @@ async fn prune(links: Vec<u32>, count: usize, pace: &mut Pace) -> Parents {
     for (node, kept) in (0u32..).zip(&mut of) {
         let mut at = parent(node);
         while let Some(dummy) = (at as usize).checked_sub(count).filter(|_| at != NONE) {
-            let known = stays.get(dummy).copied().unwrap_or(NONE);
+            let known = stays[dummy];
             if known != NONE {
                 at = known;
                 break;
@@ -166,9 +159,7 @@ async fn prune(links: Vec<u32>, count: usize, pace: &mut Pace) -> Parents {
             }
         }
         for dummy in path.drain(..) {
-            if let Some(slot) = stays.get_mut(dummy) {
-                *slot = at;
-            }
+            stays[dummy] = at;
         }
         *kept = at;
         if let Some(several) = (at as usize).checked_sub(count).and_then(|dummy| children.get_mut(dummy)) {

@@ -70,8 +70,8 @@ impl Listeners {
         self.limits.set(connections(plan), config.limits.connections_per_address);
     }
 
-    /// Starts what is wanted and not up, stops what is up and not wanted. If one cannot be started,
-    /// none is.
+    /// Starts the wanted listeners that do not run, and stops those that are not wanted. If one
+    /// cannot be started, none is.
     pub fn set(&mut self, wanted: &[Listen]) -> Result<()> {
         let mut started = Vec::new();
         for listen in wanted {

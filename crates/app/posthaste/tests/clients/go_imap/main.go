@@ -1,6 +1,6 @@
-// Package main drives the server with go-imap v2: lists, appends, octets, structures, flags, searches, sorts, threads,
-// copies, moves, quota, metadata, IDLE, several commands in flight. Arguments: port, user, password. Ends at the first
-// thing amiss.
+// Package main drives the server with go-imap v2: lists, appends, octets, structures, flags,
+// searches, sorts, threads, copies, moves, quota, metadata, IDLE, several commands in flight.
+// Arguments: port, user, password. Ends at the first thing amiss.
 package main
 
 import (
@@ -49,7 +49,8 @@ func connected(handler *imapclient.UnilateralDataHandler) *imapclient.Client {
 func loggedIn(handler *imapclient.UnilateralDataHandler) *imapclient.Client {
 	client := connected(handler)
 	done("LOGIN", client.Login(os.Args[2], os.Args[3]).Wait())
-	// go-imap writes names in UTF-8 to a server that has IMAP4rev2, but does not enable it by itself (RFC 9051 §6.3.1).
+	// go-imap writes names in UTF-8 to a server that has IMAP4rev2, but does not enable it by itself
+	// (RFC 9051 §6.3.1).
 	_, err := client.Enable(imap.CapIMAP4rev2).Wait()
 	done("ENABLE", err)
 	return client

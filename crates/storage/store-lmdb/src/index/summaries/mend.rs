@@ -9,8 +9,8 @@
 //! | damaged link, whose origin is intact and names the same body | the same | made from the body |
 //! | anything else, or none | nothing | the message is named as unreadable |
 //!
-//! A body is considered only if it is as long as the message's row says. To believe a damaged
-//! record's body id because some body has it could serve one message as another; hence the proofs.
+//! A body is considered only if it is as long as the message's row says. A damaged record may name
+//! the body of another message. So an existing body with that id proves nothing.
 
 use std::ops::ControlFlow;
 
