@@ -38,17 +38,15 @@ use posthaste_directory::{
     Account, AnnotationError, Copies, DirectoryError, Format, FormatSettings, Relocated, Scope,
 };
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId, NumSet, Uid};
-use posthaste_store::compressed::Compression;
-use posthaste_store::form::{Form, FormHeader, served_len};
+use posthaste_store::form::served_len;
 use posthaste_store::{CommitOutcome, FlagChange, IncomingMessage, Keep, Mailbox, StoreError};
-use posthaste_tnef::might_be_rich;
 use sha2::{Digest, Sha256};
 
-use crate::conversions::{as_plain, enriched, header_of, original_of, recompressed, served, with_original};
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 use crate::held::Held;
-use crate::rich::{Rich, Shape, as_mime_blocking};
+use crate::rich::Shape;
+use crate::step::{Loss, Step, Twin, step};
 
 /// Messages whose bodies are looked up at a time.
 const BATCH: u32 = 500;
@@ -62,15 +60,6 @@ pub enum ConvertMode {
     DryRun,
     /// It is.
     Apply,
-}
-
-/// The treatment of rich originals for which the new form has no place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Loss {
-    /// Their messages stay as they are.
-    Refuse,
-    /// They are given up.
-    Allow,
 }
 
 /// Whether items are made that messages lack.
@@ -135,26 +124,6 @@ impl ConvertReport {
             bytes_after: self.bytes_after + other.bytes_after,
         }
     }
-}
-
-/// How a stored body changes.
-enum Step {
-    Stays,
-    WouldLose,
-    /// Clients see the same.
-    Recode(Bytes),
-    /// The same, but the rich original is lost.
-    GiveUp(Twin),
-    /// Clients see other bytes.
-    Renumber(Twin),
-}
-
-/// What takes the place of a message.
-struct Twin {
-    shape: Shape,
-    stored: Bytes,
-    /// What clients see.
-    served: Bytes,
 }
 
 /// A message to examine.
@@ -391,14 +360,16 @@ impl Converter<'_> {
         for _ in 0..TRIES_MAX {
             let view = self.mailbox.current().await?;
             let uids = NumSet::range(old.uid.value(), old.uid.value());
-            let Some((_, row)) = view.rows_of_uids(&uids).next() else { return Ok(()) };
+            let Some((_, row)) = view.row_of_uid(old.uid) else { return Ok(()) };
             let flags: Vec<_> = view.head().keywords.flags_of(row.flags()).collect();
             let bodies = self.bodies().await?;
-            let new = match all.iter().find_map(|body| bodies.get(body)).copied() {
+            // What an earlier run added may be expunged by now.
+            let mut added = all.iter().filter_map(|body| bodies.get(body)).copied();
+            let new = match added.find(|uid| view.row_of_uid(*uid).is_some()) {
                 Some(uid) => {
                     let new = NumSet::range(uid.value(), uid.value());
                     self.mailbox.store_flags(&new, FlagChange::Replace, &flags, None).await?;
-                    new
+                    uid
                 }
                 None => {
                     let message = IncomingMessage {
@@ -410,16 +381,18 @@ impl Converter<'_> {
                         saved: Some(old.saved),
                     };
                     let appended = self.mailbox.destination().append(vec![message]).await?;
-                    let uid = appended.uids.first().copied();
-                    self.bodies().await?.extend(uid.map(|uid| (body, uid)));
-                    uid.iter().map(|uid| uid.value()).collect()
+                    let lost = || DeliveryError::Interrupted("the store gave no UID".to_owned());
+                    let uid = appended.uids.first().copied().ok_or_else(lost)?;
+                    self.bodies().await?.insert(body, uid);
+                    uid
                 }
             };
-            self.annotate(&uids, &new, &mut copies).await?;
-            // Only if nobody has changed its flags or annotations since they were read. A STORE may
-            // have written annotations since, and not have raised the mod-sequence yet. It finds
-            // that the message does not exist, and is refused.
-            if !self.mailbox.remove_unchanged(&uids, row.modseq()).await?.uids.is_empty() {
+            self.annotate(&uids, &NumSet::range(new.value(), new.value()), &mut copies).await?;
+            // Only if the new one still exists, and nobody has changed the flags or annotations of
+            // the old one since they were read. A STORE may have written annotations since, and not
+            // have raised the mod-sequence yet. It finds that the message does not exist, and is
+            // refused.
+            if !self.mailbox.remove_replaced(old.uid, row.modseq(), new).await?.uids.is_empty() {
                 self.forget_annotations(&uids).await;
                 return Ok(());
             }
@@ -501,98 +474,6 @@ fn twin_of(body: BodyId, place: MessageLocation, shape: Shape) -> BodyId {
     // The first six bytes are the time.
     id.iter_mut().skip(6).zip(hash).for_each(|(byte, random)| *byte = random);
     BodyId(Id::from_bytes(id))
-}
-
-impl Step {
-    /// The same, with the bodies compressed or not as the server stores new ones.
-    fn compressed(self, stored: &Bytes, compress: Compression) -> Self {
-        let with = |stored: Bytes| recompressed(&stored, compress).unwrap_or(stored);
-        let twin = |twin: Twin| Twin { stored: with(twin.stored), ..twin };
-        match self {
-            Self::Stays => recompressed(stored, compress).map_or(Self::Stays, Self::Recode),
-            Self::WouldLose => Self::WouldLose,
-            Self::Recode(new) => Self::Recode(with(new)),
-            Self::GiveUp(new) => Self::GiveUp(twin(new)),
-            Self::Renumber(new) => Self::Renumber(twin(new)),
-        }
-    }
-}
-
-/// How a stored body of this account changes.
-fn step(
-    stored: &Bytes,
-    account: &str,
-    (to, loss): (FormatSettings, Loss),
-    len_max: u64,
-) -> Result<Step, String> {
-    let form = FormHeader::of(stored).map_or(Form::Plain, |header| header.form);
-    let seen = match (served(stored), form) {
-        (Ok(seen), _) => seen,
-        (Err(why), Form::Rich | Form::Unconverted) => {
-            tracing::info!(account, why, "rich mail is converted again and becomes a new message");
-            return Ok(Step::Renumber(again(stored, account, to, len_max)));
-        }
-        (Err(why), _) => return Err(why),
-    };
-    // Of what cannot be converted, clients see what was sent: it has no other form.
-    let form = match form {
-        Form::Compressed => Form::Plain,
-        Form::Unconverted if seen != FormHeader::content(stored) => Form::Rich,
-        form => form,
-    };
-    if form == Form::Plain
-        && might_be_rich(&seen)
-        && let Some(rich) = as_mime_blocking(account, &seen, len_max)
-    {
-        let shape = Shape::of_rich(to);
-        if shape == Shape::Mime && loss == Loss::Refuse {
-            return Ok(Step::WouldLose);
-        }
-        return Ok(Step::Renumber(Twin::of(&rich, shape, &seen)));
-    }
-    let new = match (form, to.format) {
-        (Form::Plain, Format::Rich) => enriched(&seen),
-        (Form::Rich, Format::Mime) if to.keep_original => {
-            original_of(stored).and_then(|original| with_original(&seen, &original))
-        }
-        (Form::Rich, Format::Mime) if loss == Loss::Refuse => return Ok(Step::WouldLose),
-        (Form::Rich, Format::Mime) | (Form::Enriched, Format::Mime | Format::Keep) => {
-            Some(as_plain(seen.clone()))
-        }
-        (Form::WithOriginal, Format::Keep | Format::Rich) => {
-            original_of(stored).and_then(|original| Some(header_of(Form::Rich, &seen)?.before(&original)))
-        }
-        _ => None,
-    };
-    let Some(new) = new else { return Ok(Step::Stays) };
-    if served(&new)? != seen {
-        return Err("clients would see other bytes after its conversion".to_owned());
-    }
-    Ok(match (form, original_of(&new)) {
-        (Form::Rich, None) => Step::GiveUp(Twin { shape: Shape::Mime, stored: new, served: seen }),
-        _ => Step::Recode(new),
-    })
-}
-
-/// A rich message that an earlier program converted otherwise, so that nobody can read it. Its
-/// original is never given up here: only a later run can compare what it gives up.
-fn again(stored: &Bytes, account: &str, to: FormatSettings, len_max: u64) -> Twin {
-    let sent = FormHeader::content(stored);
-    let shape = match Shape::of_rich(to) {
-        Shape::MimeWithOriginal => Shape::MimeWithOriginal,
-        _ => Shape::AsSent,
-    };
-    match as_mime_blocking(account, &sent, len_max) {
-        Some(rich) => Twin::of(&rich, shape, &sent),
-        None => Twin { shape: Shape::AsSent, stored: as_plain(sent.clone()), served: sent },
-    }
-}
-
-impl Twin {
-    fn of(rich: &Rich, shape: Shape, sent: &[u8]) -> Self {
-        let stored = rich.stored(shape, sent).unwrap_or_else(|| as_plain(rich.mime.clone()));
-        Self { shape, stored, served: rich.mime.clone() }
-    }
 }
 
 #[cfg(test)]

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use posthaste_directory::{AccountChange, Before, Keeping, NewValue, OthersWrote};
 use posthaste_mail_model::{AccountId, Flag};
 use posthaste_store::MemoryEngine;
+use posthaste_store::form::{Form, FormHeader};
 use posthaste_testkit::FaultyDirectory;
 use posthaste_tnef::samples;
 
 use super::*;
 use crate::DeliveryOptions;
+use crate::conversions::header_of;
+use crate::rich::as_mime_blocking;
 use crate::tests::{add, content, delivery, delivery_on, open};
 
 const PLAIN: &[u8] = b"Subject: plain\r\n\r\nbody\r\n";
@@ -150,15 +153,12 @@ async fn what_clients_see_otherwise_is_a_new_message() {
     assert_eq!(run(&delivery, &ana, to(Format::Keep)).await.renumbered, 0);
 }
 
-#[tokio::test]
-async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
-    let (delivery, ana) = delivery().await;
-    delivery.mailboxes(ana.id).await.unwrap();
-    let mailbox = open(&delivery, &ana, "INBOX").await;
-    append_as_before(&delivery, &mailbox, vec![]).await;
-    let body = mailbox.body_of(Uid::MIN).await.unwrap().unwrap();
-    let place = MessageLocation { account: ana.id, mailbox: mailbox.id(), uid: Uid::MIN };
-    // What the run had done: the new message is there, the old one too, and got a flag since.
+/// What a run that was cut off had added in the place of a message of [`append_as_before`]. Answers
+/// with the bytes that clients see.
+async fn add_twin(delivery: &Delivery, ana: &Account, uid: Uid) -> Bytes {
+    let mailbox = open(delivery, ana, "INBOX").await;
+    let body = mailbox.body_of(uid).await.unwrap().unwrap();
+    let place = MessageLocation { account: ana.id, mailbox: mailbox.id(), uid };
     let sent = Bytes::from(samples::mail(&samples::note()));
     let rich = as_mime_blocking(&ana.name, &sent, 1 << 20).unwrap();
     let twin = IncomingMessage {
@@ -170,12 +170,73 @@ async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
         saved: None,
     };
     mailbox.destination().append(vec![twin]).await.unwrap();
+    rich.mime
+}
+
+#[tokio::test]
+async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
+    let (delivery, ana) = delivery().await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    append_as_before(&delivery, &mailbox, vec![]).await;
+    // The run had added the new message. The old one is there, too, and got a flag since.
+    let mime = add_twin(&delivery, &ana, Uid::MIN).await;
     mailbox.store_flags(&NumSet::range(1, 1), FlagChange::Add, &[Flag::Answered], None).await.unwrap();
     let report = run(&delivery, &ana, to(Format::Keep)).await;
     assert_eq!((report.examined, report.renumbered), (2, 1));
     let all = content(&delivery, &ana, "INBOX").await;
     assert_eq!(all.len(), 1);
-    assert_eq!((all[0].1.as_str(), all[0].2.as_bytes()), ("\\Answered", &rich.mime[..]));
+    assert_eq!((all[0].1.as_str(), all[0].2.as_bytes()), ("\\Answered", &mime[..]));
+}
+
+/// What a run before had added is expunged after this run has read the bodies of the mailbox. The
+/// old message is there, so it is added again.
+#[tokio::test]
+async fn what_was_added_and_expunged_is_added_again() {
+    let (delivery, ana) = delivery().await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    let uids = [1, 2].map(|uid| Uid::new(uid).unwrap());
+    append_as_before(&delivery, &mailbox, vec![]).await;
+    append_as_before(&delivery, &mailbox, vec![Flag::Flagged]).await;
+    for uid in uids {
+        add_twin(&delivery, &ana, uid).await;
+    }
+    let held = Held::default();
+    let mut converter =
+        delivery.converter(&ana, Arc::clone(&mailbox), to(Format::Keep), &held).await.unwrap();
+    assert!(converter.advance().await.unwrap());
+    mailbox.remove(&NumSet::range(4, 4)).await.unwrap();
+    while converter.advance().await.unwrap() {}
+    let view = mailbox.current().await.unwrap();
+    assert_eq!(view.uids_of_seqs(&view.all()).to_string(), "3,5");
+    let all = content(&delivery, &ana, "INBOX").await;
+    assert_eq!(all[1].1, "\\Flagged");
+    assert_eq!(all[0].2, all[1].2);
+}
+
+/// The same between the flags of the new message and the removal of the old one.
+#[tokio::test]
+async fn the_old_message_stays_until_the_new_one_is_there() {
+    let faulty = Arc::new(FaultyDirectory::new(Arc::new(MemoryEngine::new())));
+    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
+    let (delivery, ana) = delivery_on(Arc::clone(&faulty) as _, options).await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    append_as_before(&delivery, &mailbox, vec![Flag::Seen]).await;
+    let keeping = Keeping { keeper: ana.id, owner: ana.id, mailbox: mailbox.id() };
+    set(&delivery, keeping, 1, ("/comment", b"mine")).await;
+    let other = Arc::clone(&mailbox);
+    faulty.before_change("annotate/", async move {
+        other.remove(&NumSet::range(2, 2)).await.unwrap();
+    });
+    assert_eq!(run(&delivery, &ana, to(Format::Keep)).await.renumbered, 1);
+    assert!(faulty.has_happened());
+    let view = mailbox.current().await.unwrap();
+    assert_eq!(view.uids_of_seqs(&view.all()).to_string(), "3");
+    assert_eq!(content(&delivery, &ana, "INBOX").await[0].1, "\\Seen");
+    let all = delivery.directory().all_message_annotations(keeping).await.unwrap();
+    assert_eq!(all[&3].get(Scope::Private, "/comment").unwrap(), &b"mine"[..]);
 }
 
 /// Also where it was going to another format: what it had added is converted in its turn.
@@ -185,19 +246,7 @@ async fn a_run_to_another_format_finds_what_was_added() {
     delivery.mailboxes(ana.id).await.unwrap();
     let mailbox = open(&delivery, &ana, "INBOX").await;
     append_as_before(&delivery, &mailbox, vec![]).await;
-    let body = mailbox.body_of(Uid::MIN).await.unwrap().unwrap();
-    let place = MessageLocation { account: ana.id, mailbox: mailbox.id(), uid: Uid::MIN };
-    let sent = Bytes::from(samples::mail(&samples::note()));
-    let rich = as_mime_blocking(&ana.name, &sent, 1 << 20).unwrap();
-    let twin = IncomingMessage {
-        bytes: rich.stored(Shape::AsSent, &sent).unwrap(),
-        summary: crate::summarize(&rich.mime).into(),
-        body: twin_of(body, place, Shape::AsSent),
-        flags: vec![],
-        date: 1_700_000_000,
-        saved: None,
-    };
-    mailbox.destination().append(vec![twin]).await.unwrap();
+    add_twin(&delivery, &ana, Uid::MIN).await;
     let report = run(&delivery, &ana, ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) }).await;
     assert_eq!((report.examined, report.renumbered, report.converted), (2, 1, 1));
     assert_eq!(forms(&delivery, &ana).await, [Form::Plain]);
