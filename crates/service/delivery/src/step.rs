@@ -6,7 +6,9 @@ use posthaste_store::compressed::Compression;
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_tnef::might_be_rich;
 
-use crate::conversions::{as_plain, enriched, header_of, original_of, recompressed, served, with_original};
+use crate::conversions::{
+    as_converted, as_plain, enriched, header_of, is_marked, original_of, recompressed, served, with_original,
+};
 use crate::rich::{Rich, Shape, as_mime_blocking};
 
 /// The treatment of rich originals for which the new form has no place.
@@ -54,6 +56,15 @@ impl Step {
     }
 }
 
+/// Whether a body is ordinary mail that has no other form in this format. Takes no memory but that
+/// of what clients see.
+pub(crate) fn stays(stored: &Bytes, to: Format) -> bool {
+    let form = FormHeader::of(stored).map_or(Form::Plain, |header| header.form);
+    to != Format::Rich
+        && matches!(form, Form::Plain | Form::Compressed)
+        && served(stored).is_ok_and(|seen| !might_be_rich(&seen))
+}
+
 /// How a stored body of this account changes.
 pub(crate) fn step(
     stored: &Bytes,
@@ -78,6 +89,7 @@ pub(crate) fn step(
     };
     if form == Form::Plain
         && might_be_rich(&seen)
+        && !is_marked(stored)
         && let Some(rich) = as_mime_blocking(account, &seen, len_max)
     {
         let shape = Shape::of_rich(to);
@@ -93,7 +105,7 @@ pub(crate) fn step(
         }
         (Form::Rich, Format::Mime) if loss == Loss::Refuse => return Ok(Step::WouldLose),
         (Form::Rich, Format::Mime) | (Form::Enriched, Format::Mime | Format::Keep) => {
-            Some(as_plain(seen.clone()))
+            Some(as_converted(seen.clone()))
         }
         (Form::WithOriginal, Format::Keep | Format::Rich) => {
             original_of(stored).and_then(|original| Some(header_of(Form::Rich, &seen)?.before(&original)))
