@@ -11,7 +11,7 @@ use posthaste_net::{ByteBudget, BytePermit, Holder};
 use posthaste_store::compressed::{self, Compression};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{Row, Serve, StoreError};
-use posthaste_tnef::{Outcome, conversion_memory_max, convert, enrich, restore};
+use posthaste_tnef::{Outcome, conversion_memory_max, convert, enrich, restore, says_it_is_rich};
 use sha2::{Digest, Sha256};
 
 use crate::memory::{SUMMARY_WITHIN, one_share};
@@ -182,6 +182,27 @@ pub(crate) fn as_plain(served: Bytes) -> Bytes {
     }
 }
 
+/// A message that was converted, as it is stored as MIME. A header says so if its attachments look
+/// like rich mail: they are part of the message, and are not converted again.
+pub(crate) fn as_converted(mime: Bytes) -> Bytes {
+    match marked(&mime) {
+        Some(stored) => stored,
+        None => as_plain(mime),
+    }
+}
+
+/// It with that header, if it needs one.
+pub(crate) fn marked(mime: &[u8]) -> Option<Bytes> {
+    let header = if says_it_is_rich(mime) { header_of(Form::Plain, mime)? } else { return None };
+    Some(header.before(mime))
+}
+
+/// Whether a stored body has that header.
+pub(crate) fn is_marked(stored: &[u8]) -> bool {
+    FormHeader::of(stored).is_some_and(|header| header.form == Form::Plain)
+        && stored.get(FormHeader::LEN..).is_some_and(says_it_is_rich)
+}
+
 /// A message as it is stored where its form need not say more than what clients see.
 pub(crate) fn stored_plainly(served: Bytes, compress: Compression) -> Bytes {
     match compress {
@@ -195,7 +216,7 @@ pub(crate) fn stored_plainly(served: Bytes, compress: Compression) -> Bytes {
 pub(crate) fn recompressed(stored: &Bytes, compress: Compression) -> Option<Bytes> {
     match (FormHeader::of(stored).map_or(Form::Plain, |header| header.form), compress) {
         (Form::Compressed, Compression::None) => served(stored).ok().map(as_plain),
-        (Form::Plain, Compression::Zstd) => {
+        (Form::Plain, Compression::Zstd) if !is_marked(stored) => {
             let seen = served(stored).ok()?;
             compressed::compress(&seen).filter(|new| served(new).is_ok_and(|again| again == seen))
         }

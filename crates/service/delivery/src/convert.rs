@@ -6,7 +6,7 @@
 //! | as MIME, with the rich original | the original | stays | the original |
 //! | rich, as sent | stays | MIME; with `keep_original`, the original behind it, else a loss | stays |
 //! | TNEF made of MIME | the MIME | the MIME | stays |
-//! | rich, served as sent (by programs before these forms) | a new message | a new message | a new message |
+//! | rich, served as sent (appended, or by programs before these forms) | a new message | a new message | a new message |
 //! | rich, and converted otherwise by an earlier program | a new message | a new message | a new message |
 //!
 //! What stays as MIME, or becomes it, is compressed or not as the server stores new mail
@@ -38,17 +38,15 @@ use posthaste_directory::{
     Account, AnnotationError, Copies, DirectoryError, Format, FormatSettings, Relocated, Scope,
 };
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId, NumSet, Uid};
-use posthaste_store::compressed::Compression;
-use posthaste_store::form::{Form, FormHeader, served_len};
+use posthaste_store::form::served_len;
 use posthaste_store::{CommitOutcome, FlagChange, IncomingMessage, Keep, Mailbox, StoreError};
-use posthaste_tnef::might_be_rich;
 use sha2::{Digest, Sha256};
 
-use crate::conversions::{as_plain, enriched, header_of, original_of, recompressed, served, with_original};
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 use crate::held::Held;
-use crate::rich::{Rich, Shape, as_mime_blocking};
+use crate::rich::Shape;
+use crate::step::{Loss, Step, Twin, stays, step};
 
 /// Messages whose bodies are looked up at a time.
 const BATCH: u32 = 500;
@@ -62,15 +60,6 @@ pub enum ConvertMode {
     DryRun,
     /// It is.
     Apply,
-}
-
-/// The treatment of rich originals for which the new form has no place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Loss {
-    /// Their messages stay as they are.
-    Refuse,
-    /// They are given up.
-    Allow,
 }
 
 /// Whether items are made that messages lack.
@@ -111,6 +100,10 @@ pub struct ConvertReport {
     pub items_bytes: u64,
     /// Messages that stay because their rich originals would be lost.
     pub would_lose: u64,
+    /// Messages that the engine cannot store in another form.
+    pub refused: u64,
+    /// Messages that were expunged meanwhile.
+    pub vanished: u64,
     /// Messages that cannot be read or converted.
     pub failed: u64,
     /// Octets that the converted and renumbered messages took.
@@ -130,31 +123,13 @@ impl ConvertReport {
             items: self.items + other.items,
             items_bytes: self.items_bytes + other.items_bytes,
             would_lose: self.would_lose + other.would_lose,
+            refused: self.refused + other.refused,
+            vanished: self.vanished + other.vanished,
             failed: self.failed + other.failed,
             bytes_before: self.bytes_before + other.bytes_before,
             bytes_after: self.bytes_after + other.bytes_after,
         }
     }
-}
-
-/// How a stored body changes.
-enum Step {
-    Stays,
-    WouldLose,
-    /// Clients see the same.
-    Recode(Bytes),
-    /// The same, but the rich original is lost.
-    GiveUp(Twin),
-    /// Clients see other bytes.
-    Renumber(Twin),
-}
-
-/// What takes the place of a message.
-struct Twin {
-    shape: Shape,
-    stored: Bytes,
-    /// What clients see.
-    served: Bytes,
 }
 
 /// A message to examine.
@@ -248,7 +223,8 @@ impl Converter<'_> {
     }
 
     /// Looks at the next message, and converts it; `false` if there is none left. What cannot be
-    /// converted is counted and logged. An error is one of the store, and may end by itself.
+    /// converted is counted and logged. An error is one of the store, and may end by itself, or the
+    /// mailbox was deleted.
     #[boxed]
     pub async fn advance(&mut self) -> Result<bool, DeliveryError> {
         if self.found.is_empty() && !self.look_up().await? {
@@ -258,7 +234,11 @@ impl Converter<'_> {
         self.report.examined += 1;
         match self.convert(found).await {
             Ok(()) => Ok(true),
-            Err(DeliveryError::Store(error)) if error.is_temporary() => Err(error.into()),
+            Err(error) if ends_the_mailbox(&error) => Err(error),
+            Err(_) if self.mailbox.current().await?.row_of_uid(found.uid).is_none() => {
+                self.report.vanished += 1;
+                Ok(true)
+            }
             Err(error) => {
                 let (account, uid) = (&self.account.name, found.uid);
                 tracing::error!(account, %uid, %error, "a message was not converted");
@@ -292,12 +272,14 @@ impl Converter<'_> {
     }
 
     async fn convert(&mut self, found: Candidate) -> Result<(), DeliveryError> {
-        let new_uids = self.report.renumbered;
+        let replaced_or_expunged = |report: &ConvertReport| report.renumbered + report.vanished;
+        let before = replaced_or_expunged(&self.report);
         if let Some(to) = self.options.to {
             self.convert_to(to, found).await?;
         }
         // A message that took its place has its items.
-        if found.lacks_items && self.options.items == Items::Make && self.report.renumbered == new_uids {
+        let is_there = replaced_or_expunged(&self.report) == before;
+        if found.lacks_items && self.options.items == Items::Make && is_there {
             self.make_items(found).await?;
         }
         Ok(())
@@ -318,23 +300,7 @@ impl Converter<'_> {
     async fn convert_to(&mut self, to: Format, found: Candidate) -> Result<(), DeliveryError> {
         let stored = self.delivery.store().engine().read_body(found.body, 0..u64::MAX).await?;
         let before = stored.len() as u64;
-        let largest = stored.len().max(served_len(&stored));
-        let Some(permit) = self.delivery.room_to_convert(largest).await? else {
-            let why = "its conversion may take more memory than `limits.summary_bytes` allows";
-            return Err(DeliveryError::Interrupted(why.to_owned()));
-        };
-        let (account, loss) = (self.account.name.clone(), self.options.loss);
-        let server = self.delivery.options();
-        let keep_original = self.account.stored_as(server.format).keep_original;
-        let to = FormatSettings { format: to, keep_original };
-        let (len_max, compress) = (server.message_len_max, server.compress);
-        let work = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            let step = step(&stored, &account, (to, loss), len_max)?;
-            Ok::<_, String>(step.compressed(&stored, compress))
-        });
-        let step = work.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))?;
-        let step = match step.map_err(DeliveryError::Interrupted)? {
+        let step = match self.step_of(&stored, to).await? {
             Step::GiveUp(twin) => match self.is_own(found.body).await? {
                 true => Step::Recode(twin.stored),
                 false => Step::Renumber(twin),
@@ -348,15 +314,16 @@ impl Converter<'_> {
                 return Ok(());
             }
             Step::Recode(bytes) => {
-                if self.options.mode == ConvertMode::Apply && !self.recode(found.body, bytes).await? {
+                if self.options.mode == ConvertMode::Apply && !self.recode(found, bytes).await? {
                     return Ok(());
                 }
                 self.report.converted += 1;
                 bytes.len()
             }
             Step::GiveUp(twin) | Step::Renumber(twin) => {
-                if self.options.mode == ConvertMode::Apply {
-                    self.renumber(found, twin).await?;
+                if self.options.mode == ConvertMode::Apply && !self.renumber(found, twin).await? {
+                    self.report.vanished += 1;
+                    return Ok(());
                 }
                 self.report.renumbered += 1;
                 twin.stored.len()
@@ -367,6 +334,28 @@ impl Converter<'_> {
         Ok(())
     }
 
+    /// How a stored body changes, on another thread and within the memory for conversions.
+    async fn step_of(&self, stored: &Bytes, to: Format) -> Result<Step, DeliveryError> {
+        let largest = stored.len().max(served_len(stored));
+        let permit = self.delivery.room_to_convert(largest).await?;
+        let (account, loss) = (self.account.name.clone(), self.options.loss);
+        let server = self.delivery.options();
+        let keep_original = self.account.stored_as(server.format).keep_original;
+        let to = FormatSettings { format: to, keep_original };
+        let (len_max, compress) = (server.message_len_max, server.compress);
+        let stored = stored.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let Some(_permit) = permit else {
+                let why = "its conversion may take more memory than `limits.summary_bytes` allows";
+                return if stays(&stored, to.format) { Ok(Step::Stays) } else { Err(why.to_owned()) };
+            };
+            let step = step(&stored, &account, (to, loss), len_max)?;
+            Ok::<_, String>(step.compressed(&stored, compress))
+        });
+        let step = work.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))?;
+        step.map_err(DeliveryError::Interrupted)
+    }
+
     /// Whether all messages with this body are the account's.
     async fn is_own(&self, body: BodyId) -> Result<bool, DeliveryError> {
         let (store, account) = (self.delivery.store(), self.account.id);
@@ -374,15 +363,21 @@ impl Converter<'_> {
         Ok(all <= 1 || self.held.count(store, account, body).await? >= all)
     }
 
-    /// `false` if the body was removed meanwhile.
-    async fn recode(&self, body: BodyId, bytes: &Bytes) -> Result<bool, DeliveryError> {
-        let outcome = self.delivery.store().engine().recode(body, bytes.clone()).await?;
-        Ok(outcome == CommitOutcome::Done)
+    /// `false` if it has the form that it had: it was expunged meanwhile, or the engine refuses.
+    async fn recode(&mut self, found: Candidate, bytes: &Bytes) -> Result<bool, DeliveryError> {
+        match self.delivery.store().engine().recode(found.body, bytes.clone()).await {
+            Ok(CommitOutcome::Done) => return Ok(true),
+            Ok(CommitOutcome::Conflict) => self.report.vanished += 1,
+            Err(StoreError::Refused(_)) => self.report.refused += 1,
+            Err(error) => return Err(error.into()),
+        }
+        Ok(false)
     }
 
     /// Adds a message again, with the flags, dates and annotations that it has, and expunges the
-    /// old one. A run before this one may have added it.
-    async fn renumber(&mut self, old: Candidate, twin: &Twin) -> Result<(), DeliveryError> {
+    /// old one. A run before this one may have added it. `false` if the old one was expunged
+    /// meanwhile.
+    async fn renumber(&mut self, old: Candidate, twin: &Twin) -> Result<bool, DeliveryError> {
         let place = MessageLocation { account: self.account.id, mailbox: self.mailbox.id(), uid: old.uid };
         // One of another shape is that of a run to another format. It is converted in its turn.
         let all = Shape::ALL.map(|shape| twin_of(old.body, place, shape));
@@ -391,14 +386,16 @@ impl Converter<'_> {
         for _ in 0..TRIES_MAX {
             let view = self.mailbox.current().await?;
             let uids = NumSet::range(old.uid.value(), old.uid.value());
-            let Some((_, row)) = view.rows_of_uids(&uids).next() else { return Ok(()) };
+            let Some((_, row)) = view.row_of_uid(old.uid) else { return Ok(false) };
             let flags: Vec<_> = view.head().keywords.flags_of(row.flags()).collect();
             let bodies = self.bodies().await?;
-            let new = match all.iter().find_map(|body| bodies.get(body)).copied() {
+            // What an earlier run added may be expunged by now.
+            let mut added = all.iter().filter_map(|body| bodies.get(body)).copied();
+            let new = match added.find(|uid| view.row_of_uid(*uid).is_some()) {
                 Some(uid) => {
                     let new = NumSet::range(uid.value(), uid.value());
                     self.mailbox.store_flags(&new, FlagChange::Replace, &flags, None).await?;
-                    new
+                    uid
                 }
                 None => {
                     let message = IncomingMessage {
@@ -410,21 +407,24 @@ impl Converter<'_> {
                         saved: Some(old.saved),
                     };
                     let appended = self.mailbox.destination().append(vec![message]).await?;
-                    let uid = appended.uids.first().copied();
-                    self.bodies().await?.extend(uid.map(|uid| (body, uid)));
-                    uid.iter().map(|uid| uid.value()).collect()
+                    let lost = || DeliveryError::Interrupted("the store gave no UID".to_owned());
+                    let uid = appended.uids.first().copied().ok_or_else(lost)?;
+                    self.bodies().await?.insert(body, uid);
+                    uid
                 }
             };
-            self.annotate(&uids, &new, &mut copies).await?;
-            // Only if nobody has changed its flags or annotations since they were read. A STORE may
-            // have written annotations since, and not have raised the mod-sequence yet. It finds
-            // that the message does not exist, and is refused.
-            if !self.mailbox.remove_unchanged(&uids, row.modseq()).await?.uids.is_empty() {
+            self.annotate(&uids, &NumSet::range(new.value(), new.value()), &mut copies).await?;
+            // Only if the new one still exists, and nobody has changed the flags or annotations of
+            // the old one since they were read. A STORE may have written annotations since, and not
+            // have raised the mod-sequence yet. It finds that the message does not exist, and is
+            // refused.
+            if !self.mailbox.remove_replaced(old.uid, row.modseq(), new).await?.uids.is_empty() {
                 self.forget_annotations(&uids).await;
-                return Ok(());
+                return Ok(true);
             }
         }
-        Err(StoreError::Busy.into())
+        let why = "its flags or annotations change all the time";
+        Err(DeliveryError::Interrupted(why.to_owned()))
     }
 
     /// Gives the new message the annotations of the old one. They are on disk before that one is
@@ -477,6 +477,11 @@ impl Converter<'_> {
     }
 }
 
+/// Whether no other message of the mailbox can be converted now.
+fn ends_the_mailbox(error: &DeliveryError) -> bool {
+    matches!(error, DeliveryError::Store(error) if error.is_temporary() || matches!(error, StoreError::NoMailbox(_)))
+}
+
 /// Where a message is.
 #[derive(Clone, Copy)]
 struct MessageLocation {
@@ -501,98 +506,6 @@ fn twin_of(body: BodyId, place: MessageLocation, shape: Shape) -> BodyId {
     // The first six bytes are the time.
     id.iter_mut().skip(6).zip(hash).for_each(|(byte, random)| *byte = random);
     BodyId(Id::from_bytes(id))
-}
-
-impl Step {
-    /// The same, with the bodies compressed or not as the server stores new ones.
-    fn compressed(self, stored: &Bytes, compress: Compression) -> Self {
-        let with = |stored: Bytes| recompressed(&stored, compress).unwrap_or(stored);
-        let twin = |twin: Twin| Twin { stored: with(twin.stored), ..twin };
-        match self {
-            Self::Stays => recompressed(stored, compress).map_or(Self::Stays, Self::Recode),
-            Self::WouldLose => Self::WouldLose,
-            Self::Recode(new) => Self::Recode(with(new)),
-            Self::GiveUp(new) => Self::GiveUp(twin(new)),
-            Self::Renumber(new) => Self::Renumber(twin(new)),
-        }
-    }
-}
-
-/// How a stored body of this account changes.
-fn step(
-    stored: &Bytes,
-    account: &str,
-    (to, loss): (FormatSettings, Loss),
-    len_max: u64,
-) -> Result<Step, String> {
-    let form = FormHeader::of(stored).map_or(Form::Plain, |header| header.form);
-    let seen = match (served(stored), form) {
-        (Ok(seen), _) => seen,
-        (Err(why), Form::Rich | Form::Unconverted) => {
-            tracing::info!(account, why, "rich mail is converted again and becomes a new message");
-            return Ok(Step::Renumber(again(stored, account, to, len_max)));
-        }
-        (Err(why), _) => return Err(why),
-    };
-    // Of what cannot be converted, clients see what was sent: it has no other form.
-    let form = match form {
-        Form::Compressed => Form::Plain,
-        Form::Unconverted if seen != FormHeader::content(stored) => Form::Rich,
-        form => form,
-    };
-    if form == Form::Plain
-        && might_be_rich(&seen)
-        && let Some(rich) = as_mime_blocking(account, &seen, len_max)
-    {
-        let shape = Shape::of_rich(to);
-        if shape == Shape::Mime && loss == Loss::Refuse {
-            return Ok(Step::WouldLose);
-        }
-        return Ok(Step::Renumber(Twin::of(&rich, shape, &seen)));
-    }
-    let new = match (form, to.format) {
-        (Form::Plain, Format::Rich) => enriched(&seen),
-        (Form::Rich, Format::Mime) if to.keep_original => {
-            original_of(stored).and_then(|original| with_original(&seen, &original))
-        }
-        (Form::Rich, Format::Mime) if loss == Loss::Refuse => return Ok(Step::WouldLose),
-        (Form::Rich, Format::Mime) | (Form::Enriched, Format::Mime | Format::Keep) => {
-            Some(as_plain(seen.clone()))
-        }
-        (Form::WithOriginal, Format::Keep | Format::Rich) => {
-            original_of(stored).and_then(|original| Some(header_of(Form::Rich, &seen)?.before(&original)))
-        }
-        _ => None,
-    };
-    let Some(new) = new else { return Ok(Step::Stays) };
-    if served(&new)? != seen {
-        return Err("clients would see other bytes after its conversion".to_owned());
-    }
-    Ok(match (form, original_of(&new)) {
-        (Form::Rich, None) => Step::GiveUp(Twin { shape: Shape::Mime, stored: new, served: seen }),
-        _ => Step::Recode(new),
-    })
-}
-
-/// A rich message that an earlier program converted otherwise, so that nobody can read it. Its
-/// original is never given up here: only a later run can compare what it gives up.
-fn again(stored: &Bytes, account: &str, to: FormatSettings, len_max: u64) -> Twin {
-    let sent = FormHeader::content(stored);
-    let shape = match Shape::of_rich(to) {
-        Shape::MimeWithOriginal => Shape::MimeWithOriginal,
-        _ => Shape::AsSent,
-    };
-    match as_mime_blocking(account, &sent, len_max) {
-        Some(rich) => Twin::of(&rich, shape, &sent),
-        None => Twin { shape: Shape::AsSent, stored: as_plain(sent.clone()), served: sent },
-    }
-}
-
-impl Twin {
-    fn of(rich: &Rich, shape: Shape, sent: &[u8]) -> Self {
-        let stored = rich.stored(shape, sent).unwrap_or_else(|| as_plain(rich.mime.clone()));
-        Self { shape, stored, served: rich.mime.clone() }
-    }
 }
 
 #[cfg(test)]

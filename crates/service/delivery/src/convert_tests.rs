@@ -3,13 +3,19 @@
 use std::collections::BTreeMap;
 
 use posthaste_directory::{AccountChange, Before, Keeping, NewValue, OthersWrote};
-use posthaste_mail_model::{AccountId, Flag};
+use posthaste_mail_model::{AccountId, Flag, MailboxName};
+use posthaste_net::ByteBudget;
 use posthaste_store::MemoryEngine;
+use posthaste_store::compressed::Compression;
+use posthaste_store::form::{Form, FormHeader};
+use posthaste_store::suite::layer::Layer;
 use posthaste_testkit::FaultyDirectory;
-use posthaste_tnef::samples;
+use posthaste_tnef::{Outcome, convert, samples};
 
 use super::*;
 use crate::DeliveryOptions;
+use crate::conversions::{header_of, unconverted};
+use crate::rich::as_mime_blocking;
 use crate::tests::{add, content, delivery, delivery_on, open};
 
 const PLAIN: &[u8] = b"Subject: plain\r\n\r\nbody\r\n";
@@ -150,15 +156,12 @@ async fn what_clients_see_otherwise_is_a_new_message() {
     assert_eq!(run(&delivery, &ana, to(Format::Keep)).await.renumbered, 0);
 }
 
-#[tokio::test]
-async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
-    let (delivery, ana) = delivery().await;
-    delivery.mailboxes(ana.id).await.unwrap();
-    let mailbox = open(&delivery, &ana, "INBOX").await;
-    append_as_before(&delivery, &mailbox, vec![]).await;
-    let body = mailbox.body_of(Uid::MIN).await.unwrap().unwrap();
-    let place = MessageLocation { account: ana.id, mailbox: mailbox.id(), uid: Uid::MIN };
-    // What the run had done: the new message is there, the old one too, and got a flag since.
+/// What a run that was cut off had added in the place of a message of [`append_as_before`]. Answers
+/// with the bytes that clients see.
+async fn add_twin(delivery: &Delivery, ana: &Account, uid: Uid) -> Bytes {
+    let mailbox = open(delivery, ana, "INBOX").await;
+    let body = mailbox.body_of(uid).await.unwrap().unwrap();
+    let place = MessageLocation { account: ana.id, mailbox: mailbox.id(), uid };
     let sent = Bytes::from(samples::mail(&samples::note()));
     let rich = as_mime_blocking(&ana.name, &sent, 1 << 20).unwrap();
     let twin = IncomingMessage {
@@ -170,12 +173,73 @@ async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
         saved: None,
     };
     mailbox.destination().append(vec![twin]).await.unwrap();
+    rich.mime
+}
+
+#[tokio::test]
+async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
+    let (delivery, ana) = delivery().await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    append_as_before(&delivery, &mailbox, vec![]).await;
+    // The run had added the new message. The old one is there, too, and got a flag since.
+    let mime = add_twin(&delivery, &ana, Uid::MIN).await;
     mailbox.store_flags(&NumSet::range(1, 1), FlagChange::Add, &[Flag::Answered], None).await.unwrap();
     let report = run(&delivery, &ana, to(Format::Keep)).await;
     assert_eq!((report.examined, report.renumbered), (2, 1));
     let all = content(&delivery, &ana, "INBOX").await;
     assert_eq!(all.len(), 1);
-    assert_eq!((all[0].1.as_str(), all[0].2.as_bytes()), ("\\Answered", &rich.mime[..]));
+    assert_eq!((all[0].1.as_str(), all[0].2.as_bytes()), ("\\Answered", &mime[..]));
+}
+
+/// What a run before had added is expunged after this run has read the bodies of the mailbox. The
+/// old message is there, so it is added again.
+#[tokio::test]
+async fn what_was_added_and_expunged_is_added_again() {
+    let (delivery, ana) = delivery().await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    let uids = [1, 2].map(|uid| Uid::new(uid).unwrap());
+    append_as_before(&delivery, &mailbox, vec![]).await;
+    append_as_before(&delivery, &mailbox, vec![Flag::Flagged]).await;
+    for uid in uids {
+        add_twin(&delivery, &ana, uid).await;
+    }
+    let held = Held::default();
+    let mut converter =
+        delivery.converter(&ana, Arc::clone(&mailbox), to(Format::Keep), &held).await.unwrap();
+    assert!(converter.advance().await.unwrap());
+    mailbox.remove(&NumSet::range(4, 4)).await.unwrap();
+    while converter.advance().await.unwrap() {}
+    let view = mailbox.current().await.unwrap();
+    assert_eq!(view.uids_of_seqs(&view.all()).to_string(), "3,5");
+    let all = content(&delivery, &ana, "INBOX").await;
+    assert_eq!(all[1].1, "\\Flagged");
+    assert_eq!(all[0].2, all[1].2);
+}
+
+/// The same between the flags of the new message and the removal of the old one.
+#[tokio::test]
+async fn the_old_message_stays_until_the_new_one_is_there() {
+    let faulty = Arc::new(FaultyDirectory::new(Arc::new(MemoryEngine::new())));
+    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
+    let (delivery, ana) = delivery_on(Arc::clone(&faulty) as _, options).await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    append_as_before(&delivery, &mailbox, vec![Flag::Seen]).await;
+    let keeping = Keeping { keeper: ana.id, owner: ana.id, mailbox: mailbox.id() };
+    set(&delivery, keeping, 1, ("/comment", b"mine")).await;
+    let other = Arc::clone(&mailbox);
+    faulty.before_change("annotate/", async move {
+        other.remove(&NumSet::range(2, 2)).await.unwrap();
+    });
+    assert_eq!(run(&delivery, &ana, to(Format::Keep)).await.renumbered, 1);
+    assert!(faulty.has_happened());
+    let view = mailbox.current().await.unwrap();
+    assert_eq!(view.uids_of_seqs(&view.all()).to_string(), "3");
+    assert_eq!(content(&delivery, &ana, "INBOX").await[0].1, "\\Seen");
+    let all = delivery.directory().all_message_annotations(keeping).await.unwrap();
+    assert_eq!(all[&3].get(Scope::Private, "/comment").unwrap(), &b"mine"[..]);
 }
 
 /// Also where it was going to another format: what it had added is converted in its turn.
@@ -185,19 +249,7 @@ async fn a_run_to_another_format_finds_what_was_added() {
     delivery.mailboxes(ana.id).await.unwrap();
     let mailbox = open(&delivery, &ana, "INBOX").await;
     append_as_before(&delivery, &mailbox, vec![]).await;
-    let body = mailbox.body_of(Uid::MIN).await.unwrap().unwrap();
-    let place = MessageLocation { account: ana.id, mailbox: mailbox.id(), uid: Uid::MIN };
-    let sent = Bytes::from(samples::mail(&samples::note()));
-    let rich = as_mime_blocking(&ana.name, &sent, 1 << 20).unwrap();
-    let twin = IncomingMessage {
-        bytes: rich.stored(Shape::AsSent, &sent).unwrap(),
-        summary: crate::summarize(&rich.mime).into(),
-        body: twin_of(body, place, Shape::AsSent),
-        flags: vec![],
-        date: 1_700_000_000,
-        saved: None,
-    };
-    mailbox.destination().append(vec![twin]).await.unwrap();
+    add_twin(&delivery, &ana, Uid::MIN).await;
     let report = run(&delivery, &ana, ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) }).await;
     assert_eq!((report.examined, report.renumbered, report.converted), (2, 1, 1));
     assert_eq!(forms(&delivery, &ana).await, [Form::Plain]);
@@ -388,4 +440,120 @@ async fn a_sample_is_of_all_folders() {
     let mut converter = converter.sampled(&mut sample);
     while converter.advance().await.unwrap() {}
     assert_eq!((converter.report().examined, converter.report().would_lose), (2, 0));
+}
+
+/// A client expunges a message that was looked up, and deletes the mailbox after that.
+#[tokio::test]
+async fn what_is_expunged_meanwhile_is_no_failure() {
+    let (delivery, ana) = delivery().await;
+    let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
+    let inbox = open(&delivery, &ana, "INBOX").await;
+    let mailbox = open(&delivery, &ana, "Archive").await;
+    append_as_before(&delivery, &mailbox, vec![]).await;
+    mailbox.copy_from(&inbox, &NumSet::range(1, 3)).await.unwrap();
+    append_as_before(&delivery, &mailbox, vec![]).await;
+    append_as_before(&delivery, &mailbox, vec![]).await;
+    let held = Held::default();
+    let options = ConvertOptions { items: Items::Make, ..to(Format::Keep) };
+    let mut converter = delivery.converter(&ana, Arc::clone(&mailbox), options, &held).await.unwrap();
+    assert!(converter.advance().await.unwrap());
+    mailbox.remove(&NumSet::range(5, 5)).await.unwrap();
+    for _ in 0..4 {
+        assert!(converter.advance().await.unwrap());
+    }
+    let report = *converter.report();
+    assert_eq!((report.examined, report.renumbered, report.vanished, report.failed), (5, 1, 1, 0));
+    delivery.store().delete(ana.id, &MailboxName::new("Archive").unwrap()).await.unwrap();
+    let ended = converter.advance().await;
+    assert!(matches!(ended, Err(DeliveryError::Store(StoreError::NoMailbox(_)))), "{ended:?}");
+    assert_eq!(converter.report().failed, 0);
+}
+
+/// An engine like that on a cluster, which stores no message in another form.
+struct NeverRecodes(MemoryEngine);
+
+#[async_trait::async_trait]
+impl Layer for NeverRecodes {
+    type Inner = MemoryEngine;
+
+    fn inner(&self) -> &MemoryEngine {
+        &self.0
+    }
+
+    async fn recode(&self, _: BodyId, _: Bytes) -> Result<CommitOutcome, StoreError> {
+        Err(StoreError::Refused("this engine cannot change the form of a stored message"))
+    }
+}
+
+/// What cannot be read gets a new UID on each engine.
+#[tokio::test]
+async fn an_engine_that_refuses_other_forms_adds_messages_again() {
+    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
+    let (delivery, ana) = delivery_on(Arc::new(NeverRecodes(MemoryEngine::new())), options).await;
+    let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
+    let mailbox = open(&delivery, &ana, "INBOX").await;
+    let sent = samples::mail(&samples::note());
+    let later = unconverted(&sent, 1 << 20).unwrap();
+    let mut header = FormHeader::of(&later).unwrap();
+    // The number of the conversion.
+    header.digest[7] ^= 1;
+    let message = IncomingMessage {
+        bytes: header.before(&sent),
+        summary: Bytes::new(),
+        body: delivery.store().new_body_id(),
+        flags: vec![Flag::Answered],
+        date: 1_700_000_000,
+        saved: None,
+    };
+    mailbox.destination().append(vec![message]).await.unwrap();
+    let report = run(&delivery, &ana, to(Format::Rich)).await;
+    assert_eq!((report.renumbered, report.refused, report.converted, report.failed), (1, 1, 0, 0));
+    assert_eq!(forms(&delivery, &ana).await, [Form::Plain, Form::Rich, Form::Plain, Form::Rich]);
+    let all = content(&delivery, &ana, "INBOX").await;
+    assert_eq!(all[3], (1_700_000_000, "\\Answered".to_owned(), all[1].2.clone()));
+}
+
+/// The memory for conversions has room for none.
+#[tokio::test]
+async fn ordinary_mail_without_room_to_convert_it_stays() {
+    let (delivery, ana) = delivery().await;
+    let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
+    let small = delivery.with_summaries(ByteBudget::new(8 << 10));
+    assert_eq!(small.room_to_convert(1).await.map(|room| room.is_some()).ok(), Some(false));
+    for format in [Format::Mime, Format::Keep] {
+        let report = run(&small, &ana, to(format)).await;
+        assert_eq!((report.examined, report.converted, report.failed), (3, 0, 1), "{format:?}");
+    }
+    assert_eq!(run(&small, &ana, to(Format::Rich)).await.failed, 3);
+}
+
+/// An attached file that is `winmail.dat` itself, as a user forwards it.
+#[tokio::test]
+async fn an_attached_winmail_dat_stays_what_it_is() {
+    let mut note = samples::note();
+    let attached = posthaste_tnef::encode(&samples::note()).unwrap();
+    note.attachments.push(samples::file("winmail.dat", &attached));
+    let sent = Bytes::from(samples::mail(&note));
+    let Ok(Outcome::Converted(mime)) = convert(&sent) else { panic!("it is rich") };
+    assert!(matches!(convert(&mime), Ok(Outcome::Converted(_))), "it looks like rich mail again");
+    for compress in [Compression::None, Compression::Zstd] {
+        for format in [Format::Mime, Format::Keep] {
+            let options =
+                DeliveryOptions { message_len_max: 1 << 20, compress, ..DeliveryOptions::default() };
+            let (delivery, ana) = delivery_on(Arc::new(MemoryEngine::new()), options).await;
+            let change = AccountChange { format: Some(Some(format)), ..AccountChange::default() };
+            let ana = delivery.directory().set(&ana.name, change).await.unwrap();
+            let recipients = [delivery.resolve(&ana.name).await.unwrap()];
+            delivery.deliver(sent.clone(), &recipients).await.remove(0).unwrap();
+            let before = content(&delivery, &ana, "INBOX").await;
+            assert_eq!(before[0].2.as_bytes(), mime);
+            let lossy = ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) };
+            run(&delivery, &ana, lossy).await;
+            for format in [Format::Mime, Format::Keep, Format::Rich, Format::Keep, Format::Mime] {
+                let report = run(&delivery, &ana, to(format)).await;
+                assert_eq!((report.renumbered, report.would_lose, report.failed), (0, 0, 0), "{format:?}");
+            }
+            assert_eq!(content(&delivery, &ana, "INBOX").await, before);
+        }
+    }
 }

@@ -11,8 +11,9 @@ use posthaste_store::{IncomingMessage, MemoryEngine};
 use posthaste_tnef::{Outcome, convert, samples};
 
 use crate::conversions::{CONVERSION, unconverted};
-use crate::convert::{ConvertMode, ConvertOptions, ConvertReport, Items, Loss};
+use crate::convert::{ConvertMode, ConvertOptions, ConvertReport, Items};
 use crate::held::Held;
+use crate::step::Loss;
 use crate::tests::{add, delivery_on, import, message, open};
 use crate::{Delivery, DeliveryOptions};
 

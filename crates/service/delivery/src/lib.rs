@@ -37,13 +37,14 @@ mod memory;
 mod prepared;
 mod quota;
 mod rich;
+mod step;
 mod summarize;
 #[cfg(test)]
 mod tests;
 
 pub use by_url::{Decoded, UrlPart, UrlPlace, UrlReader, UrlRefusal, has_parts, structure_of_decoded};
 pub use conversions::{Conversions, summarize_stored};
-pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Loss, Sample};
+pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Sample};
 pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize};
 pub use error::{DeliveryError, Kind};
 pub use export::{ExportError, ExportForm, ExportReport};
@@ -56,4 +57,5 @@ pub use posthaste_mime_summary::summary_memory_max;
 pub use prepared::{NewMessage, Prepared, SummariesHeld};
 pub use quota::{MESSAGE_COST, Quota, Room, Usage};
 pub use rich::Forms;
+pub use step::Loss;
 pub use summarize::summarize;

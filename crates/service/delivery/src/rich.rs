@@ -34,7 +34,7 @@ use posthaste_store::form::{Form, FormHeader};
 use posthaste_tnef::{Outcome, conversion_memory_max, convert, says_it_is_rich};
 use tokio::task::JoinHandle;
 
-use crate::conversions::{enriched, header_of, unconverted, with_original};
+use crate::conversions::{enriched, header_of, marked, unconverted, with_original};
 use crate::deliver::{Delivery, INLINE_LEN_MAX};
 use crate::error::DeliveryError;
 use crate::memory::{SUMMARY_WITHIN, SummaryMemory};
@@ -105,15 +105,18 @@ pub(crate) struct Rich {
     pub(crate) mime: Bytes,
     /// The header of a body that keeps it as sent.
     header: FormHeader,
+    /// The body that has it as MIME, if that needs a header.
+    marked: Option<Bytes>,
 }
 
 impl Rich {
-    /// The stored body of this shape; `None` for plain MIME.
+    /// The stored body of this shape; `None` for plain MIME, unless its attachments look like rich
+    /// mail.
     pub(crate) fn stored(&self, shape: Shape, sent: &[u8]) -> Option<Bytes> {
         match shape {
             Shape::AsSent => Some(self.header.before(sent)),
             Shape::MimeWithOriginal => with_original(&self.mime, sent),
-            Shape::Mime | Shape::Enriched => None,
+            Shape::Mime | Shape::Enriched => self.marked.clone(),
         }
     }
 }
@@ -215,7 +218,10 @@ impl Delivery {
             take(&first);
             return Ok(Forms { served: bytes, is_rich, default, first, others, _held: held });
         };
-        let first = self.incoming(rich.mime.clone(), Vec::new(), None).await?;
+        let mut first = self.incoming(rich.mime.clone(), Vec::new(), None).await?;
+        if let Some(marked) = rich.stored(Shape::Mime, &bytes) {
+            first.bytes = marked;
+        }
         for shape in [Shape::AsSent, Shape::MimeWithOriginal].into_iter().filter(|shape| wanted(*shape)) {
             let stored = rich.stored(shape, &bytes).map(|stored| self.stored_as(&first, stored, &rich.mime));
             others.extend(stored.map(|stored| (shape, stored)));
@@ -343,7 +349,8 @@ pub(crate) fn as_mime_blocking(account: &str, bytes: &[u8], len_max: u64) -> Opt
             posthaste_metrics::count(Counter::Conversions, 1);
             let mime = Bytes::from(mime);
             let header = header_of(Form::Rich, &mime)?;
-            Some(Rich { mime, header })
+            let marked = marked(&mime);
+            Some(Rich { mime, header, marked })
         }
         Ok(Outcome::Converted(mime)) => {
             let len = mime.len();

@@ -18,8 +18,9 @@
 //! Invariants: a row's size and a summary are those of the message that clients see. Where
 //! delivery did not convert a rich message, the row says so ([`crate::Row::lacks_items`]), and the
 //! summary is empty until it is made. A message that begins with [`MAGIC`] by itself is stored with
-//! a header ([`Form::Plain`]), so that no stranger can write one. Engines store and return the
-//! bytes with the header.
+//! a header ([`Form::Plain`]), so that no stranger can write one. So is a converted message whose
+//! attachments look like rich mail, so that it is not converted again. Engines store and return
+//! the bytes with the header.
 
 use bytes::{BufMut, Bytes, BytesMut};
 

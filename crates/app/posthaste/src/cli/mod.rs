@@ -114,12 +114,14 @@ pub enum Command {
     /// Convert stored mail to another format. Clients see the same before and after.
     ///
     /// `account set --format` decides how new mail is stored; this command converts stored mail.
-    /// The server may run meanwhile. Messages keep their UIDs, with one exception: rich mail that
-    /// an earlier version stored, and that clients see as `winmail.dat`. Each of those is replaced
-    /// by a new message, which clients see as MIME, with the same flags and date. After an
-    /// interruption, run the command again: nothing is lost. The command first examines a sample
-    /// and estimates the time. With --items, it makes the data that the server did not make at
-    /// delivery. Exit status 1 if a message cannot be converted.
+    /// The server may run meanwhile. Messages keep their UIDs, except rich mail that clients see as
+    /// `winmail.dat`, since a client appended it or an earlier version stored it. The same is true
+    /// of rich mail that another version converted otherwise. Each of those is replaced by a new
+    /// message, which clients see as MIME, with the same flags and date. So is, with --lossy, each
+    /// message whose rich original other accounts share. On a cluster, all other messages stay as
+    /// they are. After an interruption, run the command again: nothing is lost. The command first
+    /// examines a sample and estimates the time. With --items, it makes the data that the server
+    /// did not make at delivery. Exit status 1 if a message cannot be converted.
     Convert(Convert),
     /// Show and change mail that waits to be sent to other domains.
     ///

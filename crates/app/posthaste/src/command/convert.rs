@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use bytesize::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
-use posthaste_delivery::{ConvertMode, ConvertOptions, ConvertReport, Held, Items, Loss, Sample};
+use posthaste_delivery::{
+    ConvertMode, ConvertOptions, ConvertReport, DeliveryError, Held, Items, Loss, Sample,
+};
 use posthaste_directory::{Account, Format};
-use posthaste_store::MailboxEntry;
+use posthaste_store::{MailboxEntry, StoreError};
 
 use crate::cli::{self, Convert};
 use crate::command::names::{full_name, mailbox_name};
@@ -31,10 +33,6 @@ struct MailboxToConvert {
 
 pub async fn run(config: Config, command: Convert) -> Result<()> {
     let opened = open::existing(&config).await?;
-    if open::cluster(&config)?.is_some() && command.to.is_some() && !command.dry_run {
-        let why = "the engine on a cluster cannot change the form of stored mail; --dry-run shows what would change";
-        return Err(Failure::Usage(why.into()));
-    }
     let places = places(&opened, &config, &command).await?;
     let _lock = if command.dry_run { None } else { Some(lock(&config.data)?) };
     let options = ConvertOptions {
@@ -47,21 +45,58 @@ pub async fn run(config: Config, command: Convert) -> Result<()> {
         mode: if command.dry_run { ConvertMode::DryRun } else { ConvertMode::Apply },
         loss: if command.lossy { Loss::Allow } else { Loss::Refuse },
     };
-    let total = estimate(&opened, &places, options).await?;
+    let total = estimate(&opened, &places, options, command.rate).await?;
     let bar = bar(total);
     let pause = command.rate.map(|rate| Duration::from_secs(1) / rate);
-    let mut sum = ConvertReport::default();
-    for place in &places {
-        let report = one(&opened, place, options, (&bar, pause)).await?;
-        sum = sum.plus(report);
-    }
+    let (sum, ended) = all(&opened, &places, options, (&bar, pause)).await;
     bar.finish_and_clear();
     print(&sum, options);
+    ended?;
+    if sum.refused > 0 {
+        let why = format!(
+            "the engine on a cluster cannot change the form of stored mail: {} messages stay as they are",
+            sum.refused
+        );
+        return Err(Failure::Usage(why));
+    }
     if sum.failed > 0 {
         let why = format!("{} messages cannot be read or converted; the log names them", sum.failed);
         return Err(Failure::Incomplete(why));
     }
     Ok(())
+}
+
+/// Converts all mailboxes. An error ends the work on its account only; the first one is returned
+/// with what was done.
+async fn all(
+    opened: &Opened,
+    places: &[MailboxToConvert],
+    options: ConvertOptions,
+    pace: (&ProgressBar, Option<Duration>),
+) -> (ConvertReport, Result<()>) {
+    let (mut sum, mut ended) = (ConvertReport::default(), Ok(()));
+    for places in places.chunk_by(|a, b| a.account.id == b.account.id) {
+        for place in places {
+            let Err(error) = one(opened, place, options, pace, &mut sum).await else { continue };
+            if is_deleted(&error) {
+                continue;
+            }
+            tracing::error!(account = place.account.name, %error, "the conversion of an account's mail ended");
+            if ended.is_ok() {
+                ended = Err(error);
+            }
+            break;
+        }
+    }
+    (sum, ended)
+}
+
+/// Whether the mailbox was deleted meanwhile. Then there is nothing to convert.
+fn is_deleted(error: &Failure) -> bool {
+    let (Failure::Store(error) | Failure::Delivery(DeliveryError::Store(error))) = error else {
+        return false;
+    };
+    matches!(error, StoreError::NoMailbox(_))
 }
 
 /// The mailboxes that the command names.
@@ -103,23 +138,28 @@ fn lock(data: &Path) -> Result<File> {
 
 /// Estimates the time and the saved bytes by a sample that changes nothing. Answers with the number
 /// of messages.
-async fn estimate(opened: &Opened, places: &[MailboxToConvert], options: ConvertOptions) -> Result<u64> {
+async fn estimate(
+    opened: &Opened,
+    places: &[MailboxToConvert],
+    options: ConvertOptions,
+    rate: Option<u32>,
+) -> Result<u64> {
     let ids: Vec<_> = places.iter().map(|place| place.mailbox.id).collect();
     let heads = opened.store.status(&ids).await?;
     let total: u64 = heads.iter().flatten().map(|head| u64::from(head.counts.messages)).sum();
     let (began, mut sample, mut chosen) =
         (Instant::now(), ConvertReport::default(), Sample::new(SAMPLE, total));
+    let dry = ConvertOptions { mode: ConvertMode::DryRun, ..options };
     for place in places {
-        let mailbox = opened.store.open(place.mailbox.id).await?;
-        let dry = ConvertOptions { mode: ConvertMode::DryRun, ..options };
-        let converter = opened.delivery.converter(&place.account, mailbox, dry, &place.held).await?;
-        let mut converter = converter.sampled(&mut chosen);
-        while converter.advance().await? {}
-        sample = sample.plus(*converter.report());
+        match of_sample(opened, place, dry, &mut chosen).await {
+            Ok(report) => sample = sample.plus(report),
+            Err(error) if is_deleted(&error) => {}
+            Err(error) => return Err(error),
+        }
     }
     let share = total as f64 / sample.examined.max(1) as f64;
     let of_all = |count: u64| (count as f64 * share).round();
-    let seconds = (began.elapsed().as_secs_f64() * share).ceil();
+    let seconds = seconds(began.elapsed().as_secs_f64() * share, total, rate);
     let bytes = |bytes: u64| ByteSize::b((bytes as f64 * share) as u64).display().iec().to_string();
     let mut about = Vec::new();
     if options.to.is_some() {
@@ -140,27 +180,62 @@ async fn estimate(opened: &Opened, places: &[MailboxToConvert], options: Convert
     Ok(total)
 }
 
+/// The seconds that the messages take at least, if their work takes so many.
+fn seconds(work: f64, messages: u64, rate: Option<u32>) -> f64 {
+    let paused = rate.map_or(0.0, |rate| messages as f64 / f64::from(rate));
+    work.max(paused).ceil()
+}
+
+/// What would be done with those messages of a mailbox that are in the sample.
+async fn of_sample(
+    opened: &Opened,
+    place: &MailboxToConvert,
+    dry: ConvertOptions,
+    chosen: &mut Sample,
+) -> Result<ConvertReport> {
+    let mailbox = opened.store.open(place.mailbox.id).await?;
+    let converter = opened.delivery.converter(&place.account, mailbox, dry, &place.held).await?;
+    let mut converter = converter.sampled(chosen);
+    while converter.advance().await? {}
+    Ok(*converter.report())
+}
+
+/// Converts a mailbox, and adds what was done to a sum, also if an error ends it.
 async fn one(
     opened: &Opened,
     place: &MailboxToConvert,
     options: ConvertOptions,
     (bar, pause): (&ProgressBar, Option<Duration>),
-) -> Result<ConvertReport> {
+    sum: &mut ConvertReport,
+) -> Result<()> {
     let mailbox = opened.store.open(place.mailbox.id).await?;
     let mut converter = opened.delivery.converter(&place.account, mailbox, options, &place.held).await?;
-    let mut examined = 0;
-    while converter.advance().await? {
-        bar.inc(converter.report().examined - examined);
-        examined = converter.report().examined;
+    let before = *sum;
+    loop {
+        let step = converter.advance().await;
+        let examined = sum.examined;
+        *sum = before.plus(*converter.report());
+        bar.inc(sum.examined - examined);
+        if !step? {
+            return Ok(());
+        }
         if let Some(pause) = pause {
             tokio::time::sleep(pause).await;
         }
     }
-    Ok(*converter.report())
 }
 
 fn print(sum: &ConvertReport, options: ConvertOptions) {
-    let ConvertReport { examined, converted, renumbered, would_lose, bytes_before, bytes_after, .. } = *sum;
+    let ConvertReport {
+        examined,
+        converted,
+        renumbered,
+        would_lose,
+        vanished,
+        bytes_before,
+        bytes_after,
+        ..
+    } = *sum;
     let size = |bytes| ByteSize::b(bytes).display().iec().to_string();
     println!("examined    {examined}");
     if options.to.is_some() {
@@ -177,6 +252,9 @@ fn print(sum: &ConvertReport, options: ConvertOptions) {
              keeps them, --lossy discards them"
         );
     }
+    if vanished > 0 {
+        println!("expunged    {vanished} meanwhile");
+    }
     if options.mode == ConvertMode::DryRun {
         println!("nothing was changed: leave --dry-run out to do it");
     }
@@ -187,4 +265,16 @@ fn bar(messages: u64) -> ProgressBar {
     let bar = ProgressBar::new(messages).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds;
+
+    #[test]
+    fn the_estimate_knows_the_rate() {
+        assert_eq!(seconds(2.5, 1_000, None), 3.0);
+        assert_eq!(seconds(2.5, 1_001, Some(50)), 21.0);
+        assert_eq!(seconds(30.0, 1_000, Some(50)), 30.0);
+    }
 }

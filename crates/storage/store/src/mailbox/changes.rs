@@ -103,6 +103,18 @@ impl Mailbox {
         self.remove_where(messages, move |view| view.unchanged(&uids, since)).await
     }
 
+    /// Removes a message that did not change after a mod-sequence, if another one, which takes its
+    /// place, exists at that moment.
+    #[boxed]
+    pub async fn remove_replaced(&self, uid: Uid, since: ModSeq, by: Uid) -> Result<Expunged> {
+        let one = NumSet::range(uid.value(), uid.value());
+        let choose = move |view: &View| match view.row_of_uid(by) {
+            Some(_) => view.unchanged(&one, since),
+            None => NumSet::new(),
+        };
+        self.remove_where(1, choose).await
+    }
+
     async fn remove_where(
         &self,
         messages: u64,

@@ -3,18 +3,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod clients;
+mod convert;
+
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use posthaste_testkit::{
-    LineClient, Mbsync, Server, ServerBuilder, client_tests_wanted, dot_stuffed, engine_of, on_cluster,
-    run_python, skips_cluster,
-};
+use posthaste_testkit::{LineClient, Server, ServerBuilder, dot_stuffed, engine_of, on_cluster};
 use posthaste_tnef::samples;
 
 const PASSWORD: &str = "correct horse";
 const ANA: &str = "ana@example.org";
 const BEN: &str = "ben@example.org";
+const CYD: &str = "cyd@example.org";
 
 fn builder() -> ServerBuilder {
     ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
@@ -373,216 +374,4 @@ fn scripts_see_what_clients_see() {
     let mut ana = login(&server, ANA);
     ana.imap("EXAMINE Drafts").unwrap();
     assert_eq!(literal(&mut ana, 1, "BINARY.PEEK[2]"), samples::FILE);
-}
-
-/// Kills of `convert --items` are tried on each engine.
-const ONLY_DRY: &str = "`convert --to` works there with --dry-run only";
-
-/// On a cluster, `convert --to` says that it cannot change a form, and changes nothing. With
-/// `--dry-run` it says what would change.
-#[test]
-fn a_cluster_refuses_to_change_the_form_of_stored_mail() {
-    if !on_cluster() {
-        return;
-    }
-    let server = server();
-    send(&server, "lmtp", &[ANA], b"Subject: plain\r\n\r\ntext\r\n");
-    let before = server.mail(ANA, PASSWORD, "INBOX", 1);
-    let refused = server.command(&["convert", ANA, "--to", "rich"], "");
-    let why = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && why.contains("cannot change the form of stored mail"), "{why}");
-    assert_eq!(left(server.data(), "rich"), 1);
-    assert!(server.mail(ANA, PASSWORD, "INBOX", 1) == before);
-}
-
-/// Each format stores another form; clients see the same, there and back. Commands run beside the
-/// server.
-#[test]
-fn stored_mail_takes_the_form_of_another_format() {
-    if skips_cluster(ONLY_DRY) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let server = builder().data(dir.path().join("data")).start();
-    server.add_account(ANA, PASSWORD);
-    let keeping = server.command(&["account", "set", ANA, "--format", "mime", "--keep-original", "true"], "");
-    assert!(keeping.status.success(), "{}", String::from_utf8_lossy(&keeping.stderr));
-    let plain = format!("Subject: plain\r\n\r\n{}", "a line of text\r\n".repeat(100));
-    for message in [samples::mail(&samples::note()), plain.into_bytes()] {
-        send(&server, "lmtp", &[ANA], &message);
-    }
-    let (mut open, copy) = (login(&server, ANA), dir.path().join("backup"));
-    let seen = |client: &mut LineClient| (body(client, 1), body(client, 2));
-    let before = seen(&mut open);
-    for (format, converted) in [("rich", "2"), ("rich", "0"), ("mime", "2"), ("keep", "1"), ("mime", "1")] {
-        let did = server.command(&["convert", ANA, "--to", format], "");
-        let said = String::from_utf8_lossy(&did.stdout).into_owned() + &String::from_utf8_lossy(&did.stderr);
-        assert!(
-            did.status.success() && said.contains(&format!("converted   {converted}\n")),
-            "{format}: {said}"
-        );
-        // A session that was open, and one of now.
-        assert!(seen(&mut open) == before, "{format}");
-        assert!(seen(&mut login(&server, ANA)) == before, "{format}");
-        let uids = open.imap("UID SEARCH ALL").unwrap().concat();
-        assert!(uids.contains("* SEARCH 1 2"), "{uids}");
-        let checked = server.command(&["check"], "");
-        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
-        // A backup has the form of its first run, and that shows the same.
-        let backup = server.command(&["backup", copy.to_str().unwrap()], "");
-        assert!(backup.status.success(), "{}", String::from_utf8_lossy(&backup.stderr));
-    }
-    let wrong = server.command(&["convert", ANA, "--to", "mime", "--mailbox", "None"], "");
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("has no mailbox None"));
-}
-
-/// How many messages are not in the form of a format.
-fn left(data: &Path, to: &str) -> usize {
-    let said = command(data, &["convert", ANA, "--to", to, "--dry-run"]).stdout;
-    let said = String::from_utf8(said).unwrap();
-    let count = said.lines().find_map(|line| line.strip_prefix("converted ")).unwrap();
-    count.trim().parse().unwrap()
-}
-
-/// `kill -9` in the middle of a conversion loses nothing. However far it came, clients see the same
-/// messages as before. The store is whole, and the next run goes on.
-#[test]
-fn a_conversion_that_is_killed_loses_nothing() {
-    const MESSAGES: usize = 60;
-    if skips_cluster(ONLY_DRY) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    let server = builder().data(&data).start();
-    server.add_account(ANA, PASSWORD);
-    for n in 0..MESSAGES {
-        let message = format!("Subject: message {n}\r\n\r\n{}", "text\r\n".repeat(n * 50));
-        send(&server, "lmtp", &[ANA], message.as_bytes());
-    }
-    let before = server.mail(ANA, PASSWORD, "INBOX", MESSAGES);
-    for round in 0..6 {
-        let to = if round % 2 == 0 { "rich" } else { "mime" };
-        let begun_with = left(&data, to);
-        let mut run = begin(&data, &["convert", ANA, "--to", to, "--rate", "50"]);
-        // The estimate is the last line before the work begins.
-        let mut said = std::io::BufReader::new(run.stderr.take().unwrap());
-        std::io::BufRead::read_line(&mut said, &mut String::new()).unwrap();
-        // Another moment each time. At the last ones a message was converted.
-        std::thread::sleep(std::time::Duration::from_millis(30 + 130 * round));
-        if round > 3 && begun_with > 0 {
-            while_it_runs(&mut run, || left(&data, to) == begun_with);
-        }
-        run.kill().unwrap();
-        run.wait().unwrap();
-        assert!(server.mail(ANA, PASSWORD, "INBOX", MESSAGES) == before, "round {round}");
-        let checked = command(&data, &["check"]);
-        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
-    }
-    // The server is killed, too, and the index is made again from the packs.
-    server.kill();
-    rebuild(&data);
-    let whole = command(&data, &["convert", ANA, "--to", "rich"]);
-    assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
-    let server = builder().data(&data).start();
-    assert!(server.mail(ANA, PASSWORD, "INBOX", MESSAGES) == before);
-    let again = command(&data, &["convert", ANA, "--to", "rich"]);
-    assert!(String::from_utf8_lossy(&again.stdout).contains("converted   0\n"));
-}
-
-const CYD: &str = "cyd@example.org";
-
-/// A note, a meeting and a plain message, for an account of each format.
-fn three_formats() -> Server {
-    let server = server();
-    let added = server.command(&["account", "add", CYD, "--format", "rich", "--password-stdin"], PASSWORD);
-    assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
-    let plain = b"From: a@x.example\r\nSubject: Plain\r\n\r\nplain\r\n".to_vec();
-    let meeting = samples::mail(&samples::meeting("IPM.Schedule.Meeting.Request"));
-    for message in [samples::mail(&samples::note()), meeting, plain] {
-        send(&server, "lmtp", &[ANA, BEN, CYD], &message);
-    }
-    server
-}
-
-/// mbsync and NeoMutt see the same three messages in each format.
-#[test]
-fn mbsync_and_neomutt_read_every_format() {
-    if !client_tests_wanted() {
-        return;
-    }
-    let (server, dir) = (three_formats(), tempfile::tempdir().unwrap());
-    let imap = server.address("imap");
-    let expected = server.mail(ANA, PASSWORD, "INBOX", 3);
-    for (user, name) in [(ANA, "ana"), (BEN, "ben"), (CYD, "cyd")] {
-        assert!(server.mail(user, PASSWORD, "INBOX", 3) == expected, "{user}");
-        let home = dir.path().join(name);
-        std::fs::create_dir(&home).unwrap();
-        let mirror = Mbsync::new(&home, imap, user, PASSWORD, "INBOX");
-        mirror.run();
-        let mut files: Vec<_> =
-            mirror.files("INBOX").iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
-        files.sort_by_key(|text| text.contains("Subject: Plain"));
-        assert_eq!(files.len(), 3, "{user}");
-        for text in &files {
-            // mbsync adds a field of its own.
-            let lines = |text: &str| {
-                let own = |line: &&str| !line.starts_with("X-TUID:");
-                text.lines().filter(own).map(str::to_owned).collect::<Vec<_>>()
-            };
-            let is_it = |bytes: &Vec<u8>| lines(&String::from_utf8_lossy(bytes)) == lines(text);
-            assert!(expected.iter().any(is_it), "{user}: {text}");
-        }
-        let (rc, copied) = (home.join("muttrc"), home.join("copied.mbox"));
-        let settings = format!(
-            "set imap_user=\"{user}\"\nset imap_pass=\"{PASSWORD}\"\nset ssl_starttls=no\nset ssl_force_tls=no\n\
-             set confirmappend=no\nset confirmcreate=no\nset quit=yes\nset mbox_type=mbox\nset move=no\n\
-             set wait_key=no\nset imap_idle=no\nset sort=mailbox-order\nset auto_tag=no\nset header_cache=\"\"\n\
-             set folder=\"imap://127.0.0.1:{}/\"\n",
-            imap.port()
-        );
-        std::fs::write(&rc, settings).unwrap();
-        let folder = format!("imap://127.0.0.1:{}/INBOX", imap.port());
-        let keys = format!("<first-entry><copy-message><kill-line>{}<enter><quit>", copied.display());
-        let script = include_str!("clients/neomutt_round.py");
-        let said = run_python(script, &[&folder, rc.to_str().unwrap(), &keys]);
-        let copied = std::fs::read_to_string(&copied).unwrap_or_else(|e| panic!("{e}\n{said}"));
-        assert!(copied.contains("logo@x.example") && !copied.contains("ms-tnef"), "{user}: {copied}");
-    }
-}
-
-/// Python reads a note and a meeting right, by its own IMAP and MIME, in each format.
-#[test]
-fn python_reads_every_format() {
-    if !client_tests_wanted() {
-        return;
-    }
-    let server = three_formats();
-    let script = r#"
-import email, email.policy, imaplib, sys
-client = imaplib.IMAP4("127.0.0.1", int(sys.argv[1]))
-client.login(sys.argv[2], sys.argv[3])
-client.select("INBOX", readonly=True)
-def read(number):
-    raw = client.fetch(str(number), "(BODY.PEEK[])")[1][0][1]
-    return email.message_from_bytes(raw, policy=email.policy.default)
-note = read(1)
-assert not any(part.defects for part in note.walk()), [part.defects for part in note.walk()]
-assert note.get_body(("plain",)).get_content().strip() == "Grüße, bold &"
-assert "<b>bold</b> &amp;" in note.get_body(("html",)).get_content()
-files = [(part.get_filename(), part.get_content_type()) for part in note.iter_attachments()]
-assert files == [("Prüfung – n° 1.bin", "application/octet-stream"), ("Inner.eml", "message/rfc822")], files
-inner = list(note.iter_attachments())[1].get_content()
-assert inner["subject"] == "Inner" and inner["from"].addresses[0].display_name == "Émile"
-meeting = read(2)
-calendar = [part for part in meeting.walk() if part.get_content_type() == "text/calendar"]
-assert calendar[0].get_param("method") == "REQUEST"
-text = calendar[0].get_content()
-assert "\nDTSTART:20231114T221320Z" in text and "mailto:ana@y.example" in text.replace("\r", "").replace("\n ", ""), text
-print("read")
-"#;
-    let port = server.address("imap").port().to_string();
-    for user in [ANA, BEN, CYD] {
-        assert_eq!(run_python(script, &[&port, user, PASSWORD]).trim(), "read", "{user}");
-    }
 }

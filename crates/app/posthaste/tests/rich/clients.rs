@@ -1,0 +1,203 @@
+//! Rich mail as clients of others read it, in each format.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use base64::Engine;
+use posthaste_testkit::{Mbsync, Server, client_tests_wanted, run_client, run_python};
+use posthaste_tnef::samples;
+
+use crate::{ANA, BEN, CYD, PASSWORD, send, server};
+
+/// An account of each format, to which these messages were sent by LMTP.
+fn three_formats(messages: &[Vec<u8>]) -> Server {
+    let server = server();
+    let added = server.command(&["account", "add", CYD, "--format", "rich", "--password-stdin"], PASSWORD);
+    assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+    for message in messages {
+        send(&server, "lmtp", &[ANA, BEN, CYD], message);
+    }
+    server
+}
+
+/// A note, a meeting and a plain message.
+fn ours() -> Vec<Vec<u8>> {
+    let plain = b"From: a@x.example\r\nSubject: Plain\r\n\r\nplain\r\n".to_vec();
+    let meeting = samples::mail(&samples::meeting("IPM.Schedule.Meeting.Request"));
+    vec![samples::mail(&samples::note()), meeting, plain]
+}
+
+/// mbsync and NeoMutt see the same messages in each format.
+#[test]
+fn mbsync_and_neomutt_read_every_format() {
+    if client_tests_wanted() {
+        read_by_mbsync_and_neomutt(&three_formats(&ours()), "logo@x.example");
+    }
+}
+
+/// The same for mail of Microsoft's programs.
+#[test]
+fn mbsync_and_neomutt_read_mail_of_others_in_every_format() {
+    if client_tests_wanted() {
+        let mail: Vec<_> = FOREIGN.iter().map(|name| foreign(name)).collect();
+        read_by_mbsync_and_neomutt(&three_formats(&mail), "THE BILL OF RIGHTS");
+    }
+}
+
+/// Three messages are read, and NeoMutt copies the first one, which has these words.
+fn read_by_mbsync_and_neomutt(server: &Server, words: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let imap = server.address("imap");
+    let expected = server.mail(ANA, PASSWORD, "INBOX", 3);
+    for (user, name) in [(ANA, "ana"), (BEN, "ben"), (CYD, "cyd")] {
+        assert!(server.mail(user, PASSWORD, "INBOX", 3) == expected, "{user}");
+        let home = dir.path().join(name);
+        std::fs::create_dir(&home).unwrap();
+        let mirror = Mbsync::new(&home, imap, user, PASSWORD, "INBOX");
+        mirror.run();
+        let files: Vec<_> = mirror.files("INBOX").iter().map(|file| std::fs::read(file).unwrap()).collect();
+        assert_eq!(files.len(), 3, "{user}");
+        for text in &files {
+            // mbsync adds a field of its own.
+            let lines = |text: &[u8]| {
+                let text = String::from_utf8_lossy(text);
+                let own = |line: &&str| !line.starts_with("X-TUID:");
+                text.lines().filter(own).map(str::to_owned).collect::<Vec<_>>()
+            };
+            let is_it = |bytes: &Vec<u8>| lines(bytes) == lines(text);
+            assert!(expected.iter().any(is_it), "{user}: {}", String::from_utf8_lossy(text));
+        }
+        let (rc, copied) = (home.join("muttrc"), home.join("copied.mbox"));
+        let settings = format!(
+            "set imap_user=\"{user}\"\nset imap_pass=\"{PASSWORD}\"\nset ssl_starttls=no\nset ssl_force_tls=no\n\
+             set confirmappend=no\nset confirmcreate=no\nset quit=yes\nset mbox_type=mbox\nset move=no\n\
+             set wait_key=no\nset imap_idle=no\nset sort=mailbox-order\nset auto_tag=no\nset header_cache=\"\"\n\
+             set folder=\"imap://127.0.0.1:{}/\"\n",
+            imap.port()
+        );
+        std::fs::write(&rc, settings).unwrap();
+        let folder = format!("imap://127.0.0.1:{}/INBOX", imap.port());
+        let keys = format!("<first-entry><copy-message><kill-line>{}<enter><quit>", copied.display());
+        let script = include_str!("../clients/neomutt_round.py");
+        let said = run_python(script, &[&folder, rc.to_str().unwrap(), &keys]);
+        let copied = std::fs::read(&copied).unwrap_or_else(|e| panic!("{e}\n{said}"));
+        let copied = String::from_utf8_lossy(&copied);
+        assert!(copied.contains(words) && !copied.contains("ms-tnef"), "{user}: {copied}");
+    }
+}
+
+/// Python reads a note and a meeting right, by its own IMAP and MIME, in each format.
+#[test]
+fn python_reads_every_format() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let server = three_formats(&ours());
+    let script = r#"
+import email, email.policy, imaplib, sys
+client = imaplib.IMAP4("127.0.0.1", int(sys.argv[1]))
+client.login(sys.argv[2], sys.argv[3])
+client.select("INBOX", readonly=True)
+def read(number):
+    raw = client.fetch(str(number), "(BODY.PEEK[])")[1][0][1]
+    return email.message_from_bytes(raw, policy=email.policy.default)
+note = read(1)
+assert not any(part.defects for part in note.walk()), [part.defects for part in note.walk()]
+assert note.get_body(("plain",)).get_content().strip() == "Grüße, bold &"
+assert "<b>bold</b> &amp;" in note.get_body(("html",)).get_content()
+files = [(part.get_filename(), part.get_content_type()) for part in note.iter_attachments()]
+assert files == [("Prüfung – n° 1.bin", "application/octet-stream"), ("Inner.eml", "message/rfc822")], files
+inner = list(note.iter_attachments())[1].get_content()
+assert inner["subject"] == "Inner" and inner["from"].addresses[0].display_name == "Émile"
+meeting = read(2)
+calendar = [part for part in meeting.walk() if part.get_content_type() == "text/calendar"]
+assert calendar[0].get_param("method") == "REQUEST"
+text = calendar[0].get_content()
+assert "\nDTSTART:20231114T221320Z" in text and "mailto:ana@y.example" in text.replace("\r", "").replace("\n ", ""), text
+print("read")
+"#;
+    let port = server.address("imap").port().to_string();
+    for user in [ANA, BEN, CYD] {
+        assert_eq!(run_python(script, &[&port, user, PASSWORD]).trim(), "read", "{user}");
+    }
+}
+
+/// Python finds the text of each message of others, and the files that Debian's `tnef` finds.
+#[test]
+fn python_reads_mail_of_others_in_every_format() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let mail: Vec<_> = FOREIGN.iter().map(|name| foreign(name)).collect();
+    let server = three_formats(&mail);
+    let dir = tempfile::tempdir().unwrap();
+    for (place, name) in FOREIGN.iter().enumerate() {
+        let out = dir.path().join((place + 1).to_string());
+        std::fs::create_dir(&out).unwrap();
+        let mut tnef = Command::new("tnef");
+        run_client({
+            tnef.arg("-f").arg(sample(name)).arg("-C").arg(&out);
+            tnef
+        });
+    }
+    let script = r#"
+import email, email.policy, imaplib, os, sys
+client = imaplib.IMAP4("127.0.0.1", int(sys.argv[1]))
+client.login(sys.argv[2], sys.argv[3])
+client.select("INBOX", readonly=True)
+texts = ["THE BILL OF RIGHTS", None, None]
+for number, text in enumerate(texts, 1):
+    raw = client.fetch(str(number), "(BODY.PEEK[])")[1][0][1]
+    message = email.message_from_bytes(raw, policy=email.policy.default)
+    parts = [part for part in message.walk() if not part.is_multipart()]
+    assert not any(part.defects for part in message.walk()), number
+    assert not any("tnef" in part.get_content_type() for part in parts), number
+    if text:
+        assert text in message.get_body(("html",)).get_content(), number
+    files = {part.get_filename(): part.get_payload(decode=True) for part in parts if part.get_filename()}
+    folder = os.path.join(sys.argv[4], str(number))
+    for name in os.listdir(folder):
+        expected = open(os.path.join(folder, name), "rb").read()
+        assert expected in files.values(), (number, name, list(files))
+    print(number, sorted(files), len(os.listdir(folder)))
+"#;
+    let port = server.address("imap").port().to_string();
+    let mut all = Vec::new();
+    for user in [ANA, BEN, CYD] {
+        all.push(run_python(script, &[&port, user, PASSWORD, dir.path().to_str().unwrap()]));
+    }
+    assert!(all.iter().all(|said| *said == all[0]), "{all:?}");
+    for file in ["'AUTHORS'", "'README'", "UmlautAnhang-\u{e4}\u{fc}\u{f6}.txt"] {
+        assert!(all[0].contains(file), "{file}: {}", all[0]);
+    }
+}
+
+/// Samples with which Python's `tnefparse` tests itself: HTML, files, and names in other letters.
+const FOREIGN: [&str; 3] = ["body.tnef", "two-files.tnef", "umlaut.tnef"];
+
+fn sample(name: &str) -> PathBuf {
+    let cache = match std::env::var_os("XDG_CACHE_HOME") {
+        Some(cache) => PathBuf::from(cache),
+        None => Path::new(&std::env::var_os("HOME").unwrap()).join(".cache"),
+    };
+    cache.join("posthaste/tnefparse-1.4.0/tests/examples").join(name)
+}
+
+/// A message with such a sample. Without it the test fails.
+fn foreign(name: &str) -> Vec<u8> {
+    let path = sample(name);
+    let tnef = std::fs::read(&path)
+        .unwrap_or_else(|e| panic!("{}: {e}; scripts/test fetches the samples", path.display()));
+    let mut out = format!(
+        "From: Sender <sender@x.example>\r\nTo: ana@y.example\r\nSubject: {name}\r\nDate: Tue, 14 Nov 2023 22:13:20 \
+         +0000\r\nMessage-ID: <{name}@x.example>\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; \
+         boundary=\"b\"\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\ntext\r\n--b\r\nContent-Type: \
+         application/ms-tnef; name=\"winmail.dat\"\r\nContent-Transfer-Encoding: base64\r\n\r\n"
+    );
+    for chunk in tnef.chunks(57) {
+        out += &base64::engine::general_purpose::STANDARD.encode(chunk);
+        out += "\r\n";
+    }
+    out += "--b--\r\n";
+    out.into_bytes()
+}

@@ -1,0 +1,317 @@
+//! `posthaste convert` beside a server: the forms of stored mail, kills, and clients meanwhile.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use posthaste_testkit::{LineClient, Server, on_cluster, skips_cluster};
+use posthaste_tnef::{Outcome, convert, samples};
+
+use crate::{ANA, BEN, PASSWORD, begin, body, builder, command, login, rebuild, send, server, while_it_runs};
+
+/// Kills of `convert --items` are tried on each engine.
+const ONLY_DRY: &str = "`convert --to` changes no form there";
+
+/// On a cluster, `convert --to` says that it cannot change a form, and changes none. With
+/// `--dry-run` it says what would change.
+#[test]
+fn a_cluster_refuses_to_change_the_form_of_stored_mail() {
+    if !on_cluster() {
+        return;
+    }
+    let server = server();
+    send(&server, "lmtp", &[ANA], b"Subject: plain\r\n\r\ntext\r\n");
+    let before = server.mail(ANA, PASSWORD, "INBOX", 1);
+    let refused = server.command(&["convert", ANA, "--to", "rich"], "");
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && why.contains("cannot change the form of stored mail"), "{why}");
+    assert_eq!(left(server.data(), "rich"), 1);
+    assert!(server.mail(ANA, PASSWORD, "INBOX", 1) == before);
+}
+
+/// Each format stores another form; clients see the same, there and back. Commands run beside the
+/// server.
+#[test]
+fn stored_mail_takes_the_form_of_another_format() {
+    if skips_cluster(ONLY_DRY) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = builder().data(dir.path().join("data")).start();
+    server.add_account(ANA, PASSWORD);
+    let keeping = server.command(&["account", "set", ANA, "--format", "mime", "--keep-original", "true"], "");
+    assert!(keeping.status.success(), "{}", String::from_utf8_lossy(&keeping.stderr));
+    let plain = format!("Subject: plain\r\n\r\n{}", "a line of text\r\n".repeat(100));
+    for message in [samples::mail(&samples::note()), plain.into_bytes()] {
+        send(&server, "lmtp", &[ANA], &message);
+    }
+    let (mut open, copy) = (login(&server, ANA), dir.path().join("backup"));
+    let seen = |client: &mut LineClient| (body(client, 1), body(client, 2));
+    let before = seen(&mut open);
+    for (format, converted) in [("rich", "2"), ("rich", "0"), ("mime", "2"), ("keep", "1"), ("mime", "1")] {
+        let did = server.command(&["convert", ANA, "--to", format], "");
+        let said = String::from_utf8_lossy(&did.stdout).into_owned() + &String::from_utf8_lossy(&did.stderr);
+        assert!(
+            did.status.success() && said.contains(&format!("converted   {converted}\n")),
+            "{format}: {said}"
+        );
+        // A session that was open, and one of now.
+        assert!(seen(&mut open) == before, "{format}");
+        assert!(seen(&mut login(&server, ANA)) == before, "{format}");
+        let uids = open.imap("UID SEARCH ALL").unwrap().concat();
+        assert!(uids.contains("* SEARCH 1 2"), "{uids}");
+        let checked = server.command(&["check"], "");
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+        // A backup has the form of its first run, and that shows the same.
+        let backup = server.command(&["backup", copy.to_str().unwrap()], "");
+        assert!(backup.status.success(), "{}", String::from_utf8_lossy(&backup.stderr));
+    }
+    let wrong = server.command(&["convert", ANA, "--to", "mime", "--mailbox", "None"], "");
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("has no mailbox None"));
+}
+
+/// How many messages are not in the form of a format.
+fn left(data: &Path, to: &str) -> usize {
+    let said = command(data, &["convert", ANA, "--to", to, "--dry-run"]).stdout;
+    let said = String::from_utf8(said).unwrap();
+    let count = said.lines().find_map(|line| line.strip_prefix("converted ")).unwrap();
+    count.trim().parse().unwrap()
+}
+
+/// `kill -9` in the middle of a conversion loses nothing. However far it came, clients see the same
+/// messages as before. The store is whole, and the next run goes on.
+#[test]
+fn a_conversion_that_is_killed_loses_nothing() {
+    const MESSAGES: usize = 60;
+    if skips_cluster(ONLY_DRY) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = builder().data(&data).start();
+    server.add_account(ANA, PASSWORD);
+    for n in 0..MESSAGES {
+        let message = format!("Subject: message {n}\r\n\r\n{}", "text\r\n".repeat(n * 50));
+        send(&server, "lmtp", &[ANA], message.as_bytes());
+    }
+    let before = server.mail(ANA, PASSWORD, "INBOX", MESSAGES);
+    for round in 0..6 {
+        let to = if round % 2 == 0 { "rich" } else { "mime" };
+        let begun_with = left(&data, to);
+        let mut run = begin(&data, &["convert", ANA, "--to", to, "--rate", "50"]);
+        let _said = after_the_estimate(&mut run);
+        // Another moment each time. At the last ones a message was converted.
+        std::thread::sleep(std::time::Duration::from_millis(30 + 130 * round));
+        if round > 3 && begun_with > 0 {
+            while_it_runs(&mut run, || left(&data, to) == begun_with);
+        }
+        run.kill().unwrap();
+        run.wait().unwrap();
+        assert!(server.mail(ANA, PASSWORD, "INBOX", MESSAGES) == before, "round {round}");
+        let checked = command(&data, &["check"]);
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    }
+    // The server is killed, too, and the index is made again from the packs.
+    server.kill();
+    rebuild(&data);
+    let whole = command(&data, &["convert", ANA, "--to", "rich"]);
+    assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
+    let server = builder().data(&data).start();
+    assert!(server.mail(ANA, PASSWORD, "INBOX", MESSAGES) == before);
+    let again = command(&data, &["convert", ANA, "--to", "rich"]);
+    assert!(String::from_utf8_lossy(&again.stdout).contains("converted   0\n"));
+}
+
+/// A folder that is deleted, and a message that is expunged, while they are converted.
+#[test]
+fn what_is_deleted_during_a_conversion_is_passed_over() {
+    if skips_cluster(ONLY_DRY) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = builder().data(&data).start();
+    server.add_account(ANA, PASSWORD);
+    server.add_account(BEN, PASSWORD);
+    for n in 0..4 {
+        let message = format!("Subject: message {n}\r\n\r\n{}", "text\r\n".repeat(50));
+        send(&server, "lmtp", &[ANA, BEN], message.as_bytes());
+    }
+    let mut ana = login(&server, ANA);
+    for folder in ["A", "B"] {
+        ana.imap(&format!("CREATE {folder}")).unwrap();
+        assert!(ana.imap(&format!("COPY 1:* {folder}")).unwrap().concat().contains("t OK"));
+    }
+    // Slow enough that the folder is deleted before its turn, or in it.
+    let mut run = begin_to_print(&data, &["convert", ANA, BEN, "--to", "rich", "--rate", "4"]);
+    let _said = after_the_estimate(&mut run);
+    assert!(ana.imap("DELETE B").unwrap().concat().contains("t OK"));
+    let ended = run.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(ended.status.success(), "{said}");
+    assert!(said.contains("\nconverted   "), "{said}");
+    assert_eq!(left(&data, "rich"), 0);
+    assert_eq!(server.mail(BEN, PASSWORD, "INBOX", 4).len(), 4);
+}
+
+/// Rich mail of Ana that becomes new messages: half of it was appended, and half is shared with
+/// Ben, who keeps the original. Answers with what clients see of each then, by its number.
+fn rich_to_be_new(server: &Server, messages: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let note = String::from_utf8(samples::mail(&samples::note())).unwrap();
+    let mut ana = login(server, ANA);
+    let mut all = Vec::new();
+    for n in 0..messages {
+        let sent = format!("X-Number: {n}\r\n{note}").into_bytes();
+        if n % 2 == 0 {
+            ana.send(format!("a APPEND INBOX (\\Flagged) {{{}+}}\r\n", sent.len()).as_bytes()).unwrap();
+            ana.send(&sent).unwrap();
+            ana.send(b"\r\n").unwrap();
+            while !ana.line().unwrap().starts_with("a OK") {}
+            let Ok(Outcome::Converted(mime)) = convert(&sent) else { panic!("it is rich") };
+            all.push((sent, mime));
+        } else {
+            send(server, "lmtp", &[ANA, BEN], &sent);
+            let seen = body(&mut login(server, ANA), n + 1);
+            all.push((seen.clone(), seen));
+        }
+    }
+    all
+}
+
+/// The messages of INBOX.
+fn inbox(server: &Server) -> Vec<Vec<u8>> {
+    login(server, ANA).bodies().unwrap()
+}
+
+/// `kill -9` while rich mail becomes new messages: each message is there, once or twice, and is
+/// what it was or what it becomes. The next run goes on. Ben's mail stays.
+#[test]
+fn new_messages_survive_kills() {
+    const MESSAGES: usize = 30;
+    if skips_cluster(ONLY_DRY) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = builder().data(&data).start();
+    server.add_account(ANA, PASSWORD);
+    server.add_account(BEN, PASSWORD);
+    let all = rich_to_be_new(&server, MESSAGES);
+    let of_ben = server.mail(BEN, PASSWORD, "INBOX", MESSAGES / 2);
+    let is_each_there = |round: usize| {
+        let now = inbox(&server);
+        for (n, (before, after)) in all.iter().enumerate() {
+            let count = now.iter().filter(|text| *text == before || *text == after).count();
+            assert!((1..=2).contains(&count), "round {round}: message {n} is there {count} times");
+        }
+        // At most one was added and not removed yet.
+        assert!((MESSAGES..=MESSAGES + 1).contains(&now.len()), "round {round}: {} messages", now.len());
+    };
+    let lossy = ["convert", ANA, "--to", "mime", "--lossy"];
+    let watching = RefCell::new(login(&server, ANA));
+    watching.borrow_mut().imap("EXAMINE Archive").unwrap();
+    let new = || watching.borrow_mut().imap("STATUS INBOX (UIDNEXT)").unwrap();
+    for round in 0..4 {
+        let before = new();
+        let mut run = begin(&data, &[&lossy[..], &["--rate", "20"]].concat());
+        while_it_runs(&mut run, || new() == before);
+        run.kill().unwrap();
+        run.wait().unwrap();
+        is_each_there(round);
+        let checked = command(&data, &["check"]);
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    }
+    let whole = command(&data, &lossy);
+    assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
+    let (mut now, mut expected): (Vec<_>, Vec<_>) =
+        (inbox(&server), all.into_iter().map(|(_, after)| after).collect());
+    now.sort_unstable();
+    expected.sort_unstable();
+    assert!(now == expected, "{} messages", now.len());
+    assert_eq!(search(&mut login(&server, ANA), "FLAGGED").len(), MESSAGES / 2);
+    assert!(server.mail(BEN, PASSWORD, "INBOX", MESSAGES / 2) == of_ben);
+    let ben = command(&data, &["convert", BEN, "--to", "mime", "--dry-run"]);
+    let said = String::from_utf8_lossy(&ben.stdout).into_owned();
+    assert!(said.contains(&format!("unchanged   {}:", MESSAGES / 2)), "Ben's originals: {said}");
+}
+
+/// A client that reads in pieces, again and again, beside conversions: the bytes of a UID never
+/// change, and no piece is of another form.
+#[test]
+fn a_reader_in_pieces_sees_one_message_for_each_uid() {
+    const MESSAGES: usize = 12;
+    if skips_cluster(ONLY_DRY) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = builder().data(&data).start();
+    server.add_account(ANA, PASSWORD);
+    server.add_account(BEN, PASSWORD);
+    let all = rich_to_be_new(&server, MESSAGES);
+    for n in 0..MESSAGES {
+        let message = format!("Subject: message {n}\r\n\r\n{}", "text\r\n".repeat(n * 80));
+        send(&server, "lmtp", &[ANA], message.as_bytes());
+    }
+    let mut seen = BTreeMap::new();
+    let mut reads = 0;
+    for args in [&["rich"][..], &["mime", "--lossy"], &["keep"]] {
+        let args = [&["convert", ANA, "--rate", "20", "--to"], args].concat();
+        let mut run = begin(&data, &args);
+        loop {
+            let ended = run.try_wait().unwrap();
+            let mut client = login(&server, ANA);
+            for uid in search(&mut client, "ALL") {
+                let Some(text) = in_pieces(&mut client, uid) else { continue };
+                let first = seen.entry(uid).or_insert_with(|| text.clone());
+                assert!(*first == text, "UID {uid} has other bytes: {args:?}");
+                reads += 1;
+            }
+            if let Some(status) = ended {
+                assert!(status.success(), "{args:?}: {status}");
+                break;
+            }
+        }
+    }
+    assert!(reads > MESSAGES * 6, "{reads}");
+    let now = inbox(&server);
+    assert_eq!(now.len(), 2 * MESSAGES);
+    assert!(all.iter().all(|(_, after)| now.contains(after)));
+}
+
+fn search(client: &mut LineClient, keys: &str) -> Vec<u32> {
+    let lines = client.imap(&format!("UID SEARCH {keys}")).unwrap();
+    let list = lines.iter().find_map(|line| line.strip_prefix("* SEARCH")).unwrap();
+    list.split_whitespace().map(|uid| uid.parse().unwrap()).collect()
+}
+
+/// A message in pieces; `None` if it was expunged meanwhile.
+fn in_pieces(client: &mut LineClient, uid: u32) -> Option<Vec<u8>> {
+    const PIECE: usize = 700;
+    let mut whole = Vec::new();
+    loop {
+        let item = format!("UID FETCH {uid} (BODY.PEEK[]<{}.{PIECE}>)", whole.len());
+        let piece = client.literals(&item).unwrap().0.pop()?.1;
+        whole.extend(&piece);
+        if piece.len() < PIECE {
+            return Some(whole);
+        }
+    }
+}
+
+/// Starts a command whose output is read at its end.
+fn begin_to_print(data: &Path, args: &[&str]) -> Child {
+    let binary = env!("CARGO_BIN_EXE_posthaste");
+    let mut command = Command::new(binary);
+    command.args(args).arg("--data").arg(data).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// The estimate is the last line before the work begins.
+fn after_the_estimate(run: &mut Child) -> BufReader<ChildStderr> {
+    let mut said = BufReader::new(run.stderr.take().unwrap());
+    said.read_line(&mut String::new()).unwrap();
+    said
+}

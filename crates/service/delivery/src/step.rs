@@ -1,0 +1,144 @@
+//! How a stored body changes when it is converted to a format: see [`crate::convert`].
+
+use bytes::Bytes;
+use posthaste_directory::{Format, FormatSettings};
+use posthaste_store::compressed::Compression;
+use posthaste_store::form::{Form, FormHeader};
+use posthaste_tnef::might_be_rich;
+
+use crate::conversions::{
+    as_converted, as_plain, enriched, header_of, is_marked, original_of, recompressed, served, with_original,
+};
+use crate::rich::{Rich, Shape, as_mime_blocking};
+
+/// The treatment of rich originals for which the new form has no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// Their messages stay as they are.
+    Refuse,
+    /// They are given up.
+    Allow,
+}
+
+/// How a stored body changes.
+pub(crate) enum Step {
+    Stays,
+    /// Its rich original would be lost.
+    WouldLose,
+    /// Clients see the same.
+    Recode(Bytes),
+    /// The same, but the rich original is lost.
+    GiveUp(Twin),
+    /// Clients see other bytes.
+    Renumber(Twin),
+}
+
+/// What takes the place of a message.
+pub(crate) struct Twin {
+    pub(crate) shape: Shape,
+    pub(crate) stored: Bytes,
+    /// What clients see.
+    pub(crate) served: Bytes,
+}
+
+impl Step {
+    /// The same, with the bodies compressed or not as the server stores new ones.
+    pub(crate) fn compressed(self, stored: &Bytes, compress: Compression) -> Self {
+        let with = |stored: Bytes| recompressed(&stored, compress).unwrap_or(stored);
+        let twin = |twin: Twin| Twin { stored: with(twin.stored), ..twin };
+        match self {
+            Self::Stays => recompressed(stored, compress).map_or(Self::Stays, Self::Recode),
+            Self::WouldLose => Self::WouldLose,
+            Self::Recode(new) => Self::Recode(with(new)),
+            Self::GiveUp(new) => Self::GiveUp(twin(new)),
+            Self::Renumber(new) => Self::Renumber(twin(new)),
+        }
+    }
+}
+
+/// Whether a body is ordinary mail that has no other form in this format. Takes no memory but that
+/// of what clients see.
+pub(crate) fn stays(stored: &Bytes, to: Format) -> bool {
+    let form = FormHeader::of(stored).map_or(Form::Plain, |header| header.form);
+    to != Format::Rich
+        && matches!(form, Form::Plain | Form::Compressed)
+        && served(stored).is_ok_and(|seen| !might_be_rich(&seen))
+}
+
+/// How a stored body of this account changes.
+pub(crate) fn step(
+    stored: &Bytes,
+    account: &str,
+    (to, loss): (FormatSettings, Loss),
+    len_max: u64,
+) -> Result<Step, String> {
+    let form = FormHeader::of(stored).map_or(Form::Plain, |header| header.form);
+    let seen = match (served(stored), form) {
+        (Ok(seen), _) => seen,
+        (Err(why), Form::Rich | Form::Unconverted) => {
+            tracing::info!(account, why, "rich mail is converted again and becomes a new message");
+            return Ok(Step::Renumber(again(stored, account, to, len_max)));
+        }
+        (Err(why), _) => return Err(why),
+    };
+    // Of what cannot be converted, clients see what was sent: it has no other form.
+    let form = match form {
+        Form::Compressed => Form::Plain,
+        Form::Unconverted if seen != FormHeader::content(stored) => Form::Rich,
+        form => form,
+    };
+    if form == Form::Plain
+        && might_be_rich(&seen)
+        && !is_marked(stored)
+        && let Some(rich) = as_mime_blocking(account, &seen, len_max)
+    {
+        let shape = Shape::of_rich(to);
+        if shape == Shape::Mime && loss == Loss::Refuse {
+            return Ok(Step::WouldLose);
+        }
+        return Ok(Step::Renumber(Twin::of(&rich, shape, &seen)));
+    }
+    let new = match (form, to.format) {
+        (Form::Plain, Format::Rich) => enriched(&seen),
+        (Form::Rich, Format::Mime) if to.keep_original => {
+            original_of(stored).and_then(|original| with_original(&seen, &original))
+        }
+        (Form::Rich, Format::Mime) if loss == Loss::Refuse => return Ok(Step::WouldLose),
+        (Form::Rich, Format::Mime) | (Form::Enriched, Format::Mime | Format::Keep) => {
+            Some(as_converted(seen.clone()))
+        }
+        (Form::WithOriginal, Format::Keep | Format::Rich) => {
+            original_of(stored).and_then(|original| Some(header_of(Form::Rich, &seen)?.before(&original)))
+        }
+        _ => None,
+    };
+    let Some(new) = new else { return Ok(Step::Stays) };
+    if served(&new)? != seen {
+        return Err("clients would see other bytes after its conversion".to_owned());
+    }
+    Ok(match (form, original_of(&new)) {
+        (Form::Rich, None) => Step::GiveUp(Twin { shape: Shape::Mime, stored: new, served: seen }),
+        _ => Step::Recode(new),
+    })
+}
+
+/// A rich message that an earlier program converted otherwise, so that nobody can read it. Its
+/// original is never given up here: only a later run can compare what it gives up.
+fn again(stored: &Bytes, account: &str, to: FormatSettings, len_max: u64) -> Twin {
+    let sent = FormHeader::content(stored);
+    let shape = match Shape::of_rich(to) {
+        Shape::MimeWithOriginal => Shape::MimeWithOriginal,
+        _ => Shape::AsSent,
+    };
+    match as_mime_blocking(account, &sent, len_max) {
+        Some(rich) => Twin::of(&rich, shape, &sent),
+        None => Twin { shape: Shape::AsSent, stored: as_plain(sent.clone()), served: sent },
+    }
+}
+
+impl Twin {
+    fn of(rich: &Rich, shape: Shape, sent: &[u8]) -> Self {
+        let stored = rich.stored(shape, sent).unwrap_or_else(|| as_plain(rich.mime.clone()));
+        Self { shape, stored, served: rich.mime.clone() }
+    }
+}
