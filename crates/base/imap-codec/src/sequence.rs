@@ -48,8 +48,8 @@ pub struct SetRange {
     pub to: Bound,
 }
 
-/// `sequence-set` of RFC 9051 §9, with the `$` of RFC 5182 §2.1. Sequence numbers ([`SeqSet`]) and
-/// UIDs ([`UidSet`]) share this grammar.
+/// `sequence-set` of RFC 9051 §9, with the `$` of RFC 5182 §2.1. Sequence numbers ([`SeqSet`])
+/// and UIDs ([`UidSet`]) share this grammar.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum SequenceSet {
     /// Ranges as written, in any order. Never empty.

@@ -1,9 +1,10 @@
 //! Hostile clients against the real server over real sockets.
 //!
 //! ```text
-//! Stage: a server of its own, five accounts ──┬── attacks: one at a time, each a row of the table
-//!                                             ├── Neighbour: fetches all the while; its answers are checked
-//!                                             └── Gauge: the server's memory and CPU time, from /proc
+//! Stage: a server of its own, five accounts
+//!   ├── attacks: one at a time, each a row of the table
+//!   ├── Neighbour: fetches all the while; its answers are checked
+//!   └── Gauge: the server's memory and CPU time, from /proc
 //! ```
 //!
 //! [`sessions`] are the other half: several clients at once whose commands a seed makes from the

@@ -9,7 +9,7 @@
 //! | [`paths`] | every file and every test that a document names exists |
 //! | [`fuzz`] | every fuzz target reaches what it imports |
 //! | [`words`] | comments and documents use plain words |
-//! | [`shape`] | files and functions are short, modules are in their folders, no new bool arguments |
+//! | [`shape`] | short files and functions, modules in their folders, no new bool arguments |
 //!
 //! Each check is a function from texts to a list of faults. One test runs it on the project and
 //! expects no fault; others run it on wrong input and expect the fault.

@@ -6,8 +6,10 @@
 //! | as MIME, with the rich original | the original | stays | the original |
 //! | rich, as sent | stays | MIME; with `keep_original`, the original behind it, else a loss | stays |
 //! | TNEF made of MIME | the MIME | the MIME | stays |
-//! | rich, served as sent (appended, or by programs before these forms) | a new message | a new message | a new message |
-//! | rich, and converted otherwise by an earlier program | a new message | a new message | a new message |
+//! | rich, served as sent | a new message | a new message | a new message |
+//! | rich, converted by an earlier program | a new message | a new message | a new message |
+//!
+//! Rich mail is served as sent if a client appended it, or a program before these forms stored it.
 //!
 //! What stays as MIME, or becomes it, is compressed or not as the server stores new mail
 //! ([`crate::DeliveryOptions::compress`]).

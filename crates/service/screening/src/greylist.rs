@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use posthaste_directory::Recent;
 
-/// The time in which a host must come again: RFC 5321 §4.5.4.1 has senders try for 4 to 5 days, and
-/// most come within hours.
+/// The time in which a host must come again. RFC 5321 §4.5.4.1 has senders try for 4 to 5 days.
+/// Most come within hours.
 const RETURNS_WITHIN: Duration = Duration::from_secs(2 * 24 * 3600);
 /// How long a host stays known after its last message (RFC 6647 §5 has a week at least).
 const KNOWN_FOR: Duration = Duration::from_secs(36 * 24 * 3600);

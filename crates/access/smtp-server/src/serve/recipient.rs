@@ -60,9 +60,9 @@ impl Driver {
         found
     }
 
-    /// The target of a recipient at an address literal (RFC 5321 §4.1.3). The address at which this
-    /// connection came in is ours: its mailboxes are those of our first domain. `None` if it is
-    /// another host's, and mail for that is not taken.
+    /// The target of a recipient at an address literal (RFC 5321 §4.1.3). If it is the address at
+    /// which this connection came in, its mailboxes are those of our first domain. `None` if it is
+    /// the address of another host: mail for that is not taken.
     async fn resolve_literal(&self, local: &str, literal: Literal) -> Option<Result<Target, ResolveError>> {
         let Literal::Address(address) = literal else { return None };
         let options = &self.service.options;
