@@ -12,8 +12,9 @@
 //! | 24–31 | the first bytes of the SHA-256 of what clients see |
 //!
 //! A body of the form [`Form::Unconverted`] was not converted when its header was written. Its
-//! bytes 20–23 are the octets that were sent. Its bytes 24–31 say how it is converted. In a body
-//! of the form [`Form::Compressed`], bytes 24–31 say how it is compressed ([`crate::compressed`]).
+//! bytes 20–23 are the octets that were sent. Its bytes 24–31 say how it is converted. In a
+//! body of the form [`Form::Compressed`], bytes 24–31 say how it is compressed
+//! ([`crate::compressed`]).
 //!
 //! Invariants: a row's size and a summary are those of the message that clients see. Where
 //! delivery did not convert a rich message, the row says so ([`crate::Row::lacks_items`]), and the
