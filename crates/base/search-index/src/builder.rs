@@ -2,6 +2,7 @@
 
 use crate::Scope;
 use crate::segment::{MESSAGES_MAX, Segment};
+use crate::sort_keys::KeyColumns;
 use crate::terms::{Terms, WordSet, words};
 use crate::write::{Head, Writer};
 
@@ -52,6 +53,7 @@ pub struct Builder {
     texts: Vec<u64>,
     opaque: Vec<bool>,
     lexicons: [Lexicon; 2],
+    keys: KeyColumns,
 }
 
 impl Builder {
@@ -62,6 +64,7 @@ impl Builder {
             return false;
         }
         let ordinal = self.push(uid, terms.text_bytes());
+        self.keys.push(terms.sort_keys());
         let mut is_opaque = terms.is_opaque();
         for (scope, lexicon) in Scope::ALL.into_iter().zip(&mut self.lexicons) {
             for word in words(terms.words(scope)) {
@@ -97,10 +100,12 @@ impl Builder {
     /// Makes the segment. `scanned`: ranges of UIDs that were looked at, ascending; its messages
     /// are among them. It sorts words and lists: that is long work.
     pub fn build(self, scanned: &[(u32, u32)]) -> Segment {
-        let Self { uids, texts, mut opaque, lexicons } = self;
+        let Self { uids, texts, mut opaque, lexicons, keys } = self;
+        let keys = keys.finish();
         let lists = lexicons.each_ref().map(Lists::of);
-        leave_out_noise(&lexicons, &lists, &texts, &mut opaque);
-        let head = Head { uids: &uids, opaque: &opaque, scanned, text_bytes: texts.iter().sum() };
+        leave_out_noise(&lexicons, &lists, (&texts, keys.len() as u64), &mut opaque);
+        let text_bytes = texts.iter().sum();
+        let head = Head { uids: &uids, opaque: &opaque, scanned, text_bytes, keys: &keys };
         let mut writer = Writer::new(&head);
         for (lexicon, lists) in lexicons.iter().zip(&lists) {
             let mut order: Vec<u32> = (0..lexicon.set.len() as u32).collect();
@@ -165,11 +170,16 @@ fn list_bytes(list: &[u16]) -> u64 {
     bytes
 }
 
-/// Marks messages as opaque until the segment is small enough.
-fn leave_out_noise(lexicons: &[Lexicon; 2], lists: &[Lists; 2], texts: &[u64], opaque: &mut [bool]) {
+/// Marks messages as opaque until the segment is small enough, the bytes of its sort keys included.
+fn leave_out_noise(
+    lexicons: &[Lexicon; 2],
+    lists: &[Lists; 2],
+    (texts, key_bytes): (&[u64], u64),
+    opaque: &mut [bool],
+) {
     // The words that only one message has leave the segment with it.
     let mut charges = vec![0_u64; texts.len()];
-    let mut total = 0;
+    let mut total = key_bytes;
     let map_len = texts.len().div_ceil(8) as u64;
     for (lexicon, lists) in lexicons.iter().zip(lists) {
         for number in 0..lexicon.set.len() as u32 {

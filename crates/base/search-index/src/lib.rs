@@ -10,23 +10,30 @@
 //! a word is searched in them as in a text. Where a key has several pieces, a message must have a
 //! word for each. If the key has a separator beside the piece, the word must begin or end there.
 //!
+//! A segment also has what SORT and THREAD compare of its messages, in its [`Front`]: this is read
+//! without the words.
+//!
 //! This crate knows no mail, no files and no clock. The caller folds texts and keys in the same way
 //! before they come here.
 
 mod builder;
+mod front;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod merge;
 mod query;
 mod segment;
+mod sort_keys;
 mod terms;
 mod words;
 mod write;
 
 pub use builder::Builder;
+pub use front::Front;
 pub use merge::merge;
 pub use query::Query;
 pub use segment::{Damaged, MESSAGES_MAX, Segment};
+pub use sort_keys::{KeyTable, SortKeys, TEXTS, TextColumn};
 pub use terms::{Collector, Terms};
 
 /// Which texts of a message a key is looked for in.

@@ -2,6 +2,7 @@
 
 use crate::Scope;
 use crate::segment::{MAP_WORDS, MESSAGES_MAX, Map, Segment, add_list, ones};
+use crate::sort_keys::{KeyColumns, SortKeys};
 use crate::write::{Head, Writer};
 
 /// No message of the new segment.
@@ -29,7 +30,8 @@ pub fn merge(segments: &[&Segment], scanned: &[(u32, u32)], kept: impl Fn(u32) -
         }
     }
     let text_bytes = text_bytes(segments, uids.len());
-    let mut writer = Writer::new(&Head { uids: &uids, opaque: &opaque, scanned, text_bytes });
+    let keys = merge_keys(segments, &places, uids.len());
+    let mut writer = Writer::new(&Head { uids: &uids, opaque: &opaque, scanned, text_bytes, keys: &keys });
     for scope in Scope::ALL {
         merge_scope(segments, &places, scope, &mut writer);
     }
@@ -42,6 +44,22 @@ fn text_bytes(segments: &[&Segment], left: usize) -> u64 {
     let was: usize = segments.iter().map(|segment| segment.messages()).sum();
     let text = segments.iter().fold(0_u64, |sum, segment| sum.saturating_add(segment.text_bytes()));
     (u128::from(text) * left as u128 / was.max(1) as u128) as u64
+}
+
+/// The sort keys of so many messages. Where several segments have those of one, they are the same.
+fn merge_keys(segments: &[&Segment], places: &[Vec<u16>], messages: usize) -> Vec<u8> {
+    let mut all: Vec<Option<SortKeys<'_>>> = vec![None; messages];
+    for (segment, places) in segments.iter().zip(places) {
+        let keys = segment.front().map(|front| *front.keys());
+        for (place, keys) in places.iter().zip(keys.iter().flat_map(|keys| keys.messages())) {
+            if let Some(slot) = all.get_mut(usize::from(*place)) {
+                *slot = slot.or(keys);
+            }
+        }
+    }
+    let mut columns = KeyColumns::default();
+    all.into_iter().for_each(|keys| columns.push(keys));
+    columns.finish()
 }
 
 /// Writes the words of one scope. Those of each segment ascend, so only one of each is held.

@@ -4,15 +4,18 @@
 //!
 //! | bytes | field |
 //! | --- | --- |
-//! | 0–7 | `PHSEARC` and the version, 3 |
+//! | 0–7 | `PHSEARC` and the version, 4 |
 //! | 8–11 | CRC-32C of all that follows |
 //! | 12–15 | number of messages, at most 4,096 |
 //! | 16–19 | number of ranges of UIDs that were looked at |
 //! | 20–27 | bytes of the text that the segment covers |
 //! | 28–51 | for each scope: number of words (4), bytes of its words (4), bytes of its lists (4) |
+//! | 52–55 | bytes of the values that SORT and THREAD compare |
+//! | 56–59 | CRC-32C of the front: bytes 12 to 55, and those from 60 to the end of the values |
 //! | … | each range: first and last UID (8), ascending |
 //! | … | UID of each message (4), ascending |
 //! | … | bit map of the messages that may hold anything |
+//! | … | what SORT and THREAD compare ([`sort_keys`](crate::sort_keys)) |
 //! | … | for each scope: words, lists, blocks, rows |
 //!
 //! The ranges name the messages that need not be indexed again. Messages in the ranges that the
@@ -30,6 +33,7 @@
 use memchr::memmem::Finder;
 
 use crate::Scope;
+use crate::front::{Front, FrontParts};
 use crate::query::{Query, SEPARATOR};
 
 /// Messages of a segment. Gaps of their ordinals take two bytes at most.
@@ -53,8 +57,8 @@ pub(crate) const RANGES_MAX: usize = 4 * MESSAGES_MAX;
 /// would take longer than it saves.
 const HELD_MAX: u32 = 1024;
 
-pub(crate) const MAGIC: [u8; 8] = *b"PHSEARC\x03";
-pub(crate) const HEAD_LEN: usize = 52;
+pub(crate) const MAGIC: [u8; 8] = *b"PHSEARC\x04";
+pub(crate) const HEAD_LEN: usize = 60;
 
 /// Messages as bits.
 pub(crate) type Map = [u64; MAP_WORDS];
@@ -95,8 +99,7 @@ impl Section {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
     bytes: Vec<u8>,
-    messages: usize,
-    ranges: usize,
+    front: FrontParts,
     sections: [Section; 2],
 }
 
@@ -114,11 +117,8 @@ impl Segment {
     /// A segment whose parts fill it exactly.
     pub(crate) fn laid_out(bytes: Vec<u8>) -> Option<Self> {
         let count = |at| number(&bytes, at).map(|count| count as usize);
-        let (messages, ranges) = (count(12)?, count(16)?);
-        if messages > MESSAGES_MAX || ranges > RANGES_MAX {
-            return None;
-        }
-        let mut at = HEAD_LEN + ranges * 8 + messages * 4 + messages.div_ceil(8);
+        let front = FrontParts::of(&bytes)?;
+        let mut at = front.end;
         let mut section = |head: usize| {
             let (words, words_len, lists_len) = (count(head)?, count(head + 4)?, count(head + 8)?);
             let lists_at = at + words_len;
@@ -129,19 +129,19 @@ impl Segment {
             Some(Section { words, words_at: std::mem::replace(&mut at, end), lists_at, blocks_at, rows_at })
         };
         let sections = [section(28)?, section(40)?];
-        (bytes.len() == at).then_some(Segment { bytes, messages, ranges, sections })
+        (bytes.len() == at && Front::of(&bytes, &front).is_some()).then_some(Segment {
+            bytes,
+            front,
+            sections,
+        })
     }
 
     /// A segment of nothing.
     pub(crate) fn empty() -> Self {
-        let section = Section {
-            words: 0,
-            words_at: HEAD_LEN,
-            lists_at: HEAD_LEN,
-            blocks_at: HEAD_LEN,
-            rows_at: HEAD_LEN,
-        };
-        Self { bytes: vec![0; HEAD_LEN], messages: 0, ranges: 0, sections: [section; 2] }
+        let at = HEAD_LEN;
+        let front = FrontParts { messages: 0, ranges: 0, uids_at: at, opaque_at: at, keys_at: at, end: at };
+        let section = Section { words: 0, words_at: at, lists_at: at, blocks_at: at, rows_at: at };
+        Self { bytes: vec![0; HEAD_LEN], front, sections: [section; 2] }
     }
 
     /// Whether UIDs and ranges ascend, as all who use them expect.
@@ -155,10 +155,6 @@ impl Segment {
         ranges_ascend && self.uids().is_sorted_by(|a, b| a < b)
     }
 
-    fn uids_at(&self) -> usize {
-        HEAD_LEN + self.ranges * 8
-    }
-
     /// The segment as it is stored.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
@@ -166,7 +162,7 @@ impl Segment {
 
     /// How many messages it covers.
     pub fn messages(&self) -> usize {
-        self.messages
+        self.front.messages
     }
 
     /// Bytes of the text that it covers.
@@ -174,14 +170,19 @@ impl Segment {
         self.bytes.get(20..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
+    /// Its front; `None` does not occur in a segment that was verified.
+    pub fn front(&self) -> Option<Front<'_>> {
+        Front::of(&self.bytes, &self.front)
+    }
+
     /// The UIDs of the messages that it covers, ascending.
     pub fn uids(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.messages).filter_map(|i| number(&self.bytes, self.uids_at() + i * 4))
+        (0..self.front.messages).filter_map(|i| number(&self.bytes, self.front.uids_at + i * 4))
     }
 
     /// The ranges of UIDs that were looked at, ascending.
     pub fn scanned(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        (0..self.ranges).filter_map(|i| {
+        (0..self.front.ranges).filter_map(|i| {
             let at = HEAD_LEN + i * 8;
             number(&self.bytes, at).zip(number(&self.bytes, at + 4))
         })
@@ -189,14 +190,13 @@ impl Segment {
 
     /// The messages that may hold anything, as bits.
     pub(crate) fn opaque(&self) -> Map {
-        let at = self.uids_at() + self.messages * 4;
         let mut map = [0; MAP_WORDS];
-        set_bits(&self.bytes[at..at + self.map_len()], &mut map);
+        set_bits(&self.bytes[self.front.opaque_at..self.front.keys_at], &mut map);
         map
     }
 
     pub(crate) fn map_len(&self) -> usize {
-        self.messages.div_ceil(8)
+        self.front.messages.div_ceil(8)
     }
 
     fn section(&self, scope: Scope) -> &Section {
@@ -217,8 +217,8 @@ impl Segment {
             }
         }
         proposed.iter_mut().zip(self.opaque()).for_each(|(all, opaque)| *all |= opaque);
-        let uid = |i| number(&self.bytes, self.uids_at() + i * 4);
-        ones(&proposed).take_while(|i| *i < self.messages).filter_map(uid).collect()
+        let uid = |i| number(&self.bytes, self.front.uids_at + i * 4);
+        ones(&proposed).take_while(|i| *i < self.front.messages).filter_map(uid).collect()
     }
 
     /// The messages that have a word which holds the piece.
@@ -367,6 +367,6 @@ pub(crate) fn add_list(list: &[u8], map_len: usize, map: &mut Map) {
     }
 }
 
-fn number(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|four| u32::from_le_bytes(*four))
 }

@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::Scope;
 use crate::query::{Query, SEPARATOR};
+use crate::sort_keys::SortKeys;
 use crate::words::Splitter;
 
 /// Words of a message in one scope at most, and their bytes. A message with more is not split any
@@ -109,9 +110,15 @@ pub struct Collector {
     splitters: [Splitter; 2],
     text_bytes: u64,
     is_opaque: bool,
+    sort_keys: Option<Box<[u8]>>,
 }
 
 impl Collector {
+    /// Takes what SORT and THREAD compare of the message. Values that are too long are left out.
+    pub fn set_sort_keys(&mut self, keys: &SortKeys<'_>) {
+        self.sort_keys = keys.pack();
+    }
+
     /// Adds a folded text.
     pub fn add(&mut self, scope: Scope, text: &[u8]) {
         self.add_piece(scope, text);
@@ -174,6 +181,7 @@ impl Collector {
             count: if self.is_opaque { 0 } else { self.count() },
             text_bytes: std::mem::take(&mut self.text_bytes),
             is_opaque: std::mem::take(&mut self.is_opaque),
+            sort_keys: self.sort_keys.take(),
         };
         self.sets.iter_mut().for_each(WordSet::clear);
         self.splitters = Default::default();
@@ -181,7 +189,7 @@ impl Collector {
     }
 }
 
-/// The terms of one message for the index: its words, and how long its text is.
+/// The terms of one message for the index: its words, how long its text is, and its sort keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
     /// By scope, with separators before, between and behind them.
@@ -190,6 +198,8 @@ pub struct Terms {
     text_bytes: u64,
     /// There are too many words: it may hold anything.
     is_opaque: bool,
+    /// What SORT and THREAD compare, packed.
+    sort_keys: Option<Box<[u8]>>,
 }
 
 impl Terms {
@@ -203,7 +213,8 @@ impl Terms {
 
     /// Bytes of memory.
     pub fn memory_bytes(&self) -> usize {
-        std::mem::size_of::<Self>() + self.words.iter().map(|words| words.len()).sum::<usize>()
+        let keys = self.sort_keys.as_ref().map_or(0, |keys| keys.len());
+        std::mem::size_of::<Self>() + keys + self.words.iter().map(|words| words.len()).sum::<usize>()
     }
 
     /// How many words it has.
@@ -218,6 +229,10 @@ impl Terms {
 
     pub(crate) fn text_bytes(&self) -> u64 {
         self.text_bytes
+    }
+
+    pub(crate) fn sort_keys(&self) -> Option<SortKeys<'_>> {
+        SortKeys::unpack(self.sort_keys.as_ref()?)
     }
 
     pub(crate) fn is_opaque(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Writes the bytes of a segment, word by word.
 
+use crate::front::{FRONT_SUM_AT, KEYS_LEN_AT, sum_of};
 use crate::query::SEPARATOR;
 use crate::segment::{BLOCK, HEAD_LEN, MAGIC, RANGES_MAX, ROWS, Segment, row_of};
 
@@ -9,11 +10,14 @@ pub(crate) struct Head<'h> {
     pub(crate) opaque: &'h [bool],
     pub(crate) scanned: &'h [(u32, u32)],
     pub(crate) text_bytes: u64,
+    /// What SORT and THREAD compare, as it is stored.
+    pub(crate) keys: &'h [u8],
 }
 
 /// A segment on its way: the words of each scope come in their order.
 pub(crate) struct Writer {
     bytes: Vec<u8>,
+    front_len: usize,
     messages: usize,
     /// Where the numbers of the next scope are in the head.
     counts_at: usize,
@@ -48,7 +52,10 @@ impl Writer {
         for eight in head.opaque.chunks(8) {
             bytes.push(eight.iter().zip(0..).fold(0, |bits, (opaque, bit)| bits | u8::from(*opaque) << bit));
         }
-        Self { bytes, messages: head.uids.len(), counts_at: 28, scope: Parts::default() }
+        put(&mut bytes, KEYS_LEN_AT, &(head.keys.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(head.keys);
+        let front_len = bytes.len();
+        Self { bytes, front_len, messages: head.uids.len(), counts_at: 28, scope: Parts::default() }
     }
 
     /// Adds a word with the ordinals of its messages, ascending. A word without any is left out.
@@ -96,6 +103,8 @@ impl Writer {
     }
 
     pub(crate) fn finish(mut self) -> Segment {
+        let front_sum = sum_of(&self.bytes[..self.front_len]).unwrap_or_default();
+        put(&mut self.bytes, FRONT_SUM_AT, &front_sum.to_le_bytes());
         let sum = crc32c::crc32c(&self.bytes[12..]);
         put(&mut self.bytes, 8, &sum.to_le_bytes());
         let segment = Segment::laid_out(self.bytes);

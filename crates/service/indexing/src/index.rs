@@ -306,7 +306,7 @@ impl SearchIndex {
     }
 
     /// Removes segments. What they had is looked at again.
-    async fn remove_damaged(&self, mailbox: MailboxId, uids: &NumSet) -> Result<()> {
+    pub(crate) async fn remove_damaged(&self, mailbox: MailboxId, uids: &NumSet) -> Result<()> {
         tracing::warn!(
             %mailbox,
             "segments of the search index are damaged or of another version; they are made again"

@@ -6,7 +6,8 @@
 //! small segments, drops expunged messages, and removes the segments of deleted mailboxes. What it
 //! does for a delivery does not depend on the size of the mailbox: the outline of its segments
 //! is stored beside them.
-//! [`SearchIndex::ask`] names the messages that may hold a word.
+//! [`SearchIndex::ask`] names the messages that may hold a word, and [`SearchIndex::sort_keys`] has
+//! what SORT and THREAD compare of the messages in segments.
 //!
 //! Invariants: nothing depends on the index. A message that is in no segment is read by each
 //! search. A segment that is lost or damaged is removed and made again. A message's text never
@@ -24,6 +25,7 @@ mod meta;
 mod outline;
 mod places;
 mod recent;
+mod sort_keys;
 mod stored;
 mod terms;
 #[cfg(test)]
@@ -34,7 +36,8 @@ mod work;
 
 pub use collecting::{Collecting, Full};
 pub use index::{Answer, Reads, SearchIndex, Size, Totals};
-pub use posthaste_search_index::{Query, Scope};
+pub use posthaste_search_index::{Front, Query, Scope};
+pub use sort_keys::{SegmentSortKeys, SortField, SortTexts, StoredSortKeys};
 pub use terms::{Lent, summary_steps};
 
 /// Whether a mailbox has segments of the search index, and no mail.

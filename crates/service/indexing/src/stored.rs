@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, MailboxId, MailboxName, ModSeq, NumSet, Uid};
-use posthaste_search_index::Segment;
+use posthaste_search_index::{Front, Segment};
 use posthaste_store::{
     CommitOutcome, DirectoryChange, IncomingMessage, MailboxEntry, Result, Store, StoreError, Stored,
 };
@@ -47,6 +47,28 @@ pub(crate) async fn read(store: &Store, body: BodyId) -> Result<Option<Segment>>
         Err(StoreError::Corrupt(_) | StoreError::Body { .. } | StoreError::Unreadable(_)) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Bytes that are read first for the front of a segment: all of it in a small segment.
+const FRONT_BYTES: u64 = 64 * 1024;
+
+/// Reads the front of a segment, and verifies it. `None` if it is damaged or lost.
+pub(crate) async fn read_front(store: &Store, body: BodyId) -> Result<Option<Bytes>> {
+    match try_read_front(store, body).await {
+        Ok(front) => Ok(front.filter(|bytes| Front::read(bytes).is_ok())),
+        Err(StoreError::Corrupt(_) | StoreError::Body { .. } | StoreError::Unreadable(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn try_read_front(store: &Store, body: BodyId) -> Result<Option<Bytes>> {
+    let head = HEAD.len() as u64;
+    let first = store.engine().read_body(body, 0..FRONT_BYTES).await?;
+    let Some(len) = first.strip_prefix(HEAD).and_then(Front::len_of) else { return Ok(None) };
+    if first.len() >= HEAD.len() + len {
+        return Ok(Some(first.slice(HEAD.len()..HEAD.len() + len)));
+    }
+    Ok(Some(store.engine().read_body(body, head..head + len as u64).await?))
 }
 
 /// Writes a segment. The first one of a mailbox makes the place for it. Returns the facts about it,

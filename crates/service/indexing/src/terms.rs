@@ -1,7 +1,9 @@
-//! The terms of a message: those of its summary, and those of its text.
+//! The terms of a message: those of its summary, those of its text, and its sort keys.
 
 use posthaste_mime_summary::{SummaryRef, TextKey, TextSearch, tap_envelope, tap_fields};
 use posthaste_search_index::{Collector, Scope, Terms};
+
+use crate::sort_keys::SortKeysOf;
 
 /// Steps for a byte of a summary that is decoded, folded and collected.
 const SUMMARY_STEPS: u64 = 16;
@@ -15,11 +17,13 @@ pub fn summary_steps(summary: &SummaryRef<'_>) -> u64 {
 #[derive(Debug, Default)]
 pub struct Lent {
     collector: Collector,
+    sort_keys: SortKeysOf,
 }
 
 impl Lent {
-    /// Takes the texts of the summary.
+    /// Takes the texts of the summary, and what SORT and THREAD compare.
     pub fn begin(&mut self, summary: &SummaryRef<'_>) {
+        self.collector.set_sort_keys(&self.sort_keys.summary(summary));
         tap_envelope(summary, &mut |text| self.collector.add(Scope::Envelope, text));
         // The header of the message has them too.
         tap_fields(summary, &mut |text| self.collector.add_repeated(Scope::Texts, text));

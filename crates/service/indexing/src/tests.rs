@@ -47,13 +47,20 @@ impl World {
     pub(crate) async fn add(&mut self, texts: impl IntoIterator<Item = String>) {
         let mut messages = Vec::new();
         for text in texts {
-            let bytes = Bytes::from(format!("Subject: s\r\nX-Own: field\r\n\r\n{text}\r\n"));
-            let summary = Bytes::from(posthaste_delivery::summarize(&bytes));
-            let body = self.store.new_body_id();
-            messages.push(IncomingMessage { bytes, summary, body, flags: Vec::new(), date: 1, saved: None });
+            messages.push(format!("Subject: s\r\nX-Own: field\r\n\r\n{text}\r\n"));
             self.texts.push(text);
         }
-        self.mailbox.append(messages).await.unwrap();
+        self.append(messages).await;
+    }
+
+    pub(crate) async fn append(&self, messages: Vec<String>) {
+        let incoming = messages.into_iter().map(|message| {
+            let bytes = Bytes::from(message);
+            let summary = Bytes::from(posthaste_delivery::summarize(&bytes));
+            let body = self.store.new_body_id();
+            IncomingMessage { bytes, summary, body, flags: Vec::new(), date: 1, saved: None }
+        });
+        self.mailbox.append(incoming.collect()).await.unwrap();
     }
 
     /// Another process or the next start: nothing is in memory.
@@ -191,7 +198,7 @@ async fn segments_of_mailboxes_deleted_elsewhere_are_swept() {
 }
 
 /// A segment with other bytes takes the place of the right one.
-async fn replace_the_segment(world: &World, change: impl Fn(&mut Vec<u8>)) {
+pub(crate) async fn replace_the_segment(world: &World, change: impl Fn(&mut Vec<u8>)) {
     let (segments, _) = stored::list(&world.store, world.id()).await.unwrap();
     let (uid, body) = segments[0];
     let mut bytes = world.store.read_body(body, 0..u64::MAX).await.unwrap().to_vec();
@@ -204,7 +211,7 @@ async fn replace_the_segment(world: &World, change: impl Fn(&mut Vec<u8>)) {
     stored::remove(&world.store, world.id(), &NumSet::range(uid.value(), uid.value())).await.unwrap();
 }
 
-/// A flipped bit, and the version of segments that had trigrams.
+/// A flipped bit, and the version of segments that had no sort keys.
 #[tokio::test]
 async fn a_damaged_or_old_segment_is_removed_and_made_again() {
     let flipped = |bytes: &mut Vec<u8>| {
@@ -212,8 +219,8 @@ async fn a_damaged_or_old_segment_is_removed_and_made_again() {
         bytes[middle] ^= 1;
     };
     let old = |bytes: &mut Vec<u8>| {
-        let at = bytes.windows(8).position(|eight| eight == b"PHSEARC\x03").unwrap();
-        bytes[at + 7] = 2;
+        let at = bytes.windows(8).position(|eight| eight == b"PHSEARC\x04").unwrap();
+        bytes[at + 7] = 3;
     };
     for change in [&flipped as &dyn Fn(&mut Vec<u8>), &old] {
         let mut world = World::new().await;

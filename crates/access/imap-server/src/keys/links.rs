@@ -85,11 +85,20 @@ impl NewLinks {
     }
 
     /// Takes those of a message. Returns how many references it has.
-    pub(crate) fn push(&mut self, summary: &SummaryRef<'_>) -> usize {
+    pub(crate) fn push_summary(&mut self, summary: &SummaryRef<'_>) -> usize {
+        self.push(summary.message_id_hash(), summary.is_reply(), summary.reference_hashes())
+    }
+
+    /// Takes the hash of a message's Message-ID, and those of its references.
+    pub(crate) fn push(
+        &mut self,
+        own: Option<u64>,
+        is_reply: bool,
+        references: impl Iterator<Item = u64>,
+    ) -> usize {
         let start = self.references.len();
-        self.references.extend(summary.reference_hashes().take(usize::from(u16::MAX)));
+        self.references.extend(references.take(usize::from(u16::MAX)));
         let count = self.references.len() - start;
-        let (own, is_reply) = (summary.message_id_hash(), summary.is_reply());
         self.messages.push(NewLink { own, is_reply, count: count as u16 });
         count
     }

@@ -1,10 +1,10 @@
-//! The values that SORT and THREAD compare, by message. They are read from the stored summaries
-//! once, and cached.
+//! The values that SORT and THREAD compare, by message. They are read from the segments of the
+//! search index and from the stored summaries once, and cached.
 //!
 //! The keys of a message follow from its body, so they never change. So a table of keys is right
 //! for every view of its mailbox, and only new messages have to be read. A table is a value:
 //! commands hold it by `Arc`s. A command that adds keys takes the table out of the cache and puts
-//! it back. Meanwhile, another command that needs the table reads the summaries itself. The last
+//! it back. Meanwhile, another command that needs the table reads the keys itself. The last
 //! results are kept beside the table ([`remembered`]).
 
 mod column;
@@ -17,6 +17,7 @@ mod texts;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use posthaste_indexing::SortField;
 use posthaste_mail_model::MailboxId;
 use posthaste_store::StoreError;
 
@@ -29,26 +30,6 @@ pub(crate) use texts::{NewTexts, Texts};
 
 /// Bytes of all tables, unless the configuration says something else.
 pub(crate) const CACHE_BYTES_DEFAULT: usize = 32 << 20;
-
-/// A text that messages are sorted by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TextKey {
-    /// RFC 5256 §3: the mailbox of the first address of From.
-    From,
-    /// The same of To.
-    To,
-    /// The same of Cc.
-    Cc,
-    /// RFC 5256 §2.1.
-    Subject,
-    /// RFC 5957 §4.
-    DisplayFrom,
-    /// RFC 5957 §4.
-    DisplayTo,
-}
-
-/// How many there are.
-const TEXT_KEYS: usize = TextKey::DisplayTo as usize + 1;
 
 /// The error for a message that has no key after all keys were gathered. It does not occur: a table
 /// has a key for each requested message.
@@ -71,19 +52,19 @@ pub(crate) struct TextColumn {
 pub(crate) struct Table {
     /// The Date field, unix seconds; `None` if it is missing or unreadable.
     pub(crate) sent: Arc<Column<Option<i64>>>,
-    texts: [Arc<TextColumn>; TEXT_KEYS],
+    texts: [Arc<TextColumn>; SortField::ALL.len()],
     /// The messages to which messages refer.
     pub(crate) links: Arc<LinkColumn>,
 }
 
 impl Table {
     /// The texts of a key.
-    pub(crate) fn text(&self, key: TextKey) -> &TextColumn {
+    pub(crate) fn text(&self, key: SortField) -> &TextColumn {
         &self.texts[key as usize]
     }
 
     /// The texts of a key, to add some.
-    pub(crate) fn text_mut(&mut self, key: TextKey) -> &mut Arc<TextColumn> {
+    pub(crate) fn text_mut(&mut self, key: SortField) -> &mut Arc<TextColumn> {
         &mut self.texts[key as usize]
     }
 

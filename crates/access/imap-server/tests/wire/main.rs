@@ -63,6 +63,7 @@ mod sharing_elsewhere;
 mod sharing_isolation;
 mod sharing_seen;
 mod sort;
+mod sort_stored;
 mod thread;
 mod thread_id;
 mod uid_batches;

@@ -21,7 +21,7 @@ use self::references::{Message, link, merge_subjects};
 use super::gather::{Gathered, KeysWanted, Source, dates};
 use super::search;
 use crate::heavy::{Pace, SLICE_STEPS};
-use crate::keys::{Answered, Asked, Direction, Order, Step, TextKey, without_key};
+use crate::keys::{Answered, Asked, Direction, Order, Step, without_key};
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
@@ -100,7 +100,7 @@ async fn threads(
     if let Some(Answered::Thread(steps)) = answered {
         return Ok((gathered, steps));
     }
-    let texts = if algorithm == ThreadAlgorithm::Refs { Vec::new() } else { vec![TextKey::Subject] };
+    let texts = if algorithm == ThreadAlgorithm::Refs { Vec::new() } else { vec![SortField::Subject] };
     let links = algorithm != ThreadAlgorithm::OrderedSubject;
     let wanted = KeysWanted { sent: true, texts, links, ranks: false };
     gathered.gather(source, &wanted, pace).await?;
@@ -118,7 +118,7 @@ async fn forest(
     pace: &mut Pace,
 ) -> Result<Forest, Failure> {
     let ordered = by_date(&dates(gathered, selected, pace).await, pace).await;
-    let subjects = gathered.table.text(TextKey::Subject);
+    let subjects = gathered.table.text(SortField::Subject);
     let mut numbers = subjects.numbers.of(&gathered.uids);
     if algorithm == ThreadAlgorithm::OrderedSubject {
         let numbers: Option<Vec<u32>> = numbers.collect();

@@ -1,22 +1,22 @@
-//! Gathers the keys of messages for SORT and THREAD. Cached keys are used, and the others come from
-//! the summaries. No body is read.
+//! Gathers the keys of messages for SORT and THREAD. Cached keys are used first, then those that
+//! the segments of the search index have. The others come from the summaries. No message is read.
+
+mod growing;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use posthaste_imap_codec::command::SortKey;
-use posthaste_imap_codec::response::{Address, Code};
-use posthaste_imap_codec::{EnvelopeList, first_address};
+use posthaste_imap_codec::response::Code;
+use posthaste_indexing::{SEGMENT_MESSAGES_MIN, SortField, SortTexts};
 use posthaste_mail_model::{AccountId, NumSet, SeqNum};
-use posthaste_mime_summary::{SummaryRef, decode_words, fold_into, order_into};
 use posthaste_net::BytePermit;
 use posthaste_store::named_ranges;
 
+use self::growing::Growing;
 use super::walk::{Handled, Pass, Unanswered, Visited, Walk};
-use crate::heavy::{Pace, SLICE_STEPS};
-use crate::keys::{
-    Answered, Asked, Link, LinkColumn, NewLinks, NewTexts, Table, TextColumn, TextKey, without_key,
-};
+use crate::heavy::Pace;
+use crate::keys::{Answered, Asked, Table, without_key};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
@@ -35,8 +35,6 @@ const BATCH: usize = 1024;
 const ROW_STEPS: u64 = 8;
 /// Steps of finding a message and its summary.
 const MESSAGE_STEPS: u64 = 100;
-/// Steps of finding an identifier.
-const LINK_STEPS: u64 = 100;
 /// Steps of a byte of a text.
 const TEXT_BYTE_STEPS: u64 = 2;
 
@@ -46,7 +44,7 @@ pub(super) struct KeysWanted {
     /// The Date field.
     pub(super) sent: bool,
     /// Texts, each once.
-    pub(super) texts: Vec<TextKey>,
+    pub(super) texts: Vec<SortField>,
     /// The order of these texts.
     pub(super) ranks: bool,
     /// The messages to which messages refer.
@@ -112,9 +110,13 @@ impl Gathered {
         let mailbox = selected.mailbox.id();
         let mut table = service.keys.table(mailbox);
         let missing = Missing::of(&table, &self.uids, wanted, pace).await;
-        let is_unranked = |key: &TextKey| wanted.ranks && !table.text(*key).texts.is_ranked();
+        let is_unranked = |key: &SortField| wanted.ranks && !table.text(*key).texts.is_ranked();
         if !missing.uids.is_empty() || wanted.texts.iter().any(is_unranked) {
             service.keys.forget(mailbox);
+            let missing = match missing.uids.count() {
+                count if count < SEGMENT_MESSAGES_MIN as u64 => missing,
+                _ => missing.read_stored(source, &mut table, (&self.uids, wanted), pace).await,
+            };
             let unread = missing.read(selected, &mut table, pace).await?;
             for key in wanted.texts.iter().filter(|_| wanted.ranks) {
                 // Nothing is done where no text is new.
@@ -174,14 +176,14 @@ pub(crate) enum Value {
 const TEXT_BYTES_MAX: usize = 1000;
 
 /// The text that a key compares; `None` if it compares a number.
-pub(super) fn text_key(key: SortKey) -> Option<TextKey> {
+pub(super) fn text_key(key: SortKey) -> Option<SortField> {
     match key {
-        SortKey::Cc => Some(TextKey::Cc),
-        SortKey::From => Some(TextKey::From),
-        SortKey::Subject => Some(TextKey::Subject),
-        SortKey::To => Some(TextKey::To),
-        SortKey::DisplayFrom => Some(TextKey::DisplayFrom),
-        SortKey::DisplayTo => Some(TextKey::DisplayTo),
+        SortKey::Cc => Some(SortField::Cc),
+        SortKey::From => Some(SortField::From),
+        SortKey::Subject => Some(SortField::Subject),
+        SortKey::To => Some(SortField::To),
+        SortKey::DisplayFrom => Some(SortField::DisplayFrom),
+        SortKey::DisplayTo => Some(SortField::DisplayTo),
         SortKey::Arrival | SortKey::Date | SortKey::Size | SortKey::Relevancy | SortKey::Annotation(_) => {
             None
         }
@@ -214,7 +216,7 @@ pub(crate) async fn values(
         }
         return Ok(Some(values_of));
     }
-    let (mut scratch, mut text) = (Scratch::default(), Vec::new());
+    let (mut texts, mut text) = (SortTexts::default(), Vec::new());
     let mut walk = Walk::new(&source.selected.mailbox, view, &seqs);
     while walk.more() {
         let each = |message: Visited<'_>, pass: &mut Pass| {
@@ -226,7 +228,7 @@ pub(crate) async fn values(
                 values.push(match (key, text_key(*key)) {
                     (_, Some(key)) => {
                         text.clear();
-                        scratch.text(key, summary, &mut text);
+                        texts.append_whole(key, summary, &mut text);
                         pass.steps += text.len() as u64 * TEXT_BYTE_STEPS;
                         Value::Text(text.get(..TEXT_BYTES_MAX).unwrap_or(&text).into())
                     }
@@ -255,7 +257,7 @@ struct Missing {
     /// The UIDs of all of them.
     uids: NumSet,
     sent: NumSet,
-    texts: Vec<(TextKey, NumSet)>,
+    texts: Vec<(SortField, NumSet)>,
     links: NumSet,
 }
 
@@ -276,6 +278,44 @@ impl Missing {
             missing.texts.push((*key, of_key));
         }
         missing
+    }
+
+    /// Adds the keys that the segments of the search index have. Returns what is missing still.
+    async fn read_stored(
+        mut self,
+        Source { service, selected, .. }: Source<'_>,
+        table: &mut Table,
+        (uids, wanted): (&[u32], &KeysWanted),
+        pace: &mut Pace,
+    ) -> Self {
+        let unavailable = |error| tracing::debug!(%error, "stored sort keys are not read");
+        let stored = service.index.sort_keys(selected.mailbox.id()).await.map_err(unavailable);
+        let Ok(mut stored) = stored else { return self };
+        let mut next = stored.next().await;
+        while let Ok(Some(_)) = &next {
+            // Segments whose messages follow those of the segment before. After others, what is
+            // missing is looked at again: two segments may have the same messages.
+            let mut growing = Growing::taken_from(table, &self);
+            let mut last = None;
+            while let Ok(Some(segment)) = &next {
+                if let Some(front) = segment.front() {
+                    if last.is_some() && front.uids().next() <= last {
+                        break;
+                    }
+                    last = front.uids().last().or(last);
+                    let steps = growing.push_stored(&front);
+                    growing.number();
+                    pace.worked(steps).await;
+                }
+                next = stored.next().await;
+            }
+            growing.put_back(table, pace).await;
+            self = Self::of(table, uids, wanted, pace).await;
+        }
+        if let Err(error) = next {
+            unavailable(error);
+        }
+        self
     }
 
     /// Reads the summaries and adds the keys to the table. Returns the UIDs of messages that were
@@ -324,160 +364,4 @@ async fn without<T>(values: impl Iterator<Item = Option<T>>, uids: &[u32], pace:
         }
     }
     missing
-}
-
-/// Columns that grow. They are taken out of their table meanwhile.
-struct Growing<'m> {
-    missing: &'m Missing,
-    sent: Added<Option<i64>>,
-    link_column: Arc<LinkColumn>,
-    links: Added<Link>,
-    new_links: NewLinks,
-    texts: Vec<GrowingText<'m>>,
-    scratch: Scratch,
-}
-
-/// A column of texts that grows.
-struct GrowingText<'m> {
-    key: TextKey,
-    missing: &'m NumSet,
-    column: Arc<TextColumn>,
-    /// The numbers of texts; they may be fewer than the messages until [`Growing::number`].
-    added: Added<u32>,
-    new: NewTexts,
-}
-
-impl<'m> Growing<'m> {
-    fn taken_from(table: &mut Table, missing: &'m Missing) -> Self {
-        let mut link_column = std::mem::take(&mut table.links);
-        Arc::make_mut(&mut link_column).reserve(missing.links.count() as usize);
-        let mut texts = Vec::with_capacity(missing.texts.len());
-        for (key, missing) in &missing.texts {
-            let mut column = std::mem::take(table.text_mut(*key));
-            Arc::make_mut(&mut column).texts.reserve(missing.count() as usize);
-            texts.push(GrowingText {
-                key: *key,
-                missing,
-                column,
-                added: Added::new(),
-                new: NewTexts::default(),
-            });
-        }
-        Self {
-            missing,
-            sent: Added::new(),
-            link_column,
-            links: Added::new(),
-            new_links: NewLinks::default(),
-            texts,
-            scratch: Scratch::default(),
-        }
-    }
-
-    /// Takes the keys of a message. Returns the steps.
-    fn push(&mut self, uid: u32, summary: &SummaryRef<'_>) -> u64 {
-        let mut steps = 0;
-        if self.missing.sent.contains(uid) {
-            self.sent.push(uid, summary.sent().map(|sent| sent.unix_s));
-        }
-        if self.missing.links.contains(uid) {
-            self.links.uids.push(uid);
-            steps += LINK_STEPS * (1 + self.new_links.push(summary) as u64);
-        }
-        for GrowingText { key, missing, added, new, .. } in &mut self.texts {
-            if missing.contains(uid) {
-                added.uids.push(uid);
-                let scratch = &mut self.scratch;
-                steps += TEXT_BYTE_STEPS * new.push(|text| scratch.text(*key, summary, text)) as u64;
-            }
-        }
-        steps
-    }
-
-    /// Numbers the texts and identifiers of the last messages.
-    fn number(&mut self) {
-        if !self.new_links.is_empty() {
-            Arc::make_mut(&mut self.link_column).make(&mut self.new_links, &mut self.links.values);
-        }
-        for GrowingText { column, new, added, .. } in &mut self.texts {
-            Arc::make_mut(column).texts.number(new, &mut added.values);
-        }
-    }
-
-    async fn put_back(mut self, table: &mut Table, pace: &mut Pace) {
-        if !self.sent.uids.is_empty() {
-            Arc::make_mut(&mut table.sent).add(&self.sent.uids, &self.sent.values);
-        }
-        if !self.links.uids.is_empty() {
-            Arc::make_mut(&mut self.link_column).links.add(&self.links.uids, &self.links.values);
-        }
-        table.links = self.link_column;
-        for GrowingText { key, mut column, added, .. } in self.texts {
-            Arc::make_mut(&mut column).numbers.add(&added.uids, &added.values);
-            *table.text_mut(key) = column;
-            pace.worked((added.uids.len() as u64 * 8).min(SLICE_STEPS)).await;
-        }
-    }
-}
-
-/// New values of a column.
-struct Added<T> {
-    uids: Vec<u32>,
-    values: Vec<T>,
-}
-
-impl<T> Added<T> {
-    fn new() -> Self {
-        Self { uids: Vec::new(), values: Vec::new() }
-    }
-
-    fn push(&mut self, uid: u32, value: T) {
-        self.uids.push(uid);
-        self.values.push(value);
-    }
-}
-
-/// Buffers for the texts of one message after the other.
-#[derive(Default)]
-struct Scratch {
-    envelope: Vec<u8>,
-    folded: Vec<u8>,
-}
-
-impl Scratch {
-    /// Appends the text of a message for a key, as SORT compares it.
-    fn text(&mut self, key: TextKey, summary: &SummaryRef<'_>, into: &mut Vec<u8>) {
-        let Self { envelope, folded } = self;
-        let list = match key {
-            TextKey::From => return order_into(summary.sort_from(), into),
-            TextKey::To => return order_into(summary.sort_to(), into),
-            TextKey::Cc => return order_into(summary.sort_cc(), into),
-            TextKey::Subject => return order_into(summary.base_subject(), into),
-            TextKey::DisplayFrom => EnvelopeList::From,
-            TextKey::DisplayTo => EnvelopeList::To,
-        };
-        envelope.clear();
-        folded.clear();
-        summary.envelope().append_to(envelope);
-        if let Some(address) = first_address(envelope, list) {
-            display(&address, folded);
-        }
-        order_into(folded, into);
-    }
-}
-
-/// RFC 5957 §3: the name, decoded; without one the address.
-fn display(address: &Address<'_>, folded: &mut Vec<u8>) {
-    if let Some(name) = &address.name {
-        fold_into(&decode_words(name), folded);
-    }
-    if folded.is_empty()
-        && let Some(mailbox) = &address.mailbox
-    {
-        fold_into(&String::from_utf8_lossy(mailbox), folded);
-        if let Some(host) = &address.host {
-            folded.push(b'@');
-            fold_into(&String::from_utf8_lossy(host), folded);
-        }
-    }
 }
