@@ -11,9 +11,9 @@ use posthaste_load_drive::interrupt;
 use posthaste_load_drive::run::refuse_wrong_protocols;
 use posthaste_load_measure::machine;
 use posthaste_load_report::files;
-use posthaste_load_results::Results;
+use posthaste_load_results::{Results, StudyResult};
 use posthaste_load_study::Which;
-use posthaste_load_study::{BUILTIN, Length, Options, Plan, Study, conduct, expand, load};
+use posthaste_load_study::{BUILTIN, Length, Options, Plan, Study, add, conduct, expand, load, may_add};
 use posthaste_load_text::quantity::{self, show_bytes};
 use posthaste_load_workload::Protocol;
 
@@ -75,8 +75,13 @@ pub struct StudyArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Overwrite existing files in it.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "add")]
     force: bool,
+    /// Add the rounds to the result in --out, so that a long study is measured in several sittings,
+    /// say by --rounds 1. The study, its windows, the servers' versions and the processor must be
+    /// the same.
+    #[arg(long)]
+    add: bool,
     /// Keep servers' data here instead of in a temporary directory that is removed at the end.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
@@ -125,7 +130,8 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
     let agent_token = args.token_file.as_deref().map(read_token).transpose()?;
     refuse(&study, args, agent_token.as_deref()).map_err(Trouble::usage)?;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("study-{}", study.name)));
-    files::prepare(&out, args.force).map_err(Trouble::failed)?;
+    let earlier = if args.add { Some(earlier(&out, &study)?) } else { None };
+    files::prepare(&out, args.force || args.add).map_err(Trouble::failed)?;
     if !args.quiet {
         eprint!("{}", plan.describe(&study, &names));
     }
@@ -158,7 +164,10 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
         seed: args.seed,
         live: !args.quiet,
     };
-    let result = conduct(&study, &options).map_err(Trouble::failed)?;
+    let mut result = conduct(&study, &options).map_err(Trouble::failed)?;
+    if let Some(earlier) = earlier {
+        result = add_or_keep(&out, earlier, &study, result)?;
+    }
     let clean = result.points.iter().all(|p| p.run.as_ref().is_ok_and(|r| r.outcome.clean));
     for finding in &result.analysis.findings {
         println!("{finding}");
@@ -170,6 +179,33 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
     } else {
         Err(Trouble::failed("some points had errors or could not be measured: see the report"))
     }
+}
+
+/// The result to which rounds are added.
+fn earlier(out: &Path, study: &Study) -> Result<StudyResult, Trouble> {
+    let Results::Study(earlier) = files::read(out).map_err(Trouble::usage)? else {
+        return Err(Trouble::usage(format!("{} has the result of a run, and of no study", out.display())));
+    };
+    may_add(&earlier, study, &machine::facts(None).cpu_model).map_err(Trouble::usage)?;
+    Ok(*earlier)
+}
+
+/// Both results as one. If they do not belong together, the later one is written beside the other.
+fn add_or_keep(
+    out: &Path,
+    earlier: StudyResult,
+    study: &Study,
+    later: StudyResult,
+) -> Result<StudyResult, Trouble> {
+    let why = match add(earlier, study, later.clone()) {
+        Ok(result) => return Ok(result),
+        Err(why) => why,
+    };
+    let mut beside = out.as_os_str().to_owned();
+    beside.push("-not-added");
+    let beside = PathBuf::from(beside);
+    files::write(&beside, &Results::Study(Box::new(later))).map_err(Trouble::failed)?;
+    Err(Trouble::failed(format!("not added: {why}; these rounds are in {}", beside.display())))
 }
 
 /// Refuses what could only be a run of errors: a server that already runs and lacks what the study

@@ -2,9 +2,10 @@
 //!
 //! A study file ([`load`]) names the swept values. [`Plan`] makes points of them, with the time
 //! that each takes. `server` starts the servers under test and stops them. [`conduct()`] fills
-//! mailboxes and measures every point. `analysis` draws curves and conclusions from them. The
-//! built-in studies ([`BUILTIN`]) are files like any other.
+//! mailboxes and measures every point. `analysis` draws curves and conclusions from them. [`add`]
+//! joins rounds of several sittings. The built-in studies ([`BUILTIN`]) are files like any other.
 
+mod add;
 mod analysis;
 mod arms;
 mod columns;
@@ -15,6 +16,7 @@ mod pools;
 mod server;
 mod settings;
 
+pub use add::{add, may_add};
 pub use analysis::{Judgement, judge};
 pub use columns::expand;
 pub use conduct::{Options, conduct};
