@@ -16,8 +16,9 @@ const WORD_BYTES_MAX: usize = 16 << 20;
 /// Bits of an ordinal in a pair. The rest is the number of a word.
 const ORDINAL_BITS: u32 = MESSAGES_MAX.ilog2();
 
-/// A segment takes at most 35 % of its text, and 96 bytes a message. So the messages with the most
-/// words that no other one has are not indexed, but always proposed: long random texts.
+/// A segment takes at most 35 % of its text, and 96 bytes a message, beside its sort keys. So the
+/// messages with the most words that no other one has are not indexed, but always proposed: long
+/// random texts.
 const TEXT_SHARE: (u64, u64) = (35, 100);
 const SLACK_BYTES: u64 = 96;
 
@@ -103,7 +104,7 @@ impl Builder {
         let Self { uids, texts, mut opaque, lexicons, keys } = self;
         let keys = keys.finish();
         let lists = lexicons.each_ref().map(Lists::of);
-        leave_out_noise(&lexicons, &lists, (&texts, keys.len() as u64), &mut opaque);
+        leave_out_noise(&lexicons, &lists, &texts, &mut opaque);
         let text_bytes = texts.iter().sum();
         let head = Head { uids: &uids, opaque: &opaque, scanned, text_bytes, keys: &keys };
         let mut writer = Writer::new(&head);
@@ -170,16 +171,11 @@ fn list_bytes(list: &[u16]) -> u64 {
     bytes
 }
 
-/// Marks messages as opaque until the segment is small enough, the bytes of its sort keys included.
-fn leave_out_noise(
-    lexicons: &[Lexicon; 2],
-    lists: &[Lists; 2],
-    (texts, key_bytes): (&[u64], u64),
-    opaque: &mut [bool],
-) {
+/// Marks messages as opaque until the segment is small enough.
+fn leave_out_noise(lexicons: &[Lexicon; 2], lists: &[Lists; 2], texts: &[u64], opaque: &mut [bool]) {
     // The words that only one message has leave the segment with it.
     let mut charges = vec![0_u64; texts.len()];
-    let mut total = key_bytes;
+    let mut total = 0;
     let map_len = texts.len().div_ceil(8) as u64;
     for (lexicon, lists) in lexicons.iter().zip(lists) {
         for number in 0..lexicon.set.len() as u32 {

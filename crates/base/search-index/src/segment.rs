@@ -175,6 +175,11 @@ impl Segment {
         Front::of(&self.bytes, &self.front)
     }
 
+    /// Bytes of what SORT and THREAD compare.
+    pub fn sort_key_bytes(&self) -> u64 {
+        (self.front.end - self.front.keys_at) as u64
+    }
+
     /// The UIDs of the messages that it covers, ascending.
     pub fn uids(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.front.messages).filter_map(|i| number(&self.bytes, self.front.uids_at + i * 4))

@@ -69,8 +69,10 @@ pub struct Size {
     pub segments: u64,
     /// Messages in them, expunged ones included.
     pub messages: u64,
-    /// Bytes.
+    /// Bytes, without the sort keys.
     pub bytes: u64,
+    /// Bytes of what SORT and THREAD compare.
+    pub sort_key_bytes: u64,
     /// Bytes of the text that they cover.
     pub text_bytes: u64,
 }
@@ -80,6 +82,7 @@ impl std::ops::AddAssign for Size {
         self.segments += other.segments;
         self.messages += other.messages;
         self.bytes += other.bytes;
+        self.sort_key_bytes += other.sort_key_bytes;
         self.text_bytes += other.text_bytes;
     }
 }
@@ -326,7 +329,8 @@ impl SearchIndex {
                 size += Size {
                     segments: 1,
                     messages: kept.meta.indexed.count(),
-                    bytes: kept.meta.bytes,
+                    bytes: kept.meta.bytes - kept.meta.sort_key_bytes,
+                    sort_key_bytes: kept.meta.sort_key_bytes,
                     text_bytes: kept.meta.text_bytes,
                 };
             }

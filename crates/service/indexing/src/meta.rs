@@ -11,6 +11,8 @@ pub(crate) struct Meta {
     pub(crate) body: BodyId,
     /// Bytes of the segment.
     pub(crate) bytes: u64,
+    /// Bytes of them that are what SORT and THREAD compare.
+    pub(crate) sort_key_bytes: u64,
     /// Bytes of the text that it covers.
     pub(crate) text_bytes: u64,
     /// UIDs that it has looked at.
@@ -25,7 +27,8 @@ impl Meta {
         segment.uids().for_each(|uid| indexed.push(uid));
         let bytes = segment.as_bytes().len() as u64;
         let scanned = NumSet::from_ranges(segment.scanned());
-        Self { uid, body, bytes, text_bytes: segment.text_bytes(), scanned, indexed }
+        let (sort_key_bytes, text_bytes) = (segment.sort_key_bytes(), segment.text_bytes());
+        Self { uid, body, bytes, sort_key_bytes, text_bytes, scanned, indexed }
     }
 
     /// Its bytes in memory without the segment.

@@ -185,7 +185,7 @@ mod tests {
     fn meta(uid: u32, low: u32, high: u32) -> Meta {
         let (uid, body) = (Uid::new(uid).unwrap(), BodyId(Id::new(u64::from(uid), 3)));
         let uids = NumSet::range(low, high);
-        Meta { uid, body, bytes: 9, text_bytes: 8, scanned: uids.clone(), indexed: uids }
+        Meta { uid, body, bytes: 9, sort_key_bytes: 0, text_bytes: 8, scanned: uids.clone(), indexed: uids }
     }
 
     #[test]

@@ -184,13 +184,14 @@ async fn say_size(index: &SearchIndex) -> Result<()> {
             mailboxes += 1;
         }
     }
-    let Size { segments, messages, bytes, text_bytes } = sum;
+    let Size { segments, messages, bytes, sort_key_bytes, text_bytes } = sum;
     println!(
         "search index: {} in {segments} segments of {mailboxes} mailboxes, for {messages} messages; {:.1} % of their text \
-         of {}",
+         of {}; keys of SORT and THREAD: {}",
         ByteSize(bytes),
         bytes as f64 * 100.0 / text_bytes.max(1) as f64,
         ByteSize(text_bytes),
+        ByteSize(sort_key_bytes),
     );
     Ok(())
 }

@@ -14,6 +14,7 @@ use posthaste_imap_codec::command::{ThreadAlgorithm, ThreadArgs};
 use posthaste_imap_codec::print::ThreadPrinter;
 use posthaste_imap_codec::response::ThreadNode;
 use posthaste_imap_codec::{Numbering, Tag};
+use posthaste_indexing::SortField;
 use posthaste_mail_model::{NumSet, SeqNum};
 
 use self::forest::{Forest, NODE_STEPS, NONE, Parents};
