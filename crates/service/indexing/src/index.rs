@@ -103,7 +103,7 @@ pub struct Totals {
     pub mailboxes: u64,
     /// Segments.
     pub segments: u64,
-    /// Their bytes, some 40 for each included that stand before it in the store.
+    /// Their bytes: sort keys included, and for each some 40 that stand before it in the store.
     pub bytes: u64,
 }
 
