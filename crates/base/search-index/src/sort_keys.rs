@@ -186,7 +186,7 @@ impl<'b> KeyTable<'b> {
         counted == self.references.len() && self.texts.iter().all(|column| column.is_sound(self.flags))
     }
 
-    /// Whether it has the values of a message, by its place in the segment.
+    /// Whether it has the values of a message, by its ordinal in the segment.
     pub fn has(&self, message: usize) -> bool {
         self.flags.get(message).is_some_and(|flags| flags & IS_HERE != 0)
     }
@@ -360,9 +360,9 @@ mod tests {
             let table = KeyTable::read(messages.len(), &bytes).unwrap();
             let expected: Vec<_> = messages.iter().map(|message| message.as_ref().map(Message::keys)).collect();
             prop_assert_eq!(table.messages().collect::<Vec<_>>(), expected.clone());
-            for (place, keys) in expected.into_iter().enumerate() {
-                prop_assert_eq!(table.has(place), keys.is_some());
-                prop_assert_eq!(table.sent(place), keys.and_then(|keys| keys.sent));
+            for (ordinal, keys) in expected.into_iter().enumerate() {
+                prop_assert_eq!(table.has(ordinal), keys.is_some());
+                prop_assert_eq!(table.sent(ordinal), keys.and_then(|keys| keys.sent));
             }
             prop_assert!(KeyTable::read(messages.len() + 1, &bytes).is_none());
             let cut = cut.index(bytes.len());

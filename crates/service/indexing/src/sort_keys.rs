@@ -207,7 +207,7 @@ mod tests {
         while let Some(segment) = stored.next().await.unwrap() {
             let front = segment.front().unwrap();
             let links = front.keys().links();
-            for ((place, uid), link) in front.uids().enumerate().zip(links) {
+            for ((ordinal, uid), link) in front.uids().enumerate().zip(links) {
                 let summary = posthaste_delivery::summarize(message(uid as usize).as_bytes());
                 let expected = texts.summary(&SummaryRef::new(&summary).unwrap());
                 let Some(link) = link else {
@@ -216,10 +216,10 @@ mod tests {
                 };
                 let of = |field: SortField| {
                     let column = front.keys().texts(field as usize);
-                    column.text(column.number(place))
+                    column.text(column.number(ordinal))
                 };
                 assert_eq!(SortKeys { texts: SortField::ALL.map(of), ..link }, expected, "UID {uid}");
-                assert_eq!(front.keys().sent(place), expected.sent);
+                assert_eq!(front.keys().sent(ordinal), expected.sent);
                 found += 1;
             }
         }

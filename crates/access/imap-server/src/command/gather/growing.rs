@@ -44,12 +44,12 @@ impl GrowingText<'_> {
         let mut numbers = vec![UNUSED; stored.len()];
         let (mut steps, first) = (0, self.added.values.len());
         let mut used = 0;
-        for (place, uid) in messages {
-            let Some(number) = numbers.get_mut(stored.number(place)) else { continue };
+        for (ordinal, uid) in messages {
+            let Some(number) = numbers.get_mut(stored.number(ordinal)) else { continue };
             if *number == UNUSED {
                 *number = used;
                 used += 1;
-                let text = stored.text(stored.number(place));
+                let text = stored.text(stored.number(ordinal));
                 steps += LINK_STEPS + TEXT_BYTE_STEPS * self.new.push_text(text) as u64;
             }
             self.added.push(uid, *number);
@@ -114,14 +114,14 @@ impl<'m> Growing<'m> {
     /// Takes the keys of those messages of a segment that lack some. Returns the steps.
     pub(super) fn push_stored(&mut self, front: &Front<'_>) -> u64 {
         let keys = front.keys();
-        // The messages of the segment that lack a key, by their place in it.
+        // The messages of the segment that lack a key, by their ordinal in it.
         let lacking = |missing: &'m NumSet| {
-            let places = front.uids().enumerate();
-            places.filter(move |(place, uid)| missing.contains(*uid) && keys.has(*place))
+            let numbered = front.uids().enumerate();
+            numbered.filter(move |(ordinal, uid)| missing.contains(*uid) && keys.has(*ordinal))
         };
         let mut steps = (1 + self.texts.len() as u64) * front.uids().len() as u64 * ROW_STEPS;
-        for (place, uid) in lacking(&self.missing.sent) {
-            self.sent.push(uid, keys.sent(place));
+        for (ordinal, uid) in lacking(&self.missing.sent) {
+            self.sent.push(uid, keys.sent(ordinal));
         }
         if !self.missing.links.is_empty() {
             for (uid, link) in front.uids().zip(keys.links()) {
