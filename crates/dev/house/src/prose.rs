@@ -202,11 +202,11 @@ impl Iterator for Literals<'_> {
                 let begin = self.at;
                 self.at += open + (end + close.len()).min(inner.len());
                 return Some((begin, inner[..end].to_owned()));
-            } else if rest.starts_with('"') {
-                let end = string_end(&rest[1..]);
+            } else if let Some(inner) = rest.strip_prefix('"') {
+                let end = string_end(inner);
                 let begin = self.at;
                 self.at += end + 2;
-                return Some((begin, shown(&rest[1..=end])));
+                return Some((begin, shown(&inner[..end])));
             } else {
                 self.at += rest.chars().next().map_or(1, char::len_utf8);
             }
@@ -263,7 +263,7 @@ fn shown(literal: &str) -> String {
             '{' => depth += 1,
             '}' => {
                 depth = depth.saturating_sub(1);
-                out.push_str("…");
+                out.push('…');
             }
             _ if depth == 0 => out.push(c),
             _ => {}

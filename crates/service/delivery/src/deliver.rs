@@ -296,7 +296,7 @@ impl Delivery {
     }
 
     /// Appends messages to a mailbox of an account, all or none, within the account's quota: see
-    /// [`Delivery::room`].
+    /// [`Delivery::reserve_quota`].
     #[boxed]
     pub async fn append(
         &self,
