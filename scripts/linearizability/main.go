@@ -197,7 +197,7 @@ func (w *worker) lastRead() {
 	w.box.fault("not every message can be read from %s after all faults were mended", w.client.address)
 }
 
-// checkDeleted makes sure that a mailbox no longer exists.
+// checkDeleted checks that a mailbox no longer exists.
 func (w *worker) checkDeleted() {
 	var err error
 	for try := 0; try < 20; try++ {

@@ -13,7 +13,7 @@ use bytes::BytesMut;
 use posthaste_directory::NewAccount;
 use posthaste_mail_model::Secret;
 use posthaste_net::{Connection, NetError, Shutdown, Stream};
-use posthaste_testkit::Turns;
+use posthaste_testkit::Lockstep;
 use tokio::net::TcpStream;
 
 use crate::connection;
@@ -55,7 +55,7 @@ async fn acks(pieces: &[(&str, &str)]) -> u64 {
     let password = Secret::new("correct horse".to_owned());
     let ana = service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
     service.delivery.mailboxes(ana.id).await.unwrap();
-    let (socket, mut client) = Turns::connect().unwrap();
+    let (socket, mut client) = Lockstep::connect().unwrap();
     let stream = Stream::plain(TcpStream::from_std(socket).unwrap()).unwrap();
     let (_trigger, shutdown) = Shutdown::new();
     let (connection, acks) = (Connection::new(stream), Arc::new(AtomicU64::new(0)));

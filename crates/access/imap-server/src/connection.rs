@@ -25,7 +25,7 @@ use crate::freed::{FREED_HERE_MAX, free};
 use crate::heavy;
 use crate::reply::Reply;
 use crate::service::ImapService;
-use crate::session::{LATE, Next, REVOKED, ROOM_WITHIN, Session, no_room};
+use crate::session::{LATE, MEMORY_WITHIN, Next, REVOKED, Session, no_memory};
 use crate::table::State;
 use crate::waiting;
 use crate::wire::InputBytes;
@@ -253,9 +253,9 @@ async fn flush(session: &mut Session) -> Result<(), NetError> {
     let Session { wire, permit, .. } = session;
     let Some(held) = permit else { return wire.flush().await };
     // Boxed: nearly no write is beside an APPEND.
-    if let Some(abandoned) = Box::pin(wire.flush_beside(held.revoked())).await? {
+    if let Some(dropped) = Box::pin(wire.flush_beside(held.revoked())).await? {
         *permit = None;
-        wire.say_status(no_room().status(abandoned.tag));
+        wire.say_status(no_memory().status(dropped.tag));
     }
     Ok(())
 }
@@ -296,7 +296,7 @@ fn judge_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), Re
         session.permit.get_or_insert_with(|| budget.begin(Holder::Account(account.id.0.to_bytes())));
         return Ok(());
     }
-    Err(no_room())
+    Err(no_memory())
 }
 
 /// Reserves memory for the bytes of a message that have arrived, before more are read. Returns
@@ -309,15 +309,15 @@ async fn pay_for_input(session: &mut Session) -> bool {
     }
     // Twice as much each time, as the buffer grows, and never more than announced.
     let wanted = (permit.bytes() * 2).clamp(held, held + missing);
-    permit.grow_to_within(wanted, ROOM_WITHIN).await.is_ok()
+    permit.grow_to_within(wanted, MEMORY_WITHIN).await.is_ok()
 }
 
 /// Cancels the incoming APPEND. The rest of it is read and discarded.
-fn abandon(session: &mut Session) {
+fn drop_literal(session: &mut Session) {
     let bytes = session.wire.input_bytes().held;
-    let tag = session.wire.abandon_literal();
+    let tag = session.wire.drop_literal();
     session.give_back_memory(bytes);
-    session.wire.say_status(no_room().status(tag));
+    session.wire.say_status(no_memory().status(tag));
 }
 
 /// Counts bytes that came, if they are of a message.
@@ -339,7 +339,7 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     posthaste_metrics::command_answered();
     // Boxed: nearly no wait needs it.
     if session.permit.is_some() && !Box::pin(pay_for_input(session)).await {
-        abandon(session);
+        drop_literal(session);
         return Ok(Next::Command);
     }
     let mid_command = session.wire.mid_command();
@@ -389,7 +389,7 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
             Err(error) => Err(error),
         },
         () = displaced => {
-            abandon(session);
+            drop_literal(session);
             Ok(Next::Command)
         }
     }

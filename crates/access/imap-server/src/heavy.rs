@@ -10,13 +10,12 @@
 //! and other load on the machine also adds to the time.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
-use tokio::sync::Semaphore;
+use posthaste_net::{KeyedSemaphore, compute_threads};
 
 use crate::progress::Progress;
 use crate::reply::{Failure, Reply};
@@ -103,90 +102,46 @@ impl Drop for Pace {
     }
 }
 
-/// Places for heavy work, and the accounts that have one. Clones are one.
+/// The permits for heavy work: one for each thread that may compute, and one for each account.
+/// Clones share them.
 #[derive(Debug, Clone)]
-pub struct Heavy {
-    places: Arc<Semaphore>,
-    accounts: Arc<Mutex<HashMap<AccountId, Waiting>>>,
-}
-
-/// The one place of an account, and how many pieces of work wait for it.
-#[derive(Debug)]
-struct Waiting {
-    place: Arc<Semaphore>,
-    count: usize,
-}
-
-/// Forgets an account that has no work any more.
-struct Entry {
-    accounts: Arc<Mutex<HashMap<AccountId, Waiting>>>,
-    account: AccountId,
-}
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(waiting) = accounts.get_mut(&self.account) {
-            waiting.count -= 1;
-            if waiting.count == 0 {
-                accounts.remove(&self.account);
-            }
-        }
-    }
-}
+pub struct Heavy(KeyedSemaphore<AccountId>);
 
 impl Heavy {
-    /// As many places as there are processors, but one: it stays with those whose work is short.
+    /// The permits of one server.
     #[allow(
         clippy::new_without_default,
-        reason = "places are shared, so nobody should get others by accident"
+        reason = "permits are shared, so nobody should get others by accident"
     )]
     pub fn new() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-        Self {
-            places: Arc::new(Semaphore::new(processors.saturating_sub(1).max(1))),
-            accounts: Arc::default(),
-        }
+        Self(KeyedSemaphore::new(compute_threads(), 1))
     }
 
-    /// Does one piece of work on a thread of its own, when the account's turn has come. Give it in
-    /// pieces of some 50 ms: between them others get the place, and a session that has ended asks
-    /// for no further one.
+    /// Does one piece of work on a thread of its own. Pieces of one account run one after the
+    /// other, in the order of the calls. Give it pieces of some 50 ms: between them others get the
+    /// permit, and a session that has ended takes no further one.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         account: AccountId,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let (entry, own) = self.enter(account);
-        // Neither is ever closed.
-        let broken = |_| Failure::from(Reply::no(Code::ServerBug, "The computation was aborted"));
-        let own = own.acquire_owned().await.map_err(broken)?;
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(broken)?;
+        let aborted = || Failure::from(Reply::no(Code::ServerBug, "The computation was aborted"));
+        let permit = self.0.acquire(account).await.ok_or_else(aborted)?;
         let session = posthaste_metrics::current();
         let done = tokio::task::spawn_blocking(move || {
-            // Places are given back when the work ends, even if nobody waits for it any more.
-            let _held = (entry, own, place);
+            // The permit is released when the work ends, even if nobody waits for it any more.
+            let _permit = permit;
             session.run(work)
         });
         done.await.map_err(|error| {
             tracing::error!(%error, "a computation failed");
-            Reply::no(Code::ServerBug, "The computation was aborted").into()
+            aborted()
         })
     }
 
     /// How many accounts have work here, or wait for it.
     pub(crate) fn accounts(&self) -> usize {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
-    fn enter(&self, account: AccountId) -> (Entry, Arc<Semaphore>) {
-        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = accounts
-            .entry(account)
-            .or_insert_with(|| Waiting { place: Arc::new(Semaphore::new(1)), count: 0 });
-        waiting.count += 1;
-        let place = Arc::clone(&waiting.place);
-        (Entry { accounts: Arc::clone(&self.accounts), account }, place)
+        self.0.keys()
     }
 }
 
@@ -230,8 +185,8 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn services_that_share_places_have_no_others() {
-        let first = Heavy { places: Arc::new(Semaphore::new(1)), accounts: Arc::default() };
+    async fn services_that_share_permits_have_no_others() {
+        let first = Heavy(KeyedSemaphore::new(1, 1));
         let (second, (go, wait)) = (first.clone(), mpsc::channel::<()>());
         let works = tokio::spawn(async move { first.run(account(1), move || wait.recv().unwrap()).await });
         let mut other = std::pin::pin!(second.run(account(2), || 2));
@@ -246,8 +201,8 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn an_account_has_one_place() {
-        let heavy = Arc::new(Heavy { places: Arc::new(Semaphore::new(2)), accounts: Arc::default() });
+    async fn an_account_has_one_permit() {
+        let heavy = Arc::new(Heavy(KeyedSemaphore::new(2, 1)));
         let (go, wait) = mpsc::channel::<()>();
         let (begun, begins) = mpsc::channel();
         let first = Arc::clone(&heavy);
@@ -261,12 +216,12 @@ mod tests {
         tokio::task::block_in_place(|| begins.recv().unwrap());
         let mut second = std::pin::pin!(heavy.run(account(1), || 2));
         let waits = std::future::poll_fn(|cx| std::task::Poll::Ready(second.as_mut().poll(cx).is_pending()));
-        assert!(waits.await, "the account's place is taken");
+        assert!(waits.await, "the account's permit is taken");
         assert_eq!(heavy.run(account(2), || 3).await.unwrap(), 3, "others have theirs");
         go.send(()).unwrap();
         assert_eq!(second.await.unwrap(), 2);
         first.await.unwrap();
-        assert!(heavy.accounts.lock().unwrap().is_empty());
+        assert!(heavy.accounts() == 0);
     }
 
     /// The work of a command that ends before its slice is full.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use posthaste_imap_codec::Tag;
 use posthaste_net::{Connection, Shutdown, Stream};
-use posthaste_testkit::Turns;
+use posthaste_testkit::Lockstep;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
@@ -18,8 +18,8 @@ use crate::size_tests::service;
 
 const TIMES: ProgressTimes = ProgressTimes { first: Duration::ZERO, every: Duration::from_secs(3600) };
 
-fn session() -> (Session, Turns) {
-    let (socket, client) = Turns::connect().unwrap();
+fn session() -> (Session, Lockstep) {
+    let (socket, client) = Lockstep::connect().unwrap();
     let stream = Stream::plain(TcpStream::from_std(socket).unwrap()).unwrap();
     let (_trigger, shutdown) = Shutdown::new();
     (Session::on(Arc::new(service()), Connection::new(stream), shutdown), client)

@@ -49,10 +49,10 @@ pub(crate) const LATE: &str = "You took too long to log in";
 /// How long an APPEND waits for others to finish before it is refused. It is longer than the pause
 /// after which a sender is displaced by others. The client only notices a slow connection
 /// meanwhile.
-pub(crate) const ROOM_WITHIN: Duration = Duration::from_secs(15);
+pub(crate) const MEMORY_WITHIN: Duration = Duration::from_secs(15);
 
 /// The reply to a client for whose message there is no memory.
-pub(crate) fn no_room() -> Reply {
+pub(crate) fn no_memory() -> Reply {
     Reply::no(Code::Unavailable, "Too many messages are coming in, try again later")
 }
 

@@ -153,8 +153,8 @@ impl Wire {
     }
 
     /// Drops the command whose literal is arriving, and returns its tag.
-    pub(crate) fn abandon_literal(&mut self) -> Option<Tag> {
-        self.framer.abandon_literal(&mut self.input)
+    pub(crate) fn drop_literal(&mut self) -> Option<Tag> {
+        self.framer.drop_literal(&mut self.input)
     }
 
     /// Moves the input to memory of its own. Until then it shares the memory of what was split off
@@ -420,13 +420,13 @@ impl Wire {
     pub(crate) async fn flush_beside(
         &mut self,
         displaced: impl Future<Output = ()>,
-    ) -> Result<Option<Abandoned>, NetError> {
+    ) -> Result<Option<DroppedLiteral>, NetError> {
         if self.out.is_empty() {
             return Ok(None);
         }
         let within = self.write_within();
         let Self { transport, framer, input, out, .. } = self;
-        let mut abandoned = None;
+        let mut dropped = None;
         let sent = {
             let mut writing = transport.write(out, Then::Flush, within);
             tokio::select! {
@@ -434,14 +434,14 @@ impl Wire {
                 sent = &mut writing => sent,
                 () = displaced => {
                     let bytes = input.capacity();
-                    abandoned = Some(Abandoned { tag: framer.abandon_literal(input) });
+                    dropped = Some(DroppedLiteral { tag: framer.drop_literal(input) });
                     free(own(input), bytes);
                     writing.await
                 }
             }
         };
         out.clear();
-        sent.map(|()| abandoned)
+        sent.map(|()| dropped)
     }
 
     /// Adds bytes to the response under way; large ones are sent without being copied.
@@ -527,7 +527,7 @@ fn own(input: &mut BytesMut) -> BytesMut {
 }
 
 /// A command whose literal was dropped while it was arriving.
-pub(crate) struct Abandoned {
+pub(crate) struct DroppedLiteral {
     /// The command's tag, if it has one.
     pub(crate) tag: Option<Tag>,
 }

@@ -127,10 +127,10 @@ fn message(argument: &str) -> Result<u32, SyntaxError> {
 }
 
 fn top(argument: &str) -> Result<Command, SyntaxError> {
-    const FORM: SyntaxError = SyntaxError::Argument("TOP message lines");
-    let (which, lines) = argument.split_once(' ').ok_or(FORM)?;
-    let lines = number(lines.trim_start_matches(' ')).ok_or(FORM)?;
-    message(which).map_err(|_| FORM).map(|which| Command::Top(which, lines))
+    const SYNTAX: SyntaxError = SyntaxError::Argument("TOP message lines");
+    let (which, lines) = argument.split_once(' ').ok_or(SYNTAX)?;
+    let lines = number(lines.trim_start_matches(' ')).ok_or(SYNTAX)?;
+    message(which).map_err(|_| SYNTAX).map(|which| Command::Top(which, lines))
 }
 
 /// `1*20DIGIT`; what passes 64 bits counts as their largest value.

@@ -80,7 +80,7 @@ pub fn session(data: &[u8]) {
                 match flags & 24 {
                     0 => session.logged_in("ana@example.org", maildrop(), &mut out),
                     8 => session.login_failed(&LoginError::at_once(LoginFailure::Credentials), &mut out),
-                    16 => session.login_abandoned(None, &mut out),
+                    16 => session.login_cancelled(None, &mut out),
                     _ => session.refuse(Refusal::TooManyConnections, &mut out),
                 }
             }

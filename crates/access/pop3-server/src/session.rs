@@ -402,11 +402,11 @@ impl Session {
     }
 
     /// The client gave the exchange up, or sent what is no response.
-    pub fn login_abandoned(&mut self, error: Option<SyntaxError>, out: &mut Vec<u8>) -> Action {
+    pub fn login_cancelled(&mut self, error: Option<SyntaxError>, out: &mut Vec<u8>) -> Action {
         self.failed_logins += 1;
         match error {
             Some(error) => self.refused(&error.to_string(), out),
-            None => self.refused("Login given up", out),
+            None => self.refused("Login cancelled", out),
         }
     }
 

@@ -102,7 +102,7 @@ fn session(role: Role, data: &[u8]) {
                 Action::Authenticate { .. } if flags & 2 != 0 => {
                     Action::Reply(session.authenticated(account(1)))
                 }
-                Action::Authenticate { .. } if flags & 4 != 0 => session.login_abandoned(None),
+                Action::Authenticate { .. } if flags & 4 != 0 => session.login_cancelled(None),
                 Action::Authenticate { .. } => {
                     session.login_failed(&LoginError::at_once(LoginFailure::Credentials))
                 }

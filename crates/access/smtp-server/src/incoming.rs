@@ -24,7 +24,7 @@ const FIRST_BYTES: usize = 64 * 1024;
 /// How long a message waits for others to finish before it is refused: longer than a sender may
 /// pause before it gives way. The client sees a slow line meanwhile, and RFC 5321 §4.5.3.2.5 has
 /// it wait three minutes.
-const ROOM_WITHIN: Duration = Duration::from_secs(15);
+const MEMORY_WITHIN: Duration = Duration::from_secs(15);
 
 /// A message that is being received.
 pub(crate) struct Incoming {
@@ -67,7 +67,7 @@ impl Incoming {
 
     /// Pays for room for `more` bytes, and waits for it if there is none. Without it the message is
     /// refused.
-    pub async fn make_room(&mut self, more: usize) {
+    pub async fn reserve(&mut self, more: usize) {
         let Some(permit) = &self.permit else { return };
         permit.came(more);
         let length = self.bytes.len() + more;
@@ -77,7 +77,7 @@ impl Incoming {
         // Twice the room each time keeps the copies linear.
         let ceiling = self.header + self.size_max;
         let wanted = (self.bytes.capacity() * 2).max(FIRST_BYTES).min(ceiling).max(length);
-        match permit.grow_to_within(wanted, ROOM_WITHIN).await {
+        match permit.grow_to_within(wanted, MEMORY_WITHIN).await {
             Ok(()) => self.bytes.reserve(wanted - self.bytes.len()),
             Err(_) => self.refuse(Refused::NoRoom),
         }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     async fn append(incoming: &mut Incoming, more: &[u8]) {
-        incoming.make_room(more.len()).await;
+        incoming.reserve(more.len()).await;
         incoming.append(more);
     }
 

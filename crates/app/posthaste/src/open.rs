@@ -8,7 +8,7 @@ use posthaste_delivery::{Conversions, Delivery, DeliveryOptions, Quota};
 use posthaste_directory::{Account, Directory};
 use posthaste_net::ByteBudget;
 use posthaste_store::{Engine, Report, Store, StoreError, StoreOptions};
-use posthaste_store_cassandra::{BodyPlace, CassandraEngine, S3};
+use posthaste_store_cassandra::{BodyStorage, CassandraEngine, S3};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild};
 
 use crate::config::{Auto, Config, S3 as S3Config};
@@ -67,8 +67,8 @@ pub fn cluster(config: &Config) -> Result<Option<posthaste_store_cassandra::Opti
         private::tighten_secret(setting, &file)?;
     }
     let mut options = posthaste_store_cassandra::Options::from_url(&config.engine).map_err(Failure::Usage)?;
-    let place = bodies.map(|bodies| bodies.parse::<BodyPlace>()).transpose();
-    options.bodies = place.map_err(|why| Failure::Usage(format!("`bodies`: {why}")))?;
+    let storage = bodies.map(|bodies| bodies.parse::<BodyStorage>()).transpose();
+    options.bodies = storage.map_err(|why| Failure::Usage(format!("`bodies`: {why}")))?;
     options.s3 = object_store(&config.s3)?;
     Ok(Some(options))
 }
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_for_bodies_is_for_clusters_and_access_to_it_is_read() {
+    fn a_storage_of_bodies_is_for_clusters_and_access_to_it_is_read() {
         let refusal = |config: &Config| cluster(config).unwrap_err().to_string();
         let mut config = Config { bodies: "s3://mail".into(), ..Config::default() };
         assert!(refusal(&config).contains("name a cluster with --engine"));
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(options.bodies.unwrap().to_string(), "s3://mail");
         assert_eq!(options.s3, S3::default());
         config.bodies = "ftp://mail".into();
-        assert!(refusal(&config).starts_with("`bodies`: `ftp://mail` is no place"));
+        assert!(refusal(&config).starts_with("`bodies`: `ftp://mail` is no storage of bodies"));
         config.bodies.clear();
         config.s3.access_key_id = "id".into();
         let dir = tempfile::tempdir().unwrap();

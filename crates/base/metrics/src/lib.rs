@@ -15,6 +15,7 @@
 
 mod account;
 mod clock;
+mod compute;
 mod counters;
 mod fit;
 mod folder_size;
@@ -23,6 +24,7 @@ mod registry;
 mod threads;
 
 pub use account::{ACCOUNTS_MAX, AccountCost};
+pub use compute::compute_threads;
 pub use counters::{Amounts, Counter};
 pub use fit::Line;
 pub use folder_size::FolderSize;

@@ -173,17 +173,17 @@ impl Current {
     /// Runs `work` on this thread for that session.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         let Some(meter) = &self.0 else { return work() };
-        let _turn = Turn::begin(Arc::clone(meter), thread_cpu());
+        let _slice = TimeSlice::begin(Arc::clone(meter), thread_cpu());
         work()
     }
 }
 
 /// The time in which a thread works for a session. Its end counts the CPU time, also of a panic.
-struct Turn {
+struct TimeSlice {
     before: Option<Work>,
 }
 
-impl Turn {
+impl TimeSlice {
     fn begin(meter: Arc<Meter>, since: u64) -> Self {
         let work = Work { meter, since };
         let before = CURRENT.try_with(|current| current.replace(Some(work))).ok().flatten();
@@ -191,7 +191,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for TimeSlice {
     fn drop(&mut self) {
         let before = self.before.take();
         let ended = CURRENT.try_with(|current| current.replace(before)).ok().flatten();
@@ -249,9 +249,9 @@ impl<F: Future> Future for Metered<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let since = LAST.try_with(Cell::get).ok().flatten().unwrap_or_else(thread_cpu);
         let watched = WATCH.get().map(|watch| (watch, thread_cpu()));
-        let turn = Turn::begin(Arc::clone(&self.meter), since);
+        let slice = TimeSlice::begin(Arc::clone(&self.meter), since);
         let outcome = self.session.as_mut().poll(cx);
-        drop(turn);
+        drop(slice);
         if let Some((watch, began)) = watched {
             let cpu = Duration::from_nanos(thread_cpu().saturating_sub(began));
             if cpu > watch.limit {

@@ -3,14 +3,14 @@
 //! RFC 9051 §7.5.2: strings as they are in the header, unfolded. An absent field is none (NIL). A
 //! field that is present but empty is the empty string. An absent or empty Sender or Reply-To has
 //! the value of From. An address field that occurs again adds to its list; of all others the first
-//! is used. Values that do not fit into [`Room`] are left out.
+//! is used. Values that do not fit into [`PrintBudget`] are left out.
 
 use std::borrow::Cow;
 
 use crate::address::{Address, addresses_up_to};
 use crate::header::{Field, unfold};
 use crate::known::FieldId;
-use crate::room::Room;
+use crate::print_budget::PrintBudget;
 
 /// Longest text that an envelope holds, in bytes: sixty times the longest line of RFC 5322 §2.1.1.
 /// A client that needs more of a field fetches the header.
@@ -47,16 +47,16 @@ pub struct Envelope<'m> {
 impl<'m> Envelope<'m> {
     /// Reads the envelope from the fields of a header of `message`.
     pub fn of(message: &'m [u8], fields: impl IntoIterator<Item = Field>) -> Self {
-        Self::within(message, fields, 1, &mut Room::of_header())
+        Self::within(message, fields, 1, &mut PrintBudget::of_header())
     }
 
-    /// The same for a message with this room, in whose responses the envelope is printed this many
-    /// times.
+    /// The same for a message with this budget, in whose responses the envelope is printed this
+    /// many times.
     pub fn within(
         message: &'m [u8],
         fields: impl IntoIterator<Item = Field>,
         times: usize,
-        room: &mut Room,
+        budget: &mut PrintBudget,
     ) -> Self {
         let mut made = Envelope::default();
         let (mut sender, mut reply_to) = (Vec::new(), Vec::new());
@@ -69,8 +69,8 @@ impl<'m> Envelope<'m> {
             };
             let mut list = |slot: &mut Vec<Address<'m>>| {
                 let raw = field.raw_value(message);
-                let more = addresses_up_to(room.addresses(), raw.get(..LIST_MAX).unwrap_or(raw));
-                room.count_addresses(more.len());
+                let more = addresses_up_to(budget.addresses(), raw.get(..LIST_MAX).unwrap_or(raw));
+                budget.count_addresses(more.len());
                 if slot.is_empty() { *slot = more } else { slot.extend(more) }
             };
             match FieldId::of(field.name(message)) {
@@ -89,26 +89,26 @@ impl<'m> Envelope<'m> {
         }
         made.sender = Some(sender).filter(|list| !list.is_empty());
         made.reply_to = Some(reply_to).filter(|list| !list.is_empty());
-        made.cut(times, room);
+        made.cut(times, budget);
         made
     }
 
-    /// Leaves out what finds no room. Short fields come first.
-    fn cut(&mut self, times: usize, room: &mut Room) {
+    /// Leaves out what exceeds the budget. Short fields come first.
+    fn cut(&mut self, times: usize, budget: &mut PrintBudget) {
         for text in [&mut self.date, &mut self.message_id, &mut self.in_reply_to, &mut self.subject] {
-            *text = room.text(text.take(), times);
+            *text = budget.text(text.take(), times);
         }
         // A list that stands three times in a message's own ENVELOPE is kept once.
         let of_from = match (&self.sender, &self.reply_to) {
             (None, None) if times == 1 => 1,
             _ => 3 * times,
         };
-        room.cut(&mut self.from, of_from);
+        budget.cut(&mut self.from, of_from);
         for list in [&mut self.sender, &mut self.reply_to].into_iter().flatten() {
-            room.cut(list, times);
+            budget.cut(list, times);
         }
         for list in [&mut self.to, &mut self.cc, &mut self.bcc] {
-            room.cut(list, times);
+            budget.cut(list, times);
         }
     }
 }

@@ -14,7 +14,8 @@
 //!   deeper than [`MAX_DEPTH`], is a leaf of type application/octet-stream (RFC 2045 §6.4).
 //! * Beyond [`MAX_PARTS`] parts, further parts are not parsed: the bytes are in the body, but have
 //!   no number.
-//! * The same two rules hold beyond what a summary may print of the message (see [`crate::Room`]).
+//! * The same two rules hold beyond what a summary may print of the message (see
+//!   [`crate::PrintBudget`]).
 //!
 //! The line end before a delimiter belongs to the delimiter (RFC 2046 §5.1.1). Work is linear in
 //! the message.

@@ -36,14 +36,14 @@ pub enum SummaryError {
 
 /// How the head of a record is laid out.
 #[derive(Debug, Clone, Copy)]
-struct Form {
+struct Layout {
     /// Whether it has version 1, which had fewer numbers and longer entries of the field table.
     is_first: bool,
     /// Whether a number has four bytes rather than two.
     is_wide: bool,
 }
 
-impl Form {
+impl Layout {
     fn of(version: u16, flags: u16) -> Option<Self> {
         match version {
             1 => Some(Self { is_first: true, is_wide: true }),
@@ -77,7 +77,7 @@ impl Form {
 #[derive(Debug, Clone, Copy)]
 pub struct SummaryRef<'s> {
     bytes: &'s [u8],
-    form: Form,
+    layout: Layout,
 }
 
 impl<'s> SummaryRef<'s> {
@@ -86,26 +86,26 @@ impl<'s> SummaryRef<'s> {
         let short = SummaryError::Short { len: bytes.len() };
         let &[v0, v1, f0, f1, l0, l1, l2, l3] = bytes.first_chunk().ok_or(short)?;
         let version = u16::from_le_bytes([v0, v1]);
-        let form =
-            Form::of(version, u16::from_le_bytes([f0, f1])).ok_or(SummaryError::Version { version })?;
+        let layout =
+            Layout::of(version, u16::from_le_bytes([f0, f1])).ok_or(SummaryError::Version { version })?;
         let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         let bytes = bytes.get(..len).ok_or(short)?;
-        let made = SummaryRef { bytes, form };
+        let made = SummaryRef { bytes, layout };
         if made.sections_fit(len) { Ok(made) } else { Err(SummaryError::Sections) }
     }
 
     /// Whether the sections follow each other from the end of the head to that of the record.
     fn sections_fit(&self, len: usize) -> bool {
         let first = record::FIRST_END;
-        let ends = self.form.place_of(first)..self.form.place_of(first + self.form.sections());
+        let ends = self.layout.place_of(first)..self.layout.place_of(first + self.layout.sections());
         let Some(ends) = self.bytes.get(ends) else { return false };
-        let mut before = self.form.head_len() as u32;
+        let mut before = self.layout.head_len() as u32;
         let mut in_order = true;
         let mut next = |end: u32| {
             in_order &= before <= end;
             before = end;
         };
-        if self.form.is_wide {
+        if self.layout.is_wide {
             ends.as_chunks().0.iter().for_each(|end| next(u32::from_le_bytes(*end)));
         } else {
             ends.as_chunks().0.iter().for_each(|end| next(u32::from(u16::from_le_bytes(*end))));
@@ -125,14 +125,14 @@ impl<'s> SummaryRef<'s> {
 
     #[inline]
     fn number(&self, place: usize) -> u32 {
-        let at = self.form.place_of(place);
-        if self.form.is_wide { self.u32_at(at) } else { u32::from(u16::from_le_bytes(self.array(at))) }
+        let at = self.layout.place_of(place);
+        if self.layout.is_wide { self.u32_at(at) } else { u32::from(u16::from_le_bytes(self.array(at))) }
     }
 
     /// A number that records of version 1 do not have.
     #[inline]
     fn later_number(&self, place: usize) -> usize {
-        if self.form.is_first { 0 } else { self.number(place) as usize }
+        if self.layout.is_first { 0 } else { self.number(place) as usize }
     }
 
     #[inline]
@@ -143,7 +143,7 @@ impl<'s> SummaryRef<'s> {
     #[inline]
     fn section(&self, place: usize) -> &'s [u8] {
         let end = record::FIRST_END + place;
-        let start = if place == 0 { self.form.head_len() } else { self.number(end - 1) as usize };
+        let start = if place == 0 { self.layout.head_len() } else { self.number(end - 1) as usize };
         self.bytes.in_bounds(start..self.number(end) as usize)
     }
 
@@ -214,7 +214,7 @@ impl<'s> SummaryRef<'s> {
     /// How many bytes the folded texts have together.
     #[inline]
     pub fn folded_len(&self) -> usize {
-        (self.number(record::FIRST_END + record::BCC) as usize).saturating_sub(self.form.head_len())
+        (self.number(record::FIRST_END + record::BCC) as usize).saturating_sub(self.layout.head_len())
     }
 
     /// How many bytes the kept fields have together.
@@ -293,7 +293,7 @@ impl<'s> SummaryRef<'s> {
 
     /// Bits of the fields that were left out: of the well-known ones, and of other names.
     fn left_out(&self) -> (u64, u64) {
-        let bits = match self.form.is_first {
+        let bits = match self.layout.is_first {
             true => self.array(record::FIRST_LEFT_AT),
             false => self.section(record::LEFT).first_chunk().copied().unwrap_or([0; 16]),
         };
@@ -369,14 +369,14 @@ impl<'s> SummaryRef<'s> {
 
     /// The field table: number, length of the name, length.
     fn field_entries(&self) -> impl Iterator<Item = [u8; FIELD_ENTRY_LEN]> + use<'s> {
-        let len = if self.form.is_first { record::FIRST_ENTRY_LEN } else { FIELD_ENTRY_LEN };
+        let len = if self.layout.is_first { record::FIRST_ENTRY_LEN } else { FIELD_ENTRY_LEN };
         let entries = self.section(record::FIELD_TABLE).chunks_exact(len);
         entries.filter_map(|entry| entry.first_chunk().copied())
     }
 
     /// How many fields are kept.
     pub fn field_count(&self) -> usize {
-        let len = if self.form.is_first { record::FIRST_ENTRY_LEN } else { FIELD_ENTRY_LEN };
+        let len = if self.layout.is_first { record::FIRST_ENTRY_LEN } else { FIELD_ENTRY_LEN };
         self.section(record::FIELD_TABLE).len() / len
     }
 

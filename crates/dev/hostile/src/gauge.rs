@@ -47,7 +47,7 @@ impl Gauge {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
         let of = |task: fs::DirEntry| {
             let id = task.file_name().to_str()?.parse().ok()?;
-            Some((id, Turns::read(&task.path().join("schedstat").to_string_lossy())))
+            Some((id, SchedTimes::read(&task.path().join("schedstat").to_string_lossy())))
         };
         Threads(tasks.filter_map(of).collect())
     }
@@ -61,13 +61,13 @@ impl Gauge {
 
 /// How long a thread had a processor, and how long it could have used one and had none.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Turns {
+pub struct SchedTimes {
     ran: Duration,
     waited: Duration,
 }
 
-impl Turns {
-    /// The turns of the calling thread.
+impl SchedTimes {
+    /// The times of the calling thread.
     pub fn own() -> Self {
         Self::read("/proc/thread-self/schedstat")
     }
@@ -88,7 +88,7 @@ impl Turns {
 
 /// The threads of a process, by their ids.
 #[derive(Clone, Debug, Default)]
-pub struct Threads(HashMap<u32, Turns>);
+pub struct Threads(HashMap<u32, SchedTimes>);
 
 impl Threads {
     /// How long the process waited for a processor since then, during `elapsed`. It is the least
@@ -108,22 +108,22 @@ impl Threads {
 mod tests {
     use super::*;
 
-    fn turns(ran: u64, waited: u64) -> Turns {
-        Turns { ran: Duration::from_millis(ran), waited: Duration::from_millis(waited) }
+    fn times(ran: u64, waited: u64) -> SchedTimes {
+        SchedTimes { ran: Duration::from_millis(ran), waited: Duration::from_millis(waited) }
     }
 
     #[test]
     fn waiting_is_the_least_of_the_busy_threads() {
-        let before = Threads([(1, turns(5, 5)), (2, turns(0, 0))].into());
+        let before = Threads([(1, times(5, 5)), (2, times(0, 0))].into());
         let elapsed = Duration::from_millis(50);
-        let now = |one, two| Threads([(1, one), (2, two), (3, turns(0, 1))].into());
+        let now = |one, two| Threads([(1, one), (2, two), (3, times(0, 1))].into());
         // One computed for long: that the other waited explains nothing.
-        assert_eq!(now(turns(55, 5), turns(0, 40)).waited_since(&before, elapsed), Duration::ZERO);
+        assert_eq!(now(times(55, 5), times(0, 40)).waited_since(&before, elapsed), Duration::ZERO);
         assert_eq!(
-            now(turns(15, 35), turns(5, 40)).waited_since(&before, elapsed),
+            now(times(15, 35), times(5, 40)).waited_since(&before, elapsed),
             Duration::from_millis(30)
         );
-        assert_eq!(now(turns(6, 6), turns(1, 1)).waited_since(&before, elapsed), Duration::ZERO);
+        assert_eq!(now(times(6, 6), times(1, 1)).waited_since(&before, elapsed), Duration::ZERO);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use posthaste_testkit::LineClient;
 
 use crate::Gauge;
-use crate::gauge::Turns;
+use crate::gauge::SchedTimes;
 
 /// Messages in its mailbox: a listing of some 60 KiB.
 pub const MESSAGES: usize = 200;
@@ -140,11 +140,11 @@ fn list(mut client: LineClient, first: &[String], shared: &Shared, server: Gauge
             std::thread::sleep(PAUSE);
             continue;
         }
-        let before = (server.threads(), Turns::own());
+        let before = (server.threads(), SchedTimes::own());
         let began = Instant::now();
         let answer = client.imap(LISTING);
         let took = began.elapsed();
-        let own = Turns::own().waited_since(before.1);
+        let own = SchedTimes::own().waited_since(before.1);
         let waited = own + server.threads().waited_since(&before.0, took);
         let fault = match answer {
             Ok(lines) if lines == first => None,

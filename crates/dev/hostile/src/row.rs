@@ -11,8 +11,8 @@ use crate::{Attack, Times};
 pub enum Rules {
     /// Nothing that a busy machine could change.
     Counts,
-    /// The neighbour's times, as against those it had alone in the same run, the CPU time that the
-    /// server takes after the attacker left, and its polls.
+    /// The neighbour's times against those that it had alone in the same run. Also the server's
+    /// polls, and the CPU time that it takes after the attacker left.
     Times {
         /// The neighbour's times alone.
         alone: Times,

@@ -9,6 +9,12 @@
 //! What does not count: `mod` itself, `pub(in …)`, what macros expand to, and modules under
 //! `#[cfg(test)]`. A file that belongs to tests as a whole is declared under `#[cfg(test)]` by its
 //! parent, and is left out, too.
+//!
+//! A call of a method is no import: without types it is not known which file has the method. So a
+//! struct with `impl` blocks in many files counts as one room, whose files see each other's private
+//! methods. That is a choice. It holds where the files are parts of one machine: each takes the
+//! struct and returns to it, and none has a state of its own (`Directory`, an SMTP session's
+//! `Serve`, `Filter`). A part with a state of its own is a struct of its own in a file below.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -140,10 +146,15 @@ fn module_of(file: &str) -> Module {
     path.split('/').map(String::from).collect()
 }
 
+/// The text without comments.
+pub fn uncommented(text: &str) -> String {
+    let lines = text.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// The text without comments and without modules in it that are for tests.
 fn code(text: &str) -> String {
-    let lines = text.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code));
-    let text = lines.collect::<Vec<_>>().join("\n");
+    let text = uncommented(text);
     let mut code = String::new();
     let mut rest = text.as_str();
     while let Some(at) = rest.find("#[cfg(test)]") {

@@ -8,7 +8,8 @@
 //! | [`licences`] | the licences, sources and crates that `deny.toml` allows |
 //! | [`paths`] | every file and every test that a document names exists |
 //! | [`fuzz`] | every fuzz target reaches what it imports |
-//! | [`words`] | comments and documents use plain words |
+//! | [`words`] | comments, documents and messages use plain words |
+//! | [`sentences`] | sentences are short |
 //! | [`shape`] | short files and functions, modules in their folders, no new bool arguments |
 //!
 //! Each check is a function from texts to a list of faults. One test runs it on the project and
@@ -20,6 +21,8 @@ pub mod imports;
 pub mod layers;
 pub mod licences;
 pub mod paths;
+pub mod prose;
+pub mod sentences;
 pub mod shape;
 pub mod words;
 
@@ -46,6 +49,16 @@ pub fn files() -> Vec<String> {
     let mut files: Vec<String> = output("git", &args).lines().map(String::from).collect();
     files.retain(|file| root().join(file).exists());
     files
+}
+
+/// Every file that may have prose, with its text: sources, scripts, settings and documents.
+pub fn prose_files() -> impl Iterator<Item = (String, String)> {
+    let is_seed = |file: &String| file.starts_with("fuzz/seeds/") || file.contains("/samples/");
+    let files = files().into_iter().filter(move |file| !is_seed(file));
+    files.filter_map(|file| {
+        let bytes = std::fs::read(root().join(&file)).ok()?;
+        String::from_utf8(bytes).ok().map(|text| (file, text))
+    })
 }
 
 /// The sources of each crate, by its folder.

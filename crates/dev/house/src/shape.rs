@@ -37,21 +37,44 @@ pub fn too_long(file: &str, text: &str) -> Option<String> {
     (lines > most).then(|| format!("{file}: {lines} lines, over {most}: split it by idea"))
 }
 
+/// Arguments from which on a function needs a reason.
+const ARGUMENTS_MANY: usize = 6;
+
+/// Functions that take many arguments, each as `path: name`, in code without comments and tests.
+pub fn many_takers(file: &str, code: &str) -> BTreeSet<String> {
+    let signatures = signatures(code);
+    let many = signatures.filter(|(_, parameters)| arguments(parameters) >= ARGUMENTS_MANY);
+    many.map(|(name, _)| format!("{file}: {name}")).collect()
+}
+
+/// The number of arguments in parameters on one line.
+fn arguments(parameters: &str) -> usize {
+    let (mut depth, mut before, mut commas) = (0, ' ', 0);
+    for c in parameters.chars() {
+        let closes = matches!(c, ')' | ']' | '}') || (c == '>' && before != '-');
+        depth += i32::from(matches!(c, '(' | '[' | '{' | '<')) - i32::from(closes);
+        commas += usize::from(c == ',' && depth == 0);
+        before = c;
+    }
+    commas + usize::from(!parameters.is_empty())
+}
+
 /// Functions that take a bool, each as `path: name`, in code without comments and tests.
 ///
 /// A function type or a pair with a bool in it does not count.
 pub fn bool_takers(file: &str, code: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for (at, _) in code.match_indices("fn ") {
+    let takes =
+        |parameters: &str| parameters.split(": ").skip(1).any(|of| of == "bool" || of.starts_with("bool,"));
+    let takers = signatures(code).filter(|(_, parameters)| takes(parameters));
+    takers.map(|(name, _)| format!("{file}: {name}")).collect()
+}
+
+/// The names of the functions in a code, and their parameters on one line.
+fn signatures(code: &str) -> impl Iterator<Item = (&str, String)> {
+    code.match_indices("fn ").filter_map(|(at, keyword)| {
         let is_keyword = !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
-        let Some((name, parameters)) = signature(&code[at + "fn ".len()..]).filter(|_| is_keyword) else {
-            continue;
-        };
-        if parameters.split(": ").skip(1).any(|of| of == "bool" || of.starts_with("bool,")) {
-            found.insert(format!("{file}: {name}"));
-        }
-    }
-    found
+        signature(&code[at + keyword.len()..]).filter(|_| is_keyword)
+    })
 }
 
 /// Lines of code in a function: a screen. A longer one mixes ideas, as a rule.
@@ -150,17 +173,32 @@ fn generics(code: &str) -> usize {
     0
 }
 
-/// Functions that take a bool and are not in the list of those that may. Also lines of the list
-/// without a reason, and lines of functions that take no bool.
-pub fn bool_faults(found: &BTreeSet<String>, may: &str) -> Vec<String> {
+/// What a list of functions is about, and what to do with a new one.
+#[derive(Debug, Clone, Copy)]
+pub struct Listed {
+    what: &'static str,
+    not: &'static str,
+    remedy: &'static str,
+}
+
+/// The list of functions that take a bool.
+pub const BOOLS: Listed =
+    Listed { what: "takes a bool", not: "takes no bool", remedy: "make it an enum, or two functions" };
+/// The list of functions that take many arguments.
+pub const MANY: Listed =
+    Listed { what: "takes six arguments", not: "takes fewer", remedy: "make a struct of some" };
+
+/// Functions that are not in the list of those that may. Also lines of the list without a reason,
+/// and lines of functions that need none.
+pub fn list_faults(found: &BTreeSet<String>, may: &str, Listed { what, not, remedy }: Listed) -> Vec<String> {
     let lines = may.lines().filter(|line| !line.starts_with('#'));
     let may: BTreeMap<&str, &str> = lines.map(|line| line.split_once(" | ").unwrap_or((line, ""))).collect();
     let new = found.iter().filter(|taker| !may.contains_key(taker.as_str()));
-    let new = new.map(|taker| format!("{taker} takes a bool: make it an enum, or two functions"));
+    let new = new.map(|taker| format!("{taker} {what}: {remedy}"));
     let unexplained = may.iter().filter(|(_, reason)| reason.trim().is_empty());
     let unexplained = unexplained.map(|(taker, _)| format!("{taker}: the list has no reason for it"));
     let old = may.keys().filter(|taker| !found.contains(**taker));
-    let old = old.map(|taker| format!("{taker} takes no bool: take its line out of the list"));
+    let old = old.map(|taker| format!("{taker} {not}: take its line out of the list"));
     new.chain(unexplained).chain(old).collect()
 }
 
@@ -199,7 +237,7 @@ mod tests {
                 found.extend(bool_takers(&format!("{krate}/src/{file}"), &code));
             }
         }
-        let faults = bool_faults(&found, &crate::read("crates/dev/house/bools.txt"));
+        let faults = list_faults(&found, &crate::read("crates/dev/house/bools.txt"), BOOLS);
         let remedy =
             "where the call shows what it means, add the line to crates/dev/house/bools.txt with a reason";
         assert!(faults.is_empty(), "\n{}\n{remedy}\n", faults.join("\n"));
@@ -215,6 +253,38 @@ mod tests {
         }
         let faults = length_faults(&found, &crate::read("crates/dev/house/long.txt"));
         let remedy = "where one screen more shows it best, add the line to crates/dev/house/long.txt";
+        assert!(faults.is_empty(), "\n{}\n{remedy} with a reason\n", faults.join("\n"));
+    }
+
+    #[test]
+    fn no_new_function_of_a_test_is_too_long() {
+        let mut found = BTreeMap::new();
+        let files = crate::files().into_iter().filter(|f| f.starts_with("crates/") && f.ends_with(".rs"));
+        for file in files {
+            found.extend(long_functions(&file, &crate::imports::uncommented(&crate::read(&file))));
+        }
+        for (krate, sources) in crate::sources() {
+            for (file, code) in crate::imports::shipped(&sources) {
+                let file = format!("{krate}/src/{file}");
+                for name in long_functions(&file, &code).keys() {
+                    found.remove(name);
+                }
+            }
+        }
+        let faults = length_faults(&found, &crate::read("crates/dev/house/long-tests.txt"));
+        assert!(faults.is_empty(), "\n{}\n(crates/dev/house/long-tests.txt)\n", faults.join("\n"));
+    }
+
+    #[test]
+    fn no_new_function_takes_many_arguments() {
+        let mut found = BTreeSet::new();
+        for (krate, sources) in crate::sources() {
+            for (file, code) in crate::imports::shipped(&sources) {
+                found.extend(many_takers(&format!("{krate}/src/{file}"), &code));
+            }
+        }
+        let faults = list_faults(&found, &crate::read("crates/dev/house/arguments.txt"), MANY);
+        let remedy = "where a struct would say no more, add the line to crates/dev/house/arguments.txt";
         assert!(faults.is_empty(), "\n{}\n{remedy} with a reason\n", faults.join("\n"));
     }
 
@@ -264,18 +334,27 @@ mod tests {
     }
 
     #[test]
+    fn arguments_are_counted() {
+        let six = "fn a(&self, x: Map<u8, u8>, f: impl Fn(u8, u8) -> u8, (p, q): (u8, u8), y: u8, z: u8) {}";
+        assert_eq!(Vec::from_iter(many_takers("a.rs", six)), ["a.rs: a"]);
+        let five =
+            "fn a(\n    self,\n    x: u8,\n    y: [u8; 4],\n    Z { z, .. }: Z,\n    v: &[(u8, u8)],\n) {}";
+        assert!(many_takers("a.rs", five).is_empty() && many_takers("a.rs", "fn a() {}").is_empty());
+    }
+
+    #[test]
     fn a_function_without_a_line_and_a_line_without_a_function_or_a_reason_are_faults() {
         let found = BTreeSet::from(["a.rs: a".to_owned(), "a.rs: b".to_owned()]);
-        assert_eq!(bool_faults(&found, "# why\na.rs: a | `--json`\na.rs: b | `--yes`\n"), [""; 0]);
-        let new = bool_faults(&found, "a.rs: a | `--json`\n");
+        assert_eq!(list_faults(&found, "# why\na.rs: a | `--json`\na.rs: b | `--yes`\n", BOOLS), [""; 0]);
+        let new = list_faults(&found, "a.rs: a | `--json`\n", BOOLS);
         assert_eq!(new, ["a.rs: b takes a bool: make it an enum, or two functions"]);
         for without in ["a.rs: b", "a.rs: b | ", "a.rs: b |"] {
             assert!(
-                !bool_faults(&found, &format!("a.rs: a | `--json`\n{without}\n")).is_empty(),
+                !list_faults(&found, &format!("a.rs: a | `--json`\n{without}\n"), BOOLS).is_empty(),
                 "{without}"
             );
         }
-        let old = bool_faults(&found, "a.rs: a | x\na.rs: b | x\na.rs: c | x");
+        let old = list_faults(&found, "a.rs: a | x\na.rs: b | x\na.rs: c | x", BOOLS);
         assert_eq!(old, ["a.rs: c takes no bool: take its line out of the list"]);
     }
 }

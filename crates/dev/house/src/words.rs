@@ -1,7 +1,10 @@
-//! Comments and documents use none of the words that have a plainer one.
+//! Comments, documents and messages use none of the words that have a plainer one.
 //!
 //! Text in backquotes or quotation marks does not count, nor do code and drawings in fences. So a
-//! comment may name such a word. A phrase counts also where a line ends within it.
+//! comment may name such a word. A phrase counts also where a line ends within it. [`prose`] says
+//! which files are read, and which string literals are messages.
+
+use crate::prose::{self, Paragraph};
 
 /// Words and phrases in lower case, and their replacements.
 const INSTEAD: [(&str, &str); 25] = [
@@ -32,43 +35,18 @@ const INSTEAD: [(&str, &str); 25] = [
     ("whomever", "everybody"),
 ];
 
-/// Each such word of a file. `file` ends in `.rs` or `.md`.
+/// Each such word of a file.
 pub fn faults(file: &str, text: &str) -> Vec<String> {
     let mut faults = Vec::new();
-    for (number, paragraph) in paragraphs(text, file.ends_with(".md")) {
-        let words = format!(" {} ", words_of(&paragraph).join(" "));
+    for Paragraph { line, text, .. } in prose::of(file, text) {
+        let words = format!(" {} ", words_of(&text).join(" "));
         for (word, instead) in INSTEAD {
             if words.contains(&format!(" {word} ")) {
-                faults.push(format!("{file}:{number}: \"{word}\"; write {instead}"));
+                faults.push(format!("{file}:{line}: \"{word}\"; write {instead}"));
             }
         }
     }
     faults
-}
-
-/// Prose with the number of its first line: of a document, or of the comments in a source.
-fn paragraphs(text: &str, is_document: bool) -> Vec<(usize, String)> {
-    let mut paragraphs: Vec<(usize, String)> = Vec::new();
-    let (mut is_open, mut in_fence) = (false, false);
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.trim();
-        let prose = match is_document {
-            true => Some(line),
-            false => line.strip_prefix("//").map(|rest| rest.trim_start_matches(['/', '!']).trim()),
-        };
-        let is_fence = prose.is_some_and(|prose| prose.starts_with("```"));
-        in_fence = prose.is_some() && (in_fence ^ is_fence);
-        let Some(prose) = prose.filter(|prose| !in_fence && !is_fence && !prose.is_empty()) else {
-            is_open = false;
-            continue;
-        };
-        match paragraphs.last_mut().filter(|_| is_open) {
-            Some((_, paragraph)) => *paragraph = format!("{paragraph} {prose}"),
-            None => paragraphs.push((number, prose.to_owned())),
-        }
-        is_open = true;
-    }
-    paragraphs
 }
 
 /// The words in lower case, without quoted text. Quotes and punctuation end a phrase.
@@ -96,10 +74,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_documents_use_plain_words() {
-        let files = crate::files();
-        let prose = files.iter().filter(|file| file.ends_with(".rs") || file.ends_with(".md"));
-        let faults: Vec<String> = prose.flat_map(|file| faults(file, &crate::read(file))).collect();
+    fn comments_documents_and_messages_use_plain_words() {
+        let faults: Vec<String> =
+            crate::prose_files().flat_map(|(file, text)| faults(&file, &text)).collect();
         assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
     }
 
@@ -111,6 +88,7 @@ mod tests {
         assert_eq!(of("let told = 1;\n/// `told`, \"gone\"\n// A foretold word."), [""; 0]);
         assert_eq!(of("// What stands\nlet x = 1;\n// for itself"), [""; 0]);
         assert_eq!(of("//! ```text\n//! told ──> gone\n//! ```\n//! Anew.").len(), 1);
+        assert_eq!(faults("a/src/x.rs", "f(\"nobody was told it\"); g(\"told\");").len(), 1);
         assert_eq!(of("/// It is `x` to be sure. The key as it stands, for `:value`."), [""; 0]);
     }
 

@@ -50,7 +50,7 @@ fn accounts() -> impl Iterator<Item = AccountId> {
 }
 
 /// Other ids for an account of the copy, the same each time.
-async fn places(copy: &dyn Engine, account: AccountId) -> Result<TargetIds> {
+async fn targets(copy: &dyn Engine, account: AccountId) -> Result<TargetIds> {
     let list = copy.load_list(account).await?;
     let other = |id: Id| {
         let mut bytes = id.to_bytes();
@@ -90,7 +90,7 @@ impl Both {
             let transfer = match way {
                 Way::Out | Way::Backup => Transfer::new(&self.store, &self.copy),
                 Way::Back => {
-                    Transfer::new(&self.copy, &self.store).to_places(places(&self.copy, account).await?)
+                    Transfer::new(&self.copy, &self.store).to_targets(targets(&self.copy, account).await?)
                 }
             };
             transfer.copy(account, &mut |_| {}).await?;

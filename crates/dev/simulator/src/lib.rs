@@ -23,10 +23,10 @@ pub mod random;
 pub mod record;
 pub mod report;
 pub mod run;
+mod serial;
 mod syscalls;
-mod turn;
 mod unreadable;
 mod verify;
 mod wire;
 
-pub use turn::turn;
+pub use serial::serial;

@@ -4,13 +4,13 @@
 
 use posthaste_simulator::damage::{Damage, Kind, Sample, Sweep, intact};
 use posthaste_simulator::run::Settings;
-use posthaste_simulator::turn;
+use posthaste_simulator::serial;
 
 /// Flips, zeroes and unreadable sectors in all files: an open store answers right or with an error,
 /// and a rebuild keeps what the damage does not concern.
 #[test]
 fn damage_concerns_its_own_messages_and_a_rebuild_keeps_the_others() {
-    let _turn = turn();
+    let _serial = serial();
     let base = Settings::all().base;
     let sample = Sample::make(1, &base).unwrap();
     intact(&sample, &base).unwrap();
@@ -26,7 +26,7 @@ fn damage_concerns_its_own_messages_and_a_rebuild_keeps_the_others() {
 /// and while it is open.
 #[test]
 fn parts_that_cannot_be_read_end_nothing_silently() {
-    let _turn = turn();
+    let _serial = serial();
     let base = Settings::all().base;
     let sample = Sample::make(1, &base).unwrap();
     let mut sweep = Sweep::new(env!("CARGO_BIN_EXE_simulate").into(), 1);

@@ -11,12 +11,12 @@ use posthaste_simulator::op::Op;
 use posthaste_simulator::random::Random;
 use posthaste_simulator::record::Recorder;
 use posthaste_simulator::run::{Settings, run};
-use posthaste_simulator::turn;
+use posthaste_simulator::serial;
 
 /// The record equals the directory: the recorder misses no write.
 #[test]
 fn the_log_makes_the_directory_again() {
-    let _turn = turn();
+    let _serial = serial();
     let base = Settings::all().base;
     for seed in 1..6 {
         let dir = tempfile::tempdir_in(&base).unwrap();
@@ -59,7 +59,7 @@ fn count(dir: &std::path::Path) -> usize {
 /// A state is the same whenever it is made: a failure can be repeated.
 #[test]
 fn a_seed_always_gives_the_same_states() {
-    let _turn = turn();
+    let _serial = serial();
     let settings = Settings { faults: false, ..Settings::all() };
     let first = run(7, &settings, None).unwrap();
     let second = run(7, &settings, None).unwrap();

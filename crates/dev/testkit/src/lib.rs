@@ -14,6 +14,8 @@ mod fuzz;
 mod http;
 mod kill;
 mod line_client;
+#[cfg(feature = "engine")]
+mod lockstep;
 mod log;
 mod mbsync;
 mod memory;
@@ -26,8 +28,6 @@ mod script;
 mod server;
 #[cfg(feature = "engine")]
 mod talk;
-#[cfg(feature = "engine")]
-mod turns;
 mod wire;
 
 pub use cluster::{engine_of, on_cluster, skips_cluster};
@@ -40,6 +40,8 @@ pub use fuzz::{changed, fuzz_seeds, seeds};
 pub use http::HttpServer;
 pub use kill::Acknowledged;
 pub use line_client::{LineClient, dot_stuffed};
+#[cfg(feature = "engine")]
+pub use lockstep::Lockstep;
 pub use mbsync::Mbsync;
 pub use memory::CountingAllocator;
 pub use messages::{Mbox, message, message_by};
@@ -51,6 +53,4 @@ pub use script::script;
 pub use server::{Server, ServerBuilder, Stopped, command, free_port};
 #[cfg(feature = "engine")]
 pub use talk::{Talk, within};
-#[cfg(feature = "engine")]
-pub use turns::Turns;
 pub use wire::{READ_WITHIN, Wire};

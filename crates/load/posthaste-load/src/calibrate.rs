@@ -185,8 +185,8 @@ fn held(result: &RunResult) -> String {
         let by_cpu = SHARE_MAX * cpus / busy * online as f64;
         let by_memory = SHARE_MAX * result.machine.memory_bytes as f64 / bytes;
         text.push_str(&format!(
-            "Beside a server on the same machine the instrument can be believed up to {:.0} such users ({:.0} % of {cpus} \
-             processors and of the memory), if it may open as many files.\n",
+            "Beside a server on the same machine the instrument can be believed up to {:.0} such users. They take {:.0} % of \
+             {cpus} processors and of the memory. The instrument must be allowed to open as many files.\n",
             by_cpu.min(by_memory),
             SHARE_MAX * 100.0
         ));

@@ -98,7 +98,7 @@ impl Bars {
         let mut ticks = scale.ticks(5);
         thin(&mut ticks, scale, |label| width(label) + 12.0);
         for tick in &ticks {
-            let (Some(at), Some(label)) = (scale.place(tick.value), &tick.label) else { continue };
+            let (Some(at), Some(label)) = (scale.position(tick.value), &tick.label) else { continue };
             let x = r(at);
             svg.leaf(
                 "line",
@@ -111,7 +111,7 @@ impl Bars {
                 label,
             );
         }
-        let (low, high) = (scale.place(scale.low()), scale.place(scale.high()));
+        let (low, high) = (scale.position(scale.low()), scale.position(scale.high()));
         let x = r((low.unwrap_or(0.0) + high.unwrap_or(WIDTH)) / 2.0);
         let y = r(bottom + 37.0);
         svg.element("text", &[("class", &"name"), ("x", &x), ("y", &y), ("text-anchor", &"middle")], &self.x);
@@ -121,7 +121,9 @@ impl Bars {
 fn draw_bar(svg: &mut Markup, scale: &Scale, y: f64, name: &str, (parts, note): &(Vec<Part>, String)) {
     let mut sum = 0.0;
     for part in parts {
-        let (Some(from), Some(to)) = (scale.place(sum), scale.place(sum + part.value)) else { continue };
+        let (Some(from), Some(to)) = (scale.position(sum), scale.position(sum + part.value)) else {
+            continue;
+        };
         sum += part.value;
         let class = match part.look {
             Look::Outline(n) => format!("outline {}", colour(n)),
@@ -144,7 +146,7 @@ fn draw_bar(svg: &mut Markup, scale: &Scale, y: f64, name: &str, (parts, note): 
         svg.element("title", &[], &format!("{name}: {}", figure(part.value)));
         svg.close("rect");
     }
-    if let Some(end) = scale.place(sum) {
+    if let Some(end) = scale.position(sum) {
         let (x, y) = (r(end + 6.0), r(y + STEP / 2.0 + 4.0));
         svg.element("text", &[("class", &"tick"), ("x", &x), ("y", &y)], note);
     }

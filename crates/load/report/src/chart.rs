@@ -191,7 +191,7 @@ impl Chart {
 
     fn draw_bands(&self, svg: &mut Markup, frame: &Frame) {
         for band in &self.bands {
-            let place = |v: f64| frame.x.place(v).map(|x| x.clamp(frame.left, frame.right));
+            let place = |v: f64| frame.x.position(v).map(|x| x.clamp(frame.left, frame.right));
             let (Some(from), Some(to)) = (place(band.from), place(band.to)) else { continue };
             svg.leaf(
                 "rect",
@@ -213,7 +213,7 @@ impl Chart {
         marks.sort_by(|a, b| a.2.total_cmp(&b.2));
         for (label, axis, value) in marks {
             if axis == "y" {
-                let Some(y) = frame.y.place(*value) else { continue };
+                let Some(y) = frame.y.position(*value) else { continue };
                 rule(svg, (frame.left, y), (frame.right, y));
                 svg.element(
                     "text",
@@ -227,7 +227,7 @@ impl Chart {
                 );
                 continue;
             }
-            let Some(x) = frame.x.place(*value) else { continue };
+            let Some(x) = frame.x.position(*value) else { continue };
             rule(svg, (x, frame.top), (x, frame.bottom));
             let wide = width(label);
             let from = if x + 5.0 + wide > frame.right { x - 5.0 - wide } else { x + 5.0 };
@@ -252,7 +252,7 @@ impl Chart {
                 continue;
             }
             for (x, y) in &curve.points {
-                let (Some(px), Some(py)) = (frame.x.place(*x), frame.y.place(*y)) else { continue };
+                let (Some(px), Some(py)) = (frame.x.position(*x), frame.y.position(*y)) else { continue };
                 let says = format!(
                     "{}\n{}: {}\n{}: {}",
                     curve.name,
@@ -291,12 +291,12 @@ fn rule(svg: &mut Markup, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
     svg.leaf("line", &[("class", &"rule"), ("x1", &r(x1)), ("y1", &r(y1)), ("x2", &r(x2)), ("y2", &r(y2))]);
 }
 
-/// The line through the points; it breaks where a point has no place.
+/// The line through the points; it breaks where a point has no position.
 fn path(points: &[(f64, f64)], frame: &Frame) -> String {
     let mut d = String::with_capacity(points.len() * 12);
     let mut pen_down = false;
     for (x, y) in points {
-        match frame.x.place(*x).zip(frame.y.place(*y)) {
+        match frame.x.position(*x).zip(frame.y.position(*y)) {
             Some((x, y)) => {
                 d.push(if pen_down { 'L' } else { 'M' });
                 d.push_str(&r(x));
@@ -316,7 +316,7 @@ fn draw_axes(svg: &mut Markup, frame: &Frame, (x_ticks, y_ticks): (&[Tick], &[Ti
         svg.leaf("line", &[("class", &class), ("x1", &x1), ("y1", &y1), ("x2", &x2), ("y2", &y2)]);
     };
     for tick in y_ticks {
-        let Some(at) = frame.y.place(tick.value) else { continue };
+        let Some(at) = frame.y.position(tick.value) else { continue };
         line(svg, if tick.label.is_some() { "grid" } else { "fine" }, (frame.left, at), (frame.right, at));
         if let Some(label) = &tick.label {
             let x = r(frame.left - 7.0);
@@ -328,7 +328,7 @@ fn draw_axes(svg: &mut Markup, frame: &Frame, (x_ticks, y_ticks): (&[Tick], &[Ti
         }
     }
     for tick in x_ticks {
-        let Some(at) = frame.x.place(tick.value) else { continue };
+        let Some(at) = frame.x.position(tick.value) else { continue };
         line(svg, if tick.label.is_some() { "grid" } else { "fine" }, (at, frame.top), (at, frame.bottom));
         if let Some(label) = &tick.label {
             let y = r(frame.bottom + 17.0);

@@ -37,12 +37,12 @@ pub fn colour(series: usize) -> String {
 
 /// How high the legend will be.
 pub fn height(entries: &[(String, Look)], width: f64) -> f64 {
-    places(entries, width).last().map_or(0.0, |(_, row)| (*row as f64 + 1.0) * ROW + 4.0)
+    positions(entries, width).last().map_or(0.0, |(_, row)| (*row as f64 + 1.0) * ROW + 4.0)
 }
 
 /// Draws it with its upper left corner at (`left`, `top`).
 pub fn draw(svg: &mut Markup, entries: &[(String, Look)], (left, top): (f64, f64), room: f64) {
-    for ((name, look), (x, row)) in entries.iter().zip(places(entries, room)) {
+    for ((name, look), (x, row)) in entries.iter().zip(positions(entries, room)) {
         let (x, y) = (left + x, top + row as f64 * ROW + ROW / 2.0);
         sample(svg, *look, x, y);
         let text = fitted(name, room - SAMPLE);
@@ -50,7 +50,7 @@ pub fn draw(svg: &mut Markup, entries: &[(String, Look)], (left, top): (f64, f64
     }
 }
 
-fn places(entries: &[(String, Look)], room: f64) -> Vec<(f64, usize)> {
+fn positions(entries: &[(String, Look)], room: f64) -> Vec<(f64, usize)> {
     let (mut x, mut row) = (0.0, 0);
     let mut out = Vec::with_capacity(entries.len());
     for (name, _) in entries {
@@ -152,14 +152,14 @@ mod tests {
         let entries: Vec<_> =
             (0..9).map(|n| (format!("server number {n} of several"), Look::Marked(n))).collect();
         let room = 500.0;
-        let places = places(&entries, room);
-        for (a, ((name, _), (x, row))) in entries.iter().zip(&places).enumerate() {
+        let positions = positions(&entries, room);
+        for (a, ((name, _), (x, row))) in entries.iter().zip(&positions).enumerate() {
             let end = x + SAMPLE + width(name);
             assert!(end <= room, "{name} ends at {end}");
-            let next = places.get(a + 1);
+            let next = positions.get(a + 1);
             assert!(next.is_none_or(|(nx, nrow)| nrow > row || *nx >= end), "{name} runs into the next");
         }
-        assert_eq!(height(&entries, room), (places[8].1 as f64 + 1.0) * ROW + 4.0);
+        assert_eq!(height(&entries, room), (positions[8].1 as f64 + 1.0) * ROW + 4.0);
         assert_eq!(height(&[], room), 0.0);
     }
 }

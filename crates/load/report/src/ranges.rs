@@ -84,7 +84,7 @@ fn grid(svg: &mut Markup, scale: &Scale, (left, top, bottom): (f64, f64, f64)) {
     let mut ticks = scale.ticks(0);
     thin(&mut ticks, scale, |label| width(label) + 10.0);
     for tick in &ticks {
-        let Some(x) = scale.place(tick.value) else { continue };
+        let Some(x) = scale.position(tick.value) else { continue };
         line(svg, if tick.label.is_some() { "grid" } else { "fine" }, (x, top), (x, bottom));
         if let Some(label) = &tick.label {
             let y = r(bottom + 17.0);
@@ -112,7 +112,7 @@ struct Bar<'a> {
 impl Bar<'_> {
     fn draw(&self, svg: &mut Markup, scale: &Scale) {
         let Self { run, y, times, says } = *self;
-        let place = |v: f64| scale.place(v.max(scale.low())).unwrap_or(0.0);
+        let place = |v: f64| scale.position(v.max(scale.low())).unwrap_or(0.0);
         let (p50, p90, p99, max) =
             (place(times.p50_ms), place(times.p90_ms), place(times.p99_ms), place(times.max_ms));
         let colour = colour(run);

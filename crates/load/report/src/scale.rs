@@ -18,7 +18,7 @@ pub struct Scale {
     step: Option<f64>,
 }
 
-/// A place on an axis.
+/// A position on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
     /// Its value.
@@ -49,7 +49,7 @@ impl Scale {
         Self { log: false, low, high, start: 0.0, end: 1.0, step: None }
     }
 
-    /// A logarithmic axis around positive values; what is not positive has no place on it.
+    /// A logarithmic axis around positive values; what is not positive has no position on it.
     pub fn log(low: f64, high: f64) -> Self {
         let (low, high) =
             if low > 0.0 && high >= low && high.is_finite() { (low, high) } else { (1.0, 10.0) };
@@ -66,8 +66,8 @@ impl Scale {
         Self { start, end, ..self }
     }
 
-    /// Where a value is; `None` if it has no place.
-    pub fn place(&self, value: f64) -> Option<f64> {
+    /// Where a value is; `None` if it has no position.
+    pub fn position(&self, value: f64) -> Option<f64> {
         let share = match self.log {
             true if value > 0.0 => (value / self.low).ln() / (self.high / self.low).ln(),
             true => return None,
@@ -155,7 +155,7 @@ pub fn thin(ticks: &mut [Tick], scale: &Scale, extent: impl Fn(&str) -> f64) {
             if (!scale.log || is_decade(tick.value)) != decades {
                 continue;
             }
-            let Some((at, label)) = scale.place(tick.value).zip(tick.label.as_deref()) else { continue };
+            let Some((at, label)) = scale.position(tick.value).zip(tick.label.as_deref()) else { continue };
             let half = extent(label) / 2.0;
             let (from, to) = (at - half, at + half);
             if taken.iter().any(|(a, b)| from < *b && *a < to) {
@@ -260,12 +260,12 @@ mod tests {
     }
 
     #[test]
-    fn places() {
+    fn positions() {
         let scale = Scale::log(1.0, 100.0).onto(200.0, 0.0);
-        assert_eq!(scale.place(1.0), Some(200.0));
-        assert!((scale.place(10.0).unwrap() - 100.0).abs() < 1e-9);
-        assert_eq!((scale.place(0.0), scale.place(-1.0), scale.place(f64::NAN)), (None, None, None));
-        assert_eq!(Scale::exact(0.0, 360.0).onto(0.0, 36.0).place(90.0), Some(9.0));
+        assert_eq!(scale.position(1.0), Some(200.0));
+        assert!((scale.position(10.0).unwrap() - 100.0).abs() < 1e-9);
+        assert_eq!((scale.position(0.0), scale.position(-1.0), scale.position(f64::NAN)), (None, None, None));
+        assert_eq!(Scale::exact(0.0, 360.0).onto(0.0, 36.0).position(90.0), Some(9.0));
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
             prop_assert!(labels(&ticks).len() >= 2 && ticks.len() < 100, "{ticks:?}");
             prop_assert!(scale.holds(low) && scale.holds(high));
             for tick in &ticks {
-                let at = scale.place(tick.value).unwrap();
+                let at = scale.position(tick.value).unwrap();
                 prop_assert!((-0.01..=500.01).contains(&at), "{tick:?} at {at}");
             }
             prop_assert!(ticks.windows(2).all(|w| w[0].value < w[1].value));

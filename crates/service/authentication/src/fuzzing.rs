@@ -1,5 +1,6 @@
-//! Takes any bytes as a verified message, as a message that gets our results, as DNS records of its
-//! sender, or as the sender of a forward. For fuzz targets, and for the tests below.
+//! Takes any bytes as a verified message, or as a message that gets our results. Or takes them as
+//! DNS records of its sender, or as the sender of a forward. For fuzz targets, and for the tests
+//! below.
 
 use std::net::IpAddr;
 use std::sync::OnceLock;

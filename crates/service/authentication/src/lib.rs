@@ -29,18 +29,18 @@ pub mod dns;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod keys;
-mod places;
 pub mod results;
 mod senders;
 mod sign;
 mod signature;
 pub mod srs;
 pub mod sts;
+mod threads;
 mod verify;
 
 pub use canonical::has_bare_cr;
 pub use keys::{Algorithm, DomainKey, DomainKeys, KeyError, KeyState};
-pub use places::Verifications;
 pub use senders::Senders;
 pub use sign::{Origin, Signer, authors};
+pub use threads::Verifications;
 pub use verify::{Action, Busy, Client, Observed, Policy, Verdict, Verified, Verifier, VerifierOptions};

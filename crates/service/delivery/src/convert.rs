@@ -20,8 +20,8 @@
 //! In all lines but the last two, clients see the same bytes before and after. The body takes
 //! another form, and the message keeps its UID ([`posthaste_store::Engine::recode`]). In the last
 //! two they see other bytes. IMAP's messages never change (RFC 9051 §2.3.1.1), so the message is
-//! added again with its flags, its dates, and its annotations (RFC 5257) of all users, and the old
-//! one is expunged after that.
+//! added again, with its flags, its dates, and its annotations (RFC 5257) of all users. The old one
+//! is expunged after that.
 //!
 //! A body that loses its rich original ([`Loss::Allow`]) takes another form only if no message of
 //! another account has it. Otherwise the message becomes a new one with a body of its own, and the

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use posthaste_directory::{Account, Directory, FormatSettings, Precompute, Recipient, ResolveError};
 use posthaste_mail_model::{AccountId, BodyId, Flag, MailboxId, MailboxName, Uid};
-use posthaste_net::{ByteBudget, BytePermit, Holder, Places, processors_for_work};
+use posthaste_net::{ByteBudget, BytePermit, Holder, KeyedSemaphore, compute_threads};
 use posthaste_store::compressed::Compression;
 use posthaste_store::form::served_len;
 use posthaste_store::{Appended, Destination, IncomingMessage, MailboxList, SpecialUse, Store, StoreError};
@@ -16,7 +16,7 @@ use posthaste_store::{Appended, Destination, IncomingMessage, MailboxList, Speci
 use crate::conversions::stored_plainly;
 use crate::error::DeliveryError;
 use crate::memory::{FINISHED_BYTES_DEFAULT, SUMMARY_WITHIN, one_share};
-use crate::quota::{Quota, Quotas, Room, Usage};
+use crate::quota::{Quota, QuotaReservation, Quotas, Usage};
 
 /// Makes a message's summary.
 pub type Summarize = fn(&[u8]) -> Vec<u8>;
@@ -100,7 +100,7 @@ pub struct Delivery {
     pub(crate) finished: ByteBudget,
     quotas: Arc<Quotas>,
     /// For decoding what URLs name: one for each account.
-    pub(crate) url_places: Places<[u8; 16]>,
+    pub(crate) url_permits: KeyedSemaphore<[u8; 16]>,
 }
 
 impl std::fmt::Debug for Delivery {
@@ -115,7 +115,7 @@ impl Delivery {
         let summaries = one_share(ByteBudget::new(SUMMARIES_BYTES_DEFAULT));
         let finished = one_share(ByteBudget::new(FINISHED_BYTES_DEFAULT));
         let quotas = Arc::new(Quotas::new(store.clone()));
-        let url_places = Places::new(processors_for_work(), 1);
+        let url_permits = KeyedSemaphore::new(compute_threads(), 1);
         Self {
             store,
             directory,
@@ -124,7 +124,7 @@ impl Delivery {
             summaries,
             finished,
             quotas,
-            url_places,
+            url_permits,
         }
     }
 
@@ -296,7 +296,7 @@ impl Delivery {
     }
 
     /// Appends messages to a mailbox of an account, all or none, within the account's quota: see
-    /// [`Delivery::room`].
+    /// [`Delivery::reserve_quota`].
     #[boxed]
     pub async fn append(
         &self,
@@ -305,15 +305,19 @@ impl Delivery {
         messages: Vec<IncomingMessage>,
     ) -> Result<Appended, DeliveryError> {
         let bytes = messages.iter().map(|m| served_len(&m.bytes) as u64).sum();
-        let _room = self.room(account, Usage { bytes, messages: messages.len() as u64 }).await?;
+        let _reserved = self.reserve_quota(account, Usage { bytes, messages: messages.len() as u64 }).await?;
         mailbox.set_limit(account.folder_limits.max);
         Ok(mailbox.append(messages).await?)
     }
 
-    /// Keeps room in an account for messages that are about to come, within its limits.
+    /// Reserves a part of an account's quota for messages that are about to come.
     #[boxed]
-    pub async fn room(&self, account: &Account, more: Usage) -> Result<Room, DeliveryError> {
-        self.quotas.room(account, self.options.quota, more).await
+    pub async fn reserve_quota(
+        &self,
+        account: &Account,
+        more: Usage,
+    ) -> Result<QuotaReservation, DeliveryError> {
+        self.quotas.reserve(account, self.options.quota, more).await
     }
 
     /// Whether an account and its INBOX have room for a message that has not come yet.

@@ -11,7 +11,7 @@
 //! | [`Delivery`] | recipients, messages, quotas |
 //! | [`summarize`] | a message's summary |
 //! | [`UrlPart`] | messages and their parts by URL |
-//! | [`Forms`] | rich mail (TNEF): as MIME or as sent, as each account keeps it |
+//! | [`StoredForms`] | rich mail (TNEF): as MIME or as sent, as each account keeps it |
 //! | [`Conversions`] | what clients see of mail that is kept in another form |
 //! | [`convert`] | stored mail in the form of another format |
 //! | [`import`] | mbox, Maildir, `.eml` and folders of them, read into mailboxes |
@@ -42,12 +42,12 @@ mod summarize;
 #[cfg(test)]
 mod tests;
 
-pub use by_url::{Decoded, UrlPart, UrlPlace, UrlReader, UrlRefusal, has_parts, structure_of_decoded};
+pub use by_url::{Decoded, UrlPart, UrlReader, UrlRefusal, UrlUse, has_parts, structure_of_decoded};
 pub use conversions::{Conversions, summarize_stored};
 pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Sample};
 pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize};
 pub use error::{DeliveryError, Kind};
-pub use export::{ExportError, ExportForm, ExportReport};
+pub use export::{ExportError, ExportReport, MailFormat};
 pub use folders::Opening;
 pub use held::Held;
 pub use import::{ImportError, ImportOptions, ImportReport};
@@ -55,7 +55,7 @@ pub use memory::SummaryMemory;
 pub use posthaste_directory::{Recipient, ResolveError};
 pub use posthaste_mime_summary::summary_memory_max;
 pub use prepared::{NewMessage, Prepared, SummariesHeld};
-pub use quota::{MESSAGE_COST, Quota, Room, Usage};
-pub use rich::Forms;
+pub use quota::{MESSAGE_COST, Quota, QuotaReservation, Usage};
+pub use rich::StoredForms;
 pub use step::Loss;
 pub use summarize::summarize;

@@ -133,7 +133,7 @@ struct Traffic {
     state: Mutex<State>,
     /// Wakes waiting appends when one has ended.
     ended: Notify,
-    /// The queue of appends without room.
+    /// The queue of appends that exceed the quota.
     row: tokio::sync::Mutex<()>,
 }
 
@@ -165,18 +165,18 @@ struct CountedUsage {
     let_in_before: Usage,
 }
 
-/// Room in an account, kept until it is dropped: when the messages are in their mailbox, or will
-/// not come.
-#[must_use = "dropped at once it keeps no room"]
-pub struct Room(Option<(Arc<Traffic>, Usage)>);
+/// A part of an account's quota, reserved until it is dropped: when the messages are in their
+/// mailbox, or will not come.
+#[must_use = "dropped at once it reserves nothing"]
+pub struct QuotaReservation(Option<(Arc<Traffic>, Usage)>);
 
-impl std::fmt::Debug for Room {
+impl std::fmt::Debug for QuotaReservation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Room").field(&self.0.as_ref().map(|(_, usage)| usage)).finish()
+        f.debug_tuple("QuotaReservation").field(&self.0.as_ref().map(|(_, usage)| usage)).finish()
     }
 }
 
-impl Drop for Room {
+impl Drop for QuotaReservation {
     fn drop(&mut self) {
         if let Some((traffic, usage)) = self.0.take() {
             let mut state = lock(&traffic.state);
@@ -203,7 +203,7 @@ impl Quotas {
 
 impl Traffic {
     /// Lets something in without a look, if the account is far from its limits.
-    fn let_in_far_from(self: &Arc<Self>, limit: Quota, more: Usage) -> Option<Room> {
+    fn reserve_far_from(self: &Arc<Self>, limit: Quota, more: Usage) -> Option<QuotaReservation> {
         let mut state = lock(&self.state);
         state.is_far_from(limit, more).then(|| self.begin(&mut state, more))
     }
@@ -212,23 +212,23 @@ impl Traffic {
         lock(&self.state).is_far_from(limit, more)
     }
 
-    /// Takes back what found no room: it was not let in. Wakes nobody.
-    fn withdraw(&self, mut room: Room) {
-        if let Some((_, usage)) = room.0.take() {
+    /// Takes back what exceeded the quota: it was not let in. Wakes nobody.
+    fn withdraw(&self, mut reservation: QuotaReservation) {
+        if let Some((_, usage)) = reservation.0.take() {
             let mut state = lock(&self.state);
             state.under_way = state.under_way.minus(usage);
             state.let_in = state.let_in.minus(usage);
         }
     }
 
-    fn begin(self: &Arc<Self>, state: &mut State, more: Usage) -> Room {
+    fn begin(self: &Arc<Self>, state: &mut State, more: Usage) -> QuotaReservation {
         state.under_way = state.under_way.plus(more);
         state.let_in = state.let_in.plus(more);
-        Room(Some((Arc::clone(self), more)))
+        QuotaReservation(Some((Arc::clone(self), more)))
     }
 }
 
-/// Why there is no room.
+/// Why nothing is reserved.
 struct Full {
     objection: DeliveryError,
     /// Something else was on its way, which may have been counted twice.
@@ -236,20 +236,25 @@ struct Full {
 }
 
 impl Quotas {
-    /// Keeps room in an account for messages that are about to come, within its own limits, and
-    /// `default` where it has none.
+    /// Reserves a part of an account's quota for messages that are about to come. `default` is the
+    /// quota where the account has none of its own.
     #[boxed]
-    pub async fn room(&self, account: &Account, default: Quota, more: Usage) -> Result<Room, DeliveryError> {
+    pub async fn reserve(
+        &self,
+        account: &Account,
+        default: Quota,
+        more: Usage,
+    ) -> Result<QuotaReservation, DeliveryError> {
         let limit = default.of(account);
         if limit.is_none() {
-            return Ok(Room(None));
+            return Ok(QuotaReservation(None));
         }
         let traffic = self.of(account.id);
-        if let Some(room) = traffic.let_in_far_from(limit, more) {
-            return Ok(room);
+        if let Some(reservation) = traffic.reserve_far_from(limit, more) {
+            return Ok(reservation);
         }
-        match self.look_for_room(&traffic, account.id, limit, more).await? {
-            Ok(room) => return Ok(room),
+        match self.try_reserve(&traffic, account.id, limit, more).await? {
+            Ok(reservation) => return Ok(reservation),
             Err(full) if !full.perhaps => {
                 traffic.ended.notify_waiters();
                 return Err(full.objection);
@@ -257,21 +262,21 @@ impl Quotas {
             // A waiting append may have counted this one.
             Err(_) => traffic.ended.notify_waiters(),
         }
-        let _turn = traffic.row.lock().await;
+        let _first = traffic.row.lock().await;
         loop {
             // Listens from before the look on, so that no end is missed.
             let ended = traffic.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            match self.look_for_room(&traffic, account.id, limit, more).await? {
-                Ok(room) => return Ok(room),
+            match self.try_reserve(&traffic, account.id, limit, more).await? {
+                Ok(reservation) => return Ok(reservation),
                 Err(full) if !full.perhaps => return Err(full.objection),
                 Err(_) => ended.await,
             }
         }
     }
 
-    /// Why a message that has not come yet would find no room. Keeps none.
+    /// Why a message that has not come yet would exceed the quota. Reserves nothing.
     #[boxed]
     pub async fn objection(
         &self,
@@ -286,26 +291,26 @@ impl Quotas {
         limit.objection(self.usage(account.id).await?, more).map_or(Ok(()), Err)
     }
 
-    /// Reads the account's usage, and reserves room if there is any.
-    async fn look_for_room(
+    /// Reads the account's usage, and reserves if the quota allows it.
+    async fn try_reserve(
         &self,
         traffic: &Arc<Traffic>,
         account: AccountId,
         limit: Quota,
         more: Usage,
-    ) -> Result<Result<Room, Full>, DeliveryError> {
-        let (room, others, let_in_before) = {
+    ) -> Result<Result<QuotaReservation, Full>, DeliveryError> {
+        let (reservation, others, let_in_before) = {
             let mut state = lock(&traffic.state);
             let (others, let_in) = (state.under_way, state.let_in);
             (traffic.begin(&mut state, more), others, let_in.minus(others))
         };
         let used = self.usage(account).await?;
         if let Some(objection) = limit.objection(used.plus(others), more) {
-            traffic.withdraw(room);
+            traffic.withdraw(reservation);
             return Ok(Err(Full { objection, perhaps: others.messages > 0 }));
         }
         lock(&traffic.state).known = Some(CountedUsage { read: Instant::now(), used, let_in_before });
-        Ok(Ok(room))
+        Ok(Ok(reservation))
     }
 
     /// The usage of an account, from the counts of its mailboxes. It loads none of them.

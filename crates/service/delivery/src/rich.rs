@@ -74,7 +74,7 @@ impl Shape {
 /// A message in the forms in which its recipients store it. All who store it in the same form share
 /// one body.
 #[derive(Debug)]
-pub struct Forms {
+pub struct StoredForms {
     /// The message that clients of every recipient see.
     served: Bytes,
     is_rich: bool,
@@ -86,7 +86,7 @@ pub struct Forms {
     _held: Option<SummariesHeld>,
 }
 
-impl Forms {
+impl StoredForms {
     /// The message as an account stores it.
     pub fn of(&self, account: &Account) -> &IncomingMessage {
         let wanted = Shape::wanted(account.stored_as(self.default), self.is_rich);
@@ -129,7 +129,7 @@ impl Delivery {
         bytes: Bytes,
         recipients: &[Recipient],
         memory: SummaryMemory,
-    ) -> Result<Forms, DeliveryError> {
+    ) -> Result<StoredForms, DeliveryError> {
         self.check_size(bytes.len())?;
         let rich = match self.may_be_rich(&bytes).await {
             true => self.as_mime(recipients, &bytes).await?,
@@ -144,14 +144,14 @@ impl Delivery {
         &self,
         bytes: Bytes,
         recipients: &[Recipient],
-    ) -> Result<Forms, DeliveryError> {
+    ) -> Result<StoredForms, DeliveryError> {
         self.check_size(bytes.len())?;
         let mut rich = None;
         if self.may_be_rich(&bytes).await {
             let accounts = recipients.iter().map(|recipient| &recipient.account);
             if let Some(first) = self.unconverted(accounts, &bytes, (Vec::new(), None)) {
                 let (default, others) = (self.options().format, Vec::new());
-                return Ok(Forms { served: bytes, is_rich: true, default, first, others, _held: None });
+                return Ok(StoredForms { served: bytes, is_rich: true, default, first, others, _held: None });
             }
             rich = self.as_mime(recipients, &bytes).await?;
         }
@@ -190,7 +190,7 @@ impl Delivery {
         rich: Option<Rich>,
         recipients: &[Recipient],
         memory: SummaryMemory,
-    ) -> Result<Forms, DeliveryError> {
+    ) -> Result<StoredForms, DeliveryError> {
         let is_rich = rich.is_some();
         let default = self.options().format;
         let shape_of = |r: &Recipient| Shape::wanted(r.account.stored_as(default), is_rich);
@@ -216,7 +216,7 @@ impl Delivery {
                 others.push((Shape::Enriched, self.stored_as(&first, stored, &bytes)));
             }
             take(&first);
-            return Ok(Forms { served: bytes, is_rich, default, first, others, _held: held });
+            return Ok(StoredForms { served: bytes, is_rich, default, first, others, _held: held });
         };
         let mut first = self.incoming(rich.mime.clone(), Vec::new(), None).await?;
         if let Some(marked) = rich.stored(Shape::Mime, &bytes) {
@@ -227,7 +227,7 @@ impl Delivery {
             others.extend(stored.map(|stored| (shape, stored)));
         }
         take(&first);
-        Ok(Forms { served: rich.mime, is_rich, default, first, others, _held: held })
+        Ok(StoredForms { served: rich.mime, is_rich, default, first, others, _held: held })
     }
 
     /// The same message with another stored body. The store keeps what clients see of it for the

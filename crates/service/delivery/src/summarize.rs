@@ -4,7 +4,7 @@
 //! store keeps them as opaque bytes, and no listing ever parses mail. Invariants: any bytes
 //! have a summary. Printing goes no deeper than [`posthaste_mime_summary::MAX_DEPTH`]. A summary is
 //! no longer than [`posthaste_mime_summary::summary_len_max`], because all printing takes its bytes
-//! from one [`Room`].
+//! from one [`PrintBudget`].
 
 use std::borrow::Cow;
 
@@ -14,7 +14,9 @@ use posthaste_imap_codec::response::{
     SinglePart,
 };
 use posthaste_mime_summary as mime;
-use posthaste_mime_summary::{HeaderFields, Kind, Part, PartIndex, Room, Span, Structure, SummaryParts};
+use posthaste_mime_summary::{
+    HeaderFields, Kind, Part, PartIndex, PrintBudget, Span, Structure, SummaryParts,
+};
 
 /// How often BODY and BODYSTRUCTURE together print what both contain.
 const IN_BOTH: usize = 2;
@@ -23,10 +25,10 @@ const IN_BOTH: usize = 2;
 /// reads.
 pub fn summarize(message: &[u8]) -> Vec<u8> {
     let structure = Structure::parse(message);
-    let mut room = Room::new(message, &structure);
+    let mut budget = PrintBudget::new(message, &structure);
     let of_message =
-        envelope(mime::Envelope::within(message, structure.fields().iter().copied(), 1, &mut room));
-    let mut tree = Tree { message, structure: &structure, room };
+        envelope(mime::Envelope::within(message, structure.fields().iter().copied(), 1, &mut budget));
+    let mut tree = Tree { message, structure: &structure, budget };
     let parts = tree.body(0, structure.root());
     // One buffer for all three: where each begins is all that has to be known.
     let mut printed = Vec::with_capacity(2048);
@@ -63,12 +65,12 @@ fn addresses(list: Vec<mime::Address<'_>>) -> Vec<Address<'_>> {
         .collect()
 }
 
-/// The parts of a message on their way into BODY and BODYSTRUCTURE, and the room that is left for
+/// The parts of a message on their way into BODY and BODYSTRUCTURE, and the budget that is left for
 /// them.
 struct Tree<'m, 's> {
     message: &'m [u8],
     structure: &'s Structure,
-    room: Room,
+    budget: PrintBudget,
 }
 
 impl<'m> Tree<'m, '_> {
@@ -111,7 +113,7 @@ impl<'m> Tree<'m, '_> {
     fn nested(&mut self, index: PartIndex, part: &Part) -> PartKind<'m> {
         let Some((child, root)) = self.structure.children(index).next() else { return PartKind::Basic };
         let fields = HeaderFields::new(self.message, root.header);
-        let of_message = mime::Envelope::within(self.message, fields, IN_BOTH, &mut self.room);
+        let of_message = mime::Envelope::within(self.message, fields, IN_BOTH, &mut self.budget);
         PartKind::Message {
             envelope: Box::new(envelope(of_message)),
             body: self.body(child, root),
@@ -120,29 +122,29 @@ impl<'m> Tree<'m, '_> {
     }
 
     fn params(&mut self, of: mime::Params<'m>, times: usize) -> Vec<Param<'m>> {
-        self.room.params(of.joined(), times).map(|param| (Cow::Borrowed(param.name), param.value)).collect()
+        self.budget.params(of.joined(), times).map(|param| (Cow::Borrowed(param.name), param.value)).collect()
     }
 
     fn tail(&mut self, part: &Part) -> PartTail<'m> {
         let message = self.message;
         let disposition = part.fields.disposition.and_then(|span| mime::Disposition::parse(span.of(message)));
         let disposition = disposition.and_then(|d| {
-            let kind = self.room.text(Some(d.kind), 1)?;
+            let kind = self.budget.text(Some(d.kind), 1)?;
             Some(Disposition { kind, params: self.params(d.params, 1) })
         });
         let language =
             part.fields.language.map(|span| mime::language_tags(span.of(message))).unwrap_or_default();
         PartTail {
             disposition,
-            language: self.room.tags(language).map(Cow::Borrowed).collect(),
+            language: self.budget.tags(language).map(Cow::Borrowed).collect(),
             location: self.text(part.fields.location, 1),
         }
     }
 
-    /// The value of a field, unfolded; none if the field is absent or empty, or finds no room.
+    /// The value of a field, unfolded; none if the field is absent or empty, or finds no budget.
     fn text(&mut self, field: Option<Span>, times: usize) -> NString<'m> {
         let value = field.map(|span| mime::unfold(span.of(self.message))).filter(|value| !value.is_empty());
-        self.room.text(value, times)
+        self.budget.text(value, times)
     }
 }
 

@@ -14,7 +14,7 @@ use posthaste_mime_summary::summary_memory_max;
 use posthaste_net::{ByteBudget, Holder};
 use posthaste_store::{Engine, FlagChange, IncomingMessage, Mailbox, MemoryEngine, Store, StoreOptions};
 
-use crate::export::{ExportForm, ExportReport};
+use crate::export::{ExportReport, MailFormat};
 use crate::import::{ImportError, ImportOptions, ImportReport};
 use crate::{
     Conversions, Delivery, DeliveryError, DeliveryOptions, Kind, MESSAGE_COST, NewMessage, Quota,
@@ -325,7 +325,7 @@ fn deliveries_can_be_spawned() {
         delivery.import(&account, Path::new("x"), &ImportOptions::default(), &mut |_| {}).await
     });
     is_send(|delivery, account| async move {
-        delivery.export(account.id, None, ExportForm::Mbox, Path::new("x"), &mut |_| {}).await
+        delivery.export(account.id, None, MailFormat::Mbox, Path::new("x"), &mut |_| {}).await
     });
 }
 
@@ -364,7 +364,7 @@ async fn fill(delivery: &Delivery, account: &Account, mailbox: &str) {
 
 #[tokio::test]
 async fn what_is_exported_imports_as_it_was() {
-    for form in [ExportForm::Mbox, ExportForm::Maildir] {
+    for format in [MailFormat::Mbox, MailFormat::Maildir] {
         let (delivery, ana) = delivery().await;
         delivery.mailboxes(ana.id).await.unwrap();
         let deep = MailboxName::new("Archive/2024/\u{dc}ber.alles").unwrap();
@@ -373,21 +373,21 @@ async fn what_is_exported_imports_as_it_was() {
         fill(&delivery, &ana, deep.as_str()).await;
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("out");
-        let report: ExportReport = delivery.export(ana.id, None, form, &target, &mut |_| {}).await.unwrap();
-        assert_eq!((report.messages, report.failed, report.mailboxes), (10, 0, 8), "{form:?}");
+        let report: ExportReport = delivery.export(ana.id, None, format, &target, &mut |_| {}).await.unwrap();
+        assert_eq!((report.messages, report.failed, report.mailboxes), (10, 0, 8), "{format:?}");
 
         let ben = add(&delivery, "ben@example.org").await;
         let imported = import(&delivery, &ben, &target, None).await;
-        assert_eq!((imported.messages, imported.failed, imported.bytes), (10, 0, report.bytes), "{form:?}");
+        assert_eq!((imported.messages, imported.failed, imported.bytes), (10, 0, report.bytes), "{format:?}");
         for name in ["INBOX", deep.as_str()] {
             assert_eq!(
                 content(&delivery, &ana, name).await,
                 content(&delivery, &ben, name).await,
-                "{form:?} {name}"
+                "{format:?} {name}"
             );
         }
         // Nothing is written over.
-        assert!(delivery.export(ana.id, None, form, &target, &mut |_| {}).await.is_err());
+        assert!(delivery.export(ana.id, None, format, &target, &mut |_| {}).await.is_err());
     }
 }
 
@@ -399,7 +399,7 @@ async fn one_mailbox_to_one_file_and_back_below_a_name() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("sent.mbox");
     let sent = MailboxName::new("Sent").unwrap();
-    delivery.export(ana.id, Some(&sent), ExportForm::Mbox, &file, &mut |_| {}).await.unwrap();
+    delivery.export(ana.id, Some(&sent), MailFormat::Mbox, &file, &mut |_| {}).await.unwrap();
     import(&delivery, &ana, &file, Some("Old/Sent")).await;
     assert_eq!(content(&delivery, &ana, "Sent").await, content(&delivery, &ana, "Old/Sent").await);
     // A folder below a name keeps its levels.
@@ -409,7 +409,7 @@ async fn one_mailbox_to_one_file_and_back_below_a_name() {
     import(&delivery, &ana, &file, None).await;
     assert_eq!(content(&delivery, &ana, "INBOX").await.len(), 5);
     let gone = MailboxName::new("Nothing").unwrap();
-    let missing = delivery.export(ana.id, Some(&gone), ExportForm::Mbox, &file, &mut |_| {}).await;
+    let missing = delivery.export(ana.id, Some(&gone), MailFormat::Mbox, &file, &mut |_| {}).await;
     assert!(missing.unwrap_err().to_string().contains("no mailbox"));
 }
 
@@ -533,7 +533,7 @@ async fn exports_go_on_while_flags_change() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("inbox");
     let name = MailboxName::inbox();
-    delivery.export(ana.id, Some(&name), ExportForm::Maildir, &target, &mut |_| {}).await.unwrap();
+    delivery.export(ana.id, Some(&name), MailFormat::Maildir, &target, &mut |_| {}).await.unwrap();
     let names: Vec<_> = std::fs::read_dir(target.join("cur"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

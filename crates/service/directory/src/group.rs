@@ -21,7 +21,7 @@ use crate::shared_groups::Group;
 
 const PREFIX: &str = "group/";
 /// Members that are looked up before others get a turn: some microseconds each.
-const MEMBERS_PER_TURN: usize = 256;
+const MEMBERS_PER_BATCH: usize = 256;
 
 /// The target of an address: an account, or a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -222,7 +222,7 @@ impl Directory {
             if met.len() > EXPANSION_MAX {
                 return Err(ResolveError::Invalid(AddressError::TooLong));
             }
-            if met.len().is_multiple_of(MEMBERS_PER_TURN) {
+            if met.len().is_multiple_of(MEMBERS_PER_BATCH) {
                 tokio::task::yield_now().await;
             }
             match self.target(&member).await {

@@ -24,7 +24,7 @@ pub(crate) struct Hashing {
 
 /// How many passwords are hashed at a time on this machine: each takes the policy's memory.
 pub fn hashes_at_once() -> usize {
-    places(std::thread::available_parallelism().map_or(1, usize::from))
+    posthaste_metrics::compute_threads().min(RUNNING_MAX)
 }
 
 impl Hashing {
@@ -37,13 +37,13 @@ impl Hashing {
         Self { permits: Arc::new(Semaphore::new(running)), waiting: AtomicUsize::new(0), waiting_max }
     }
 
-    /// Runs `work` when there is room for it. If the caller goes away meanwhile, work begun is
-    /// finished, and its room is free only then.
+    /// Runs `work` when there is a permit for it. If the caller goes away meanwhile, work begun is
+    /// finished, and its permit is released only then.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        let place = QueueSlot::take(&self.waiting, self.waiting_max)?;
+        let slot = QueueSlot::take(&self.waiting, self.waiting_max)?;
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(|e| DirectoryError::Hashing(e.to_string()))?;
-        drop(place);
+        drop(slot);
         let session = posthaste_metrics::current();
         let done = tokio::task::spawn_blocking(move || {
             let result = session.run(work);
@@ -55,7 +55,7 @@ impl Hashing {
 }
 
 impl Hashing {
-    /// Runs `work` if a place is free now and nobody waits for one: for work that can be done
+    /// Runs `work` if a permit is free now and nobody waits for one: for work that can be done
     /// another time.
     pub async fn run_if_free<T: Send + 'static>(
         &self,
@@ -85,21 +85,16 @@ impl Hashing {
     }
 }
 
-/// Hashes at a time: all cores but one. A machine with one core has nothing to spare.
-fn places(cores: usize) -> usize {
-    cores.saturating_sub(1).clamp(1, RUNNING_MAX)
-}
-
-/// A place in the queue, given back however the wait ends.
+/// A slot in the queue, released however the wait ends.
 struct QueueSlot<'a>(&'a AtomicUsize);
 
 impl<'a> QueueSlot<'a> {
     fn take(waiting: &'a AtomicUsize, max: usize) -> Result<Self> {
-        let place = Self(waiting);
+        let slot = Self(waiting);
         if waiting.fetch_add(1, Ordering::Relaxed) >= max {
             return Err(DirectoryError::Hashing("too many logins wait for their turn".into()));
         }
-        Ok(place)
+        Ok(slot)
     }
 }
 
@@ -115,13 +110,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn one_core_is_left_to_others() {
-        assert_eq!([1, 2, 4, 8, 64].map(places), [1, 1, 3, 7, RUNNING_MAX]);
-    }
-
     #[tokio::test]
-    async fn places_and_queue_have_bounds() {
+    async fn permits_and_queue_have_bounds() {
         let hashing = Arc::new(Hashing::of(1, 2));
         let running = Arc::new(AtomicUsize::new(0));
         let (let_go, wait) = mpsc::channel::<()>();

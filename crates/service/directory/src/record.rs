@@ -20,7 +20,7 @@ use crate::grant::{AppPasswordId, Fingerprint, Service};
 use crate::password::{Credentials, KEY_LEN};
 use crate::scram_keys::{ScramHash, ScramKeys};
 
-/// The form described here.
+/// The version described here.
 pub(crate) const VERSION: u32 = 1;
 
 pub(crate) const ACCOUNT_PREFIX: &str = "account/";

@@ -7,7 +7,7 @@ use posthaste_directory::Account;
 use posthaste_queue::{LeaseEnd, TlsWish};
 
 use crate::dsn_request::DsnRequest;
-use crate::form::Form;
+use crate::required_extensions::RequiredExtensions;
 
 /// Where a message is kept if no script files it elsewhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,8 +45,8 @@ pub(crate) struct Chain<'c> {
     pub(crate) tls: TlsWish,
     /// Where it is kept, here and wherever it is sent on to within this server.
     pub(crate) home: Home,
-    /// The form of the message.
-    pub(crate) form: Form,
+    /// The needs of the message.
+    pub(crate) needs: RequiredExtensions,
     /// The reports that its sender requests.
     pub(crate) asked: DsnRequest<'c>,
     /// The account that had logged in and brought it, by its name. The copies that groups make
@@ -57,14 +57,14 @@ pub(crate) struct Chain<'c> {
 }
 
 impl<'c> Chain<'c> {
-    /// A message as it comes: its form, and what its sender wants of TLS.
-    pub(crate) fn of(tls: TlsWish, form: Form) -> Self {
-        Self { tls, form, ..Self::default() }
+    /// A message as it comes: its needs, and what its sender wants of TLS.
+    pub(crate) fn of(tls: TlsWish, needs: RequiredExtensions) -> Self {
+        Self { tls, needs, ..Self::default() }
     }
 
-    /// A message that a mailbox has: its form.
-    pub(crate) fn stored(form: Form) -> Self {
-        Self { form, ..Self::default() }
+    /// A message that a mailbox has: its needs.
+    pub(crate) fn stored(needs: RequiredExtensions) -> Self {
+        Self { needs, ..Self::default() }
     }
 
     /// Delivered here until another server may have taken it over.
@@ -101,10 +101,10 @@ impl<'c> Chain<'c> {
         Self { asked, ..self }
     }
 
-    /// For a message of this form that is made here because of this one. Its sender asks for
+    /// For a message with these needs that is made here because of this one. Its sender asks for
     /// nothing, and nobody has submitted it.
-    pub(crate) fn for_own(self, form: Form) -> Self {
-        Self { form, asked: DsnRequest::default(), submitter: None, ..self }
+    pub(crate) fn for_own(self, needs: RequiredExtensions) -> Self {
+        Self { needs, asked: DsnRequest::default(), submitter: None, ..self }
     }
 
     /// One script further, and no account's message yet.

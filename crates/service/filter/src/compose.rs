@@ -8,7 +8,7 @@ use posthaste_queue::date_time;
 use posthaste_sieve::{Notification, VacationReply};
 
 use crate::dsn_request::DsnRequest;
-use crate::form::Form;
+use crate::required_extensions::RequiredExtensions;
 
 /// Octets of the refused message's header that a report returns at most.
 const HEADER_LEN_MAX: usize = 32 * 1024;
@@ -107,7 +107,7 @@ pub(crate) fn refusal(
     to: &str,
     words: &str,
     (asked, refused): (DsnRequest<'_>, &[Refused<'_>]),
-    (message, form): (&[u8], Form),
+    (message, needs): (&[u8], RequiredExtensions),
 ) -> Vec<u8> {
     let postmaster = format!("Mail Delivery System <postmaster@{}>", frame.host);
     let mut text = frame.start(&postmaster, &format!("<{to}>"), "Your message was refused by its recipient");
@@ -119,7 +119,7 @@ pub(crate) fn refusal(
     // Fields beyond ASCII make such a report only if the message came with SMTPUTF8. Otherwise
     // their octets have any charset or none.
     let is_header_utf8 = std::str::from_utf8(header).is_ok();
-    let is_utf8 = form.smtputf8 && !header.is_ascii() && is_header_utf8 || !addresses.all(str::is_ascii);
+    let is_utf8 = needs.smtputf8 && !header.is_ascii() && is_header_utf8 || !addresses.all(str::is_ascii);
     let encoding = if is_utf8 { "Content-Transfer-Encoding: 8bit\r\n" } else { "" };
     let (status_type, header_type) = match is_utf8 {
         true => ("message/global-delivery-status", "message/global-headers"),
@@ -300,7 +300,8 @@ mod tests {
         let (envid, orcpt) = (EnvelopeId::parse("id+2B1"), OriginalRecipient::parse("rfc822;x@y"));
         let asked = DsnRequest { envid: envid.as_ref(), orcpt: orcpt.as_ref(), ..DsnRequest::default() };
         let all = [refused("ana@example.org", "go\r\naway"), refused("cy@example.org", "grüße")];
-        let text = refusal(&frame(), "bo@x", "go away", (asked, &all), (message, Form::default()));
+        let text =
+            refusal(&frame(), "bo@x", "go away", (asked, &all), (message, RequiredExtensions::default()));
         assert_eq!(subtypes(&text), ["report", "plain", "delivery-status", "rfc822-headers"]);
         let text = String::from_utf8(text).unwrap();
         assert!(text.is_ascii() && text.contains("go away"), "{text}");
@@ -321,7 +322,7 @@ mod tests {
             for recipient in ["ana@x", "jörg@x"] {
                 let refused = [refused(recipient, "no")];
                 let about = (DsnRequest::default(), &refused[..]);
-                let text = refusal(&frame(), "bo@x", "no", about, (message, Form::default()));
+                let text = refusal(&frame(), "bo@x", "no", about, (message, RequiredExtensions::default()));
                 let text = String::from_utf8(text).unwrap();
                 assert_eq!(text.is_ascii() && !text.contains("global"), recipient.is_ascii(), "{text}");
                 let is_kept = !recipient.is_ascii() && subject == "??";
@@ -341,7 +342,7 @@ mod tests {
                 "bo@x",
                 "go away",
                 (DsnRequest::default(), &[refused(recipient, "nö")]),
-                (message, Form { smtputf8: !message.is_ascii(), binary: false }),
+                (message, RequiredExtensions { smtputf8: !message.is_ascii(), binary: false }),
             );
             let types = ["report", "plain", "global-delivery-status", "global-headers"];
             assert_eq!(subtypes(&text), types);

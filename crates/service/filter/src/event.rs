@@ -19,8 +19,8 @@ use posthaste_store::{FlagChange, Mailbox, Row, StoreError};
 use crate::chain::Chain;
 use crate::file::{Filing, flags};
 use crate::filter::Filter;
-use crate::form::Form;
 use crate::mail::{Came, Mail, RemoteClient};
+use crate::required_extensions::RequiredExtensions;
 use crate::run::run_script;
 use crate::scripts::Scripts;
 use crate::world::{Cause, Happened, World};
@@ -137,16 +137,17 @@ impl Filter {
         let sends = AtomicUsize::new(0);
         let from = recipient.account.name.as_str();
         let user = happened.user.clone();
-        let chain = Chain::stored(Form::of_stored(&text)).counted(&sends).submitted_by(Some(&user));
+        let chain =
+            Chain::stored(RequiredExtensions::of_stored(&text)).counted(&sends).submitted_by(Some(&user));
         let (served, sent) = (&text, &text);
         let (came, client) = (Came::Stored, RemoteClient::default());
         let mail = Mail { message: &message, served, sent, from, came, chain, asked: &[], client };
         let world = self.world(recipient, Arc::clone(scripts), &list, mail);
         let world = World { happened: Some(happened), ..world };
-        let Some(room) = self.room_to_run(recipient, text.len()).await else {
+        let Some(permit) = self.run_permit(recipient, text.len()).await else {
             return Err(NotRun::Script("too many Sieve scripts run".into()));
         };
-        let outcome = run_script((Arc::clone(script), world), text.clone(), room).await;
+        let outcome = run_script((Arc::clone(script), world), text.clone(), permit).await;
         let mut outcome = outcome.map_err(NotRun::Script)?;
         // Nobody waits for an answer.
         let is_answer = |effect: &Effect| matches!(effect, Effect::Reject { .. } | Effect::Vacation(_));

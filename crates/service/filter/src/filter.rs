@@ -20,9 +20,9 @@ use tokio::runtime::Handle;
 use crate::chain::{Chain, Home};
 use crate::dsn_request::DsnRequest;
 use crate::file::Filing;
-use crate::form::Form;
 use crate::mail::{Came, Mail, RemoteClient};
-use crate::run::{RoomToRun, Runs, run_script};
+use crate::required_extensions::RequiredExtensions;
+use crate::run::{RunPermit, Runs, run_script};
 use crate::scripts::{Cache, Scripts};
 use crate::site::SiteScripts;
 use crate::world::{World, own_addresses};
@@ -80,7 +80,7 @@ pub struct Envelope<'e> {
     /// The client that brought the message.
     pub client: RemoteClient<'e>,
     /// The extensions that the next host must have, if the message is sent on.
-    pub form: Form,
+    pub needs: RequiredExtensions,
     /// The requested reports for each recipient, in their order; empty if there are none.
     pub asked: &'e [DsnRequest<'e>],
     /// When another server may deliver the same message, if the queue brings it.
@@ -251,7 +251,7 @@ impl Filter {
         recipients: &'a [Recipient],
     ) -> BoxFuture<'a, Vec<Delivered>> {
         Box::pin(async move {
-            let chain = Chain::of(envelope.tls, envelope.form)
+            let chain = Chain::of(envelope.tls, envelope.needs)
                 .submitted_by(envelope.client.account)
                 .until(envelope.lease_end);
             if let Err(error) = chain.check_lease() {
@@ -395,11 +395,11 @@ impl Filter {
             return filing.keep_as_it_came().await.into();
         }
         let account = recipient.account.name.as_str();
-        let Some(room) = self.room_to_run(recipient, mail.served.len()).await else {
+        let Some(permit) = self.run_permit(recipient, mail.served.len()).await else {
             tracing::warn!(account, script = active, "too many Sieve scripts run: the message is deferred");
             return Done::Failed(DeliveryError::Busy);
         };
-        let mut outcome = self.run(recipient, active, &filing.list, (mail, &room)).await;
+        let mut outcome = self.run(recipient, active, &filing.list, (mail, &permit)).await;
         if let Err(NoOutcome::Later(error)) = outcome {
             tracing::warn!(account, script = active, %error, "a Sieve script cannot be read now: the message is deferred");
             return Done::Failed(error);
@@ -409,10 +409,10 @@ impl Filter {
             && has_site
         {
             tracing::warn!(account, script = active, %error, "a Sieve script failed: only the scripts of the administrator run");
-            outcome = self.run(recipient, None, &filing.list, (mail, &room)).await;
+            outcome = self.run(recipient, None, &filing.list, (mail, &permit)).await;
         }
         // Mail that the script sends may run the script of the same account.
-        drop(room);
+        drop(permit);
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -451,9 +451,9 @@ impl Filter {
         }
     }
 
-    /// Room to run a script over so many bytes; none if that takes too long.
-    pub(crate) async fn room_to_run(&self, recipient: &Recipient, len: usize) -> Option<Arc<RoomToRun>> {
-        self.runs.room(self.delivery.summaries(), recipient.account.id, len).await
+    /// A permit to run a script over so many bytes; none if that takes too long.
+    pub(crate) async fn run_permit(&self, recipient: &Recipient, len: usize) -> Option<Arc<RunPermit>> {
+        self.runs.permit(self.delivery.summaries(), recipient.account.id, len).await
     }
 
     /// Runs the script of a recipient between those of the administrator, or these alone; why not,
@@ -463,7 +463,7 @@ impl Filter {
         recipient: &Recipient,
         active: Option<&str>,
         list: &Arc<MailboxList>,
-        (mail, room): (Mail<'_>, &Arc<RoomToRun>),
+        (mail, permit): (Mail<'_>, &Arc<RunPermit>),
     ) -> Result<Outcome, NoOutcome> {
         let scripts = match active {
             Some(active) => self.cache.of(self.delivery.directory(), &recipient.account, active).await?,
@@ -479,7 +479,7 @@ impl Filter {
             _ => scripts.active.clone().map_err(NoOutcome::Broken)?,
         };
         let world = self.world(recipient, scripts, list, mail);
-        let outcome = run_script((script, world), mail.served.clone(), Arc::clone(room)).await;
+        let outcome = run_script((script, world), mail.served.clone(), Arc::clone(permit)).await;
         outcome.map_err(NoOutcome::Broken)
     }
 

@@ -71,7 +71,7 @@ impl Filter {
         targets: &'a [Target],
     ) -> BoxFuture<'a, Vec<Delivered>> {
         Box::pin(async move {
-            let mut chain = Chain::of(envelope.tls, envelope.form)
+            let mut chain = Chain::of(envelope.tls, envelope.needs)
                 .submitted_by(envelope.client.account)
                 .until(envelope.lease_end);
             // Without a queue, one reply is for all recipients. So a sender over the limit is
@@ -139,7 +139,7 @@ impl Filter {
             group,
             text: self.group_text(group, message),
             from,
-            smtputf8: chain.form.smtputf8 || !envelope.from.is_ascii(),
+            smtputf8: chain.needs.smtputf8 || !envelope.from.is_ascii(),
             is_quarantined: envelope.is_quarantined,
             chain: chain.to_members().asked(asked),
         };
@@ -241,7 +241,7 @@ impl Filter {
             refusals: Refusals::Never,
             is_quarantined,
             tls: chain.tls,
-            form: chain.form,
+            needs: chain.needs,
             asked: &[],
             client: RemoteClient::default(),
             lease_end: None,
@@ -269,7 +269,7 @@ impl Filter {
         let envelope = queue::Envelope {
             tls: mail.chain.tls,
             smtputf8: mail.smtputf8,
-            binary: mail.chain.form.binary,
+            binary: mail.chain.needs.binary,
             account: mail.chain.submitter.map(str::to_owned),
             ..mail.chain.asked.envelope(mail.from, &[])
         };
@@ -301,7 +301,7 @@ impl Filter {
         let envelope = |from: &str, to: &[&str]| queue::Envelope {
             tls: mail.chain.tls,
             smtputf8,
-            binary: mail.chain.form.binary,
+            binary: mail.chain.needs.binary,
             ..mail.chain.asked.envelope(from, to)
         };
         let (mut others, mut envelopes) = (Vec::new(), Vec::new());
@@ -342,7 +342,7 @@ impl Filter {
         }
         let refused: Vec<_> =
             refused.iter().map(|(member, why)| Refused { recipient: member, reason: why }).collect();
-        let original = (&message[..], mail.chain.form);
+        let original = (&message[..], mail.chain.needs);
         let text = compose::refusal(&self.frame(), mail.from, &words, (asked, &refused), original);
         // Without a sender: nothing answers a report, so it cannot go round.
         if let Err(error) = self.send(Bytes::from(text), "", mail.from, mail.chain, Origin::Server).await {

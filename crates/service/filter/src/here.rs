@@ -13,8 +13,8 @@ use posthaste_queue::{
 use crate::compose;
 use crate::dsn_request::DsnRequest;
 use crate::filter::{Envelope, Filter, Refusals, Undelivered};
-use crate::form::Form;
 use crate::mail::RemoteClient;
+use crate::required_extensions::RequiredExtensions;
 
 /// The reply to a sender that is deferred because of the copies that groups make.
 pub const COPIES_LATER: &str = "Groups here have made many copies of your mail: try again later";
@@ -120,7 +120,7 @@ impl Mailboxes {
             is_quarantined: self.here == Here::Junk,
             tls: item.tls(),
             client: RemoteClient { account: item.account.as_deref(), ..RemoteClient::default() },
-            form: Form { binary: item.binary, smtputf8: item.smtputf8 },
+            needs: RequiredExtensions { binary: item.binary, smtputf8: item.smtputf8 },
             asked,
             lease_end: Some(message.lease_end()),
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use posthaste_mail_model::AccountId;
-use posthaste_net::{ByteBudget, BytePermit, Holder, Places, WorkPlace, processors_for_work};
+use posthaste_net::{ByteBudget, BytePermit, Holder, KeyedPermit, KeyedSemaphore, compute_threads};
 use posthaste_sieve::{Outcome, Script};
 
 use crate::world::World;
@@ -20,35 +20,35 @@ const RUN_FACTOR: usize = 8;
 /// Memory of a run beside that: the fields and parts of a message, variables, what it makes.
 const RUN_BESIDE: usize = 4 << 20;
 
-/// The place and the memory of a run; given back when dropped.
-pub(crate) struct RoomToRun {
-    _place: WorkPlace<AccountId>,
+/// The permit and the memory of a run; released when dropped.
+pub(crate) struct RunPermit {
+    _thread: KeyedPermit<AccountId>,
     _memory: BytePermit,
 }
 
 /// Where scripts run: one at a time for an account, and on fewer threads than there are processors.
 #[derive(Clone)]
-pub(crate) struct Runs(Places<AccountId>);
+pub(crate) struct Runs(KeyedSemaphore<AccountId>);
 
 impl Runs {
     pub(crate) fn new() -> Self {
-        Self(Places::new(processors_for_work(), 1))
+        Self(KeyedSemaphore::new(compute_threads(), 1))
     }
 
-    /// A place for a run over so many bytes, and the memory that it may take; none if that takes
+    /// A permit for a run over so many bytes, and the memory that it may take; none if that takes
     /// too long.
-    pub(crate) async fn room(
+    pub(crate) async fn permit(
         &self,
         budget: &ByteBudget,
         account: AccountId,
         len: usize,
-    ) -> Option<Arc<RoomToRun>> {
-        let place = self.0.take(account, RUN_WITHIN).await?;
+    ) -> Option<Arc<RunPermit>> {
+        let thread = self.0.acquire_within(account, RUN_WITHIN).await?;
         let memory = budget.begin(Holder::Account(account.0.to_bytes()));
         let wanted = (len * RUN_FACTOR + RUN_BESIDE).min(budget.largest());
         memory.grow_to_within(wanted, RUN_WITHIN).await.ok()?;
         memory.complete();
-        Some(Arc::new(RoomToRun { _place: place, _memory: memory }))
+        Some(Arc::new(RunPermit { _thread: thread, _memory: memory }))
     }
 }
 
@@ -56,13 +56,13 @@ impl Runs {
 pub(crate) async fn run_script(
     (script, world): (Arc<Script>, World),
     bytes: Bytes,
-    room: Arc<RoomToRun>,
+    permit: Arc<RunPermit>,
 ) -> Result<Outcome, String> {
     // A run may take a large part of a second, and may wait for the engine.
     let session = posthaste_metrics::current();
     let run = tokio::task::spawn_blocking(move || {
-        // The run holds its room, not the task that waits for it.
-        let _room = room;
+        // The run holds its permit, not the task that waits for it.
+        let _permit = permit;
         session.run(|| script.run(&bytes, &world))
     });
     let outcome = run.await.map_err(|error| error.to_string())?;

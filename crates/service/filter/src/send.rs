@@ -17,9 +17,9 @@ use crate::chain::{Chain, Home, SENDS_MAX};
 use crate::compose::{self, Frame, Refused};
 use crate::file::Filing;
 use crate::filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
-use crate::form::Form;
 use crate::mail::{Came, Mail, RemoteClient};
 use crate::memory::{self, Key};
+use crate::required_extensions::RequiredExtensions;
 
 /// The field that names an account or a group that has sent a message on.
 pub(crate) const REDIRECTED: &str = "X-Sieve-Redirected-From";
@@ -125,17 +125,17 @@ impl Filter {
         Box::pin(async move {
             let chain = match origin {
                 Origin::Elsewhere { .. } => chain,
-                Origin::User { .. } => chain.for_own(Form::of_own(&text)),
+                Origin::User { .. } => chain.for_own(RequiredExtensions::of_own(&text)),
                 // RFC 6533 §3: reports have fields and addresses of others. A group gets them
                 // whatever mail without a sender it has had: a lost report is not repeated.
-                Origin::Server => chain.for_own(Form::of_report(&text)).free(),
+                Origin::Server => chain.for_own(RequiredExtensions::of_report(&text)).free(),
             };
-            let Chain { tls, form, asked, home, .. } = chain;
+            let Chain { tls, needs, asked, home, .. } = chain;
             let (refusals, client) = (Refusals::Never, RemoteClient::default());
             let is_quarantined = home == Home::Junk;
             let lease_end = None;
             let envelope =
-                Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client, lease_end };
+                Envelope { from, refusals, is_quarantined, tls, needs, asked: &[], client, lease_end };
             if chain.is_too_long() {
                 return Err(NotSent::Loop);
             }
@@ -166,7 +166,7 @@ impl Filter {
                         }
                         Origin::User { .. } | Origin::Server => from.into(),
                     };
-                    let Form { binary, smtputf8 } = form;
+                    let RequiredExtensions { binary, smtputf8 } = needs;
                     let smtputf8 = smtputf8 || !to.is_ascii() || !from.is_ascii();
                     let plain = asked.envelope(&from, &[to]);
                     let envelope = queue::Envelope { tls, smtputf8, binary, ..plain };
@@ -376,7 +376,7 @@ impl Filter {
             let refused = [Refused { recipient: address, reason }];
             let about = (mail.chain.asked, refused.as_slice());
             let text =
-                compose::refusal(&self.frame(), mail.from, &words, about, (mail.served, mail.chain.form));
+                compose::refusal(&self.frame(), mail.from, &words, about, (mail.served, mail.chain.needs));
             Some(self.send(Bytes::from(text), "", mail.from, mail.chain.next(), Origin::Server).await)
         };
         match sent {

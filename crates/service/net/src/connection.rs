@@ -200,8 +200,8 @@ impl Connection {
         }
         self.stream.set_awaits(awaits);
         let Self { stream, clock, input, .. } = self;
-        let room = Room { most: input_max - input.len(), within };
-        let came = fill_timely(stream, clock, input, room).await?;
+        let limits = ReadLimits { most: input_max - input.len(), within };
+        let came = fill_timely(stream, clock, input, limits).await?;
         // Bytes that were read stay in the input if the wait is dropped.
         self.count_bytes(AccountLimit::Received, came).await;
         Ok(came)
@@ -215,7 +215,7 @@ impl Connection {
         most: usize,
         within: Duration,
     ) -> Result<usize, NetError> {
-        self.fill_into_awaiting(Awaits::Anything, input, Room { most, within }).await
+        self.fill_into_awaiting(Awaits::Anything, input, ReadLimits { most, within }).await
     }
 
     /// Like [`fill_rest`](Self::fill_rest), for a caller that keeps the input itself.
@@ -225,18 +225,18 @@ impl Connection {
         most: usize,
         within: Duration,
     ) -> Result<usize, NetError> {
-        self.fill_into_awaiting(Awaits::Rest, input, Room { most, within }).await
+        self.fill_into_awaiting(Awaits::Rest, input, ReadLimits { most, within }).await
     }
 
     async fn fill_into_awaiting(
         &mut self,
         awaits: Awaits,
         input: &mut BytesMut,
-        room: Room,
+        limits: ReadLimits,
     ) -> Result<usize, NetError> {
         debug_assert!(self.input.is_empty(), "the input is kept in two places");
         self.stream.set_awaits(awaits);
-        let came = fill_timely(&mut self.stream, &self.clock, input, room).await?;
+        let came = fill_timely(&mut self.stream, &self.clock, input, limits).await?;
         self.count_bytes(AccountLimit::Received, came).await;
         Ok(came)
     }
@@ -422,7 +422,7 @@ const LINGER_READS: usize = 16;
 
 /// How many bytes a read may bring, and how long it may wait for them.
 #[derive(Clone, Copy)]
-struct Room {
+struct ReadLimits {
     most: usize,
     within: Duration,
 }
@@ -431,7 +431,7 @@ async fn fill_timely(
     stream: &mut Stream,
     clock: &Clock,
     input: &mut BytesMut,
-    Room { most, within }: Room,
+    ReadLimits { most, within }: ReadLimits,
 ) -> Result<usize, NetError> {
     let mut left = within;
     if stream.is_compressed() && within > REST_AFTER {

@@ -34,7 +34,7 @@ pub struct Endpoint {
     pub mode: Mode,
 }
 
-/// The kinds of place to listen on: `127.0.0.1:24`, `[::1]:24` or `unix:/run/lmtp.sock`.
+/// The kinds of address to listen on: `127.0.0.1:24`, `[::1]:24` or `unix:/run/lmtp.sock`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SocketAddress {
     /// A port of an address.
@@ -95,7 +95,7 @@ pub struct Listener {
     accepting: Accepting,
     pub(crate) mode: Mode,
     local: SocketAddr,
-    place: SocketAddress,
+    address: SocketAddress,
 }
 
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl Listener {
             accepting: Accepting::Tcp(tcp),
             mode: endpoint.mode,
             local,
-            place: SocketAddress::Tcp(local),
+            address: SocketAddress::Tcp(local),
         })
     }
 
@@ -154,8 +154,13 @@ impl Listener {
     /// file, is an error. Must be called within a Tokio runtime.
     pub fn bind_unix(path: &Path, access: SocketAccess) -> Result<Self, NetError> {
         let (unix, file) = unix::listen(path, access)?;
-        let place = SocketAddress::Unix(path.to_owned());
-        Ok(Self { accepting: Accepting::Unix { unix, _file: file }, mode: Mode::Plain, local: LOCAL, place })
+        let address = SocketAddress::Unix(path.to_owned());
+        Ok(Self {
+            accepting: Accepting::Unix { unix, _file: file },
+            mode: Mode::Plain,
+            local: LOCAL,
+            address,
+        })
     }
 
     /// Waits for a connection. Nothing is lost if the wait is dropped.
@@ -168,9 +173,9 @@ impl Listener {
         }
     }
 
-    /// The place on which it listens, with the port the system chose if 0 was requested.
-    pub fn place(&self) -> &SocketAddress {
-        &self.place
+    /// The address on which it listens, with the port the system chose if 0 was requested.
+    pub fn address(&self) -> &SocketAddress {
+        &self.address
     }
 
     /// The address bound, with the port the system chose if 0 was requested. For a Unix socket this
@@ -235,10 +240,10 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_an_address_or_an_absolute_path() {
+    fn an_address_is_of_ip_or_an_absolute_path() {
         for text in ["127.0.0.1:24", "[::1]:24", "unix:/run/posthaste/lmtp.sock"] {
-            let place: SocketAddress = text.parse().unwrap();
-            assert!(!place.is_open() && place.to_string() == text, "{place}");
+            let address: SocketAddress = text.parse().unwrap();
+            assert!(!address.is_open() && address.to_string() == text, "{address}");
         }
         for text in ["0.0.0.0:24", "[::]:24", "192.0.2.1:24"] {
             assert!(text.parse::<SocketAddress>().unwrap().is_open());

@@ -123,7 +123,7 @@ impl Listener {
                     Err(error) => {
                         // EMFILE, ENFILE, ENOBUFS, ENOMEM: trying again at once would only burn the
                         // processor.
-                        tracing::error!(listener = %self.place(), %error,
+                        tracing::error!(listener = %self.address(), %error,
                             "cannot accept connections; raise the file limit or lower the connection limit");
                         tokio::time::sleep(back_off).await;
                         back_off = (back_off * 2).min(BACK_OFF_MAX);

@@ -2,8 +2,8 @@
 //! kernel acknowledge the beginning of a command or literal at once.
 //!
 //! The kernel delays an acknowledgement (40 ms on Linux) in the hope that an answer will carry it.
-//! A peer that sends the rest in a small write of its own waits for that acknowledgement (Nagle,
-//! RFC 896), while we wait for the rest. So each reader names the event that it awaits
+//! A peer that sends the rest in a small write waits for that acknowledgement (Nagle, RFC 896),
+//! while we wait for the rest. So each reader names the event that it awaits
 //! ([`Awaits`]). If it awaits the rest of a command, the socket makes the kernel acknowledge before
 //! it waits.
 //!

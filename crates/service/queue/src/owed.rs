@@ -101,9 +101,10 @@ impl Relay {
             Ok(_) | Err(_) => return Ok(false),
         };
         let delivery = self.delivery();
-        let room = delivery.room(&recipient.account, Usage { bytes: owed.size, messages: 1 }).await;
-        let moved = match room {
-            Ok(_room) => self.queue().move_row(owed.row, recipient.account.id).await,
+        let reserved =
+            delivery.reserve_quota(&recipient.account, Usage { bytes: owed.size, messages: 1 }).await;
+        let moved = match reserved {
+            Ok(_reserved) => self.queue().move_row(owed.row, recipient.account.id).await,
             Err(error) => Err(error.into()),
         };
         match moved {

@@ -51,7 +51,7 @@ impl fmt::Display for Priority {
 
 /// When an item is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct Rank {
     /// Not before then, unix seconds.
     pub next: i64,
     /// Before those of lower ones.

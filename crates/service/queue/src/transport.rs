@@ -101,13 +101,13 @@ impl LeaseEnd {
 pub struct Body {
     bytes: Bytes,
     lease_end: LeaseEnd,
-    _room: Option<OwnedSemaphorePermit>,
+    _memory: Option<OwnedSemaphorePermit>,
 }
 
 impl Body {
     /// A message that has a share.
-    pub fn new(bytes: Bytes, room: Option<OwnedSemaphorePermit>) -> Self {
-        Self { bytes, lease_end: LeaseEnd::default(), _room: room }
+    pub fn new(bytes: Bytes, memory: Option<OwnedSemaphorePermit>) -> Self {
+        Self { bytes, lease_end: LeaseEnd::default(), _memory: memory }
     }
 
     /// The message, not to be sent to its end after this.
@@ -129,7 +129,7 @@ impl Body {
     /// The same bytes, for as long as this one lives.
     #[must_use]
     pub fn again(&self) -> Self {
-        Self { bytes: self.bytes.clone(), lease_end: self.lease_end.clone(), _room: None }
+        Self { bytes: self.bytes.clone(), lease_end: self.lease_end.clone(), _memory: None }
     }
 }
 

@@ -156,7 +156,7 @@ impl Reporter {
         };
         let xml = tally.report(&about);
         // RFC 7489 §7.2.1.1.
-        let form = Form {
+        let parts = SharedParts {
             domain: &domain,
             fields: "",
             outer: "multipart/mixed",
@@ -168,7 +168,7 @@ impl Reporter {
             content: xml.as_bytes(),
             tls: TlsWish::Policy,
         };
-        self.send(relay, (&id, *start, *end), &form, addresses).await
+        self.send(relay, (&id, *start, *end), &parts, addresses).await
     }
 
     async fn send_tls(
@@ -186,7 +186,7 @@ impl Reporter {
             TlsReport { organization: host, contact: &contact, domain, id: &id, start: *start, end: *end };
         let json = tally.report(&about).to_string();
         // RFC 8460 §5.3.
-        let form = Form {
+        let parts = SharedParts {
             domain,
             fields: &format!(
                 "TLS-Report-Domain: {domain}\r\nTLS-Report-Submitter: {host}\r\nTLS-Required: No\r\n"
@@ -202,7 +202,7 @@ impl Reporter {
             // hear of a policy that fails.
             tls: TlsWish::Optional,
         };
-        self.send(relay, (&id, *start, *end), &form, addresses).await
+        self.send(relay, (&id, *start, *end), &parts, addresses).await
     }
 
     /// Gives a report to the queue, for each of its addresses. RFC 8460 §5.1, §5.3 and RFC 7489
@@ -211,10 +211,10 @@ impl Reporter {
         &self,
         relay: &Relay,
         (id, start, end): (&str, i64, i64),
-        form: &Form<'_>,
+        parts: &SharedParts<'_>,
         addresses: Vec<String>,
     ) -> Result<(), QueueError> {
-        let (host, domain) = (self.options.host.as_str(), form.domain);
+        let (host, domain) = (self.options.host.as_str(), parts.domain);
         for to in addresses {
             let mail = ReportMail {
                 host,
@@ -222,23 +222,23 @@ impl Reporter {
                 subject: &format!("Report Domain: {domain} Submitter: {host} Report-ID: <{id}@{host}>"),
                 id,
                 now: unix_s(),
-                fields: form.fields,
-                outer: form.outer,
-                words: form.words,
-                kind: form.kind,
-                file: &format!("{host}!{domain}!{start}!{}!{id}.{}", end - 1, form.ending),
-                content: form.content,
+                fields: parts.fields,
+                outer: parts.outer,
+                words: parts.words,
+                kind: parts.kind,
+                file: &format!("{host}!{domain}!{start}!{}!{id}.{}", end - 1, parts.ending),
+                content: parts.content,
             };
-            tracing::info!(domain, to, kind = form.kind, "a report is sent");
+            tracing::info!(domain, to, kind = parts.kind, "a report is sent");
             let Ok(text) = mail.print() else { continue };
-            relay.notify(&to, text, form.tls).await?;
+            relay.notify(&to, text, parts.tls).await?;
         }
         Ok(())
     }
 }
 
 /// The parts that all mails of one report share.
-struct Form<'a> {
+struct SharedParts<'a> {
     domain: &'a str,
     /// More fields of the header, each with its CR LF.
     fields: &'a str,

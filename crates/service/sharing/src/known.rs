@@ -34,7 +34,7 @@ struct Readers {
 #[derive(Default)]
 pub(crate) struct KnownReader {
     /// Held by the session that reads for all sessions of the account.
-    pub(crate) turn: tokio::sync::Mutex<()>,
+    pub(crate) refresh: tokio::sync::Mutex<()>,
     seen: Mutex<Option<Arc<VisibleMailboxes>>>,
 }
 

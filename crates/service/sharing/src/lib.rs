@@ -80,13 +80,13 @@ impl SharedMailboxes {
         }
         // A session may have waited for another session of this account. It need not read the lists
         // again if the other began to read them after the wait began.
-        let turn = known.turn.lock().await;
+        let refresh = known.refresh.lock().await;
         if let Some(visible) = known.as_of(changes) {
             return Ok(visible);
         }
         let had = known.mailboxes();
         let visible = known.read(&self.directory, reader).await?;
-        drop(turn);
+        drop(refresh);
         self.known.keep_within_bounds(had, visible.mailboxes());
         Ok(visible)
     }

@@ -94,15 +94,15 @@ impl FromStr for Url {
 pub struct Http {
     tls: Option<TlsConnector>,
     within: Duration,
-    turns: Semaphore,
+    permits: Semaphore,
 }
 
 impl Http {
     /// Certificates are verified with the authorities of a PEM file; without one only URLs in clear
-    /// can be asked. Each request, its wait for a turn included, has the time `within`.
+    /// can be asked. Each request, its wait for a permit included, has the time `within`.
     pub fn new(authorities: Option<&Path>, within: Duration) -> Result<Self, String> {
         let tls = authorities.map(connector).transpose()?;
-        Ok(Self { tls, within, turns: Semaphore::new(AT_ONCE) })
+        Ok(Self { tls, within, permits: Semaphore::new(AT_ONCE) })
     }
 
     /// GET: the body of a 200.
@@ -140,7 +140,7 @@ impl Http {
         let request = request.header("Host", url.authority()).header("Connection", "close");
         let request = request.body(Full::new(body)).map_err(|error| format!("{url}: {error}"))?;
         let asked = async {
-            let _turn = self.turns.acquire().await.map_err(|error| error.to_string())?;
+            let _permit = self.permits.acquire().await.map_err(|error| error.to_string())?;
             self.ask(url, request, len_max).await
         };
         let answer = tokio::time::timeout(self.within, asked).await;

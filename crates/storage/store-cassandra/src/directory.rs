@@ -12,7 +12,7 @@ use scylla::value::CqlValue;
 use crate::cluster::Cluster;
 use crate::cluster::connection::AT_ONCE;
 use crate::cluster::ids::{blob, id_of};
-use crate::stored::seal::{place, seal, unseal};
+use crate::stored::seal::{location, seal, unseal};
 
 /// Buckets of the directory: at 10 million records of 1 KiB a bucket holds 160 MB, which is large
 /// for a partition. More buckets make each listing of accounts read more partitions.
@@ -22,7 +22,7 @@ const DIRECTORY_BUCKETS: u32 = 64;
 const KIND: u8 = 7;
 
 fn entry_place(name: &str) -> u32 {
-    crc32c::crc32c_append(place(KIND, Id::new(0, 0), 0), name.as_bytes())
+    crc32c::crc32c_append(location(KIND, Id::new(0, 0), 0), name.as_bytes())
 }
 
 /// The bucket of a directory record.

@@ -45,7 +45,7 @@ impl std::fmt::Debug for CassandraEngine {
 }
 
 /// Makes keyspace and tables where they are missing; `replicas` of each row in a new keyspace. A
-/// new keyspace keeps its bodies where the options say, and claims that place.
+/// new keyspace keeps its bodies where the options say, and claims that storage.
 #[boxed]
 pub async fn init(options: &Options, replicas: u32) -> Result<()> {
     let connection = Connection::open(options).await?;

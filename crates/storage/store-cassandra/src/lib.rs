@@ -13,7 +13,7 @@
 //!
 //! | folder | what it has |
 //! | --- | --- |
-//! | `options` | the options, the address, names of places for bodies, access to S3 |
+//! | `options` | the options, the address, names of storages of bodies, access to S3 |
 //! | `stored` | the bytes of stored values, and their checksums |
 //! | `cluster` | `Cluster`: the connection, the statements by table, ids and time |
 //! | `mailboxes` | `Mailboxes`: partitions, rows, summaries |
@@ -41,7 +41,7 @@ mod sweep;
 mod tests;
 
 pub use engine::{CassandraEngine, init, upgrade};
-pub use options::body_place::BodyPlace;
+pub use options::body_storage::BodyStorage;
 pub use options::s3::S3;
 pub use options::{Options, Tls};
 pub use schema::advice::advice;

@@ -32,7 +32,7 @@ fn offered() -> Option<(String, String)> {
 async fn keyspace(host: &str, bucket: &str, what: &str, sweep_after: Duration) -> Options {
     let ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis());
     let mut options = Options::new(vec![host.to_owned()], format!("{what}_{ms}"));
-    options.bodies = Some(format!("{bucket}/{}", options.keyspace).parse().expect("a place"));
+    options.bodies = Some(format!("{bucket}/{}", options.keyspace).parse().expect("a storage"));
     options.sweep_after = sweep_after;
     options.sweep_every = Duration::ZERO;
     init(&options, 1).await.expect("a keyspace");
@@ -121,28 +121,28 @@ async fn what_may_be_under_way_is_left_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_keyspace_knows_where_its_bodies_are() {
     let Some((host, bucket)) = offered() else { return };
-    let options = keyspace(&host, &bucket, "place", Duration::ZERO).await;
-    let place = options.bodies.clone().expect("a place");
+    let options = keyspace(&host, &bucket, "storage", Duration::ZERO).await;
+    let storage = options.bodies.clone().expect("a storage");
     let with_bodies = |bodies: Option<&str>| {
-        let bodies = bodies.map(|bodies| bodies.parse().expect("a place"));
+        let bodies = bodies.map(|bodies| bodies.parse().expect("a storage"));
         Options { bodies, ..options.clone() }
     };
     CassandraEngine::open(with_bodies(None)).await.expect("as it was made");
     init(&with_bodies(None), 1).await.expect("as it was made");
-    let elsewhere = format!("{place}-2");
+    let elsewhere = format!("{storage}-2");
     for other in ["cassandra", &elsewhere] {
         for refusal in [
             CassandraEngine::open(with_bodies(Some(other))).await.map(drop),
             init(&with_bodies(Some(other)), 1).await,
         ] {
-            let why = refusal.expect_err("another place was accepted").to_string();
-            assert!(why.contains(&place.to_string()) && why.contains(other), "{why}");
+            let why = refusal.expect_err("another storage was accepted").to_string();
+            assert!(why.contains(&storage.to_string()) && why.contains(other), "{why}");
         }
     }
-    // The place of another keyspace cannot be taken.
+    // The storage of another keyspace cannot be taken.
     let mut second = Options::new(vec![host], format!("{}_b", options.keyspace));
-    second.bodies = Some(place);
-    let why = init(&second, 1).await.expect_err("two keyspaces in one place").to_string();
+    second.bodies = Some(storage);
+    let why = init(&second, 1).await.expect_err("two keyspaces in one storage").to_string();
     assert!(why.contains("another keyspace"), "{why}");
 }
 

@@ -23,7 +23,7 @@ use crate::data_dir::identity;
 use crate::data_dir::lock::EngineLock;
 use crate::data_dir::reserve::{Purpose, Reserve};
 use crate::data_dir::unknown;
-use crate::index::bodies::BodyPlace;
+use crate::index::bodies::BodyLocation;
 use crate::index::directory;
 use crate::index::epoch::OwnTransactions;
 use crate::index::lists::{self, Unlisted};
@@ -39,7 +39,7 @@ use crate::maintenance;
 use crate::shared::{Shared, Summarize};
 use crate::verify::check;
 use crate::verify::pages::REMEDY;
-use crate::writer::turn::Turn;
+use crate::writer::queue_lock::QueueLock;
 use crate::writer::unindexed::Unindexed;
 use crate::writer::{Change, Job, QUEUE_MAX, Writer};
 
@@ -253,7 +253,7 @@ impl LmdbEngine {
             index,
             own,
             reader,
-            turn: Turn::open(dir),
+            queue_lock: QueueLock::open(dir),
             disk,
             packs: packs.clone(),
             reserve,
@@ -398,22 +398,22 @@ const LOOKUPS_MAX: usize = 4;
 impl Shared {
     pub(crate) fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         for _ in 0..LOOKUPS_MAX {
-            let place = read::body_place(&self.index, body)?;
-            match self.reader.read(body, place, range.clone()) {
+            let location = read::body_location(&self.index, body)?;
+            match self.reader.read(body, location, range.clone()) {
                 Ok(bytes) => return Ok(bytes),
-                Err(ReadFault::Missing) => self.reader.forget(place.pack),
+                Err(ReadFault::Missing) => self.reader.forget(location.pack),
                 // Maintenance may have moved it and cut the pack.
-                Err(_) if read::body_place(&self.index, body)? != place => {}
-                Err(fault) => return Err(body_fault(body, place.pack, fault)),
+                Err(_) if read::body_location(&self.index, body)? != location => {}
+                Err(fault) => return Err(body_fault(body, location.pack, fault)),
             }
         }
         Err(StoreError::Corrupt(format!("body {body}: its pack is missing")))
     }
 
     /// Whether a body is that of a row, also in another form.
-    pub(crate) fn is_body_of(&self, body: BodyId, place: BodyPlace, row: &Row) -> bool {
+    pub(crate) fn is_body_of(&self, body: BodyId, location: BodyLocation, row: &Row) -> bool {
         let begin = self.read_body(body, 0..FormHeader::LEN as u64);
-        begin.is_ok_and(|begin| is_body_of(&begin, place.len, row))
+        begin.is_ok_and(|begin| is_body_of(&begin, location.len, row))
     }
 }
 

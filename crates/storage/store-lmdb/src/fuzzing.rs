@@ -18,13 +18,13 @@ use posthaste_store::{
 };
 
 use crate::data_dir::format;
-use crate::index::bodies::BodyPlace;
+use crate::index::bodies::BodyLocation;
 use crate::index::checksum::{seed, seed_at, sum32};
 use crate::index::packs::PackState;
 use crate::index::passes::{PASSES_KEY, Passes};
 use crate::index::sealed::{seal, seed_of_key};
 use crate::index::{chunk, copied, directory, expunged, heads as head_table, links, lists, summaries};
-use crate::log::record::{Batch, Form, Header, Kind, form_from};
+use crate::log::record::{Batch, Header, Kind, PackFormat, format_from};
 use crate::log::{checkpoint, entry, pair, range};
 use crate::rebuild::{Rebuild, rebuild};
 use crate::verify::pages;
@@ -34,11 +34,11 @@ const STORE: Id = Id::from_bytes([7; 16]);
 
 /// Heads of packs and of records.
 pub fn heads(data: &[u8]) {
-    let _ = form_from(data, 1, STORE);
-    for form in [Form::Unbound, Form::bound(STORE, 1)] {
-        if let Some(header) = Header::from_bytes(data, form, 64) {
+    let _ = format_from(data, 1, STORE);
+    for format in [PackFormat::Unbound, PackFormat::bound(STORE, 1)] {
+        if let Some(header) = Header::from_bytes(data, format, 64) {
             let _ = (header.table_len(), header.record_len());
-            assert!(data.starts_with(&header.to_bytes(form, 64)[..5]));
+            assert!(data.starts_with(&header.to_bytes(format, 64)[..5]));
         }
     }
 }
@@ -68,7 +68,7 @@ pub fn index_values(data: &[u8]) {
     let sealed = |key_seed| seal(key_seed, [&[0; 4], data].concat());
     let of_id = sealed(seed(STORE));
     let _ = head_table::head_from(MailboxId(STORE), &of_id);
-    let _ = BodyPlace::from_value(BodyId(STORE), &of_id);
+    let _ = BodyLocation::from_value(BodyId(STORE), &of_id);
     let _ = lists::list_from(AccountId(STORE), &of_id);
     let _ = PackState::from_value(1, &sealed(1));
     let _ = Passes::from_value(&sealed(seed_of_key(&PASSES_KEY)));

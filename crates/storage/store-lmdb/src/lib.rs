@@ -42,7 +42,7 @@ mod writer;
 pub use data_dir::lock::{EngineLock, LockError};
 pub use engine::{LmdbEngine, Options};
 pub use index::lists::Unlisted;
-pub use log::disk::{Disk, DiskFile, DiskRoom, RealDisk};
+pub use log::disk::{Disk, DiskFile, DiskSpace, RealDisk};
 pub use rebuild::{Rebuild, kept_index, rebuild};
 pub use shared::Summarize;
 pub use verify::suspicion::report_fault_signals;

@@ -14,7 +14,7 @@ use crate::index::epoch::OwnTransactions;
 use crate::index::verified::Verified;
 use crate::log::disk::Disk;
 use crate::log::reader::PackReader;
-use crate::writer::turn::Turn;
+use crate::writer::queue_lock::QueueLock;
 use crate::writer::unindexed::Unindexed;
 
 /// The function by which delivery makes a summary: its bytes to its summary.
@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) own: OwnTransactions,
     pub(crate) reader: PackReader,
     /// The queue of processes that want to write.
-    pub(crate) turn: Turn,
+    pub(crate) queue_lock: QueueLock,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) packs: PathBuf,
     /// Room for deletions on a full disk.

@@ -242,7 +242,7 @@ async fn beyond_the_end_in_an_old_index_a_lost_sector_is_damage() {
     assert_eq!(texts(dir.path(), inbox).await, kept);
 }
 
-/// Seeds 48 and 1039. The pack was made and given up before the disk had a byte of it. A rebuild
+/// Seeds 48 and 1039. The pack was made and abandoned before the disk had a byte of it. A rebuild
 /// took it as a pack to write to, and the next rebuild dropped the records that were written there.
 #[tokio::test]
 async fn a_pack_that_was_given_up_empty_is_not_written_after_a_rebuild() {
@@ -335,7 +335,7 @@ async fn a_pack_that_could_not_be_made_leaves_no_gap_between_numbers() {
 }
 
 /// A store where removing a mailbox failed: the list commit was refused, and its record lies in a
-/// tail that was given up. Mail was acknowledged for the mailbox before and after.
+/// tail that was abandoned. Mail was acknowledged for the mailbox before and after.
 async fn refused_removal(dir: &Path) -> World {
     let (mut world, inbox) = store(dir).await;
     let disk = Failing::default();
@@ -549,7 +549,7 @@ fn copy_store(from: &Path, to: &Path) {
     }
 }
 
-/// Seed 9024246. A batch was written in part and given up in another pack, and the next commit was
+/// Seed 9024246. A batch was written in part and abandoned in another pack, and the next commit was
 /// acknowledged there. After a rebuild with the old index, an opening redid the second commit of
 /// the batch, which fitted the mailbox by chance.
 #[tokio::test]

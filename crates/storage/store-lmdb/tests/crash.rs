@@ -22,7 +22,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_mail_model::FlagSet;
 use posthaste_store::{Engine, StoreError};
-use posthaste_store_lmdb::{Disk, DiskFile, DiskRoom, LmdbEngine, Options};
+use posthaste_store_lmdb::{Disk, DiskFile, DiskSpace, LmdbEngine, Options};
 
 use world::{World, body, small};
 
@@ -170,8 +170,8 @@ impl Disk for Faulty {
         Ok(())
     }
 
-    fn room(&self, _: &Path) -> io::Result<DiskRoom> {
-        Ok(DiskRoom { all: u64::MAX, free: self.0.lock().room.unwrap_or(u64::MAX) })
+    fn space(&self, _: &Path) -> io::Result<DiskSpace> {
+        Ok(DiskSpace { all: u64::MAX, free: self.0.lock().room.unwrap_or(u64::MAX) })
     }
 }
 

@@ -50,7 +50,7 @@ async fn lived_in(engine: &LmdbEngine, n: u64) -> World {
 }
 
 /// Other ids for an account.
-fn places(world: &World, n: u64) -> TargetIds {
+fn targets(world: &World, n: u64) -> TargetIds {
     let ids = world.list.entries.iter().zip(1..).map(|(e, at)| (e.id, MailboxId(Id::new(n << 32, at))));
     TargetIds::with_ids(AccountId(Id::new(n, 1)), ids.collect())
 }
@@ -90,7 +90,7 @@ async fn a_restore_is_whole_beside_deliveries_an_import_maintenance_and_another_
         }
     };
     let restored = |at: usize| {
-        let transfer = Transfer::new(&backup, &server).to_places(places(&lost[at], 11 + at as u64));
+        let transfer = Transfer::new(&backup, &server).to_targets(targets(&lost[at], 11 + at as u64));
         let account = lost[at].list.account;
         async move {
             let mut copied = 0;
@@ -124,7 +124,7 @@ async fn a_restore_is_whole_beside_deliveries_an_import_maintenance_and_another_
     let after = LmdbEngine::open(to.path(), small()).unwrap();
     others.verify(&after).await;
     for (lost, n) in lost.iter().zip(11..) {
-        let transfer = Transfer::new(&backup, &after).to_places(places(lost, n));
+        let transfer = Transfer::new(&backup, &after).to_targets(targets(lost, n));
         let faults = transfer.audit(lost.list.account, Compare::All, &mut |_| {}).await.unwrap();
         assert_eq!(faults, [""; 0]);
     }

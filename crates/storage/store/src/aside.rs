@@ -18,25 +18,23 @@ pub(crate) fn is_large(messages: u64) -> bool {
     messages > AT_ONCE && Handle::try_current().is_ok()
 }
 
-/// Places for large changes: as many as there are processors, but one, which stays with everybody
-/// else.
-pub(crate) struct Places(Arc<Semaphore>);
+/// Permits for large changes, one for each thread that may compute.
+pub(crate) struct LargePermits(Arc<Semaphore>);
 
-impl Places {
+impl LargePermits {
     pub fn new() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self(Arc::new(Semaphore::new(processors.saturating_sub(1).max(1))))
+        Self(Arc::new(Semaphore::new(posthaste_metrics::compute_threads())))
     }
 
     /// Does work on another thread, in the order of the calls. Its cost counts as that of the
     /// caller.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        let failed = || StoreError::Unavailable("the change was abandoned".into());
-        let place = Arc::clone(&self.0).acquire_owned().await.map_err(|_| failed())?;
+        let failed = || StoreError::Unavailable("the change was cancelled".into());
+        let permit = Arc::clone(&self.0).acquire_owned().await.map_err(|_| failed())?;
         let session = posthaste_metrics::current();
         let done = tokio::task::spawn_blocking(move || {
-            // The place is free when the work ends, even if nobody waits for it any more.
-            let _place = place;
+            // The permit is released when the work ends, even if nobody waits for it any more.
+            let _permit = permit;
             session.run(work)
         });
         done.await.map_err(|error| {
@@ -55,7 +53,7 @@ impl Places {
         if is_large(messages) { Box::pin(self.run(work)).await } else { Ok(work()) }
     }
 
-    /// Takes all places, so that large changes wait.
+    /// Takes all permits, so that large changes wait.
     #[cfg(test)]
     pub fn take_all(&self) -> Option<tokio::sync::OwnedSemaphorePermit> {
         let all = u32::try_from(self.0.available_permits()).ok()?;

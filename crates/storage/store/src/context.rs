@@ -8,7 +8,7 @@ use bytes::Bytes;
 use posthaste_mail_model::BodyId;
 use tokio::sync::watch;
 
-use crate::aside::Places;
+use crate::aside::LargePermits;
 use crate::changed::ChangedMailboxes;
 use crate::engine::{BodyRange, Engine};
 use crate::error::Result;
@@ -87,7 +87,7 @@ pub(crate) struct Context {
     /// Mailboxes whose messages changed, for work in the background.
     pub changed: Arc<ChangedMailboxes>,
     /// For changes of many messages.
-    pub places: Places,
+    pub large_permits: LargePermits,
     options: StoreOptions,
     underway: watch::Sender<usize>,
 }
@@ -109,7 +109,7 @@ impl Context {
             served,
             followers: Arc::default(),
             changed: Arc::default(),
-            places: Places::new(),
+            large_permits: LargePermits::new(),
             options,
             underway: watch::Sender::new(0),
         }

@@ -13,7 +13,7 @@ use posthaste_net::{BytePermit, Holder};
 
 use super::urlauth::{bad_url, reader};
 use crate::reply::{Failure, Reply};
-use crate::session::{ROOM_WITHIN, Session, no_room};
+use crate::session::{MEMORY_WITHIN, Session, no_memory};
 
 /// Makes the messages of one command.
 pub(super) struct Assembly {
@@ -89,7 +89,7 @@ impl Assembly {
         let account = session.login()?.id;
         let paid = session.service.budget.begin(Holder::Account(account.0.to_bytes()));
         let bytes = usize::try_from(size).unwrap_or(usize::MAX);
-        paid.grow_to_within(bytes, ROOM_WITHIN).await.map_err(|_| Failure::from(no_room()))?;
+        paid.grow_to_within(bytes, MEMORY_WITHIN).await.map_err(|_| Failure::from(no_memory()))?;
         // The command was received whole, so its memory is not taken for others.
         paid.complete();
         self.paid.push(paid);

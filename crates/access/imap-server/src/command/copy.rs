@@ -41,7 +41,7 @@ pub(super) async fn copy(
     all_there(ctx, &uids, set.numbering())?;
     // Copies count against the quota as any other mail; a MOVE leaves the account as full as it
     // was.
-    let _room = ctx.service.delivery.room(&owner, usage(ctx, &uids)).await?;
+    let _reserved = ctx.service.delivery.reserve_quota(&owner, usage(ctx, &uids)).await?;
     let annotations = annotations(ctx, &uids, (&target, owner.id, rights), Way::Copy).await?;
     let (target, carried) = seen::carry(ctx.selected, &uids, (target, rights), reading);
     let reports = Reports::uncounted(tag, ctx.service.options.progress);
@@ -75,9 +75,9 @@ pub(super) async fn move_(
     ctx.limit_uids(&mut uids);
     bounded(ctx, &uids)?;
     all_there(ctx, &uids, set.numbering())?;
-    let _room = match owner.id == ctx.selected_owner() {
+    let _reserved = match owner.id == ctx.selected_owner() {
         true => None,
-        false => Some(ctx.service.delivery.room(&owner, usage(ctx, &uids)).await?),
+        false => Some(ctx.service.delivery.reserve_quota(&owner, usage(ctx, &uids)).await?),
     };
     let annotations = annotations(ctx, &uids, (&target, owner.id, rights), Way::Move).await?;
     let (target, carried) = seen::carry(ctx.selected, &uids, (target, rights), reading);

@@ -52,9 +52,9 @@ pub(super) async fn run(
     let mut ctx = session.ctx()?;
     let more = growth(&ctx, uid, owner.id, new.bytes.len() as u64);
     // An account that is over its quota may still make a message smaller.
-    let _room = match more == Usage::default() {
+    let _reserved = match more == Usage::default() {
         true => None,
-        false => Some(ctx.service.delivery.room(&owner, more).await?),
+        false => Some(ctx.service.delivery.reserve_quota(&owner, more).await?),
     };
     let reader =
         AnnotationReader { service: ctx.service, login: ctx.login.id, owner: owner.id, mailbox: target.id() };

@@ -4,7 +4,7 @@
 //! The mechanism is INTERNAL: the proof is a hash of the URL with a key that the directory keeps
 //! for each mailbox. `posthaste_delivery` checks it, for these commands and for BURL at submission.
 
-use posthaste_delivery::{Decoded, UrlPart, UrlPlace, UrlReader, UrlRefusal, structure_of_decoded};
+use posthaste_delivery::{Decoded, UrlPart, UrlReader, UrlRefusal, UrlUse, structure_of_decoded};
 use posthaste_imap_codec::command::{UrlFetchItem, UrlFetchParam};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{ImapUrl, MailboxArg, SectionText, print};
@@ -34,7 +34,7 @@ pub(super) fn reader(session: &Session) -> Result<UrlReader<'_>, Failure> {
         account: session.login()?,
         host: &session.service.options.hostname,
         selected: selected.map(|selected| selected.mailbox.id()),
-        place: UrlPlace::Imap,
+        used: UrlUse::Imap,
     })
 }
 

@@ -10,8 +10,8 @@ use posthaste_directory::{
     sasl::{self, Channel, Exchange, Plaintext, Step},
 };
 use posthaste_net::{
-    AccountLimit, Accounts, Certificates, CommandsBeforeLogin, Connection, NetError, Places, SessionFuture,
-    Shutdown, WorkPlace, processors_for_work,
+    AccountLimit, Accounts, Certificates, CommandsBeforeLogin, Connection, KeyedPermit, KeyedSemaphore,
+    NetError, SessionFuture, Shutdown, compute_threads,
 };
 
 use crate::reply::{Reply, literal, string};
@@ -74,7 +74,7 @@ pub struct ManageSieveService {
     accounts: Accounts,
     /// For commands on scripts: a short one may read or compile hundreds of kibibytes. As many as
     /// there are processors, but one, which stays with everybody else; one for each account.
-    places: Places<[u8; 16]>,
+    permits: KeyedSemaphore<[u8; 16]>,
 }
 
 impl fmt::Debug for ManageSieveService {
@@ -91,15 +91,15 @@ impl ManageSieveService {
         certificates: Option<Certificates>,
         accounts: Accounts,
     ) -> Self {
-        let places = Places::new(processors_for_work(), 1);
-        Self { options, directory, certificates, accounts, places }
+        let permits = KeyedSemaphore::new(compute_threads(), 1);
+        Self { options, directory, certificates, accounts, permits }
     }
 
-    /// Sets the places for commands on scripts, one for each account. Services that
+    /// Sets the permits for commands on scripts, one for each account. Services that
     /// follow each other share them.
     #[must_use]
-    pub fn with_places(mut self, places: Places<[u8; 16]>) -> Self {
-        self.places = places;
+    pub fn with_permits(mut self, permits: KeyedSemaphore<[u8; 16]>) -> Self {
+        self.permits = permits;
         self
     }
 
@@ -210,8 +210,8 @@ impl Driver {
             Action::Authenticate { mechanism, initial } => return self.log_in(&mechanism, initial).await,
             Action::Script(act) => {
                 if let Some(account) = self.session.account.clone() {
-                    let place = self.service.places.take(account.id.0.to_bytes(), Duration::MAX).await;
-                    let reply = match self.script(&account, act, place).await {
+                    let permit = self.service.permits.acquire(account.id.0.to_bytes()).await;
+                    let reply = match self.script(&account, act, permit).await {
                         Ok(reply) => reply,
                         Err(error) => {
                             if let ScriptError::Directory(error) = &error {
@@ -288,7 +288,7 @@ impl Driver {
         };
         let mut response = match initial.map(|text| BASE64.decode(text)).transpose() {
             Ok(response) => response,
-            Err(_) => return Ok(self.abandoned("the response is not in base 64")),
+            Err(_) => return Ok(self.cancelled("the response is not in base 64")),
         };
         let mut refused = None::<LoginError>;
         loop {
@@ -310,7 +310,7 @@ impl Driver {
                 Input::End(why) => return Ok(self.say(Action::Close(Reply::bye(why)))),
             };
             response = match syntax::parse_string(&line) {
-                Ok(text) if text == "*" => return Ok(self.abandoned("the login was cancelled")),
+                Ok(text) if text == "*" => return Ok(self.cancelled("the login was cancelled")),
                 Ok(text) => match BASE64.decode(text) {
                     // RFC 7628 §3.2.3: the client's answer to a refusal does not count.
                     Ok(octets) => match refused {
@@ -320,9 +320,9 @@ impl Driver {
                         }
                         None => Some(octets),
                     },
-                    Err(_) => return Ok(self.abandoned("the response is not in base 64")),
+                    Err(_) => return Ok(self.cancelled("the response is not in base 64")),
                 },
-                Err(why) => return Ok(self.abandoned(why)),
+                Err(why) => return Ok(self.cancelled(why)),
             };
             refused = None;
         }
@@ -333,7 +333,7 @@ impl Driver {
         self.output.push_str("\r\n");
     }
 
-    fn abandoned(&mut self, why: &'static str) -> Next {
+    fn cancelled(&mut self, why: &'static str) -> Next {
         let action = self.session.mistake(why);
         self.say(action)
     }
@@ -375,12 +375,12 @@ impl Driver {
         }
     }
 
-    /// Does it, in a place that was given for it.
+    /// Does it, with a permit that was acquired for it.
     async fn script(
         &mut self,
         account: &Account,
         act: ScriptAct,
-        place: Option<WorkPlace<[u8; 16]>>,
+        permit: Option<KeyedPermit<[u8; 16]>>,
     ) -> Result<Reply, ScriptError> {
         let directory = Arc::clone(&self.service.directory);
         match act {
@@ -389,14 +389,14 @@ impl Driver {
                 Ok(Reply::ok("There is room"))
             }
             ScriptAct::Put { name, text } => {
-                let (text, faults, _place) = checked(text, place).await;
+                let (text, faults, _permit) = checked(text, permit).await;
                 if let Some(faults) = faults {
                     return Ok(Reply::no(faults));
                 }
                 directory.put_script(account, &name, &text).await?;
                 Ok(Reply::ok("Stored"))
             }
-            ScriptAct::Check(text) => match checked(text, place).await.1 {
+            ScriptAct::Check(text) => match checked(text, permit).await.1 {
                 Some(faults) => Ok(Reply::no(faults)),
                 None => Ok(Reply::ok("The script is valid")),
             },
@@ -537,15 +537,15 @@ impl Driver {
     }
 }
 
-/// Compiles a script on a thread that may be busy for a while; what is wrong with it. The place is
+/// Compiles a script on a thread that may be busy for a while; what is wrong with it. The permit is
 /// held until that thread is done, also if nobody waits for it any more.
 async fn checked(
     text: String,
-    place: Option<WorkPlace<[u8; 16]>>,
-) -> (String, Option<String>, Option<WorkPlace<[u8; 16]>>) {
+    permit: Option<KeyedPermit<[u8; 16]>>,
+) -> (String, Option<String>, Option<KeyedPermit<[u8; 16]>>) {
     let work = tokio::task::spawn_blocking(move || {
         let faults = posthaste_filter::compile(&text).err().map(|errors| errors.to_string());
-        (text, faults, place)
+        (text, faults, permit)
     });
     work.await.unwrap_or_else(|error| (String::new(), Some(error.to_string()), None))
 }

@@ -21,7 +21,7 @@ use crate::session::Refusal;
 /// How an exchange ends before the directory ends it.
 enum Cut {
     /// The client gave it up.
-    Abandoned,
+    Cancelled,
     Bad(SyntaxError),
     Refused(Refusal),
     Silent,
@@ -67,11 +67,11 @@ impl Driver {
                 Ok(octets) => Some(octets),
                 Err(Cut::Silent) => return Ok(Next::End),
                 Err(Cut::Refused(refusal)) => return Ok(self.refuse(refusal)),
-                Err(Cut::Abandoned) => {
-                    return Ok(Self::after(&self.session.login_abandoned(None, &mut self.out)));
+                Err(Cut::Cancelled) => {
+                    return Ok(Self::after(&self.session.login_cancelled(None, &mut self.out)));
                 }
                 Err(Cut::Bad(error)) => {
-                    return Ok(Self::after(&self.session.login_abandoned(Some(error), &mut self.out)));
+                    return Ok(Self::after(&self.session.login_cancelled(Some(error), &mut self.out)));
                 }
             };
         }
@@ -90,7 +90,7 @@ impl Driver {
     /// The client's next line, decoded, or how the exchange ends instead.
     async fn response(&mut self) -> Result<Result<Secret<Vec<u8>>, Cut>, NetError> {
         Ok(match self.line().await? {
-            Line::Good(line) if &line[..] == b"*" => Err(Cut::Abandoned),
+            Line::Good(line) if &line[..] == b"*" => Err(Cut::Cancelled),
             Line::Good(line) => command::response(&line).map_err(Cut::Bad),
             Line::Bad(error) => Err(Cut::Bad(error)),
             Line::Refused(refusal) => Err(Cut::Refused(refusal)),

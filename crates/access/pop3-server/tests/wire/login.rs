@@ -57,7 +57,7 @@ async fn failures_have_their_codes_and_end_the_session_after_a_few() {
              S: .
              C: AUTH PLAIN
              S: + \n             C: *
-             S: -ERR Login given up
+             S: -ERR Login cancelled
              C: AUTH LOGIN
              S: + VXNlcm5hbWU6
              C: not base 64

@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 use posthaste_net::Stream;
-use posthaste_testkit::Turns;
+use posthaste_testkit::Lockstep;
 use tokio::net::TcpStream;
 
 use super::test_service::service_with_ana;
@@ -17,7 +17,7 @@ use super::*;
 async fn acks(pieces: &[(&str, &str)]) -> u64 {
     let service = service_with_ana(Role::Lmtp).await;
 
-    let (socket, mut client) = Turns::connect().unwrap();
+    let (socket, mut client) = Lockstep::connect().unwrap();
     let stream = Stream::plain(TcpStream::from_std(socket).unwrap()).unwrap();
     let (_trigger, shutdown) = Shutdown::new();
     let mut driver = Driver::new(service, Connection::new(stream), shutdown);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use posthaste_authentication::has_bare_cr;
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
-use posthaste_filter::{Delivered, DsnRequest, Envelope, Form, Refusals, RemoteClient};
+use posthaste_filter::{Delivered, DsnRequest, Envelope, Refusals, RemoteClient, RequiredExtensions};
 use posthaste_mime_summary::is_header_bounded;
 use posthaste_queue::{Envelope as Outgoing, Here, Missed, Notify, Return, Success, TlsWish, To};
 
@@ -50,14 +50,14 @@ impl Driver {
         if is_quarantined {
             report_nothing(&mut outgoing);
         }
-        let form = Form { binary: outgoing.binary, smtputf8: outgoing.smtputf8 };
+        let needs = RequiredExtensions { binary: outgoing.binary, smtputf8: outgoing.smtputf8 };
         let (asked, tls) = (DsnRequest::all(&local), outgoing.tls);
         let envelope = Envelope {
             from: from.as_str(),
             refusals,
             is_quarantined,
             tls,
-            form,
+            needs,
             asked: &asked,
             client,
             lease_end: None,

@@ -70,11 +70,11 @@ impl Driver {
     /// The client's next line, decoded, or how the exchange ends instead.
     async fn response(&mut self) -> Result<Result<Vec<u8>, Action>, NetError> {
         Ok(match self.line(self.service.options.command_within).await? {
-            Line::Good(line) if &line[..] == b"*" => Err(self.session.login_abandoned(None)),
+            Line::Good(line) if &line[..] == b"*" => Err(self.session.login_cancelled(None)),
             Line::Good(line) => {
-                command::response(&line).map_err(|error| self.session.login_abandoned(Some(&error)))
+                command::response(&line).map_err(|error| self.session.login_cancelled(Some(&error)))
             }
-            Line::Bad(error) => Err(self.session.login_abandoned(Some(&error))),
+            Line::Bad(error) => Err(self.session.login_cancelled(Some(&error))),
             Line::Shutdown => Err(Action::Close(closing((4, 3, 2), super::STOPS))),
             Line::Silent => Err(Action::Close(closing((4, 4, 2), "Idle for too long"))),
             Line::Revoked => Err(Action::Close(closing((4, 7, 0), super::REVOKED))),

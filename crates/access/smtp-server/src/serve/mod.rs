@@ -278,7 +278,7 @@ impl Driver {
                 return Ok(self.end(&end));
             }
             // One byte more than comes in may come out: a CR that was held back.
-            incoming.make_room(self.connection.input().len() + 1).await;
+            incoming.reserve(self.connection.input().len() + 1).await;
             let input = self.connection.input();
             let progress = incoming.take(input.len() + 1, |message| dots.read(input, message));
             self.connection.consume(progress.used);
@@ -305,7 +305,7 @@ impl Driver {
                 return Ok(self.end(&end));
             }
             let used = self.connection.input().len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            incoming.make_room(used).await;
+            incoming.reserve(used).await;
             incoming.append(&self.connection.input()[..used]);
             left -= used as u64;
             self.connection.consume(used);

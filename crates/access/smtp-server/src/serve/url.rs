@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use posthaste_delivery::{DeliveryError, UrlPlace, UrlReader, UrlRefusal};
+use posthaste_delivery::{DeliveryError, UrlReader, UrlRefusal, UrlUse};
 use posthaste_net::NetError;
 
 use super::{Driver, Next};
@@ -19,7 +19,7 @@ impl Driver {
         let Some(account) = self.session.account().cloned() else { return Ok(Next::End) };
         let sink = Arc::clone(&self.service.sink);
         let host = &self.service.options.host;
-        let reader = UrlReader { account: &account, host, selected: None, place: UrlPlace::Submission };
+        let reader = UrlReader { account: &account, host, selected: None, used: UrlUse::Submission };
         let part = match incoming.beside(sink.find_url(reader, url)).await {
             Ok(part) => part,
             Err(UrlRefusal::Bad(why)) => {
@@ -37,7 +37,7 @@ impl Driver {
                 Err(error) => return self.url_failed(&error),
             };
             at += piece.len() as u64;
-            incoming.make_room(piece.len()).await;
+            incoming.reserve(piece.len()).await;
             incoming.append(&piece);
             if incoming.refusal().is_some() {
                 // The part is empty.

@@ -386,8 +386,8 @@ impl Session {
         self.transaction.as_ref().map_or("", |transaction| transaction.from.as_str())
     }
 
-    /// The client gave up with `*`, or sent what is not base 64 (RFC 4954 §4).
-    pub fn login_abandoned(&mut self, error: Option<&SyntaxError>) -> Action {
+    /// The client cancelled with `*`, or sent what is not base 64 (RFC 4954 §4).
+    pub fn login_cancelled(&mut self, error: Option<&SyntaxError>) -> Action {
         let reply = match error {
             None => replies::login_cancelled(),
             Some(error) => replies::syntax(error, replies::PathOf::Recipient),

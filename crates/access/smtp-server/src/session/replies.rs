@@ -145,7 +145,7 @@ pub(super) fn needs_tls() -> Reply {
     reply(530, (5, 7, 10), "REQUIRETLS needs TLS here, too: send STARTTLS first")
 }
 pub(super) fn login_cancelled() -> Reply {
-    reply(501, (5, 7, 0), "Login given up")
+    reply(501, (5, 7, 0), "Login cancelled")
 }
 /// RFC 4468 §4.
 pub(super) fn url_refused() -> Reply {

@@ -1,7 +1,7 @@
 //! BURL: RFC 4468. A message is sent from a mailbox without coming from the client.
 
 use bytes::Bytes;
-use posthaste_delivery::{UrlPlace, UrlReader};
+use posthaste_delivery::{UrlReader, UrlUse};
 use posthaste_mail_model::MailboxName;
 use posthaste_smtp_server::Role;
 use tokio::net::TcpStream;
@@ -19,7 +19,7 @@ async fn draft(server: &Server, name: &str, ends: &[&str]) -> Vec<String> {
     let message = delivery.incoming(Bytes::from_static(DRAFT), Vec::new(), None).await.unwrap();
     delivery.append(&account, &delivery.store().destination(drafts), vec![message]).await.unwrap();
     let reader =
-        UrlReader { account: &account, host: "mail.example.org", selected: None, place: UrlPlace::Imap };
+        UrlReader { account: &account, host: "mail.example.org", selected: None, used: UrlUse::Imap };
     let mut urls = Vec::new();
     for end in ends {
         let user = name.replace('@', "%40");

@@ -59,7 +59,7 @@ async fn failures_have_their_codes() {
              C: AUTH PLAIN
              S: 334 …
              C: *
-             S: 501 5.7.0 Login given up
+             S: 501 5.7.0 Login cancelled
              C: AUTH LOGIN
              S: 334 VXNlcm5hbWU6
              C: not base 64

@@ -1,6 +1,6 @@
 //! `posthaste export`: an account's mail into files.
 
-use posthaste_delivery::export::{ExportForm, ExportReport};
+use posthaste_delivery::export::{ExportReport, MailFormat};
 
 use crate::cli::{Export, ExportFormat};
 use crate::command::import::spinner;
@@ -13,14 +13,14 @@ pub async fn run(config: Config, options: Export) -> Result<()> {
     let opened = open::existing(&config).await?;
     let account = opened.found(&full_name(&options.account, &config)).await?;
     let mailbox = options.mailbox.as_deref().map(mailbox_name).transpose()?;
-    let form = match options.format {
-        ExportFormat::Mbox => ExportForm::Mbox,
-        ExportFormat::Maildir => ExportForm::Maildir,
+    let format = match options.format {
+        ExportFormat::Mbox => MailFormat::Mbox,
+        ExportFormat::Maildir => MailFormat::Maildir,
     };
     let bar = spinner("exported");
     let mut progress = |report: &ExportReport| bar.set_position(report.messages);
     let report =
-        opened.delivery.export(account.id, mailbox.as_ref(), form, &options.target, &mut progress).await?;
+        opened.delivery.export(account.id, mailbox.as_ref(), format, &options.target, &mut progress).await?;
     bar.finish_and_clear();
     for fault in &report.faults {
         eprintln!("posthaste: {fault}");

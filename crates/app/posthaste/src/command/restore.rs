@@ -341,7 +341,7 @@ impl RestoreJob {
         copy_annotations(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
         copy_seen(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
         copy_acls(&*self.ends.from, &wanted.account, &*self.ends.to, &wanted.name, &places).await?;
-        let transfer = self.ends.transfer().to_places(places).leaving_out_damage();
+        let transfer = self.ends.transfer().to_targets(places).leaving_out_damage();
         transfer.copy(wanted.account.id, &mut |n| bar.inc(n)).await?;
         let faults = transfer.audit(wanted.account.id, Compare::All, &mut |n| bar.inc(n)).await?;
         if let Some(fault) = faults.first() {

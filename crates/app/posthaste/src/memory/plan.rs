@@ -212,7 +212,7 @@ impl Plan {
         format!(
             "{} of `limits.connections` ({} of {}), twice {} of `limits.incoming_bytes`, {} of \
              `limits.reading_bytes`, {} of `limits.summary_bytes`, {} of summaries that are made, {} of \
-             `store.cache`, {} of mail to other domains, {} of sort keys, {} of live results, {} of the search index, {} of \
+             `store.cache`; {} of mail to other domains, {} of sort keys, {} of live results, {} of the search index; {} of \
              `login.argon2_memory`, {} of tables, {} of Sieve scripts, {} of the program itself; messages of at \
              most {} (`limits.message_size`)",
             size(self.connections.saturating_mul(CONNECTION_BYTES)),

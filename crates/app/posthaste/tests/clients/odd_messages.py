@@ -1,7 +1,7 @@
 # Messages that real mail has and grammars do not like: comments in addresses, encoded words, dates of every age,
 # delimiters of every shape, NUL, parts of reports, duplicate fields, odd names of charsets and encodings.
-# `differential.py` runs behind this text. An oddity is a text alone, or a text and the names of what is not compared for
-# a message that has it, each with a row of `docs/differences.md`.
+# `differential.py` runs behind this text. An oddity is a text, alone or with the names of what is not compared for a
+# message that has it. Each such name has a row of `docs/differences.md`.
 
 NO_ADDRESS, NO_STRUCTURE, NO_DATE, NO_WORDS = {"ENVELOPE", "addresses"}, {"BODYSTRUCTURE"}, {"sent"}, {"words"}
 NO_PARTS = {"BODYSTRUCTURE", "BODY", "words"}

@@ -130,10 +130,10 @@ impl CommandFramer {
         }
     }
 
-    /// Gives up a literal that was accepted, and with it the command, which the caller answers NO
+    /// Drops a literal that was accepted, and with it the command, which the caller answers NO
     /// with the tag this returns. What has come is forgotten, and what is still to come of the
     /// command is dropped without being kept.
-    pub fn abandon_literal(&mut self, buffer: &mut BytesMut) -> Option<Tag> {
+    pub fn drop_literal(&mut self, buffer: &mut BytesMut) -> Option<Tag> {
         let tag = head(buffer).tag;
         let missing = self.missing(buffer) as u64;
         buffer.advance(self.line_start.min(buffer.len()));
@@ -281,7 +281,7 @@ mod tests {
             framer.accept_literal(&frame);
             buffer.extend_from_slice(b"0123");
             assert_eq!(framer.next_frame(&mut buffer), None);
-            assert_eq!(framer.abandon_literal(&mut buffer), Tag::new(b"a"));
+            assert_eq!(framer.drop_literal(&mut buffer), Tag::new(b"a"));
             assert!(buffer.is_empty() && framer.mid_command(&buffer));
             buffer.extend_from_slice(format!("456789{rest}\r\nb NOOP\r\n").as_bytes());
             assert_eq!(framer.next_frame(&mut buffer), Some(command("b NOOP\r\n")));

@@ -19,11 +19,11 @@ const STEPS_MAX: usize = 1 << 18;
 const GROUPS_MAX: u32 = 256;
 /// Bytes that all ways may take: half of what a run has beside its message.
 const WAYS_BYTES_MAX: usize = 2 << 20;
-/// A place that a way has not come to.
+/// A position that a way has not come to.
 const UNSET: u32 = u32::MAX;
 
 /// Where the groups of a way begin and end.
-type Places = Rc<[u32]>;
+type GroupBounds = Rc<[u32]>;
 
 /// An expression whose parts are all groups.
 pub(crate) struct Longest {
@@ -33,10 +33,10 @@ pub(crate) struct Longest {
     count: u32,
 }
 
-/// The ways that have come to a place of the text.
+/// The ways that have come to a position of the text.
 struct Front {
     /// The best way to each state.
-    best: Vec<Option<Places>>,
+    best: Vec<Option<GroupBounds>>,
     /// The states that have one, those that the expression prefers first.
     order: Vec<StateID>,
 }
@@ -66,21 +66,21 @@ impl Longest {
         }
         let config = thompson::Config::new().nfa_size_limit(Some(bytes_max));
         let nfa = thompson::Compiler::new().configure(config).build_from_hir(&whole).ok()?;
-        // A way to each state, at this place of the text and at the next.
+        // A way to each state, at this position of the text and at the next.
         let ways_bytes = nfa.states().len() * groups.count as usize * 2 * 2 * size_of::<u32>();
         (ways_bytes <= WAYS_BYTES_MAX).then_some(Self { nfa, written: groups.written, count: groups.count })
     }
 
-    /// The longest match that begins at a place, and its groups as they were written. None if there
-    /// is none, or if that takes too long.
+    /// The longest match that begins at a position, and its groups as they were written. None if
+    /// there is none, or if that takes too long.
     pub(crate) fn find(&self, text: &str, from: usize, steps: &mut u64) -> Option<Vec<Range<usize>>> {
         let mut left = STEPS_MAX;
         let found = self.walk(text.as_bytes(), from, &mut left);
         *steps += (STEPS_MAX - left + self.nfa.states().len()) as u64;
-        let (end, places) = found?;
+        let (end, bounds) = found?;
         let range = |group: &u32| {
             let at = *group as usize * 2;
-            match (places.get(at).copied(), places.get(at + 1).copied()) {
+            match (bounds.get(at).copied(), bounds.get(at + 1).copied()) {
                 (Some(start), Some(end)) if start != UNSET && end != UNSET => start as usize..end as usize,
                 _ => 0..0,
             }
@@ -92,26 +92,26 @@ impl Longest {
         Some(captures)
     }
 
-    fn walk(&self, text: &[u8], from: usize, left: &mut usize) -> Option<(usize, Places)> {
+    fn walk(&self, text: &[u8], from: usize, left: &mut usize) -> Option<(usize, GroupBounds)> {
         let states = self.nfa.states().len();
         let (mut now, mut next) = (Front::new(states), Front::new(states));
-        let none: Places = vec![UNSET; self.count as usize * 2].into();
-        let mut found: Option<(usize, Places)> = None;
+        let none: GroupBounds = vec![UNSET; self.count as usize * 2].into();
+        let mut found: Option<(usize, GroupBounds)> = None;
         self.enter(&mut now, (self.nfa.start_anchored(), none), (text, from), left)?;
         for at in from..=text.len() {
             if now.order.is_empty() {
                 break;
             }
             for state in &now.order {
-                let Some(places) = &now.best[state.as_usize()] else { continue };
+                let Some(bounds) = &now.best[state.as_usize()] else { continue };
                 if let State::Match { .. } = self.nfa.state(*state) {
-                    // One way at most comes to it, and each place of the text is further on.
-                    found = Some((at, Rc::clone(places)));
+                    // One way at most comes to it, and each position of the text is further on.
+                    found = Some((at, Rc::clone(bounds)));
                     continue;
                 }
                 let target = text.get(at).and_then(|byte| after(self.nfa.state(*state), *byte));
                 if let Some(target) = target {
-                    self.enter(&mut next, (target, Rc::clone(places)), (text, at + 1), left)?;
+                    self.enter(&mut next, (target, Rc::clone(bounds)), (text, at + 1), left)?;
                 }
             }
             std::mem::swap(&mut now, &mut next);
@@ -125,41 +125,41 @@ impl Longest {
     fn enter(
         &self,
         front: &mut Front,
-        way: (StateID, Places),
+        way: (StateID, GroupBounds),
         (text, at): (&[u8], usize),
         left: &mut usize,
     ) -> Option<()> {
         let mut stack = vec![way];
-        while let Some((state, places)) = stack.pop() {
+        while let Some((state, bounds)) = stack.pop() {
             *left = left.checked_sub(1)?;
             match &mut front.best[state.as_usize()] {
-                Some(known) if !is_better(&places, known) => continue,
-                Some(known) => *known = Rc::clone(&places),
+                Some(known) if !is_better(&bounds, known) => continue,
+                Some(known) => *known = Rc::clone(&bounds),
                 unknown => {
-                    *unknown = Some(Rc::clone(&places));
+                    *unknown = Some(Rc::clone(&bounds));
                     front.order.push(state);
                 }
             }
             match self.nfa.state(state) {
                 State::Look { look, next } => {
                     if self.nfa.look_matcher().matches(*look, text, at) {
-                        stack.push((*next, places));
+                        stack.push((*next, bounds));
                     }
                 }
                 State::Union { alternates } => {
-                    stack.extend(alternates.iter().rev().map(|next| (*next, Rc::clone(&places))));
+                    stack.extend(alternates.iter().rev().map(|next| (*next, Rc::clone(&bounds))));
                 }
                 State::BinaryUnion { alt1, alt2 } => {
-                    stack.push((*alt2, Rc::clone(&places)));
-                    stack.push((*alt1, places));
+                    stack.push((*alt2, Rc::clone(&bounds)));
+                    stack.push((*alt1, bounds));
                 }
                 State::Capture { next, slot, .. } => {
                     let at = u32::try_from(at).ok().filter(|at| *at != UNSET)?;
                     *left = left.checked_sub(self.count as usize / 8)?;
-                    let mut moved = places.to_vec();
+                    let mut moved = bounds.to_vec();
                     let slot = slot.as_usize();
-                    if let Some(place) = moved.get_mut(slot) {
-                        *place = at;
+                    if let Some(position) = moved.get_mut(slot) {
+                        *position = at;
                     }
                     if slot % 2 == 0
                         && let Some(end) = moved.get_mut(slot + 1)
@@ -198,8 +198,8 @@ fn after(state: &State, byte: u8) -> Option<StateID> {
 
 /// Whether a way is better than another one to the same state: the first group that differs
 /// decides. One that is there is better than none, then an earlier begin, then a later end.
-fn is_better(places: &Places, than: &Places) -> bool {
-    for (ours, theirs) in places.chunks_exact(2).zip(than.chunks_exact(2)).skip(1) {
+fn is_better(bounds: &GroupBounds, than: &GroupBounds) -> bool {
+    for (ours, theirs) in bounds.chunks_exact(2).zip(than.chunks_exact(2)).skip(1) {
         if let ([start, end], [their_start, their_end]) = (ours, theirs) {
             if start != their_start {
                 // An unset one is the greatest.
@@ -228,8 +228,8 @@ impl Groups {
             if self.written.len() <= number {
                 self.written.resize(number + 1, 0);
             }
-            if let Some(place) = self.written.get_mut(number) {
-                *place = index;
+            if let Some(position) = self.written.get_mut(number) {
+                *position = index;
             }
         }
         let sub = Box::new(self.within(sub));
@@ -274,7 +274,7 @@ mod tests {
 
     use super::*;
 
-    /// The longest match at the first place that has one, and its groups.
+    /// The longest match at the first position that has one, and its groups.
     fn found(pattern: &str, text: &str) -> Option<Vec<String>> {
         let first = regex::RegexBuilder::new(pattern).dot_matches_new_line(true).build().unwrap();
         let from = first.find(text)?.start();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     proptest! {
-        /// No match of any length at the same place is longer.
+        /// No match of any length at the same position is longer.
         #[test]
         fn no_other_match_is_longer(pattern in "(\\(?[ab.]\\)?[*+?|]?){1,6}", text in "[abc]{0,8}") {
             let Ok(first) = regex::Regex::new(&format!("(?s){pattern}")) else { return Ok(()) };

@@ -8,12 +8,12 @@ use crate::tags::{attribute, property};
 use crate::{charset, rtf};
 
 /// How many bytes texts may still take. One is shared by all messages of a conversion.
-pub(super) struct Room {
+pub(super) struct TextBudget {
     left: usize,
     limit: usize,
 }
 
-impl Room {
+impl TextBudget {
     pub fn new(limit: usize) -> Self {
         Self { left: limit, limit }
     }
@@ -38,19 +38,19 @@ pub(super) struct Bodies {
 impl Bodies {
     /// HTML is taken from its own property, or from RTF that encapsulates it, or is made from RTF.
     /// Text is taken from its own property, or from RTF.
-    pub fn of(message: &Message, room: &mut Room) -> Result<Self, Damage> {
+    pub fn of(message: &Message, budget: &mut TextBudget) -> Result<Self, Damage> {
         let text = message.text(property::BODY).or_else(|| message.attribute_text(attribute::BODY));
         let mut bodies = Self { text, html: html(message) };
         let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        room.take(len(&bodies.text) + len(&bodies.html))?;
+        budget.take(len(&bodies.text) + len(&bodies.html))?;
         if let (None, Some(Value::Binary(compressed))) =
             (&bodies.html, message.property(property::RTF_COMPRESSED))
             && !compressed.is_empty()
         {
-            let rtf = rtf::decompress(compressed, room.left())?;
-            room.take(rtf.len())?;
-            let document = rtf::read(&rtf, room.left())?;
-            room.take(document.text.len() + len(&document.html))?;
+            let rtf = rtf::decompress(compressed, budget.left())?;
+            budget.take(rtf.len())?;
+            let document = rtf::read(&rtf, budget.left())?;
+            budget.take(document.text.len() + len(&document.html))?;
             bodies.html = document.html;
             bodies.text.get_or_insert(document.text);
         }

@@ -18,7 +18,7 @@ use posthaste_mime_summary::{
 };
 use sha2::{Digest, Sha256};
 
-use super::body::Room;
+use super::body::TextBudget;
 use super::entity::{Entity, Printer};
 use super::people::People;
 use super::whole::{Whole, header_fields};
@@ -143,7 +143,7 @@ enum Step {
 struct Conversion<'m> {
     message: &'m [u8],
     structure: &'m Structure,
-    room: Room,
+    budget: TextBudget,
     printer: Printer,
     edits: Vec<(Range<usize>, Vec<u8>)>,
     /// Texts that have a rich form beside them by now, and headers that were completed.
@@ -159,7 +159,7 @@ impl<'m> Conversion<'m> {
         Self {
             message,
             structure,
-            room: Room::new(text_max(message.len())),
+            budget: TextBudget::new(text_max(message.len())),
             printer: Printer::new(seed),
             edits: Vec::new(),
             used: Vec::new(),
@@ -194,7 +194,7 @@ impl<'m> Conversion<'m> {
         let fields = header_fields(&rich, &own).into_iter();
         let missing: Vec<_> = fields.filter(|(name, _)| field(name).is_none() && may_add(name)).collect();
         let people = own.with_header(field);
-        let whole = Whole::of(&rich, &people, &mut self.room)?;
+        let whole = Whole::of(&rich, &people, &mut self.budget)?;
         let has_version = field("mime-version").is_some();
         match part.parent().and_then(|parent| self.structure.part(parent)) {
             Some(parent) if parent.kind == Kind::Multipart => {

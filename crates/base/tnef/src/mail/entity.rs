@@ -74,16 +74,16 @@ impl Printer {
             Entity::Verbatim(bytes) => self.out.extend_from_slice(bytes),
             Entity::Text { media, fields, text } => {
                 let text = with_crlf(text);
-                let form = Form::of(&text);
+                let encoding = TextEncoding::of(&text);
                 let charset = if text.is_ascii() { "us-ascii" } else { "utf-8" };
                 self.field("Content-Type", &format!("{media}; charset={charset}"));
-                self.field("Content-Transfer-Encoding", form.name());
+                self.field("Content-Transfer-Encoding", encoding.name());
                 self.fields(fields);
                 self.line("");
-                match form {
-                    Form::SevenBit => self.out.extend_from_slice(text.as_bytes()),
-                    Form::QuotedPrintable => quoted_printable(text.as_bytes(), &mut self.out),
-                    Form::Base64 => base64_lines(text.as_bytes(), &mut self.out),
+                match encoding {
+                    TextEncoding::SevenBit => self.out.extend_from_slice(text.as_bytes()),
+                    TextEncoding::QuotedPrintable => quoted_printable(text.as_bytes(), &mut self.out),
+                    TextEncoding::Base64 => base64_lines(text.as_bytes(), &mut self.out),
                 }
             }
             Entity::Bytes { media, fields, bytes } => {
@@ -122,14 +122,14 @@ impl Printer {
 
 /// How text is encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum TextEncoding {
     SevenBit,
     QuotedPrintable,
     Base64,
 }
 
-impl Form {
-    /// The shortest form that says the text.
+impl TextEncoding {
+    /// The shortest encoding of the text.
     fn of(text: &str) -> Self {
         let escaped =
             text.bytes().filter(|b| !matches!(b, b' '..=b'~' | b'\t' | b'\r' | b'\n') || *b == b'=');
@@ -139,19 +139,19 @@ impl Form {
         let is_clean = |line: &str| is_short(line) && !line.ends_with([' ', '\t']);
         let is_plain = text.bytes().all(|b| matches!(b, b' '..=b'~' | b'\t' | b'\r' | b'\n'));
         if is_plain && text.split("\r\n").all(is_clean) {
-            Form::SevenBit
+            TextEncoding::SevenBit
         } else if escaped * 6 > text.len() {
-            Form::Base64
+            TextEncoding::Base64
         } else {
-            Form::QuotedPrintable
+            TextEncoding::QuotedPrintable
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Form::SevenBit => "7bit",
-            Form::QuotedPrintable => "quoted-printable",
-            Form::Base64 => "base64",
+            TextEncoding::SevenBit => "7bit",
+            TextEncoding::QuotedPrintable => "quoted-printable",
+            TextEncoding::Base64 => "base64",
         }
     }
 }

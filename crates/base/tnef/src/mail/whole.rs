@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use posthaste_mime_summary::InBounds;
 
-use super::body::{Bodies, Room};
+use super::body::{Bodies, TextBudget};
 use super::calendar::{self, Method};
 use super::card;
 use super::dates;
@@ -30,8 +30,8 @@ pub(super) struct Whole<'m> {
 
 impl<'m> Whole<'m> {
     /// `people` are those of the message, or of the header around it.
-    pub fn of(message: &'m Message, people: &People, room: &mut Room) -> Result<Self, Damage> {
-        let Bodies { text, html } = Bodies::of(message, room)?;
+    pub fn of(message: &'m Message, people: &People, budget: &mut TextBudget) -> Result<Self, Damage> {
+        let Bodies { text, html } = Bodies::of(message, budget)?;
         let (mut shown, mut attachments) = (Vec::new(), Vec::new());
         let ids = shown_ids(html.as_deref().unwrap_or_default());
         let is_shown = |id: Option<&str>| id.is_some_and(|id| ids.contains(id));
@@ -39,7 +39,7 @@ impl<'m> Whole<'m> {
         for (place, attachment) in message.attachments.iter().enumerate() {
             let Some(item) = Item::of(attachment, code_pages) else { continue };
             match item.inner {
-                Inner::Message(inner) => attachments.push(embedded(&item, inner, room)?),
+                Inner::Message(inner) => attachments.push(embedded(&item, inner, budget)?),
                 Inner::Bytes(bytes) if is_shown(item.id.as_deref()) => {
                     shown.push(item.entity(bytes, Disposition::Inline, place + 1));
                 }
@@ -109,9 +109,9 @@ fn shown_ids(html: &str) -> HashSet<&str> {
 }
 
 /// A message inside an attachment.
-fn embedded<'m>(item: &Item<'_>, inner: &'m Message, room: &mut Room) -> Result<Entity<'m>, Damage> {
+fn embedded<'m>(item: &Item<'_>, inner: &'m Message, budget: &mut TextBudget) -> Result<Entity<'m>, Damage> {
     let people = People::of_message(inner);
-    let content = Whole::of(inner, &people, room)?.into_entity();
+    let content = Whole::of(inner, &people, budget)?.into_entity();
     let fields = item.message_fields(subject(inner));
     Ok(Entity::Message { fields, header: header_fields(inner, &people), content: Box::new(content) })
 }

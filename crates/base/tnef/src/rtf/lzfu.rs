@@ -46,11 +46,11 @@ pub fn decompress(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Damage> {
     let mut reader = Reader::new(bytes);
     let size = reader.len(WHAT)?;
     let raw_len = reader.len(WHAT)?;
-    let form = reader.u32(WHAT)?;
+    let compression = reader.u32(WHAT)?;
     let expected = reader.u32(WHAT)?;
     let content_len = size.checked_sub(HEADER_AFTER_SIZE).ok_or(Damage::Truncated { what: WHAT, at: 0 })?;
     let content = reader.take(content_len, WHAT)?;
-    match form {
+    match compression {
         UNCOMPRESSED => {
             let text = content.get(..raw_len).ok_or(Damage::Truncated { what: WHAT, at: 4 })?;
             if text.len() > limit { Err(Damage::Expands { limit }) } else { Ok(text.to_vec()) }
@@ -135,9 +135,9 @@ pub fn store(rtf: &[u8]) -> Vec<u8> {
     out
 }
 
-fn write_header(out: &mut Vec<u8>, content_len: usize, raw_len: usize, form: u32, crc: u32) {
+fn write_header(out: &mut Vec<u8>, content_len: usize, raw_len: usize, compression: u32, crc: u32) {
     let number = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-    for field in [number(content_len + HEADER_AFTER_SIZE), number(raw_len), form, crc] {
+    for field in [number(content_len + HEADER_AFTER_SIZE), number(raw_len), compression, crc] {
         out.extend(field.to_le_bytes());
     }
 }

@@ -208,7 +208,7 @@ pub fn replace(stage: &Stage) -> Outcome {
 }
 
 pub fn exchanges(stage: &Stage) -> Outcome {
-    // Exchanges that are begun and given up, again and again, until the server hangs up.
+    // Exchanges that are begun and cancelled, again and again, until the server hangs up.
     let mut said = Vec::new();
     for (port, line) in [
         ("imap", "a AUTHENTICATE SCRAM-SHA-256\r\n*\r\n"),
@@ -225,7 +225,7 @@ pub fn exchanges(stage: &Stage) -> Outcome {
         let words = crate::stage::last_words(&mut socket).unwrap_or_default();
         let lines = words.lines().count();
         if lines > 3000 {
-            return Err(format!("{port} answered {lines} lines of exchanges that were given up"));
+            return Err(format!("{port} answered {lines} lines of exchanges that were cancelled"));
         }
         said.push(format!("{port} hung up after {lines} lines, {} KiB", sent >> 10));
     }

@@ -242,7 +242,7 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "exchanges",
-        what: "SASL exchanges that are begun and given up without an end",
+        what: "SASL exchanges that are begun and cancelled without an end",
         memory_mib: little,
         run: extensions::exchanges,
     },

@@ -54,8 +54,8 @@ pub struct Link {
     online: bool,
     /// Sessions begun.
     pub sessions: u32,
-    /// Turns it took to another server, since its own failed.
-    turns: u32,
+    /// Times that it went to another server because its own failed.
+    failovers: u32,
     /// Bytes in and out of the session at the last call.
     pub bytes_before: (u64, u64),
 }
@@ -116,13 +116,13 @@ impl User {
 
     /// The server it is at: its own by its number, another one after that failed.
     pub(super) fn server(&self) -> &Target {
-        self.shared.options.server_at(self.who.index.wrapping_add(self.link.turns))
+        self.shared.options.server_at(self.who.index.wrapping_add(self.link.failovers))
     }
 
     /// Goes to the next server if it was the server that failed.
     pub(super) fn turn_away(&mut self, failure: &Failure) {
         if matches!(failure, Failure::Connection(_)) {
-            self.link.turns = self.link.turns.wrapping_add(1);
+            self.link.failovers = self.link.failovers.wrapping_add(1);
         }
     }
 

@@ -1,15 +1,15 @@
 //! Conducts a study: each server is started, filled and measured at every point. With several
-//! rounds all servers run at once and take turns ([`turns`]). Where the filled store is put back
-//! before each point, one server runs at a time ([`put_back`]). An error at one point is recorded
-//! there, and the study continues. Ctrl-C ends the current point and then the study; the measured
-//! points are kept.
+//! rounds all servers run at once and take turns ([`side_by_side`]). Where the filled store is put
+//! back before each point, one server runs at a time ([`put_back`]). An error at one point is
+//! recorded there, and the study continues. Ctrl-C ends the current point and then the study; the
+//! measured points are kept.
 
 mod player;
 mod point;
 mod processors;
 mod put_back;
+mod side_by_side;
 mod simulate;
-mod turns;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
     if study.put_back {
         servers = put_back::one_at_a_time(&mut work)?;
     } else if in_turn {
-        servers = turns::side_by_side(&mut work)?;
+        servers = side_by_side::side_by_side(&mut work)?;
     }
     for (number, which) in options.servers.iter().enumerate().filter(|_| !in_turn) {
         let measured = work.points.len();

@@ -3,7 +3,7 @@
 //!
 //! A server is filled once and stopped, and its folder is set aside. Before each point a copy of
 //! that folder takes the place of the one that was measured in. One server runs at a time, and the
-//! servers take turns at each point, round after round, as in [`super::turns`].
+//! servers take turns at each point, round after round, as in [`super::side_by_side`].
 
 use std::fs;
 use std::os::fd::AsRawFd as _;

@@ -24,12 +24,12 @@ use tokio::time::timeout;
 
 use self::client_name::verified_name;
 use crate::bounds::{DOMAIN_LEN_MAX, FIELD_LEN_MAX, LeftOut, bound, bound_authors, has_key_name};
-use crate::places::Verifications;
 use crate::results::with_results;
+use crate::threads::Verifications;
 
 /// How long a message waits for a place, and then for memory, before its sender is asked to come
 /// again. Senders wait ten minutes for an answer to their data (RFC 5321 §4.5.3.2.6).
-const PLACE_WITHIN: Duration = Duration::from_secs(60);
+const THREAD_WITHIN: Duration = Duration::from_secs(60);
 /// Memory for messages under way by default: some of the largest.
 const MEMORY_DEFAULT: usize = 256 << 20;
 /// Bytes that the parsed header takes for each of its own, at most: addresses of two letters take
@@ -123,10 +123,10 @@ pub struct Observed {
 pub struct Verifier {
     authenticator: MessageAuthenticator,
     options: Arc<VerifierOptions>,
-    places: Verifications,
+    verifications: Verifications,
     memory: ByteBudget,
-    /// See [`PLACE_WITHIN`].
-    place_within: Duration,
+    /// See [`THREAD_WITHIN`].
+    thread_within: Duration,
 }
 
 /// A message that was verified.
@@ -157,9 +157,9 @@ impl Verifier {
         Self {
             authenticator: MessageAuthenticator(resolver),
             options: Arc::new(options),
-            places: Verifications::new(),
+            verifications: Verifications::new(),
             memory: ByteBudget::new(MEMORY_DEFAULT).with_share_of_at_least(usize::MAX),
-            place_within: PLACE_WITHIN,
+            thread_within: THREAD_WITHIN,
         }
     }
 
@@ -169,10 +169,10 @@ impl Verifier {
         Self { memory: budget.with_share_of_at_least(usize::MAX), ..self }
     }
 
-    /// Takes places from these, which verifiers that follow each other share.
+    /// Takes threads from these, which verifiers that follow each other share.
     #[must_use]
-    pub fn with_places(self, places: Verifications) -> Self {
-        Self { places, ..self }
+    pub fn with_verifications(self, verifications: Verifications) -> Self {
+        Self { verifications, ..self }
     }
 
     /// The name under which results are written.
@@ -184,7 +184,7 @@ impl Verifier {
     /// which nobody signed.
     #[boxed]
     pub async fn verify(&self, client: &Client, message: &Bytes, trace_len: usize) -> Result<Verified, Busy> {
-        let place = self.places.place(client.address, self.place_within).await.ok_or(Busy)?;
+        let permit = self.verifications.thread(client.address, self.thread_within).await.ok_or(Busy)?;
         let received = message.slice(trace_len.min(message.len())..);
         let header_len = bounded_header_len(&received);
         let holder = Holder::Address(client.address);
@@ -192,19 +192,19 @@ impl Verifier {
         let wanted = message.len() + header_len.unwrap_or(0) * HEADER_FACTOR + BESIDE;
         // A budget that is smaller than one message takes them one by one.
         let wanted = wanted.min(self.memory.largest());
-        memory.grow_to_within(wanted, self.place_within).await.map_err(|_| Busy)?;
+        memory.grow_to_within(wanted, self.thread_within).await.map_err(|_| Busy)?;
         memory.complete();
         let (this, client, whole) = (self.clone(), client.clone(), message.clone());
         let (runtime, session) = (Handle::current(), posthaste_metrics::current());
-        // The work holds place and memory, not the task that waits for it: it continues if a
+        // The work holds permit and memory, not the task that waits for it: it continues if a
         // session ends.
         let work = move || {
-            let _place = place;
+            let _permit = permit;
             let verdict = match header_len {
-                Some(_) => runtime.block_on(this.places.in_turns(this.verify_here(&client, &received))),
+                Some(_) => runtime.block_on(this.verifications.run(this.verify_here(&client, &received))),
                 None => this.unbounded(),
             };
-            let marked = this.places.in_turn(|| with_results(&whole, &verdict.field, this.host()));
+            let marked = this.verifications.compute(|| with_results(&whole, &verdict.field, this.host()));
             Verified { message: marked, verdict, memory }
         };
         match tokio::task::spawn_blocking(move || session.run(work)).await {

@@ -120,7 +120,7 @@ async fn a_message_waits_for_memory_and_not_for_ever() {
     let dns = name_server();
     let budget = ByteBudget::new(1 << 20).with_share_of_at_least(usize::MAX);
     let mut verifier = verifier(&dns, Policy::Honour).with_memory(budget.clone());
-    verifier.place_within = Duration::ZERO;
+    verifier.thread_within = Duration::ZERO;
     let held = budget.begin(Holder::Account([1; 16]));
     held.grow_to(1 << 20).unwrap();
     held.complete();

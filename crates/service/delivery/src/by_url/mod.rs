@@ -13,7 +13,6 @@ mod structure;
 pub use structure::{Decoded, has_parts, structure_of_decoded};
 
 use std::ops::{ControlFlow, Range};
-use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
@@ -48,13 +47,13 @@ pub struct UrlReader<'r> {
     pub host: &'r str,
     /// The mailbox that is selected: what relative URLs are relative to.
     pub selected: Option<MailboxId>,
-    /// Where.
-    pub place: UrlPlace,
+    /// The use that is made of the URL.
+    pub used: UrlUse,
 }
 
-/// Where a URL is used.
+/// What a URL is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UrlPlace {
+pub enum UrlUse {
     /// In a session that reads mail.
     Imap,
     /// Where mail is sent: RFC 4468.
@@ -181,7 +180,7 @@ impl Delivery {
         let url = ImapUrl::parse(text).map_err(bad)?;
         let mailbox = match &url.auth {
             Some(auth) => self.authorised(reader, text, &url, auth).await?,
-            None if reader.place == UrlPlace::Submission => {
+            None if reader.used == UrlUse::Submission => {
                 return Err(bad("the URL is not authorised: it needs ;URLAUTH="));
             }
             None if url.server.as_ref().is_none_or(|server| reader.is_own(server)) => {
@@ -340,17 +339,16 @@ impl Delivery {
         self.compute(part.reader, work).await
     }
 
-    /// Computes on a thread of its own, when the account's turn has come: an account has one such
-    /// thread at a time.
+    /// Computes on a thread of its own: an account has one such thread at a time.
     async fn compute<T: Send + 'static>(
         &self,
         account: AccountId,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, DeliveryError> {
-        let place = self.url_places.take(account.0.to_bytes(), Duration::MAX).await;
+        let permit = self.url_permits.acquire(account.0.to_bytes()).await;
         let done = tokio::task::spawn_blocking(move || {
-            // The place is given back when the work ends, even if nobody waits for it any more.
-            let _held = place;
+            // The permit is released when the work ends, even if nobody waits for it any more.
+            let _permit = permit;
             work()
         });
         done.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))
@@ -415,7 +413,7 @@ impl UrlReader<'_> {
     fn may_use(&self, access: &UrlAccess) -> bool {
         let is_me = |user: &str| user.eq_ignore_ascii_case(&self.account.name);
         match access {
-            UrlAccess::Submit(user) => self.place == UrlPlace::Submission && is_me(user),
+            UrlAccess::Submit(user) => self.used == UrlUse::Submission && is_me(user),
             UrlAccess::User(user) => is_me(user),
             // Nobody logs in as anonymous here.
             UrlAccess::AuthUser | UrlAccess::Anonymous => true,

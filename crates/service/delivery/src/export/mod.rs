@@ -22,7 +22,7 @@ use posthaste_store::{Mailbox, StoreError, Unreadable, View};
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 use outgoing::Outgoing;
-pub use path::ExportForm;
+pub use path::MailFormat;
 use path::path_of;
 
 /// Messages whose rows are looked up at a time.
@@ -70,13 +70,13 @@ enum Writer {
 }
 
 impl Writer {
-    fn create(form: ExportForm, path: &Path) -> io::Result<Self> {
+    fn create(format: MailFormat, path: &Path) -> io::Result<Self> {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)?;
         }
-        Ok(match form {
-            ExportForm::Mbox => Self::Mbox(mbox::Writer::create(path)?),
-            ExportForm::Maildir => Self::Maildir(maildir::Writer::create(path)?),
+        Ok(match format {
+            MailFormat::Mbox => Self::Mbox(mbox::Writer::create(path)?),
+            MailFormat::Maildir => Self::Maildir(maildir::Writer::create(path)?),
         })
     }
 
@@ -102,7 +102,7 @@ impl Delivery {
         &self,
         account: AccountId,
         mailbox: Option<&MailboxName>,
-        form: ExportForm,
+        format: MailFormat,
         target: &Path,
         progress: &mut (dyn FnMut(&ExportReport) + Send),
     ) -> Result<ExportReport, ExportError> {
@@ -113,11 +113,11 @@ impl Delivery {
                 let entry = list.find(name).ok_or(DeliveryError::Store(StoreError::NoSuchName))?;
                 vec![(entry.id, target.to_owned())]
             }
-            None => list.entries.iter().map(|e| (e.id, path_of(target, &e.name, form))).collect(),
+            None => list.entries.iter().map(|e| (e.id, path_of(target, &e.name, format))).collect(),
         };
         for (id, path) in chosen {
             let mailbox = self.store().open(id).await.map_err(DeliveryError::from)?;
-            export_mailbox(&mailbox, form, path, &mut report, progress).await?;
+            export_mailbox(&mailbox, format, path, &mut report, progress).await?;
             report.mailboxes += 1;
         }
         Ok(report)
@@ -126,7 +126,7 @@ impl Delivery {
 
 async fn export_mailbox(
     mailbox: &Arc<Mailbox>,
-    form: ExportForm,
+    format: MailFormat,
     path: PathBuf,
     report: &mut ExportReport,
     progress: &mut (dyn FnMut(&ExportReport) + Send),
@@ -134,7 +134,7 @@ async fn export_mailbox(
     let view = mailbox.current().await.map_err(DeliveryError::from)?;
     let mut writer = on_disk(&path, {
         let path = path.clone();
-        move || Writer::create(form, &path)
+        move || Writer::create(format, &path)
     })
     .await?;
     let all = view.all();

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use posthaste_mail_model::MailboxName;
 use sha2::{Digest, Sha256};
 
-/// The form to write.
+/// The format to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExportForm {
+pub enum MailFormat {
     /// A file per mailbox.
     Mbox,
     /// A folder per mailbox, a file per message.
     Maildir,
 }
 
-/// The ending of a file in the form `mbox`.
+/// The ending of a file in the format `mbox`.
 const ENDING: &str = ".mbox";
 /// Octets of a level that is kept as it is. File systems take 255, some 143 when they encrypt; the
 /// ending is added to them.
@@ -29,24 +29,24 @@ const DIGEST_LEN: usize = 16;
 
 /// The path of a mailbox below `target`. A level whose name would be hidden or mean something else
 /// gets a `_`; a long one ends in a digest.
-pub(super) fn path_of(target: &Path, name: &MailboxName, form: ExportForm) -> PathBuf {
+pub(super) fn path_of(target: &Path, name: &MailboxName, format: MailFormat) -> PathBuf {
     let mut path = target.to_owned();
     for level in name.as_str().split('/') {
-        path.push(shortened(unambiguous(level, form)).as_ref());
+        path.push(shortened(unambiguous(level, format)).as_ref());
     }
-    if form == ExportForm::Mbox {
+    if format == MailFormat::Mbox {
         path.as_mut_os_string().push(ENDING);
     }
     path
 }
 
-/// A level that is no hidden file and no part of a Maildir. In the form `mbox` it does not end like
-/// a file: `x.mbox` may have children, and so may `x` beside it. A `_` is also added to what only
-/// differs in having some.
-fn unambiguous(level: &str, form: ExportForm) -> Cow<'_, str> {
+/// A level that is no hidden file and no part of a Maildir. In the format `mbox` it does not end
+/// like a file: `x.mbox` may have children, and so may `x` beside it. A `_` is also added to what
+/// only differs in having some.
+fn unambiguous(level: &str, format: MailFormat) -> Cow<'_, str> {
     let plain = level.trim_start_matches('_');
     let is_special = plain.starts_with('.') || matches!(plain, "cur" | "new" | "tmp");
-    let is_file = form == ExportForm::Mbox && level.trim_end_matches('_').ends_with(ENDING);
+    let is_file = format == MailFormat::Mbox && level.trim_end_matches('_').ends_with(ENDING);
     match (is_special, is_file) {
         (false, false) => Cow::Borrowed(level),
         (true, false) => Cow::Owned(format!("_{level}")),
@@ -72,18 +72,18 @@ mod tests {
 
     use super::*;
 
-    fn path(name: &str, form: ExportForm) -> PathBuf {
-        path_of(Path::new("/x"), &MailboxName::new(name).unwrap(), form)
+    fn path(name: &str, format: MailFormat) -> PathBuf {
+        path_of(Path::new("/x"), &MailboxName::new(name).unwrap(), format)
     }
 
     #[test]
     fn every_mailbox_has_a_place_inside_the_target() {
-        assert_eq!(path("Archive/2024", ExportForm::Mbox), Path::new("/x/Archive/2024.mbox"));
-        assert_eq!(path("Archive/2024", ExportForm::Maildir), Path::new("/x/Archive/2024"));
-        assert_eq!(path("a/cur/.b/...", ExportForm::Maildir), Path::new("/x/a/_cur/_.b/_..."));
-        assert_eq!(path("v1.2", ExportForm::Mbox), Path::new("/x/v1.2.mbox"));
-        assert_eq!(path("x.mbox/y", ExportForm::Mbox), Path::new("/x/x.mbox_/y.mbox"));
-        assert_eq!(path("x.mbox/y", ExportForm::Maildir), Path::new("/x/x.mbox/y"));
+        assert_eq!(path("Archive/2024", MailFormat::Mbox), Path::new("/x/Archive/2024.mbox"));
+        assert_eq!(path("Archive/2024", MailFormat::Maildir), Path::new("/x/Archive/2024"));
+        assert_eq!(path("a/cur/.b/...", MailFormat::Maildir), Path::new("/x/a/_cur/_.b/_..."));
+        assert_eq!(path("v1.2", MailFormat::Mbox), Path::new("/x/v1.2.mbox"));
+        assert_eq!(path("x.mbox/y", MailFormat::Mbox), Path::new("/x/x.mbox_/y.mbox"));
+        assert_eq!(path("x.mbox/y", MailFormat::Maildir), Path::new("/x/x.mbox/y"));
     }
 
     #[test]
@@ -93,25 +93,25 @@ mod tests {
             ["cur", "_cur", "__cur", "x", "x.mbox", "x.mbox_", ".mbox", "_.mbox", "_.mbox_", "_x", &long];
         let (twice, ends) = (format!("{long}ö"), format!("{long}.mbox"));
         let names: Vec<&str> = names.into_iter().chain([twice.as_str(), ends.as_str()]).collect();
-        for form in [ExportForm::Mbox, ExportForm::Maildir] {
-            let files: HashSet<PathBuf> = names.iter().map(|name| path(name, form)).collect();
+        for format in [MailFormat::Mbox, MailFormat::Maildir] {
+            let files: HashSet<PathBuf> = names.iter().map(|name| path(name, format)).collect();
             assert_eq!(files.len(), names.len(), "{files:?}");
             let folders: HashSet<PathBuf> = names
                 .iter()
-                .filter_map(|name| Some(path(&format!("{name}/y"), form).parent()?.to_owned()))
+                .filter_map(|name| Some(path(&format!("{name}/y"), format).parent()?.to_owned()))
                 .collect();
             assert_eq!(folders.len(), names.len(), "{folders:?}");
-            assert!(form == ExportForm::Maildir || folders.is_disjoint(&files), "{folders:?} {files:?}");
+            assert!(format == MailFormat::Maildir || folders.is_disjoint(&files), "{folders:?} {files:?}");
         }
     }
 
     #[test]
     fn a_long_level_fits_a_file_system_and_equals_no_name_that_is_kept() {
-        let long = path(&"x".repeat(400), ExportForm::Mbox);
+        let long = path(&"x".repeat(400), MailFormat::Mbox);
         let name = long.file_name().unwrap().to_str().unwrap();
         assert!(name.len() <= 143 && name.len() > WHOLE_MAX, "{name}");
-        assert_eq!(long, path(&"x".repeat(400), ExportForm::Mbox));
-        let kept = path(name.strip_suffix(".mbox").unwrap(), ExportForm::Mbox);
+        assert_eq!(long, path(&"x".repeat(400), MailFormat::Mbox));
+        let kept = path(name.strip_suffix(".mbox").unwrap(), MailFormat::Mbox);
         assert_ne!(long, kept);
     }
 }

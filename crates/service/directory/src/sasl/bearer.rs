@@ -19,7 +19,7 @@ const SEPARATOR: char = '\x01';
 
 /// The mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum BearerMechanism {
     OauthBearer,
     Xoauth2,
 }
@@ -33,16 +33,16 @@ pub(super) struct Message {
 }
 
 impl Message {
-    pub fn parse(form: Form, response: &[u8]) -> Result<Self, LoginFailure> {
+    pub fn parse(mechanism: BearerMechanism, response: &[u8]) -> Result<Self, LoginFailure> {
         let text = std::str::from_utf8(response)
             .map_err(|_| LoginFailure::Malformed("a response with a token is UTF-8"))?;
-        let shape = match form {
-            Form::OauthBearer => "OAUTHBEARER is n,a=NAME,^Aauth=Bearer TOKEN^A^A",
-            Form::Xoauth2 => "XOAUTH2 is user=NAME^Aauth=Bearer TOKEN^A^A",
+        let shape = match mechanism {
+            BearerMechanism::OauthBearer => "OAUTHBEARER is n,a=NAME,^Aauth=Bearer TOKEN^A^A",
+            BearerMechanism::Xoauth2 => "XOAUTH2 is user=NAME^Aauth=Bearer TOKEN^A^A",
         };
-        let message = match form {
-            Form::OauthBearer => oauth_bearer(text),
-            Form::Xoauth2 => xoauth2(text),
+        let message = match mechanism {
+            BearerMechanism::OauthBearer => oauth_bearer(text),
+            BearerMechanism::Xoauth2 => xoauth2(text),
         };
         message.ok_or(LoginFailure::Malformed(shape))
     }
@@ -89,7 +89,7 @@ fn xoauth2(text: &str) -> Option<Message> {
 struct Pairs<'a>(&'a str);
 
 impl<'a> Pairs<'a> {
-    /// `None` if one of them is not of its form.
+    /// `None` if one of them is malformed.
     fn of(text: &'a str) -> Option<Self> {
         let pairs = text.strip_suffix(SEPARATOR)?;
         let (pairs, ended) = (pairs.strip_suffix(SEPARATOR).unwrap_or(pairs), pairs.ends_with(SEPARATOR));
@@ -148,7 +148,11 @@ struct Refusal<'a> {
 }
 
 /// The data that a client's program gets with a refusal; `None` if the token was not looked at.
-pub(super) fn challenge(form: Form, why: &LoginFailure, tokens: Option<&dyn TokenCheck>) -> Option<Vec<u8>> {
+pub(super) fn challenge(
+    mechanism: BearerMechanism,
+    why: &LoginFailure,
+    tokens: Option<&dyn TokenCheck>,
+) -> Option<Vec<u8>> {
     let status = match why {
         LoginFailure::Scope => "insufficient_scope",
         LoginFailure::Token(_) | LoginFailure::Expired => "invalid_token",
@@ -156,11 +160,13 @@ pub(super) fn challenge(form: Form, why: &LoginFailure, tokens: Option<&dyn Toke
         _ => return None,
     };
     let scope = tokens.map(TokenCheck::scope).filter(|scope| !scope.is_empty());
-    let refusal = match form {
-        Form::OauthBearer => {
+    let refusal = match mechanism {
+        BearerMechanism::OauthBearer => {
             Refusal { status, schemes: None, scope, discovery: tokens.and_then(TokenCheck::discovery) }
         }
-        Form::Xoauth2 => Refusal { status: "400", schemes: Some("Bearer"), scope, discovery: None },
+        BearerMechanism::Xoauth2 => {
+            Refusal { status: "400", schemes: Some("Bearer"), scope, discovery: None }
+        }
     };
     serde_json::to_vec(&refusal).ok()
 }
@@ -169,39 +175,49 @@ pub(super) fn challenge(form: Form, why: &LoginFailure, tokens: Option<&dyn Toke
 mod tests {
     use super::*;
 
-    fn read(form: Form, text: &str) -> Option<(String, Option<String>)> {
-        let message = Message::parse(form, text.as_bytes()).ok()?;
+    fn read(mechanism: BearerMechanism, text: &str) -> Option<(String, Option<String>)> {
+        let message = Message::parse(mechanism, text.as_bytes()).ok()?;
         Some((message.name, message.token.map(|token| token.expose().clone())))
     }
 
     #[test]
     fn messages_after_the_examples_of_rfc_7628_and_google() {
-        let own = |form, text: &str, name: &str, token: Option<&str>| {
-            assert_eq!(read(form, text), Some((name.to_owned(), token.map(str::to_owned))), "{text:?}");
+        let own = |mechanism, text: &str, name: &str, token: Option<&str>| {
+            assert_eq!(read(mechanism, text), Some((name.to_owned(), token.map(str::to_owned))), "{text:?}");
         };
         // §4.1
         let example = "n,a=user@example.com,\x01host=server.example.com\x01port=143\x01\
                        auth=Bearer vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\x01\x01";
         own(
-            Form::OauthBearer,
+            BearerMechanism::OauthBearer,
             example,
             "user@example.com",
             Some("vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg=="),
         );
-        own(Form::OauthBearer, "n,,\x01auth=bearer  a.b-c_d~e+f/g\x01\x01", "", Some("a.b-c_d~e+f/g"));
-        own(Form::OauthBearer, "y,a=a=2Cb=3D@x,\x01auth=Bearer t\x01mthd=POST\x01\x01", "a,b=@x", Some("t"));
+        own(
+            BearerMechanism::OauthBearer,
+            "n,,\x01auth=bearer  a.b-c_d~e+f/g\x01\x01",
+            "",
+            Some("a.b-c_d~e+f/g"),
+        );
+        own(
+            BearerMechanism::OauthBearer,
+            "y,a=a=2Cb=3D@x,\x01auth=Bearer t\x01mthd=POST\x01\x01",
+            "a,b=@x",
+            Some("t"),
+        );
         // §4.3: where to get a token?
-        own(Form::OauthBearer, "n,a=user@example.com,\x01auth=\x01\x01", "user@example.com", None);
-        own(Form::OauthBearer, "n,a=user@example.com,\x01\x01", "user@example.com", None);
+        own(BearerMechanism::OauthBearer, "n,a=user@example.com,\x01auth=\x01\x01", "user@example.com", None);
+        own(BearerMechanism::OauthBearer, "n,a=user@example.com,\x01\x01", "user@example.com", None);
         let google =
             "user=someuser@example.com\x01auth=Bearer ya29.vF9dft4qmTc2Nvb3RlckBhdHRhdmlzdGEuY29tCg\x01\x01";
         own(
-            Form::Xoauth2,
+            BearerMechanism::Xoauth2,
             google,
             "someuser@example.com",
             Some("ya29.vF9dft4qmTc2Nvb3RlckBhdHRhdmlzdGEuY29tCg"),
         );
-        own(Form::Xoauth2, "user=ana\x01\x01", "ana", None);
+        own(BearerMechanism::Xoauth2, "user=ana\x01\x01", "ana", None);
     }
 
     #[test]
@@ -228,7 +244,7 @@ mod tests {
             "n,a=a=2,\x01auth=Bearer t\x01\x01",
             "n,a=a,b,\x01auth=Bearer t\x01\x01",
         ] {
-            assert_eq!(read(Form::OauthBearer, text), None, "{text:?}");
+            assert_eq!(read(BearerMechanism::OauthBearer, text), None, "{text:?}");
         }
         for text in [
             "",
@@ -239,7 +255,7 @@ mod tests {
             "user=a\x01auth=Bearer t\x01auth=Bearer t\x01\x01",
             "user=a\x01auth=Bearer t\x01",
         ] {
-            assert_eq!(read(Form::Xoauth2, text), None, "{text:?}");
+            assert_eq!(read(BearerMechanism::Xoauth2, text), None, "{text:?}");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The server's side of SASL (RFC 4422), without a socket: octets in, octets out, for IMAP
-//! AUTHENTICATE and SMTP AUTH alike. Base 64, and `*` to give up, are the protocols' own.
+//! AUTHENTICATE and SMTP AUTH alike. Base 64, and `*` to cancel, are the protocols' own.
 //!
 //! ```text
 //! let mut exchange = Exchange::begin(&directory, mechanism, channel)?;
@@ -93,7 +93,7 @@ enum State {
     LoginPassword { name: String },
     Scram(Box<scram::Server>),
     External,
-    Token(bearer::Form),
+    Token(bearer::BearerMechanism),
     Over,
 }
 
@@ -121,8 +121,8 @@ impl Exchange {
             Mechanism::Plain => State::Plain,
             Mechanism::Login => State::LoginName,
             Mechanism::External => State::External,
-            Mechanism::OauthBearer => State::Token(bearer::Form::OauthBearer),
-            Mechanism::Xoauth2 => State::Token(bearer::Form::Xoauth2),
+            Mechanism::OauthBearer => State::Token(bearer::BearerMechanism::OauthBearer),
+            Mechanism::Xoauth2 => State::Token(bearer::BearerMechanism::Xoauth2),
             Mechanism::ScramSha256Plus => scram_state(ScramHash::Sha256, scram::Binding::Demanded),
             Mechanism::ScramSha256 => scram_state(ScramHash::Sha256, scram::Binding::of(&channel)),
             Mechanism::ScramSha1Plus => scram_state(ScramHash::Sha1, scram::Binding::Demanded),
@@ -158,7 +158,7 @@ impl Exchange {
             },
             State::Scram(server) => self.scram(directory, server, response).await,
             State::External => self.external(directory, response).await,
-            State::Token(form) => self.token(directory, form, response).await,
+            State::Token(mechanism) => self.token(directory, mechanism, response).await,
             State::Over => malformed("the exchange is over"),
         }
     }
@@ -228,8 +228,13 @@ impl Exchange {
         done(directory.login_by_certificate(certificate, &authorization, self.channel.client).await)
     }
 
-    async fn token(&mut self, directory: &Directory, form: bearer::Form, response: &[u8]) -> Step {
-        let message = match bearer::Message::parse(form, response) {
+    async fn token(
+        &mut self,
+        directory: &Directory,
+        mechanism: bearer::BearerMechanism,
+        response: &[u8],
+    ) -> Step {
+        let message = match bearer::Message::parse(mechanism, response) {
             Ok(message) => message,
             Err(failure) => return Step::Fail(LoginError::at_once(failure)),
         };
@@ -239,11 +244,12 @@ impl Exchange {
         self.name = name;
         match outcome {
             Ok(login) => Step::Done(Box::new(login)),
-            Err(error) => match bearer::challenge(form, &error.failure, directory.logins().tokens.as_deref())
-            {
-                Some(challenge) => Step::Refuse { challenge, error },
-                None => Step::Fail(error),
-            },
+            Err(error) => {
+                match bearer::challenge(mechanism, &error.failure, directory.logins().tokens.as_deref()) {
+                    Some(challenge) => Step::Refuse { challenge, error },
+                    None => Step::Fail(error),
+                }
+            }
         }
     }
 }

@@ -254,19 +254,20 @@ struct ClientFirst<'a> {
 
 impl<'a> ClientFirst<'a> {
     fn parse(text: &'a str, binding: Binding, channel: &Channel) -> Result<Self, LoginFailure> {
-        let form = LoginFailure::Malformed("a SCRAM first message is n,,n=name,r=nonce");
-        let (flag, rest) = text.split_once(',').ok_or(form.clone())?;
-        let (authorization, bare) = rest.split_once(',').ok_or(form.clone())?;
+        let malformed = LoginFailure::Malformed("a SCRAM first message is n,,n=name,r=nonce");
+        let (flag, rest) = text.split_once(',').ok_or(malformed.clone())?;
+        let (authorization, bare) = rest.split_once(',').ok_or(malformed.clone())?;
         let bound_data = binding_data(flag, binding, channel)?;
         let mut fields = bare.split(',');
-        let mut field = |name: &str| fields.next().and_then(|f| f.strip_prefix(name)).ok_or(form.clone());
+        let mut field =
+            |name: &str| fields.next().and_then(|f| f.strip_prefix(name)).ok_or(malformed.clone());
         // "m=" comes first if at all, and must be refused: RFC 5802 §5.1.
         let (name, nonce) = (unescape(field("n=")?)?, field("r=")?);
         if name.is_empty() || nonce.is_empty() || !nonce.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(form);
+            return Err(malformed);
         }
         if !authorization.is_empty() {
-            let authorization = unescape(authorization.strip_prefix("a=").ok_or(form)?)?;
+            let authorization = unescape(authorization.strip_prefix("a=").ok_or(malformed)?)?;
             if !same_user(&authorization, &name) {
                 return Err(LoginFailure::AuthorizationId);
             }
@@ -307,14 +308,15 @@ struct ClientFinal<'a> {
 
 impl<'a> ClientFinal<'a> {
     fn parse(text: &'a str, hash: ScramHash) -> Result<Self, LoginFailure> {
-        let form = LoginFailure::Malformed("a SCRAM final message is c=binding,r=nonce,p=proof");
+        let malformed = LoginFailure::Malformed("a SCRAM final message is c=binding,r=nonce,p=proof");
         // The proof is last, and base 64 holds no comma.
-        let (without_proof, proof) = text.rsplit_once(",p=").ok_or(form.clone())?;
+        let (without_proof, proof) = text.rsplit_once(",p=").ok_or(malformed.clone())?;
         let mut fields = without_proof.split(',');
-        let mut field = |name: &str| fields.next().and_then(|f| f.strip_prefix(name)).ok_or(form.clone());
+        let mut field =
+            |name: &str| fields.next().and_then(|f| f.strip_prefix(name)).ok_or(malformed.clone());
         let (bound, nonce) = (field("c=")?, field("r=")?);
-        let proof = STANDARD.decode(proof).ok().filter(|p| p.len() == hash.len()).ok_or(form.clone())?;
-        Ok(Self { bound: STANDARD.decode(bound).map_err(|_| form)?, nonce, proof, without_proof })
+        let proof = STANDARD.decode(proof).ok().filter(|p| p.len() == hash.len()).ok_or(malformed.clone())?;
+        Ok(Self { bound: STANDARD.decode(bound).map_err(|_| malformed)?, nonce, proof, without_proof })
     }
 }
 

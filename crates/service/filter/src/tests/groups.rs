@@ -27,11 +27,11 @@ async fn a_group_gets_nothing_while_its_members_elsewhere_cannot_be_served() {
     let world = World::new().await;
     world.directory.set_group(ALL, &[ANA, "x@c.test"].map(str::to_owned), None).await.unwrap();
     world.engine.fail_on(Some("queue/"));
-    let outcome = world.deliver(MESSAGE, Form::default(), ALL).await;
+    let outcome = world.deliver(MESSAGE, RequiredExtensions::default(), ALL).await;
     assert!(matches!(&outcome, Err(Undelivered::Delivery(error)) if error.is_temporary()), "{outcome:?}");
     assert_eq!((world.inbox().await, world.queued().await.len()), (0, 0));
     world.engine.fail_on(None);
-    world.deliver(MESSAGE, Form::default(), ALL).await.unwrap();
+    world.deliver(MESSAGE, RequiredExtensions::default(), ALL).await.unwrap();
     assert_eq!((world.inbox().await, world.queued().await.len()), (1, 1));
 }
 
@@ -51,7 +51,7 @@ async fn a_group_that_grew_too_large_is_refused_and_not_put_off() {
     for group in 0..11 {
         world.directory.set_group(&inner(group), &members(group, 1_000), None).await.unwrap();
     }
-    let outcome = world.deliver(MESSAGE, Form::default(), ALL).await;
+    let outcome = world.deliver(MESSAGE, RequiredExtensions::default(), ALL).await;
     assert!(matches!(&outcome, Err(Undelivered::Rejected(why)) if why.contains("too many")), "{outcome:?}");
 }
 
@@ -62,11 +62,11 @@ async fn a_vacation_reply_that_was_not_sent_is_sent_next_time() {
     world.use_script("require \"vacation\"; vacation \"away\";").await;
     let message = b"Received: by a\r\nFrom: bo@b.test\r\nTo: ana@example.org\r\nSubject: hi\r\n\r\nwords\r\n";
     world.engine.fail_on(Some("queue/"));
-    world.deliver(message, Form::default(), ANA).await.unwrap();
+    world.deliver(message, RequiredExtensions::default(), ANA).await.unwrap();
     assert!(world.queued().await.is_empty());
     world.engine.fail_on(None);
     for replies in [1, 0] {
-        world.deliver(message, Form::default(), ANA).await.unwrap();
+        world.deliver(message, RequiredExtensions::default(), ANA).await.unwrap();
         let items = world.queued().await;
         assert_eq!(items.len(), replies);
         for item in items {

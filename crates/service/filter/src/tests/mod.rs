@@ -12,7 +12,9 @@ use posthaste_queue::{EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay,
 use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
 use posthaste_testkit::FaultyDirectory;
 
-use crate::{Delivered, DsnRequest, Envelope, Filter, Form, Refusals, RemoteClient, Undelivered};
+use crate::{
+    Delivered, DsnRequest, Envelope, Filter, Refusals, RemoteClient, RequiredExtensions, Undelivered,
+};
 
 mod copies;
 mod groups;
@@ -56,15 +58,15 @@ impl World {
     }
 
     /// Delivers a message from `bo@b.test` to an address here.
-    async fn deliver(&self, message: &'static [u8], form: Form, to: &str) -> Delivered {
-        self.deliver_asked(message, (form, DsnRequest::default()), to).await
+    async fn deliver(&self, message: &'static [u8], needs: RequiredExtensions, to: &str) -> Delivered {
+        self.deliver_asked(message, (needs, DsnRequest::default()), to).await
     }
 
     /// The same for a sender who wants this to be reported.
     async fn deliver_asked(
         &self,
         message: &'static [u8],
-        (form, asked): (Form, DsnRequest<'_>),
+        (needs, asked): (RequiredExtensions, DsnRequest<'_>),
         to: &str,
     ) -> Delivered {
         let target = self.filter.target(to).await.unwrap();
@@ -74,7 +76,7 @@ impl World {
             refusals,
             is_quarantined: false,
             tls,
-            form,
+            needs,
             asked,
             client: RemoteClient::default(),
             lease_end: None,
@@ -90,9 +92,9 @@ impl World {
             targets.push(self.filter.target(to).await.unwrap());
         }
         let (refusals, is_quarantined, tls) = (Refusals::Together, false, TlsWish::Policy);
-        let form = Form::default();
+        let needs = RequiredExtensions::default();
         let envelope =
-            Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client, lease_end: None };
+            Envelope { from, refusals, is_quarantined, tls, needs, asked: &[], client, lease_end: None };
         self.filter.deliver_to(Bytes::from_static(MESSAGE), envelope, &targets).await
     }
 
@@ -122,15 +124,15 @@ async fn a_script_that_cannot_be_read_for_now_puts_the_message_off() {
     let world = World::new().await;
     world.use_script("discard;").await;
     world.engine.fail_to_list(Some("sieve/"));
-    let outcome = world.deliver(MESSAGE, Form::default(), ANA).await;
+    let outcome = world.deliver(MESSAGE, RequiredExtensions::default(), ANA).await;
     assert!(matches!(&outcome, Err(Undelivered::Delivery(error)) if error.is_temporary()), "{outcome:?}");
     assert_eq!(world.inbox().await, 0);
     world.engine.fail_to_list(None);
-    world.deliver(MESSAGE, Form::default(), ANA).await.unwrap();
+    world.deliver(MESSAGE, RequiredExtensions::default(), ANA).await.unwrap();
     assert_eq!(world.inbox().await, 0);
     // One that does not compile is no reason to wait.
     world.use_script("nonsense").await;
-    world.deliver(MESSAGE, Form::default(), ANA).await.unwrap();
+    world.deliver(MESSAGE, RequiredExtensions::default(), ANA).await.unwrap();
     assert_eq!(world.inbox().await, 1);
 }
 
@@ -145,22 +147,26 @@ async fn what_is_sent_on_keeps_its_form() {
     world.directory.set_group("all@example.org", &members, None).await.unwrap();
     world.use_script("redirect \"z@c.test\"; keep;").await;
     let forms = [(true, false), (false, true), (false, false)];
-    for form in forms.map(|(binary, smtputf8)| Form { binary, smtputf8 }) {
+    for needs in forms.map(|(binary, smtputf8)| RequiredExtensions { binary, smtputf8 }) {
         for (to, count) in [("fo@example.org", 1), (ANA, 1), ("all@example.org", 2)] {
-            world.deliver(MESSAGE, form, to).await.unwrap();
+            world.deliver(MESSAGE, needs, to).await.unwrap();
             let items = world.queued().await;
             assert_eq!(items.len(), count, "{to}");
             for item in items {
-                assert_eq!(Form { binary: item.binary, smtputf8: item.smtputf8 }, form, "{to}");
+                assert_eq!(
+                    RequiredExtensions { binary: item.binary, smtputf8: item.smtputf8 },
+                    needs,
+                    "{to}"
+                );
                 world.queue.remove(&item).await.unwrap();
             }
         }
     }
-    // Mail that is made here has its own form.
+    // Mail that is made here has its own needs.
     world.use_script("require \"vacation\"; vacation \"away\";").await;
     let to_ana: &[u8] =
         b"Received: by a\r\nFrom: bo@b.test\r\nTo: ana@example.org\r\nSubject: hi\r\n\r\n\0\n";
-    world.deliver(to_ana, Form { binary: true, smtputf8: true }, ANA).await.unwrap();
+    world.deliver(to_ana, RequiredExtensions { binary: true, smtputf8: true }, ANA).await.unwrap();
     let reply = world.queued().await.remove(0);
     assert!(!reply.binary && !reply.smtputf8, "{reply:?}");
 }
@@ -178,7 +184,7 @@ async fn a_report_names_all_members_who_got_nothing() {
         let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
         world.directory.set(name, change).await.unwrap();
     }
-    world.deliver(MESSAGE, Form::default(), "all@example.org").await.unwrap();
+    world.deliver(MESSAGE, RequiredExtensions::default(), "all@example.org").await.unwrap();
     let report = world.queued().await.remove(0);
     assert_eq!(report.recipients[0].address, "bo@b.test");
     let text = world.queue.message(&report).await.unwrap();
@@ -207,7 +213,7 @@ async fn what_the_sender_asked_for_goes_with_what_is_sent_on() {
     let notify = Notify::parse("SUCCESS,DELAY");
     let asked = DsnRequest { ret: Some(Return::Full), envid: envid.as_ref(), notify, orcpt: orcpt.as_ref() };
     for (to, count) in [("fo@example.org", 1), (ANA, 1), ("alias@example.org", 2), ("list@example.org", 2)] {
-        world.deliver_asked(MESSAGE, (Form::default(), asked), to).await.unwrap();
+        world.deliver_asked(MESSAGE, (RequiredExtensions::default(), asked), to).await.unwrap();
         let items = world.queued().await;
         assert_eq!(items.len(), count, "{to}");
         for item in items {
@@ -226,10 +232,16 @@ async fn what_the_sender_asked_for_goes_with_what_is_sent_on() {
     world.use_script("require \"reject\"; reject \"no\";").await;
     let never = DsnRequest { notify: Some(Notify::NEVER), ..asked };
     // A refusal is no success, with or without a report.
-    assert_eq!(world.deliver_asked(MESSAGE, (Form::default(), never), ANA).await.unwrap(), None);
+    assert_eq!(
+        world.deliver_asked(MESSAGE, (RequiredExtensions::default(), never), ANA).await.unwrap(),
+        None
+    );
     assert_eq!((world.queued().await.len(), world.inbox().await), (0, 0));
     let failure = DsnRequest { notify: Notify::parse("FAILURE"), ..asked };
-    assert_eq!(world.deliver_asked(MESSAGE, (Form::default(), failure), ANA).await.unwrap(), None);
+    assert_eq!(
+        world.deliver_asked(MESSAGE, (RequiredExtensions::default(), failure), ANA).await.unwrap(),
+        None
+    );
     let report = world.queue.message(&world.queued().await[0]).await.unwrap();
     let report = String::from_utf8(report.to_vec()).unwrap();
     assert!(report.contains("\r\nOriginal-Envelope-Id: id\r\n"), "{report}");
@@ -256,7 +268,7 @@ async fn what_is_sent_on_is_not_reported_as_delivered() {
         let to: Vec<String> = to.iter().map(|to| (*to).to_owned()).collect();
         let forward = (!to.is_empty()).then_some(Forward { to, keep });
         world.directory.set_forward(ANA, forward).await.unwrap();
-        let found = world.deliver(MESSAGE, Form::default(), address).await.unwrap();
+        let found = world.deliver(MESSAGE, RequiredExtensions::default(), address).await.unwrap();
         assert_eq!(found, Some(wanted), "{address}");
     }
     world.directory.set_forward(ANA, None).await.unwrap();
@@ -269,7 +281,11 @@ async fn what_is_sent_on_is_not_reported_as_delivered() {
         ("redirect \"no@example.org\";", Success::Delivered),
     ] {
         world.use_script(script).await;
-        assert_eq!(world.deliver(MESSAGE, Form::default(), ANA).await.unwrap(), Some(wanted), "{script}");
+        assert_eq!(
+            world.deliver(MESSAGE, RequiredExtensions::default(), ANA).await.unwrap(),
+            Some(wanted),
+            "{script}"
+        );
     }
 }
 
@@ -282,7 +298,7 @@ async fn copies_of_a_group_wait_for_memory_as_other_mail_does() {
     world.directory.set_group("all@example.org", &[ANA.to_owned()], None).await.unwrap();
     let ana = [delivery.resolve(ANA).await.unwrap()];
     let held = delivery.forms(Bytes::from_static(MESSAGE), &ana, SummaryMemory::Counted).await.unwrap();
-    let mut delivered = pin!(world.deliver(MESSAGE, Form::default(), "all@example.org"));
+    let mut delivered = pin!(world.deliver(MESSAGE, RequiredExtensions::default(), "all@example.org"));
     // The engine is in memory: so many turns are enough for all that can be done.
     for _ in 0..1_000 {
         assert!(futures_util::poll!(&mut delivered).is_pending(), "nobody paid for the summary");
@@ -330,7 +346,7 @@ async fn reports_to_a_group_count_for_nobody() {
         let outcome = world.deliver_all("", stranger, &["owners@example.org"]).await.remove(0);
         assert_eq!(outcome.is_ok(), is_taken, "{outcome:?}");
     }
-    world.deliver(MESSAGE, Form::default(), "list@example.org").await.unwrap();
+    world.deliver(MESSAGE, RequiredExtensions::default(), "list@example.org").await.unwrap();
     assert_eq!(world.inbox().await, 2);
 }
 
@@ -369,7 +385,7 @@ async fn copies_of_a_list_name_it() {
         ("list@example.org", MESSAGE, ["List-Id: <list.example.org>\r\n", "Precedence: list\r\n"]),
         ("list@example.org", listed, ["List-Id: <other.test>\r\n", "Precedence: list\r\n"]),
     ] {
-        world.deliver(message, Form::default(), to).await.unwrap();
+        world.deliver(message, RequiredExtensions::default(), to).await.unwrap();
         let item = world.queued().await.remove(0);
         let text = String::from_utf8(world.queue.message(&item).await.unwrap().to_vec()).unwrap();
         for (name, field) in ["List-Id", "Precedence"].into_iter().zip(fields) {
@@ -403,7 +419,7 @@ async fn a_script_reads_annotations() {
         let before = world.inbox().await;
         let script = format!("require [\"mboxmetadata\", \"servermetadata\"]; if {test} {{ discard; }}");
         world.use_script(&script).await;
-        world.deliver(MESSAGE, Form::default(), ANA).await.unwrap();
+        world.deliver(MESSAGE, RequiredExtensions::default(), ANA).await.unwrap();
         assert_eq!(world.inbox().await == before, is_true, "{test}");
     }
 }

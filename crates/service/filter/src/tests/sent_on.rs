@@ -25,10 +25,10 @@ impl World {
     /// Delivers a message as by SMTP.
     async fn bring(&self, from: &str, to: &str, (message, is_quarantined): (&str, bool)) -> Delivered {
         let target = self.filter.target(to).await.unwrap();
-        let (refusals, tls, form) = (Refusals::Together, TlsWish::Policy, Form::default());
+        let (refusals, tls, needs) = (Refusals::Together, TlsWish::Policy, RequiredExtensions::default());
         let client = RemoteClient::default();
         let envelope =
-            Envelope { from, refusals, is_quarantined, tls, form, asked: &[], client, lease_end: None };
+            Envelope { from, refusals, is_quarantined, tls, needs, asked: &[], client, lease_end: None };
         let message = Bytes::from(format!("Return-Path: <{from}>\r\n{message}"));
         self.filter.deliver_to(message, envelope, &[target]).await.remove(0)
     }

@@ -392,12 +392,12 @@ impl BytePermit {
     /// counts as moving.
     pub async fn grow_to_within(&self, bytes: usize, within: Duration) -> Result<(), NetError> {
         let deadline = Instant::now() + within.min(MESSAGE_WITHIN);
-        let turn = self.budget.in_order.then(|| Turn::behind_others(&self.budget, self.key));
+        let waiter = self.budget.in_order.then(|| Waiter::enqueue(&self.budget, self.key));
         loop {
             let mut freed = std::pin::pin!(self.budget.shared.freed.notified());
             // From here on nothing that is given back is missed.
             freed.as_mut().enable();
-            let is_next = turn.as_ref().is_none_or(Turn::has_come);
+            let is_next = waiter.as_ref().is_none_or(Waiter::is_first);
             match if is_next { self.grow_to(bytes) } else { Err(NetError::BudgetExhausted) } {
                 Ok(()) => return Ok(()),
                 Err(error) if bytes > self.budget.share || self.is_revoked() => return Err(error),
@@ -445,26 +445,26 @@ impl Drop for BytePermit {
     }
 }
 
-/// A place in the queue of a budget; given up when dropped.
-struct Turn<'b> {
+/// A waiter in the queue of a budget; leaves it when dropped.
+struct Waiter<'b> {
     budget: &'b ByteBudget,
     key: u64,
 }
 
-impl<'b> Turn<'b> {
-    /// A place behind all that wait.
-    fn behind_others(budget: &'b ByteBudget, key: u64) -> Self {
+impl<'b> Waiter<'b> {
+    /// Waits behind all others.
+    fn enqueue(budget: &'b ByteBudget, key: u64) -> Self {
         budget.lock().waiting.push_back(key);
         Self { budget, key }
     }
 
     /// Whether nobody is before it.
-    fn has_come(&self) -> bool {
+    fn is_first(&self) -> bool {
         self.budget.lock().waiting.front() == Some(&self.key)
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut state = self.budget.lock();
         if let Some(at) = state.waiting.iter().position(|key| *key == self.key) {

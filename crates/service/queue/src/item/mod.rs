@@ -4,7 +4,7 @@ use posthaste_mail_model::BodyId;
 use serde::{Deserialize, Serialize};
 
 use crate::dsn::{EnvelopeId, Notify, OriginalRecipient, Return};
-use crate::priority::{Priority, Turn};
+use crate::priority::{Priority, Rank};
 use crate::success::Success;
 
 mod record;
@@ -258,7 +258,7 @@ pub(crate) struct Arrival {
     pub id: ItemId,
     pub destination: Destination,
     /// When it is tried.
-    pub turn: Turn,
+    pub rank: Rank,
     /// When it came, unix seconds.
     pub arrived: i64,
 }
@@ -342,14 +342,14 @@ impl Item {
     }
 
     /// When it is sent.
-    fn turn(&self) -> Turn {
-        Turn { next: self.next, priority: self.priority }
+    fn rank(&self) -> Rank {
+        Rank { next: self.next, priority: self.priority }
     }
 
     /// The fields that the schedule needs.
     pub(crate) fn arrival(&self) -> Arrival {
         let Self { id, arrived, .. } = *self;
-        Arrival { id, destination: self.destination.clone(), turn: self.turn(), arrived }
+        Arrival { id, destination: self.destination.clone(), rank: self.rank(), arrived }
     }
 
     /// The TLS that the sender requires.

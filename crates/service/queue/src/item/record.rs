@@ -10,14 +10,14 @@ use crate::dsn::{EnvelopeId, Return};
 use crate::error::QueueError;
 use crate::priority::Priority;
 
-/// The form described here. Version 1 had no parameters of RFC 3461 and no `binary`. Version 2 had
-/// no `owed`, no [`Here`] and no [`Outcome::Unreported`], and is written for an item without them.
-/// Version 3 had no `account`, and is written for an item without one. So an older program reads
-/// all items that it could have written.
+/// The version described here. Version 1 had no parameters of RFC 3461 and no `binary`. Version 2
+/// had no `owed`, no [`Here`] and no [`Outcome::Unreported`], and is written for an item without
+/// them. Version 3 had no `account`, and is written for an item without one. So an older program
+/// reads all items that it could have written.
 const VERSION: u32 = 4;
 const VERSION_WITHOUT_ACCOUNT: u32 = 3;
 const VERSION_WITHOUT_OWED: u32 = 2;
-/// The oldest form that is read.
+/// The oldest version that is read.
 const VERSION_MIN: u32 = 1;
 
 /// An item as stored, without what its name and version say.

@@ -21,10 +21,10 @@ use crate::queue::{Page, Queue};
 use crate::relay::Relay;
 use crate::schedule::{Connections, RetryTimes, Schedule, State};
 use crate::transport::{Failure, LeaseEnd, Transport};
-use room::Room;
+use send_memory::SendMemory;
 
 mod owing;
-mod room;
+mod send_memory;
 mod visit;
 
 /// Returns the time, in unix seconds.
@@ -74,7 +74,7 @@ pub struct Runner {
     slots: Arc<Semaphore>,
     slow_slots: Arc<Semaphore>,
     /// Memory for messages.
-    room: Room,
+    memory: SendMemory,
     /// The schedule has changed.
     changed: Notify,
     stopping: AtomicBool,
@@ -118,7 +118,7 @@ impl Runner {
             unwritten: Mutex::default(),
             slots: Arc::new(Semaphore::new(DESTINATIONS_MAX)),
             slow_slots: Arc::new(Semaphore::new(SLOW_MAX)),
-            room: Room::new(bodies_bytes),
+            memory: SendMemory::new(bodies_bytes),
             changed: Notify::new(),
             stopping: AtomicBool::new(false),
             lease_times,

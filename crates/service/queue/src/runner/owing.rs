@@ -219,9 +219,9 @@ impl Runner {
     /// The quoted part for a report: the item's beginning, or all of it. Nothing of a message that
     /// is damaged here: its sender still learns what became of it.
     async fn quoted(&self, item: &Item, kind: Kind) -> Result<Body, QueueError> {
-        let (read, room) = if kind == Kind::Failed && item.ret == Some(Return::Full) {
-            let room = self.room.take(item.size).await;
-            (self.queue().message(item).await, room)
+        let (read, memory) = if kind == Kind::Failed && item.ret == Some(Return::Full) {
+            let memory = self.memory.take(item.size).await;
+            (self.queue().message(item).await, memory)
         } else {
             (self.queue().beginning(item).await, None)
         };
@@ -230,7 +230,7 @@ impl Runner {
                 tracing::error!(item = item.id, %error, "a report quotes nothing of the message");
                 Ok(Body::new(Bytes::new(), None))
             }
-            read => Ok(Body::new(read?, room)),
+            read => Ok(Body::new(read?, memory)),
         }
     }
 }

@@ -216,7 +216,7 @@ impl Runner {
                 break;
             }
         }
-        // A report may need its room.
+        // A report may need its memory.
         drop(message);
         let now = self.now();
         // The node that has the lease tries it again when it wants.
@@ -233,9 +233,9 @@ impl Runner {
     /// Reads the message of an item once there is memory for it. `None` if it is not to be sent
     /// now.
     async fn load(&self, mut item: Item) -> Result<Option<(Item, Body)>, QueueError> {
-        let mut room = self.room.try_take(item.size);
-        if room.is_none() {
-            room = self.room.take(item.size).await;
+        let mut memory = self.memory.try_take(item.size);
+        if memory.is_none() {
+            memory = self.memory.take(item.size).await;
             // Meanwhile it may have been changed, and another node may send the queue's mail.
             if !self.may_send() {
                 return Ok(None);
@@ -244,11 +244,11 @@ impl Runner {
             item = now;
         }
         match self.queue().message(&item).await {
-            // The channel gives the room back once the host has the message.
-            Ok(message) => Ok(Some((item, Body::new(message, room).until(self.lease_end.clone())))),
+            // The channel releases the memory once the host has the message.
+            Ok(message) => Ok(Some((item, Body::new(message, memory).until(self.lease_end.clone())))),
             Err(error) => {
-                // A report about it may need the room.
-                drop(room);
+                // A report about it may need the memory.
+                drop(memory);
                 // It waits alone: other mail to its destination can be read.
                 tracing::error!(item = item.id, %error, "the message cannot be read");
                 let failure = Failure::temporary("4.3.0", "the message cannot be read");

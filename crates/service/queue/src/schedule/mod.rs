@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::item::{Arrival, Destination, Here, Item, ItemId, TlsWish};
-use crate::priority::{Priority, Turn};
+use crate::priority::{Priority, Rank};
 
 /// When a message is tried again, warned about and given up. Seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,18 +46,18 @@ impl RetryTimes {
 /// Items of one destination: the highest priority first, there by their next time. A priority
 /// without items has no entry.
 #[derive(Debug, Default)]
-struct Items {
+struct DestinationItems {
     by_priority: BTreeMap<Reverse<Priority>, BTreeSet<(i64, ItemId)>>,
     len: usize,
 }
 
-impl Items {
-    fn insert(&mut self, id: ItemId, Turn { next, priority }: Turn) {
+impl DestinationItems {
+    fn insert(&mut self, id: ItemId, Rank { next, priority }: Rank) {
         let is_new = self.by_priority.entry(Reverse(priority)).or_default().insert((next, id));
         self.len += usize::from(is_new);
     }
 
-    fn remove(&mut self, id: ItemId, Turn { next, priority }: Turn) {
+    fn remove(&mut self, id: ItemId, Rank { next, priority }: Rank) {
         if let Some(items) = self.by_priority.get_mut(&Reverse(priority)) {
             self.len -= usize::from(items.remove(&(next, id)));
             if items.is_empty() {
@@ -85,7 +85,7 @@ impl Items {
 #[derive(Debug, Default)]
 struct Waiting {
     /// Those that nobody has taken.
-    items: Items,
+    items: DestinationItems,
     /// How many somebody has taken.
     taken: usize,
     /// Not before then the destination is tried.
@@ -148,7 +148,7 @@ impl Connections {
 /// The reason why an item waits, as metrics show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Its turn.
+    /// Its time, or items before it.
     Waiting,
     /// Its destination is being sent to.
     Sending,
@@ -205,7 +205,7 @@ pub(crate) struct Schedule {
     destinations: HashMap<Destination, Waiting>,
     /// Destinations by when they are due.
     due: BTreeSet<(i64, Destination)>,
-    places: HashMap<ItemId, HeldItem>,
+    items: HashMap<ItemId, HeldItem>,
     /// Items by the state of their destination.
     states: [usize; 3],
     held: usize,
@@ -221,7 +221,7 @@ impl Schedule {
         Self { connections, ..Self::default() }
     }
 
-    /// Changes a destination, and its place among the due ones with it.
+    /// Changes a destination, and its position among the due ones with it.
     fn with<R>(&mut self, destination: &Destination, change: impl FnOnce(&mut Waiting) -> R) -> R {
         let waiting = self.destinations.entry(destination.clone()).or_insert_with(|| Waiting {
             visits_max: self.connections.to(destination),
@@ -252,10 +252,10 @@ impl Schedule {
             return;
         }
         self.take_out(item.id);
-        let (id, turn) = (item.id, item.turn);
+        let (id, rank) = (item.id, item.rank);
         self.with(&item.destination, |waiting| {
             waiting.quiet_until = 0;
-            waiting.items.insert(id, turn);
+            waiting.items.insert(id, rank);
         });
         self.enter(item, Hold::None);
     }
@@ -281,15 +281,15 @@ impl Schedule {
     /// Notes the next state of an item that a visit has taken, for when the visit gives it back.
     /// Returns whether a visit has it.
     fn defer(&mut self, item: &Arrival, hold: Hold) -> bool {
-        let taken = self.places.get_mut(&item.id).filter(|place| place.hold.is_visit());
-        let Some(place) = taken else { return false };
-        (place.item.turn, place.hold) = (item.turn, hold);
+        let taken = self.items.get_mut(&item.id).filter(|held| held.hold.is_visit());
+        let Some(held) = taken else { return false };
+        (held.item.rank, held.hold) = (item.rank, hold);
         true
     }
 
     fn enter(&mut self, item: Arrival, hold: Hold) {
         *self.minutes.entry(item.arrived.div_euclid(60)).or_default() += 1;
-        self.places.insert(item.id, HeldItem { item, hold });
+        self.items.insert(item.id, HeldItem { item, hold });
     }
 
     /// Whether no item of a destination has to be looked at, as far as is known.
@@ -331,7 +331,7 @@ impl Schedule {
 
     /// Forgets an item, and returns its destination.
     fn take_out(&mut self, id: ItemId) -> Option<Destination> {
-        let HeldItem { item, hold } = self.places.remove(&id)?;
+        let HeldItem { item, hold } = self.items.remove(&id)?;
         let minute = item.arrived.div_euclid(60);
         if let Some(count) = self.minutes.get_mut(&minute) {
             *count -= 1;
@@ -340,7 +340,7 @@ impl Schedule {
             }
         }
         match hold {
-            Hold::None => self.with(&item.destination, |waiting| waiting.items.remove(id, item.turn)),
+            Hold::None => self.with(&item.destination, |waiting| waiting.items.remove(id, item.rank)),
             Hold::Visit | Hold::VisitThenAdministrator => {
                 self.with(&item.destination, |waiting| waiting.taken -= 1);
             }
@@ -381,13 +381,13 @@ impl Schedule {
 
     /// Takes an item, unless another visit has taken it.
     pub fn take(&mut self, id: ItemId) -> bool {
-        let Some(place) = self.places.get_mut(&id).filter(|place| place.hold == Hold::None) else {
+        let Some(held) = self.items.get_mut(&id).filter(|held| held.hold == Hold::None) else {
             return false;
         };
-        place.hold = Hold::Visit;
-        let (destination, turn) = (place.item.destination.clone(), place.item.turn);
+        held.hold = Hold::Visit;
+        let (destination, rank) = (held.item.destination.clone(), held.item.rank);
         self.with(&destination, |waiting| {
-            waiting.items.remove(id, turn);
+            waiting.items.remove(id, rank);
             waiting.taken += 1;
         });
         true
@@ -395,19 +395,19 @@ impl Schedule {
 
     /// Gives an item back, unless it was forgotten meanwhile.
     pub fn give_back(&mut self, id: ItemId) {
-        let Some(place) = self.places.get_mut(&id).filter(|place| place.hold.is_visit()) else { return };
-        if place.hold == Hold::VisitThenAdministrator {
-            let item = place.item.clone();
+        let Some(held) = self.items.get_mut(&id).filter(|held| held.hold.is_visit()) else { return };
+        if held.hold == Hold::VisitThenAdministrator {
+            let item = held.item.clone();
             self.remove(id);
             self.hold(item);
             return;
         }
-        place.hold = Hold::None;
-        let (destination, turn) = (place.item.destination.clone(), place.item.turn);
+        held.hold = Hold::None;
+        let (destination, rank) = (held.item.destination.clone(), held.item.rank);
         self.with(&destination, |waiting| {
             waiting.taken -= 1;
             waiting.quiet_until = 0;
-            waiting.items.insert(id, turn);
+            waiting.items.insert(id, rank);
         });
     }
 
@@ -443,12 +443,12 @@ impl Schedule {
 
     /// All items.
     pub fn ids(&self) -> impl Iterator<Item = ItemId> + '_ {
-        self.places.keys().copied()
+        self.items.keys().copied()
     }
 
     /// Forgets items that are not wanted.
     pub fn keep(&mut self, wanted: impl Fn(ItemId) -> bool) {
-        let unwanted: Vec<ItemId> = self.places.keys().copied().filter(|id| !wanted(*id)).collect();
+        let unwanted: Vec<ItemId> = self.items.keys().copied().filter(|id| !wanted(*id)).collect();
         unwanted.into_iter().for_each(|id| self.remove(id));
     }
 
@@ -470,7 +470,7 @@ impl Schedule {
 
     /// Number of items.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.items.len()
     }
 
     /// Number of items in a state.

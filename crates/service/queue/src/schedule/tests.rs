@@ -4,12 +4,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn at(next: i64) -> Turn {
-    Turn { next, priority: Priority::NORMAL }
+fn at(next: i64) -> Rank {
+    Rank { next, priority: Priority::NORMAL }
 }
 
-fn item(id: ItemId, to: &str, turn: Turn) -> Arrival {
-    Arrival { id, destination: to.to_owned(), turn, arrived: 60 * i64::from(id) }
+fn item(id: ItemId, to: &str, rank: Rank) -> Arrival {
+    Arrival { id, destination: to.to_owned(), rank, arrived: 60 * i64::from(id) }
 }
 
 fn schedule(items: &[(ItemId, &str, i64)]) -> Schedule {
@@ -97,7 +97,7 @@ fn the_most_urgent_of_those_that_are_due_is_first() {
     let mut schedule = schedule(&[(1, "a", 5)]);
     let (a, of) = ("a".to_owned(), |value: i8| Priority::try_from(value).unwrap());
     for (id, next, priority) in [(2, 4, -9), (3, 6, 9), (4, 7, 2), (5, 6, 2), (6, 100, 9)] {
-        schedule.put(item(id, "a", Turn { next, priority: of(priority) }));
+        schedule.put(item(id, "a", Rank { next, priority: of(priority) }));
     }
     assert_eq!((schedule.next_time(), schedule.start_due(4)), (Some(4), Some(a.clone())));
     // Before the others are due, the one that is.
@@ -191,7 +191,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        (0u32..9, 0u8..4, (0i64..50, -9i8..=9)).prop_map(|(id, to, turn)| Step::Put(id, to, turn)),
+        (0u32..9, 0u8..4, (0i64..50, -9i8..=9)).prop_map(|(id, to, rank)| Step::Put(id, to, rank)),
         (0u8..4, 0i64..60).prop_map(|(to, now)| Step::Take(to, now)),
         (0u32..9).prop_map(Step::GiveBack),
         (0u32..9).prop_map(Step::Hold),
@@ -214,9 +214,9 @@ proptest! {
         for step in steps {
             match step {
                 Step::Put(id, to, (next, priority)) => {
-                    let turn = Turn { next, priority: Priority::try_from(priority).unwrap() };
-                    let to = schedule.places.get(&id).map_or(to.to_string(), |p| p.item.destination.clone());
-                    schedule.put(item(id, &to, turn));
+                    let rank = Rank { next, priority: Priority::try_from(priority).unwrap() };
+                    let to = schedule.items.get(&id).map_or(to.to_string(), |p| p.item.destination.clone());
+                    schedule.put(item(id, &to, rank));
                 }
                 Step::Take(to, now) => { schedule.take_next(&to.to_string(), now); }
                 Step::GiveBack(id) => schedule.give_back(id),
@@ -238,7 +238,7 @@ proptest! {
             }
             prop_assert_eq!(&schedule.due, &due);
             prop_assert_eq!(&schedule.states, &in_states);
-            let of = |hold| schedule.places.values().filter(|place| place.hold == hold).count();
+            let of = |hold| schedule.items.values().filter(|item| item.hold == hold).count();
             let untaken: usize = schedule.destinations.values().map(|w| w.items.ids().count()).sum();
             let taken: usize = schedule.destinations.values().map(|w| w.taken).sum();
             let by_visits = of(Hold::Visit) + of(Hold::VisitThenAdministrator);

@@ -8,7 +8,7 @@ use posthaste_store::{BodyRange, Result, StoreError};
 
 use super::objects::missing;
 use crate::cluster::Cluster;
-use crate::stored::seal::{place, seal, unseal};
+use crate::stored::seal::{location, seal, unseal};
 
 /// Bytes of a body in one cell. Cassandra likes cells below 1 MiB; a range of a body reads at most
 /// this much too much at either end.
@@ -44,7 +44,7 @@ impl Chunked<'_> {
         for n in 0..bytes.len().div_ceil(BODY_CHUNK).max(1) {
             let chunk = &bytes[n * BODY_CHUNK..bytes.len().min((n + 1) * BODY_CHUNK)];
             let n = chunk_number(n)?;
-            let value = seal(place(KIND, body.0, u64::from(n.cast_unsigned())), chunk);
+            let value = seal(location(KIND, body.0, u64::from(n.cast_unsigned())), chunk);
             self.cluster.write(&self.cluster.statements.body.put, (len, value, &key[..], n)).await?;
         }
         Ok(())
@@ -76,7 +76,7 @@ impl Chunked<'_> {
                 let damaged = || StoreError::Corrupt(format!("body {body}: chunk {n}"));
                 let number = usize::try_from(n).map_err(|_| damaged())?;
                 let value = value.ok_or_else(damaged)?;
-                let chunk = unseal(place(KIND, body.0, number as u64), &value).ok_or_else(damaged)?;
+                let chunk = unseal(location(KIND, body.0, number as u64), &value).ok_or_else(damaged)?;
                 let at = number * BODY_CHUNK;
                 if number != next || chunk.len() != (len - at.min(len)).min(BODY_CHUNK) {
                     return Err(damaged());

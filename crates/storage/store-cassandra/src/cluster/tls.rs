@@ -1,9 +1,9 @@
 //! Encryption of the connections to the cluster.
 //!
 //! Nodes are known by their IP addresses: the driver learns of most of them from the cluster
-//! itself, which names no hosts. A node's certificate must therefore name its address (an `IP`
-//! subject alternative name, RFC 5280 §4.2.1.6), and be signed by an authority of the file that
-//! the options name. Nothing else is trusted, the system's authorities neither.
+//! itself, which names no hosts. So a node's certificate must name its address: an `IP` subject
+//! alternative name (RFC 5280 §4.2.1.6). An authority of the file that the options name must have
+//! signed it. Nothing else is trusted, the system's authorities neither.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Options: where the cluster is, and the engine's limits and timeouts.
 
-pub(crate) mod body_place;
+pub(crate) mod body_storage;
 pub(crate) mod keyspace;
 pub(crate) mod s3;
 mod url;
@@ -8,7 +8,7 @@ mod url;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use self::body_place::BodyPlace;
+use self::body_storage::BodyStorage;
 use self::s3::S3;
 
 /// Encryption of the connections to the cluster.
@@ -35,7 +35,7 @@ pub struct Options {
     pub datacenter: Option<String>,
     /// Where bodies are kept. `None`: where the keyspace was made to keep them, in Cassandra if it
     /// is made now. A keyspace that keeps them elsewhere is refused.
-    pub bodies: Option<BodyPlace>,
+    pub bodies: Option<BodyStorage>,
     /// Access to the object store, if they are kept in one.
     pub s3: S3,
     /// After this the database counts as silent. It is longer than Cassandra's own time-outs (5 s

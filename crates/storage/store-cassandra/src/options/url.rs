@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::options::keyspace::keyspace_is_valid;
 use crate::options::{Options, Tls};
 
-const FORM: &str = "it should read cassandra://[USER@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTION=VALUE&…]";
+const SYNTAX: &str = "it should read cassandra://[USER@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTION=VALUE&…]";
 const OPTIONS: &str = "the options are tls=yes, ca=FILE, cert=FILE, key=FILE, password-file=FILE, dc=NAME, sweep-after=SECONDS, \
                        sweep-every=SECONDS and sweep-lease=SECONDS";
 
@@ -38,10 +38,10 @@ impl Options {
         let wrong = |why: &str| format!("{shown}: {why}");
         let rest = url
             .strip_prefix("cassandra://")
-            .ok_or_else(|| wrong(&format!("it is no cassandra:// address; {FORM}")))?;
+            .ok_or_else(|| wrong(&format!("it is no cassandra:// address; {SYNTAX}")))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (place, keyspace) =
-            rest.rsplit_once('/').ok_or_else(|| wrong(&format!("the keyspace is missing; {FORM}")))?;
+            rest.rsplit_once('/').ok_or_else(|| wrong(&format!("the keyspace is missing; {SYNTAX}")))?;
         if !keyspace_is_valid(keyspace) {
             return Err(wrong(
                 "a keyspace has lower-case letters, digits and _ only, 48 at most, a letter first",
@@ -53,7 +53,7 @@ impl Options {
         };
         let hosts: Vec<String> = hosts.split(',').map(str::to_owned).collect();
         if let Some(host) = hosts.iter().find(|host| !is_host(host)) {
-            return Err(wrong(&format!("`{host}` is no HOST or HOST:PORT; {FORM}")));
+            return Err(wrong(&format!("`{host}` is no HOST or HOST:PORT; {SYNTAX}")));
         }
         let given = parse_options(query).map_err(|why| wrong(&why))?;
         let mut options = Self::new(hosts, keyspace);

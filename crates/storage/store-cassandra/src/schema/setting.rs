@@ -5,8 +5,8 @@
 //! | `bodies` | `cassandra` or `s3://BUCKET[/PREFIX]` |
 //! | `bodies-owner` | the keyspace's id, which the object `PREFIX/posthaste` holds, too |
 //!
-//! Bodies do not move with a changed configuration: a server that is configured with another place
-//! is refused.
+//! Bodies do not move with a changed configuration: a server that is configured with another
+//! storage is refused.
 
 use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};
@@ -15,7 +15,7 @@ use crate::bodies::backend::Backend;
 use crate::bodies::objects::Objects;
 use crate::cluster::connection::Connection;
 use crate::options::Options;
-use crate::options::body_place::BodyPlace;
+use crate::options::body_storage::BodyStorage;
 
 async fn read(connection: &Connection, keyspace: &str, name: &str) -> Result<Option<String>> {
     connection.value(&format!("SELECT value FROM {keyspace}.setting WHERE name = '{name}'")).await
@@ -29,12 +29,12 @@ async fn write(connection: &Connection, keyspace: &str, name: &str, value: &str)
 }
 
 /// Where the keyspace keeps its bodies; `None` if it is not decided yet.
-async fn decided(connection: &Connection, keyspace: &str, options: &Options) -> Result<Option<BodyPlace>> {
+async fn decided(connection: &Connection, keyspace: &str, options: &Options) -> Result<Option<BodyStorage>> {
     let Some(found) = read(connection, keyspace, "bodies").await? else { return Ok(None) };
     let unknown = |why| {
         StoreError::Unavailable(format!("the keyspace {keyspace} says where its bodies are, but: {why}"))
     };
-    let found: BodyPlace = found.parse().map_err(unknown)?;
+    let found: BodyStorage = found.parse().map_err(unknown)?;
     match &options.bodies {
         Some(configured) if *configured != found => Err(StoreError::Unavailable(format!(
             "the keyspace {keyspace} keeps its bodies in {found}, and `bodies` says {configured}: say {found}, or nothing. To move \
@@ -44,12 +44,12 @@ async fn decided(connection: &Connection, keyspace: &str, options: &Options) -> 
     }
 }
 
-fn objects(options: &Options, place: BodyPlace, owner: Id) -> Result<Backend> {
-    Ok(match &place {
-        BodyPlace::Cassandra => Backend::Chunks,
-        BodyPlace::S3 { bucket, prefix } => {
+fn objects(options: &Options, storage: BodyStorage, owner: Id) -> Result<Backend> {
+    Ok(match &storage {
+        BodyStorage::Cassandra => Backend::Chunks,
+        BodyStorage::S3 { bucket, prefix } => {
             let store = options.s3.open(bucket)?;
-            Backend::Objects(Objects::new(store, place.clone(), prefix, owner))
+            Backend::Objects(Objects::new(store, storage.clone(), prefix, owner))
         }
     })
 }
@@ -58,13 +58,13 @@ async fn owner(connection: &Connection, keyspace: &str) -> Result<Option<Id>> {
     Ok(read(connection, keyspace, "bodies-owner").await?.and_then(|text| Id::parse(&text)))
 }
 
-/// Decides it, once. A run that was cut off is completed by the next. A place that belongs to
+/// Decides it, once. A run that was cut off is completed by the next. A storage that belongs to
 /// another keyspace is refused.
 pub(crate) async fn decide_bodies(connection: &Connection, keyspace: &str, options: &Options) -> Result<()> {
     if decided(connection, keyspace, options).await?.is_some() {
         return Ok(());
     }
-    let place = options.bodies.clone().unwrap_or(BodyPlace::Cassandra);
+    let storage = options.bodies.clone().unwrap_or(BodyStorage::Cassandra);
     let owner = match owner(connection, keyspace).await? {
         Some(owner) => owner,
         None => {
@@ -73,13 +73,13 @@ pub(crate) async fn decide_bodies(connection: &Connection, keyspace: &str, optio
             owner
         }
     };
-    if let Backend::Objects(objects) = objects(options, place.clone(), owner)? {
+    if let Backend::Objects(objects) = objects(options, storage.clone(), owner)? {
         objects.claim().await?;
     }
-    write(connection, keyspace, "bodies", &place.to_string()).await
+    write(connection, keyspace, "bodies", &storage.to_string()).await
 }
 
-/// Opens the place. One that does not answer just now is opened all the same, since it may do so
+/// Opens the storage. One that does not answer just now is opened all the same, since it may do so
 /// later.
 pub(crate) async fn open_bodies(
     connection: &Connection,
@@ -91,12 +91,12 @@ pub(crate) async fn open_bodies(
             "the keyspace {keyspace} does not say where its bodies are; finish it with `posthaste engine init`"
         ))
     };
-    let place = decided(connection, keyspace, options).await?.ok_or_else(undecided)?;
-    if place == BodyPlace::Cassandra {
+    let storage = decided(connection, keyspace, options).await?.ok_or_else(undecided)?;
+    if storage == BodyStorage::Cassandra {
         return Ok(Backend::Chunks);
     }
     let owner = owner(connection, keyspace).await?.ok_or_else(undecided)?;
-    let bodies = objects(options, place, owner)?;
+    let bodies = objects(options, storage, owner)?;
     if let Backend::Objects(objects) = &bodies {
         objects.verify_at_start().await?;
     }

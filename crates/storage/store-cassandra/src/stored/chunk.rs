@@ -23,7 +23,7 @@ use posthaste_mail_model::{Id, MailboxId, NumSet};
 use posthaste_store::Row;
 use posthaste_store::octets::{Octets, put_varint};
 
-use crate::stored::seal::{place, seal, unseal};
+use crate::stored::seal::{location, seal, unseal};
 
 /// Rows: 128 × 28 bytes are 3.5 KiB, with an origin for each 6 KiB. A changed flag writes that
 /// much (three times: Paxos proposal, commit log, table); half of it would double the cells that a
@@ -99,12 +99,12 @@ impl Chunk {
             out.extend_from_slice(&first.to_le_bytes());
             out.extend_from_slice(&commit.to_bytes());
         }
-        seal(place(KIND, mailbox.0, u64::from(low)), &out)
+        seal(location(KIND, mailbox.0, u64::from(low)), &out)
     }
 
     /// `None` if it is damaged.
     pub(crate) fn decode(mailbox: MailboxId, low: u32, value: &[u8]) -> Option<Self> {
-        let mut read = Octets(unseal(place(KIND, mailbox.0, u64::from(low)), value)?);
+        let mut read = Octets(unseal(location(KIND, mailbox.0, u64::from(low)), value)?);
         let count = usize::try_from(read.varint()?).ok().filter(|n| *n <= ROWS_MAX)?;
         let (rows, _) = read.take(count * Row::LEN)?.as_chunks::<{ Row::LEN }>();
         let rows = rows.iter().map(Row::from_bytes).collect::<Option<Vec<_>>>()?;

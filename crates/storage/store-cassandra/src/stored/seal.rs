@@ -1,26 +1,26 @@
-//! The checksum before every stored value. It is a CRC-32C of its place and the rest, so that
+//! The checksum before every stored value. It is a CRC-32C of its location and the rest, so that
 //! damage and a value under the wrong key are both detected.
 
 use posthaste_mail_model::Id;
 
 /// Where a value belongs: what kind of thing, whose, which one.
-pub(crate) fn place(kind: u8, id: Id, number: u64) -> u32 {
+pub(crate) fn location(kind: u8, id: Id, number: u64) -> u32 {
     let crc = crc32c::crc32c_append(u32::from(kind), &id.to_bytes());
     crc32c::crc32c_append(crc, &number.to_le_bytes())
 }
 
 /// Puts the checksum before a value.
-pub(crate) fn seal(place: u32, content: &[u8]) -> Vec<u8> {
+pub(crate) fn seal(location: u32, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len() + 4);
-    out.extend_from_slice(&crc32c::crc32c_append(place, content).to_le_bytes());
+    out.extend_from_slice(&crc32c::crc32c_append(location, content).to_le_bytes());
     out.extend_from_slice(content);
     out
 }
 
 /// The value behind its checksum; `None` if it does not match.
-pub(crate) fn unseal(place: u32, value: &[u8]) -> Option<&[u8]> {
+pub(crate) fn unseal(location: u32, value: &[u8]) -> Option<&[u8]> {
     let (sum, content) = value.split_first_chunk::<4>()?;
-    (u32::from_le_bytes(*sum) == crc32c::crc32c_append(place, content)).then_some(content)
+    (u32::from_le_bytes(*sum) == crc32c::crc32c_append(location, content)).then_some(content)
 }
 
 #[cfg(test)]
@@ -31,11 +31,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_seal_holds_in_its_place_alone(bytes in prop::collection::vec(any::<u8>(), 1..300), at in any::<prop::sample::Index>()) {
-            let here = place(1, Id::new(1, 2), 3);
+        fn a_seal_holds_in_its_location_alone(bytes in prop::collection::vec(any::<u8>(), 1..300), at in any::<prop::sample::Index>()) {
+            let here = location(1, Id::new(1, 2), 3);
             let sealed = seal(here, &bytes);
             prop_assert_eq!(unseal(here, &sealed), Some(&bytes[..]));
-            prop_assert_eq!(unseal(place(1, Id::new(1, 2), 4), &sealed), None);
+            prop_assert_eq!(unseal(location(1, Id::new(1, 2), 4), &sealed), None);
             let mut other = sealed.clone();
             other[at.index(sealed.len())] ^= 4;
             prop_assert_eq!(unseal(here, &other), None);

@@ -1,6 +1,7 @@
 //! The small values: heads, log entries, lists, summaries.
 //!
-//! Each is sealed ([`crate::stored::seal::seal`]) in its place. Byte tables: `docs/cassandra.md`.
+//! Each is sealed ([`crate::stored::seal::seal`]) at its location. Byte tables:
+//! `docs/cassandra.md`.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use posthaste_store::{
     Counts, ExpungedUids, MailboxCommit, MailboxEntry, MailboxHead, MailboxList, Row, SpecialUse,
 };
 
-use crate::stored::seal::{place, seal, unseal};
+use crate::stored::seal::{location, seal, unseal};
 
 const HEAD: u8 = 2;
 const LOG: u8 = 3;
@@ -46,11 +47,11 @@ impl StoredHead {
         for keyword in head.keywords.keywords() {
             put_counted(&mut out, keyword.as_str().as_bytes());
         }
-        seal(place(HEAD, mailbox.0, 0), &out)
+        seal(location(HEAD, mailbox.0, 0), &out)
     }
 
     pub(crate) fn decode(mailbox: MailboxId, value: &[u8]) -> Option<Self> {
-        let mut read = Octets(unseal(place(HEAD, mailbox.0, 0), value)?);
+        let mut read = Octets(unseal(location(HEAD, mailbox.0, 0), value)?);
         let (forgotten, modseq) = (ModSeq::new(read.u64()?)?, ModSeq::new(read.u64()?)?);
         let (uid_next, first_recent) = (Uid::new(read.u32()?)?, Uid::new(read.u32()?)?);
         let (messages, unseen, deleted) = (read.u32()?, read.u32()?, read.u32()?);
@@ -97,11 +98,11 @@ impl LogEntry {
             put_varint(&mut out, modseq.value());
             put_set(&mut out, uids);
         }
-        seal(place(LOG, mailbox.0, modseq.value()), &out)
+        seal(location(LOG, mailbox.0, modseq.value()), &out)
     }
 
     pub(crate) fn decode(mailbox: MailboxId, modseq: u64, value: &[u8]) -> Option<Self> {
-        let mut read = Octets(unseal(place(LOG, mailbox.0, modseq), value)?);
+        let mut read = Octets(unseal(location(LOG, mailbox.0, modseq), value)?);
         let commit = read.id()?;
         let rows = match usize::try_from(read.varint()?).ok()? {
             0 => None,
@@ -151,11 +152,11 @@ impl StoredList {
         for commit in &self.commits {
             out.extend_from_slice(&commit.to_bytes());
         }
-        seal(place(LIST, list.account.0, 0), &out)
+        seal(location(LIST, list.account.0, 0), &out)
     }
 
     pub(crate) fn decode(account: AccountId, value: &[u8]) -> Option<Self> {
-        let mut read = Octets(unseal(place(LIST, account.0, 0), value)?);
+        let mut read = Octets(unseal(location(LIST, account.0, 0), value)?);
         let version = ModSeq::new(read.u64()?)?;
         let uid_validity_last = read.u32()?;
         let mut list = MailboxList { version, uid_validity_last, ..MailboxList::empty(account) };
@@ -201,11 +202,11 @@ pub(crate) fn summary_value(
     out.extend_from_slice(&body.0.to_bytes());
     out.extend_from_slice(&saved.to_le_bytes());
     out.extend_from_slice(summary);
-    seal(place(SUMMARY, mailbox.0, u64::from(uid)), &out)
+    seal(location(SUMMARY, mailbox.0, u64::from(uid)), &out)
 }
 
 pub(crate) fn summary_from(mailbox: MailboxId, uid: u32, value: &[u8]) -> Option<SummaryRef<'_>> {
-    let mut read = Octets(unseal(place(SUMMARY, mailbox.0, u64::from(uid)), value)?);
+    let mut read = Octets(unseal(location(SUMMARY, mailbox.0, u64::from(uid)), value)?);
     Some(SummaryRef { body: BodyId(read.id()?), saved: read.i64()?, summary: read.0 })
 }
 

@@ -283,10 +283,10 @@ impl Sweep {
         Ok((page, next))
     }
 
-    /// The bodies of dead references. Call it after those were found: a copy that is not among the
-    /// references read here looks for its original later still, and does not find it if that is
-    /// one of the dead. No other reference may be judged after this: a copy of its message would
-    /// not be seen. Each has its turn in the page that it lies in.
+    /// The bodies of dead references. Call it after those were found. A copy that is not among the
+    /// references read here looks for its original later still. It does not find it if that is one
+    /// of the dead. No other reference may be judged after this: a copy of its message would not be
+    /// seen. Each is judged in the page that it lies in.
     pub(crate) async fn owners_of(&self, dead: &BTreeSet<Reference>) -> Result<BTreeMap<BodyId, Owners>> {
         let mut bodies = BTreeMap::new();
         for body in dead.iter().map(|reference| reference.body) {

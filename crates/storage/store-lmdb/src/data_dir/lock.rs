@@ -1,6 +1,6 @@
 //! The serve lock: one server per data directory, whatever becomes of the one before.
 //!
-//! `flock` on the file `lock` and on the directory itself, which the kernel gives up when the
+//! `flock` on the file `lock` and on the directory itself, which the kernel releases when the
 //! process ends in any way. Removing `lock` by hand removes a name only, and the directory is
 //! still locked. The process id in the file is for the error message alone. Other processes
 //! (`account`, `import`, `check`) work beside the server and do not take it.
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Held by the serving process; given up when dropped.
+/// Held by the serving process; released when dropped.
 #[derive(Debug)]
 pub struct EngineLock {
     dir: PathBuf,

@@ -68,18 +68,18 @@ impl Reserve {
 
     /// Bytes that it should have, beside packs of `packs` bytes.
     fn target(&self, packs: u64) -> u64 {
-        let max = self.disk.room(&self.dir).map_or(self.max, |room| self.max.min(room.all / SHARE));
+        let max = self.disk.space(&self.dir).map_or(self.max, |space| self.max.min(space.all / SHARE));
         packs.checked_next_power_of_two().unwrap_or(max).clamp(MIN.min(max), max)
     }
 
     /// Bytes of the disk that this user may write; all there could be where the system does not
     /// say.
     fn free(&self) -> u64 {
-        self.disk.room(&self.dir).map_or(u64::MAX, |room| room.free)
+        self.disk.space(&self.dir).map_or(u64::MAX, |space| space.free)
     }
 
     /// Bytes that maintenance may write.
-    pub(crate) fn room(&self) -> u64 {
+    pub(crate) fn writable(&self) -> u64 {
         self.free().saturating_add(self.len())
     }
 

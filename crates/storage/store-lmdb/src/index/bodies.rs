@@ -25,7 +25,7 @@ fn recent_key(body: BodyId) -> [u8; 17] {
 
 /// Where a body lies, and how many messages are known to hold it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BodyPlace {
+pub(crate) struct BodyLocation {
     pub(crate) pack: u32,
     /// Offset of the record in the pack.
     pub(crate) offset: u64,
@@ -34,7 +34,7 @@ pub(crate) struct BodyPlace {
     pub(crate) refs: u32,
 }
 
-impl BodyPlace {
+impl BodyLocation {
     pub(crate) fn to_value(self, body: BodyId) -> [u8; 28] {
         let mut out = [0; 28];
         out[4..8].copy_from_slice(&self.pack.to_le_bytes());
@@ -54,19 +54,21 @@ impl BodyPlace {
 
 impl Index {
     /// Where a body lies.
-    pub(crate) fn body(&self, txn: &RoTxn, body: BodyId) -> Result<Option<BodyPlace>> {
+    pub(crate) fn body(&self, txn: &RoTxn, body: BodyId) -> Result<Option<BodyLocation>> {
         let recent = self.main.get(txn, &recent_key(body)).indexed()?;
         let value = match recent {
             Some(value) => Some(value),
             None => self.bodies.get(txn, &body.0.to_bytes()).indexed()?,
         };
         let Some(value) = value else { return Ok(None) };
-        BodyPlace::from_value(body, value).map(Some).ok_or_else(damaged(format_args!("place of body {body}")))
+        BodyLocation::from_value(body, value)
+            .map(Some)
+            .ok_or_else(damaged(format_args!("location of body {body}")))
     }
 
     /// Changes where a body lies, or who holds it.
-    pub(crate) fn put_body(&self, txn: &mut Writing, body: BodyId, place: BodyPlace) -> Result<()> {
-        let value = place.to_value(body);
+    pub(crate) fn put_body(&self, txn: &mut Writing, body: BodyId, location: BodyLocation) -> Result<()> {
+        let value = location.to_value(body);
         let recent = recent_key(body);
         if self.main.get(txn, &recent).indexed()?.is_some() {
             return self.main.put(txn, &recent, &value).indexed();
@@ -75,13 +77,13 @@ impl Index {
     }
 
     /// Puts new bodies into the index.
-    pub(crate) fn add_bodies(&self, txn: &mut Writing, new: &[(BodyId, BodyPlace)]) -> Result<()> {
+    pub(crate) fn add_bodies(&self, txn: &mut Writing, new: &[(BodyId, BodyLocation)]) -> Result<()> {
         if new.is_empty() {
             return Ok(());
         }
         self.move_recent(txn)?;
-        for (body, place) in new {
-            self.bodies.put(txn, &body.0.to_bytes(), &place.to_value(*body)).indexed()?;
+        for (body, location) in new {
+            self.bodies.put(txn, &body.0.to_bytes(), &location.to_value(*body)).indexed()?;
         }
         Ok(())
     }
@@ -112,7 +114,7 @@ impl Index {
     pub(crate) fn all_bodies<'t>(
         &self,
         txn: &'t RoTxn,
-    ) -> Result<impl Iterator<Item = Result<(BodyId, BodyPlace)>> + use<'t>> {
+    ) -> Result<impl Iterator<Item = Result<(BodyId, BodyLocation)>> + use<'t>> {
         let recent = self.main.prefix_iter(txn, &[RECENT]).indexed()?;
         let others = self.bodies.iter(txn).indexed()?;
         let recent = recent.map(|item| item.map(|(key, value)| (&key[1..], value)));
@@ -125,18 +127,18 @@ impl Index {
         &self,
         txn: &'t RoTxn,
         after: Option<BodyId>,
-    ) -> Result<impl Iterator<Item = Result<(BodyId, BodyPlace)>> + use<'t>> {
+    ) -> Result<impl Iterator<Item = Result<(BodyId, BodyLocation)>> + use<'t>> {
         let key = after.map(|body| body.0.to_bytes());
         let low = key.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(&key[..]));
         Ok(self.bodies.range(txn, &(low, Bound::Unbounded)).indexed()?.map(body_from))
     }
 }
 
-fn body_from(item: heed::Result<(&[u8], &[u8])>) -> Result<(BodyId, BodyPlace)> {
+fn body_from(item: heed::Result<(&[u8], &[u8])>) -> Result<(BodyId, BodyLocation)> {
     let (key, value) = item.indexed()?;
     let body = key.try_into().ok().map(|id| BodyId(Id::from_bytes(id)));
-    body.and_then(|body| Some((body, BodyPlace::from_value(body, value)?)))
-        .ok_or_else(damaged(format_args!("place of body {}", Hex(key))))
+    body.and_then(|body| Some((body, BodyLocation::from_value(body, value)?)))
+        .ok_or_else(damaged(format_args!("location of body {}", Hex(key))))
 }
 
 #[cfg(test)]
@@ -146,8 +148,8 @@ mod tests {
     #[test]
     fn a_place_comes_back_under_its_key_alone() {
         let (a, b) = (BodyId(Id::new(1, 1)), BodyId(Id::new(1, 2)));
-        let place = BodyPlace { pack: 3, offset: 1 << 33, len: 9, refs: 2 };
-        assert_eq!(BodyPlace::from_value(a, &place.to_value(a)), Some(place));
-        assert_eq!(BodyPlace::from_value(b, &place.to_value(a)), None);
+        let location = BodyLocation { pack: 3, offset: 1 << 33, len: 9, refs: 2 };
+        assert_eq!(BodyLocation::from_value(a, &location.to_value(a)), Some(location));
+        assert_eq!(BodyLocation::from_value(b, &location.to_value(a)), None);
     }
 }

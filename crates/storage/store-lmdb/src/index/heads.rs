@@ -117,13 +117,14 @@ pub(crate) fn mailboxes<'t>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::PackBytes;
 
     #[test]
     fn a_head_comes_back_under_its_key_alone() {
         let (a, b) = (MailboxId(Id::new(1, 1)), MailboxId(Id::new(1, 2)));
         let head = posthaste_store::suite::sample_head();
         let mut logged = Logged::default();
-        logged.grew((3, 120), 4, 0);
+        logged.grew(PackBytes { pack: 3, bytes: 120 }, 4, 0);
         let stored = StoredHead { head: head.clone(), forgotten: ModSeq::new(9).unwrap(), logged };
         let value = head_value(a, &stored);
         let back = head_from(a, &value).unwrap();

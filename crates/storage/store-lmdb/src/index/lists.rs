@@ -334,7 +334,7 @@ fn subscription(
 fn remove_mailbox(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
     // A damaged head does not show where its log is.
     if let Ok(Some(stored)) = index.head(txn, mailbox) {
-        index.add_dead(txn, stored.logged.places.iter())?;
+        index.add_dead(txn, stored.logged.by_pack.iter())?;
     }
     heads::remove(index, txn, mailbox)?;
     due::forget(index, txn, mailbox)?;

@@ -17,7 +17,7 @@
 //! | (main) | `00`, pack number | end, dead bytes, state |
 //! | | `00`, `ffffffff` | the next sequence number |
 //! | | `00`, `fffffffe` | the next pack's number |
-//! | | `00`, `fffffffd` | the form of the index |
+//! | | `00`, `fffffffd` | the version of the index |
 //! | | `02`, pack number | nothing: the pack is retired. Maintenance removes its file |
 //! | | `03` | passes over lists, directory and packs (`passes`) |
 //! | | `04` | every pack that was retired |
@@ -87,8 +87,8 @@ const SEQ_KEY: [u8; 5] = [0, 0xff, 0xff, 0xff, 0xff];
 /// The key under which the main database keeps the number of the next pack.
 const NEXT_PACK_KEY: [u8; 5] = [0, 0xff, 0xff, 0xff, 0xfe];
 
-/// The key under which the main database keeps the form of the index.
-const FORM_KEY: [u8; 5] = [0, 0xff, 0xff, 0xff, 0xfd];
+/// The key under which the main database keeps the version of the index.
+const VERSION_KEY: [u8; 5] = [0, 0xff, 0xff, 0xff, 0xfd];
 
 /// Bytes of a mailbox's commits below which it gets no checkpoint: some 130 changes of flags. Half
 /// would have small mailboxes written again for a few dozen changes. Twice as much would keep 32

@@ -1,13 +1,13 @@
-//! Single numbers in the main database: the next sequence number, and the form of the index.
+//! Single numbers in the main database: the next sequence number, and the version of the index.
 
 use heed::RoTxn;
 use posthaste_store::Result;
 
-use super::{FORM_KEY, Index, Indexed, SEQ_KEY, Writing, damaged, lists};
+use super::{Index, Indexed, SEQ_KEY, VERSION_KEY, Writing, damaged, lists};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 
-/// The form of the index: 5 in format 5, 6 in formats 6 and 7. An index without one is older.
-const FORM: u32 = 6;
+/// The version of the index: 5 in format 5, 6 in formats 6 and 7. An index without one is older.
+const VERSION: u32 = 6;
 
 impl Index {
     /// Brings the index of an older format up to this one: lists get their counts, and retired
@@ -21,17 +21,17 @@ impl Index {
             lists::count_all(self, &mut txn)?;
             self.add_retired(&mut txn, std::iter::empty())?;
             let mut value = open_value();
-            value.extend_from_slice(&FORM.to_le_bytes());
-            self.main.put(&mut txn, &FORM_KEY, &seal(seed_of_key(&FORM_KEY), value)).indexed()?;
+            value.extend_from_slice(&VERSION.to_le_bytes());
+            self.main.put(&mut txn, &VERSION_KEY, &seal(seed_of_key(&VERSION_KEY), value)).indexed()?;
         }
         txn.commit()
     }
 
-    /// Whether the index is of this form, and not of an older one.
+    /// Whether the index is of this version, and not of an older one.
     pub(crate) fn is_of_this_form(&self, txn: &RoTxn) -> Result<bool> {
-        let Some(value) = self.main.get(txn, &FORM_KEY).indexed()? else { return Ok(false) };
-        let form = unseal(seed_of_key(&FORM_KEY), value).and_then(|mut read| read.u32());
-        form.map(|form| form >= FORM).ok_or_else(damaged("the form of the index"))
+        let Some(value) = self.main.get(txn, &VERSION_KEY).indexed()? else { return Ok(false) };
+        let version = unseal(seed_of_key(&VERSION_KEY), value).and_then(|mut read| read.u32());
+        version.map(|version| version >= VERSION).ok_or_else(damaged("the version of the index"))
     }
 
     /// The next sequence number.

@@ -10,7 +10,7 @@
 use heed::RoTxn;
 use posthaste_store::Result;
 
-use super::{FORM_KEY, Index, Indexed, NEXT_PACK_KEY, SEQ_KEY, Writing, damaged};
+use super::{Index, Indexed, NEXT_PACK_KEY, SEQ_KEY, VERSION_KEY, Writing, damaged};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 use crate::log::PackBytes;
 
@@ -82,7 +82,7 @@ impl Index {
 
     /// Counts bytes of packs that are needed no more. A pack that was retired since is passed over.
     pub(crate) fn add_dead(&self, txn: &mut Writing, dead: impl Iterator<Item = PackBytes>) -> Result<()> {
-        for (pack, bytes) in dead {
+        for PackBytes { pack, bytes } in dead {
             if let Some(state) = self.pack(txn, pack)? {
                 let dead = state.dead.saturating_add(bytes).min(state.end);
                 self.put_pack(txn, pack, PackState { dead, ..state })?;
@@ -134,7 +134,7 @@ impl Index {
         let mut all = Vec::new();
         for item in self.main.prefix_iter(txn, &[0]).indexed()? {
             let (key, value) = item.indexed()?;
-            if [SEQ_KEY, NEXT_PACK_KEY, FORM_KEY].iter().any(|other| key == other) {
+            if [SEQ_KEY, NEXT_PACK_KEY, VERSION_KEY].iter().any(|other| key == other) {
                 continue;
             }
             let number = key.get(1..).and_then(|k| k.try_into().ok()).map(u32::from_be_bytes);

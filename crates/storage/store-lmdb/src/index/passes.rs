@@ -46,8 +46,8 @@ pub(crate) struct Passes {
     pub(crate) size: u64,
     /// Bytes of changes of lists and of the directory since it began.
     pub(crate) changes: u64,
-    /// Where records lie: since the last pass began, since the one before, and earlier.
-    pub(crate) places: [ByPack; 3],
+    /// Bytes of records: since the last pass began, since the one before, and earlier.
+    pub(crate) records: [ByPack; 3],
 }
 
 impl Passes {
@@ -60,23 +60,23 @@ impl Passes {
 
     /// Counts a record, by its sequence number.
     pub(crate) fn add(&mut self, seq: u64, pack: u32, bytes: u64) {
-        self.place_of(seq).add(pack, bytes);
+        self.age_of(seq).add(PackBytes { pack, bytes });
     }
 
     /// Maintenance copied a record to another pack.
     pub(crate) fn moved(&mut self, seq: u64, (from, to): (u32, u32), bytes: u64) {
-        let place = self.place_of(seq);
-        place.remove(from, bytes);
-        place.add(to, bytes);
+        let by_pack = self.age_of(seq);
+        by_pack.remove(PackBytes { pack: from, bytes });
+        by_pack.add(PackBytes { pack: to, bytes });
     }
 
     /// Nothing of it lies in this pack any more.
     pub(crate) fn left(&mut self, pack: u32) {
-        self.places.iter_mut().for_each(|places| places.remove(pack, u64::MAX));
+        self.records.iter_mut().for_each(|by_pack| by_pack.remove(PackBytes { pack, bytes: u64::MAX }));
     }
 
-    fn place_of(&mut self, seq: u64) -> &mut ByPack {
-        let [since, before, earlier] = &mut self.places;
+    fn age_of(&mut self, seq: u64) -> &mut ByPack {
+        let [since, before, earlier] = &mut self.records;
         match seq {
             _ if seq >= self.begun => since,
             _ if seq >= self.before => before,
@@ -86,8 +86,8 @@ impl Passes {
 
     /// A pass begins.
     pub(crate) fn begin(&mut self, seq: u64) {
-        let [since, before, earlier] = self.places;
-        self.places = [ByPack::default(), since, sum(earlier, &before)];
+        let [since, before, earlier] = self.records;
+        self.records = [ByPack::default(), since, sum(earlier, &before)];
         (self.before, self.begun) = (self.begun, seq);
         self.next = Some(KeyPosition::start_of(Table::ALL[0]));
         (self.size, self.changes) = (0, 0);
@@ -103,13 +103,13 @@ impl Passes {
         }
         self.next = None;
         self.superseded = self.before;
-        std::mem::take(&mut self.places[2])
+        std::mem::take(&mut self.records[2])
     }
 
     /// The pass cannot be made complete. The next change that makes one due begins another.
-    pub(crate) fn give_up(&mut self) {
-        let [since, before, earlier] = self.places;
-        self.places = [sum(since, &before), earlier, ByPack::default()];
+    pub(crate) fn cancel(&mut self) {
+        let [since, before, earlier] = self.records;
+        self.records = [sum(since, &before), earlier, ByPack::default()];
         (self.begun, self.before) = (self.before, self.superseded);
         self.next = None;
     }
@@ -119,8 +119,8 @@ impl Passes {
         for number in [self.begun, self.before, self.superseded, self.size, self.changes] {
             put_varint(&mut out, number);
         }
-        put_counted(&mut out, self.next.as_ref().map_or(&[], |place| &place.0[..]));
-        self.places.iter().for_each(|places| places.put(&mut out));
+        put_counted(&mut out, self.next.as_ref().map_or(&[], |next| &next.0[..]));
+        self.records.iter().for_each(|by_pack| by_pack.put(&mut out));
         seal(seed_of_key(&PASSES_KEY), out)
     }
 
@@ -129,15 +129,15 @@ impl Passes {
         let mut number = || read.varint();
         let (begun, before, superseded) = (number()?, number()?, number()?);
         let (size, changes) = (number()?, number()?);
-        let next = Some(KeyPosition(read.counted()?.to_vec())).filter(|place| !place.0.is_empty());
-        let mut places = || ByPack::read(&mut read);
-        let places = [places()?, places()?, places()?];
-        read.is_empty().then_some(Self { begun, before, superseded, next, size, changes, places })
+        let next = Some(KeyPosition(read.counted()?.to_vec())).filter(|next| !next.0.is_empty());
+        let mut by_pack = || ByPack::read(&mut read);
+        let records = [by_pack()?, by_pack()?, by_pack()?];
+        read.is_empty().then_some(Self { begun, before, superseded, next, size, changes, records })
     }
 }
 
 fn sum(mut all: ByPack, more: &ByPack) -> ByPack {
-    more.iter().for_each(|(pack, bytes)| all.add(pack, bytes));
+    more.iter().for_each(|more| all.add(more));
     all
 }
 
@@ -160,7 +160,7 @@ impl Index {
         txn: &mut Writing,
         kind: Kind,
         seq: u64,
-        (pack, bytes): PackBytes,
+        PackBytes { pack, bytes }: PackBytes,
     ) -> Result<()> {
         let mut passes = self.passes(txn)?;
         passes.add(seq, pack, bytes);
@@ -197,8 +197,8 @@ impl Index {
 mod tests {
     use super::*;
 
-    fn bytes(places: &ByPack) -> Vec<PackBytes> {
-        places.iter().collect()
+    fn bytes(by_pack: &ByPack) -> Vec<(u32, u64)> {
+        by_pack.iter().map(|PackBytes { pack, bytes }| (pack, bytes)).collect()
     }
 
     /// Goes over all tables in one step.
@@ -243,9 +243,9 @@ mod tests {
         let before = passes.clone();
         passes.begin(30);
         passes.advance(KeyPosition::start_of(Table::Lists), 7);
-        passes.give_up();
+        passes.cancel();
         assert_eq!((passes.begun, passes.superseded), (20, 10));
-        assert_eq!(bytes(&passes.places[0]), bytes(&before.places[0]));
+        assert_eq!(bytes(&passes.records[0]), bytes(&before.records[0]));
         // Two complete passes are kept still.
         let dead = pass(&mut passes, 40, 2);
         assert_eq!((passes.superseded, bytes(&dead)), (20, vec![(1, 100)]));

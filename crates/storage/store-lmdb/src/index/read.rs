@@ -72,7 +72,7 @@ pub(crate) fn changes_since(index: &Index, mailbox: MailboxId, since: ModSeq) ->
 }
 
 /// Where a body lies, or that there is none.
-pub(crate) fn body_place(index: &Index, body: BodyId) -> Result<crate::index::bodies::BodyPlace> {
+pub(crate) fn body_location(index: &Index, body: BodyId) -> Result<crate::index::bodies::BodyLocation> {
     let txn = index.read()?;
     index.body(&txn, body)?.ok_or_else(damaged(format_args!("body {body} is not in the store")))
 }

@@ -34,8 +34,8 @@ impl<'i> Deref for Reading<'i> {
     }
 }
 
-/// A writing transaction. There is one at a time, in all processes together. It is given up when it
-/// is dropped.
+/// A writing transaction. There is one at a time, in all processes together. It is rolled back when
+/// it is dropped.
 pub(crate) struct Writing<'e> {
     txn: RwTxn<'e>,
     demand: u64,

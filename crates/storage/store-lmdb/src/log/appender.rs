@@ -17,8 +17,8 @@ use heed::RoTxn;
 use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};
 
-use super::record::{Batch, Form, Kind, PACK_HEADER, record_len};
-use super::scan::{pack_form, tail_form};
+use super::record::{Batch, Kind, PACK_HEADER, PackFormat, record_len};
+use super::scan::{pack_format, tail_format};
 use super::search::Search;
 use super::{number_of, path_of};
 use crate::data_dir::format::REMEDY;
@@ -27,7 +27,7 @@ use crate::index::Writing;
 use crate::index::packs::PackState;
 use crate::log::disk::{Disk, DiskFile, failed};
 use crate::log::entry::{abandon_content, retire_content};
-use crate::log::{IndexedEnd, PackOffset, Preallocation};
+use crate::log::{IndexedEnd, PackBytes, PackOffset, Preallocation};
 
 /// Bytes preallocated at least and at most: as much again as the pack holds, within these. A store
 /// that only keeps accounts stays small; a busy one pays one longer sync in 2,000 messages of 4
@@ -109,8 +109,8 @@ impl Appender {
     }
 
     /// The current pack and the end of its acknowledged records.
-    pub(crate) fn place(&self) -> Option<PackOffset> {
-        self.current.as_ref().map(|c| (c.number, c.end))
+    pub(crate) fn position(&self) -> Option<PackOffset> {
+        self.current.as_ref().map(|c| PackOffset { pack: c.number, offset: c.end })
     }
 
     /// Whether the next transaction has more to record of packs than where the current one ends.
@@ -124,7 +124,7 @@ impl Appender {
         self.current.as_ref().map(|c| c.number)
     }
 
-    /// Whether this process writes the pack, or gave it up.
+    /// Whether this process writes the pack, or abandoned it.
     pub(crate) fn owns(&self, pack: u32) -> bool {
         self.current() == Some(pack) || self.marks.abandon.iter().any(|ended| ended.number == pack)
     }
@@ -205,7 +205,7 @@ impl Appender {
     pub(crate) fn not_acquired(&mut self) {
         if let Some(current) = self.current.take().filter(|c| c.fresh) {
             // If it stays, it stays empty, and the next process that writes removes it. Its lock is
-            // given up after its name, so that nobody writes to a file without one: see `create`.
+            // abandoned after its name, so that nobody writes to a file without one: see `create`.
             let _ = self.disk.remove(&path_of(&self.dir, current.number));
         }
     }
@@ -302,7 +302,7 @@ impl Appender {
     pub(crate) fn refuse_lost(&self, file: &dyn DiskFile, number: u32, indexed: IndexedEnd) -> Result<()> {
         let (IndexedEnd { end, next_seq }, path) = (indexed, path_of(&self.dir, number));
         let size = file.size().map_err(failed(path.display()))?;
-        let search = Search { file, form: tail_form(file, number, self.store), size };
+        let search = Search { file, format: tail_format(file, number, self.store), size };
         let from = end.max(PACK_HEADER as u64);
         let lost = match search.damage_from(from, next_seq) {
             Some(at) => format!("is damaged at byte {at}, and acknowledged commits follow"),
@@ -316,9 +316,9 @@ impl Appender {
         Err(StoreError::Corrupt(refusal))
     }
 
-    /// Whether new records may follow in this pack: not in one of an older form.
+    /// Whether new records may follow in this pack: not in one of an older format.
     fn can_append(&self, number: u32, file: &dyn DiskFile, end: u64) -> bool {
-        end == 0 || matches!(pack_form(file, number, self.store), Ok(Some(Form::Bound { .. })))
+        end == 0 || matches!(pack_format(file, number, self.store), Ok(Some(PackFormat::Bound { .. })))
     }
 
     /// A new pack, under the next number of the index. A file of that number is there, and empty,
@@ -341,7 +341,7 @@ impl Appender {
                 path.display()
             )));
         }
-        // A process whose index commit failed removes the file that it made, before it gives up
+        // A process whose index commit failed removes the file that it made, before it abandons
         // the file's lock: then the lock had here is that of a file without a name.
         if !is_ours || self.disk.open(&path).is_err() {
             return Err(StoreError::Unavailable(format!(
@@ -382,7 +382,7 @@ impl Appender {
         let path = path_of(&self.dir, current.number);
         let need = batch.start + batch.len();
         if need > current.preallocated {
-            // An error here is no reason to give the pack up: zeroes are all that was written.
+            // An error here is no reason to abandon the pack: zeroes are all that was written.
             preallocate(current, need, admit()?).map_err(failed(path.display()))?;
         }
         let written = write_pieces(current, batch).and_then(|()| current.file.sync());
@@ -411,7 +411,7 @@ impl Appender {
         let retire = record_len(retire_content(0).len()) * self.marks.retire.len() as u64;
         // Their sequence numbers are the transaction's first, which are after any pass. Both kinds
         // count alike.
-        index.log_grew(txn, Kind::Retire, u64::MAX, (pack, abandon + retire))
+        index.log_grew(txn, Kind::Retire, u64::MAX, PackBytes { pack, bytes: abandon + retire })
     }
 
     /// Records the packs that were ended. Unlike what else there is to record it needs no record in
@@ -437,7 +437,7 @@ impl Appender {
         self.marks = Marks::default();
     }
 
-    /// A write failed: the pack is given up at the end it had.
+    /// A write failed: the pack is abandoned at the end it had.
     pub(crate) fn abandon(&mut self) {
         if let Some(current) = self.current.take() {
             self.marks.abandon.push(current.ended());

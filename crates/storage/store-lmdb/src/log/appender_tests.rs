@@ -1,4 +1,4 @@
-//! The appender beside packs that other processes left: which it takes over, gives up or refuses.
+//! The appender beside packs that other processes left: which it takes over, abandons or refuses.
 
 use std::path::Path;
 
@@ -116,7 +116,7 @@ fn what_a_crash_left_of_a_batch_refuses_nothing() {
     let mut bytes = std::fs::read(&pack).unwrap();
     bytes[PACK_HEADER..PACK_HEADER + 7 * record_len(100) as usize].fill(0);
     std::fs::write(&pack, bytes).unwrap();
-    assert_eq!(acquire(&mut appender(dir.path()), &index), 2, "the torn pack is given up");
+    assert_eq!(acquire(&mut appender(dir.path()), &index), 2, "the torn pack is abandoned");
 }
 
 /// A server ends a pack, and before its index has that, a command begins to write. It must not

@@ -2,7 +2,7 @@
 //!
 //! | bytes | field |
 //! | --- | --- |
-//! | 0 | 1, the form of this content |
+//! | 0 | 1, the version of this content |
 //! | 1–8 | it has all that records before this sequence number say of the mailbox |
 //! | 9–16 | the mod-sequence up to which expunges are forgotten |
 //! | … | head, as in a mailbox commit |
@@ -19,7 +19,7 @@ use posthaste_store::{ExpungedUids, MailboxHead, Row};
 use crate::index::heads::{put_head, read_head};
 use crate::log::entry::many;
 
-/// The form of the content.
+/// The version of the content.
 const VERSION: u8 = 1;
 
 /// A mailbox as a checkpoint has it.

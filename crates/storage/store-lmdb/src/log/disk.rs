@@ -28,7 +28,7 @@ pub(crate) fn failed(what: impl Display) -> impl FnOnce(io::Error) -> StoreError
 
 /// Bytes of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DiskRoom {
+pub struct DiskSpace {
     /// All of them.
     pub all: u64,
     /// Those that this user may still write.
@@ -48,10 +48,10 @@ pub trait Disk: Send + Sync + 'static {
     /// Makes creations and removals in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Bytes of the directory's file system.
-    fn room(&self, dir: &Path) -> io::Result<DiskRoom> {
+    fn space(&self, dir: &Path) -> io::Result<DiskSpace> {
         let disk = rustix::fs::statvfs(dir)?;
         let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
-        Ok(DiskRoom { all: bytes(disk.f_blocks), free: bytes(disk.f_bavail) })
+        Ok(DiskSpace { all: bytes(disk.f_blocks), free: bytes(disk.f_bavail) })
     }
 }
 

@@ -16,7 +16,7 @@ use crate::index::heads::{put_head, read_head};
 use crate::index::lists::{put_entry, read_entry};
 use crate::log::PackOffset;
 
-/// The form of all contents here.
+/// The version of all contents here.
 const VERSION: u8 = 1;
 
 /// A mailbox commit as logged.
@@ -189,7 +189,7 @@ pub(crate) fn directory_from(content: &[u8]) -> Option<DirectoryChange> {
     Some(DirectoryChange { name, expected, value })
 }
 
-/// Writes where a pack permanently ends: because it was given up, or because it was cut.
+/// Writes where a pack permanently ends: because it was abandoned, or because it was cut.
 pub(crate) fn abandon_content(pack: u32, end: u64) -> Vec<u8> {
     let mut out = vec![VERSION];
     out.extend_from_slice(&pack.to_le_bytes());
@@ -203,7 +203,7 @@ pub(crate) fn abandon_from(content: &[u8]) -> Option<PackOffset> {
     if read.u8()? != VERSION {
         return None;
     }
-    Some((read.u32()?, read.u64()?))
+    Some(PackOffset { pack: read.u32()?, offset: read.u64()? })
 }
 
 /// Writes which pack was retired.
@@ -285,7 +285,7 @@ mod tests {
             let back = directory_from(&directory_content(&change)).unwrap();
             assert_eq!(format!("{back:?}"), format!("{change:?}"));
         }
-        assert_eq!(abandon_from(&abandon_content(3, 99)), Some((3, 99)));
+        assert_eq!(abandon_from(&abandon_content(3, 99)), Some(PackOffset { pack: 3, offset: 99 }));
         assert_eq!(retire_from(&retire_content(7)), Some(7));
     }
 }

@@ -23,11 +23,19 @@ use std::path::{Path, PathBuf};
 /// of 4 KiB take some 5 ms.
 pub(crate) const GROUP_MAX: usize = 512;
 
-/// A pack, and an offset in it.
-pub(crate) type PackOffset = (u32, u64);
+/// A position in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PackOffset {
+    pub(crate) pack: u32,
+    pub(crate) offset: u64,
+}
 
-/// A pack, and a count of bytes in it.
-pub(crate) type PackBytes = (u32, u64);
+/// A count of bytes in a pack, wherever they lie there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PackBytes {
+    pub(crate) pack: u32,
+    pub(crate) bytes: u64,
+}
 
 /// What the index has of a pack whose tail it may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //!
 //! | bytes | field |
 //! | --- | --- |
-//! | 0 | 1, the form of this content |
+//! | 0 | 1, the version of this content |
 //! | 1–16 | id of the first mailbox |
 //! | … | its commit: length as a varint, then the content of a mailbox record (`entry`) |
 //! | … | the same of the second mailbox |
@@ -16,7 +16,7 @@ use posthaste_store::octets::{Octets, put_counted};
 
 use crate::log::entry;
 
-/// The form of the content.
+/// The version of the content.
 const VERSION: u8 = 1;
 
 /// Writes a pair.

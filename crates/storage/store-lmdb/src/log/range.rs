@@ -3,10 +3,10 @@
 //!
 //! | bytes | field |
 //! | --- | --- |
-//! | 0 | 1, the form of this content |
+//! | 0 | 1, the version of this content |
 //! | 1–8 | it has all that records before this sequence number say of the range |
 //! | … | the first key of the range: length as a varint, table (1), key |
-//! | … | the first key behind the range, in the same form |
+//! | … | the first key behind the range, in the same encoding |
 //! | … | the rows, in the order of their keys |
 //!
 //! | table | key | row |
@@ -27,7 +27,7 @@ use crate::index::lists::{put_entry, read_entry};
 use crate::log::PackOffset;
 use crate::log::entry::{many, put_names};
 
-/// The form of the content.
+/// The version of the content.
 const VERSION: u8 = 1;
 
 /// A table of which the log has checkpoints by range. The numbers are in the log.
@@ -125,9 +125,9 @@ pub(crate) fn content(upto: u64, from: &KeyPosition, to: &KeyPosition, rows: &[u
 /// Writes the values of the table of packs.
 pub(crate) fn put_packs(out: &mut Vec<u8>, packs: &Packs) {
     put_set(out, &packs.retired);
-    for (pack, end) in &packs.sealed {
+    for PackOffset { pack, offset } in &packs.sealed {
         out.extend_from_slice(&pack.to_le_bytes());
-        out.extend_from_slice(&end.to_le_bytes());
+        out.extend_from_slice(&offset.to_le_bytes());
     }
 }
 
@@ -180,7 +180,7 @@ fn rows<'a, T>(read: &mut Octets<'a>, one: impl Fn(&mut Octets<'a>) -> Option<T>
 
 fn packs(read: &mut Octets<'_>) -> Option<Packs> {
     let retired = read.set()?;
-    let sealed = rows(read, |read| Some((read.u32()?, read.u64()?)))?;
+    let sealed = rows(read, |read| Some(PackOffset { pack: read.u32()?, offset: read.u64()? }))?;
     Some(Packs { retired, sealed })
 }
 
@@ -215,7 +215,10 @@ mod tests {
 
     #[test]
     fn the_rows_of_every_table_come_back() {
-        let packs = Packs { retired: NumSet::range(1, 9), sealed: vec![(10, 64), (12, u64::MAX)] };
+        let packs = Packs {
+            retired: NumSet::range(1, 9),
+            sealed: vec![PackOffset { pack: 10, offset: 64 }, PackOffset { pack: 12, offset: u64::MAX }],
+        };
         let mut out = Vec::new();
         put_packs(&mut out, &packs);
         comes_back(KeyPosition::start_of(Table::Packs), Rows::Packs(packs), &out);

@@ -17,8 +17,8 @@ use posthaste_store::BodyRange;
 
 use super::path_of;
 use super::readers::Lock;
-use super::record::{BLOCK, Form, Header, Kind, RECORD_HEADER, table_len};
-use crate::index::bodies::BodyPlace;
+use super::record::{BLOCK, Header, Kind, PackFormat, RECORD_HEADER, table_len};
+use crate::index::bodies::BodyLocation;
 use crate::log::disk::{Disk, DiskFile};
 
 /// Open pack files. 64 packs of 256 MiB are 16 GiB of mail, more than is read at a time on one
@@ -118,30 +118,35 @@ impl PackReader {
     }
 
     /// A range of a body, cut at its end.
-    pub(crate) fn read(&self, body: BodyId, place: BodyPlace, range: BodyRange) -> Result<Bytes, ReadFault> {
-        let (start, end) = (range.start, range.end.min(place.len));
+    pub(crate) fn read(
+        &self,
+        body: BodyId,
+        location: BodyLocation,
+        range: BodyRange,
+    ) -> Result<Bytes, ReadFault> {
+        let (start, end) = (range.start, range.end.min(location.len));
         if start >= end {
             return Ok(Bytes::new());
         }
-        let file = self.file(place.pack)?;
+        let file = self.file(location.pack)?;
         let block = BLOCK as u64;
         let (first, last) = (start / block, (end - 1) / block);
-        let table = table_len(place.len);
-        let content = place.offset + RECORD_HEADER as u64 + table;
-        let blocks_end = ((last + 1) * block).min(place.len);
+        let table = table_len(location.len);
+        let content = location.offset + RECORD_HEADER as u64 + table;
+        let blocks_end = ((last + 1) * block).min(location.len);
 
         // Small bodies and reads from the start take one call: head, table and content lie side by
         // side.
         let prefix = (RECORD_HEADER as u64 + table) as usize;
         let (head, blocks) = if first == 0 {
-            let all = read_exactly(&*file, place.offset, prefix + blocks_end as usize)?;
+            let all = read_exactly(&*file, location.offset, prefix + blocks_end as usize)?;
             (all.slice(..prefix), all.slice(prefix..))
         } else {
-            let head = read_exactly(&*file, place.offset, prefix)?;
+            let head = read_exactly(&*file, location.offset, prefix)?;
             let from = first * block;
             (head, read_exactly(&*file, content + from, (blocks_end - from) as usize)?)
         };
-        self.check_head(body, place, &head)?;
+        self.check_head(body, location, &head)?;
         let sums = &head[RECORD_HEADER + 4 * first as usize..];
         for (block, sum) in blocks.chunks(BLOCK).zip(sums.chunks_exact(4)) {
             if crc32c(block).to_le_bytes() != sum {
@@ -153,21 +158,21 @@ impl PackReader {
     }
 
     /// The sequence number of a body's record.
-    pub(crate) fn seq(&self, body: BodyId, place: BodyPlace) -> Result<u64, ReadFault> {
-        let prefix = RECORD_HEADER + table_len(place.len) as usize;
-        let head = read_exactly(&*self.file(place.pack)?, place.offset, prefix)?;
-        self.check_head(body, place, &head)
+    pub(crate) fn seq(&self, body: BodyId, location: BodyLocation) -> Result<u64, ReadFault> {
+        let prefix = RECORD_HEADER + table_len(location.len) as usize;
+        let head = read_exactly(&*self.file(location.pack)?, location.offset, prefix)?;
+        self.check_head(body, location, &head)
     }
 
     /// The sequence number of a body's record, if it is that.
-    fn check_head(&self, body: BodyId, place: BodyPlace, head: &[u8]) -> Result<u64, ReadFault> {
-        // The index names the place, so a head of either form proves it.
-        let header = [Form::bound(self.store, place.pack), Form::Unbound]
+    fn check_head(&self, body: BodyId, location: BodyLocation, head: &[u8]) -> Result<u64, ReadFault> {
+        // The index names the place, so a head of either format proves it.
+        let header = [PackFormat::bound(self.store, location.pack), PackFormat::Unbound]
             .into_iter()
-            .find_map(|form| Header::from_bytes(head, form, place.offset))
-            .ok_or(ReadFault::Damaged("no intact record at its place"))?;
-        if header.kind != Kind::Body || header.id != body.0 || header.len != place.len {
-            return Err(ReadFault::Damaged("another record at its place"));
+            .find_map(|format| Header::from_bytes(head, format, location.offset))
+            .ok_or(ReadFault::Damaged("no intact record at its location"))?;
+        if header.kind != Kind::Body || header.id != body.0 || header.len != location.len {
+            return Err(ReadFault::Damaged("another record at its location"));
         }
         if crc32c(&head[RECORD_HEADER..]) != header.content_crc {
             return Err(ReadFault::Damaged("the block table's checksum does not match"));

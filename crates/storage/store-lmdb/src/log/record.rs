@@ -1,11 +1,11 @@
-//! The form of a pack and of a record in it.
+//! The format of a pack and of a record in it.
 //!
 //! A pack begins with 64 bytes:
 //!
 //! | bytes | field |
 //! | --- | --- |
 //! | 0–7 | `PHPACK\r\n` |
-//! | 8–11 | form: 2, or 1 in packs of older programs |
+//! | 8–11 | format: 2, or 1 in packs of older programs |
 //! | 12–15 | number of the pack |
 //! | 16–31 | id of the store |
 //! | 32–59 | zero |
@@ -22,7 +22,7 @@
 //! | 16–23 | length of the content |
 //! | 24–39 | id: of the body, mailbox or account; zero for other kinds |
 //! | 40–43 | CRC-32C of the content; of a body: of its table |
-//! | 44–47 | CRC-32C of the store's id (16), the pack's number (4), the record's offset (8) and bytes 0–43; in form 1 of bytes 0–43 alone |
+//! | 44–47 | CRC-32C of the store's id (16), the pack's number (4), the record's offset (8) and bytes 0–43; in format 1 of bytes 0–43 alone |
 //! | 48–… | a body's table: CRC-32C of each 64 KiB block of the content |
 //! | … | content, then zeroes to a multiple of eight |
 //!
@@ -81,10 +81,10 @@ pub(crate) enum Kind {
 
 /// How the heads of a pack's records are checksummed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// Form 1: each head by itself.
+pub(crate) enum PackFormat {
+    /// Format 1: each head by itself.
     Unbound,
-    /// Form 2: each head together with the store, the pack's number and the record's offset.
+    /// Format 2: each head together with the store, the pack's number and the record's offset.
     Bound {
         /// CRC-32C of the store's id.
         store: u32,
@@ -93,8 +93,8 @@ pub(crate) enum Form {
     },
 }
 
-impl Form {
-    /// The form of packs that this program writes.
+impl PackFormat {
+    /// The format of packs that this program writes.
     pub(crate) fn bound(store: Id, pack: u32) -> Self {
         Self::Bound { store: crc32c(&store.to_bytes()), pack }
     }
@@ -148,7 +148,7 @@ pub(crate) struct Header {
 
 impl Header {
     /// The head of a record at `offset`.
-    pub(crate) fn to_bytes(self, form: Form, offset: u64) -> [u8; RECORD_HEADER] {
+    pub(crate) fn to_bytes(self, format: PackFormat, offset: u64) -> [u8; RECORD_HEADER] {
         let mut out = [0; RECORD_HEADER];
         out[..4].copy_from_slice(RECORD_MAGIC);
         out[4] = self.kind as u8;
@@ -157,18 +157,18 @@ impl Header {
         out[16..24].copy_from_slice(&self.len.to_le_bytes());
         out[24..40].copy_from_slice(&self.id.to_bytes());
         out[40..44].copy_from_slice(&self.content_crc.to_le_bytes());
-        let crc = form.head_crc(&out[..44], offset);
+        let crc = format.head_crc(&out[..44], offset);
         out[44..].copy_from_slice(&crc.to_le_bytes());
         out
     }
 
     /// `None` if these bytes are no intact head of a record at `offset`.
-    pub(crate) fn from_bytes(bytes: &[u8], form: Form, offset: u64) -> Option<Self> {
+    pub(crate) fn from_bytes(bytes: &[u8], format: PackFormat, offset: u64) -> Option<Self> {
         let bytes: &[u8; RECORD_HEADER] = bytes.first_chunk()?;
         if !bytes.starts_with(RECORD_MAGIC) {
             return None;
         }
-        if form.head_crc(&bytes[..44], offset).to_le_bytes() != bytes[44..] {
+        if format.head_crc(&bytes[..44], offset).to_le_bytes() != bytes[44..] {
             return None;
         }
         Some(Self {
@@ -224,10 +224,10 @@ pub(crate) fn table_of(content: &[u8]) -> Vec<u8> {
 }
 
 /// The head of a pack.
-pub(crate) fn pack_header(number: u32, form: Form, store: Id) -> [u8; PACK_HEADER] {
+pub(crate) fn pack_header(number: u32, format: PackFormat, store: Id) -> [u8; PACK_HEADER] {
     let mut out = [0; PACK_HEADER];
     out[..8].copy_from_slice(PACK_MAGIC);
-    out[8..12].copy_from_slice(&form.version().to_le_bytes());
+    out[8..12].copy_from_slice(&format.version().to_le_bytes());
     out[12..16].copy_from_slice(&number.to_le_bytes());
     out[16..32].copy_from_slice(&store.to_bytes());
     let crc = crc32c(&out[..60]);
@@ -235,17 +235,17 @@ pub(crate) fn pack_header(number: u32, form: Form, store: Id) -> [u8; PACK_HEADE
     out
 }
 
-/// The form of pack `number` of this store; `None` if these bytes are not its head.
-pub(crate) fn form_from(bytes: &[u8], number: u32, store: Id) -> Option<Form> {
-    [Form::bound(store, number), Form::Unbound]
+/// The format of pack `number` of this store; `None` if these bytes are not its head.
+pub(crate) fn format_from(bytes: &[u8], number: u32, store: Id) -> Option<PackFormat> {
+    [PackFormat::bound(store, number), PackFormat::Unbound]
         .into_iter()
-        .find(|form| bytes.starts_with(&pack_header(number, *form, store)))
+        .find(|format| bytes.starts_with(&pack_header(number, *format, store)))
 }
 
 /// The id of the store, from the head of its pack `number`.
 pub(crate) fn store_of_head(bytes: &[u8; PACK_HEADER], number: u32) -> Option<Id> {
     let store = Id::from_bytes(*bytes[16..].first_chunk()?);
-    form_from(bytes, number, store).map(|_| store)
+    format_from(bytes, number, store).map(|_| store)
 }
 
 /// One transaction's records on their way to a pack.
@@ -254,7 +254,7 @@ pub(crate) struct Batch {
     /// Pack and offset at which it will lie.
     pub(crate) pack: u32,
     pub(crate) start: u64,
-    form: Form,
+    format: PackFormat,
     len: u64,
     parts: Vec<Bytes>,
     /// Small pieces are gathered here, so that a group of small messages goes out in one write.
@@ -266,8 +266,8 @@ const LARGE: usize = 64 * 1024;
 
 impl Batch {
     pub(crate) fn new(store: Id, pack: u32, start: u64) -> Self {
-        let form = Form::bound(store, pack);
-        Self { pack, start, form, len: 0, parts: Vec::new(), small: Vec::new() }
+        let format = PackFormat::bound(store, pack);
+        Self { pack, start, format, len: 0, parts: Vec::new(), small: Vec::new() }
     }
 
     /// Bytes so far.
@@ -282,7 +282,7 @@ impl Batch {
 
     /// Adds a pack's head.
     pub(crate) fn pack_header(&mut self, store: Id) {
-        self.copy(&pack_header(self.pack, self.form, store));
+        self.copy(&pack_header(self.pack, self.format, store));
     }
 
     /// Adds a body and returns where its record will lie.
@@ -319,7 +319,7 @@ impl Batch {
         let at = self.next();
         let steps = u32::try_from(self.len / 8 + 1).ok().filter(|steps| *steps <= STEPS_MAX);
         let header = Header { kind, steps: steps.unwrap_or(0), seq, len, id, content_crc };
-        self.copy(&header.to_bytes(self.form, at));
+        self.copy(&header.to_bytes(self.format, at));
         at
     }
 
@@ -368,40 +368,48 @@ mod tests {
     fn a_head_comes_back_at_its_place_alone_and_damage_is_seen() {
         let id = Id::new(3, 4);
         let header = Header { kind: Kind::List, steps: STEPS_MAX, seq: 7, len: 13, id, content_crc: 5 };
-        let form = Form::bound(Id::new(1, 1), 2);
-        let mut bytes = header.to_bytes(form, 640);
-        assert_eq!(Header::from_bytes(&bytes, form, 640), Some(header));
+        let format = PackFormat::bound(Id::new(1, 1), 2);
+        let mut bytes = header.to_bytes(format, 640);
+        assert_eq!(Header::from_bytes(&bytes, format, 640), Some(header));
         assert_eq!(header.record_len(), 64);
         for at in 0..bytes.len() {
             bytes[at] ^= 1;
-            assert_eq!(Header::from_bytes(&bytes, form, 640), None, "{at}");
+            assert_eq!(Header::from_bytes(&bytes, format, 640), None, "{at}");
             bytes[at] ^= 1;
         }
-        assert_eq!(Header::from_bytes(&bytes, form, 648), None, "another offset");
-        assert_eq!(Header::from_bytes(&bytes, Form::bound(Id::new(1, 1), 3), 640), None, "another pack");
-        assert_eq!(Header::from_bytes(&bytes, Form::bound(Id::new(1, 2), 2), 640), None, "another store");
-        assert_eq!(Header::from_bytes(&bytes, Form::Unbound, 640), None);
-        let old = header.to_bytes(Form::Unbound, 640);
-        assert_eq!(Header::from_bytes(&old, Form::Unbound, 1), Some(header), "form 1 binds nothing");
-        assert_eq!(Header::from_bytes(&[0; 48], form, 0), None);
+        assert_eq!(Header::from_bytes(&bytes, format, 648), None, "another offset");
+        assert_eq!(
+            Header::from_bytes(&bytes, PackFormat::bound(Id::new(1, 1), 3), 640),
+            None,
+            "another pack"
+        );
+        assert_eq!(
+            Header::from_bytes(&bytes, PackFormat::bound(Id::new(1, 2), 2), 640),
+            None,
+            "another store"
+        );
+        assert_eq!(Header::from_bytes(&bytes, PackFormat::Unbound, 640), None);
+        let old = header.to_bytes(PackFormat::Unbound, 640);
+        assert_eq!(Header::from_bytes(&old, PackFormat::Unbound, 1), Some(header), "format 1 binds nothing");
+        assert_eq!(Header::from_bytes(&[0; 48], format, 0), None);
         assert_eq!(Header { len: u64::MAX, ..header }.record_len(), !7);
     }
 
     #[test]
     fn a_pack_head_names_its_form_number_and_store() {
         let store = Id::new(1, 1);
-        for form in [Form::Unbound, Form::bound(store, 9)] {
-            let bytes = pack_header(9, form, store);
-            assert_eq!(form_from(&bytes, 9, store), Some(form));
-            assert_eq!(form_from(&bytes, 8, store), None);
-            assert_eq!(form_from(&bytes, 9, Id::new(1, 2)), None);
+        for format in [PackFormat::Unbound, PackFormat::bound(store, 9)] {
+            let bytes = pack_header(9, format, store);
+            assert_eq!(format_from(&bytes, 9, store), Some(format));
+            assert_eq!(format_from(&bytes, 8, store), None);
+            assert_eq!(format_from(&bytes, 9, Id::new(1, 2)), None);
         }
     }
 
     #[test]
     fn a_batch_is_its_pieces() {
         let mut batch = Batch::new(Id::new(9, 9), 1, 64);
-        let form = Form::bound(Id::new(9, 9), 1);
+        let format = PackFormat::bound(Id::new(9, 9), 1);
         let large = Bytes::from(vec![7; 3 * BLOCK + 1]);
         let first = batch.body(1, BodyId(Id::new(1, 1)), &Bytes::from_static(b"small"));
         let second = batch.body(2, BodyId(Id::new(1, 2)), &large);
@@ -409,8 +417,8 @@ mod tests {
         assert_eq!((first, second), (64, 64 + body_record_len(5)));
         let all: Vec<u8> = batch.pieces().flatten().copied().collect();
         assert_eq!(all.len() as u64, batch.len());
-        let head = Header::from_bytes(&all, form, first).unwrap();
-        let header = Header::from_bytes(&all[(second - 64) as usize..], form, second).unwrap();
+        let head = Header::from_bytes(&all, format, first).unwrap();
+        let header = Header::from_bytes(&all[(second - 64) as usize..], format, second).unwrap();
         assert_eq!((head.batch_at(first), header.batch_at(second)), (Some(64), Some(64)));
         assert_eq!(Header { steps: 0, ..header }.batch_at(second), None);
         assert_eq!(
@@ -418,7 +426,7 @@ mod tests {
             (large.len() as u64, body_record_len(large.len() as u64))
         );
         let third = second + header.record_len();
-        let found = Header::from_bytes(&all[(third - 64) as usize..], form, third).unwrap();
+        let found = Header::from_bytes(&all[(third - 64) as usize..], format, third).unwrap();
         assert_eq!(found.kind, Kind::Mailbox);
     }
 
@@ -427,11 +435,11 @@ mod tests {
         let mut first = Batch::new(Id::new(9, 9), 1, 64);
         let at = first.body(1, BodyId(Id::new(1, 1)), &Bytes::from_static(b"moved whole"));
         let record: Vec<u8> = first.pieces().flatten().copied().collect();
-        let header = Header::from_bytes(&record, Form::bound(Id::new(9, 9), 1), at).unwrap();
+        let header = Header::from_bytes(&record, PackFormat::bound(Id::new(9, 9), 1), at).unwrap();
         let mut second = Batch::new(Id::new(9, 9), 2, 4096);
         let to = second.moved(header, &Bytes::from(record.clone()));
         let bytes: Vec<u8> = second.pieces().flatten().copied().collect();
-        let there = Header::from_bytes(&bytes, Form::bound(Id::new(9, 9), 2), to).unwrap();
+        let there = Header::from_bytes(&bytes, PackFormat::bound(Id::new(9, 9), 2), to).unwrap();
         assert_eq!((there, there.batch_at(to)), (header, Some(4096)));
         assert_eq!(bytes[RECORD_HEADER..], record[RECORD_HEADER..]);
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use posthaste_mail_model::Id;
 
 use super::reader::{ReadFault, read_exactly};
-use super::record::{Form, Header, PACK_HEADER, RECORD_HEADER, content_matches, form_from};
+use super::record::{Header, PACK_HEADER, PackFormat, RECORD_HEADER, content_matches, format_from};
 use crate::log::disk::DiskFile;
 
 /// One record where it lies.
@@ -24,15 +24,15 @@ impl LocatedRecord {
 /// A walk over the records below `end`.
 pub(crate) struct Scan<'f> {
     file: &'f dyn DiskFile,
-    form: Form,
+    format: PackFormat,
     at: u64,
     end: u64,
 }
 
 impl<'f> Scan<'f> {
     /// From `at`, which is 0 for the first record.
-    pub(crate) fn new(file: &'f dyn DiskFile, form: Form, at: u64, end: u64) -> Self {
-        Self { file, form, at: at.max(PACK_HEADER as u64), end }
+    pub(crate) fn new(file: &'f dyn DiskFile, format: PackFormat, at: u64, end: u64) -> Self {
+        Self { file, format, at: at.max(PACK_HEADER as u64), end }
     }
 
     /// The same walk from another record on.
@@ -52,7 +52,7 @@ impl<'f> Scan<'f> {
         }
         let bytes = read_exactly(self.file, self.at, RECORD_HEADER)?;
         let header =
-            Header::from_bytes(&bytes, self.form, self.at).ok_or(ReadFault::Damaged("no intact record"))?;
+            Header::from_bytes(&bytes, self.format, self.at).ok_or(ReadFault::Damaged("no intact record"))?;
         let found = LocatedRecord { offset: self.at, header };
         if found.end() > self.end {
             return Err(ReadFault::Damaged("a record reaches past the pack's end"));
@@ -80,15 +80,19 @@ impl<'f> Scan<'f> {
     }
 }
 
-/// The form in which the tail of a pack is read. A head that is damaged or cannot be read does not
-/// hide acknowledged commits. Tails are written in the form of today, and each record shows by its
-/// checksum whether it is one.
-pub(crate) fn tail_form(file: &dyn DiskFile, number: u32, store: Id) -> Form {
-    let known = pack_form(file, number, store).ok().flatten();
-    known.unwrap_or_else(|| Form::bound(store, number))
+/// The format in which the tail of a pack is read. A head that is damaged or cannot be read does
+/// not hide acknowledged commits. Tails are written in the format of today, and each record shows
+/// by its checksum whether it is one.
+pub(crate) fn tail_format(file: &dyn DiskFile, number: u32, store: Id) -> PackFormat {
+    let known = pack_format(file, number, store).ok().flatten();
+    known.unwrap_or_else(|| PackFormat::bound(store, number))
 }
 
-/// The form of a pack of this store; `None` if the file does not begin as it must.
-pub(crate) fn pack_form(file: &dyn DiskFile, number: u32, store: Id) -> Result<Option<Form>, ReadFault> {
-    Ok(form_from(&read_exactly(file, 0, PACK_HEADER)?, number, store))
+/// The format of a pack of this store; `None` if the file does not begin as it must.
+pub(crate) fn pack_format(
+    file: &dyn DiskFile,
+    number: u32,
+    store: Id,
+) -> Result<Option<PackFormat>, ReadFault> {
+    Ok(format_from(&read_exactly(file, 0, PACK_HEADER)?, number, store))
 }

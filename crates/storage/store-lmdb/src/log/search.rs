@@ -2,7 +2,7 @@
 
 use super::GROUP_MAX;
 use super::disk::DiskFile;
-use super::record::{Form, Header, Kind, RECORD_HEADER};
+use super::record::{Header, Kind, PackFormat, RECORD_HEADER};
 use super::scan::{LocatedRecord, Scan};
 
 /// Bytes searched at a time.
@@ -16,7 +16,7 @@ pub(crate) const NOTES_MAX: u64 = 2;
 /// Looks for records in one pack.
 pub(crate) struct Search<'f> {
     pub(crate) file: &'f dyn DiskFile,
-    pub(crate) form: Form,
+    pub(crate) format: PackFormat,
     pub(crate) size: u64,
 }
 
@@ -29,8 +29,8 @@ impl Search<'_> {
         {
             return Some(found);
         }
-        // A record of form 1 does not say where it belongs: a message may hold the bytes of one.
-        if self.form == Form::Unbound {
+        // A record of format 1 does not say where it belongs: a message may hold the bytes of one.
+        if self.format == PackFormat::Unbound {
             return None;
         }
         let mut from = at + 8;
@@ -157,11 +157,11 @@ impl Search<'_> {
 
     /// Whether a record's content is intact, too.
     pub(crate) fn is_whole(&self, found: &LocatedRecord) -> bool {
-        Scan::new(self.file, self.form, 0, self.size).whole(found).is_ok()
+        Scan::new(self.file, self.format, 0, self.size).whole(found).is_ok()
     }
 
     fn record(&self, head: &[u8], offset: u64) -> Option<LocatedRecord> {
-        let header = Header::from_bytes(head, self.form, offset)?;
+        let header = Header::from_bytes(head, self.format, offset)?;
         let found = LocatedRecord { offset, header };
         (found.end() <= self.size).then_some(found)
     }

@@ -48,7 +48,7 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Vec<PreparedCheckp
     let index = &shared.index;
     let upto = index.seq(txn)?;
     // The superseded records go only when their packs are compacted, which takes room, too.
-    let room = shared.reserve.room() / 4;
+    let room = shared.reserve.writable() / 4;
     let (mut prepared, mut bytes) = (Vec::new(), 0);
     for mailbox in due::first(index, txn, ROUND_MAILBOXES)? {
         let Ok(Some(stored)) = index.head(txn, mailbox) else {

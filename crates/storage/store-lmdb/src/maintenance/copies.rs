@@ -4,7 +4,7 @@ use posthaste_mail_model::NumSet;
 use posthaste_store::{Report, Result};
 
 use super::holders::{Holder, holders};
-use crate::index::bodies::BodyPlace;
+use crate::index::bodies::BodyLocation;
 use crate::index::copied;
 use crate::writer::apply::Apply;
 
@@ -19,14 +19,14 @@ pub(super) fn count_copies(apply: &mut Apply<'_, '_>, limit: usize, report: &mut
         any = true;
         let found = holders(index, txn, mailbox, &note.set, left)?;
         for Holder { uid, body, .. } in &found {
-            let place = match body {
-                Some(body) => index.body(txn, *body)?.map(|place| (*body, place)),
+            let location = match body {
+                Some(body) => index.body(txn, *body)?.map(|location| (*body, location)),
                 None => None,
             };
-            match place {
-                Some((body, place)) => {
-                    let refs = place.refs.saturating_add(1);
-                    index.put_body(txn, body, BodyPlace { refs, ..place })?;
+            match location {
+                Some((body, location)) => {
+                    let refs = location.refs.saturating_add(1);
+                    index.put_body(txn, body, BodyLocation { refs, ..location })?;
                 }
                 _ => report.faults.push(format!("copied message {uid} of mailbox {mailbox} has no body")),
             }

@@ -6,9 +6,10 @@ use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::{Report, Result};
 
 use super::holders::{Holder, holders};
-use crate::index::bodies::BodyPlace;
+use crate::index::bodies::BodyLocation;
 use crate::index::heads::StoredHead;
 use crate::index::{Index, Writing, expunged, expunging, links, rows, summaries};
+use crate::log::PackBytes;
 use crate::log::record::body_record_len;
 use crate::writer::apply::Apply;
 
@@ -50,7 +51,7 @@ pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &
     for mailbox in shortened {
         forget_old_expunges(index, txn, mailbox)?;
     }
-    index.add_dead(txn, dead.into_iter())
+    index.add_dead(txn, dead.into_iter().map(|(pack, bytes)| PackBytes { pack, bytes }))
 }
 
 /// Removes summaries; answers how many copies that linked to them were given their own.
@@ -85,15 +86,15 @@ fn release(
     dead: &mut BTreeMap<u32, u64>,
     report: &mut Report,
 ) -> Result<()> {
-    let Some(place) = index.body(txn, body)? else {
+    let Some(location) = index.body(txn, body)? else {
         report.faults.push(format!("body {body} of an expunged message is not in the index"));
         return Ok(());
     };
-    if place.refs > 1 {
-        return index.put_body(txn, body, BodyPlace { refs: place.refs - 1, ..place });
+    if location.refs > 1 {
+        return index.put_body(txn, body, BodyLocation { refs: location.refs - 1, ..location });
     }
     index.remove_body(txn, body)?;
-    *dead.entry(place.pack).or_default() += body_record_len(place.len);
+    *dead.entry(location.pack).or_default() += body_record_len(location.len);
     Ok(())
 }
 

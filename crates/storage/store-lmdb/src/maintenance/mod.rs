@@ -35,7 +35,7 @@ use self::copies::count_copies;
 use self::expunged::remove_expunged;
 pub(crate) use self::packs::COPY_MAX;
 pub(crate) use self::packs::accept_loss;
-use self::packs::{Room, compact, end_wasteful, next_pack, remove_retired};
+use self::packs::{CopySpace, compact, end_wasteful, next_pack, remove_retired};
 use self::shrink::shrink;
 use crate::index::{Index, copied, due, expunging};
 use crate::shared::Shared;
@@ -111,8 +111,8 @@ pub(crate) fn round(writer: &mut Writer<'_>, prepared: &PreparedRound) -> Result
         });
     }
     match pack {
-        Some((pack, Room::Enough)) => compact(writer, pack),
-        Some((pack, Room::Short(bytes))) => shrink(writer, pack, bytes),
+        Some((pack, CopySpace::Enough)) => compact(writer, pack),
+        Some((pack, CopySpace::Short(bytes))) => shrink(writer, pack, bytes),
         None => {
             // After a full disk. Without room it stays as it is.
             let packs = shared.index.packs_len(&*shared.index.read()?)?;

@@ -8,12 +8,12 @@ use super::fault::Moving;
 use super::superseded::{Moved, Standing, standing};
 use crate::data_dir::reserve::Reserve;
 use crate::index::Index;
-use crate::index::bodies::BodyPlace;
+use crate::index::bodies::BodyLocation;
 use crate::index::packs::PackState;
 use crate::log::path_of;
 use crate::log::reader::ReadFault;
 use crate::log::record::Kind;
-use crate::log::scan::{LocatedRecord, Scan, pack_form};
+use crate::log::scan::{LocatedRecord, Scan, pack_format};
 use crate::writer::apply::Apply;
 use crate::writer::{Writer, Wrote};
 
@@ -55,18 +55,18 @@ pub(super) fn remove_retired(writer: &mut Writer<'_>) -> Result<()> {
 /// Whether the disk has room for what compacting a pack copies before the pack's file can be
 /// removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum CopySpace {
     /// For all of it.
     Enough,
     /// For this many bytes.
     Short(u64),
 }
 
-impl Room {
+impl CopySpace {
     /// For a pack in this state. The index needs as much again twice: a page for each body that
     /// moves, and LMDB copies pages.
     fn on(reserve: &Reserve, state: &PackState) -> Self {
-        let share = reserve.room() / 4;
+        let share = reserve.writable() / 4;
         let live = state.end.saturating_sub(state.emptied.max(state.dead));
         if live <= share { Self::Enough } else { Self::Short(share.min(COPY_MAX)) }
     }
@@ -90,11 +90,11 @@ pub(super) fn end_wasteful(writer: &mut Writer<'_>) -> Result<()> {
 }
 
 /// The pack to compact next.
-pub(super) fn next_pack(index: &Index, txn: &RoTxn, reserve: &Reserve) -> Result<Option<(u32, Room)>> {
+pub(super) fn next_pack(index: &Index, txn: &RoTxn, reserve: &Reserve) -> Result<Option<(u32, CopySpace)>> {
     let packs = index.all_packs(txn)?;
     let ready = |(_, s): &&(u32, PackState)| s.sealed && !s.damaged && is_wasteful(s);
     let next = packs.iter().find(ready);
-    Ok(next.map(|(n, state)| (*n, Room::on(reserve, state))))
+    Ok(next.map(|(n, state)| (*n, CopySpace::on(reserve, state))))
 }
 
 /// Clears the marks of damage, so that packs are compacted again; answers their number. A pack in
@@ -118,9 +118,9 @@ pub(super) fn compact(writer: &mut Writer<'_>, pack: u32) -> Result<Report> {
         let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok((report, Wrote::Nothing)) };
         let file = shared.reader.file(pack);
         let file = file.map_err(|e| StoreError::Unavailable(format!("pack {pack}: {e}")))?;
-        let (moved, at) = match pack_form(&*file, pack, shared.store) {
-            Ok(Some(form)) => {
-                let mut scan = Scan::new(&*file, form, state.emptied, state.end);
+        let (moved, at) = match pack_format(&*file, pack, shared.store) {
+            Ok(Some(format)) => {
+                let mut scan = Scan::new(&*file, format, state.emptied, state.end);
                 (move_records(apply, pack, &mut scan, Limits::ROUND, &mut report), scan.offset())
             }
             Ok(None) => (Err(ReadFault::Damaged("its head is damaged").into()), 0),
@@ -202,12 +202,12 @@ fn move_body(
     found: &LocatedRecord,
 ) -> Result<u64, Moving> {
     let body = BodyId(found.header.id);
-    let Some(place) = apply.index.body(&apply.txn, body)? else { return Ok(0) };
-    if place.pack != pack || place.offset != found.offset {
+    let Some(location) = apply.index.body(&apply.txn, body)? else { return Ok(0) };
+    if location.pack != pack || location.offset != found.offset {
         return Ok(0);
     }
     let offset = apply.batch.moved(found.header, &scan.whole(found)?);
-    let moved = BodyPlace { pack: apply.batch.pack, offset, ..place };
+    let moved = BodyLocation { pack: apply.batch.pack, offset, ..location };
     apply.index.put_body(&mut apply.txn, body, moved)?;
     Ok(found.header.record_len())
 }

@@ -12,6 +12,7 @@ use posthaste_store::{Report, Result, StoreError};
 
 use crate::index::passes::Passes;
 use crate::index::{Index, damaged, directory, lists, removed};
+use crate::log::PackOffset;
 use crate::log::range::{self, KeyPosition, Packs, Table};
 use crate::shared::Shared;
 use crate::writer::apply::Apply;
@@ -35,7 +36,7 @@ enum Step {
     /// It goes on with these ranges: the table, where each ends, and its content.
     Ranges(Vec<(Table, KeyPosition, Bytes)>),
     /// A damaged row keeps it from being complete.
-    GiveUp,
+    Cancel,
 }
 
 /// Whether there is a step to take.
@@ -55,7 +56,7 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Option<PreparedSte
     };
     let upto = index.seq(txn)?;
     // The superseded records go only when their packs are compacted, which takes room, too.
-    let room = ROUND.min(shared.reserve.room() / 4);
+    let room = ROUND.min(shared.reserve.writable() / 4);
     let (mut ranges, mut bytes) = (Vec::new(), 0);
     while let Some(table) = place.table() {
         let mut range = Range { rows: Vec::new(), to: KeyPosition::end_of(table) };
@@ -65,12 +66,12 @@ pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Option<PreparedSte
                     why,
                     "the log keeps all changes of lists and directory; see `posthaste check`"
                 );
-                return Ok(Some(PreparedStep { before, step: Step::GiveUp }));
+                return Ok(Some(PreparedStep { before, step: Step::Cancel }));
             }
             filled => filled?,
         }
         bytes += range.rows.len() as u64;
-        if bytes > room && !(ranges.is_empty() && bytes <= shared.reserve.room() / 4) {
+        if bytes > room && !(ranges.is_empty() && bytes <= shared.reserve.writable() / 4) {
             break;
         }
         let content = range::content(upto, &place, &range.to, &range.rows);
@@ -91,7 +92,7 @@ pub(super) fn write(apply: &mut Apply<'_, '_>, prepared: &PreparedStep, report: 
     }
     match &prepared.step {
         Step::Begin => passes.begin(apply.seq),
-        Step::GiveUp => passes.give_up(),
+        Step::Cancel => passes.cancel(),
         Step::Ranges(ranges) => {
             for (table, to, content) in ranges {
                 report.examined += 1;
@@ -134,7 +135,7 @@ impl Range {
 
     fn packs(&mut self, index: &Index, txn: &RoTxn) -> Result<()> {
         let sealed = index.all_packs(txn)?.into_iter().filter(|(_, state)| state.sealed);
-        let sealed = sealed.map(|(pack, state)| (pack, state.end)).collect();
+        let sealed = sealed.map(|(pack, state)| PackOffset { pack, offset: state.end }).collect();
         range::put_packs(&mut self.rows, &Packs { retired: index.ever_retired(txn)?, sealed });
         Ok(())
     }

@@ -21,7 +21,7 @@ use super::superseded::{Standing, standing};
 use crate::index::packs::PackState;
 use crate::log::reader::ReadFault;
 use crate::log::record::{Header, Kind};
-use crate::log::scan::{LocatedRecord, Scan, pack_form};
+use crate::log::scan::{LocatedRecord, Scan, pack_format};
 use crate::log::{path_of, readers};
 use crate::shared::Shared;
 use crate::writer::apply::Apply;
@@ -74,8 +74,8 @@ fn copy_end(
     let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok(Copied::No) };
     let file = shared.reader.file(pack);
     let file = file.map_err(|e| StoreError::Unavailable(format!("pack {pack}: {e}")))?;
-    let mut scan = match pack_form(&*file, pack, shared.store) {
-        Ok(Some(form)) => Scan::new(&*file, form, state.emptied, state.end),
+    let mut scan = match pack_format(&*file, pack, shared.store) {
+        Ok(Some(format)) => Scan::new(&*file, format, state.emptied, state.end),
         Ok(None) => {
             let fault = ReadFault::Damaged("its head is damaged");
             return leave_damaged(apply, pack, 0, &fault, report).map(|()| Copied::No);

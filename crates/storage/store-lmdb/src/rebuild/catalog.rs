@@ -11,9 +11,9 @@ use heed::{Database, Env, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
 use posthaste_mail_model::BodyId;
 use posthaste_store::{Result, StoreError};
 
-use crate::index::bodies::BodyPlace;
+use crate::index::bodies::BodyLocation;
 use crate::index::{Indexed, damaged, lock_file};
-use crate::log::record::{Form, Header, Kind};
+use crate::log::record::{Header, Kind, PackFormat};
 use crate::log::scan::LocatedRecord;
 
 /// A record and the pack in which it lies.
@@ -80,28 +80,28 @@ impl Catalog {
 
     /// Adds a record.
     pub(crate) fn add(&self, txn: &mut RwTxn, entry: &Entry) -> Result<()> {
-        let (place, value) = (place_key(entry), entry.found.header.to_bytes(Form::Unbound, 0));
+        let (location, value) = (place_key(entry), entry.found.header.to_bytes(PackFormat::Unbound, 0));
         if entry.found.header.kind == Kind::Body {
-            return self.bodies.put(txn, &place, &value).indexed();
+            return self.bodies.put(txn, &location, &value).indexed();
         }
         let mut key = [0; 20];
         key[..8].copy_from_slice(&entry.seq().to_be_bytes());
-        key[8..].copy_from_slice(&place);
+        key[8..].copy_from_slice(&location);
         self.log.put(txn, &key, &value).indexed()
     }
 
     /// Adds a further place of a body.
-    pub(crate) fn add_copy(&self, txn: &mut RwTxn, body: BodyId, place: BodyPlace) -> Result<()> {
+    pub(crate) fn add_copy(&self, txn: &mut RwTxn, body: BodyId, location: BodyLocation) -> Result<()> {
         let mut key = [0; 28];
         key[..16].copy_from_slice(&body.0.to_bytes());
-        key[16..20].copy_from_slice(&place.pack.to_be_bytes());
-        key[20..].copy_from_slice(&place.offset.to_be_bytes());
-        self.copies.put(txn, &key, &place.len.to_be_bytes()).indexed()
+        key[16..20].copy_from_slice(&location.pack.to_be_bytes());
+        key[20..].copy_from_slice(&location.offset.to_be_bytes());
+        self.copies.put(txn, &key, &location.len.to_be_bytes()).indexed()
     }
 
     /// The further places of a body, in the order in which they lie. The references are those of
     /// `place`.
-    pub(crate) fn copies(&self, body: BodyId, place: BodyPlace) -> Result<Vec<BodyPlace>> {
+    pub(crate) fn copies(&self, body: BodyId, location: BodyLocation) -> Result<Vec<BodyLocation>> {
         let id = body.0.to_bytes();
         let txn = self.read()?;
         let found = self.copies.prefix_iter(&txn, &id).indexed()?.map(|item| {
@@ -111,7 +111,12 @@ impl Catalog {
             let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).ok();
             let (offset, len) = (number(offset), number(value));
             let whole = offset.zip(len).ok_or_else(damaged("the catalog of a rebuild"));
-            whole.map(|(offset, len)| BodyPlace { pack: u32::from_be_bytes(*pack), offset, len, ..place })
+            whole.map(|(offset, len)| BodyLocation {
+                pack: u32::from_be_bytes(*pack),
+                offset,
+                len,
+                ..location
+            })
         });
         found.collect()
     }
@@ -135,7 +140,7 @@ impl Catalog {
         Ok(self.log.range(txn, &range).indexed()?.map(|item| {
             let (key, value) = item.indexed()?;
             key.get(8..)
-                .and_then(|place| entry_from(place, value))
+                .and_then(|location| entry_from(location, value))
                 .ok_or_else(damaged("the catalog of a rebuild"))
         }))
     }
@@ -145,7 +150,7 @@ impl Catalog {
     pub(crate) fn last_counted(&self, ends: &HashMap<u32, u64>) -> Result<u64> {
         for item in self.log.rev_iter(&*self.read()?).indexed()? {
             let (key, value) = item.indexed()?;
-            let entry = key.get(8..).and_then(|place| entry_from(place, value));
+            let entry = key.get(8..).and_then(|location| entry_from(location, value));
             let entry = entry.ok_or_else(damaged("the catalog of a rebuild"))?;
             if ends.get(&entry.pack).is_none_or(|end| entry.found.offset < *end) {
                 return Ok(entry.seq());
@@ -167,9 +172,9 @@ fn place_key(entry: &Entry) -> [u8; 12] {
     key
 }
 
-fn entry_from(place: &[u8], value: &[u8]) -> Option<Entry> {
-    let (pack, offset) = place.split_first_chunk()?;
-    let header = Header::from_bytes(value, Form::Unbound, 0)?;
+fn entry_from(location: &[u8], value: &[u8]) -> Option<Entry> {
+    let (pack, offset) = location.split_first_chunk()?;
+    let header = Header::from_bytes(value, PackFormat::Unbound, 0)?;
     let offset = u64::from_be_bytes(offset.try_into().ok()?);
     Some(Entry { pack: u32::from_be_bytes(*pack), found: LocatedRecord { offset, header } })
 }

@@ -1,8 +1,8 @@
-//! Which records about packs count: those that give a pack up, cut it or retire it.
+//! Which records about packs count: those that abandon a pack, cut it or retire it.
 //!
-//! Such a record may itself lie in a tail that was given up. Then it never happened. The process
+//! Such a record may itself lie in a tail that was abandoned. Then it never happened. The process
 //! that wrote it failed to commit, and its statements about other packs do not count either.
-//! Another process may have redone a tail that the first was about to give up. A pack that it was
+//! Another process may have redone a tail that the first was about to abandon. A pack that it was
 //! about to retire is still needed.
 
 use std::collections::{BTreeSet, HashMap};
@@ -13,8 +13,8 @@ use crate::log::record::Kind;
 /// A statement of a record about packs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Says {
-    /// Nothing of this pack counts from this offset on: it was given up there.
-    GivenUp(u32, u64),
+    /// Nothing of this pack counts from this offset on: it was abandoned there.
+    Abandoned(u32, u64),
     /// The records of this pack from this offset on were copied elsewhere.
     Cut(u32, u64),
     /// The file of this pack may be missing.
@@ -44,8 +44,8 @@ pub(super) struct Controls {
 pub(super) struct Judged {
     /// Where packs end.
     pub(super) ends: HashMap<u32, u64>,
-    /// Packs whose tail a record gives up from their end on, so that every later rebuild knows.
-    pub(super) given_up: BTreeSet<u32>,
+    /// Packs whose tail a record abandons from their end on, so that every later rebuild knows.
+    pub(super) abandoned: BTreeSet<u32>,
     pub(super) retired: BTreeSet<u32>,
     pub(super) faults: Vec<String>,
 }
@@ -63,7 +63,7 @@ impl Controls {
     /// Whether anything found so far may end a pack before this place.
     pub(super) fn may_be_ended(&self, pack: u32, offset: u64) -> bool {
         let is_before = |says: &Says| match *says {
-            Says::GivenUp(of, end) | Says::Cut(of, end) => of == pack && offset >= end,
+            Says::Abandoned(of, end) | Says::Cut(of, end) => of == pack && offset >= end,
             Says::Retired(_) | Says::Damaged(_) => false,
         };
         self.ends.get(&pack).is_some_and(|end| offset >= *end)
@@ -75,7 +75,7 @@ impl Controls {
         self.refuse(packs);
         let mut by_pack: HashMap<u32, Vec<usize>> = HashMap::new();
         for (at, control) in self.all.iter().enumerate() {
-            if let Says::GivenUp(pack, _) | Says::Cut(pack, _) = control.says {
+            if let Says::Abandoned(pack, _) | Says::Cut(pack, _) = control.says {
                 by_pack.entry(pack).or_default().push(at);
             }
         }
@@ -84,7 +84,7 @@ impl Controls {
         let mut judged = Judged { ends: self.ends.clone(), ..Judged::default() };
         for (control, _) in self.all.iter().zip(&counting).filter(|(_, counts)| **counts) {
             match control.says {
-                Says::GivenUp(pack, end) | Says::Cut(pack, end) => {
+                Says::Abandoned(pack, end) | Says::Cut(pack, end) => {
                     judged.ends.entry(pack).and_modify(|known| *known = end.min(*known)).or_insert(end);
                 }
                 Says::Retired(pack) => drop(judged.retired.insert(pack)),
@@ -96,10 +96,10 @@ impl Controls {
                 }
             }
         }
-        let given_up = self.all.iter().zip(&counting).filter(|(_, counts)| **counts);
-        judged.given_up = given_up
+        let abandoned = self.all.iter().zip(&counting).filter(|(_, counts)| **counts);
+        judged.abandoned = abandoned
             .filter_map(|(control, _)| match control.says {
-                Says::GivenUp(pack, end) if judged.ends.get(&pack) == Some(&end) => Some(pack),
+                Says::Abandoned(pack, end) if judged.ends.get(&pack) == Some(&end) => Some(pack),
                 _ => None,
             })
             .collect();
@@ -108,14 +108,14 @@ impl Controls {
 }
 
 impl Controls {
-    /// Ends packs at records that give up commits of the old index. Another process had redone that
+    /// Ends packs at records that abandon commits of the old index. Another process had redone that
     /// tail, or the commit of the index had failed only in part. The index has no such record
-    /// itself, and an opening gives up the tail that begins with it.
+    /// itself, and an opening abandons the tail that begins with it.
     fn refuse(&mut self, packs: &[(u32, PackState)]) {
         let known: HashMap<u32, u64> = packs.iter().map(|(n, state)| (*n, state.end)).collect();
         let end_of = |pack: u32| known.get(&pack).copied().unwrap_or(0);
         let refused = |control: &&Control| match control.says {
-            Says::GivenUp(pack, end) => end < end_of(pack) && control.offset >= end_of(control.pack),
+            Says::Abandoned(pack, end) => end < end_of(pack) && control.offset >= end_of(control.pack),
             _ => false,
         };
         let refused: Vec<Control> = self.all.iter().filter(refused).copied().collect();
@@ -154,7 +154,7 @@ impl Judgement<'_> {
 
     fn ends_before(&self, at: usize, offset: u64) -> bool {
         let says = self.controls.all.get(at).map(|control| control.says);
-        matches!(says, Some(Says::GivenUp(_, end) | Says::Cut(_, end)) if offset >= end)
+        matches!(says, Some(Says::Abandoned(_, end) | Says::Cut(_, end)) if offset >= end)
     }
 }
 
@@ -171,36 +171,36 @@ mod tests {
         all.judge(packs)
     }
 
-    fn ends(judged: &Judged) -> Vec<crate::log::PackOffset> {
+    fn ends(judged: &Judged) -> Vec<(u32, u64)> {
         let mut ends: Vec<_> = judged.ends.iter().map(|(pack, end)| (*pack, *end)).collect();
         ends.sort_unstable();
         ends
     }
 
-    /// Pack 2 was to give pack 1 up at 500 and was given up itself. Meanwhile another process redid
-    /// pack 1 up to 900.
+    /// Pack 2 was to abandon pack 1 at 500 and was abandoned itself. Meanwhile another process
+    /// redid pack 1 up to 900.
     #[test]
     fn a_record_in_a_tail_that_was_given_up_gives_nothing_up() {
-        use Says::GivenUp;
-        let refused = (2, 64, GivenUp(1, 500));
-        let later = [(3, 64, GivenUp(1, 900)), (3, 128, GivenUp(2, 0))];
+        use Says::Abandoned;
+        let refused = (2, 64, Abandoned(1, 500));
+        let later = [(3, 64, Abandoned(1, 900)), (3, 128, Abandoned(2, 0))];
         assert_eq!(ends(&judged(&[refused], &[])), [(1, 500)]);
         assert_eq!(ends(&judged(&[refused, later[0], later[1]], &[])), [(1, 900), (2, 0)]);
-        // The giving up of pack 2 was given up, too.
-        let last = (4, 64, GivenUp(3, 0));
+        // The abandoning of pack 2 was abandoned, too.
+        let last = (4, 64, Abandoned(3, 0));
         assert_eq!(ends(&judged(&[refused, later[0], later[1], last], &[])), [(1, 500), (3, 0)]);
     }
 
     #[test]
     fn a_retirement_that_was_given_up_retires_nothing() {
-        let all = [(2, 900, Says::Retired(1)), (3, 64, Says::GivenUp(2, 500))];
+        let all = [(2, 900, Says::Retired(1)), (3, 64, Says::Abandoned(2, 500))];
         assert_eq!(judged(&all[..1], &[]).retired, BTreeSet::from([1]));
         assert!(judged(&all, &[]).retired.is_empty());
     }
 
     #[test]
     fn a_damaged_record_in_a_tail_that_was_given_up_is_no_fault() {
-        let all = [(2, 900, Says::Damaged(Kind::Retire)), (3, 64, Says::GivenUp(2, 500))];
+        let all = [(2, 900, Says::Damaged(Kind::Retire)), (3, 64, Says::Abandoned(2, 500))];
         assert_eq!(judged(&all[..1], &[]).faults.len(), 1);
         assert!(judged(&all, &[]).faults.is_empty());
     }
@@ -208,8 +208,8 @@ mod tests {
     #[test]
     fn below_the_end_in_the_old_index_nothing_is_given_up() {
         let packs = [(1, PackState { end: 900, ..PackState::default() })];
-        let given_up = [(2, 64, Says::GivenUp(1, 500)), (2, 128, Says::Retired(1))];
-        let refused = judged(&given_up, &packs);
+        let abandoned = [(2, 64, Says::Abandoned(1, 500)), (2, 128, Says::Retired(1))];
+        let refused = judged(&abandoned, &packs);
         assert_eq!(
             (ends(&refused), refused.retired.len()),
             (vec![(2, 64)], 0),

@@ -8,7 +8,7 @@ use posthaste_store::Result;
 use super::catalog::Catalog;
 use super::salvage::OldIndex;
 use super::survey::Survey;
-use crate::index::bodies::BodyPlace;
+use crate::index::bodies::BodyLocation;
 use crate::index::checksum::seed;
 use crate::index::packs::PackState;
 use crate::index::summaries::record::{Origin, put_summary, summary_from};
@@ -36,11 +36,11 @@ pub(crate) fn place_bodies(index: &Index, catalog: &Catalog, survey: &Survey) ->
             continue;
         }
         let (body, len) = (BodyId(entry.found.header.id), entry.found.header.len);
-        let place = BodyPlace { pack: entry.pack, offset: entry.found.offset, len, refs: 0 };
+        let location = BodyLocation { pack: entry.pack, offset: entry.found.offset, len, refs: 0 };
         if let Some(other) = index.body(&txn, body)? {
             catalog.add_copy(&mut copies, body, other)?;
         }
-        index.put_body(&mut txn, body, place)?;
+        index.put_body(&mut txn, body, location)?;
         placed += 1;
         if placed % STEP == 0 {
             txn.commit()?;
@@ -103,10 +103,11 @@ impl SummaryMaker<'_> {
         let txn = self.index.read()?;
         let mut placed = Vec::with_capacity(messages.len());
         for message in messages {
-            let place = self.index.body(&txn, message.body)?.map(|place| (place.pack, place.offset));
-            placed.push((place, message));
+            let location =
+                self.index.body(&txn, message.body)?.map(|location| (location.pack, location.offset));
+            placed.push((location, message));
         }
-        placed.sort_by_key(|(place, _)| *place);
+        placed.sort_by_key(|(location, _)| *location);
         Ok(placed.into_iter().map(|(_, message)| message).collect())
     }
 
@@ -127,9 +128,9 @@ impl SummaryMaker<'_> {
         let Bare { mailbox, uid, body, .. } = *message;
         let why = match self.index.body(txn, body)? {
             None => "its body is in no pack".to_owned(),
-            Some(place) => {
-                let (place, read) = self.read_any(body, place)?;
-                self.index.put_body(txn, body, BodyPlace { refs: place.refs + 1, ..place })?;
+            Some(location) => {
+                let (location, read) = self.read_any(body, location)?;
+                self.index.put_body(txn, body, BodyLocation { refs: location.refs + 1, ..location })?;
                 match read {
                     Ok(summary) => return Ok(summary),
                     Err(why) => why,
@@ -146,23 +147,23 @@ impl SummaryMaker<'_> {
     fn read_any(
         &self,
         body: BodyId,
-        place: BodyPlace,
-    ) -> Result<(BodyPlace, std::result::Result<Vec<u8>, String>)> {
-        let read = |copy: BodyPlace| self.reader.read(body, copy, 0..copy.len);
-        let first = match read(place) {
-            Ok(bytes) => return Ok((place, Ok(summary_of(self.summarize, &bytes)))),
+        location: BodyLocation,
+    ) -> Result<(BodyLocation, std::result::Result<Vec<u8>, String>)> {
+        let read = |copy: BodyLocation| self.reader.read(body, copy, 0..copy.len);
+        let first = match read(location) {
+            Ok(bytes) => return Ok((location, Ok(summary_of(self.summarize, &bytes)))),
             Err(fault) => fault.to_string(),
         };
-        let others = self.catalog.copies(body, place)?;
+        let others = self.catalog.copies(body, location)?;
         Ok(match others.into_iter().find_map(|copy| Some((copy, read(copy).ok()?))) {
             Some((copy, bytes)) => (copy, Ok(summary_of(self.summarize, &bytes))),
-            None => (place, Err(first)),
+            None => (location, Err(first)),
         })
     }
 }
 
 /// Takes out bodies that no message holds and records the packs. All that hold something are
-/// sealed, so that new records never follow old tails. So are those that the log gives up. A pack
+/// sealed, so that new records never follow old tails. So are those that the log abandons. A pack
 /// whose tail was cut off is not. The next process that writes finds the tail, seals the pack, and
 /// says so in the log. Else a rebuild without an index would find the tail's whole commits. After
 /// faults, all are marked as damaged: maintenance then leaves them as they are. `superseded`: bytes
@@ -193,7 +194,7 @@ pub(crate) fn record_packs(
         index.put_pack(&mut txn, number, state)?;
     }
     for &number in &survey.empty {
-        let sealed = survey.given_up.contains(&number);
+        let sealed = survey.abandoned.contains(&number);
         index.put_pack(&mut txn, number, PackState { sealed, ..PackState::default() })?;
     }
     txn.commit()
@@ -207,12 +208,12 @@ fn remove_unheld(index: &Index) -> Result<HashMap<u32, u64>> {
         let mut txn = index.write()?;
         let (mut unheld, mut seen) = (Vec::new(), 0);
         for item in index.bodies_after(&txn, after)?.take(STEP) {
-            let (body, place) = item?;
+            let (body, location) = item?;
             (after, seen) = (Some(body), seen + 1);
-            if place.refs == 0 {
+            if location.refs == 0 {
                 unheld.push(body);
             } else {
-                *live.entry(place.pack).or_default() += body_record_len(place.len);
+                *live.entry(location.pack).or_default() += body_record_len(location.len);
             }
         }
         for body in unheld {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::log::disk::DiskFile;
-use crate::log::record::Form;
+use crate::log::record::PackFormat;
 use crate::log::scan::{LocatedRecord, Scan};
 use crate::log::search::SECTOR;
 
 /// A pack that takes part.
 pub(crate) struct Pack {
     pub(crate) file: Arc<dyn DiskFile>,
-    pub(crate) form: Form,
+    pub(crate) format: PackFormat,
     /// Every record lies below.
     pub(crate) end: u64,
     /// Where a later process gave the pack up: records from there on never happened. Or where
@@ -21,7 +21,7 @@ pub(crate) struct Pack {
 impl Pack {
     /// The content of one of its records, verified; why not, if it is not available.
     pub(crate) fn content(&self, found: &LocatedRecord) -> std::result::Result<bytes::Bytes, String> {
-        let scan = Scan::new(&*self.file, self.form, 0, self.end);
+        let scan = Scan::new(&*self.file, self.format, 0, self.end);
         scan.content(found).map_err(|fault| fault.to_string())
     }
 

@@ -163,7 +163,7 @@ impl<'a> Replay<'a> {
 
     /// Finds mailboxes that some list commit removes, whose commits need not be redone, and
     /// checkpoints. Only records that the replay redoes count: a removal that was refused, and lies
-    /// in a tail that was given up, removes nothing.
+    /// in a tail that was abandoned, removes nothing.
     fn survey_log(&mut self) -> Result<()> {
         let catalog = self.catalog;
         let txn = catalog.read()?;
@@ -298,14 +298,14 @@ impl<'a> Replay<'a> {
         content: &[u8],
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let record = (entry.pack, entry.found.header.record_len());
+        let record = PackBytes { pack: entry.pack, bytes: entry.found.header.record_len() };
         match Commit::from_record(&entry.found.header, content)? {
             Some(Commit::Mailbox(mailbox, logged)) => self.mailbox(txn, (mailbox, logged), record, scratch),
             Some(Commit::Pair(pair)) => {
-                let record = (record.0, pair::share(record.1));
+                let record = PackBytes { bytes: pair::share(record.bytes), ..record };
                 for (mailbox, logged) in pair {
                     if self.removed.contains(&mailbox) || self.checkpoints.has(mailbox, entry.seq()) {
-                        self.checkpoints.count_dead(record.0, record.1);
+                        self.checkpoints.count_dead(record.pack, record.bytes);
                     } else {
                         self.mailbox(txn, (mailbox, logged), record, scratch)?;
                     }

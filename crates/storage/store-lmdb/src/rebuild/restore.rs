@@ -11,6 +11,7 @@ use crate::index::logged::{ByPack, Logged};
 use crate::index::rows::{self, Scratch};
 use crate::index::summaries::record::put_summary;
 use crate::index::{Writing, expunged, summaries};
+use crate::log::PackBytes;
 use crate::log::checkpoint::{self, Checkpoint};
 
 /// Bytes of checkpoints of one index transaction.
@@ -96,9 +97,9 @@ impl Replay<'_> {
             expunged::note(self.index, txn, mailbox, *modseq, set)?;
         }
         let size = entry.found.header.record_len();
-        let mut places = ByPack::default();
-        places.add(entry.pack, size);
-        let logged = Logged { checkpoint: entry.seq(), upto, size, commits: 0, places };
+        let mut by_pack = ByPack::default();
+        by_pack.add(PackBytes { pack: entry.pack, bytes: size });
+        let logged = Logged { checkpoint: entry.seq(), upto, size, commits: 0, by_pack };
         self.index.put_head(txn, mailbox, &StoredHead { head, forgotten, logged })
     }
 }

@@ -18,10 +18,10 @@ pub(super) fn says(search: &Search<'_>, found: &LocatedRecord) -> Vec<Says> {
     if !is_of_packs {
         return Vec::new();
     }
-    let content = Scan::new(search.file, search.form, 0, search.size).content(found).ok();
+    let content = Scan::new(search.file, search.format, 0, search.size).content(found).ok();
     let says = content.and_then(|content| match kind {
-        Kind::Abandon => entry::abandon_from(&content).map(|(pack, end)| vec![Says::GivenUp(pack, end)]),
-        Kind::Cut => entry::abandon_from(&content).map(|(pack, end)| vec![Says::Cut(pack, end)]),
+        Kind::Abandon => entry::abandon_from(&content).map(|at| vec![Says::Abandoned(at.pack, at.offset)]),
+        Kind::Cut => entry::abandon_from(&content).map(|at| vec![Says::Cut(at.pack, at.offset)]),
         Kind::Range => said_of_packs(&content),
         _ => entry::retire_from(&content).map(|pack| vec![Says::Retired(pack)]),
     });
@@ -32,5 +32,5 @@ pub(super) fn says(search: &Search<'_>, found: &LocatedRecord) -> Vec<Says> {
 fn said_of_packs(content: &[u8]) -> Option<Vec<Says>> {
     let Rows::Packs(packs) = range::from_content(content)?.rows else { return None };
     let retired = packs.retired.iter().map(Says::Retired);
-    Some(retired.chain(packs.sealed.iter().map(|(pack, end)| Says::GivenUp(*pack, *end))).collect())
+    Some(retired.chain(packs.sealed.iter().map(|end| Says::Abandoned(end.pack, end.offset))).collect())
 }

@@ -20,7 +20,7 @@ use super::unended::{LastBodies, Unended};
 use crate::index::Indexed;
 use crate::index::packs::PackState;
 use crate::log::disk::{Disk, DiskFile};
-use crate::log::record::{Form, Header, PACK_HEADER, RECORD_HEADER, form_from};
+use crate::log::record::{Header, PACK_HEADER, PackFormat, RECORD_HEADER, format_from};
 use crate::log::scan::LocatedRecord;
 use crate::log::search::Search;
 use crate::log::{number_of, path_of};
@@ -57,9 +57,9 @@ pub(crate) struct Survey {
     pub(crate) retired: BTreeSet<u32>,
     /// Packs that were made and never written: all zero.
     pub(crate) empty: BTreeSet<u32>,
-    /// Those of them that a record of the log gives up. What is written to one would not count at
+    /// Those of them that a record of the log abandons. What is written to one would not count at
     /// the next rebuild.
-    pub(crate) given_up: BTreeSet<u32>,
+    pub(crate) abandoned: BTreeSet<u32>,
     /// Packs whose tails were cut off, which no record of the log says yet.
     pub(crate) cut_off: BTreeSet<u32>,
     pub(crate) damage: Vec<Damage>,
@@ -87,13 +87,13 @@ pub(crate) fn survey(
         let path = path_of(dir, number);
         let file = disk.open(&path).map_err(unavailable(&path))?;
         let size = file.size().map_err(unavailable(&path))?;
-        let whole = Search { file: &*file, form: Form::bound(store, number), size };
+        let whole = Search { file: &*file, format: PackFormat::bound(store, number), size };
         if whole.is_zero() {
             survey.empty.insert(number);
             continue;
         }
         let known = before.packs.iter().find(|(n, _)| *n == number).map(|(_, state)| *state);
-        let (form, fault) = form_of(&*file, number, store);
+        let (format, fault) = format_of(&*file, number, store);
         // A head that the old index does not count was being written.
         survey.faults.extend(fault.filter(|_| known.is_none_or(|state| state.end > 0)));
         // Nothing was written to a pack after it was sealed: what lies beyond its end never
@@ -110,7 +110,7 @@ pub(crate) fn survey(
             bodies.note(found);
             round.note(found);
         };
-        survey.pack(Opened { number, file, form, size, tail }, catalog, &mut controls, &mut note)?;
+        survey.pack(Opened { number, file, format, size, tail }, catalog, &mut controls, &mut note)?;
         unended.note(number, bodies, !is_known);
         let search = survey.search(number).filter(|_| !is_known);
         torn_rounds.extend(search.and_then(|search| round.torn(number, &search)));
@@ -119,18 +119,18 @@ pub(crate) fn survey(
     let counted = catalog.last_counted(&controls.clone().judge(before.packs).ends)?;
     survey.cut_torn_bodies(unended.batches(counted), &mut controls);
     survey.cut_torn_rounds(&torn_rounds, catalog, &mut controls)?;
-    let Judged { ends, given_up, retired, mut faults } = controls.judge(before.packs);
+    let Judged { ends, abandoned, retired, mut faults } = controls.judge(before.packs);
     survey.retired = retired;
-    // Packs that were given up are sealed. Otherwise the next opening would redo commits that the
-    // log gives up. It would take a body there, whose number is below the next one, for a body that
+    // Packs that were abandoned are sealed. Otherwise the next opening would redo commits that the
+    // log abandons. It would take a body there, whose number is below the next one, for a body that
     // maintenance copied.
-    survey.cut_off.retain(|pack| !given_up.contains(pack));
+    survey.cut_off.retain(|pack| !abandoned.contains(pack));
     survey.faults.append(&mut faults);
     for (number, end) in ends {
         if let Some(pack) = survey.packs.get_mut(&number) {
             pack.abandoned = Some(end);
         } else if survey.empty.contains(&number) {
-            survey.given_up.insert(number);
+            survey.abandoned.insert(number);
         }
     }
     let Survey { packs, damage, .. } = &mut survey;
@@ -142,7 +142,7 @@ pub(crate) fn survey(
 struct Opened {
     number: u32,
     file: Arc<dyn DiskFile>,
-    form: Form,
+    format: PackFormat,
     size: u64,
     /// Where the old index has its end, if that can be believed.
     tail: Option<IndexedTail>,
@@ -179,29 +179,29 @@ fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
     move |e| StoreError::Unavailable(format!("{}: {e}", path.display()))
 }
 
-/// The form of a pack, and the fault of its head. Where the head is damaged, the first record shows
-/// the form.
-fn form_of(file: &dyn DiskFile, number: u32, store: Id) -> (Form, Option<String>) {
+/// The format of a pack, and the fault of its head. Where the head is damaged, the first record
+/// shows the format.
+fn format_of(file: &dyn DiskFile, number: u32, store: Id) -> (PackFormat, Option<String>) {
     let mut head = [0; PACK_HEADER + RECORD_HEADER];
     // A head that cannot be read counts as damaged.
     let read = file.read_at(&mut head, 0).unwrap_or(0);
     let head = &head[..read];
-    if let Some(form) = form_from(head, number, store) {
-        return (form, None);
+    if let Some(format) = format_from(head, number, store) {
+        return (format, None);
     }
-    let bound = Form::bound(store, number);
+    let bound = PackFormat::bound(store, number);
     // A pack may end within its head.
     let first = head.get(PACK_HEADER..).unwrap_or_default();
-    let begins = |form| Header::from_bytes(first, form, PACK_HEADER as u64).is_some();
+    let begins = |format| Header::from_bytes(first, format, PACK_HEADER as u64).is_some();
     // A pack of another store has an intact head that names that store.
-    let is_foreign = head.starts_with(b"PHPACK\r\n") && !begins(bound) && !begins(Form::Unbound);
+    let is_foreign = head.starts_with(b"PHPACK\r\n") && !begins(bound) && !begins(PackFormat::Unbound);
     let fault = match is_foreign {
         true => {
             format!("pack {number} does not begin as this store's pack {number}; it is searched for records")
         }
         false => format!("the head of pack {number} is damaged; its records are used"),
     };
-    (if begins(Form::Unbound) { Form::Unbound } else { bound }, Some(fault))
+    (if begins(PackFormat::Unbound) { PackFormat::Unbound } else { bound }, Some(fault))
 }
 
 impl Survey {
@@ -213,9 +213,9 @@ impl Survey {
         controls: &mut Controls,
         note: &mut dyn FnMut(LocatedRecord),
     ) -> Result<()> {
-        let Opened { number, file, form, size, tail } = pack;
+        let Opened { number, file, format, size, tail } = pack;
         let mut txn = catalog.write()?;
-        let search = Search { file: &*file, form, size };
+        let search = Search { file: &*file, format, size };
         let (mut at, mut end, mut added) = (PACK_HEADER as u64, PACK_HEADER as u64, 0_u64);
         while let Some(found) = search.next(at) {
             if let Some(tail) = tail.filter(|tail| at >= tail.from)
@@ -249,14 +249,14 @@ impl Survey {
         if let Some(last) = search.last_byte(at) {
             self.damage.push(Damage { pack: number, from: at, to: last, is_last: true });
         }
-        self.packs.insert(number, Pack { file, form, end, abandoned: None });
+        self.packs.insert(number, Pack { file, format, end, abandoned: None });
         Ok(())
     }
 
     /// A search of one pack.
     fn search(&self, number: u32) -> Option<Search<'_>> {
         let pack = self.packs.get(&number)?;
-        Some(Search { file: &*pack.file, form: pack.form, size: pack.file.size().ok()? })
+        Some(Search { file: &*pack.file, format: pack.format, size: pack.file.size().ok()? })
     }
 
     /// Cuts packs before the first torn body of a batch whose commits never came, where no old

@@ -100,7 +100,7 @@ impl TornRound {
     ) -> Result<bool> {
         let is_there = |says: &Says| match says {
             Says::Retired(pack) | Says::Cut(pack, _) => packs.contains_key(pack),
-            Says::GivenUp(..) => false,
+            Says::Abandoned(..) => false,
             Says::Damaged(_) => true,
         };
         let mut missing: HashMap<u64, &LocatedRecord> =

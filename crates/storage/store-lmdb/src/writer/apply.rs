@@ -12,7 +12,7 @@ use posthaste_store::{
     NewMessage, Result, Row, StoreError, SummaryOf,
 };
 
-use crate::index::bodies::BodyPlace;
+use crate::index::bodies::BodyLocation;
 use crate::index::checksum::seed;
 use crate::index::heads::StoredHead;
 use crate::index::logged::Logged;
@@ -45,21 +45,21 @@ pub(crate) enum Applied {
 /// Bodies a commit brings: each once, though several of its messages may hold it.
 #[derive(Default)]
 struct NewBodies {
-    places: Vec<(BodyId, BodyPlace)>,
+    places: Vec<(BodyId, BodyLocation)>,
     by_id: HashMap<BodyId, usize>,
 }
 
 impl NewBodies {
-    fn add(&mut self, body: BodyId, place: BodyPlace) {
+    fn add(&mut self, body: BodyId, location: BodyLocation) {
         self.by_id.insert(body, self.places.len());
-        self.places.push((body, place));
+        self.places.push((body, location));
     }
 
     /// Counts one more holder of a body that is here; `false` if it is not.
     fn count_again(&mut self, body: BodyId) -> bool {
         let Some(at) = self.by_id.get(&body) else { return false };
-        let (_, place) = &mut self.places[*at];
-        place.refs = place.refs.saturating_add(1);
+        let (_, location) = &mut self.places[*at];
+        location.refs = location.refs.saturating_add(1);
         true
     }
 }
@@ -120,7 +120,7 @@ impl Apply<'_, '_> {
     /// Logs what checkpoints of ranges supersede, and counts it.
     fn log_counted(&mut self, kind: Kind, id: Id, content: impl Into<bytes::Bytes>) -> Result<()> {
         let (content, seq) = (content.into(), self.seq);
-        let record = (self.batch.pack, record_len(content.len()));
+        let record = PackBytes { pack: self.batch.pack, bytes: record_len(content.len()) };
         self.log(kind, id, content);
         self.index.log_grew(&mut self.txn, kind, seq, record)
     }
@@ -184,7 +184,7 @@ impl Apply<'_, '_> {
         self.messages(commit)?;
         self.expunged(commit)?;
         let MailboxCommit { mailbox, ref head, ref appended, ref changed, ref expunged, .. } = *commit;
-        let record = (self.batch.pack, record);
+        let record = PackBytes { pack: self.batch.pack, bytes: record };
         let change = MailboxChange { mailbox, before: stored, head, changed, expunged, record };
         let new = appended.iter().map(|m| m.row);
         put_mailbox(self.index, &mut self.txn, change, new, self.scratch)
@@ -199,10 +199,10 @@ impl Apply<'_, '_> {
         (upto, before): (u64, &Logged),
         content: bytes::Bytes,
     ) -> Result<()> {
-        let record = (self.batch.pack, record_len(content.len()));
+        let record = PackBytes { pack: self.batch.pack, bytes: record_len(content.len()) };
         let logged = stored.logged.after(before, self.seq, upto, record);
         self.log(Kind::Checkpoint, mailbox.0, content);
-        self.index.add_dead(&mut self.txn, before.places.iter())?;
+        self.index.add_dead(&mut self.txn, before.by_pack.iter())?;
         self.index.put_head(&mut self.txn, mailbox, &StoredHead { logged, ..stored })
     }
 
@@ -302,9 +302,9 @@ impl Apply<'_, '_> {
 
     /// One more message with this body: written if it is new, counted if not.
     fn body(&mut self, message: &NewMessage, bytes: &bytes::Bytes, new: &mut NewBodies) -> Result<()> {
-        if let Some(place) = self.index.body(&self.txn, message.body)? {
-            let refs = place.refs.saturating_add(1);
-            return self.index.put_body(&mut self.txn, message.body, BodyPlace { refs, ..place });
+        if let Some(location) = self.index.body(&self.txn, message.body)? {
+            let refs = location.refs.saturating_add(1);
+            return self.index.put_body(&mut self.txn, message.body, BodyLocation { refs, ..location });
         }
         if new.count_again(message.body) {
             return Ok(());
@@ -312,20 +312,21 @@ impl Apply<'_, '_> {
         let seq = self.next_seq();
         let offset = self.batch.body(seq, message.body, bytes);
         let len = bytes.len() as u64;
-        new.add(message.body, BodyPlace { pack: self.batch.pack, offset, len, refs: 1 });
+        new.add(message.body, BodyLocation { pack: self.batch.pack, offset, len, refs: 1 });
         Ok(())
     }
 
     /// A body in another form. Its record has the number of the one before, as if maintenance had
     /// moved it: a redo takes it over, and a rebuild takes either.
     pub(crate) fn recode(&mut self, body: BodyId, bytes: &bytes::Bytes) -> Result<Applied> {
-        let Some(place) = self.index.body(&self.txn, body)? else { return Ok(Applied::Conflict) };
-        let unreadable = |fault| StoreError::Corrupt(format!("body {body} in pack {}: {fault}", place.pack));
-        let seq = self.shared.reader.seq(body, place).map_err(unreadable)?;
+        let Some(location) = self.index.body(&self.txn, body)? else { return Ok(Applied::Conflict) };
+        let unreadable =
+            |fault| StoreError::Corrupt(format!("body {body} in pack {}: {fault}", location.pack));
+        let seq = self.shared.reader.seq(body, location).map_err(unreadable)?;
         let offset = self.batch.body(seq, body, bytes);
-        let now = BodyPlace { pack: self.batch.pack, offset, len: bytes.len() as u64, ..place };
+        let now = BodyLocation { pack: self.batch.pack, offset, len: bytes.len() as u64, ..location };
         self.index.put_body(&mut self.txn, body, now)?;
-        let dead = (place.pack, body_record_len(place.len));
+        let dead = PackBytes { pack: location.pack, bytes: body_record_len(location.len) };
         self.index.add_dead(&mut self.txn, std::iter::once(dead))?;
         Ok(Applied::Done)
     }
@@ -340,9 +341,9 @@ impl Apply<'_, '_> {
             Ok(found.filter(|found| found.body == message.body))
         };
         let own = (message.mailbox, message.uid.value());
-        let place = read(own)?.map(|found| found.kind.origin().unwrap_or(own));
-        let Some(place @ (mailbox, uid)) = place else { return Ok(CommitOutcome::Conflict) };
-        let Some(SummaryRef { saved, kind: RecordKind::Summary([]), .. }) = read(place)? else {
+        let location = read(own)?.map(|found| found.kind.origin().unwrap_or(own));
+        let Some(location @ (mailbox, uid)) = location else { return Ok(CommitOutcome::Conflict) };
+        let Some(SummaryRef { saved, kind: RecordKind::Summary([]), .. }) = read(location)? else {
             return Ok(CommitOutcome::Conflict);
         };
         put_summary(&mut self.scratch.bytes, seed(mailbox.0), uid, message.body, saved, summary);
@@ -407,9 +408,9 @@ impl Apply<'_, '_> {
             longest = longest.max(summary.len());
         }
         for at in filling_order(copies.len(), longest) {
-            let (Some(message), Some(place)) = (copies.get(at), places.get(at)) else { continue };
+            let (Some(message), Some(location)) = (copies.get(at), places.get(at)) else { continue };
             let uid = message.row.uid().value();
-            summaries::put(self.index, &mut self.txn, to, uid, &made[place.clone()])?;
+            summaries::put(self.index, &mut self.txn, to, uid, &made[location.clone()])?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! | begin the index transaction, unless one is open: waits for a writer in another process | all that wait are answered `Unavailable` |
 //! | check each commit against what is there and apply it | this one is answered; the others go on |
 //! | preallocate room in index and pack | `Full`, nothing was written; deletions use the reserve |
-//! | write the records, sync the pack | `Unavailable`; the pack is given up at its old end |
+//! | write the records, sync the pack | `Unavailable`; the pack is abandoned at its old end |
 //! | commit the index, durably | the same |
 //! | answer | |
 //!
@@ -22,11 +22,11 @@
 
 pub(crate) mod apply;
 mod job;
+pub(crate) mod queue_lock;
 mod recover;
 pub(crate) mod redo;
 mod state;
 mod transaction;
-pub(crate) mod turn;
 pub(crate) mod unindexed;
 mod wait;
 

@@ -11,7 +11,7 @@ use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::{Result, StoreError};
 
-use super::redo::{MakeSummaries, Redo, TailEnd, TailRedo, first_of_tail, given_up_by_tail};
+use super::redo::{MakeSummaries, Redo, TailEnd, TailRedo, abandoned_by_tail, first_of_tail};
 use super::state::{OtherPack, Others, Writer};
 use super::transaction::{admit, commit, end_if_dead};
 use crate::data_dir::format::REMEDY;
@@ -21,8 +21,8 @@ use crate::index::packs::PackState;
 use crate::log::disk::{DiskFile, failed};
 use crate::log::entry;
 use crate::log::pair;
-use crate::log::record::{Form, Kind};
-use crate::log::scan::{Scan, tail_form};
+use crate::log::record::{Kind, PackFormat};
+use crate::log::scan::{Scan, tail_format};
 use crate::log::{IndexedEnd, PackOffset};
 use crate::shared::Shared;
 
@@ -43,9 +43,9 @@ impl Writer<'_> {
         // Another process may have made a pack since that transaction began, which the next look
         // must not miss.
         self.others.epoch = None;
-        let (pack, limit) = match tail {
+        let limit = match tail {
             Ok(None) => return self.report_damage(),
-            Ok(Some(place)) => place,
+            Ok(Some(limit)) => limit,
             Err(error @ StoreError::Unavailable(_)) => {
                 tracing::error!(%error, "whether there are commits that the index lacks cannot be known; nothing is \
                     written. `posthaste check --rebuild` goes on without what cannot be read");
@@ -54,8 +54,8 @@ impl Writer<'_> {
             Err(error) => return Err(error),
         };
         if let Err(error) = self.begin() {
-            tracing::error!(%error, pack, "commits in a pack are not in the index; nothing is written until they are");
-            self.note_tail(pack, limit)?;
+            tracing::error!(%error, pack = limit.pack, "commits in a pack are not in the index; nothing is written until they are");
+            self.note_tail(limit.pack, limit.offset)?;
             return Ok(Some(error));
         }
         self.report_damage()
@@ -91,8 +91,8 @@ impl Writer<'_> {
     fn note_tail(&self, pack: u32, limit: u64) -> Result<()> {
         let shared = self.shared;
         let end = shared.index.pack(&*shared.index.read()?, pack)?.map_or(0, |state| state.end);
-        let (file, form) = open(shared, pack)?;
-        let mut scan = Scan::new(&*file, form, end, limit);
+        let (file, format) = open(shared, pack)?;
+        let mut scan = Scan::new(&*file, format, end, limit);
         while let Ok(Some(found)) = scan.advance() {
             let (kind, id) = (found.header.kind, found.header.id);
             let Ok(content) = scan.content(&found) else { continue };
@@ -110,7 +110,8 @@ impl Writer<'_> {
     }
 
     /// Commits the index with the commits that a pack holds beyond the end the index has of it.
-    pub(super) fn redo_tail(&mut self, mut txn: Writing<'_>, (pack, limit): PackOffset) -> Result<()> {
+    pub(super) fn redo_tail(&mut self, mut txn: Writing<'_>, limit: PackOffset) -> Result<()> {
+        let PackOffset { pack, offset: limit } = limit;
         let shared = self.shared;
         let index = &shared.index;
         let Some(state) = index.pack(&txn, pack)? else {
@@ -121,10 +122,10 @@ impl Writer<'_> {
         };
         let mut done = TailEnd { end: state.end, seq: index.seq(&txn)? };
         if state.end < limit {
-            let (file, form) = open(shared, pack)?;
+            let (file, format) = open(shared, pack)?;
             let summaries = MakeSummaries::AtOnce(&shared.reader, shared.summarize);
             let redo = Redo::new(index, &mut txn, summaries, &mut self.scratch);
-            let scan = Scan::new(&*file, form, state.end, limit);
+            let scan = Scan::new(&*file, format, state.end, limit);
             let tail = TailRedo::new(redo, scan, pack, done.seq).redo()?;
             if tail.end > state.end.max(crate::log::record::PACK_HEADER as u64) {
                 done = tail;
@@ -187,7 +188,7 @@ impl Writer<'_> {
             None => txn.commit().inspect_err(|error| end_if_dead(shared, error))?,
         }
         self.others = Others::default();
-        if self.redo.is_none_or(|(_, limit)| done.end >= limit) {
+        if self.redo.is_none_or(|limit| done.end >= limit.offset) {
             shared.unindexed.clear();
         }
         tracing::info!(pack, from = state.end, to = done.end, "the index was brought up to its pack");
@@ -206,7 +207,7 @@ impl Writer<'_> {
             return Ok(None);
         }
         let next = shared.index.seq(txn)?;
-        let (mut tails, mut given_up) = (Vec::new(), Vec::new());
+        let (mut tails, mut abandoned) = (Vec::new(), Vec::new());
         for OtherPack { number, file, .. } in &self.others.packs {
             if self.appender.owns(*number) || self.dead_tails.contains(number) {
                 continue;
@@ -217,22 +218,22 @@ impl Writer<'_> {
                 continue;
             };
             let unavailable = |e| StoreError::Unavailable(format!("pack {number}: {e}"));
-            let form = tail_form(&**file, *number, shared.store);
-            let kind = first_of_tail(&**file, form, state.end, next).map_err(unavailable)?;
+            let format = tail_format(&**file, *number, shared.store);
+            let kind = first_of_tail(&**file, format, state.end, next).map_err(unavailable)?;
             let Some(kind) = kind else { continue };
             let size = file.size().map_err(unavailable)?;
-            given_up.extend(given_up_by_tail(Scan::new(&**file, form, state.end, size)));
-            tails.push((kind, (*number, size)));
+            abandoned.extend(abandoned_by_tail(Scan::new(&**file, format, state.end, size)));
+            tails.push((kind, PackOffset { pack: *number, offset: size }));
         }
         // A tail that begins by abandoning others counts. The abandoned ones do not, though they
         // may begin in the same way. A process may have failed to commit the index in several
         // packs, one after the other.
-        tails.retain(|(_, (number, _))| !given_up.contains(number));
+        tails.retain(|(_, end)| !abandoned.contains(&end.pack));
         let abandoning = tails.iter().find(|(kind, _)| *kind == Kind::Abandon);
-        Ok(abandoning.or(tails.last()).map(|(_, place)| *place))
+        Ok(abandoning.or(tails.last()).map(|(_, end)| *end))
     }
 
-    /// Gives up the torn tails of processes that ended since this one began to write, so that the
+    /// Abandons the torn tails of processes that ended since this one began to write, so that the
     /// log says it. Otherwise a rebuild without an index would take the whole records of such a
     /// tail for commits. Call it when no tail is left to redo.
     pub(super) fn give_up_tails(&mut self, txn: &RoTxn) -> Result<()> {
@@ -282,10 +283,10 @@ fn note_commit(shared: &Shared, mailbox: MailboxId, content: &[u8]) {
     }
 }
 
-/// A pack's file, and the form of its tail.
-fn open(shared: &Shared, pack: u32) -> Result<(Arc<dyn DiskFile>, Form)> {
+/// A pack's file, and the format of its tail.
+fn open(shared: &Shared, pack: u32) -> Result<(Arc<dyn DiskFile>, PackFormat)> {
     let file = shared.reader.file(pack);
     let file = file.map_err(|e| StoreError::Unavailable(format!("pack {pack}: {e}")))?;
-    let form = tail_form(&*file, pack, shared.store);
-    Ok((file, form))
+    let format = tail_format(&*file, pack, shared.store);
+    Ok((file, format))
 }

@@ -21,20 +21,20 @@ use bytes::Bytes;
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::{DirectoryChange, ListCommit, Result, StoreError};
 
-use crate::index::bodies::BodyPlace;
+use crate::index::bodies::BodyLocation;
 use crate::index::checksum::seed;
 use crate::index::packs::PackState;
 use crate::index::rows::Scratch;
 use crate::index::summaries::record::put_summary;
 use crate::index::{Index, Writing, damaged, directory, expunged, expunging, lists, summaries};
-use crate::log::PackBytes;
 use crate::log::commit::Commit;
 use crate::log::disk::DiskFile;
 use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
 use crate::log::reader::{PackReader, ReadFault};
-use crate::log::record::{Form, Header, Kind, PACK_HEADER, RECORD_HEADER, body_record_len};
+use crate::log::record::{Header, Kind, PACK_HEADER, PackFormat, RECORD_HEADER, body_record_len};
 use crate::log::scan::{LocatedRecord, Scan};
+use crate::log::{PackBytes, PackOffset};
 use crate::shared::{Summarize, summary_of};
 use crate::writer::apply::{MailboxChange, put_mailbox};
 
@@ -64,7 +64,7 @@ pub(crate) struct Redo<'a, 't, 'e> {
     pub(crate) summaries: MakeSummaries<'a>,
     pub(crate) scratch: &'a mut Scratch,
     /// Bodies met since the last commit, and where they lie.
-    new_bodies: HashMap<BodyId, BodyPlace>,
+    new_bodies: HashMap<BodyId, BodyLocation>,
 }
 
 impl<'a, 't, 'e> Redo<'a, 't, 'e> {
@@ -123,13 +123,13 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
             }
         }
         for (mailbox, logged) in pair {
-            self.apply(*mailbox, logged, (record.0, pair::share(record.1)))?;
+            self.apply(*mailbox, logged, PackBytes { bytes: pair::share(record.bytes), ..record })?;
         }
         self.new_bodies.clear();
         Ok(Redone::Done)
     }
 
-    /// MakeSummaries of new messages, and the references to their bodies.
+    /// Summaries of new messages, and the references to their bodies.
     fn messages(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<()> {
         for (row, body, saved) in &logged.appended {
             let summary = match self.summaries {
@@ -146,21 +146,21 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     /// Counts one more reference to a body and makes its summary. The summary of a body that cannot
     /// be read is empty: each read of the message tries again.
     fn hold(&mut self, body: BodyId, reader: &PackReader, summarize: Summarize) -> Result<Vec<u8>> {
-        let place = match self.index.body(self.txn, body)? {
-            Some(place) => BodyPlace { refs: place.refs.saturating_add(1), ..place },
+        let location = match self.index.body(self.txn, body)? {
+            Some(location) => BodyLocation { refs: location.refs.saturating_add(1), ..location },
             None => match self.new_bodies.get(&body) {
-                Some(place) => *place,
+                Some(location) => *location,
                 None => {
                     tracing::error!(%body, "a body is in no pack; its message cannot be read");
                     return Ok(Vec::new());
                 }
             },
         };
-        self.index.put_body(self.txn, body, place)?;
-        match reader.read(body, place, 0..place.len) {
+        self.index.put_body(self.txn, body, location)?;
+        match reader.read(body, location, 0..location.len) {
             Ok(bytes) => Ok(summary_of(summarize, &bytes)),
             Err(fault) => {
-                tracing::error!(%body, pack = place.pack, ?fault, "a body cannot be read");
+                tracing::error!(%body, pack = location.pack, ?fault, "a body cannot be read");
                 Ok(Vec::new())
             }
         }
@@ -215,25 +215,25 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
 /// `next`: the index's next sequence number.
 pub(crate) fn first_of_tail(
     file: &dyn DiskFile,
-    form: Form,
+    format: PackFormat,
     end: u64,
     next: u64,
 ) -> std::io::Result<Option<Kind>> {
     let mut bytes = [0; RECORD_HEADER];
     let at = end.max(PACK_HEADER as u64);
     let read = file.read_at(&mut bytes, at)?;
-    let header = Header::from_bytes(&bytes[..read], form, at);
+    let header = Header::from_bytes(&bytes[..read], format, at);
     Ok(header.filter(|header| follows(header, next) || is_moved(header, next)).map(|header| header.kind))
 }
 
-/// Packs that a tail gives up: it begins with a record for each.
-pub(crate) fn given_up_by_tail(mut scan: Scan<'_>) -> Vec<u32> {
+/// Packs that a tail abandons: it begins with a record for each.
+pub(crate) fn abandoned_by_tail(mut scan: Scan<'_>) -> Vec<u32> {
     let mut packs = Vec::new();
     while let Ok(Some(found)) = scan.advance() {
         let content =
             Some(&found).filter(|f| f.header.kind == Kind::Abandon).and_then(|f| scan.content(f).ok());
-        let Some((pack, _)) = content.and_then(|content| entry::abandon_from(&content)) else { break };
-        packs.push(pack);
+        let Some(end) = content.and_then(|content| entry::abandon_from(&content)) else { break };
+        packs.push(end.pack);
     }
     packs
 }
@@ -301,11 +301,11 @@ impl<'a, 't, 'e> TailRedo<'a, 't, 'e> {
             return Ok(false);
         }
         let Header { kind, seq, id, len, .. } = found.header;
-        let record = (self.pack, found.header.record_len());
+        let record = PackBytes { pack: self.pack, bytes: found.header.record_len() };
         let redone = match kind {
             Kind::Body => {
-                let place = BodyPlace { pack: self.pack, offset: found.offset, len, refs: 1 };
-                self.redo.new_bodies.insert(BodyId(id), place);
+                let location = BodyLocation { pack: self.pack, offset: found.offset, len, refs: 1 };
+                self.redo.new_bodies.insert(BodyId(id), location);
                 Redone::Done
             }
             Kind::Mailbox | Kind::Pair | Kind::List | Kind::Directory => {
@@ -335,19 +335,20 @@ impl<'a, 't, 'e> TailRedo<'a, 't, 'e> {
             return Ok(());
         }
         let (index, pack) = (self.redo.index, self.pack);
-        let Some(place) = index.body(self.redo.txn, body)? else { return Ok(()) };
+        let Some(location) = index.body(self.redo.txn, body)? else { return Ok(()) };
         let len = found.header.len;
-        index.put_body(self.redo.txn, body, BodyPlace { pack, offset: found.offset, len, ..place })?;
+        index.put_body(self.redo.txn, body, BodyLocation { pack, offset: found.offset, len, ..location })?;
         // Of a pack that is being emptied this is counted, too, and changes nothing: the pack goes.
-        let dead = (place.pack, body_record_len(place.len));
+        let dead = PackBytes { pack: location.pack, bytes: body_record_len(location.len) };
         index.add_dead(self.redo.txn, std::iter::once(dead))
     }
 
     fn abandoned(&mut self, content: &[u8]) -> Result<Redone> {
-        let (pack, end) = entry::abandon_from(content).ok_or_else(damaged("an abandon record"))?;
+        let PackOffset { pack, offset: end } =
+            entry::abandon_from(content).ok_or_else(damaged("an abandon record"))?;
         let (index, txn) = (self.redo.index, &mut *self.redo.txn);
         match index.pack(txn, pack)? {
-            // Redone further than its writer had thought when it gave it up.
+            // Redone further than its writer had thought when it abandoned it.
             Some(state) if state.end > end => return Ok(Redone::OtherState),
             Some(state) => index.put_pack(txn, pack, PackState { sealed: true, ..state })?,
             None => {}
@@ -356,7 +357,8 @@ impl<'a, 't, 'e> TailRedo<'a, 't, 'e> {
     }
 
     fn cut(&mut self, content: &[u8]) -> Result<Redone> {
-        let (pack, end) = entry::abandon_from(content).ok_or_else(damaged("a cut record"))?;
+        let PackOffset { pack, offset: end } =
+            entry::abandon_from(content).ok_or_else(damaged("a cut record"))?;
         let (index, txn) = (self.redo.index, &mut *self.redo.txn);
         if let Some(state) = index.pack(txn, pack)?.filter(|state| state.end > end) {
             let dead = state.dead.min(end);

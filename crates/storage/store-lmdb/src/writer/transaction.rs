@@ -50,14 +50,14 @@ impl<'e> Writer<'e> {
             self.checkpoint()?;
             self.acquire_pack()?;
         }
-        let place = self.open.as_ref().and_then(|_| self.appender.place());
+        let position = self.open.as_ref().and_then(|_| self.appender.position());
         let begun = match self.open.take() {
             Some(open) => open,
             None => self.begin()?,
         };
         let (value, rest) = self.attempt(begun, work).inspect_err(|_| {
             // The acknowledged part of the transaction went with it.
-            self.redo = self.redo.or(place);
+            self.redo = self.redo.or(position);
         })?;
         self.open = rest;
         Ok(value)
@@ -146,9 +146,9 @@ impl<'e> Writer<'e> {
 
     /// Brings the index up to all that was acknowledged.
     pub(super) fn checkpoint(&mut self) -> Result<()> {
-        let checkpoint = match (self.open.take(), self.appender.place()) {
-            (Some(open), Some((pack, end))) => {
-                self.commit_at(open, pack, end).inspect_err(|_| self.redo = Some((pack, end)))
+        let checkpoint = match (self.open.take(), self.appender.position()) {
+            (Some(open), Some(end)) => {
+                self.commit_at(open, end.pack, end.offset).inspect_err(|_| self.redo = Some(end))
             }
             _ if self.redo.is_some() || self.shared.unindexed.any() => self.begin().map(drop),
             _ => Ok(()),
@@ -165,7 +165,7 @@ impl<'e> Writer<'e> {
     pub(super) fn begin(&mut self) -> Result<OpenTransaction<'e>> {
         let shared = self.shared;
         loop {
-            let txn = shared.turn.take(|| shared.index.write())?;
+            let txn = shared.queue_lock.hold(|| shared.index.write())?;
             let place = match self.redo {
                 None => self.tail_of_others(&txn)?,
                 redo => redo,

@@ -45,7 +45,7 @@ enum Next {
     Batch(Vec<Box<dyn Intent>>),
     /// Let someone else lead.
     Mover(oneshot::Sender<Role>),
-    /// Nothing; the role was given up already.
+    /// Nothing; the role was released already.
     Nothing,
 }
 
@@ -146,10 +146,10 @@ impl MailboxState {
         }
         // The sender is dropped unused only if the leader ended: by a panic or the end of the
         // runtime.
-        result.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the change was abandoned".into())))
+        result.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the change was cancelled".into())))
     }
 
-    /// The next step; gives up the role if there is none.
+    /// The next step; releases the role if there is none.
     fn next(&self) -> Next {
         let mut queue = self.queue.lock();
         if let Some(mover) = queue.movers.pop_front() {
@@ -168,7 +168,7 @@ impl MailboxState {
         if self.is_deleted() {
             return Err(StoreError::NoMailbox(self.id));
         }
-        let (mover, turn) = oneshot::channel();
+        let (mover, first) = oneshot::channel();
         {
             let mut queue = self.queue.lock();
             if !std::mem::replace(&mut queue.leading, true) {
@@ -177,7 +177,7 @@ impl MailboxState {
             }
             queue.movers.push_back(mover);
         }
-        turn.await.map_err(|_| StoreError::Unavailable("the change was abandoned".into()))
+        first.await.map_err(|_| StoreError::Unavailable("the change was cancelled".into()))
     }
 
     /// Resolves and commits a batch: together if possible, else one by one.
@@ -237,7 +237,7 @@ impl MailboxState {
             intents.iter_mut().for_each(|intent| intent.resolve(&mut draft));
             (intents, draft)
         };
-        let (intents, draft) = self.context.places.run(work).await?;
+        let (intents, draft) = self.context.large_permits.run(work).await?;
         *batch = intents;
         Ok(draft)
     }
@@ -345,7 +345,7 @@ async fn lead(mut role: Role) {
     resign(role).await;
 }
 
-/// Gives up the role; a task of its own leads the changes that wait.
+/// Releases the role; a task of its own leads the changes that wait.
 pub(super) async fn resign(role: Role) {
     if role.mailbox.queue.lock().waiting.is_empty() || tokio::runtime::Handle::try_current().is_err() {
         return lead_on(role).await;

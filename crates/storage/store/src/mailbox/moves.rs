@@ -67,7 +67,7 @@ impl Destination {
     }
 }
 
-/// Gives up leads, the last one taken first.
+/// Resigns as leader, the last one taken first.
 async fn give_up(leads: [Option<Role>; 2]) {
     for role in leads.into_iter().rev().flatten() {
         resign(role).await;
@@ -154,7 +154,7 @@ impl Ends {
             let _ = answer.send(outcome);
         })
         .await;
-        result.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the change was abandoned".into())))
+        result.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the change was cancelled".into())))
     }
 
     fn are_one(&self) -> bool {
@@ -265,7 +265,8 @@ impl Ends {
                 let copied = resolved.resolve(&mut enters);
                 (enters, copied)
             };
-            let (enters, copied) = self.target.context.places.run_if_large(messages.count(), work).await?;
+            let (enters, copied) =
+                self.target.context.large_permits.run_if_large(messages.count(), work).await?;
             if !enters.wants_rows() || needs == Needs::Rows {
                 return Ok((enters, copied?));
             }
@@ -282,7 +283,7 @@ impl Ends {
             leaves.expunge(&copied.source);
             (leaves, copied)
         };
-        let (leaves, copied) = self.source.context.places.run_if_large(count, work).await?;
+        let (leaves, copied) = self.source.context.large_permits.run_if_large(count, work).await?;
         let (Some((enters, target)), Some((leaves, source))) = (enters.finish(), leaves.finish()) else {
             return Ok(None);
         };
@@ -324,7 +325,7 @@ impl Ends {
             draft.expunge(&copied.source);
             Ok((draft, copied))
         };
-        let (draft, copied) = self.source.context.places.run_if_large(count, work).await??;
+        let (draft, copied) = self.source.context.large_permits.run_if_large(count, work).await??;
         let Some((commit, next)) = draft.finish() else { return Ok(None) };
         match self.source.context.engine.commit(commit).await {
             Ok(CommitOutcome::Done) => Ok(self.moved(copied, next)),
@@ -382,7 +383,7 @@ impl MailboxState {
                 let modseq = if uids.is_empty() { now } else { draft.expunge(&uids) };
                 Ok((draft, uids, modseq))
             };
-            let (draft, uids, modseq) = self.context.places.run_if_large(uids.count(), work).await??;
+            let (draft, uids, modseq) = self.context.large_permits.run_if_large(uids.count(), work).await??;
             let next = match draft.finish() {
                 None => base,
                 Some((commit, next)) => match self.context.engine.commit(commit).await {

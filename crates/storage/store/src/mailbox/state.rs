@@ -248,10 +248,10 @@ impl Drop for Role {
         if !self.resigned {
             let mut queue = self.mailbox.queue.lock();
             queue.leading = false;
-            let abandoned = (std::mem::take(&mut queue.waiting), std::mem::take(&mut queue.movers));
+            let cancelled = (std::mem::take(&mut queue.waiting), std::mem::take(&mut queue.movers));
             drop(queue);
             self.mailbox.suspect.store(true, Ordering::Release);
-            drop(abandoned);
+            drop(cancelled);
         }
     }
 }

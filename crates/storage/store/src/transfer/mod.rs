@@ -53,7 +53,7 @@ const LOOKS_MAX: u32 = 10;
 pub struct Transfer<'e> {
     from: &'e dyn Engine,
     to: &'e dyn Engine,
-    places: Option<TargetIds>,
+    targets: Option<TargetIds>,
     /// Messages that are left out; `None` if one of them ends the copy of its mailbox.
     left_out: Option<Mutex<BTreeMap<MailboxId, Omitted>>>,
     /// The account whose list the target may have had before.
@@ -119,7 +119,7 @@ impl<'e> Transfer<'e> {
     /// From one engine to another. The other must not be written to by anyone else in the accounts
     /// that are copied.
     pub fn new(from: &'e dyn Engine, to: &'e dyn Engine) -> Self {
-        Self { from, to, places: None, left_out: None, other_list: None }
+        Self { from, to, targets: None, left_out: None, other_list: None }
     }
 
     /// Messages that the source cannot read are left out, and everything else is copied. This is
@@ -160,7 +160,7 @@ impl<'e> Transfer<'e> {
     async fn leave_out(&self, id: MailboxId) -> Result<bool> {
         let Some(left_out) = &self.left_out else { return Ok(false) };
         let (_, mut rows) = self.source(id).await?;
-        let (there, rows_there) = loaded(self.to, self.place(id)).await?;
+        let (there, rows_there) = loaded(self.to, self.target_of(id)).await?;
         let known: NumSet = rows_there.iter().map(|row| row.uid().value()).collect();
         rows.retain(|row| !known.contains(row.uid().value()));
         // An earlier run came past those below UIDNEXT.
@@ -203,8 +203,8 @@ impl<'e> Transfer<'e> {
 
     /// The same for one account that gets other ids at the other end.
     #[must_use]
-    pub fn to_places(mut self, places: TargetIds) -> Self {
-        self.places = Some(places);
+    pub fn to_targets(mut self, targets: TargetIds) -> Self {
+        self.targets = Some(targets);
         self
     }
 
@@ -216,19 +216,19 @@ impl<'e> Transfer<'e> {
         self
     }
 
-    fn place(&self, id: MailboxId) -> MailboxId {
-        self.places.as_ref().map_or(id, |places| places.mailbox(id))
+    fn target_of(&self, id: MailboxId) -> MailboxId {
+        self.targets.as_ref().map_or(id, |targets| targets.mailbox(id))
     }
 
     /// A list as the other end shall have it.
-    fn placed(&self, mut list: MailboxList) -> MailboxList {
-        if let Some(places) = &self.places {
-            list.account = places.account;
+    fn retargeted(&self, mut list: MailboxList) -> MailboxList {
+        if let Some(targets) = &self.targets {
+            list.account = targets.account;
             for entry in &mut list.entries {
                 entry.uid_validity =
-                    places.uid_validities.get(&entry.id).copied().unwrap_or(entry.uid_validity);
+                    targets.uid_validities.get(&entry.id).copied().unwrap_or(entry.uid_validity);
                 list.uid_validity_last = list.uid_validity_last.max(entry.uid_validity.value());
-                entry.id = places.mailbox(entry.id);
+                entry.id = targets.mailbox(entry.id);
             }
         }
         list
@@ -249,7 +249,7 @@ impl<'e> Transfer<'e> {
     pub async fn copy(&self, account: AccountId, progress: &mut Progress<'_>) -> Result<()> {
         self.may_copy(account).await?;
         let list = self.from.load_list(account).await?;
-        self.copy_list(&self.placed(list.clone())).await?;
+        self.copy_list(&self.retargeted(list.clone())).await?;
         let mut damaged = None;
         for entry in &list.entries {
             let mut outcome = self.copy_at_one_moment(entry.id, progress).await;
@@ -296,7 +296,7 @@ impl<'e> Transfer<'e> {
     #[boxed]
     pub async fn may_copy(&self, account: AccountId) -> Result<()> {
         let here = self.from.load_list(account).await?;
-        let list = self.placed(here.clone());
+        let list = self.retargeted(here.clone());
         let there = self.to.load_list(list.account).await?;
         let is_comparable = self.other_list != Some(account);
         if is_comparable && list.uid_validity_last < there.uid_validity_last {
@@ -305,7 +305,7 @@ impl<'e> Transfer<'e> {
         for (entry, source) in list.entries.iter().zip(&here.entries) {
             match there.entries.iter().find(|known| known.id == entry.id) {
                 Some(known) if known.uid_validity == entry.uid_validity => {
-                    refuse_earlier((self.from, source.id), (self.to, self.place(source.id))).await?;
+                    refuse_earlier((self.from, source.id), (self.to, self.target_of(source.id))).await?;
                 }
                 Some(_) if !self.has_same_messages(source.id).await? => {
                     return Err(StoreError::Refused(
@@ -322,15 +322,17 @@ impl<'e> Transfer<'e> {
     /// there.
     async fn has_same_messages(&self, id: MailboxId) -> Result<bool> {
         let (head, rows) = self.source(id).await?;
-        let (head_there, rows_there) = loaded(self.to, self.place(id)).await?;
+        let (head_there, rows_there) = loaded(self.to, self.target_of(id)).await?;
         if head.uid_next < head_there.uid_next {
             return Ok(false);
         }
         let here: BTreeSet<Uid> = rows.iter().map(Row::uid).collect();
         let common: Vec<Row> = rows_there.into_iter().filter(|row| here.contains(&row.uid())).collect();
         for batch in batches(&common) {
-            let (ours, theirs) =
-                tokio::try_join!(summaries(self.from, id, batch), summaries(self.to, self.place(id), batch))?;
+            let (ours, theirs) = tokio::try_join!(
+                summaries(self.from, id, batch),
+                summaries(self.to, self.target_of(id), batch)
+            )?;
             let bodies = |found: &Summaries| found.values().map(|(body, ..)| *body).collect::<Vec<_>>();
             if bodies(&ours) != bodies(&theirs) {
                 return Ok(false);
@@ -365,7 +367,7 @@ impl<'e> Transfer<'e> {
     }
 
     async fn copy_mailbox(&self, id: MailboxId, progress: &mut Progress<'_>) -> Result<()> {
-        let place = self.place(id);
+        let place = self.target_of(id);
         let (head, rows) = self.source(id).await?;
         let (there, rows_there) = loaded(self.to, place).await?;
         if head.uid_next < there.uid_next {
@@ -402,7 +404,7 @@ impl<'e> Transfer<'e> {
     ) -> Result<Vec<String>> {
         let mut faults = Vec::new();
         let list = self.from.load_list(account).await?;
-        let here = self.placed(list.clone());
+        let here = self.retargeted(list.clone());
         let there = self.to.load_list(here.account).await?;
         if (&here.entries, &here.subscribed) != (&there.entries, &there.subscribed)
             || here.uid_validity_last != there.uid_validity_last
@@ -438,7 +440,7 @@ impl<'e> Transfer<'e> {
         bodies: Compare,
         progress: &mut Progress<'_>,
     ) -> Result<Option<String>> {
-        let place = self.place(id);
+        let place = self.target_of(id);
         let ((head, rows), (head_there, rows_there)) =
             match (self.source(id).await, loaded(self.to, place).await) {
                 (Err(StoreError::NoMailbox(_)), _) => return Ok(Some("it was deleted meanwhile".into())),

@@ -96,7 +96,7 @@ impl Listeners {
             Some(at) => self.bound.swap_remove(at).1,
             None => bind(&asked, self.access)?,
         };
-        let address = listener.place().clone();
+        let address = listener.address().clone();
         if protocol == Protocol::Lmtp && address.is_open() {
             tracing::warn!(
                 %address,

@@ -11,7 +11,9 @@ use posthaste_imap_server::{ClearTextLogin, Heavy, ImapOptions, ImapService, Key
 use posthaste_indexing::SearchIndex;
 use posthaste_managesieve_server::{self as managesieve, ManageSieveOptions, ManageSieveService};
 use posthaste_metrics::Registry;
-use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Places, Shutdown, processors_for_work};
+use posthaste_net::{
+    Accounts, ByteBudget, Certificates, Connection, KeyedSemaphore, Shutdown, compute_threads,
+};
 use posthaste_pop3_server::{Pop3Options, Pop3Service};
 use posthaste_reporting::{Reporter, ReportingOptions};
 use posthaste_retention::InboxExpiry;
@@ -50,11 +52,11 @@ pub struct Budgets {
     pub keys: KeyCache,
     /// Bytes of results that are kept up to date.
     pub contexts: ByteBudget,
-    /// Places for long work of IMAP's commands.
+    /// Permits for long work of IMAP's commands.
     pub heavy: Heavy,
-    /// Places for ManageSieve's commands on scripts.
-    pub scripts: Places<[u8; 16]>,
-    /// Places for messages that are verified.
+    /// Permits for ManageSieve's commands on scripts.
+    pub scripts: KeyedSemaphore<[u8; 16]>,
+    /// Threads for messages that are verified.
     pub verifications: Verifications,
     /// Which messages may hold a word.
     pub index: SearchIndex,
@@ -88,7 +90,7 @@ impl Budgets {
             keys,
             contexts: budget(plan.contexts),
             heavy: Heavy::new(),
-            scripts: Places::new(processors_for_work(), 1),
+            scripts: KeyedSemaphore::new(compute_threads(), 1),
             verifications: Verifications::new(),
             index,
             seen: HostRecords::default(),
@@ -140,7 +142,7 @@ impl Services {
             verifier: verification
                 .verifier
                 .with_memory(opened.delivery.summaries().clone())
-                .with_places(budgets.verifications.clone()),
+                .with_verifications(budgets.verifications.clone()),
             reports,
             ..verification
         });
@@ -170,7 +172,7 @@ impl Services {
                     Some(certificates.clone()),
                     budgets.accounts.clone(),
                 )
-                .with_places(budgets.scripts.clone()),
+                .with_permits(budgets.scripts.clone()),
             ),
             policies: Arc::new(Policies::new(
                 config.mta_sts.published(&hostname(config)).text(),

@@ -12,8 +12,8 @@
 //! ranged GET of whole blocks.
 //!
 //! Beside them lies the object `PREFIX/posthaste`, which holds an id that the keyspace knows, too.
-//! It distinguishes a store that lost an object from a wrong store. Two keyspaces in one place are
-//! noticed before they do harm.
+//! It distinguishes a store that lost an object from a wrong store. Two keyspaces in one storage
+//! are noticed before they do harm.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use posthaste_mail_model::{BodyId, Id};
 use posthaste_store::octets::{Octets, put_varint};
 use posthaste_store::{BodyRange, Result, StoreError};
 
-use crate::options::body_place::BodyPlace;
-use crate::stored::seal::{place, seal, unseal};
+use crate::options::body_storage::BodyStorage;
+use crate::stored::seal::{location, seal, unseal};
 
 /// Octets under one checksum: the cost of reading a small part of a body, at 4 octets of
 /// description for each.
@@ -35,7 +35,7 @@ const BLOCK: u64 = 64 << 10;
 const DESCRIPTION: u8 = 8;
 const BLOCKS: u8 = 9;
 
-/// The name of the object that says whose place this is. Bodies' names have a `/` more.
+/// The name of the object that says whose storage this is. Bodies' names have a `/` more.
 const MARKER: &str = "posthaste";
 
 /// The facts about a body's object.
@@ -54,7 +54,7 @@ pub(super) fn missing(body: BodyId) -> StoreError {
 }
 
 fn block_sum(body: BodyId, number: usize, block: &[u8]) -> u32 {
-    crc32c::crc32c_append(place(BLOCKS, body.0, number as u64), block)
+    crc32c::crc32c_append(location(BLOCKS, body.0, number as u64), block)
 }
 
 impl Description {
@@ -71,12 +71,12 @@ impl Description {
         for sum in &self.sums {
             out.extend_from_slice(&sum.to_le_bytes());
         }
-        seal(place(DESCRIPTION, body.0, 0), &out)
+        seal(location(DESCRIPTION, body.0, 0), &out)
     }
 
     /// `None` if it is damaged.
     pub(super) fn decode(body: BodyId, value: &[u8]) -> Option<Self> {
-        let mut read = Octets(unseal(place(DESCRIPTION, body.0, 0), value)?);
+        let mut read = Octets(unseal(location(DESCRIPTION, body.0, 0), value)?);
         let (commit, len) = (read.id()?, read.varint()?);
         let (sums, rest) = read.0.as_chunks::<4>();
         let sums: Vec<u32> = sums.iter().map(|sum| u32::from_le_bytes(*sum)).collect();
@@ -87,16 +87,16 @@ impl Description {
 /// The objects of one keyspace.
 pub(crate) struct Objects {
     store: Arc<dyn ObjectStore>,
-    place: BodyPlace,
+    storage: BodyStorage,
     prefix: Path,
     /// The content of the marker.
     owner: Id,
 }
 
 impl Objects {
-    /// `place` is where `store` and `prefix` are, for messages; `owner` is the keyspace's id.
-    pub(crate) fn new(store: Arc<dyn ObjectStore>, place: BodyPlace, prefix: &str, owner: Id) -> Self {
-        Self { store, place, prefix: Path::from(prefix), owner }
+    /// `storage` is where `store` and `prefix` are, for messages; `owner` is the keyspace's id.
+    pub(crate) fn new(store: Arc<dyn ObjectStore>, storage: BodyStorage, prefix: &str, owner: Id) -> Self {
+        Self { store, storage, prefix: Path::from(prefix), owner }
     }
 
     /// A body's object. It begins with the last bits of the body's id, which are random. Stores
@@ -107,7 +107,7 @@ impl Objects {
     }
 
     fn unavailable(&self, error: &Error) -> StoreError {
-        StoreError::Unavailable(format!("{}: {error}", self.place))
+        StoreError::Unavailable(format!("{}: {error}", self.storage))
     }
 
     /// Writes a body; the caller stores its description.
@@ -137,11 +137,11 @@ impl Objects {
             Err(Error::NotFound { .. }) => {
                 // Either this object is lost, or this is not the right store.
                 self.verify_owner().await?;
-                return Err(StoreError::Corrupt(format!("body {body}: {name} is not in {}", self.place)));
+                return Err(StoreError::Corrupt(format!("body {body}: {name} is not in {}", self.storage)));
             }
             Err(error) => return Err(self.unavailable(&error)),
         };
-        let damaged = || StoreError::Corrupt(format!("body {body}: {name} in {}", self.place));
+        let damaged = || StoreError::Corrupt(format!("body {body}: {name} in {}", self.storage));
         if read.len() as u64 != to - from {
             return Err(damaged());
         }
@@ -175,16 +175,16 @@ impl Objects {
             Some(owner) if owner == self.owner.to_string().as_bytes() => Ok(()),
             Some(_) => Err(StoreError::Unavailable(format!(
                 "{} holds the bodies of another keyspace; is it the right endpoint? Each keyspace needs a prefix of its own",
-                self.place
+                self.storage
             ))),
             None => Err(StoreError::Unavailable(format!(
                 "{} is not where this keyspace put its bodies: the object `{MARKER}` is missing. Is it the right endpoint?",
-                self.place
+                self.storage
             ))),
         }
     }
 
-    /// Makes this place the keyspace's, unless it is already, or is another's.
+    /// Makes this storage the keyspace's, unless it is already, or is another's.
     pub(crate) async fn claim(&self) -> Result<()> {
         if let Some(found) = self.marker().await.map_err(|e| self.unavailable(&e))? {
             return self.compare_owner(Some(&found));
@@ -194,7 +194,7 @@ impl Objects {
         written.map(drop).map_err(|e| self.unavailable(&e))
     }
 
-    /// Refuses a place that is not, or not any longer, the keyspace's.
+    /// Refuses a storage that is not, or not any longer, the keyspace's.
     async fn verify_owner(&self) -> Result<()> {
         self.compare_owner(self.marker().await.map_err(|e| self.unavailable(&e))?.as_deref())
     }
@@ -208,7 +208,7 @@ impl Objects {
                 Err(self.unavailable(&error))
             }
             Err(error) => {
-                tracing::warn!(place = %self.place, %error, "the object store does not answer: messages cannot be read or stored until it does");
+                tracing::warn!(storage = %self.storage, %error, "the object store does not answer: messages cannot be read or stored until it does");
                 Ok(())
             }
         }

@@ -17,8 +17,8 @@ fn body(n: u128) -> BodyId {
 }
 
 fn objects(store: &Arc<InMemory>, owner: u64) -> Objects {
-    let place = "s3://mail/a/b".parse().unwrap();
-    Objects::new(Arc::clone(store) as Arc<dyn ObjectStore>, place, "a/b", Id::new(owner, 0))
+    let storage = "s3://mail/a/b".parse().unwrap();
+    Objects::new(Arc::clone(store) as Arc<dyn ObjectStore>, storage, "a/b", Id::new(owner, 0))
 }
 
 fn octets(len: usize) -> Bytes {

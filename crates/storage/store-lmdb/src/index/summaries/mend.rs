@@ -20,7 +20,7 @@ use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet, Uid};
 use posthaste_store::form::lacks_items;
 use posthaste_store::{Result, Row, StoreError, Stored, Visit};
 
-use crate::index::bodies::BodyPlace;
+use crate::index::bodies::BodyLocation;
 use crate::index::checksum::seed;
 use crate::index::rows::RowWalk;
 use crate::index::summaries::record::{
@@ -219,11 +219,11 @@ impl<'m> Mend<'m> {
 
     /// A body that is as long as the row says; or why there is none.
     fn body(&self, txn: &RoTxn, body: BodyId, row: &Row) -> Result<Bytes, String> {
-        let place = self.shared.index.body(txn, body).map_err(|error| error.to_string())?;
-        let is_right = |place: BodyPlace| {
-            place.len == u64::from(row.stored_size()) || self.shared.is_body_of(body, place, row)
+        let location = self.shared.index.body(txn, body).map_err(|error| error.to_string())?;
+        let is_right = |location: BodyLocation| {
+            location.len == u64::from(row.stored_size()) || self.shared.is_body_of(body, location, row)
         };
-        if !place.is_some_and(is_right) {
+        if !location.is_some_and(is_right) {
             return Err(format!("body {body} is not there, or not of this length"));
         }
         self.shared.read_body(body, 0..u64::MAX).map_err(|error| error.to_string())

@@ -24,15 +24,15 @@ use posthaste_mail_model::{BodyId, MailboxId, NumSet};
 use posthaste_store::compressed;
 use posthaste_store::{Counts, Report, Result, Row, StoreError};
 
-use crate::index::bodies::BodyPlace;
+use crate::index::bodies::BodyLocation;
 use crate::index::checksum::seed;
 use crate::index::packs::PackState;
 use crate::index::summaries::record::{RecordKind, summary_from};
 use crate::index::{Index, Reading, chunk, copied, damaged, expunging, heads, links, rows, summaries};
 use crate::log::disk::failed;
 use crate::log::reader::ReadFault;
-use crate::log::record::{Form, Kind};
-use crate::log::scan::{LocatedRecord, Scan, pack_form};
+use crate::log::record::{Kind, PackFormat};
+use crate::log::scan::{LocatedRecord, Scan, pack_format};
 use crate::log::{number_of, path_of};
 use crate::shared::Shared;
 use crate::verify::pages::{PageWalk, WalkEnd};
@@ -255,18 +255,18 @@ impl Check<'_> {
         if state.end == 0 {
             return Ok(());
         }
-        let form = match pack_form(&*file, number, self.shared.store) {
-            Ok(Some(form)) => form,
+        let format = match pack_format(&*file, number, self.shared.store) {
+            Ok(Some(format)) => format,
             Ok(None) => {
                 self.fault(format!("pack {number} does not begin as this store's pack {number}"));
-                Form::bound(self.shared.store, number)
+                PackFormat::bound(self.shared.store, number)
             }
             Err(fault) => {
                 self.fault(format!("pack {number}: {}", said(&fault)));
                 return Ok(());
             }
         };
-        let mut scan = Scan::new(&*file, form, 0, state.end);
+        let mut scan = Scan::new(&*file, format, 0, state.end);
         let mut bodies: Option<Vec<u64>> = None;
         loop {
             let at = scan.offset();
@@ -287,7 +287,7 @@ impl Check<'_> {
                         said(&fault)
                     ));
                     match next {
-                        Some(next) => scan = Scan::new(&*file, form, next, state.end),
+                        Some(next) => scan = Scan::new(&*file, format, next, state.end),
                         None => return Ok(()),
                     }
                 }
@@ -311,8 +311,8 @@ impl Check<'_> {
         }
         if is_body {
             let body = BodyId(found.header.id);
-            let place = self.index.body(&self.txn, body).ok().flatten();
-            if place.is_some_and(|p| (p.pack, p.offset, p.len) == (number, at, found.header.len)) {
+            let location = self.index.body(&self.txn, body).ok().flatten();
+            if location.is_some_and(|p| (p.pack, p.offset, p.len) == (number, at, found.header.len)) {
                 self.bodies_used.entry(body).or_default().is_met = true;
             }
         }
@@ -321,8 +321,10 @@ impl Check<'_> {
     /// Where the bodies of a pack lie that the index knows, in order.
     fn bodies_in(&self, number: u32) -> Result<Vec<u64>> {
         let known = self.index.all_bodies(&self.txn)?.flatten();
-        let mut offsets: Vec<u64> =
-            known.filter(|(_, place)| place.pack == number).map(|(_, place)| place.offset).collect();
+        let mut offsets: Vec<u64> = known
+            .filter(|(_, location)| location.pack == number)
+            .map(|(_, location)| location.offset)
+            .collect();
         offsets.sort_unstable();
         Ok(offsets)
     }
@@ -432,12 +434,12 @@ impl Check<'_> {
             }
             match row {
                 Some(row) => match index.body(&self.txn, found.body) {
-                    Ok(Some(place)) if place.len == u64::from(row.stored_size()) => {}
-                    Ok(Some(place)) if self.shared.is_body_of(found.body, place, row) => {}
-                    Ok(Some(place)) => faults.push(format!(
+                    Ok(Some(location)) if location.len == u64::from(row.stored_size()) => {}
+                    Ok(Some(location)) if self.shared.is_body_of(found.body, location, row) => {}
+                    Ok(Some(location)) => faults.push(format!(
                         "mailbox {mailbox}: UID {uid} says {} octets, its body has {}",
                         row.size(),
-                        place.len
+                        location.len
                     )),
                     Ok(None) => {
                         faults.push(format!("mailbox {mailbox}: UID {uid} has no body {}", found.body))
@@ -470,7 +472,7 @@ impl Check<'_> {
         let (mut faults, mut not_met) = (Vec::new(), Vec::new());
         for item in self.index.all_bodies(&self.txn)? {
             self.report.examined += 1;
-            let (body, place) = match item {
+            let (body, location) = match item {
                 Ok(found) => found,
                 Err(error) => {
                     faults.push(error.to_string());
@@ -479,10 +481,10 @@ impl Check<'_> {
             };
             let held = self.bodies_used.remove(&body).unwrap_or_default();
             if !held.is_met {
-                not_met.push((body, place));
+                not_met.push((body, location));
             }
-            if !self.has_changed && i64::from(held.holders) != i64::from(place.refs) {
-                faults.push(format!("body {body} counts {} holders and has {}", place.refs, held.holders));
+            if !self.has_changed && i64::from(held.holders) != i64::from(location.refs) {
+                faults.push(format!("body {body} counts {} holders and has {}", location.refs, held.holders));
             }
         }
         faults.into_iter().for_each(|f| self.fault(f));
@@ -501,11 +503,11 @@ impl Check<'_> {
 
     /// Reads the bodies that the walk through the packs did not meet: they came or moved since, or
     /// lie where something else is.
-    fn bodies_not_met(&mut self, bodies: &[(BodyId, BodyPlace)]) {
-        for (body, place) in bodies {
-            match self.shared.reader.read(*body, *place, 0..u64::MAX) {
+    fn bodies_not_met(&mut self, bodies: &[(BodyId, BodyLocation)]) {
+        for (body, location) in bodies {
+            match self.shared.reader.read(*body, *location, 0..u64::MAX) {
                 Ok(_) | Err(ReadFault::Missing) => {}
-                Err(fault) => self.fault(format!("body {body} in pack {}: {}", place.pack, said(&fault))),
+                Err(fault) => self.fault(format!("body {body} in pack {}: {}", location.pack, said(&fault))),
             }
         }
     }

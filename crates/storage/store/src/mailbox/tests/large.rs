@@ -35,8 +35,8 @@ impl Layer for Counting {
 }
 
 /// Whether work waits until there is a place for large changes. It is done then.
-async fn waits_for_a_place(store: &Store, work: impl Future<Output = ()>) -> bool {
-    let held = store.context().places.take_all().unwrap();
+async fn waits_for_a_permit(store: &Store, work: impl Future<Output = ()>) -> bool {
+    let held = store.context().large_permits.take_all().unwrap();
     let mut work = pin!(work);
     let mut waits = true;
     // More polls than a small change takes, and fewer than would be needed without a pause.
@@ -62,25 +62,25 @@ fn stores() -> impl Iterator<Item = (Store, Arc<Counting>)> {
 }
 
 #[tokio::test]
-async fn large_changes_have_places_of_their_own_and_small_ones_need_none() {
+async fn large_changes_have_permits_of_their_own_and_small_ones_need_none() {
     for (store, _) in stores() {
         for (messages, is_large) in [(10, false), (MANY, true)] {
             let all = set(&[(1, messages)]);
             let source = mailbox(&store).await;
             let new = (0..messages).map(|n| message(n as usize, &[Flag::Deleted])).collect();
             let appends = async { drop(source.append(new).await.unwrap()) };
-            assert_eq!(waits_for_a_place(&store, appends).await, is_large, "APPEND of {messages}");
+            assert_eq!(waits_for_a_permit(&store, appends).await, is_large, "APPEND of {messages}");
             let stores = async {
                 let stored = source.store_flags(&all, FlagChange::Add, &[Flag::Seen], None).await.unwrap();
                 assert_eq!(stored.changed, all);
             };
-            assert_eq!(waits_for_a_place(&store, stores).await, is_large, "STORE of {messages}");
+            assert_eq!(waits_for_a_permit(&store, stores).await, is_large, "STORE of {messages}");
             let target = mailbox(&store).await;
             let copies = async {
                 let copied = target.copy_from(&source, &all).await.unwrap();
                 assert_eq!((copied.source, copied.uids), (all.clone(), all.clone()));
             };
-            assert_eq!(waits_for_a_place(&store, copies).await, is_large, "COPY of {messages}");
+            assert_eq!(waits_for_a_permit(&store, copies).await, is_large, "COPY of {messages}");
             let moves = async {
                 let moved = source.move_to(&all, &target.destination()).await.unwrap();
                 assert_eq!(
@@ -88,17 +88,17 @@ async fn large_changes_have_places_of_their_own_and_small_ones_need_none() {
                     (u64::from(messages), all.clone())
                 );
             };
-            assert_eq!(waits_for_a_place(&store, moves).await, is_large, "MOVE of {messages}");
+            assert_eq!(waits_for_a_permit(&store, moves).await, is_large, "MOVE of {messages}");
             let moves = async {
                 let uids = set(&[(1, messages)]);
                 let moved = target.move_to(&uids, &target.destination()).await.unwrap();
                 assert_eq!(moved.copied.uids, set(&[(2 * messages + 1, 3 * messages)]));
             };
-            assert_eq!(waits_for_a_place(&store, moves).await, is_large, "MOVE within of {messages}");
+            assert_eq!(waits_for_a_permit(&store, moves).await, is_large, "MOVE within of {messages}");
             let expunges = async {
                 assert_eq!(target.expunge(None).await.unwrap().uids.count(), 2 * u64::from(messages));
             };
-            assert_eq!(waits_for_a_place(&store, expunges).await, is_large, "EXPUNGE of {messages}");
+            assert_eq!(waits_for_a_permit(&store, expunges).await, is_large, "EXPUNGE of {messages}");
             assert_eq!((source.view().exists(), target.view().exists()), (0, 0));
         }
     }
@@ -114,7 +114,7 @@ async fn a_small_change_of_a_large_mailbox_waits_for_nobody() {
         mailbox.store_flags(&one, FlagChange::Add, &[Flag::Deleted], None).await.unwrap();
         assert_eq!(mailbox.expunge(None).await.unwrap().uids, one);
     };
-    assert!(!waits_for_a_place(&store, small).await);
+    assert!(!waits_for_a_permit(&store, small).await);
 }
 
 #[tokio::test]

@@ -90,7 +90,7 @@ async fn a_move_of_unknown_outcome_is_looked_up() {
     let moved = source.move_to(&set(&[(1, 3)]), &target.destination()).await.unwrap();
     assert_eq!((moved.copied.source, moved.copied.uids), (set(&[(3, 3)]), set(&[(4, 4)])));
     assert_eq!((source.view().exists(), target.view().exists()), (0, 4));
-    // Others go on afterwards: both leads were given up.
+    // Others go on afterwards: both roles were released.
     assert_eq!(source.append(vec![message(1, &[])]).await.unwrap().uids[0].value(), 4);
     assert_eq!(target.append(vec![message(1, &[])]).await.unwrap().uids[0].value(), 5);
     store.wait_for_changes().await;

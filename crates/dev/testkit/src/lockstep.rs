@@ -1,4 +1,4 @@
-//! A session and its client in one task, in turns. Between two writes of the client, the session
+//! A session and its client in one task, in lockstep. Between two writes of the client, the session
 //! does the same in every run, independent of the machine's load.
 
 use std::future::{Future, poll_fn};
@@ -8,21 +8,21 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// Longest that one turn may take: only a failure waits for it.
+/// Longest that one step may take: only a failure waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause between two looks at what another thread or the kernel has yet to do.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The client's side of a session that is polled by the test itself.
 #[derive(Debug)]
-pub struct Turns {
+pub struct Lockstep {
     client: TcpStream,
     /// The server's socket once more, to see octets that the session has not read yet.
     server: TcpStream,
     heard: Vec<u8>,
 }
 
-impl Turns {
+impl Lockstep {
     /// A pair of connected sockets: the server's (non-blocking, for the session) and the client's.
     pub fn connect() -> Result<(TcpStream, Self)> {
         let listener = TcpListener::bind("127.0.0.1:0")?;

@@ -1,13 +1,13 @@
-//! Processes write in turn.
+//! Processes queue before they write.
 //!
 //! LMDB gives its write lock to the quickest process. A server that begins its next transaction at
 //! once is quicker than a process that has to wake up first. A command beside it could wait for
 //! ever.
 //!
 //! So a writer takes the `flock` of the file `turn` first. It keeps it while it waits for LMDB's
-//! lock, and gives it back when it has LMDB's lock. A process that waits for LMDB's lock therefore
-//! holds the turn, and the last writer waits behind it. Where nobody waits, this costs two system
-//! calls and no sleep. A process that ends gives its turn back.
+//! lock, and releases it when it has LMDB's lock. A process that waits for LMDB's lock therefore
+//! holds the queue lock, and the last writer waits behind it. Where nobody waits, this costs two
+//! system calls and no sleep. The kernel releases the lock of a process that ends.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -16,11 +16,11 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// The queue of the processes that want to write.
+/// The lock for which processes queue before they write.
 #[derive(Debug)]
-pub(crate) struct Turn(Option<File>);
+pub(crate) struct QueueLock(Option<File>);
 
-impl Turn {
+impl QueueLock {
     /// Opens or makes the file. Without it (a disk that is full to the last name) writing goes on,
     /// and may be unfair. A link is not followed: no file is made where it leads.
     pub(crate) fn open(dir: &Path) -> Self {
@@ -34,8 +34,8 @@ impl Turn {
         Self(file.ok())
     }
 
-    /// Runs `begin`, which waits for LMDB's lock, when it is this process's turn.
-    pub(super) fn take<T>(&self, begin: impl FnOnce() -> T) -> T {
+    /// Runs `begin`, which waits for LMDB's lock, while this process holds the queue lock.
+    pub(super) fn hold<T>(&self, begin: impl FnOnce() -> T) -> T {
         let Some(file) = &self.0 else { return begin() };
         while let Err(error) = file.lock() {
             if error.kind() != ErrorKind::Interrupted {
@@ -59,8 +59,8 @@ mod tests {
         let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let other = elsewhere.path().join("other");
         std::os::unix::fs::symlink(&other, dir.path().join("turn")).unwrap();
-        assert!(Turn::open(dir.path()).0.is_none() && !other.exists());
-        assert_eq!(Turn::open(dir.path()).take(|| 1), 1);
+        assert!(QueueLock::open(dir.path()).0.is_none() && !other.exists());
+        assert_eq!(QueueLock::open(dir.path()).hold(|| 1), 1);
     }
 
     /// A mutex plays LMDB's lock: the quickest thread gets it, too.
@@ -69,22 +69,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let probe = File::create(dir.path().join("turn")).unwrap();
         let written = Mutex::new(Vec::new());
-        let (server, command) = (Turn::open(dir.path()), Turn::open(dir.path()));
+        let (server, command) = (QueueLock::open(dir.path()), QueueLock::open(dir.path()));
         for round in 0..200 {
             std::thread::scope(|scope| {
-                let mut held = server.take(|| written.lock());
-                scope.spawn(|| command.take(|| written.lock()).push(("command", round)));
+                let mut held = server.hold(|| written.lock());
+                scope.spawn(|| command.hold(|| written.lock()).push(("command", round)));
                 // Until the command has its turn: it then waits for the lock.
                 let mut looks = 0;
                 while probe.try_lock().is_ok() {
                     probe.unlock().unwrap();
                     std::thread::yield_now();
                     looks += 1;
-                    assert!(looks < 5_000_000, "the waiting process does not hold the turn");
+                    assert!(looks < 5_000_000, "the waiting process does not hold the queue lock");
                 }
                 held.push(("server", round));
                 drop(held);
-                assert_eq!(server.take(|| written.lock()).last(), Some(&("command", round)));
+                assert_eq!(server.hold(|| written.lock()).last(), Some(&("command", round)));
             });
         }
     }

@@ -26,7 +26,7 @@ pub(super) fn side_by_side(work: &mut Work) -> Result<Vec<ServerFacts>, String> 
         let instances: Vec<Option<Instance>> =
             players.iter_mut().map(|player| begin(work, player, stage, &accounts)).collect();
         for round in 0..work.study.rounds {
-            take_turns(work, &players, &instances, Turns { stage, round, accounts: &accounts });
+            take_turns(work, &players, &instances, Round { stage, number: round, accounts: &accounts });
         }
         if work.interrupted {
             break;
@@ -71,15 +71,15 @@ fn begin(work: &mut Work, player: &mut Player, stage: &Stage, accounts: &[Accoun
 }
 
 /// One round of a stage.
-struct Turns<'a> {
+struct Round<'a> {
     stage: &'a Stage,
-    round: u32,
+    number: u32,
     accounts: &'a [Accounts],
 }
 
-fn take_turns(work: &mut Work, players: &[Player], instances: &[Option<Instance>], turns: Turns) {
-    let first = turns.round as usize;
-    for number in 0..turns.stage.points.len() {
+fn take_turns(work: &mut Work, players: &[Player], instances: &[Option<Instance>], round: Round) {
+    let first = round.number as usize;
+    for number in 0..round.stage.points.len() {
         for turn in 0..players.len() {
             let at = (first + turn) % players.len();
             let (Some(player), Some(Some(instance))) = (players.get(at), instances.get(at)) else { continue };
@@ -87,8 +87,8 @@ fn take_turns(work: &mut Work, players: &[Player], instances: &[Option<Instance>
             if work.interrupted {
                 return;
             }
-            let place = StudyPosition { stage: turns.stage, number, round: turns.round };
-            work.point(player.which, place, instance, turns.accounts);
+            let place = StudyPosition { stage: round.stage, number, round: round.number };
+            work.point(player.which, place, instance, round.accounts);
         }
     }
 }

@@ -2,14 +2,14 @@
 
 /// The extensions that a host must have to take a message as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Form {
+pub struct RequiredExtensions {
     /// Octets that are no lines (BINARYMIME, RFC 3030 §3).
     pub binary: bool,
     /// Header fields or addresses in UTF-8 (SMTPUTF8, RFC 6531 §3.4).
     pub smtputf8: bool,
 }
 
-impl Form {
+impl RequiredExtensions {
     /// That of a message that was made here, of lines.
     pub(crate) fn of_own(text: &[u8]) -> Self {
         Self { binary: false, smtputf8: !is_header_ascii(text) }

@@ -12,7 +12,7 @@ const SMALL_KIB: u32 = 256;
 const SMALL_SHARE: u32 = 8;
 
 /// The memory, counted in KiB.
-pub(super) struct Room {
+pub(super) struct SendMemory {
     /// For small messages.
     small: Arc<Semaphore>,
     /// For the others: one that is larger than all of it takes all of it.
@@ -20,7 +20,7 @@ pub(super) struct Room {
     large_kib: u32,
 }
 
-impl Room {
+impl SendMemory {
     /// So many bytes. Few of them are for all messages alike.
     pub fn new(bytes: u64) -> Self {
         let all = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
@@ -58,21 +58,21 @@ mod tests {
 
     #[test]
     fn large_messages_leave_room_for_small_ones() {
-        let room = Room::new(16 << 20);
-        let large = room.try_take(1 << 40).unwrap();
-        assert!(room.try_take(300 << 10).is_none());
-        let small: Vec<_> = std::iter::from_fn(|| room.try_take(256 << 10)).collect();
+        let memory = SendMemory::new(16 << 20);
+        let large = memory.try_take(1 << 40).unwrap();
+        assert!(memory.try_take(300 << 10).is_none());
+        let small: Vec<_> = std::iter::from_fn(|| memory.try_take(256 << 10)).collect();
         assert_eq!(small.len(), 8);
         drop(large);
-        assert!(room.try_take(14 << 20).is_some());
+        assert!(memory.try_take(14 << 20).is_some());
     }
 
     #[test]
     fn little_memory_is_for_all() {
-        let room = Room::new(1);
-        let one = room.try_take(9).unwrap();
-        assert!(room.try_take(9).is_none() && room.try_take(1 << 40).is_none());
+        let memory = SendMemory::new(1);
+        let one = memory.try_take(9).unwrap();
+        assert!(memory.try_take(9).is_none() && memory.try_take(1 << 40).is_none());
         drop(one);
-        assert!(room.try_take(1 << 40).is_some());
+        assert!(memory.try_take(1 << 40).is_some());
     }
 }

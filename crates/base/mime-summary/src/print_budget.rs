@@ -1,16 +1,16 @@
 //! Bounds on a summary, for any message.
 //!
-//! Parts, addresses and texts of the responses share one [`Room`], whose size follows from that of
-//! the message. Values that do not fit are left out:
+//! Parts, addresses and texts of the responses share one [`PrintBudget`], whose size follows from
+//! that of the message. Values that do not fit are left out:
 //! * a part beyond it is not parsed: its bytes stay in the body of the enclosing part, as beyond
 //!   [`crate::MAX_PARTS`];
 //! * a nested message or multipart beyond it is a leaf of type application/octet-stream, as beyond
 //!   [`crate::MAX_DEPTH`];
-//! * an address list ends where the room ends, and so do parameters and languages;
+//! * an address list ends where the budget ends, and so do parameters and languages;
 //! * a text is absent (NIL).
 //!
 //! The root's ENVELOPE is served first. [`Structure`] estimates the size of each part, and stops at
-//! the bound. The room then counts every byte, so that the bound holds even if the estimate was
+//! the bound. The budget then counts every byte, so that the bound holds even if the estimate was
 //! wrong.
 
 use std::borrow::Cow;
@@ -29,7 +29,7 @@ pub const SUMMARY_LEN_MAX: usize = 10 << 20;
 
 /// Bytes of a summary for each byte of its message, at most. 12 are for the responses, 4 for the
 /// texts of SEARCH, and 1 for the kept fields. 3 are for their table and the one part that may
-/// begin at the end of the room.
+/// begin at the end of the budget.
 pub const SUMMARY_SHARE: usize = 20;
 
 /// Longest summary of a message of this many bytes. Messages of nearly no bytes have 16 KiB.
@@ -49,21 +49,21 @@ pub const fn summary_memory_max(message_len: usize) -> usize {
 
 /// The bytes that the responses of one message may still take.
 #[derive(Debug, Clone)]
-pub struct Room {
+pub struct PrintBudget {
     addresses: usize,
     bytes: usize,
 }
 
-impl Room {
-    /// All the room of a message, except what its parts take at least.
+impl PrintBudget {
+    /// The whole budget of a message, except what its parts take at least.
     pub fn new(message: &[u8], structure: &Structure) -> Self {
         let parts: usize = structure.parts().iter().map(|part| part_cost(part.kind, &part.fields)).sum();
-        Room { addresses: ADDRESSES_MAX, bytes: printed_max(message.len()).saturating_sub(parts) }
+        PrintBudget { addresses: ADDRESSES_MAX, bytes: printed_max(message.len()).saturating_sub(parts) }
     }
 
-    /// Room that is used up by one header alone.
+    /// The budget of one header alone.
     pub(crate) fn of_header() -> Self {
-        Room { addresses: ADDRESSES_MAX, bytes: PRINTED_MAX }
+        PrintBudget { addresses: ADDRESSES_MAX, bytes: PRINTED_MAX }
     }
 
     pub(crate) fn addresses(&self) -> usize {
@@ -81,31 +81,31 @@ impl Room {
                 true
             }
             None => {
-                // Nothing shorter passes what found no room: lists end, and have no gaps.
+                // Later values are left out, too, even if they are shorter: lists have no gaps.
                 self.bytes = 0;
                 false
             }
         }
     }
 
-    /// The text if there is room to print it this many times.
+    /// The text if the budget is enough to print it this many times.
     pub fn text<'m>(&mut self, text: Option<Cow<'m, [u8]>>, times: usize) -> Option<Cow<'m, [u8]>> {
         text.filter(|text| self.take(string_len(text) * times))
     }
 
-    /// Parameters, as many as there is room to print this many times.
+    /// Parameters, as many as the budget is enough to print this many times.
     pub fn params<'m>(&mut self, params: Params<'m>, times: usize) -> impl Iterator<Item = Param<'m>> {
         params.into_iter().take_while(move |param| {
             self.take((string_len(param.name) + string_len(&param.value) + 2) * times)
         })
     }
 
-    /// Tags, as many as there is room for.
+    /// Tags, as many as fit the budget.
     pub fn tags<'m>(&mut self, tags: Vec<&'m [u8]>) -> impl Iterator<Item = &'m [u8]> {
         tags.into_iter().take_while(|tag| self.take(string_len(tag) + 1))
     }
 
-    /// Ends a list where there is no room to print it this many times.
+    /// Ends a list where the budget is not enough to print it this many times.
     pub(crate) fn cut(&mut self, list: &mut Vec<Address<'_>>, times: usize) {
         let texts = |a: &Address<'_>| {
             [&a.name, &a.route, &a.mailbox, &a.host]
@@ -119,7 +119,7 @@ impl Room {
     }
 }
 
-/// What a part prints whose fields find no room.
+/// The bytes that a part prints if its fields do not fit the budget.
 fn part_cost(kind: Kind, fields: &ContentFields) -> usize {
     let len = |span: Option<Span>, max: usize| span.map_or(0, |span| (span.len() as usize).min(max));
     let tokens = len(fields.media, 2 * TOKEN_MAX) + len(fields.encoding, TOKEN_MAX);

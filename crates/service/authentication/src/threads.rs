@@ -2,9 +2,9 @@
 //! network gets only a part of them.
 //!
 //! A verification mostly waits for DNS, and the sender's name server decides how long. So there are
-//! many places, and one network has at most a quarter of them. A message that gets no place in time
-//! is deferred. Between DNS answers a verification computes. For that it needs a turn. There is one
-//! turn fewer than processors, so that one processor is free for sessions.
+//! many threads, and one network has at most a quarter of them. A message that gets no thread in
+//! time is deferred. Between DNS answers a verification computes. For that it needs a permit. There
+//! is one permit fewer than processors, so that one processor is free for sessions.
 
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
@@ -13,46 +13,49 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use posthaste_net::{Places, Tiers, WorkPlace, processors_for_work};
+use posthaste_net::{KeyedPermit, KeyedSemaphore, Tiers, compute_threads};
 
 /// Messages verified at a time; each may wait for DNS on a thread.
-const PLACES: usize = 64;
+const THREADS: usize = 64;
 /// Of them for one network: hosts of four must be slow for others to wait. An eighth would be too
 /// few for a large sender whose messages come in bursts.
-const PLACES_EACH: usize = PLACES / 4;
+const THREADS_EACH: usize = THREADS / 4;
 
-/// Places, by the network of the sending host, and turns. Clones are one.
+/// Threads, by the network of the sending host, and permits to compute. Clones share them.
 #[derive(Clone)]
 pub struct Verifications {
-    places: Places<IpAddr>,
-    turns: Arc<Turns>,
+    threads: KeyedSemaphore<IpAddr>,
+    compute: Arc<BlockingSemaphore>,
 }
 
 impl Verifications {
     /// As many as one server has: its verifiers that follow each other share them.
     #[allow(
         clippy::new_without_default,
-        reason = "places are shared, so nobody should get others by accident"
+        reason = "permits are shared, so nobody should get others by accident"
     )]
     pub fn new() -> Self {
-        Self { places: Places::new(PLACES, PLACES_EACH), turns: Arc::new(Turns::new(processors_for_work())) }
+        Self {
+            threads: KeyedSemaphore::new(THREADS, THREADS_EACH),
+            compute: Arc::new(BlockingSemaphore::new(compute_threads())),
+        }
     }
 
-    /// A place for a message from this address; none if that takes too long.
-    pub(crate) async fn place(&self, address: IpAddr, within: Duration) -> Option<WorkPlace<IpAddr>> {
-        self.places.take(Tiers::of(address).widest(), within).await
+    /// A thread for a message from this address; none if that takes too long.
+    pub(crate) async fn thread(&self, address: IpAddr, within: Duration) -> Option<KeyedPermit<IpAddr>> {
+        self.threads.acquire_within(Tiers::of(address).widest(), within).await
     }
 
-    /// Does work to its end, on a thread that may block. It computes in turn with others and holds
-    /// no turn while it waits.
-    pub(crate) async fn in_turns<T>(&self, work: impl Future<Output = T>) -> T {
+    /// Does work to its end, on a thread that may block. It holds a permit while it computes, and
+    /// none while it waits.
+    pub(crate) async fn run<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
-        poll_fn(|context| self.in_turn(|| work.as_mut().poll(context))).await
+        poll_fn(|context| self.compute(|| work.as_mut().poll(context))).await
     }
 
-    /// Computes, on a thread that may block, when it is its turn.
-    pub(crate) fn in_turn<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _turn = self.turns.take();
+    /// Computes, on a thread that may block, when there is a permit.
+    pub(crate) fn compute<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _permit = self.compute.acquire();
         work()
     }
 }
@@ -63,28 +66,28 @@ impl std::fmt::Debug for Verifications {
     }
 }
 
-/// Turns to compute, for threads.
-struct Turns {
+/// A semaphore for threads that may block.
+struct BlockingSemaphore {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
-struct Turn<'t>(&'t Turns);
+struct BlockingPermit<'s>(&'s BlockingSemaphore);
 
-impl Turns {
+impl BlockingSemaphore {
     fn new(count: usize) -> Self {
         Self { free: Mutex::new(count), freed: Condvar::new() }
     }
 
-    fn take(&self) -> Turn<'_> {
+    fn acquire(&self) -> BlockingPermit<'_> {
         let mut free = self.free.lock();
         self.freed.wait_while(&mut free, |free| *free == 0);
         *free -= 1;
-        Turn(self)
+        BlockingPermit(self)
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for BlockingPermit<'_> {
     fn drop(&mut self) {
         *self.0.free.lock() += 1;
         self.0.freed.notify_one();
@@ -99,14 +102,14 @@ mod tests {
 
     #[test]
     fn so_many_compute_at_a_time() {
-        let turns = Arc::new(Turns::new(2));
-        let verifications = Verifications { places: Places::new(1, 1), turns };
+        let compute = Arc::new(BlockingSemaphore::new(2));
+        let verifications = Verifications { threads: KeyedSemaphore::new(1, 1), compute };
         let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..100 {
-                        verifications.in_turn(|| {
+                        verifications.compute(|| {
                             most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                             std::thread::yield_now();
                             running.fetch_sub(1, Ordering::SeqCst);
@@ -119,15 +122,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_network_leaves_places_to_others() {
+    async fn one_network_leaves_threads_to_others() {
         let verifications = Verifications::new();
         let mut held = Vec::new();
-        for host in 0..PLACES_EACH {
+        for host in 0..THREADS_EACH {
             let address = format!("2001:db8:1:{host:x}::{host:x}").parse().unwrap();
-            held.push(verifications.place(address, Duration::ZERO).await.unwrap());
+            held.push(verifications.thread(address, Duration::ZERO).await.unwrap());
         }
         let within = Duration::ZERO;
-        assert!(verifications.place("2001:db8:1:ffff::1".parse().unwrap(), within).await.is_none());
-        assert!(verifications.place("2001:db8:2::1".parse().unwrap(), within).await.is_some());
+        assert!(verifications.thread("2001:db8:1:ffff::1".parse().unwrap(), within).await.is_none());
+        assert!(verifications.thread("2001:db8:2::1".parse().unwrap(), within).await.is_some());
     }
 }

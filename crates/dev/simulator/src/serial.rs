@@ -2,12 +2,13 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-static TURN: Mutex<()> = Mutex::new(());
+static SERIAL: Mutex<()> = Mutex::new(());
 
-/// Waits until no other test of this process holds a turn, and holds it until the guard is dropped.
+/// Waits until no other test of this process holds the lock, and holds it until the guard is
+/// dropped.
 ///
 /// The moved clock belongs to the whole process: a store sees the hours that pass for another one.
 /// And a process that is being started holds all locks of its parent until it runs its program.
-pub fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn serial() -> MutexGuard<'static, ()> {
+    SERIAL.lock().unwrap_or_else(PoisonError::into_inner)
 }

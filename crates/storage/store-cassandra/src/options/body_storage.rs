@@ -1,11 +1,11 @@
-//! The name of a place for bodies: `cassandra`, or `s3://BUCKET[/PREFIX]`.
+//! The name of a storage of bodies: `cassandra`, or `s3://BUCKET[/PREFIX]`.
 
 use std::fmt;
 use std::str::FromStr;
 
 /// Where a keyspace's bodies are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BodyPlace {
+pub enum BodyStorage {
     /// In the keyspace itself.
     Cassandra,
     /// In an S3-compatible store.
@@ -17,16 +17,18 @@ pub enum BodyPlace {
     },
 }
 
-const FORM: &str = "bodies are kept in `cassandra` or in `s3://BUCKET[/PREFIX]`";
+const SYNTAX: &str = "bodies are kept in `cassandra` or in `s3://BUCKET[/PREFIX]`";
 
-impl FromStr for BodyPlace {
+impl FromStr for BodyStorage {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "cassandra" {
             return Ok(Self::Cassandra);
         }
-        let rest = text.strip_prefix("s3://").ok_or_else(|| format!("`{text}` is no place: {FORM}"))?;
+        let rest = text
+            .strip_prefix("s3://")
+            .ok_or_else(|| format!("`{text}` is no storage of bodies: {SYNTAX}"))?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let prefix = prefix.trim_end_matches('/');
         // S3's rules for names of buckets, less those that only it can judge; `_` and capitals for
@@ -35,7 +37,7 @@ impl FromStr for BodyPlace {
             && bucket.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'));
         if !bucket_ok {
             return Err(format!(
-                "`{bucket}` cannot be a bucket (3 to 63 letters, digits, `.` and `-`): {FORM}"
+                "`{bucket}` cannot be a bucket (3 to 63 letters, digits, `.` and `-`): {SYNTAX}"
             ));
         }
         let part_ok = |part: &str| {
@@ -45,14 +47,14 @@ impl FromStr for BodyPlace {
         let prefix_ok = prefix.is_empty() || (prefix.len() <= 512 && prefix.split('/').all(part_ok));
         if !prefix_ok {
             return Err(format!(
-                "`{prefix}` cannot be a prefix (letters, digits, `.`, `-`, `_`, in parts between `/`): {FORM}"
+                "`{prefix}` cannot be a prefix (letters, digits, `.`, `-`, `_`, in parts between `/`): {SYNTAX}"
             ));
         }
         Ok(Self::S3 { bucket: bucket.into(), prefix: prefix.into() })
     }
 }
 
-impl fmt::Display for BodyPlace {
+impl fmt::Display for BodyStorage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cassandra => f.write_str("cassandra"),
@@ -70,15 +72,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_read_and_refused_with_the_form() {
+    fn storages_are_read_and_refused_with_the_syntax() {
         for text in ["cassandra", "s3://mail", "s3://mail/a", "s3://my.mail-2/a_b/c.d"] {
-            assert_eq!(text.parse::<BodyPlace>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<BodyStorage>().unwrap().to_string(), text);
         }
-        assert_eq!("s3://mail/".parse::<BodyPlace>().unwrap().to_string(), "s3://mail");
+        assert_eq!("s3://mail/".parse::<BodyStorage>().unwrap().to_string(), "s3://mail");
         for (text, word) in [
-            ("", "no place"),
-            ("Cassandra", "no place"),
-            ("file:///mail", "no place"),
+            ("", "no storage of bodies"),
+            ("Cassandra", "no storage of bodies"),
+            ("file:///mail", "no storage of bodies"),
             ("s3://", "bucket"),
             ("s3://ab", "bucket"),
             ("s3://a b c", "bucket"),
@@ -87,7 +89,7 @@ mod tests {
             ("s3://mail/../x", "prefix"),
             ("s3://mail/a?b", "prefix"),
         ] {
-            let why = text.parse::<BodyPlace>().unwrap_err();
+            let why = text.parse::<BodyStorage>().unwrap_err();
             assert!(why.contains(word) && why.contains("s3://BUCKET[/PREFIX]"), "{text}: {why}");
         }
     }
@@ -95,8 +97,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_read_prints_as_it_was(text in "(s3://)?[a-z0-9./_-]{0,40}") {
-            if let Ok(place) = text.parse::<BodyPlace>() {
-                prop_assert_eq!(place.to_string(), text.trim_end_matches('/'));
+            if let Ok(storage) = text.parse::<BodyStorage>() {
+                prop_assert_eq!(storage.to_string(), text.trim_end_matches('/'));
             }
         }
     }
